@@ -388,3 +388,42 @@ fn a_definition_that_misleads_is_remarked_on_and_changes_no_exit_code() {
     assert_eq!((&remark["pointer"], &remark["offset"]), (&json!("/description"), &json!(6)));
     assert_eq!(report["remarks"].as_array().expect("remarks").len(), 4);
 }
+
+#[test]
+fn packages_without_a_version_are_one_remark_once_servers_are_started() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let script = json!({ "tools": ["add"] });
+    let text = format!("#!/bin/sh\nexec '{}' '{script}'\n", fake_path());
+    let at = "home/.npm/_npx/1";
+    let bench = Bench::new();
+    fs::create_dir_all(bench.path(at).join("node_modules/a-server")).expect("folders");
+    let bench = bench
+        .file("npx", &text)
+        .file("uvx", &text)
+        .file(&format!("{at}/package.json"), r#"{ "_npx": { "packages": ["a-server"] } }"#)
+        .file(
+            &format!("{at}/node_modules/a-server/package.json"),
+            r#"{ "name": "a-server", "version": "1.2.0" }"#,
+        );
+    for program in ["npx", "uvx"] {
+        fs::set_permissions(bench.path(program), fs::Permissions::from_mode(0o755))
+            .expect("a mode");
+    }
+    let bench = bench
+        .server("dev", "a", json!({ "command": "./npx", "args": ["-y", "a-server"] }))
+        .server("dev", "b", json!({ "command": "./uvx", "args": ["b-server"] }))
+        .server("dev", "c", json!({ "command": "./npx", "args": ["-y", "c-server@1.0.0"] }));
+    let quiet = bench.run(["check"]);
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""), "{quiet}");
+    let output = bench.run(["check", "--connect"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    for said in [
+        "toolboxes: 2 servers name no version of their package, so another one may start any day\n",
+        "write in `dev/a` `a-server@1.2.0` for `a-server`, which is what is here now; \
+         in `dev/b` `b-server@VERSION` for `b-server`\n",
+    ] {
+        assert!(output.stderr.contains(said), "{said} in {output}");
+    }
+    assert!(!output.stderr.contains("c-server"), "{output}");
+}
