@@ -85,6 +85,7 @@ pub async fn bridge(
     revive: impl AsyncFn() -> Result<(), String>,
 ) -> Result<Result<End, String>, Stopped> {
     os::raise_file_limit();
+    os::reuse_memory();
     let mut signals = Signals::listen(Vec::new()).map_err(Stopped::Deaf)?;
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     let carried = bridge::carry(stdio::streams(), shore, revive, &stop, &tasks);
@@ -192,6 +193,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     os::raise_file_limit();
+    os::reuse_memory();
     let Served { config, source, papers, shared, socket, settling } = served;
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();

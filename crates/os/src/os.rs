@@ -21,8 +21,9 @@ pub use crate::os::native::{
     can_confine, can_others_read, can_strangers_read, check_owner, confine, connect_locally,
     die_with_us, has_terminal, hides_from_signals, is_open_to_others, is_program, is_same_file,
     keep_file_limit, kill, kill_group, lead_group, make_private_folder, private, processes,
-    raise_file_limit, release_program_pages, remove_dead_socket, seal_process, standard_sockets,
-    start, strictest_permissions, terminate_group, user, variable_of, without_waiting,
+    raise_file_limit, release_program_pages, remove_dead_socket, reuse_memory, seal_process,
+    standard_sockets, start, strictest_permissions, terminate_group, user, variable_of,
+    without_waiting,
 };
 
 pub use crate::os::cell::Cell;

@@ -17,7 +17,7 @@ pub use crate::os::unix::local::{LocalListener, LocalStream, connect_locally, re
 pub use crate::os::unix::orphans::{Orphans, Started, kill, processes, start, variable_of};
 pub use crate::os::unix::processes::{
     ask_to_reload, die_with_us, keep_file_limit, kill_group, lead_group, raise_file_limit,
-    release_program_pages, seal_process, terminate_group, user,
+    release_program_pages, reuse_memory, seal_process, terminate_group, user,
 };
 pub use crate::os::unix::signals::{Signals, has_terminal};
 pub use crate::os::unix::streams::{Socket, standard_sockets};
