@@ -169,6 +169,7 @@ fn opened(config: &Path, mode: &str, tools: usize) -> (Duration, Duration) {
     let start = Instant::now();
     let mut agent = Client::start(program(config, &["serve"]));
     agent.initialize();
+    agent.follows = true;
     if mode != "direct" {
         agent.call(&Call::new("open_toolbox", r#"{"toolbox":"box"}"#));
     }

@@ -13,6 +13,8 @@ pub(crate) struct Client {
     stdout: BufReader<ChildStdout>,
     line: Vec<u8>,
     last_id: u64,
+    /// Lists the tools again whenever it hears that they have changed.
+    pub(crate) follows: bool,
 }
 
 /// A call of a tool as it is sent, but for its id.
@@ -40,6 +42,7 @@ impl Client {
             stdout: BufReader::with_capacity(BUFFER, stdout),
             line: Vec::new(),
             last_id: 0,
+            follows: false,
         }
     }
 
@@ -58,13 +61,19 @@ impl Client {
 
     /// Sends a request and waits for its answer.
     pub(crate) fn request(&mut self, method: &str, params: &str) {
+        let id = self.ask(method, params);
+        while self.receive() != id {}
+    }
+
+    /// Sends a request; returns its id.
+    fn ask(&mut self, method: &str, params: &str) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         let line = format!(
             "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n"
         );
         self.write(line.as_bytes());
-        while self.receive() != id {}
+        id
     }
 
     /// Sends a call; returns its id. The id is its progress token too, as with real clients.
@@ -83,6 +92,7 @@ impl Client {
     /// Waits for the next answer; returns its id. [`Self::answer`] has its line.
     pub(crate) fn receive(&mut self) -> u64 {
         const HEAD: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
+        const CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed""#;
         loop {
             self.line.clear();
             let read = self.stdout.read_until(b'\n', &mut self.line);
@@ -90,6 +100,9 @@ impl Client {
             if let Some(rest) = self.line.strip_prefix(HEAD) {
                 let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
                 return digits.fold(0, |id, digit| id * 10 + u64::from(digit - b'0'));
+            }
+            if self.follows && self.line.starts_with(CHANGED) {
+                self.ask("tools/list", "{}");
             }
         }
     }
