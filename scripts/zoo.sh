@@ -2,7 +2,8 @@
 # Compares real servers with and without the workbench in between: definitions, prompts, resources,
 # and the answers of safe tools. `scripts/zoo.sh --sample` looks at ten of them, as CI does; names of
 # servers look at these alone. `--remarks` counts what `check --connect` remarks on their definitions
-# instead. Servers run without a network where that can be had (as root on Linux).
+# instead, and `--lock FOLDER` writes `workbench.lock` of all servers there, or compares
+# them with it. Servers run without a network where that can be had (as root on Linux).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -544,8 +544,8 @@ def line(cells):
     return "{:<50} {:>6} {:>8} {:>10} {:>10} {:>6} {:>6} {:>6} {:>7} {:>8} {:>6}".format(*cells)
 
 
-def remark(entries, scratch):
-    """Has `check --connect` look through the definitions of all servers; counts its remarks by rule."""
+def configured(entries, scratch):
+    """A configuration with all servers, each with a home of its own; returns where it is."""
     servers = {}
     for entry in entries:
         server = Server(entry, scratch)
@@ -561,6 +561,22 @@ def remark(entries, scratch):
     path = scratch / "workbench.json"
     toolboxes = {"zoo": {"description": "Real servers", "mcpServers": servers}}
     path.write_text(json.dumps({"toolboxes": toolboxes}))
+    return path
+
+
+def lock(entries, folder):
+    """Writes the lock of all servers into the folder, or compares them with the one that is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config, kept = configured(entries, folder), folder / "workbench.lock"
+    check = ["--check"] if kept.exists() else []
+    env = {**os.environ, "MCP_WORKBENCH_CACHE": str(folder / "cache")}
+    command = [str(WORKBENCH), "lock", *check, "--config", str(config)]
+    sys.exit(subprocess.run(command, env=env, check=False).returncode)
+
+
+def remark(entries, scratch):
+    """Has `check --connect` look through the definitions of all servers; counts its remarks by rule."""
+    path = configured(entries, scratch)
     command = [str(WORKBENCH), "check", "--connect", "--json", "--config", str(path)]
     env = {**os.environ, "MCP_WORKBENCH_CACHE": str(scratch / "cache")}
     report = json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=False).stdout)
@@ -587,6 +603,7 @@ def main():
     parser.add_argument("--at-once", type=int, default=2, help="how many servers at the same time")
     parser.add_argument("--show", action="store_true", help="show what differs in full")
     parser.add_argument("--remarks", action="store_true", help="count the remarks on definitions")
+    parser.add_argument("--lock", metavar="FOLDER", type=Path, help="write or check a lock there")
     arguments = parser.parse_args()
     is_alone = without_network(arguments)
     if is_alone:
@@ -602,6 +619,8 @@ def main():
         sys.exit("error: there is no such server in tests/zoo/servers.json")
     if not WORKBENCH.exists():
         sys.exit(f"error: {WORKBENCH} is not there; `cargo build` makes it")
+    if arguments.lock:
+        return lock(entries, arguments.lock.absolute())
     if arguments.remarks:
         with tempfile.TemporaryDirectory(prefix="zoo-") as scratch:
             return remark(entries, Path(scratch))
