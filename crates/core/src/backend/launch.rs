@@ -123,7 +123,10 @@ pub(crate) async fn spawn_as(
     die_with_us(builder.as_std_mut());
     keep_file_limit(builder.as_std_mut());
     let process = lasting::start(builder).await;
-    let mut process = process.map_err(|error| spawn_failure(command, &error))?;
+    let not_started = |error| {
+        missing(launch, environment, ourselves).unwrap_or_else(|| spawn_failure(command, &error))
+    };
+    let mut process = process.map_err(not_started)?;
     if let Some((launched, group)) = launched.as_mut().zip(process.group) {
         launched.runs_as(group, farewell.as_ref());
     }
@@ -245,8 +248,23 @@ pub fn missing(
     if ourselves.is_some() && command == PROGRAM {
         return None;
     }
-    let found = environment::find(command, cwd, &environment.path_for(launch));
-    found.err().map(|kind| spawn_failure(command, &kind.into()))
+    missing_program(command, cwd, &environment.path_for(launch))
+}
+
+/// Says why a program could not be started that is looked for in the folders of `path`.
+fn missing_program(command: &str, cwd: &Path, path: &OsStr) -> Option<StartFailure> {
+    let program = match environment::find(command, cwd, path) {
+        Ok(program) => program,
+        Err(kind) => return Some(spawn_failure(command, &kind.into())),
+    };
+    let interpreter = environment::absent_interpreter(&program)?;
+    Some(StartFailure::new(
+        format!("`{command}` is a script for `{interpreter}`, which is not there"),
+        format!(
+            "install `{}` anew: what it was installed with has been moved or removed",
+            program.display()
+        ),
+    ))
 }
 
 fn no_folder(cwd: &Path) -> StartFailure {

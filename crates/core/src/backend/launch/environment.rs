@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use crate::os::is_program;
 use crate::settings::StdioLaunch;
+
+/// The bytes of a script's first line that the kernel looks at.
+const MAX_FIRST_LINE: u64 = 256;
 
 /// The variables of ours that every child gets, where they are set: what programs need to find
 /// their way, and nothing that could be a secret.
@@ -114,15 +119,26 @@ pub(crate) fn is_for_engine(key: &str) -> bool {
 /// # Errors
 ///
 /// Why it could not be started: there is none, or it may not be executed.
-pub(crate) fn find(command: &str, cwd: &Path, path: &OsStr) -> Result<(), io::ErrorKind> {
+pub(crate) fn find(command: &str, cwd: &Path, path: &OsStr) -> Result<PathBuf, io::ErrorKind> {
+    let program = |path: PathBuf| is_program(&path).map(|()| path);
     if command.contains(std::path::MAIN_SEPARATOR) {
-        return is_program(&cwd.join(command));
+        return program(cwd.join(command));
     }
-    let found = std::env::split_paths(path).map(|f| is_program(&cwd.join(f).join(command)));
+    let found = std::env::split_paths(path).map(|folder| program(cwd.join(folder).join(command)));
     // What may not be executed counts only where nothing else is found.
     let best = found.reduce(|first, next| match (&first, &next) {
-        (Ok(()), _) | (Err(io::ErrorKind::PermissionDenied), Err(_)) => first,
+        (Ok(_), _) | (Err(io::ErrorKind::PermissionDenied), Err(_)) => first,
         _ => next,
     });
-    best.unwrap_or(Ok(()))
+    best.unwrap_or_else(|| Ok(command.into()))
+}
+
+/// Returns the program that a script wants to be run by (`#!/usr/bin/python3`), if that is not there. The system
+/// says of such a script that it is not there itself.
+pub(crate) fn absent_interpreter(script: &Path) -> Option<String> {
+    let mut start = Vec::new();
+    File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let interpreter = str::from_utf8(line).ok()?.split_ascii_whitespace().next()?;
+    (!Path::new(interpreter).exists()).then(|| interpreter.to_owned())
 }

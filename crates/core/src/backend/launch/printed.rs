@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::backend::StartFailure;
-use crate::backend::launch::environment::{DEFAULT_PATH, find};
-use crate::backend::launch::{Process, spawn_failure};
+use crate::backend::launch::environment::DEFAULT_PATH;
+use crate::backend::launch::{Process, missing_program, spawn_failure};
 use crate::name::seen;
 use crate::os::{die_with_us, keep_file_limit, lead_group};
 
@@ -100,12 +100,11 @@ impl Printing<'_> {
     pub fn missing(&self) -> Option<StartFailure> {
         let path = self.environment.iter().find(|(name, _)| name == "PATH");
         let path = path.map_or(DEFAULT_PATH.as_ref(), |(_, path)| path.as_os_str());
-        let found = find(self.program(), self.folder, path);
-        found.err().map(|kind| self.not_started(&kind.into()))
+        missing_program(self.program(), self.folder, path)
     }
 
     fn not_started(&self, error: &io::Error) -> StartFailure {
-        spawn_failure(self.program(), error)
+        self.missing().unwrap_or_else(|| spawn_failure(self.program(), error))
     }
 
     /// Returns what it prints, if it says that all is well.

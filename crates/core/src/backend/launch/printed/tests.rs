@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 use pretty_assertions::assert_eq;
@@ -105,4 +106,27 @@ fn a_program_that_is_not_there_is_known_without_a_start() {
     assert_eq!(missing("no-such-program"), Some(reason));
     assert_eq!(missing("/no/program"), Some("there is no program `/no/program`".to_owned()));
     assert_eq!(missing("/etc/passwd"), Some("`/etc/passwd` may not be executed".to_owned()));
+}
+
+#[test]
+fn a_script_without_its_interpreter_is_not_said_to_be_absent() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = environment();
+    let missing = |first_line: &str| {
+        let script = folder.path().join("server");
+        fs::write(&script, format!("{first_line}\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+        let words = ["./server".to_owned()];
+        let command = Printing { words: &words, folder: folder.path(), environment: &environment };
+        let missing = command.missing().map(|failure| failure.reason);
+        let run = printed(&[command], 10).remove(0).map_err(|failure| failure.reason);
+        assert_eq!(missing, run.err().filter(|_| missing.is_some()));
+        missing
+    };
+    let reason = "`./server` is a script for `/gone/venv/bin/python3`, which is not there";
+    assert_eq!(missing("#!/gone/venv/bin/python3 -E"), Some(reason.to_owned()));
+    assert_eq!(missing("#!/gone/venv/bin/python3"), Some(reason.to_owned()));
+    for started in ["#!/bin/sh", "#! /bin/sh -e", "#!", "true"] {
+        assert_eq!(missing(started), None, "{started}");
+    }
 }
