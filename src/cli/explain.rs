@@ -20,7 +20,7 @@ use crate::cli::{Global, block_on, complete, known, print};
 use crate::config::{Key, Loaded, find_key};
 use crate::name::{self, AgentName, ServerRef, ToolId};
 use crate::policy::{Besides, Concern, Explanation, Moment, Policies, Traits};
-use crate::settings::{Config, Definitions, ServerConfig, ToolOverride};
+use crate::settings::{Config, Definitions, ToolOverride};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -156,7 +156,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         case.is_listed = tools.map(|_| found.is_some());
         let drifted = drift.get(&tool.server_ref()).into_iter().flatten();
         let mut drifted = drifted.filter(|one| one.word == "tool" && one.name == tool.tool);
-        case.drift = own.map(ServerConfig::definitions).zip(drifted.next().cloned());
+        case.drift = own.zip(drifted.next()).map(|(own, drifted)| {
+            let name = config.name_in_lock(tool.toolbox.as_str(), own);
+            (own.definitions(), drifted.clone(), drifted.accepting(&name))
+        });
         if let Some(own) = own {
             case.logins = block_on(logins.all(own, of.as_ref()))?;
         }
@@ -269,8 +272,8 @@ struct Case<'a> {
     is_eclipsed: bool,
     key: Option<Key>,
     is_listed: Option<bool>,
-    /// In what it is not as the lock has it, and what becomes of that.
-    drift: Option<(Definitions, Drifted)>,
+    /// In what it is not as the lock has it, what becomes of that, and the command that takes it over.
+    drift: Option<(Definitions, Drifted, String)>,
     logins: Vec<Used>,
 }
 
@@ -406,16 +409,15 @@ impl<'a> Case<'a> {
 
     /// Returns true if it is kept from agents because it is not as the lock has it.
     fn is_kept_back(&self) -> bool {
-        self.drift.as_ref().is_some_and(|(definitions, _)| definitions.is_enforced())
+        self.drift.as_ref().is_some_and(|(definitions, ..)| definitions.is_enforced())
     }
 
     /// Says in what it is not as the lock has it, and what helps.
     fn of_lock(&self) -> Option<String> {
-        let (definitions, drifted) = self.drift.as_ref()?;
-        let ToolId { server, tool, .. } = self.tool;
+        let (definitions, drifted, accept) = self.drift.as_ref()?;
         Some(format!(
             "not as `workbench.lock` has it: {drifted} (`definitions` is `{}`); `mcp-workbench lock --diff` \
-             shows it, `mcp-workbench lock --accept {server}:{tool}` takes it over",
+             shows it, `{accept}` takes it over",
             definitions.as_str()
         ))
     }

@@ -286,6 +286,20 @@ describe('the page', { concurrency: false }, () => {
     hub.end();
   });
 
+  it('says what of a server nobody has reviewed, and what to type', async () => {
+    const own = configuration({ auth: { anonymous: true, operators: [operator_entry] }, definitions: 'quarantine' }, 'locked.json');
+    const locked = await serve(own);
+    const { page, close } = await open({ address: locked.address });
+    await live(page);
+    await row(page, 'clock').getByRole('button', { name: 'Open clock' }).click();
+    await state(page, 'clock', 'drift');
+    const drift = page.locator('.drift').first();
+    await drift.getByText('not as workbench.lock has them, and kept from agents').waitFor();
+    await drift.getByText('mcp-workbench lock --accept clock').waitFor();
+    await close();
+    await locked.end();
+  });
+
   it('says when the workbench has ended, and goes on when it is back', async () => {
     const { page, close } = await open();
     await live(page);

@@ -22,7 +22,7 @@ use crate::raw::Raw;
 pub use crate::catalog::altered::Alteration;
 pub use crate::catalog::changed::{ChangedDefinition, KnownDefinitions};
 pub use crate::catalog::definition::{BadEntry, Definition, Prompt, Resource, Template};
-pub use crate::catalog::lock::{Comparison, Difference, Drifted, Recordings};
+pub use crate::catalog::lock::{Comparison, Difference, Drifted, Recordings, accepting};
 pub use crate::catalog::template::{fits, is_made_of};
 
 #[cfg(test)]

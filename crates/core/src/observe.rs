@@ -58,8 +58,9 @@ pub use crate::observe::call::ObservedCall;
 pub use crate::observe::context::{CallContext, CallDetails, CallFacts, Stop};
 pub use crate::observe::ending::{CallEnd, Ending};
 pub use crate::observe::event::{
-    ClientProgram, DeniedAccess, DeniedFor, Event, Kinds, LimitReached, LlmContext, ReadContext,
-    Readable, ServerContext, SessionContext, SignInChange, SignInContext, StoppedFor, TlsDates,
+    ClientProgram, DeniedAccess, DeniedFor, Drift, Event, Kinds, LimitReached, LlmContext,
+    ReadContext, Readable, ServerContext, SessionContext, SignInChange, SignInContext, StoppedFor,
+    TlsDates,
 };
 pub use crate::observe::guest::{Guest, tokens};
 pub use crate::observe::holdings::{Holding, Holdings, Payer};

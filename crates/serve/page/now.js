@@ -128,11 +128,12 @@ function toolbox_row(toolbox, may_act) {
 
 function state(server) {
   const wants = server.signIn && (server.signIn.isWaitedFor ? "signing in" : "wants sign-in");
+  const drifts = server.drift && (server.drift.definitions === "deny" ? "locked" : server.state === "running" && "drift");
   return h(
     "span",
-    { class: `state ${server.isMuted ? "muted" : wants ? "starting" : server.state}` },
+    { class: `state ${server.isMuted ? "muted" : wants || drifts ? "starting" : server.state}` },
     h("i", { "aria-hidden": "true" }),
-    server.isMuted ? "muted" : wants || (STATES[server.state] ?? server.state),
+    server.isMuted ? "muted" : wants || drifts || (STATES[server.state] ?? server.state),
   );
 }
 
@@ -154,6 +155,23 @@ function sign_in(toolbox, server) {
           page.code && [", and type ", h("code", null, page.code)],
         ]
       : `Nobody has signed in for ${whose}.`,
+  );
+}
+
+const BECOMES = { warn: "and served all the same", quarantine: "and kept from agents", deny: "so it is not opened" };
+
+// What of a server is not as `workbench.lock` has it, and what to type.
+function drift({ drift }) {
+  return (
+    drift && [
+      h(
+        "p",
+        { class: "drift" },
+        `${count(drift.count, "definition")} not as workbench.lock has them, ${BECOMES[drift.definitions] ?? ""}.`,
+        drift.accept && [" To take over: ", h("code", null, drift.accept)],
+      ),
+      h("ul", null, drift.what.map((one) => h("li", null, one)), drift.what.length > 0 && drift.count > drift.what.length && h("li", null, "…")),
+    ]
   );
 }
 
@@ -180,7 +198,7 @@ function server_rows(view, toolbox, server, may_act) {
       ? h("td", { class: "acts" }, acts(server).map((act) => button(act, toolbox.name, server.name, may_act)))
       : h("td", null, since),
   );
-  const says_why = server.state === "failed" && (server.reason || server.lastWords.length > 0);
+  const says_why = server.drift || (server.state === "failed" && (server.reason || server.lastWords.length > 0));
   if (!is_open && !says_why) {
     return [row];
   }
@@ -194,6 +212,7 @@ function server_rows(view, toolbox, server, may_act) {
         { colspan: 11 },
         server.reason && h("p", { class: "bad" }, server.reason),
         sign_in(toolbox, server),
+        drift(server),
         server.lastWords.length > 0 && [
           h("p", { class: "faint" }, "Its last words:"),
           h("pre", { tabindex: "0", "aria-label": `Last words of ${server.name}` }, server.lastWords.join("\n")),

@@ -21,7 +21,7 @@ use crate::os::Memory;
 pub use crate::desk::ask::{Act, Answer, Ask, Failure, Finding, Hit, Refused, ToolDefinition};
 pub use crate::desk::papers::{Findings, Idle, Papers, Patch};
 pub use crate::desk::view::{
-    Agent, Call, Course, Latency, Server, ServerState, SignIn, Toolbox, Unused, View,
+    Agent, Call, Course, Drift, Latency, Server, ServerState, SignIn, Toolbox, Unused, View,
 };
 
 /// The desk of one workbench. Clones are the same.

@@ -14,7 +14,7 @@ use ratatui::widgets::{
 use crate::cli::cache::in_words;
 use crate::cli::size::number;
 use crate::cli::top::state::{Attention, Pane, Row, State, whole};
-use crate::desk::{Call, Server, ServerState, View};
+use crate::desk::{Call, Drift, Server, ServerState, View};
 use crate::name::seen;
 
 /// Less than so many lines have room for one pane alone.
@@ -211,8 +211,10 @@ fn word(server: &Server) -> &'static str {
         _ if server.is_muted => "muted",
         _ if server.sign_in.as_ref().is_some_and(|sign_in| sign_in.is_waited_for) => "waiting",
         _ if server.sign_in.is_some() => "sign in",
+        _ if server.drift.as_ref().is_some_and(|drift| drift.definitions == "deny") => "locked",
         ServerState::Stopped => "stopped",
         ServerState::Starting => "starting",
+        ServerState::Running if server.drift.is_some() => "drift",
         ServerState::Running => "running",
         ServerState::Failed => "failed",
     }
@@ -222,7 +224,7 @@ fn of_state(state: &State, server: Option<&Server>) -> Style {
     let Some(server) = server.filter(|_| state.has_color) else { return Style::new() };
     Style::new().fg(match server.state {
         _ if server.is_muted => Color::Magenta,
-        _ if server.sign_in.is_some() => Color::Yellow,
+        _ if server.sign_in.is_some() || server.drift.is_some() => Color::Yellow,
         ServerState::Stopped => Color::DarkGray,
         ServerState::Starting => Color::Yellow,
         ServerState::Running => Color::Green,
@@ -323,8 +325,25 @@ fn details(state: &State) -> Vec<Line<'static>> {
             format!("> Nobody has signed in, {whose}: l signs in")
         })
     }));
+    lines.extend(server.drift.iter().flat_map(drift));
     lines.extend(server.last_words.iter().map(|said| Line::from(format!("> {said}"))));
     lines
+}
+
+/// The lines on definitions that are not as the lock has them: which, and what to type.
+fn drift(drift: &Drift) -> Vec<Line<'static>> {
+    let becomes = match &*drift.definitions {
+        "deny" => "so it is not opened",
+        "quarantine" => "kept from agents",
+        _ => "served all the same",
+    };
+    let what = counted(drift.count, "definition", "definitions");
+    let mut lines = vec![
+        format!("> {what} not as workbench.lock has them, {becomes}; to take over:"),
+        format!("> {}", seen::line(&drift.accept)),
+    ];
+    lines.extend(drift.what.iter().map(|one| format!("> {}", seen::line(one))));
+    lines.into_iter().map(Line::from).collect()
 }
 
 fn mebibytes(bytes: Option<u64>) -> String {

@@ -19,7 +19,7 @@ pub use crate::catalog::lock::recording::Recordings;
 
 /// The most characters of a name.
 const MAX_NAME: usize = 128;
-/// The word for a server's instructions.
+/// The word for a server's instructions, and their name where one is typed.
 const INSTRUCTIONS: &str = "instructions";
 
 /// How a server differs from the lock in one thing.
@@ -58,6 +58,13 @@ impl Difference {
     }
 }
 
+impl Drifted {
+    /// Returns the command that takes it over, by the name of its server in the lock.
+    pub fn accepting(&self, server: &str) -> String {
+        accepting(server, Some(if self.name.is_empty() { INSTRUCTIONS } else { &self.name }))
+    }
+}
+
 impl fmt::Display for Drifted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word)?;
@@ -72,6 +79,23 @@ impl fmt::Display for Drifted {
             Difference::Changed(members) => write!(f, " has changed: {}", members.join(", ")),
         }
     }
+}
+
+/// Returns the command that takes over what a server says, by its name in the lock, or one thing of it,
+/// by the name that the server has for that. A name that cannot be typed means all of its server.
+pub fn accepting(server: &str, own: Option<&str>) -> String {
+    let can_be_typed = |own: &&str| seen::named(own, MAX_NAME) == **own && !own.contains('\'');
+    let whole = match own.filter(can_be_typed) {
+        Some(own) => format!("{server}:{own}"),
+        None => server.to_owned(),
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    let word = if whole.chars().all(is_plain) {
+        whole
+    } else {
+        format!("'{}'", whole.replace('\'', r"'\''"))
+    };
+    format!("mcp-workbench lock --accept {word}")
 }
 
 /// Compares the listings of one server with the lock, and remembers what it has found out about each

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use foldhash::HashMap;
 
-use crate::catalog::{Comparison, Drifted, Listing};
+use crate::backend::StartFailure;
+use crate::catalog::{Comparison, Drifted, Listing, accepting};
 use crate::name::ServerRef;
 use crate::policy::{Heed, Policy};
 use crate::settings::{Definitions, LockedServer, ServerConfig};
@@ -16,6 +17,8 @@ pub struct Judged {
     pub drift: Vec<Drifted>,
     /// The fate of that.
     pub heed: Heed,
+    /// The name of its server in the lock.
+    server: String,
     /// The listing that is shown in its place, if it is not shown itself.
     instead: Option<Arc<Listing>>,
 }
@@ -41,6 +44,7 @@ impl Locks {
         (at, server): (&ServerRef, &ServerConfig),
         listing: &Arc<Listing>,
         policy: &Policy,
+        name_in_lock: impl FnOnce() -> String,
         tell: impl FnOnce(&Judged),
     ) -> Option<Arc<Judged>> {
         if server.definitions() == Definitions::Off {
@@ -64,7 +68,7 @@ impl Locks {
                 Heed::LeaveOut => Some(Arc::new(listing.without(&drift))),
                 Heed::Close => Some(Arc::default()),
             };
-            Arc::new(Judged { drift, heed, instead })
+            Arc::new(Judged { drift, heed, server: name_in_lock(), instead })
         });
         match &judged {
             Some(judged) if judged.drift != own.told => {
@@ -80,6 +84,26 @@ impl Locks {
 }
 
 impl Judged {
+    /// Returns the command that takes over what differs.
+    pub fn accepting(&self) -> String {
+        match &self.drift[..] {
+            [one] => one.accepting(&self.server),
+            _ => accepting(&self.server, None),
+        }
+    }
+
+    /// The failure of a server that is not opened for it. Nothing that it says is in the text.
+    pub(crate) fn closed(&self) -> StartFailure {
+        StartFailure::new(
+            "what it says of its tools is not what `workbench.lock` has, and `definitions` is `deny`"
+                .to_owned(),
+            format!(
+                "see with `mcp-workbench lock --diff` what differs, and take it over with `{}`",
+                accepting(&self.server, None)
+            ),
+        )
+    }
+
     /// The listing that is shown for one of which this is the judgment.
     pub(crate) fn shown<'a>(&'a self, listing: &'a Arc<Listing>) -> &'a Arc<Listing> {
         self.instead.as_ref().unwrap_or(listing)

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use crate::backend::{self, StartFailure};
+use crate::backend;
 use crate::catalog::Listing;
 use crate::gateway::error::server_error;
 use crate::gateway::judged::Judged;
@@ -20,29 +20,16 @@ use crate::name::ServerRef;
 use crate::policy::Heed;
 use crate::raw::Member;
 
-/// Why a server is not opened. Nothing that it says is in the text.
-pub(crate) fn closed(at: &ServerRef) -> StartFailure {
-    StartFailure::new(
-        "what it says of its tools is not what `workbench.lock` has, and `definitions` is `deny`"
-            .to_owned(),
-        format!(
-            "see with `mcp-workbench lock --diff` what differs, and take it over with \
-             `mcp-workbench lock --accept {}`",
-            at.server
-        ),
-    )
-}
-
 impl Snapshot {
-    /// Returns `true` if a server is not opened because of its definitions.
-    pub(crate) fn is_closed(&self, at: &ServerRef) -> bool {
-        self.drift(at).is_some_and(|judged| judged.heed == Heed::Close)
+    /// Returns why a server is not opened, if it is because of its definitions.
+    fn closed(&self, at: &ServerRef) -> Option<backend::Error> {
+        let judged = self.drift(at).filter(|judged| judged.heed == Heed::Close)?;
+        Some(backend::Error::StartFailed(Arc::new(judged.closed())))
     }
 
     /// The failure that kept a server from being opened, if it was its definitions.
     pub(crate) fn failure_of(&self, at: &ServerRef) -> Option<FailedServer> {
-        let error = || backend::Error::StartFailed(Arc::new(closed(at)));
-        self.is_closed(at).then(|| failed(&at.server, &error()))
+        self.closed(at).map(|error| failed(&at.server, &error))
     }
 }
 
@@ -67,10 +54,10 @@ impl Gateway {
 
     /// Refuses what is asked of a server that is not opened.
     pub(crate) fn check_open(&self, at: &ServerRef) -> Result<(), CallError> {
-        if self.snapshot().is_closed(at) {
-            return Err(server_error(at, backend::Error::StartFailed(Arc::new(closed(at)))));
+        match self.snapshot().closed(at) {
+            Some(error) => Err(server_error(at, error)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Has a server run and be listed before anything else than a tool is asked of it, and refuses what

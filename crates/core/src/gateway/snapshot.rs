@@ -18,7 +18,7 @@ use crate::gateway::world::World;
 use crate::name::{
     self, ExposedName, Primitive, ServerName, ServerRef, ToolId, ToolboxName, UniqueNames,
 };
-use crate::observe::{Event, Listeners};
+use crate::observe::{Drift, Event, Listeners};
 use crate::policy::{Moment, Policy, Traits};
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
 use crate::toolbox::{Namespaced, Part, View, ViewTool};
@@ -330,7 +330,7 @@ impl Writer {
                 }
                 let listing = &self.listings.get(&source)?.listing;
                 let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
-                let judged = self.judged(&at, server, listing);
+                let judged = self.judged(&at, toolbox, server, listing);
                 let listing = judged.as_ref().map_or(listing, |judged| judged.shown(listing));
                 let part = self.part(toolbox, server, listing, now);
                 match judged {
@@ -352,14 +352,18 @@ impl Writer {
     fn judged(
         &self,
         at: &ServerRef,
+        toolbox: &ToolboxConfig,
         server: &ServerConfig,
         listing: &Arc<Listing>,
     ) -> Option<Arc<Judged>> {
         let tell = |judged: &Judged| {
             let Some(listeners) = &self.listeners else { return };
-            listeners.tell(Event::DefinitionsDrifted(at, &judged.drift, judged.heed.word()));
+            let (found, becomes) = (&judged.drift[..], judged.heed.word());
+            let accept = &judged.accepting();
+            listeners.tell(Event::DefinitionsDrifted(Drift { server: at, found, becomes, accept }));
         };
-        self.world.locks.judged((at, server), listing, &self.policy, tell)
+        let name = || self.config.name_in_lock(toolbox.name.as_str(), server);
+        self.world.locks.judged((at, server), listing, &self.policy, name, tell)
     }
 
     fn part(

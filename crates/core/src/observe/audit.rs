@@ -17,7 +17,7 @@ use prometheus_client::metrics::counter::Counter;
 
 use crate::observe::context::{CallDetails, CallFacts};
 use crate::observe::ending::{CallEnd, Ending};
-use crate::observe::event::{Event, Kinds, TlsDates};
+use crate::observe::event::{Drift, Event, Kinds, TlsDates};
 use crate::observe::file::{AuditFile, Unwritten};
 use crate::observe::holdings::Payer;
 use crate::observe::listeners::Listener;
@@ -205,9 +205,9 @@ impl Listener for Audit {
                     self.put(Note::DefinitionChanged(Box::new(record)));
                 }
             }
-            Event::DefinitionsDrifted(at, drift, becomes) => {
-                let (now, server) = (SystemTime::now(), at);
-                for drifted in drift.iter().take(MAX_DRIFTED) {
+            Event::DefinitionsDrifted(Drift { server, found, becomes, accept: _ }) => {
+                let now = SystemTime::now();
+                for drifted in found.iter().take(MAX_DRIFTED) {
                     let (server, drifted) = (server.clone(), drifted.clone());
                     let record = DriftRecord { at: now, server, drifted, becomes };
                     self.put(Note::Drifted(Box::new(record)));

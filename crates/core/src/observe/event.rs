@@ -16,6 +16,19 @@ use crate::observe::ending::CallEnd;
 use crate::observe::holdings::{Holding, Payer};
 use crate::observe::llm_outcome::LlmOutcome;
 
+/// Definitions of a server that are not as the lock has them.
+#[derive(Clone, Copy)]
+pub struct Drift<'a> {
+    /// The server.
+    pub server: &'a ServerRef,
+    /// In what it differs.
+    pub found: &'a [Drifted],
+    /// The fate of that, in the word of the configuration.
+    pub becomes: &'static str,
+    /// The command that takes it over.
+    pub accept: &'a str,
+}
+
 /// Something that happened here.
 #[derive(Clone, Copy)]
 pub enum Event<'a> {
@@ -42,9 +55,9 @@ pub enum Event<'a> {
     ListingChanged(&'a ServerContext, &'a Listing),
     /// Some of its definitions are not what they were.
     DefinitionsChanged(&'a ServerContext, &'a [ChangedDefinition]),
-    /// A server lists definitions that are not as the lock has them; the word of the configuration says what
-    /// becomes of them. It is told once for as long as nothing else differs.
-    DefinitionsDrifted(&'a ServerRef, &'a [Drifted], &'static str),
+    /// A server lists definitions that are not as the lock has them. It is told once for as long as nothing
+    /// else differs.
+    DefinitionsDrifted(Drift<'a>),
     /// An agent has come that stays for a while.
     SessionOpened(&'a SessionContext),
     /// Its program has said what it is called.

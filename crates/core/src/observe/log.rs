@@ -1,9 +1,9 @@
 //! The log, as far as it tells of events.
 
-use crate::catalog::{ChangedDefinition, Drifted};
-use crate::name::{AgentName, ServerRef};
+use crate::catalog::ChangedDefinition;
+use crate::name::AgentName;
 use crate::observe::event::{
-    DeniedAccess, DeniedFor, Event, Kinds, SignInChange, SignInContext, StoppedFor,
+    DeniedAccess, DeniedFor, Drift, Event, Kinds, SignInChange, SignInContext, StoppedFor,
 };
 use crate::observe::listeners::Listener;
 
@@ -45,9 +45,7 @@ impl Listener for Log {
                     );
                 }
             }
-            Event::DefinitionsDrifted(at, drift, becomes) => {
-                drifted(at, drift, becomes);
-            }
+            Event::DefinitionsDrifted(drift) => drifted(drift),
             Event::ServerFailed(server, reason) => {
                 let server = &server.label;
                 tracing::warn!(server, "the server could not be started: {reason}");
@@ -129,19 +127,16 @@ impl Listener for Log {
 fn cut(agent: &AgentName) -> String {
     agent.as_str().chars().take(MAX_NAME).collect()
 }
+
 /// Says what is not as the lock has it, and what helps.
-fn drifted(at: &ServerRef, drift: &[Drifted], becomes: &str) {
+fn drifted(Drift { server: at, found, becomes, accept }: Drift<'_>) {
     let server = format!("{}/{}", at.toolbox, at.server);
-    for one in drift.iter().take(MAX_DRIFTED) {
+    for one in found.iter().take(MAX_DRIFTED) {
         tracing::warn!(server, definitions = becomes, "not as `workbench.lock` has it: {one}");
     }
-    let more = drift.len().saturating_sub(MAX_DRIFTED);
+    let more = found.len().saturating_sub(MAX_DRIFTED);
     if more > 0 {
         tracing::warn!(server, "{more} more are not as `workbench.lock` has them");
     }
-    tracing::warn!(
-        server,
-        "`mcp-workbench lock --diff` shows it, `mcp-workbench lock --accept {}` takes it over",
-        at.server
-    );
+    tracing::warn!(server, "`mcp-workbench lock --diff` shows it, `{accept}` takes it over");
 }

@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
 use crate::observe::ending::Ending;
-use crate::observe::event::{Event, Kinds, LlmContext, ServerContext, TlsDates};
+use crate::observe::event::{Drift, Event, Kinds, LlmContext, ServerContext, TlsDates};
 use crate::observe::holdings::Holdings;
 use crate::observe::listeners::Listener;
 use crate::observe::llm_outcome::LlmOutcome;
@@ -249,7 +249,7 @@ impl Listener for Metrics {
                 let labels = [("server", login.server.into()), ("change", change.as_str().into())];
                 self.sign_ins.get_or_create_owned(&labels).inc();
             }
-            Event::DefinitionsDrifted(at, drift, _) => {
+            Event::DefinitionsDrifted(Drift { server: at, found: drift, .. }) => {
                 let (toolbox, server) = (at.toolbox.to_string(), at.server.to_string());
                 let labels = [("toolbox", toolbox.into()), ("server", server.into())];
                 let found = u64::try_from(drift.len()).unwrap_or(u64::MAX);
@@ -331,7 +331,8 @@ mod tests {
         metrics.hear(Event::SignIn(&login, SignInChange::Renewed));
         let at = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("git") };
         let drifted = Drifted { word: "tool", name: "push".to_owned(), what: Difference::New };
-        metrics.hear(Event::DefinitionsDrifted(&at, &[drifted], "warn"));
+        let (found, becomes) = (&[drifted][..], "warn");
+        metrics.hear(Event::DefinitionsDrifted(Drift { server: &at, found, becomes, accept: "" }));
         metrics.hear(Event::CertificateShown(&TlsDates { cert: u64::MAX, client_ca: None }));
         metrics.hear(Event::SharedStore(None));
         metrics.hear(Event::SharedStoreAsked(Duration::from_millis(1)));

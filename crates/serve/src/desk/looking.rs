@@ -4,8 +4,10 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::desk::Desk;
-use crate::desk::view::{Agent, Call, Course, Latency, Server, ServerState, SignIn, Toolbox, View};
-use crate::gateway::{Condition, Gateway, Phase};
+use crate::desk::view::{
+    Agent, Call, Course, Drift, Latency, Server, ServerState, SignIn, Toolbox, View,
+};
+use crate::gateway::{Condition, Gateway, Judged, Phase};
 use crate::name::{ServerRef, seen};
 use crate::observe::{LiveCall, LiveCounts, Picture, tokens};
 use crate::os::Memory;
@@ -14,6 +16,8 @@ use crate::toolbox;
 
 /// The most toolboxes, and the most servers of one.
 const MAX_SHOWN: usize = 256;
+/// The most definitions of a server that are not as the lock has them.
+const MAX_DRIFTED: usize = 8;
 /// The most characters of a description or of a reason.
 const MAX_TEXT: usize = 400;
 /// How long is not asked again how much memory processes hold.
@@ -64,7 +68,8 @@ impl Desk {
                             is_waited_for: it.is_waited_for,
                         });
                         let shown = self::server(server, &condition, part, memory, counts);
-                        Server { sign_in, ..shown }
+                        let drift = gateway.snapshot().drift(&at).map(|judged| drift(judged));
+                        Server { sign_in, drift, ..shown }
                     });
                     let servers: Vec<Server> = servers.collect();
                     let tokens: u64 = servers.iter().filter_map(|server| server.tokens).sum();
@@ -130,6 +135,16 @@ impl Desk {
     }
 }
 
+/// The definitions that are not as the lock has them.
+fn drift(judged: &Judged) -> Drift {
+    Drift {
+        definitions: judged.heed.word().to_owned(),
+        count: judged.drift.len(),
+        what: judged.drift.iter().take(MAX_DRIFTED).map(ToString::to_string).collect(),
+        accept: judged.accepting(),
+    }
+}
+
 /// The line about a toolbox.
 fn purpose(toolbox: &ToolboxConfig) -> String {
     seen::line(&toolbox.description).chars().take(MAX_TEXT).collect()
@@ -182,6 +197,7 @@ fn server(
         reason: reason.map(|reason| seen::line(reason).chars().take(MAX_TEXT).collect()),
         last_words: condition.last_words.clone(),
         sign_in: None,
+        drift: None,
     }
 }
 

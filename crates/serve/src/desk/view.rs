@@ -102,6 +102,22 @@ pub struct Server {
     pub last_words: Vec<String>,
     /// The sign-in that it lacks; `None`: it lacks none.
     pub sign_in: Option<SignIn>,
+    /// Its definitions that are not as the lock has them; `None`: all are, or nobody looks.
+    pub drift: Option<Drift>,
+}
+
+/// Definitions of a server that are not as the lock has them.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Drift {
+    /// The fate of them: `warn`, `quarantine` or `deny`.
+    pub definitions: String,
+    /// How many there are.
+    pub count: usize,
+    /// The differences, such as "tool `add` has changed: description"; 8 at most.
+    pub what: Vec<String>,
+    /// The command that takes it over.
+    pub accept: String,
 }
 
 /// A sign-in that a server lacks.

@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use super::*;
 use crate::cli::top::keys::{self, Wish};
 use crate::cli::top::link::{Heard, What};
-use crate::desk::{Act, Agent, Latency, SignIn, Toolbox};
+use crate::desk::{Act, Agent, Drift, Latency, SignIn, Toolbox};
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -142,6 +142,30 @@ fn a_server_that_wants_a_sign_in_has_a_key_that_shows_the_page() {
     state.hear(Heard::View("/run/4700.sock".into(), Box::new(view)));
     let shown = drawn(&mut state, 100, 20);
     assert!(shown.contains("Somebody is about to sign in"), "{shown}");
+}
+
+#[test]
+fn a_server_that_says_what_nobody_has_reviewed_is_shown_with_the_command_that_helps() {
+    let mut state = state();
+    let mut view = view();
+    let drift = |definitions: &str| Drift {
+        definitions: definitions.to_owned(),
+        count: 9,
+        what: vec![
+            "tool `add` has changed: description".to_owned(),
+            "tool `s\u{1b}[2J` is new".to_owned(),
+        ],
+        accept: "mcp-workbench lock --accept github".to_owned(),
+    };
+    view.toolboxes[0].servers[1].state = ServerState::Running;
+    view.toolboxes[0].servers[1].drift = Some(drift("quarantine"));
+    state.hear(Heard::View("/run/4700.sock".into(), Box::new(view.clone())));
+    press(&mut state, KeyCode::Char('j'));
+    assert_snapshot!(drawn(&mut state, 100, 20));
+    view.toolboxes[0].servers[1].drift = Some(drift("deny"));
+    state.hear(Heard::View("/run/4700.sock".into(), Box::new(view)));
+    let shown = drawn(&mut state, 100, 20);
+    assert!(shown.contains("locked") && shown.contains("so it is not opened"), "{shown}");
 }
 
 #[test]

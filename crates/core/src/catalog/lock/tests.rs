@@ -117,6 +117,22 @@ fn variants_are_known_and_what_needs_more_may_be_absent() {
 }
 
 #[test]
+fn a_command_that_takes_over_can_be_typed_and_does_nothing_else() {
+    for (server, own, expected) in [
+        ("calc", None, "calc"),
+        ("calc", Some("add"), "calc:add"),
+        ("dev/calc", Some("x://{name}"), "'dev/calc:x://{name}'"),
+        ("calc", Some("a'; rm -r ~; '"), "calc"),
+        ("calc", Some("a\u{202e}b"), "calc"),
+        ("calc", Some("$(id)"), "'calc:$(id)'"),
+        ("c'alc", None, r"'c'\''alc'"),
+    ] {
+        let command = format!("mcp-workbench lock --accept {expected}");
+        assert_eq!(accepting(server, own), command, "{server} {own:?}");
+    }
+}
+
+#[test]
 fn what_was_found_out_is_remembered_by_the_bytes() {
     let lock = server(&[add()]);
     let mut comparison = Comparison::default();

@@ -118,6 +118,10 @@ fn without_words(views: &[View]) -> Vec<View> {
     for server in toolboxes.flat_map(|toolbox| &mut toolbox.servers) {
         server.reason = None;
         server.last_words.clear();
+        if let Some(drift) = &mut server.drift {
+            drift.what.clear();
+            drift.accept.clear();
+        }
     }
     views
 }

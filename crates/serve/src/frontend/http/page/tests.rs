@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::*;
-use crate::desk::{Server, Toolbox};
+use crate::desk::{Drift, Server, Toolbox};
 use crate::frontend::http::identity::Sight;
 use crate::frontend::http::page::asked::Asked;
 
@@ -23,7 +23,9 @@ pub(crate) struct Still(Arc<AtomicUsize>);
 impl Workbenches for Still {
     async fn seen(&self) -> Vec<View> {
         let looks = self.0.fetch_add(1, Ordering::Relaxed);
-        let server = Server { last_words: vec!["secret".to_owned()], ..Server::default() };
+        let (last_words, accept) = (vec!["secret".to_owned()], "secret".to_owned());
+        let drift = Drift { what: last_words.clone(), accept, ..Drift::default() };
+        let server = Server { last_words, drift: Some(drift), ..Server::default() };
         let toolbox = Toolbox { servers: vec![server], ..Toolbox::default() };
         vec![View { at: looks as u64, pid: 7, toolboxes: vec![toolbox], ..View::default() }]
     }
