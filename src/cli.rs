@@ -26,6 +26,7 @@ mod logging;
 mod logins;
 mod logs;
 mod man;
+mod misleading;
 mod packages;
 mod page;
 mod papers;
@@ -53,6 +54,7 @@ mod token;
 mod top;
 mod unmatched;
 mod values;
+mod versions;
 mod visible;
 
 use std::num::NonZero;

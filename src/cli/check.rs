@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use crate::cli::error::Error;
 use crate::cli::global::noted;
+use crate::cli::misleading::Remarks;
 use crate::cli::servers::{self, Start};
 use crate::cli::size::{Size, count, number};
 use crate::cli::table::{Align, Table};
 use crate::cli::values::Everything;
-use crate::cli::{Global, print, remarks, with_gateway, without_rules};
+use crate::cli::{Global, print, remarks, versions, with_gateway, without_rules};
 use crate::config::{self, Dialect, LoadError, Loaded, Severity};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::{ServerName, ServerRef, ToolboxName};
@@ -26,7 +27,6 @@ mod report;
 mod service;
 mod store;
 mod talkative;
-mod versions;
 
 use report::{Finding, Report, Row, Status};
 
@@ -123,7 +123,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     };
     remarks.extend(talkative);
     if !args.json {
-        remarks.extend(said.iter().flat_map(definitions::Remarks::findings));
+        remarks.extend(said.iter().flat_map(Remarks::findings));
     }
     tell(args, &mut warnings, &file, remarks);
     servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
@@ -137,8 +137,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             findings: warnings.iter().map(Finding::new).collect(),
             servers,
             not_shown,
-            remarks: said.iter().flat_map(definitions::Remarks::rows).collect(),
-            more_remarks: said.iter().map(definitions::Remarks::more).sum(),
+            remarks: said.iter().flat_map(Remarks::rows).collect(),
+            more_remarks: said.iter().map(Remarks::more).sum(),
         })?;
     } else {
         let mut sections = vec![head];
@@ -170,7 +170,7 @@ struct Looked {
     /// Servers whose answers may be long.
     talkative: Vec<config::Finding>,
     /// Remarks on what they say of themselves.
-    said: Vec<definitions::Remarks>,
+    said: Vec<Remarks>,
 }
 
 /// Looks at the servers of a gateway, and starts them if that is wanted. `rules` is the whole configuration, where no agent
@@ -348,8 +348,10 @@ fn drifted(config: &Config, snapshot: &Snapshot) -> Vec<String> {
         let what = count(judged.drift.len(), "definition");
         Some(format!(
             "{what} of `{}/{}` not as `workbench.lock` has them, {becomes} (`definitions`): see \
-             `mcp-workbench lock --diff`",
-            toolbox.name, server.name
+             `mcp-workbench lock --diff`, and take it over with `{}`",
+            toolbox.name,
+            server.name,
+            judged.accepting()
         ))
     });
     drifted.collect()

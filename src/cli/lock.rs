@@ -10,22 +10,26 @@ use clap::ValueEnum;
 use crate::catalog::{Comparison, Drifted};
 use crate::cli::error::Error;
 use crate::cli::global::noted;
+use crate::cli::misleading::Remarks;
 use crate::cli::print::printable;
 use crate::cli::size::count;
-use crate::cli::{Global, print, replace};
-use crate::config::{self, ChosenBy, Location};
-use crate::settings::{Lock, LockedServer};
+use crate::cli::{Global, print, replace, versions};
+use crate::config::{self, ChosenBy, Finding, Location};
+use crate::settings::{Config, Lock, LockedServer};
 
 mod accept;
 mod difference;
 mod launch;
 mod markdown;
 mod names;
+mod package;
 mod record;
+mod remarked;
 mod report;
 mod sarif;
 
 use record::{Listed, Recorded};
+use remarked::Texts;
 use report::{Outcome, Report};
 
 const EXAMPLES: &str = "\
@@ -46,6 +50,12 @@ Examples:
 /// most, and in another time zone and language. What only some clients are shown, and words that
 /// differ from run to run, are marked in the file. A server that cannot be started keeps what the file
 /// has of it.
+///
+/// The package that a server is run from is in the file with its version and digest, as far as this
+/// machine knows them. Another version is a note; other bytes of the same version differ.
+///
+/// What could mislead a model (hidden characters, orders, requests for secrets, look-alike names) is
+/// remarked on, and so is a server whose package has no version; that changes no exit code.
 ///
 /// With `--check` exits with 0 if all is as in the file, 1 if something differs, 2 if that could not be
 /// found out.
@@ -113,17 +123,28 @@ fn work(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let loaded = noted(global.read_unlocked()?)?;
     if args.check || args.diff {
         let listed = record::listed(global, &loaded)?;
-        let report = Report::new(&before, &listed, &place.lock.shown);
-        return show(args, &report);
+        let packages = package::all(&loaded.config);
+        let report = Report::new(&before, &listed, &packages, &place.lock.shown);
+        return show(args, &report.noted(loose(&loaded.config)));
     }
     let accepted = accept::wanted(&args.accept, &loaded)?;
-    let recorded = record::recorded(global, &loaded, |name| accept::concerns(&accepted, name))?;
+    let recorded =
+        record::recorded(global, &loaded, &before, |name| accept::concerns(&accepted, name))?;
     let next = if accepted.is_empty() {
         whole(&before, &recorded)
     } else {
         accept::taken_over(before.clone(), &recorded, &accepted)?
     };
+    if let Some(loose) = loose(&loaded.config) {
+        print::note(&format!("note: {loose}"));
+    }
     write(args, &place, &before, &next, &recorded)
+}
+
+/// Tells of servers whose package has no version, of which the lock cannot say what starts next time.
+fn loose(config: &Config) -> Option<String> {
+    let Finding { message, hint, .. } = versions::findings(config)?;
+    Some(format!("{message}{}", hint.map(|hint| format!(": {hint}")).unwrap_or_default()))
 }
 
 impl Place {
@@ -243,18 +264,24 @@ fn write(
             print::note(&format!("warning: {one} of `{name}` {why}"));
         }
     }
+    let texts = next.servers.iter().map(|(name, server)| {
+        Texts::of_locked(name, server, before.servers.get(name).map(|server| &**server))
+    });
+    let remarks = remarked::remarked(&texts.collect::<Vec<_>>());
     if args.json {
         print::json(&serde_json::json!({
             "file": place.lock.shown,
             "written": !is_same,
             "servers": next.servers.len(),
             "failed": recorded.failed,
+            "remarks": remarks.iter().flat_map(Remarks::rows).collect::<Vec<_>>(),
         }))?;
     } else {
         let said = if is_same { "is as it was" } else { "was written" };
         let mut lines = vec![format!("`{}` {said}: {}", place.lock.shown.display(), sums(next))];
         lines.extend(changes(before, next));
         lines.extend(volatile(next));
+        lines.extend(remarked::told(&remarks).map(|remarks| format!("\n{remarks}\n")));
         if !is_same {
             lines.push(
                 "Review it, commit it, and have CI run `mcp-workbench lock --check`.".to_owned(),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::env::EnvSource;
-use crate::settings::{Ecosystem, Package, StdioLaunch, Wanted};
+use crate::settings::{Ecosystem, LockedPackage, Package, StdioLaunch, Wanted};
 
 mod npm;
 mod python;
@@ -105,26 +105,43 @@ impl Identity {
 
     /// Says how what would start now differs from what was recorded; what either does not know is
     /// no difference.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for the lock, which compares with its record")
-    )]
-    pub(crate) fn differs(&self, version: Option<&str>, integrity: Option<&str>) -> Option<String> {
-        let name = &self.name;
-        match (self.version.as_deref(), version) {
-            (Some(now), Some(then)) if now != then => {
-                return Some(format!("`{name}` {now} would start, and {then} was recorded"));
-            }
-            _ => {}
+    pub(crate) fn differs(&self, then: &LockedPackage) -> Option<Differs> {
+        if (self.ecosystem, &self.name) != (then.ecosystem, &then.name) {
+            return Some(Differs::Package);
         }
-        match (self.integrity.as_deref(), integrity) {
-            // Digests of different kinds cannot be compared.
-            (Some(now), Some(then)) if kind(now) == kind(then) && now != then => {
-                Some(format!("`{name}` has other bytes ({now}) than were recorded ({then})"))
-            }
-            _ => None,
+        let is_other = |now: &Option<String>, then: &Option<String>| {
+            now.as_ref().zip(then.as_ref()).is_some_and(|(now, then)| now != then)
+        };
+        if is_other(&self.version, &then.version) {
+            return Some(Differs::Version);
         }
+        let is_comparable = self.is_comparable(then);
+        (is_comparable && is_other(&self.integrity, &then.integrity)).then_some({
+            // Of an image the digest is all that is known of its version.
+            if self.version.is_some() && then.version.is_some() {
+                Differs::Bytes
+            } else {
+                Differs::Version
+            }
+        })
     }
+
+    /// Returns `false` if both digests are known, and of different kinds.
+    pub(crate) fn is_comparable(&self, then: &LockedPackage) -> bool {
+        let both = self.integrity.as_deref().zip(then.integrity.as_deref());
+        both.is_none_or(|(now, then)| kind(now) == kind(then))
+    }
+}
+
+/// How a package that would start differs from one that was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Differs {
+    /// It is another package.
+    Package,
+    /// It is another version of it.
+    Version,
+    /// It is the same version, and its bytes are others.
+    Bytes,
 }
 
 /// Returns the kind of a digest, which stands before it.

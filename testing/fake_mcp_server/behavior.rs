@@ -1,5 +1,6 @@
 //! The behavior of tools when they are called.
 
+use std::collections::BTreeMap;
 use std::process::exit;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
@@ -118,6 +119,12 @@ pub(crate) enum Act {
     Grow {
         #[serde(default)]
         tools: Vec<Value>,
+    },
+    /// From now on answers these methods so, and sends `list_changed` of these lists, such as `prompts`.
+    Turn {
+        answers: BTreeMap<String, Value>,
+        #[serde(default)]
+        changed: Vec<String>,
     },
     /// Removes `tools` by name and sends `list_changed`.
     Shrink {
@@ -261,13 +268,12 @@ impl Call {
             Act::Shell { command } => self.structured(&shell(&command)),
             Act::Args => self.structured(&json!({ "args": std::env::args().collect::<Vec<_>>() })),
             Act::Grow { tools } => {
-                let new: Vec<Value> = tools.iter().map(tool).collect();
-                let is_new = |entry: &Value| new.iter().any(|one| one["name"] == entry["name"]);
-                server.change_tools(|list| {
-                    list.retain(|entry| !is_new(entry));
-                    list.extend(new.iter().cloned());
-                });
+                server.grow(&tools.iter().map(tool).collect::<Vec<_>>());
                 self.text("grown")
+            }
+            Act::Turn { answers, changed } => {
+                server.turn(answers, &changed);
+                self.text("turned")
             }
             Act::Shrink { tools } => {
                 let gone = |entry: &Value| {

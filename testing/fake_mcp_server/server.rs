@@ -30,6 +30,7 @@ pub(crate) struct Server {
     pub(crate) output: Output,
     pub(crate) grandchildren: Vec<u32>,
     tools: Mutex<Vec<Value>>,
+    answers: Mutex<BTreeMap<String, Value>>,
     calls: Mutex<BTreeMap<String, usize>>,
     answered: AtomicUsize,
     lists: AtomicUsize,
@@ -69,6 +70,7 @@ impl Server {
             output: Output::default(),
             grandchildren,
             tools: Mutex::new(script.tools()),
+            answers: Mutex::new(script.answers.clone()),
             calls: Mutex::default(),
             answered: AtomicUsize::new(0),
             lists: AtomicUsize::new(0),
@@ -165,7 +167,7 @@ impl Server {
             }
             "tools/call" => return self.call(id, params, raw, modern),
             "subscriptions/listen" if modern => return self.listen(id, &params),
-            _ => match self.script.answers.get(method) {
+            _ => match self.answers.lock().unwrap().get(method) {
                 Some(answer) => Ok(answer.to_string()),
                 None => Err(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
             },
@@ -327,6 +329,23 @@ impl Server {
         }
         for id in self.listeners.lock().unwrap().iter() {
             self.output.notify(LIST_CHANGED, &json!({ "_meta": subscription(id) }));
+        }
+    }
+
+    /// Has these tools in place of those of the same names.
+    pub(crate) fn grow(&self, new: &[Value]) {
+        let is_new = |entry: &Value| new.iter().any(|one| one["name"] == entry["name"]);
+        self.change_tools(|list| {
+            list.retain(|entry| !is_new(entry));
+            list.extend(new.iter().cloned());
+        });
+    }
+
+    /// Answers some methods otherwise from now on, and says that these lists have changed.
+    pub(crate) fn turn(&self, answers: BTreeMap<String, Value>, changed: &[String]) {
+        self.answers.lock().unwrap().extend(answers);
+        for list in changed {
+            self.output.notify(&format!("notifications/{list}/list_changed"), &Value::Null);
         }
     }
 

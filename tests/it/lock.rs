@@ -1,5 +1,9 @@
 //! `workbench.lock`: what servers say of themselves, reviewed like code, on every surface.
 
+mod live;
+mod packages;
+mod remarked;
+
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -291,7 +295,10 @@ fn what_changes_while_it_is_used_is_gone_at_once() {
     assert!(format!("{:?}", agent.call("sub", json!({}))).contains("Ok"), "others go on");
     assert!(!heard(&agent).contains(EVIL), "{}", heard(&agent));
 
-    let denied = bench.clone().set("definitions", json!("deny"));
+    // Another one, for what the first server has listed last is kept.
+    let denied = self::bench(rug()).set("toolMode", json!("direct"));
+    locked(&denied);
+    let denied = denied.set("definitions", json!("deny"));
     let agent = denied.agent();
     agent.initialize();
     agent.tools();

@@ -21,7 +21,9 @@ pub use http::{HttpConfig, TlsConfig};
 pub use launch::{HttpLaunch, HttpTransport, Launch, StdioLaunch};
 pub use limits::{CacheConfig, Limits, PerCaller, Rates};
 pub use llm::LlmConfig;
-pub use lock::{Definitions, Hole, Lock, Locked, LockedKind, LockedServer, Spelling, Sum};
+pub use lock::{
+    Definitions, Hole, Lock, Locked, LockedKind, LockedPackage, LockedServer, Spelling, Sum,
+};
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
 pub use oauth::{AccountOf, Grant, IdentityProvider, OAuth, Resource};

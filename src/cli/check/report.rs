@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cli::check::definitions;
+use crate::cli::misleading;
 use crate::cli::size::Size;
 use crate::config;
 use crate::name::{ServerName, ToolboxName};
@@ -27,7 +27,7 @@ pub(super) struct Report<'a> {
     pub(super) not_shown: Vec<String>,
     /// The remarks on the definitions of servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) remarks: Vec<definitions::Row<'a>>,
+    pub(super) remarks: Vec<misleading::Row<'a>>,
     /// The number of remarks that are left out.
     #[serde(rename = "moreRemarks", skip_serializing_if = "is_zero")]
     pub(super) more_remarks: usize,

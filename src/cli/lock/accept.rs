@@ -56,6 +56,7 @@ pub(super) fn taken_over(
                 let before = lock.servers.get(name).map(|server| (**server).clone());
                 let mut next = before.unwrap_or_else(|| LockedServer {
                     launch: Arc::clone(&now.launch),
+                    package: now.package.clone(),
                     info: now.info.clone(),
                     ..LockedServer::default()
                 });
@@ -86,9 +87,11 @@ fn take(next: &mut LockedServer, now: &LockedServer, one: &str) -> bool {
             None => _ = next.remove(one),
         }
     }
-    if !has_it && one == "instructions" {
-        next.instructions.clone_from(&now.instructions);
-        return true;
+    match one {
+        _ if has_it => {}
+        "instructions" => next.instructions.clone_from(&now.instructions),
+        "package" => next.package.clone_from(&now.package),
+        _ => return false,
     }
-    has_it
+    true
 }

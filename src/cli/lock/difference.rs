@@ -5,6 +5,7 @@ use std::fmt::Write;
 use similar::TextDiff;
 
 use crate::cli::lock::report::Report;
+use crate::cli::misleading::words;
 use crate::name::seen;
 
 /// How many lines stand around what changes.
@@ -21,7 +22,15 @@ pub(super) fn text(report: &Report) -> String {
             (format!("lock: {}", name.trim_end()), format!("now: {}", name.trim_end()));
         let lines = diff.unified_diff().context_radius(CONTEXT).header(&old, &new).to_string();
         // Writing into memory does not fail.
-        let _ = writeln!(all, "{}\n# {}\n", lines.trim_end(), row.accept);
+        let _ = writeln!(all, "{}", lines.trim_end());
+        let on = report.remarks.iter().filter(|one| one.is_about_news_of(&row.server));
+        for remark in on.flat_map(|one| &one.server.shown) {
+            let place = &remark.place;
+            if (place.kind.as_str(), &place.name) == (row.kind, &row.own) {
+                let _ = writeln!(all, "# remark: {}", words(remark));
+            }
+        }
+        let _ = writeln!(all, "# {}\n", row.accept);
     }
     all
 }

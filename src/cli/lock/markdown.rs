@@ -38,6 +38,7 @@ pub(super) fn page(report: &Report) -> String {
         );
         page.push_str("\n`mcp-workbench lock --accept SERVER[:TOOL]` takes a change over.\n");
     }
+    remarks(&mut page, report);
     for Failed { server, reason } in &report.failed {
         let _ = writeln!(page, "\n- `{}` could not be started: {}", server, escaped(reason));
     }
@@ -48,6 +49,29 @@ pub(super) fn page(report: &Report) -> String {
         page.push_str("\nThis is no proof that they are as the lock has them.\n");
     }
     page.trim_end().to_owned()
+}
+
+/// Adds the remarks on what nobody has reviewed, and the number of the others.
+fn remarks(page: &mut String, report: &Report) {
+    let (news, reviewed): (Vec<_>, Vec<_>) =
+        report.remarks.iter().partition(|one| one.is_reviewed == Some(false));
+    if !news.is_empty() {
+        page.push_str("\n| Server | Remark | What to do |\n| --- | --- | --- |\n");
+    }
+    for one in &news {
+        for row in one.rows() {
+            let words = escaped(&row.words).replace('`', "\\`");
+            let _ = writeln!(page, "| {} | {words} | {} |", escaped(row.server), row.advice);
+        }
+        if one.more() > 0 {
+            let _ =
+                writeln!(page, "| {} | and {} more | |", escaped(&one.server.server), one.more());
+        }
+    }
+    let reviewed: usize = reviewed.iter().map(|one| one.rows().count() + one.more()).sum();
+    if reviewed > 0 {
+        let _ = writeln!(page, "\nRemarks on what the lock has as it is: {reviewed}.");
+    }
 }
 
 fn longest_ticks(text: &str) -> usize {

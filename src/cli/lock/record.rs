@@ -10,15 +10,15 @@ use crate::app;
 use crate::backend::{ChildEnvironment, PoolOptions};
 use crate::catalog::{Listing, Recordings};
 use crate::cli::error::Error;
-use crate::cli::lock::launch;
 use crate::cli::lock::names::names;
+use crate::cli::lock::{launch, package};
 use crate::cli::servers::{self, Start};
 use crate::cli::{Global, block_on, pool_options, without_rules};
 use crate::config::Loaded;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::name::ServerRef;
 use crate::raw::Raw;
-use crate::settings::{Config, Definitions, LockedServer};
+use crate::settings::{Config, Definitions, Lock, LockedServer};
 
 /// The variables that say where and in which language a server runs.
 const PLACE: [&str; 3] = ["TZ", "LANG", "LC_ALL"];
@@ -58,10 +58,12 @@ pub(super) fn listed(global: &Global, loaded: &Loaded) -> Result<All, Error> {
     Ok(all(said, &launches, loaded))
 }
 
-/// Hears what those servers say for which `is_wanted` holds, whatever the circumstances.
+/// Hears what those servers say for which `is_wanted` holds, whatever the circumstances. What is not known
+/// here of their packages is as it was `before`.
 pub(super) fn recorded(
     global: &Global,
     loaded: &Loaded,
+    before: &Lock,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Recorded, Error> {
     let launches = launch::all(global, &loaded.config)?;
@@ -72,6 +74,8 @@ pub(super) fn recorded(
     let least = run(&Raw::encode(&json!({})), HERE)?;
     let full_here = run(&full(), HERE)?;
     let elsewhere = run(&full(), ELSEWHERE)?;
+    // What a launch fetches is there once it has been started.
+    let packages = package::all(&loaded.config);
     let mut recorded = Recorded {
         servers: BTreeMap::new(),
         failed: BTreeMap::new(),
@@ -89,7 +93,9 @@ pub(super) fn recorded(
         let (server, unclear) = recordings.locked();
         let info = info.as_ref().and_then(|info| info.canonical(usize::MAX));
         let info = info.and_then(|info| String::from_utf8(info).ok()).map(Arc::from);
-        let server = LockedServer { launch: Arc::clone(launch), info, ..server };
+        let before = before.servers.get(name).map(|server| &**server);
+        let package = package::to_lock(before, launch, packages.get(name));
+        let server = LockedServer { launch: Arc::clone(launch), package, info, ..server };
         recorded.servers.insert(name.clone(), server);
         if !unclear.is_empty() {
             recorded.unclear.insert(name.clone(), unclear);

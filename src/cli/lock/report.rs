@@ -1,18 +1,25 @@
 //! The findings of `lock --check`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::catalog::{Difference, Drifted, Listing};
+use crate::catalog::{Difference, Drifted, Listing, accepting};
 use crate::cli::lock::drift;
+use crate::cli::lock::package::{self, Told};
 use crate::cli::lock::record::All;
+use crate::cli::lock::remarked::{self, Texts};
+use crate::cli::misleading::{self, Remarks};
+use crate::cli::packages::Identity;
 use crate::cli::size::count;
 use crate::name::seen;
 use crate::raw::Raw;
 use crate::settings::{Lock, Locked, LockedServer};
 
+/// The word for a package in place of a kind of definitions.
+pub(super) const PACKAGE: &str = "package";
 /// The most characters of a name.
 const MAX_NAME: usize = 128;
 
@@ -37,6 +44,9 @@ pub(super) struct Report {
     pub(super) drift: Vec<Row>,
     pub(super) failed: Vec<Failed>,
     notes: Vec<String>,
+    /// The remarks on what servers say: those on what nobody has reviewed first.
+    #[serde(serialize_with = "misleading::rows", skip_serializing_if = "Vec::is_empty")]
+    pub(super) remarks: Vec<Remarks>,
 }
 
 /// One definition that is not as the lock has it.
@@ -52,6 +62,9 @@ pub(super) struct Row {
     /// The line of the lock that it stands in.
     #[serde(skip)]
     pub(super) said: String,
+    /// The name as the server has it.
+    #[serde(skip)]
+    pub(super) own: String,
     /// How it is written in the lock, and how it is said now.
     #[serde(skip)]
     pub(super) texts: [String; 2],
@@ -67,17 +80,26 @@ pub(super) struct Failed {
 }
 
 impl Report {
-    /// Compares what servers say with the lock.
-    pub(super) fn new(before: &Lock, now: &All, file: &Path) -> Self {
-        let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    /// Compares what servers say with the lock, and the packages that they are run from.
+    pub(super) fn new(
+        before: &Lock,
+        now: &All,
+        packages: &BTreeMap<String, Identity>,
+        file: &Path,
+    ) -> Self {
+        let (mut rows, mut notes, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for (name, listed) in &now.servers {
             let locked = before.servers.get(name);
             if locked.is_none() {
                 notes.push(format!("`{name}` is not in the lock"));
             }
-            for one in drift(before, listed, name) {
-                rows.push(Row::new(name, &one, locked.map(|locked| &**locked), &listed.listing));
+            let drift = drift(before, listed, name);
+            for one in &drift {
+                rows.push(Row::new(name, one, locked.map(|locked| &**locked), &listed.listing));
             }
+            texts.push(Texts::of_listing(name, &listed.listing, |word, own| {
+                drift.iter().any(|one| (one.word, one.name.as_str()) == (word, own))
+            }));
             let Some(locked) = locked else { continue };
             let info = listed.info.as_ref().and_then(|info| info.canonical(usize::MAX));
             let info = info.and_then(|info| String::from_utf8(info).ok());
@@ -90,6 +112,12 @@ impl Report {
             }
             if listed.launch != locked.launch {
                 notes.push(format!("`{name}` is launched otherwise than when it was locked"));
+            }
+            let package = locked.package.as_ref().zip(packages.get(name));
+            match package.and_then(|(then, now)| package::compared(name, then, now)) {
+                Some(Told::Note(note)) => notes.push(note),
+                Some(Told::Drift(said, texts)) => rows.push(Row::of_package(name, said, texts)),
+                None => {}
             }
         }
         let is_there = |name: &String| {
@@ -111,7 +139,14 @@ impl Report {
             (true, true) => Outcome::InSync,
         };
         let (file, checked) = (file.display().to_string(), now.servers.len());
-        Self { file, outcome, checked, drift: rows, failed, notes }
+        let remarks = remarked::remarked(&texts);
+        Self { file, outcome, checked, drift: rows, failed, notes, remarks }
+    }
+
+    /// Adds something that was noticed besides.
+    pub(super) fn noted(mut self, note: Option<String>) -> Self {
+        self.notes.extend(note);
+        self
     }
 
     /// How it has ended.
@@ -121,7 +156,16 @@ impl Report {
 
     /// The findings in a line.
     pub(super) fn summary(&self) -> String {
-        let differing = count(self.drift.len(), "definition");
+        let packages = self.drift.iter().filter(|row| row.kind == PACKAGE).count();
+        let definitions = self.drift.len() - packages;
+        let mut differing = Vec::new();
+        if definitions > 0 {
+            differing.push(count(definitions, "definition"));
+        }
+        if packages > 0 {
+            differing.push(count(packages, "package"));
+        }
+        let differing = differing.join(" and ");
         match self.outcome {
             Outcome::InSync => {
                 format!("in sync: {} as `{}` has them", count(self.checked, "server"), self.file)
@@ -158,7 +202,6 @@ impl Row {
             Difference::Changed(members) => members.clone(),
             _ => Vec::new(),
         };
-        let own = if one.name.is_empty() { "instructions" } else { &one.name };
         let before = locked.and_then(|locked| find_locked(locked, one));
         let before = before.and_then(|locked| locked.spellings.first());
         let before = before.and_then(|one| serde_json::from_str::<Raw>(&one.text).ok());
@@ -171,14 +214,29 @@ impl Row {
             server: server.to_owned(),
             kind: one.word,
             said: one.to_string(),
+            own: one.name.clone(),
             name,
             difference: one.what.word(),
             members,
             texts: [before, find_listed(listing, one)].map(|raw| lines(raw).unwrap_or_default()),
-            accept: format!(
-                "mcp-workbench lock --accept '{}'",
-                seen::named(&format!("{server}:{own}"), MAX_NAME)
-            ),
+            accept: one.accepting(server),
+        }
+    }
+}
+
+impl Row {
+    /// Other bytes of the version of a package that was recorded.
+    fn of_package(server: &str, said: String, texts: [String; 2]) -> Self {
+        Self {
+            server: server.to_owned(),
+            kind: PACKAGE,
+            name: String::new(),
+            difference: "changed",
+            members: vec!["integrity".to_owned()],
+            said,
+            own: String::new(),
+            texts,
+            accept: accepting(server, Some(PACKAGE)),
         }
     }
 }
@@ -215,6 +273,9 @@ impl fmt::Display for Report {
         for Failed { server, reason } in &self.failed {
             let reason = reason.replace('\n', "\n  ");
             write!(f, "\n\n`{server}` could not be started: {reason}")?;
+        }
+        if let Some(remarks) = remarked::told(&self.remarks) {
+            write!(f, "\n\n{remarks}")?;
         }
         for (at, note) in self.notes.iter().enumerate() {
             write!(f, "{}\nnote: {note}", if at == 0 { "\n" } else { "" })?;

@@ -2,32 +2,49 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::lock::report::{Report, Row};
+use crate::catalog::remarks::{self, Severity};
+use crate::cli::lock::report::{PACKAGE, Report, Row};
+use crate::cli::misleading::{self, Remarks};
 
-/// The rules that a result may be of: the word for a difference, and what it means.
-const RULES: [(&str, &str); 4] = [
-    ("changed", "A server says something else of a definition than was reviewed"),
-    ("new", "A server has a definition that nobody has reviewed"),
-    ("removed", "A server has no longer what was reviewed"),
-    ("unclear", "A definition can be read in two ways"),
+/// The rules that a difference may be of, and what each means.
+const RULES: [(&str, &str); 5] = [
+    ("definition-changed", "A server says something else of a definition than was reviewed"),
+    ("definition-new", "A server has a definition that nobody has reviewed"),
+    ("definition-removed", "A server has no longer what was reviewed"),
+    ("definition-unclear", "A definition can be read in two ways"),
+    ("package-changed", "A package has other bytes than were recorded, and the same version"),
 ];
 
 /// The whole log.
 pub(super) fn log(report: &Report) -> Value {
-    let rules = RULES.map(|(id, text)| {
+    let rules = RULES.iter().map(|(id, text)| {
         json!({
-            "id": format!("definition-{id}"),
+            "id": id,
             "shortDescription": {"text": text},
             "helpUri": "https://modelcontextprotocol.io/specification/2025-11-25/server/tools",
         })
     });
+    let remarks = remarks::RULES.iter().map(|rule| {
+        json!({
+            "id": format!("remark-{}", rule.id),
+            "shortDescription": {"text": format!("A definition has {}", rule.finds)},
+            "help": {"text": rule.advice},
+            "helpUri": "https://github.com/mcp-workbench/mcp-workbench/blob/main/docs/remarks.md",
+        })
+    });
+    let rules: Vec<Value> = rules.chain(remarks).collect();
     let failed = report.failed.iter().map(|failed| {
         json!({
             "level": "error",
             "message": {"text": format!("`{}` could not be started: {}", failed.server, failed.reason)},
         })
     });
-    let results: Vec<Value> = report.drift.iter().map(|row| result(row, &report.file)).collect();
+    let notes = report.notes().iter();
+    let notes = notes.map(|note| json!({"level": "note", "message": {"text": note}}));
+    let results = report.drift.iter().map(|row| result(row, &report.file));
+    let remarks = report.remarks.iter().flat_map(Remarks::rows);
+    let remarks = remarks.map(|remark| on_definition(&remark, &report.file));
+    let results: Vec<Value> = results.chain(remarks).collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -39,7 +56,7 @@ pub(super) fn log(report: &Report) -> Value {
             }},
             "invocations": [{
                 "executionSuccessful": report.failed.is_empty(),
-                "toolExecutionNotifications": failed.collect::<Vec<_>>(),
+                "toolExecutionNotifications": failed.chain(notes).collect::<Vec<_>>(),
             }],
             "results": results,
         }],
@@ -48,15 +65,40 @@ pub(super) fn log(report: &Report) -> Value {
 
 fn result(row: &Row, file: &str) -> Value {
     let level = if row.difference == "removed" { "warning" } else { "error" };
-    let uri = file.strip_prefix("./").unwrap_or(file).replace('\\', "/");
     json!({
-        "ruleId": format!("definition-{}", row.difference),
+        "ruleId": rule(row),
         "level": level,
         "message": {"text": format!("`{}`: {}. {}", row.server, row.said, row.accept)},
-        "locations": [{
-            "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}},
-            "logicalLocations": [{"fullyQualifiedName": format!("{}/{}/{}", row.server, row.kind, row.name)}],
-        }],
+        "locations": [location(file, &[&row.server, row.kind, &row.name])],
         "partialFingerprints": {"definition/v1": format!("{}/{}/{}/{}", row.server, row.kind, row.name, row.difference)},
+    })
+}
+
+/// The rule that a difference is of.
+fn rule(row: &Row) -> String {
+    let of = if row.kind == PACKAGE { PACKAGE } else { "definition" };
+    format!("{of}-{}", row.difference)
+}
+
+/// A remark. What somebody has reviewed is a note.
+fn on_definition(remark: &misleading::Row<'_>, file: &str) -> Value {
+    let is_warning = remark.is_reviewed == Some(false) && remark.severity != Severity::Low;
+    let misleading::Row { server, rule, kind, name, pointer, .. } = remark;
+    let place = [*server, *kind, *name, *pointer];
+    json!({
+        "ruleId": format!("remark-{rule}"),
+        "level": if is_warning { "warning" } else { "note" },
+        "message": {"text": format!("`{server}`: {}. {}", remark.words, remark.advice)},
+        "locations": [location(file, &place)],
+        "partialFingerprints": {"remark/v1": format!("{}/{rule}", place.join("/"))},
+    })
+}
+
+/// A place in what servers say; what there is of it in files is the lock.
+fn location(file: &str, steps: &[&str]) -> Value {
+    let uri = file.strip_prefix("./").unwrap_or(file).replace('\\', "/");
+    json!({
+        "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}},
+        "logicalLocations": [{"fullyQualifiedName": steps.join("/")}],
     })
 }

@@ -115,12 +115,30 @@ fn archive(info: &Path) -> Option<String> {
 }
 
 /// Returns a digest of the digests of all files that a package came with, which is the same on every
-/// machine: what installers add is left out.
+/// machine: what installers and builders add is left out. There is none of a package that is not the
+/// same everywhere: one that is made for a platform, or is installed from a folder.
 fn recorded(info: &Path) -> Option<String> {
+    let wheel = read(&info.join("WHEEL"))?;
+    let mut tags = wheel.lines().filter_map(|line| line.strip_prefix("Tag:"));
+    let is_from_folder = || {
+        let direct = read(&info.join("direct_url.json"))?;
+        serde_json::from_str::<Value>(&direct).ok()?.get("dir_info").cloned()
+    };
+    if !tags.all(|tag| tag.trim().ends_with("-none-any")) || is_from_folder().is_some() {
+        return None;
+    }
     let record = read(&info.join("RECORD"))?;
     let folder = info.file_name()?.to_str()?;
-    let added =
-        ["INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json"];
+    let added = [
+        "INSTALLER",
+        "REQUESTED",
+        "RECORD",
+        "METADATA",
+        "WHEEL",
+        "direct_url.json",
+        "uv_cache.json",
+        "uv_build.json",
+    ];
     let is_added = |path: &str| {
         path.starts_with("..")
             || path.starts_with('/')

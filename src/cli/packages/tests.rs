@@ -54,6 +54,7 @@ impl Home {
             &format!("Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n\nName: no\n"),
         )
         .file(&format!("{info}/entry_points.txt"), &format!("[console_scripts]\n{name} = a:main\n"))
+        .file(&format!("{info}/WHEEL"), "Wheel-Version: 1.0\nTag: py3-none-any\n")
         .file(&format!("{info}/RECORD"), &record)
     }
 
@@ -150,6 +151,15 @@ fn files_of_a_python_package_have_one_digest_on_every_machine() {
     assert!(one.is_some());
     assert_eq!(one, of(".cache/uv/archive-v0/y", "x"), "unpacked and installed");
     assert_ne!(one, of(".cache/uv/archive-v0/y", "z"));
+    let info = ".cache/uv/archive-v0/y/a-1.0.dist-info";
+    for (file, text) in [
+        ("WHEEL", "Wheel-Version: 1.0\nTag: cp312-cp312-manylinux_2_17_x86_64\n"),
+        ("direct_url.json", r#"{"url":"file:///here","dir_info":{"editable":true}}"#),
+    ] {
+        let home = Home::new().python(".cache/uv/archive-v0/y", "a", "1.0", "x");
+        let home = home.file(&format!("{info}/{file}"), text);
+        assert_eq!(home.version("uvx", &["a"]), (Some("1.0".to_owned()), None), "{file}");
+    }
 }
 
 #[test]
@@ -181,11 +191,22 @@ fn an_image_is_known_by_its_digest_alone() {
 fn what_differs_from_a_record_is_said() {
     let home = Home::new().npx("1", "b", "b", "1.2.0");
     let identity = home.identify("npx", &["b"]).unwrap();
-    assert_eq!(identity.differs(Some("1.2.0"), Some("sha512-1.2.0")), None);
-    assert_eq!(identity.differs(None, Some("record-sha256:aa")), None);
-    let version = identity.differs(Some("1.1.0"), None).unwrap();
-    assert_eq!(version, "`b` 1.2.0 would start, and 1.1.0 was recorded");
-    assert!(identity.differs(Some("1.2.0"), Some("sha512-other")).is_some());
+    let differs = |name: &str, version: Option<&str>, integrity: Option<&str>| {
+        identity.differs(&LockedPackage {
+            ecosystem: Ecosystem::Npm,
+            name: name.to_owned(),
+            version: version.map(str::to_owned),
+            integrity: integrity.map(str::to_owned),
+        })
+    };
+    assert_eq!(differs("b", Some("1.2.0"), Some("sha512-1.2.0")), None);
+    assert_eq!(differs("b", None, Some("record-sha256:aa")), None);
+    assert_eq!(differs("b", Some("1.2.0"), Some("record-sha256:aa")), None);
+    assert_eq!(differs("b", Some("1.1.0"), None), Some(Differs::Version));
+    assert_eq!(differs("b", Some("1.1.0"), Some("sha512-other")), Some(Differs::Version));
+    assert_eq!(differs("b", Some("1.2.0"), Some("sha512-other")), Some(Differs::Bytes));
+    assert_eq!(differs("b", None, Some("sha512-other")), Some(Differs::Version));
+    assert_eq!(differs("c", Some("1.2.0"), Some("sha512-1.2.0")), Some(Differs::Package));
 }
 
 #[test]

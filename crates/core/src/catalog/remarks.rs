@@ -45,10 +45,13 @@ const BEFORE: usize = 24;
 pub struct Definitions<'a> {
     /// The name of the server, as remarks have it.
     pub server: &'a str,
-    /// Its instructions.
-    pub instructions: Option<&'a str>,
-    /// The kind, name and whole text of each definition, as its server wrote it.
+    /// Its instructions, in each spelling that is known.
+    pub instructions: Vec<&'a str>,
+    /// The kind, name and whole text of each definition, as its server wrote it; one of which several
+    /// spellings are known stands there several times.
     pub entries: Vec<(Kind, &'a str, &'a Raw)>,
+    /// The names of further tools of it: they are known, and nothing else of them is looked at.
+    pub others: Vec<&'a str>,
 }
 
 impl<'a> Definitions<'a> {
@@ -61,15 +64,14 @@ impl<'a> Definitions<'a> {
         let resources =
             listing.resources.iter().map(|one| (Kind::Resource, one.uri.as_str(), &one.raw));
         let entries = tools.chain(prompts).chain(templates).chain(resources).collect();
-        Self { server, instructions: listing.instructions.as_deref(), entries }
+        let instructions = listing.instructions.as_deref().into_iter().collect();
+        Self { server, instructions, entries, others: Vec::new() }
     }
-}
 
-impl<'a> Definitions<'a> {
     /// Returns the names of the tools.
     fn tools(&self) -> Vec<&'a str> {
         let tools = self.entries.iter().filter(|(kind, ..)| *kind == Kind::Tool);
-        tools.map(|(_, name, _)| *name).collect()
+        tools.map(|(_, name, _)| *name).chain(self.others.iter().copied()).collect()
     }
 }
 
@@ -94,9 +96,9 @@ pub fn remarks(servers: &[Definitions<'_>]) -> Vec<ServerRemarks> {
 
 fn of_server(place: usize, server: &Definitions<'_>, names: &Names<'_>) -> ServerRemarks {
     let mut found = Found::default();
-    if let Some(instructions) = server.instructions {
-        let text =
-            Text { pointer: String::new(), words: instructions.to_owned(), role: Role::Prose };
+    for instructions in &server.instructions {
+        let words = (*instructions).to_owned();
+        let text = Text { pointer: String::new(), words, role: Role::Prose };
         Entry { kind: Kind::Instructions, name: "", place, names }.look(&[text], &mut found);
     }
     for (kind, name, raw) in &server.entries {
@@ -119,6 +121,10 @@ struct Found {
 
 impl Found {
     fn push(&mut self, remark: Remark) {
+        // Another spelling of a definition often has it too.
+        if self.kept.contains(&remark) {
+            return;
+        }
         self.kept.push(remark);
         if self.kept.len() >= 8 * MAX_REMARKS {
             self.prune();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
+use crate::settings::{Config, Ecosystem, Launch, ServerConfig, ToolboxConfig};
 
 /// The fate of definitions that are not as the lock has them (`definitions`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,13 +116,26 @@ pub struct Locked {
 /// Definitions by their names or addresses.
 pub type LockedKind = BTreeMap<String, Locked>;
 
+/// The package that a server was run from when it was recorded, as far as that was known there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedPackage {
+    /// The registry that has it.
+    pub ecosystem: Ecosystem,
+    /// Its name there.
+    pub name: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// The digest of its bytes, with the kind of digest before it.
+    pub integrity: Option<String>,
+}
+
 /// Everything that one server may say of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockedServer {
     /// How it is started or reached, as JSON without secrets.
     pub launch: Arc<str>,
-    /// The package that was run, as JSON, where that is known.
-    pub package: Option<Arc<str>>,
+    /// The package that was run, where that is known.
+    pub package: Option<LockedPackage>,
     /// The name that it gives itself, as JSON.
     pub info: Option<Arc<str>>,
     /// How it wants to be used; a text in JSON.

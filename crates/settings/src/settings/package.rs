@@ -42,6 +42,9 @@ pub enum Wanted {
 }
 
 impl Ecosystem {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Npm, Self::PyPi, Self::Image];
+
     /// Returns the word for it in reports and files.
     pub fn as_str(self) -> &'static str {
         match self {

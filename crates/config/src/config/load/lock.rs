@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 use crate::name::seen;
 use crate::raw::Raw;
-use crate::settings::{Hole, Lock, Locked, LockedKind, LockedServer, Spelling, Sum};
+use crate::settings::{
+    Ecosystem, Hole, Lock, Locked, LockedKind, LockedPackage, LockedServer, Spelling, Sum,
+};
 
 /// The name of the file.
 const FILE: &str = "workbench.lock";
@@ -62,7 +64,7 @@ struct RawLock {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct RawServer {
     launch: Box<RawValue>,
-    package: Option<Box<RawValue>>,
+    package: Option<RawPackage>,
     server_info: Option<Box<RawValue>>,
     instructions: Option<RawLocked>,
     #[serde(default)]
@@ -71,6 +73,15 @@ struct RawServer {
     prompts: BTreeMap<String, RawLocked>,
     #[serde(default)]
     resource_templates: BTreeMap<String, RawLocked>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPackage {
+    registry: String,
+    name: String,
+    version: Option<String>,
+    integrity: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -171,7 +182,9 @@ fn server(raw: RawServer) -> Result<LockedServer, Fault> {
     };
     Ok(LockedServer {
         launch: one_line(&launch)?,
-        package: package.as_deref().map(one_line).transpose()?,
+        package: package
+            .map(|run| self::package(run).map_err(|fault| fault.within("package")))
+            .transpose()?,
         info: server_info.as_deref().map(one_line).transpose()?,
         instructions: instructions
             .map(|said| locked(said, &[]).map_err(|fault| fault.within("instructions")))
@@ -180,6 +193,17 @@ fn server(raw: RawServer) -> Result<LockedServer, Fault> {
         prompts: kind(prompts, "prompts", "name")?,
         templates: kind(resource_templates, "resourceTemplates", "uriTemplate")?,
     })
+}
+
+fn package(raw: RawPackage) -> Result<LockedPackage, Fault> {
+    let RawPackage { registry, name, version, integrity } = raw;
+    let known = Ecosystem::ALL.into_iter().find(|known| known.as_str() == registry);
+    let ecosystem = known.ok_or_else(|| {
+        let words = Ecosystem::ALL.map(Ecosystem::as_str).join("`, `");
+        let why = format!("expected one of `{words}`, found `{}`", seen::named(&registry, 40));
+        Fault { at: ".registry".to_owned(), why }
+    })?;
+    Ok(LockedPackage { ecosystem, name, version, integrity })
 }
 
 fn kind(raw: BTreeMap<String, RawLocked>, member: &str, key: &str) -> Result<LockedKind, Fault> {
@@ -270,8 +294,15 @@ fn written(server: &LockedServer) -> Value {
     let mut members = serde_json::Map::new();
     let mut put = |key: &str, value: Value| _ = members.insert(key.to_owned(), value);
     put("launch", verbatim(launch));
-    if let Some(package) = package {
-        put("package", verbatim(package));
+    if let Some(LockedPackage { ecosystem, name, version, integrity }) = package {
+        let (registry, mut members) = (ecosystem.as_str(), json!({"name": name}));
+        members["registry"] = registry.into();
+        for (key, known) in [("version", version), ("integrity", integrity)] {
+            if let Some(known) = known {
+                members[key] = known.as_str().into();
+            }
+        }
+        put("package", members);
     }
     if let Some(info) = info {
         put("serverInfo", verbatim(info));

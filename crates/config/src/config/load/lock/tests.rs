@@ -25,7 +25,12 @@ fn lock() -> Lock {
     };
     let server = LockedServer {
         launch: r#"{"command":"npx"}"#.into(),
-        package: Some(r#"{"name":"x","version":"1"}"#.into()),
+        package: Some(LockedPackage {
+            ecosystem: Ecosystem::Npm,
+            name: "x".to_owned(),
+            version: Some("1".to_owned()),
+            integrity: None,
+        }),
         info: Some(r#"{"name":"x"}"#.into()),
         instructions: Some(Locked {
             spellings: vec![spelling(r#""Say \"please\".""#, &[])],
@@ -64,6 +69,11 @@ fn a_lock_that_is_not_understood_whole_is_refused() {
         ("a newer one", good.replace("\"version\": 1", "\"version\": 2"), "of version 2, and this"),
         ("a word", good.replace("\"version\": 1", "\"version\": \"1\""), "expected version 1"),
         ("a new member", good.replace("\"when\"", "\"where\""), "unknown field `where`"),
+        (
+            "another registry",
+            good.replace("\"npm\"", "\"nmp\""),
+            "`servers.x.package.registry`: expected one of `npm`, `pypi`, `image`, found `nmp`",
+        ),
         ("another when", good.replace(MORE, "never"), "`servers.x.tools.ask.when`: expected"),
         (
             "a changed text",

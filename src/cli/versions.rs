@@ -6,7 +6,7 @@ use crate::config::env::{EnvSource, ProcessEnv};
 use crate::settings::{Config, Ecosystem, Launch, Package, StdioLaunch};
 
 /// Returns a remark on all servers whose package has no version, with the words to write instead.
-pub(super) fn findings(config: &Config) -> Option<Finding> {
+pub(crate) fn findings(config: &Config) -> Option<Finding> {
     let servers = config.toolboxes.iter().flat_map(|toolbox| {
         toolbox.servers.iter().filter_map(move |server| {
             let Launch::Stdio(launch) = &server.launch else { return None };

@@ -1,0 +1,89 @@
+//! Packages in the lock: the version and the bytes that a server was run from.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::lock::{locked, read};
+use crate::support::Bench;
+use crate::support::process::fake_path;
+
+/// The place at which `npx` keeps what it has fetched for `a-server`.
+const FETCHED: &str = "home/.npm/_npx/1";
+
+/// A server that `npx` runs, of which this machine has a version with a digest.
+fn bench(spec: &str) -> Bench {
+    let script = json!({"tools": ["add"]});
+    let text = format!("#!/bin/sh\nexec '{}' '{script}'\n", fake_path());
+    let bench = Bench::new().file("npx", &text);
+    fs::set_permissions(bench.path("npx"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    fetch(&bench, "1.2.0", "sha512-one");
+    let package = json!({"_npx": {"packages": [spec]}}).to_string();
+    let bench = bench.file(&format!("{FETCHED}/package.json"), &package);
+    bench.server("dev", "a", json!({"command": "./npx", "args": ["-y", spec]}))
+}
+
+/// Has `npx` keep this version with these bytes.
+fn fetch(bench: &Bench, version: &str, integrity: &str) {
+    let modules = bench.path(&format!("{FETCHED}/node_modules"));
+    fs::create_dir_all(modules.join("a-server")).expect("folders");
+    let manifest = json!({"name": "a-server", "version": version}).to_string();
+    fs::write(modules.join("a-server/package.json"), manifest).expect("a file");
+    let entry = json!({"version": version, "integrity": integrity});
+    let lock = json!({"packages": {"node_modules/a-server": entry}}).to_string();
+    fs::write(modules.join(".package-lock.json"), lock).expect("a file");
+}
+
+fn text(bench: &Bench) -> String {
+    fs::read_to_string(bench.path("workbench.lock")).expect("a lock")
+}
+
+#[test]
+fn the_version_and_the_bytes_that_were_run_are_in_the_lock() {
+    let bench = bench("a-server@1.2.0");
+    let written = bench.run(["lock"]);
+    assert_eq!((written.code, written.stderr.as_str()), (Some(0), ""), "{written}");
+    let lock: serde_json::Value = serde_json::from_str(&text(&bench)).expect("JSON");
+    let run = json!({"registry": "npm", "name": "a-server", "version": "1.2.0", "integrity": "sha512-one"});
+    assert_eq!(lock["servers"]["a"]["package"], run);
+    assert_eq!(bench.run(["lock", "--check"]).code, Some(0));
+}
+
+#[test]
+fn a_machine_that_knows_nothing_of_a_package_is_in_sync() {
+    let bench = bench("a-server");
+    locked(&bench);
+    let before = text(&bench);
+    fs::remove_dir_all(bench.path("home/.npm")).expect("a folder");
+    let checked = bench.run(["lock", "--check"]);
+    assert_eq!(checked.code, Some(0), "{checked}");
+    assert!(checked.stdout.contains("names no version of `a-server`"), "{checked}");
+    let again = bench.run(["lock"]);
+    assert!(again.stderr.contains("note: `npx a-server` names no version"), "{again}");
+    assert_eq!(text(&bench), before, "what another machine knew stays");
+}
+
+#[test]
+fn another_version_is_a_note_and_other_bytes_are_drift() {
+    let bench = bench("a-server");
+    locked(&bench);
+    fetch(&bench, "1.3.0", "sha512-two");
+    let checked = bench.run(["lock", "--check"]);
+    assert_eq!(checked.code, Some(0), "{checked}");
+    let note = "`a` would start `a-server` 1.3.0, and `a-server` 1.2.0 was recorded";
+    assert!(checked.stdout.contains(note), "{checked}");
+    fetch(&bench, "1.2.0", "sha512-two");
+    let checked = bench.run(["lock", "--check"]);
+    assert_eq!(checked.code, Some(1), "{checked}");
+    bench.settings().bind(|| insta::assert_snapshot!(checked));
+    bench.settings().bind(|| insta::assert_snapshot!(bench.run(["lock", "--diff"])));
+    let report = read(&bench.run(["lock", "--check", "--json"]));
+    assert_eq!(report["drift"][0]["kind"], "package");
+    let sarif = read(&bench.run(["lock", "--check", "--format", "sarif"]));
+    assert_eq!(sarif["runs"][0]["results"][0]["ruleId"], "package-changed");
+    assert_eq!(bench.run(["lock", "--accept", "a:package"]).code, Some(0));
+    assert_eq!(bench.run(["lock", "--check"]).code, Some(0));
+    assert!(text(&bench).contains("sha512-two"));
+}
