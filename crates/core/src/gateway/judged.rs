@@ -31,7 +31,8 @@ pub(crate) struct Locks(Mutex<HashMap<ServerRef, OfServer>>);
 #[derive(Default)]
 struct OfServer {
     comparison: Comparison,
-    judged: Vec<(Weak<Listing>, Option<Arc<Judged>>)>,
+    /// What each is judged to be, for those for whom what differs has this fate.
+    judged: Vec<(Weak<Listing>, Heed, Option<Arc<Judged>>)>,
     /// The drift that was told of last.
     told: Vec<Drifted>,
 }
@@ -52,17 +53,19 @@ impl Locks {
         }
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = all.entry(at.clone()).or_default();
-        own.judged.retain(|(listing, _)| listing.strong_count() > 0);
-        let is_it =
-            |(known, _): &&(Weak<Listing>, _)| std::ptr::eq(known.as_ptr(), &raw const **listing);
-        if let Some((_, judged)) = own.judged.iter().find(is_it) {
+        own.judged.retain(|(listing, ..)| listing.strong_count() > 0);
+        // A server that is not there for one agent is for another.
+        let heed = policy.heed(at);
+        let is_it = |(known, other, _): &&(Weak<Listing>, Heed, _)| {
+            *other == heed && std::ptr::eq(known.as_ptr(), &raw const **listing)
+        };
+        if let Some((.., judged)) = own.judged.iter().find(is_it) {
             return judged.clone();
         }
         let nothing = LockedServer::default();
         let locked = server.locked.as_deref().unwrap_or(&nothing);
         let drift = own.comparison.drift(locked, listing);
         let judged = (!drift.is_empty()).then(|| {
-            let heed = policy.heed(at);
             let instead = match heed {
                 Heed::Serve => None,
                 Heed::LeaveOut => Some(Arc::new(listing.without(&drift))),
@@ -70,15 +73,16 @@ impl Locks {
             };
             Arc::new(Judged { drift, heed, server: name_in_lock(), instead })
         });
+        let is_of_the_file = heed.word() == server.definitions().as_str();
         match &judged {
-            Some(judged) if judged.drift != own.told => {
+            Some(judged) if is_of_the_file && judged.drift != own.told => {
                 own.told.clone_from(&judged.drift);
                 tell(judged);
             }
             Some(_) => {}
             None => own.told.clear(),
         }
-        own.judged.push((Arc::downgrade(listing), judged.clone()));
+        own.judged.push((Arc::downgrade(listing), heed, judged.clone()));
         judged
     }
 }
@@ -113,5 +117,54 @@ impl Judged {
     pub(crate) fn keeps_back(&self, word: &str, is_meant: impl Fn(&str) -> bool) -> bool {
         self.heed == Heed::LeaveOut
             && self.drift.iter().any(|one| one.word == word && is_meant(&one.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+    use crate::catalog::{Definition, ToolDefinition};
+    use crate::config;
+    use crate::name::AgentName;
+    use crate::policy::Policies;
+    use crate::raw::Raw;
+    use crate::settings::Lock;
+
+    #[test]
+    fn one_agents_judgment_is_no_other_agents() {
+        let file = json!({
+            "definitions": "quarantine",
+            "mcpServers": {"calc": {"command": "x"}},
+            "agentPolicies": {"ann": {}, "bob": {"allowedServers": []}},
+            "defaultPolicy": {"allowUnknownTools": true},
+        });
+        let env = BTreeMap::<String, String>::new();
+        let read = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let mut config = read.unwrap().config;
+        config.attach_lock(&Lock::default());
+        let config = Arc::new(config);
+        let (toolbox, server) = config.servers().next().unwrap();
+        let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        let tool = Raw::encode(&json!({"name": "add", "inputSchema": {"type": "object"}}));
+        let tools = ToolDefinition::read_all([tool]).0;
+        let listing = Arc::new(Listing { tools, ..Listing::default() });
+        let policies = Policies::new(Arc::clone(&config));
+        let (locks, told) = (Locks::default(), RefCell::new(Vec::new()));
+        let heed = |agent: &str| {
+            let policy = policies.of(Some(&AgentName::new(agent)));
+            let tell = |judged: &Judged| told.borrow_mut().push(judged.heed);
+            let name = || "calc".to_owned();
+            locks.judged((&at, server), &listing, &policy, name, tell).unwrap().heed
+        };
+        let heeds = ["bob", "ann", "bob", "ann"].map(heed);
+        assert_eq!(heeds, [Heed::Close, Heed::LeaveOut, Heed::Close, Heed::LeaveOut]);
+        assert_eq!(told.into_inner(), [Heed::LeaveOut], "as the configuration says, and once");
     }
 }
