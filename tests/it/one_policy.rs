@@ -11,6 +11,7 @@ mod company;
 mod comparing;
 mod conditions;
 mod executable;
+mod lock;
 mod oracle;
 mod over_http;
 mod probes;
@@ -133,7 +134,8 @@ fn played(
     }
     let config = checked(&config);
     // Such as one that gives two tools the same name.
-    let config = config.ok_or_else(|| TestCaseError::reject("no good configuration"))?;
+    let mut config = config.ok_or_else(|| TestCaseError::reject("no good configuration"))?;
+    world.attach_lock(&mut config);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let heard = heard(config, doors, *one, *beside);
     let heard = runtime.expect("a runtime").block_on(heard);

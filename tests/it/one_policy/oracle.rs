@@ -5,12 +5,15 @@
 use std::collections::BTreeMap;
 
 use crate::one_policy::conditions::When;
+use crate::one_policy::lock::{Reviewed, Rules};
 use crate::one_policy::servers::Called;
 use crate::one_policy::world::{Agent, Catalog, Macro, Override, Policy, Server, Toolbox, World};
 
 /// Who asks, and of what.
 pub(crate) struct Oracle<'a> {
     policy: &'a Policy,
+    /// The rules about what nobody has reviewed.
+    rules: Rules,
     /// An agent's name that no rule knows, while the file does not say what others get.
     is_refused: bool,
     servers: Option<&'a Vec<String>>,
@@ -33,6 +36,7 @@ impl<'a> Oracle<'a> {
         let entries: Vec<&Agent> = own.into_iter().chain(inherited).collect();
         Self {
             policy: &world.policy,
+            rules: world.rules,
             is_refused: agent.is_some()
                 && own.is_none()
                 && agents.is_some()
@@ -66,7 +70,9 @@ impl<'a> Oracle<'a> {
 
     /// Returns `true` if some of a server's resources may be kept from the agent.
     fn judges_resources(&self, server: &Server) -> bool {
-        self.resource_list(&server.name).is_some() || !server.resource_filters.is_empty()
+        self.resource_list(&server.name).is_some()
+            || !server.resource_filters.is_empty()
+            || self.rules.keeps_templates_back(server)
     }
 
     /// Returns `true` if there is such a resource, listed or not, or such a template.
@@ -87,11 +93,13 @@ impl<'a> Oracle<'a> {
             if is_listed { is_one(glob, uri) } else { fits(glob, uri) || made(glob) }
         };
         lets(self.resource_list(&server.name), &server.resource_filters, means)
+            && !self.rules.keeps_back_resource(server, uri)
     }
 
     fn has_prompt(&self, server: &Server, name: &str) -> bool {
         let means = |glob: &str| fits(glob, name);
-        lets(self.prompt_list(&server.name), &server.prompt_filters, means)
+        !self.rules.keeps_back(server, name)
+            && lets(self.prompt_list(&server.name), &server.prompt_filters, means)
     }
 
     /// Step 4.
@@ -130,6 +138,9 @@ impl<'a> Oracle<'a> {
     pub(crate) fn has_tool(&self, toolbox: &Toolbox, server: &Server, tool: &str) -> bool {
         let is_there = server.catalog.tools.iter().any(|other| other == tool);
         if !is_there || !self.has_server(&server.name) {
+            return false;
+        }
+        if self.rules.closes(server) || self.rules.keeps_back(server, tool) {
             return false;
         }
         let over = self.over(toolbox, server, tool);
@@ -262,6 +273,16 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
             }
             server.prompt_filters = Vec::new();
             server.filters = Vec::new();
+            if world.rules.silences(&before) {
+                server.catalog.instructions = None;
+            }
+            // Of one that is not opened nothing is left, and the lock has something else all the same.
+            let is_closed = world.rules.closes(&before);
+            if is_closed {
+                server.catalog = Catalog::default();
+            }
+            let definitions = before.reviewed.definitions;
+            server.reviewed = Reviewed { definitions, lacks_one: is_closed, ..Reviewed::default() };
             server.overrides.retain(|_, over| !over.is_off);
         }
         (!left.servers.is_empty()).then_some(left)
@@ -281,7 +302,8 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
         dangerous: world.policy.dangerous.clone(),
         ..Policy::default()
     };
-    let mut left = World { toolboxes, macros, policy };
+    let rules = Rules { has_lock: world.rules.has_lock || world.is_strict(), ..world.rules };
+    let mut left = World { toolboxes, macros, policy, rules };
     share(world, &mut left);
     left
 }

@@ -196,6 +196,25 @@ async fn read(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<(String, St
     Some((method, path, body))
 }
 
+/// A tool, as its server lists it.
+pub(crate) fn tool(name: &str) -> Value {
+    json!({
+        "name": name,
+        "description": format!("Does {name}"),
+        "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    })
+}
+
+/// A resource template, likewise.
+pub(crate) fn template(uri: &str) -> Value {
+    json!({"uriTemplate": uri, "name": format!("of {uri}")})
+}
+
+/// A prompt, likewise.
+pub(crate) fn prompt(name: &str) -> Value {
+    json!({"name": name})
+}
+
 fn result(catalog: &Catalog, method: &str, params: &Value) -> Result<Value, Value> {
     let missing = |what: &str| json!({"code": -32602, "message": format!("there is no {what}")});
     let has = |list: &[String], key: &str| {
@@ -216,17 +235,15 @@ fn result(catalog: &Catalog, method: &str, params: &Value) -> Result<Value, Valu
             "serverInfo": {"name": "random", "version": "1"},
             "instructions": catalog.instructions,
         }),
-        "tools/list" => json!({"tools": catalog.tools.iter().map(|name| json!({
-            "name": name,
-            "description": format!("Does {name}"),
-            "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
-        })).collect::<Vec<_>>()}),
+        "tools/list" => {
+            json!({"tools": catalog.tools.iter().map(|name| tool(name)).collect::<Vec<_>>()})
+        }
         "resources/list" => json!({"resources": catalog.resources.iter()
             .map(|uri| json!({"uri": uri, "name": format!("of {uri}")})).collect::<Vec<_>>()}),
         "resources/templates/list" => json!({"resourceTemplates": catalog.templates.iter()
-            .map(|uri| json!({"uriTemplate": uri, "name": format!("of {uri}")})).collect::<Vec<_>>()}),
+            .map(|uri| template(uri)).collect::<Vec<_>>()}),
         "prompts/list" => json!({"prompts": catalog.prompts.iter()
-            .map(|name| json!({"name": name})).collect::<Vec<_>>()}),
+            .map(|name| prompt(name)).collect::<Vec<_>>()}),
         "tools/call" => {
             let name = has(&catalog.tools, "name")?;
             let text = format!("{name} is done with {}", params["arguments"]);

@@ -9,6 +9,7 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::{Map, Value, json};
 
 use crate::one_policy::conditions::{When, whens};
+use crate::one_policy::lock::{Reviewed, Rules, reviewed, rules};
 
 /// Everything that is there, and who may have what of it.
 #[derive(Clone, Debug)]
@@ -16,6 +17,7 @@ pub(crate) struct World {
     pub(crate) toolboxes: Vec<Toolbox>,
     pub(crate) macros: Vec<Macro>,
     pub(crate) policy: Policy,
+    pub(crate) rules: Rules,
 }
 
 /// A tool of ours, of steps one after the other.
@@ -47,6 +49,7 @@ pub(crate) struct Server {
     pub(crate) resource_filters: Vec<String>,
     pub(crate) prompt_filters: Vec<String>,
     pub(crate) overrides: BTreeMap<String, Override>,
+    pub(crate) reviewed: Reviewed,
     pub(crate) catalog: Catalog,
 }
 
@@ -196,8 +199,9 @@ fn server(names: &[&'static str]) -> impl Strategy<Value = Server> + use<> {
     let resources = prop_oneof![3 => quiet(), 1 => words(&ADDRESSES, 3)];
     let prompts = prop_oneof![3 => quiet(), 1 => words(&PROMPT_PATTERNS, 2)];
     let filters = (filters, resources, prompts);
-    (select(names.to_vec()), state, filters, overrides(), catalog()).prop_map(
-        |(name, state, filters, overrides, catalog)| Server {
+    let reviewed = reviewed([&TOOLS[..], &TEMPLATES[..], &PROMPTS[..]].concat());
+    (select(names.to_vec()), state, filters, overrides(), (catalog(), reviewed)).prop_map(
+        |(name, state, filters, overrides, (catalog, reviewed))| Server {
             name: name.to_owned(),
             path: String::new(),
             state,
@@ -205,6 +209,7 @@ fn server(names: &[&'static str]) -> impl Strategy<Value = Server> + use<> {
             resource_filters: filters.1,
             prompt_filters: filters.2,
             overrides,
+            reviewed,
             catalog,
         },
     )
@@ -325,8 +330,8 @@ fn over(toolboxes: &[Toolbox], drawn: Vec<Drawn>) -> Vec<Macro> {
 
 /// Any world.
 pub(crate) fn world() -> impl Strategy<Value = World> {
-    let parts = (toolboxes(), policy(), any::<bool>(), macros());
-    parts.prop_map(|(mut toolboxes, policy, is_shared, drawn)| {
+    let parts = (toolboxes(), policy(), any::<bool>(), macros(), rules());
+    parts.prop_map(|(mut toolboxes, policy, is_shared, drawn, mut rules)| {
         for toolbox in &mut toolboxes {
             for server in &mut toolbox.servers {
                 server.path = format!("{}/{}", toolbox.name, server.name);
@@ -337,9 +342,21 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
             let first = toolboxes[0].servers[0].clone();
             let other = &mut toolboxes[1].servers[0];
             (other.path, other.catalog, other.state) = (first.path, first.catalog, first.state);
+            // How soon what it has is shown in either place is a matter of who uses it, and nothing of it
+            // is kept back for what it says.
+            rules = Rules { definitions: rules.definitions.and(Some("warn")), ..rules };
+            for toolbox in &mut toolboxes[..2] {
+                let reviewed = &mut toolbox.servers[0].reviewed;
+                reviewed.definitions = reviewed.definitions.and(Some("warn"));
+            }
         }
         let macros = over(&toolboxes, drawn);
-        World { toolboxes, macros, policy }
+        let mut world = World { toolboxes, macros, policy, rules };
+        // Whether a tool is as it was reviewed is not known before its server has been listed. Until then
+        // a macro that calls it is there, of which nothing is the server's.
+        let reviewed = world.clone();
+        world.macros.retain(|of| of.steps.iter().all(|step| reviewed.is_reviewed(step)));
+        world
     })
 }
 
@@ -348,7 +365,8 @@ impl World {
     pub(crate) fn judges_resources(&self) -> bool {
         let mut servers = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         let mut agents = self.policy.agents.iter().flatten();
-        !self.policy.exposed_resources.is_empty()
+        self.is_strict()
+            || !self.policy.exposed_resources.is_empty()
             || servers.any(|server| !server.resource_filters.is_empty())
             || agents.any(|(_, agent)| !agent.resources.is_empty())
     }
@@ -386,6 +404,9 @@ impl World {
     /// The configuration, with servers at `address`.
     pub(crate) fn config(&self, mode: &str, address: &str, is_eager: bool) -> Value {
         let mut config = json!({"toolMode": mode});
+        if let Some(definitions) = self.rules.definitions {
+            config["definitions"] = definitions.into();
+        }
         if self.toolboxes.is_empty() {
             // There has to be something, and it need not be there.
             config["mcpServers"]["off"] = json!({"command": "off", "disabled": true});
@@ -479,6 +500,9 @@ impl Server {
             json!({"url": url, "protocol": "legacy", "eager": is_eager, "oauth": false});
         if self.state == State::Unsupported {
             block["type"] = "ws".into();
+        }
+        if let Some(definitions) = self.reviewed.definitions {
+            block["definitions"] = definitions.into();
         }
         if !self.filters.is_empty() {
             block["toolFilters"] = json!(self.filters);

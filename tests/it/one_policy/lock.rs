@@ -1,0 +1,186 @@
+//! Locks: what somebody has reviewed of random servers, and what becomes of everything else.
+//!
+//! The rules about it are those of the document once more. It knows nothing of the workbench's own code but
+//! how a lock is handed over.
+
+use std::sync::Arc;
+
+use mcp_workbench::raw::Raw;
+use mcp_workbench::settings::{Config, Lock, Locked, LockedKind, LockedServer, Spelling, Sum};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use serde_json::{Value, json};
+
+use crate::one_policy::servers::{prompt, template, tool};
+use crate::one_policy::world::{Server, World};
+
+/// The part of a lock that is about one server, and what becomes of what differs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reviewed {
+    /// `definitions` of its own.
+    pub(crate) definitions: Option<&'static str>,
+    /// The tools, prompts and templates that are not in the lock, or are others there.
+    pub(crate) differing: Vec<String>,
+    /// `true` if its instructions are others in the lock.
+    pub(crate) speaks_otherwise: bool,
+    /// `true` if the lock has a tool that the server does not have.
+    pub(crate) lacks_one: bool,
+}
+
+/// The rules that hold for the whole world.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rules {
+    /// `definitions` at the top level.
+    pub(crate) definitions: Option<&'static str>,
+    pub(crate) has_lock: bool,
+}
+
+fn definitions() -> impl Strategy<Value = Option<&'static str>> {
+    option::weighted(0.3, select(vec!["off", "warn", "quarantine", "deny"]))
+}
+
+pub(crate) fn rules() -> impl Strategy<Value = Rules> {
+    let strict = option::of(select(vec!["warn", "quarantine", "deny"]));
+    let definitions = prop_oneof![2 => Just(None), 1 => strict];
+    (definitions, prop::bool::weighted(0.8))
+        .prop_map(|(definitions, has_lock)| Rules { definitions, has_lock })
+}
+
+pub(crate) fn reviewed(names: Vec<&'static str>) -> impl Strategy<Value = Reviewed> {
+    let differing = prop_oneof![1 => Just(Vec::new()), 2 => subsequence(names, 0..4)];
+    let odd = prop::bool::weighted(0.2);
+    (definitions(), differing, odd.clone(), odd).prop_map(
+        |(definitions, differing, speaks_otherwise, lacks_one)| Reviewed {
+            definitions,
+            differing: differing.into_iter().map(str::to_owned).collect(),
+            speaks_otherwise,
+            lacks_one,
+        },
+    )
+}
+
+impl Rules {
+    /// The fate of what differs of a server.
+    fn fate(self, server: &Server) -> &'static str {
+        let says = server.reviewed.definitions.or(self.definitions);
+        says.unwrap_or(if self.has_lock { "warn" } else { "off" })
+    }
+
+    fn is_reviewed(self, server: &Server, name: &str) -> bool {
+        self.has_lock && !server.reviewed.differing.iter().any(|other| other == name)
+    }
+
+    fn speaks_otherwise(self, server: &Server) -> bool {
+        server.catalog.instructions.is_some()
+            && (!self.has_lock || server.reviewed.speaks_otherwise)
+    }
+
+    /// Returns `true` if a tool, prompt or template of a server is as if it did not exist.
+    pub(crate) fn keeps_back(self, server: &Server, name: &str) -> bool {
+        self.fate(server) == "quarantine" && !self.is_reviewed(server, name)
+    }
+
+    /// Returns `true` if a template of a server is.
+    pub(crate) fn keeps_templates_back(self, server: &Server) -> bool {
+        server.catalog.templates.iter().any(|uri| self.keeps_back(server, uri))
+    }
+
+    /// Returns `true` if a template is kept back, or an address that is of such a template alone.
+    pub(crate) fn keeps_back_resource(self, server: &Server, uri: &str) -> bool {
+        let start = |template: &str| template.split('{').next().unwrap_or_default().to_owned();
+        let mut of = server.catalog.templates.iter().filter(|one| uri.starts_with(&start(one)));
+        let is_listed = server.catalog.resources.iter().any(|other| other == uri);
+        !is_listed && of.any(|one| self.keeps_back(server, one))
+    }
+
+    /// Returns `true` if the instructions of a server are left out.
+    pub(crate) fn silences(self, server: &Server) -> bool {
+        self.fate(server) == "quarantine" && self.speaks_otherwise(server)
+    }
+
+    /// Returns `true` if a server is not opened.
+    pub(crate) fn closes(self, server: &Server) -> bool {
+        let catalog = &server.catalog;
+        let mut all = catalog.tools.iter().chain(&catalog.prompts).chain(&catalog.templates);
+        self.fate(server) == "deny"
+            && (all.any(|name| !self.is_reviewed(server, name))
+                || self.speaks_otherwise(server)
+                || (self.has_lock && server.reviewed.lacks_one))
+    }
+}
+
+impl World {
+    /// Returns `true` if something may be kept from agents because nobody has reviewed it.
+    pub(crate) fn is_strict(&self) -> bool {
+        let servers = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
+        let mut fates = servers.map(|server| self.rules.fate(server));
+        fates.any(|fate| matches!(fate, "quarantine" | "deny"))
+    }
+
+    /// Returns `true` unless a tool is kept back, or its server is, whatever anybody may have.
+    pub(crate) fn is_reviewed(&self, [toolbox, server, tool]: &[String; 3]) -> bool {
+        let toolbox = self.toolboxes.iter().find(|other| other.name == *toolbox);
+        let server = toolbox.and_then(|of| of.servers.iter().find(|other| other.name == *server));
+        server
+            .is_none_or(|server| !self.rules.closes(server) && !self.rules.keeps_back(server, tool))
+    }
+
+    /// Hands the lock over to a configuration of this world.
+    pub(crate) fn attach_lock(&self, config: &mut Config) {
+        if !self.rules.has_lock {
+            config.settle_definitions();
+            return;
+        }
+        let mut lock = Lock::default();
+        for toolbox in &self.toolboxes {
+            for server in &toolbox.servers {
+                let known = config.toolbox(&toolbox.name).and_then(|t| t.server(&server.name));
+                let Some(known) = known else { continue };
+                let name = config.name_in_lock(&toolbox.name, known);
+                lock.servers.insert(name, Arc::new(locked_server(server)));
+            }
+        }
+        config.attach_lock(&lock);
+    }
+}
+
+fn locked_server(server: &Server) -> LockedServer {
+    let Server { catalog, reviewed, .. } = server;
+    let kind = |names: &[String], of: fn(&str) -> Value| {
+        let all = names.iter().filter_map(|name| {
+            let mut definition = of(name);
+            if reviewed.differing.contains(name) {
+                if name.len() % 2 == 0 {
+                    return None;
+                }
+                definition["description"] = "Is reviewed.".into();
+            }
+            Some((name.clone(), locked(&definition)))
+        });
+        all.collect::<LockedKind>()
+    };
+    let mut tools = kind(&catalog.tools, tool);
+    if reviewed.lacks_one {
+        tools.insert("gone".to_owned(), locked(&tool("gone")));
+    }
+    let instructions = catalog.instructions.as_ref().map(|said| {
+        locked(&if reviewed.speaks_otherwise { json!("Be reviewed.") } else { json!(said) })
+    });
+    LockedServer {
+        launch: "{}".into(),
+        package: None,
+        info: None,
+        instructions,
+        tools,
+        prompts: kind(&catalog.prompts, prompt),
+        templates: kind(&catalog.templates, template),
+    }
+}
+
+fn locked(definition: &Value) -> Locked {
+    let said = Raw::encode(definition).said(&[]).expect("it is clear");
+    let text = String::from_utf8(said.clone()).expect("a text");
+    let spelling = Spelling { sum: Sum::of(&said), text: text.into() };
+    Locked { spellings: vec![spelling], ignore: Vec::new(), is_conditional: false }
+}
