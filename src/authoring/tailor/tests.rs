@@ -396,3 +396,31 @@ fn references_to_values_stay() {
     assert_eq!(value["mcpServers"]["github"]["env"]["TOKEN"]["command"][0], "/full/get.sh");
     assert_eq!(value["navigator"]["llm"]["apiKey"], json!({"file": "/full/key"}));
 }
+
+#[test]
+fn rules_of_resources_and_prompts_and_of_the_lock_are_carried_over_for_what_is_left() {
+    let full = r#"{"mcpServers": {
+        "github": {"command": "github", "resourceFilters": ["issue://*"], "promptFilters": ["!p"],
+            "definitions": "deny"},
+        "git": {"command": "git"}},
+        "definitions": "quarantine",
+        "exposedResources": {"github": ["issue://*"], "git": ["x"]},
+        "exposedPrompts": {"github": [], "git": ["y"]},
+        "agentPolicies": {"ann": {
+            "resourceOverrides": {"github": ["!issue://1"], "git": []},
+            "promptOverrides": {"github": ["*"], "git": ["z"]}}},
+        "defaultPolicy": {"allowUnknownTools": true}}"#;
+    let kept = tailored(full, "Paint the shed", None);
+    let github = &kept["mcpServers"]["github"];
+    assert_eq!(github["resourceFilters"], json!(["issue://*"]));
+    assert_eq!(github["promptFilters"], json!(["!p"]));
+    assert_eq!(
+        (&github["definitions"], &kept["definitions"]),
+        (&json!("deny"), &json!("quarantine"))
+    );
+    assert_eq!(kept["exposedResources"], json!({"github": ["issue://*"]}));
+    assert_eq!(kept["exposedPrompts"], json!({"github": []}));
+    let ann = &kept["agentPolicies"]["ann"];
+    assert_eq!(ann["resourceOverrides"], json!({"github": ["!issue://1"]}));
+    assert_eq!(ann["promptOverrides"], json!({"github": ["*"]}));
+}

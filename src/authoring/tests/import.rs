@@ -443,3 +443,36 @@ fn a_server_that_is_left_out_leaves_its_name_to_another() {
         serde_json::json!({"files": {"command": "files", "args": ["/srv"]}})
     );
 }
+
+#[test]
+fn rules_of_resources_and_prompts_and_of_the_lock_are_carried_over() {
+    let plan = import(
+        None,
+        "old.json",
+        r#"{"mcpServers": {
+            "files": {"command": "files", "resourceFilters": ["file:///a/*", "!*.env"],
+                "promptFilters": ["sum"], "definitions": "deny"}},
+            "toolMode": "direct", "definitions": "quarantine",
+            "exposedResources": {"files": ["file:///a/*"]}, "exposedPrompts": {"files": []},
+            "agentPolicies": {"ann": {"resourceOverrides": {"files": ["!file:///a/b"]},
+                "promptOverrides": {"files": ["*"]}}}}"#,
+    );
+    let files = &written(&plan)["files"];
+    let tree = crate::config::syntax::document::parse(&plan.text).unwrap();
+    let whole = serde_json::Value::from(tree);
+    let words = |value: &serde_json::Value| value.to_string();
+    for (found, expected) in [
+        (&files["resourceFilters"], r#"["file:///a/*","!*.env"]"#),
+        (&files["promptFilters"], r#"["sum"]"#),
+        (&files["definitions"], r#""deny""#),
+        (&whole["definitions"], r#""quarantine""#),
+        (&whole["exposedResources"], r#"{"files":["file:///a/*"]}"#),
+        (&whole["exposedPrompts"], r#"{"files":[]}"#),
+        (
+            &whole["agentPolicies"]["ann"],
+            r#"{"resourceOverrides":{"files":["!file:///a/b"]},"promptOverrides":{"files":["*"]}}"#,
+        ),
+    ] {
+        assert_eq!(words(found), expected, "{}", plan.text);
+    }
+}
