@@ -1,5 +1,6 @@
 //! `workbench.lock`: what servers say of themselves, reviewed like code, on every surface.
 
+mod apart;
 mod live;
 mod packages;
 mod remarked;

@@ -7,6 +7,7 @@ use foldhash::HashMap;
 use crate::backend::StartFailure;
 use crate::catalog::{Comparison, Drifted, Listing, accepting};
 use crate::name::ServerRef;
+use crate::observe::{Drift, Event};
 use crate::policy::{Heed, Policy};
 use crate::settings::{Definitions, LockedServer, ServerConfig};
 
@@ -94,6 +95,12 @@ impl Judged {
             [one] => one.accepting(&self.server),
             _ => accepting(&self.server, None),
         }
+    }
+
+    /// The event of it; `accept` is the command that takes it over.
+    pub(crate) fn event<'a>(&'a self, server: &'a ServerRef, accept: &'a str) -> Event<'a> {
+        let (found, becomes) = (&self.drift[..], self.heed.word());
+        Event::DefinitionsDrifted(Drift { server, found, becomes, accept })
     }
 
     /// The failure of a server that is not opened for it. Nothing that it says is in the text.

@@ -9,11 +9,12 @@
 
 use std::sync::Arc;
 
-use crate::backend;
+use crate::backend::{self, Urgency};
 use crate::catalog::Listing;
 use crate::gateway::error::server_error;
 use crate::gateway::judged::Judged;
 use crate::gateway::members::Server;
+use crate::gateway::opening::while_starting;
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::{CallError, FailedServer, Gateway, Presence, RequestContext, failed};
 use crate::name::ServerRef;
@@ -60,6 +61,45 @@ impl Gateway {
         }
     }
 
+    /// Judges what an agent's own process of a server lists, where that is not the one whose list is shown and
+    /// something may be kept back for it; the process is started first. Refuses one that is not opened.
+    pub(crate) async fn judged_apart(
+        &self,
+        at: &ServerRef,
+        server: &Server,
+        context: RequestContext<'_>,
+    ) -> Result<Option<Arc<Judged>>, CallError> {
+        let toolbox = self.config.toolbox(at.toolbox.as_str());
+        let of_file = toolbox.and_then(|toolbox| toolbox.server(at.server.as_str()));
+        let Some(of_file) = of_file.filter(|own| own.definitions().is_enforced()) else {
+            return Ok(None);
+        };
+        let failed = |error| server_error(at, error);
+        let backend = server.backend(context.agent, &self.pool).map_err(failed)?;
+        if backend.id() == server.shared.id() {
+            return Ok(None);
+        }
+        let live = match backend.running() {
+            Some(live) => live,
+            None => {
+                backend.attach(context.agent);
+                let ready = backend.ready(Some(context.agent), Urgency::Call);
+                Box::pin(while_starting(&at.server, context, ready)).await.map_err(failed)?
+            }
+        };
+        let listing = live.listed().listing;
+        let name = || self.config.name_in_lock(at.toolbox.as_str(), of_file);
+        let tell = |judged: &Judged| self.listeners.tell(judged.event(at, &judged.accepting()));
+        let locks = &self.world.locks;
+        let judged = locks.judged((at, of_file), &listing, &self.policy, name, tell);
+        match judged {
+            Some(judged) if judged.heed == Heed::Close => {
+                Err(failed(backend::Error::StartFailed(Arc::new(judged.closed()))))
+            }
+            judged => Ok(judged),
+        }
+    }
+
     /// Has a server run and be listed before anything else than a tool is asked of it, and refuses what
     /// is kept from agents.
     pub(crate) async fn check_definitions(
@@ -69,7 +109,13 @@ impl Gateway {
         params: &[Member],
         context: RequestContext<'_>,
     ) -> Result<(), CallError> {
-        let Some(judged) = self.judged_now(at, context).await? else { return Ok(()) };
+        let all = self.judged_now(at, context).await?;
+        if all.is_empty() {
+            return Ok(());
+        }
+        let keeps_back = |word: &str, name: &str| {
+            all.iter().any(|judged| judged.keeps_back(word, |kept| kept == name))
+        };
         let about = params.iter().find(|(key, _)| key == "ref").map(|(_, about)| about);
         let text = |name: &str| {
             let own = params.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
@@ -79,12 +125,12 @@ impl Gateway {
         let unknown = |what, wanted| Err(CallError::UnknownPrimitive { what, wanted });
         if let Some(name) = text("name")
             && (method.starts_with("prompts/") || about.is_some())
-            && judged.keeps_back("prompt", |kept| kept == name)
+            && keeps_back("prompt", &name)
         {
             return unknown("prompt", name);
         }
         if let Some(uri) = text("uri") {
-            self.check_address(at, &uri, &judged)?;
+            self.check_address(at, &uri, &all)?;
         }
         Ok(())
     }
@@ -97,41 +143,49 @@ impl Gateway {
         uri: &str,
         context: RequestContext<'_>,
     ) -> Result<(), CallError> {
-        match self.judged_now(at, context).await? {
-            Some(judged) => self.check_address(at, uri, &judged),
-            None => Ok(()),
-        }
+        let all = self.judged_now(at, context).await?;
+        self.check_address(at, uri, &all)
     }
 
-    /// Returns in what a server differs from the lock now, if something may be kept back for that; the
-    /// server is listed first where that is not known. Refuses one that is not opened.
+    /// Returns in what a server differs from the lock now, and the agent's own process of it, if something
+    /// may be kept back for that; the server is listed first where that is not known. Refuses one that is
+    /// not opened.
     async fn judged_now(
         &self,
         at: &ServerRef,
         context: RequestContext<'_>,
-    ) -> Result<Option<Arc<Judged>>, CallError> {
+    ) -> Result<Vec<Arc<Judged>>, CallError> {
         if !self.is_locked(at) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let server = self.server(at)?;
         if self.is_to_list(at, server, context.agent) {
             self.list_first(at, server, context).await?;
         }
         self.check_open(at)?;
-        Ok(self.snapshot().drift(at).cloned())
+        let apart = self.judged_apart(at, server, context).await?;
+        Ok(self.snapshot().drift(at).cloned().into_iter().chain(apart).collect())
     }
 
     /// Refuses an address that is of a template alone that is kept from agents.
-    fn check_address(&self, at: &ServerRef, uri: &str, judged: &Judged) -> Result<(), CallError> {
+    fn check_address(
+        &self,
+        at: &ServerRef,
+        uri: &str,
+        judged: &[Arc<Judged>],
+    ) -> Result<(), CallError> {
         let is_of = |template: &str| template == uri || crate::catalog::fits(template, uri);
-        if !judged.keeps_back("resource template", is_of) {
+        let is_kept = |template: &str| {
+            judged.iter().any(|one| one.keeps_back("resource template", |kept| kept == template))
+        };
+        if !judged.iter().any(|one| one.keeps_back("resource template", is_of)) {
             return Ok(());
         }
         let view = self.snapshot().view(&at.toolbox);
         let part = view.part(at.server.as_str());
         let is_shown = part.is_some_and(|part| {
             part.resources().iter().any(|one| one.uri == uri)
-                || part.templates().iter().any(|one| is_of(&one.uri))
+                || part.templates().iter().any(|one| is_of(&one.uri) && !is_kept(&one.uri))
         });
         if is_shown {
             return Ok(());

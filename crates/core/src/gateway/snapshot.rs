@@ -18,7 +18,7 @@ use crate::gateway::world::World;
 use crate::name::{
     self, ExposedName, Primitive, ServerName, ServerRef, ToolId, ToolboxName, UniqueNames,
 };
-use crate::observe::{Drift, Event, Listeners};
+use crate::observe::Listeners;
 use crate::policy::{Moment, Policy, Traits};
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
 use crate::toolbox::{Namespaced, Part, View, ViewTool};
@@ -358,9 +358,7 @@ impl Writer {
     ) -> Option<Arc<Judged>> {
         let tell = |judged: &Judged| {
             let Some(listeners) = &self.listeners else { return };
-            let (found, becomes) = (&judged.drift[..], judged.heed.word());
-            let accept = &judged.accepting();
-            listeners.tell(Event::DefinitionsDrifted(Drift { server: at, found, becomes, accept }));
+            listeners.tell(judged.event(at, &judged.accepting()));
         };
         let name = || self.config.name_in_lock(toolbox.name.as_str(), server);
         self.world.locks.judged((at, server), listing, &self.policy, name, tell)
