@@ -50,7 +50,7 @@ pub(crate) fn rules() -> impl Strategy<Value = Rules> {
 pub(crate) fn reviewed(names: Vec<&'static str>) -> impl Strategy<Value = Reviewed> {
     let differing = prop_oneof![1 => Just(Vec::new()), 2 => subsequence(names, 0..4)];
     let odd = prop::bool::weighted(0.2);
-    (definitions(), differing, odd.clone(), odd).prop_map(
+    (definitions(), differing, odd, odd).prop_map(
         |(definitions, differing, speaks_otherwise, lacks_one)| Reviewed {
             definitions,
             differing: differing.into_iter().map(str::to_owned).collect(),

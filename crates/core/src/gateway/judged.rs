@@ -32,7 +32,7 @@ pub(crate) struct Locks(Mutex<HashMap<ServerRef, OfServer>>);
 #[derive(Default)]
 struct OfServer {
     comparison: Comparison,
-    /// What each is judged to be, for those for whom what differs has this fate.
+    /// The judgment of each, for those for whom what differs has this fate.
     judged: Vec<(Weak<Listing>, Heed, Option<Arc<Judged>>)>,
     /// The drift that was told of last.
     told: Vec<Drifted>,

@@ -79,13 +79,12 @@ impl Gateway {
         if backend.id() == server.shared.id() {
             return Ok(None);
         }
-        let live = match backend.running() {
-            Some(live) => live,
-            None => {
-                backend.attach(context.agent);
-                let ready = backend.ready(Some(context.agent), Urgency::Call);
-                Box::pin(while_starting(&at.server, context, ready)).await.map_err(failed)?
-            }
+        let live = if let Some(live) = backend.running() {
+            live
+        } else {
+            backend.attach(context.agent);
+            let ready = backend.ready(Some(context.agent), Urgency::Call);
+            Box::pin(while_starting(&at.server, context, ready)).await.map_err(failed)?
         };
         let listing = live.listed().listing;
         let name = || self.config.name_in_lock(at.toolbox.as_str(), of_file);
