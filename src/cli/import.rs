@@ -10,7 +10,7 @@ use crate::cli::import::proposal::Proposed;
 use crate::cli::import::trial::Trial;
 use crate::cli::replace;
 use crate::cli::secrets::Variables;
-use crate::cli::{Global, print};
+use crate::cli::{Global, lock, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, Location};
 
@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Write without asking
     #[arg(long, short)]
     yes: bool,
+    /// Write `workbench.lock` too: what the servers say of their tools, to be reviewed
+    #[arg(long, conflicts_with_all = ["dry_run", "json"])]
+    lock: bool,
     /// Print the configuration instead of writing it
     #[arg(long)]
     dry_run: bool,
@@ -106,8 +109,18 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         replace::file(&target, &planned.text, &models)?;
     }
     print(args, &planned, &proposed, (&target, existing.is_some()))?;
+    if !planned.added.is_empty() && wants_lock(args)? {
+        let added = planned.added.iter().map(|added| (&*added.toolbox, &*added.server));
+        lock::beside(global, &target.path, &added.collect::<Vec<_>>())?;
+    }
     let has_failed = nothing_came_of_it(&planned) || planned.has_refused_rules;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Returns `true` if a lock is to be written, which whoever is there is asked.
+fn wants_lock(args: &Args) -> Result<bool, Error> {
+    let may_ask = !args.yes && !args.json && !args.dry_run && ask::is_possible();
+    Ok(args.lock || (may_ask && ask::whether_to_lock()?))
 }
 
 /// The toolboxes to propose, where the command line does not say which there are to be.
@@ -128,7 +141,7 @@ fn print(
     proposed: &[Proposed],
     (target, is_extended): (&Location, bool),
 ) -> Result<(), Error> {
-    let report = || report::of(planned, proposed, target, (is_extended, args.dry_run));
+    let report = || report::of(planned, proposed, target, (is_extended, args.dry_run), args.lock);
     if args.json {
         print::json_of_config(&json::Import::new(planned, proposed, target, args.dry_run))
     } else if args.dry_run {

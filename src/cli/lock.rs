@@ -1,7 +1,7 @@
 //! `lock`: what servers say of themselves, in a file that is reviewed like code.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::cli::print::printable;
 use crate::cli::size::count;
 use crate::cli::{Global, print, replace, versions};
 use crate::config::{self, ChosenBy, Finding, Location};
+use crate::name::ServerRef;
 use crate::settings::{Config, Lock, LockedServer};
 
 mod accept;
@@ -59,7 +60,7 @@ Examples:
 ///
 /// With `--check` exits with 0 if all is as in the file, 1 if something differs, 2 if that could not be
 /// found out.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Compare with the file, and write nothing
@@ -105,6 +106,24 @@ struct Place {
 pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let done = work(global, args);
     if args.check { done.map_err(Error::into_usage) } else { done }
+}
+
+/// Writes the lock beside a configuration that was just written; where there is one, takes over what the
+/// servers that were `added` say, each given by its toolbox and name, and nothing else.
+pub(crate) fn beside(global: &Global, config: &Path, added: &[(&str, &str)]) -> Result<(), Error> {
+    let global = Global { config: Some(config.to_owned()), ..global.clone() };
+    let mut args = Args::default();
+    if Place::find(&global)?.lock.path.exists() {
+        let loaded = noted(global.read_unlocked()?)?;
+        let is_new = |at: &ServerRef| added.contains(&(at.toolbox.as_str(), at.server.as_str()));
+        let new = names::names(&loaded.config).into_iter().filter(|(at, _)| is_new(at));
+        args.accept = new.map(|(_, name)| name).collect();
+        if args.accept.is_empty() {
+            return Ok(());
+        }
+    }
+    // Those that could not be started have been told of, and are tried again by whoever wants them.
+    work(&global, &args).map(|_code| ())
 }
 
 fn work(global: &Global, args: &Args) -> Result<ExitCode, Error> {
@@ -169,7 +188,7 @@ impl Place {
 }
 
 impl Format {
-    fn of_file(file: &std::path::Path) -> Result<Self, Error> {
+    fn of_file(file: &Path) -> Result<Self, Error> {
         match file.extension().and_then(|ending| ending.to_str()) {
             Some("sarif") => Ok(Self::Sarif),
             Some("md" | "markdown") => Ok(Self::Markdown),

@@ -9,9 +9,9 @@ use clap::builder::PossibleValuesParser;
 
 use crate::authoring::client_files::programs;
 use crate::cli::error::Error;
-use crate::cli::import::ask::is_possible;
+use crate::cli::import::ask::{is_possible, whether_to_lock};
 use crate::cli::setup::plan::Plan;
-use crate::cli::{Global, print};
+use crate::cli::{Global, lock, print};
 
 mod ask;
 mod carry;
@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// Have all clients share one workbench, which runs as a service of yours
     #[arg(long)]
     service: bool,
+    /// Write `workbench.lock` too: what the servers say of their tools, to be reviewed
+    #[arg(long, conflicts_with_all = ["dry_run", "json"], hide_short_help = true)]
+    lock: bool,
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
@@ -114,7 +117,11 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     if args.json {
         print::json(&json::Setup::new(&plan, Some((&done, start.as_ref().ok()))))?;
     } else {
-        print::prose(&report::done(&plan, &done, start.as_ref()))?;
+        print::prose(&report::done(&plan, &done, start.as_ref(), args.lock))?;
+    }
+    if !plan.added.is_empty() && (args.lock || (may_ask && whether_to_lock()?)) {
+        let added = plan.added.iter().map(|added| (&*added.toolbox, &*added.server));
+        lock::beside(global, &plan.target.path, &added.collect::<Vec<_>>())?;
     }
     Ok(if done.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

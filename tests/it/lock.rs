@@ -2,6 +2,7 @@
 
 mod apart;
 mod live;
+mod offered;
 mod packages;
 mod remarked;
 

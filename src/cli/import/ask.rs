@@ -19,6 +19,24 @@ pub(super) fn whether(proposed: &mut [Proposed], file: &Path) -> Result<bool, Er
     answer(proposed, file, input, output).map_err(Error::internal)
 }
 
+/// Asks whether what the servers say is to be kept in a file to review; it starts them all again.
+pub(in crate::cli) fn whether_to_lock() -> Result<bool, Error> {
+    locks(io::stdin().lock(), io::stderr().lock()).map_err(Error::internal)
+}
+
+fn locks(mut input: impl BufRead, mut output: impl Write) -> io::Result<bool> {
+    loop {
+        write!(output, "\nKeep what these servers say in `workbench.lock`, to review it? [y/N] ")?;
+        output.flush()?;
+        let Some(line) = line(&mut input)? else { return Ok(false) };
+        match line.to_lowercase().as_str() {
+            "y" | "yes" => return Ok(true),
+            "" | "n" | "no" | "q" => return Ok(false),
+            _ => writeln!(output, "answer `y` or `n`")?,
+        }
+    }
+}
+
 fn answer(
     proposed: &mut [Proposed],
     file: &Path,
@@ -106,6 +124,15 @@ mod tests {
             [("\n", true), ("Y\n", true), ("no\n", false), ("", false), ("what\ny\n", true)]
         {
             assert_eq!(answered(&mut two(), typed).0, expected, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn a_lock_is_written_for_nobody_who_does_not_say_so() {
+        for (typed, expected) in
+            [("\n", false), ("y\n", true), ("what\nYES\n", true), ("n\n", false), ("", false)]
+        {
+            assert_eq!(locks(typed.as_bytes(), Vec::new()).unwrap(), expected, "{typed:?}");
         }
     }
 

@@ -37,6 +37,7 @@ pub(super) fn of(
     proposed: &[Proposed],
     target: &Location,
     (is_extended, is_dry): (bool, bool),
+    is_locked: bool,
 ) -> String {
     let file = target.shown.display();
     let mut sections = Vec::new();
@@ -61,14 +62,18 @@ pub(super) fn of(
         sections.push(findings.join("\n"));
     }
     if !planned.added.is_empty() && !is_dry {
-        let hint = if proposed.is_empty() {
-            "hint: `mcp-workbench check --connect` tries them all"
-        } else {
-            "hint: agents choose a toolbox by its description, so read it over in the file\n\
-             hint: `mcp-workbench check --connect` tries them all\n\
-             hint: `mcp-workbench lock` keeps what they say of their tools in a file to review"
-        };
-        sections.push(hint.to_owned());
+        let mut hints = vec!["hint: `mcp-workbench check --connect` tries them all"];
+        if !proposed.is_empty() {
+            let hint =
+                "hint: agents choose a toolbox by its description, so read it over in the file";
+            hints.insert(0, hint);
+            if !is_locked {
+                hints.push(
+                    "hint: `mcp-workbench lock` keeps what they say of their tools in a file to review",
+                );
+            }
+        }
+        sections.push(hints.join("\n"));
     }
     sections.join("\n\n")
 }

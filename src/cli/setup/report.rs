@@ -115,7 +115,12 @@ fn untouched(plan: &Plan) -> impl Iterator<Item = String> {
 }
 
 /// The outcome, and what it saves; `start` is the size of what each client reads at the start now.
-pub(super) fn done(plan: &Plan, done: &Done, start: Result<&Size, &String>) -> String {
+pub(super) fn done(
+    plan: &Plan,
+    done: &Done,
+    start: Result<&Size, &String>,
+    is_locked: bool,
+) -> String {
     let mut sections = Vec::new();
     let written = count(done.written.len(), "client");
     let verb = if done.written.len() == 1 { "starts" } else { "start" };
@@ -134,13 +139,18 @@ pub(super) fn done(plan: &Plan, done: &Done, start: Result<&Size, &String>) -> S
         Err(why) => sections
             .push(format!("warning: the workbench was tried and failed: {}", printable(why))),
     }
-    sections.push(
-        "hint: restart your clients, so that they start it\n\
-         hint: agents choose a toolbox by its description, so read it over in the file\n\
-         hint: `mcp-workbench lock` keeps what servers say of their tools in a file to review\n\
-         hint: `mcp-workbench setup undo` takes all of it back"
-            .to_owned(),
-    );
+    let mut hints = vec![
+        "hint: restart your clients, so that they start it",
+        "hint: agents choose a toolbox by its description, so read it over in the file",
+        "hint: `mcp-workbench setup undo` takes all of it back",
+    ];
+    if !is_locked {
+        hints.insert(
+            2,
+            "hint: `mcp-workbench lock` keeps what servers say of their tools in a file to review",
+        );
+    }
+    sections.push(hints.join("\n"));
     sections.join("\n\n")
 }
 
