@@ -21,6 +21,7 @@ use crate::desk::{Desk, Papers};
 use crate::frontend::http::{Door, Ending, Grace, Listening, Tls};
 use crate::frontend::{self, AppState};
 use crate::gateway::{Caller, Gateway, Gateways};
+use crate::login::Keep;
 use crate::observe::Event;
 use crate::os::{self, LocalListener, Signal, has_terminal};
 use crate::raw::Raw;
@@ -215,12 +216,19 @@ where
         observer.listeners().tell(Event::Serving(address));
     }
     let config = Arc::new(config);
+    let mut options = options;
     let gateways = match shared {
         Some(address) => {
             let limits = shared::Limits::default();
             let of_store = shared::Options { session_idle: config.http.session_idle, limits };
             let (observer, stop) = (Arc::clone(&observer), shutdown.clone());
             let store = shared::Redis::open(address, of_store, observer, &tasks, stop).await;
+            if let (Some(logins), true) = (store.logins(), options.logins.is_some()) {
+                options.logins = Some(Keep::In(logins));
+            }
+            if let (Some(kept), Some(listings)) = (&options.store, store.listings()) {
+                kept.share(listings);
+            }
             Gateways::with_store(config, options, Arc::new(store), &tasks)
         }
         None => Gateways::new(config, options, &tasks),

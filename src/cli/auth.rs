@@ -8,19 +8,23 @@ mod store;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Subcommand;
 use clap_complete::engine::ArgValueCandidates;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app;
 use crate::backend::{Whose, tell_of_login};
 use crate::cli::error::Error;
 use crate::cli::{Global, block_on, complete};
-use crate::login::{Failure, Logins, Place, Standing, Told};
+use crate::login::{Failure, Keep, Logins, Place, Standing, Told};
 use crate::name::{self, AgentName};
 use crate::observe::Observer;
 use crate::settings::{Config, Launch};
+use crate::shared::{Address, Limits, Options, Redis};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -105,16 +109,53 @@ fn with_logins<T>(
         Error::failed("what is done cannot be recorded as `audit` wants it")
             .because(&error.to_string())
     })?;
+    let shared = Address::new(&config.shared).map_err(|why| Error::wrong(why.to_string()))?;
+    let shared = shared.filter(Address::has_keys);
     let done = block_on(async {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let keep = match shared {
+            Some(address) => {
+                let observer = Arc::clone(&observer);
+                let shared = in_shared_store(address, observer, &tasks, stop.clone()).await;
+                shared.map_err(|error| stopped(&stop, error))?
+            }
+            None => keep,
+        };
         let own = Arc::clone(&observer);
         let told = move |told: Told<'_>| tell_of_login(&own, told);
         let logins = Logins::new(keep, TaskTracker::new(), told);
         let done = app::until_signal(work(&logins)).await;
         logins.close().await;
-        done
+        stop.cancel();
+        tasks.close();
+        // Locks are given back.
+        let _ = timeout(app::LAST_RECORDS.1, tasks.wait()).await;
+        done.map_err(Error::internal)
     })?;
     observer.close(app::LAST_RECORDS.0);
-    done.map_err(Error::internal)?
+    done?
+}
+
+/// The logins of all workbenches that share a store, and have the key.
+async fn in_shared_store(
+    address: Address,
+    observer: Arc<Observer>,
+    tasks: &TaskTracker,
+    stop: CancellationToken,
+) -> Result<Keep, Error> {
+    let problem = format!("the logins are in the shared store {address}, which cannot be used now");
+    let options = Options { session_idle: Duration::ZERO, limits: Limits::default() };
+    let store = Redis::open(address, options, observer, tasks, stop).await;
+    match store.logins().filter(|_| store.is_up()) {
+        Some(logins) => Ok(Keep::In(logins)),
+        None => Err(Error::failed(problem).hint("`mcp-workbench check --connect` says why")),
+    }
+}
+
+/// Ends what looks for a store that cannot be used.
+fn stopped(stop: &CancellationToken, error: Error) -> Error {
+    stop.cancel();
+    error
 }
 
 fn no_folder() -> Error {

@@ -84,6 +84,7 @@ mod remote_live;
 mod remote_servers;
 mod remote_ways;
 mod replicas;
+mod replicas_sign_in;
 mod resource_rules;
 mod sandbox;
 mod sdk_clients;

@@ -81,7 +81,9 @@ pub use crate::backend::payers::{AtLimit, Bytes, Held, Payers, Purse};
 pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::backend::question::{Event, Question};
 pub use crate::backend::spec::{Reach, Remote, Spec};
-pub use crate::backend::store::{Entry as StoreEntry, Fingerprint, Record, Store, Unusable};
+pub use crate::backend::store::{
+    Elsewhere, Entry as StoreEntry, Fingerprint, Record, Store, Unusable,
+};
 pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
 pub use crate::backend::turns::Urgency;
 pub use crate::backend::unanswered::Unanswered;

@@ -8,12 +8,14 @@
 //! (`record`, `keep`), and everything that is needed to use and renew a token stands in it. A login begins with
 //! `discovery` (how to sign in), a client (`register`) and an address to open (`begin`); it ends with a `callback`,
 //! which a `listener`, the user's clipboard or another part of the program hands on (`pending`), or with a `device`.
+//! It may have `begun` in another process.
 //! From then on `credentials` show the token, and `renewal` gets the next one, once for all who wait. All
 //! requests go through `http`, all for tokens through `token`.
 
 mod assertion;
 mod attempt;
 mod begin;
+mod begun;
 mod callback;
 mod credentials;
 mod device;
@@ -40,8 +42,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio_util::task::TaskTracker;
 use url::Url;
 
+use crate::login::begun::Attempt;
 use crate::login::callback::{Callback, STRANGER};
 use crate::login::pending::Waiting;
+use crate::login::record::Record;
 use crate::login::renewal::renew;
 use crate::login::shared::Shared;
 use crate::login::sign_in::{Login, Renewal};
@@ -116,9 +120,36 @@ impl Logins {
             let mut waiting = waiting.iter().filter_map(Weak::upgrade);
             waiting.find(|waiting| waiting.is_for(&callback))
         };
-        let waiting = waiting.ok_or_else(stranger)?;
+        let kept = self.shared.returned(&callback.state).await;
+        let waiting = match (waiting, kept) {
+            // Another process has had it.
+            (Some(waiting), Ok(None)) if waiting.is_kept() => return Err(stranger()),
+            (Some(waiting), _) => waiting,
+            (None, Ok(Some(attempt))) => self.taken_over(attempt),
+            (None, _) => return Err(stranger()),
+        };
         waiting.take(callback).await?;
         Ok(waiting.login().place.clone())
+    }
+
+    /// A sign-in that another process has begun.
+    fn taken_over(&self, attempt: Attempt) -> Arc<Waiting> {
+        let Record { server, url, account, .. } = &attempt.record;
+        let all = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = all.iter().find_map(|(place, sign_in)| {
+            let is_it = (&place.server, &place.url, &place.account) == (server, url, account);
+            sign_in.upgrade().filter(|_| is_it)
+        });
+        drop(all);
+        let login = here.map_or_else(
+            || {
+                let (server, url, account) = (server.clone(), url.clone(), account.clone());
+                let place = Place { server, url, account, oauth: OAuth::default() };
+                Arc::new(Login::new(Arc::clone(&self.shared), place))
+            },
+            |here| Arc::clone(&here.login),
+        );
+        Waiting::new(&login, attempt)
     }
 
     /// Like [`Self::returned`], as the page that the browser is to show. No code, token or `state` is on it.
@@ -182,6 +213,7 @@ impl SignIn {
         if !is_elsewhere {
             return Ok(pending);
         }
+        pending.waiting().keep().await;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|waiting| waiting.strong_count() > 0);
         waiting.push(Arc::downgrade(pending.waiting()));

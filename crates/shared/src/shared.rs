@@ -8,11 +8,14 @@
 //! The store is never waited for: each question has a limit, and one that finds no answer opens a
 //! breaker ([`link`]). From then on everything is answered by a store in memory, until the server is
 //! found again in the background. What is in Redis is material: whatever cannot be read is as good as
-//! not there.
+//! not there. What others must neither read nor make up, [`logins`] and [`listings`], is sealed ([`keys`]).
 
 mod address;
 mod connection;
+mod keys;
 mod link;
+mod listings;
+mod logins;
 mod names;
 mod scripts;
 mod sessions;

@@ -85,7 +85,7 @@ pub(super) fn run(global: &Global, which: &Which, json: bool) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     print::data(&table(rows))?;
-    print::note(&where_they_are(global)?);
+    print::note(&where_they_are(global, Some(&config))?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,6 +8,7 @@ use crate::cli::auth::no_folder;
 use crate::cli::error::Error;
 use crate::cli::{Global, print};
 use crate::login::Home;
+use crate::settings::Config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -40,12 +41,18 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             print::note(&format!("{moved} {} moved", if moved == 1 { "login" } else { "logins" }));
         }
     }
-    print::data(&where_they_are(global)?)?;
+    // There may be no configuration, or one that cannot be used.
+    let config = global.read().ok().and_then(Result::ok).map(|loaded| loaded.config);
+    print::data(&where_they_are(global, config.as_ref())?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says where tokens are.
-pub(super) fn where_they_are(global: &Global) -> Result<String, Error> {
+/// Says where tokens are, of the workbench that this configuration is of.
+pub(super) fn where_they_are(global: &Global, config: Option<&Config>) -> Result<String, Error> {
+    let shared = config.map(|config| &config.shared).filter(|shared| !shared.keys.is_empty());
+    if let Some(url) = shared.and_then(|shared| shared.url.as_ref()) {
+        return Ok(format!("tokens are kept in the shared store {url}, sealed"));
+    }
     let folder = global.credentials().ok_or_else(no_folder)?;
     let home = global.chosen().ok_or_else(no_folder)?.home().map_err(|error| {
         Error::failed(format!("where tokens are kept cannot be read: {error}"))

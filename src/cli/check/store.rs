@@ -34,7 +34,12 @@ fn line(address: &Address, trial: &Trial) -> String {
     let version = trial.version.as_deref().unwrap_or("a store that says no version");
     let encrypted = if trial.is_encrypted { "encrypted" } else { "not encrypted" };
     let ms = trial.latency.as_secs_f64() * 1_000.0;
-    format!("shared: {address} is {version}, {encrypted}, and answers in {ms:.1} ms")
+    let keys = match trial.keys {
+        0 => "",
+        1 => "; its key seals and opens what is kept there",
+        _ => "; its keys open, and the first one seals, what is kept there",
+    };
+    format!("shared: {address} is {version}, {encrypted}, and answers in {ms:.1} ms{keys}")
 }
 
 fn fault(message: String, hint: &str) -> Finding {

@@ -9,6 +9,7 @@
 //! [`Keeper`] runs them beside the tasks that serve agents. Beside the listings is what a model has
 //! made of texts ([`vectors`]).
 
+mod elsewhere;
 mod fingerprint;
 mod keeper;
 mod record;
@@ -17,7 +18,7 @@ mod vectors;
 use std::fs::{self, DirEntry, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
@@ -27,6 +28,7 @@ use crate::backend::store::fingerprint::Key;
 use crate::os::{check_owner, make_private_folder, without_waiting};
 use crate::settings::Protocol;
 
+pub use crate::backend::store::elsewhere::Elsewhere;
 pub use crate::backend::store::fingerprint::Fingerprint;
 pub(crate) use crate::backend::store::keeper::Keeper;
 pub use crate::backend::store::record::{Record, Unusable};
@@ -55,6 +57,7 @@ pub struct Store {
     /// Where vectors are.
     vectors: PathBuf,
     key: Mutex<Option<Key>>,
+    elsewhere: OnceLock<Arc<dyn Elsewhere>>,
 }
 
 /// A store's entry on one server.
@@ -74,7 +77,12 @@ impl Store {
     /// The store in this folder for caches. Nothing is read or written yet.
     pub fn new(cache: &Path) -> Self {
         let (folder, vectors) = (cache.join(FOLDER), cache.join(vectors::FOLDER));
-        Self { folder, vectors, key: Mutex::default() }
+        Self { folder, vectors, key: Mutex::default(), elsewhere: OnceLock::new() }
+    }
+
+    /// Looks for listings there as well, and keeps them there, too.
+    pub fn share(&self, elsewhere: Arc<dyn Elsewhere>) {
+        let _ = self.elsewhere.set(elsewhere);
     }
 
     /// Where it is.
@@ -96,14 +104,18 @@ impl Store {
 
     /// The record of such a server and its age, if it can be used.
     pub(crate) fn recall(&self, reach: &Reach, protocol: Protocol) -> Option<(Record, SystemTime)> {
-        let Entry { fingerprint, since, record, .. } = self.look_up(reach, protocol)?;
-        match record {
-            Ok(record) => Some((record, since)),
-            Err(why) => {
-                tracing::debug!(file = fingerprint.as_str(), "a stored listing is ignored: {why}");
-                None
+        let here = self.look_up(reach, protocol).and_then(|entry| {
+            let Entry { fingerprint, since, record, .. } = entry;
+            match record {
+                Ok(record) => Some((record, since)),
+                Err(why) => {
+                    let file = fingerprint.as_str();
+                    tracing::debug!(file, "a stored listing is ignored: {why}");
+                    None
+                }
             }
-        }
+        });
+        here.or_else(|| elsewhere::recall(self.elsewhere.get()?.as_ref(), reach, protocol))
     }
 
     /// Everything that there is, in the order of the files' names.
@@ -126,6 +138,9 @@ impl Store {
         record: &Record,
     ) -> io::Result<()> {
         let text = record.encode().map_err(io::Error::other)?;
+        if let Some(elsewhere) = self.elsewhere.get() {
+            elsewhere::keep(elsewhere.as_ref(), reach, protocol, &text);
+        }
         let path = self.path(&Fingerprint::new(&self.own_key()?, reach, protocol));
         if text.len() as u64 > MAX_FILE {
             tracing::debug!(server = record.server, "its listing is too long to be kept");

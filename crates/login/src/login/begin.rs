@@ -6,10 +6,11 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT, WWW_AUTHENTICATE};
 use http::{Request, StatusCode};
 
 use crate::login::attempt::kept;
+use crate::login::begun::Attempt;
 use crate::login::device;
 use crate::login::discovery::{Found, discover};
 use crate::login::listener::Listener;
-use crate::login::pending::{Attempt, Pending, Waiting};
+use crate::login::pending::{Pending, Waiting};
 use crate::login::pkce;
 use crate::login::place::{Back, Failure, Place};
 use crate::login::record::{Authority, Record, union};
@@ -160,7 +161,8 @@ async fn browser(
     }
     let record = kept(login, authority, resource, client, before).await;
     let before = before.map(|before| before.login).unwrap_or_default();
-    let waiting = Waiting::new(login, Attempt { state, verifier, asked, record, before });
+    let attempt = Attempt::new((state, verifier), asked, resource_asked, record, before);
+    let waiting = Waiting::new(login, attempt);
     waiting.watch_others();
     if let Some(listener) = listener {
         listener.serve(&waiting);

@@ -7,8 +7,9 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
 use crate::login::attempt::{kept, page};
+use crate::login::begun::Attempt;
 use crate::login::discovery::Found;
-use crate::login::pending::{Attempt, Pending, Waiting};
+use crate::login::pending::{Pending, Waiting};
 use crate::login::pkce;
 use crate::login::place::{Failure, Place};
 use crate::login::record::Record;
@@ -67,13 +68,9 @@ pub(crate) async fn begin(
     let address =
         address.ok_or_else(|| failed("there is no page to type the code on".to_owned()))?;
     let record = kept(login, authority, resource, client, before).await;
-    let attempt = Attempt {
-        state: pkce::unguessable().map_err(failed)?,
-        verifier: String::new(),
-        asked,
-        record,
-        before: before.map(|before| before.login).unwrap_or_default(),
-    };
+    let (state, verifier) = (pkce::unguessable().map_err(failed)?, String::new());
+    let before = before.map(|before| before.login).unwrap_or_default();
+    let attempt = Attempt::new((state, verifier), asked, None, record, before);
     let waiting = Waiting::new(login, attempt);
     waiting.watch_others();
     let (code, own) = (token::plain(&device.user_code), Arc::clone(&waiting));

@@ -34,6 +34,28 @@ pub trait Store: Send + Sync {
     /// Holds off everybody else who changes this record, in this process and others, for as long as the guard lives.
     /// `None`: somebody else does.
     fn try_lock(&self, key: &str) -> io::Result<Option<Guard>>;
+
+    /// Returns `true` if several machines share it. It may be away for a while; then it says so itself, and keeps what
+    /// it is given until it is back.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The record as it was last known, for where it cannot be read. Asks nobody.
+    fn last(&self, _key: &str) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Keeps a sign-in that has begun, so that whoever its browser comes back to can end it. Returns whether it is
+    /// kept.
+    fn begin(&self, _state: &str, _attempt: &[u8], _lifetime: Duration) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Takes out a sign-in that has begun. It is there once.
+    fn returned(&self, _state: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
 }
 
 /// Holds a lock until it is dropped.

@@ -1,6 +1,7 @@
 //! Logins that wait for somebody to agree.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -9,32 +10,16 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::login::begun::{Attempt, PATIENCE};
 use crate::login::callback::Callback;
-use crate::login::discovery::Found;
 use crate::login::place::{Failure, Told};
-use crate::login::record::{Record, Token};
+use crate::login::record::Token;
 use crate::login::sign_in::Login;
 use crate::login::token::{self, Granted};
 
-/// How long somebody may take to agree.
-const PATIENCE: Duration = Duration::from_mins(5);
 /// How often one looks whether somebody has signed in some other way.
 const LOOK: Duration = Duration::from_secs(1);
 const AGAIN: &str = "sign in again";
-
-/// One attempt to sign in.
-pub(crate) struct Attempt {
-    /// The `state` of the answer (RFC 6749 §10.12).
-    pub(crate) state: String,
-    /// The proof that who brings the code has asked for it.
-    pub(crate) verifier: String,
-    /// The scopes that are asked for.
-    pub(crate) asked: Vec<String>,
-    /// The record that will be kept, but for the token.
-    pub(crate) record: Record,
-    /// The login that there was when it began; any other puts an end to it.
-    pub(crate) before: u64,
-}
 
 /// A login that waits for somebody to agree, as all see it who may hear of that.
 pub(crate) struct Waiting {
@@ -45,6 +30,8 @@ pub(crate) struct Waiting {
     outcome: watch::Sender<Option<Result<(), Failure>>>,
     ended: CancellationToken,
     deadline: Instant,
+    /// `true` if others can take the answer, too.
+    is_kept: AtomicBool,
 }
 
 impl Waiting {
@@ -56,6 +43,7 @@ impl Waiting {
             outcome: watch::Sender::default(),
             ended: CancellationToken::new(),
             deadline: Instant::now() + PATIENCE,
+            is_kept: AtomicBool::default(),
         })
     }
 
@@ -72,6 +60,17 @@ impl Waiting {
                 }
             }
         });
+    }
+
+    /// Lets others take the answer, too, where they share the store.
+    pub(crate) async fn keep(&self) {
+        let is_kept = self.login.shared.begin(&self.attempt).await;
+        self.is_kept.store(is_kept, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if others could have taken the answer.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
     }
 
     pub(crate) fn login(&self) -> &Arc<Login> {
@@ -131,10 +130,9 @@ impl Waiting {
 
     /// Gets a token for the code.
     async fn exchange(&self, callback: Callback) -> Result<(), Failure> {
-        let Attempt { verifier, record, .. } = &self.attempt;
+        let Attempt { verifier, record, resource, .. } = &self.attempt;
         let authority = &record.authority;
         let code = callback.code(&authority.issuer, authority.sends_issuer)?;
-        let resource = Found::resource_for(&self.login.place, record.resource.as_deref());
         let mut fields = vec![
             ("grant_type", "authorization_code"),
             ("code", code.as_str()),

@@ -11,6 +11,11 @@ pub(crate) fn unguessable() -> Result<String, String> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
+/// Returns `true` if a text looks like such a value.
+pub(crate) fn may_be_unguessable(text: &str) -> bool {
+    text.len() == 43
+}
+
 /// The part of a verifier that is told beforehand (method `S256`, RFC 7636 §4.2).
 pub(crate) fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier))

@@ -148,9 +148,14 @@ impl Record {
         }
     }
 
+    /// Returns `true` for one of the version that is written.
+    pub(crate) fn is_known(&self) -> bool {
+        self.version == VERSION
+    }
+
     /// Reads a record; `None` where it is none of this version.
     pub(crate) fn decode(text: &[u8]) -> Option<Self> {
-        serde_json::from_slice::<Self>(text).ok().filter(|record| record.version == VERSION)
+        serde_json::from_slice::<Self>(text).ok().filter(Self::is_known)
     }
 
     /// The text that is kept.

@@ -9,7 +9,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
+use crate::login::begun::{Attempt, PATIENCE as UNTIL_AGREED};
 use crate::login::keep::{Folder, Guard, Memory, PATIENCE, Store};
+use crate::login::pkce;
 use crate::login::place::{Failure, Keep, Told};
 use crate::login::record::Record;
 
@@ -86,6 +88,30 @@ impl Shared {
         let why = why.map(|error| format!("the login that is kept cannot be read: {error}"));
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
         Ok(loaded?.and_then(|text| Record::decode(&text)))
+    }
+
+    /// The record as it was last known, where it cannot be read.
+    pub(crate) fn last(&self, key: &str) -> Option<Record> {
+        self.store.last(key).and_then(|text| Record::decode(&text))
+    }
+
+    /// Keeps a sign-in that has begun for whoever its browser comes back to. Returns whether it is kept.
+    pub(crate) async fn begin(&self, attempt: &Attempt) -> bool {
+        let Some(text) = attempt.encode().filter(|_| self.store.is_shared()) else { return false };
+        let state = attempt.state.clone();
+        let begun = self.block(move |store| store.begin(&state, &text, UNTIL_AGREED)).await;
+        begun.unwrap_or_default()
+    }
+
+    /// Takes out a sign-in that has begun, here or elsewhere.
+    pub(crate) async fn returned(&self, state: &str) -> io::Result<Option<Attempt>> {
+        if !self.store.is_shared() || !pkce::may_be_unguessable(state) {
+            return Ok(None);
+        }
+        let own_state = state.to_owned();
+        let text = self.block(move |store| store.returned(&own_state)).await?;
+        let attempt = text.and_then(|text| Attempt::decode(&text));
+        Ok(attempt.filter(|attempt| attempt.state == state))
     }
 
     /// Why there is no login, as far as is known: nobody has signed in, or it cannot be read.
@@ -168,7 +194,9 @@ impl Shared {
 
     /// Says, once, that the store is of no use.
     fn complain(&self, error: &io::Error) {
-        if !self.has_failed.swap(true, Ordering::Relaxed) {
+        if self.store.is_shared() {
+            tracing::debug!(%error, "a login is used as it was last known");
+        } else if !self.has_failed.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "logins cannot be kept; they last until this process ends");
         }
     }

@@ -96,7 +96,15 @@ impl Login {
 
     /// Reads the record again; the one that is known stays where that cannot be done.
     pub(crate) async fn reload(&self) -> Option<Arc<Record>> {
-        self.try_reload().await.unwrap_or_else(|_| self.known())
+        if let Ok(record) = self.try_reload().await {
+            return record;
+        }
+        let known = self.known();
+        if known.is_none() {
+            let last = self.shared.last(&self.key).filter(|record| self.is_mine(record))?;
+            self.adopt(Some(Arc::new(last)));
+        }
+        self.known()
     }
 
     /// Reads the record again, for who must not go by an old one.

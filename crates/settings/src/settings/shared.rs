@@ -21,15 +21,21 @@ pub struct SharedConfig {
     /// Certificates in PEM of the CAs that say whether it is the right one (`ca`); `None`: those that the
     /// machine knows.
     pub ca: Option<PathBuf>,
+    /// Files of keys with which logins and listings are sealed that are in it (`keys`); the first one seals, and all
+    /// open. None: neither is in it.
+    pub keys: Vec<PathBuf>,
 }
 
 impl Default for SharedConfig {
     fn default() -> Self {
-        Self { url: None, prefix: DEFAULT_PREFIX.to_owned(), ca: None }
+        Self { url: None, prefix: DEFAULT_PREFIX.to_owned(), ca: None, keys: Vec::new() }
     }
 }
 
 impl SharedConfig {
+    /// The most keys.
+    pub const MAX_KEYS: usize = 8;
+
     /// Returns `true` if the text can be the beginning of keys.
     pub fn is_prefix(text: &str) -> bool {
         let is_plain = |c: char| c.is_ascii_graphic();

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 use redis::{Client, TlsCertificates};
 
 use crate::settings::{SharedConfig, StoreUrl};
+use crate::shared::keys::Keys;
 
 /// The most bytes of a file of CAs.
 const MAX_CA: u64 = 1024 * 1024;
@@ -17,6 +19,8 @@ pub struct Address {
     pub(crate) client: Client,
     pub(crate) prefix: String,
     url: StoreUrl,
+    /// The keys that things are sealed with; `None`: nothing is that would have to be.
+    pub(crate) keys: Option<Arc<Keys>>,
 }
 
 /// Why a store cannot be used. The reason has no password in it.
@@ -45,11 +49,11 @@ impl fmt::Debug for Address {
 
 impl Address {
     /// Returns the address of the store that a configuration names; `None` if it names none. Reads the file
-    /// of CAs, so it blocks.
+    /// of CAs and those of keys, so it blocks.
     ///
     /// # Errors
     ///
-    /// When the file of CAs cannot be used.
+    /// When one of the files cannot be used.
     pub fn new(config: &SharedConfig) -> Result<Option<Self>, Unusable> {
         let Some(url) = &config.url else { return Ok(None) };
         let wrong = |reason: String| Unusable(format!("the shared store {url}: {reason}"));
@@ -67,7 +71,13 @@ impl Address {
         };
         // An error of the client may have the whole address in it.
         let client = client.map_err(|_| wrong("its address cannot be used".to_owned()))?;
-        Ok(Some(Self { client, prefix: config.prefix.clone(), url: url.clone() }))
+        let keys = Keys::read(&config.keys).map_err(wrong)?.map(Arc::new);
+        Ok(Some(Self { client, prefix: config.prefix.clone(), url: url.clone(), keys }))
+    }
+
+    /// Returns `true` if there is a key, so that logins and listings are there, too.
+    pub fn has_keys(&self) -> bool {
+        self.keys.is_some()
     }
 
     /// Returns `true` if all that is said there is encrypted.

@@ -110,6 +110,16 @@ impl Link {
         self.state(|state| state.lanes.is_some())
     }
 
+    /// Is cancelled at the end.
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Since when the store can be used; `None`: it cannot.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.state(|state| state.lanes.as_ref().map(|lanes| lanes.since))
+    }
+
     /// Asks one question.
     pub(crate) async fn ask<T: FromRedisValue>(
         self: &Arc<Self>,

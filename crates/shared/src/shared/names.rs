@@ -79,6 +79,41 @@ impl Names {
         format!("{}rate:{}", self.prefix, hash(subject))
     }
 
+    /// The key of a login.
+    pub(crate) fn login(&self, login: &str) -> String {
+        format!("{}login:{}", self.prefix, hash(login))
+    }
+
+    /// The key of the lock on a login.
+    pub(crate) fn login_lock(&self, login: &str) -> String {
+        format!("{}login-lock:{}", self.prefix, hash(login))
+    }
+
+    /// The key of the set of all logins.
+    pub(crate) fn logins(&self) -> String {
+        format!("{}login-list:all", self.prefix)
+    }
+
+    /// The key of a sign-in under way, by what its answer will say.
+    pub(crate) fn sign_in(&self, state: &str) -> String {
+        format!("{}sign-in:{}", self.prefix, hash(state))
+    }
+
+    /// The key of a listing.
+    pub(crate) fn listing(&self, fingerprint: &str) -> String {
+        self.listing_of(&hash(fingerprint))
+    }
+
+    /// The key of the listing that goes by this hash.
+    pub(crate) fn listing_of(&self, hash: &str) -> String {
+        format!("{}listing:{hash}", self.prefix)
+    }
+
+    /// The key of the list of all listings.
+    pub(crate) fn listings(&self) -> String {
+        format!("{}listing-list:all", self.prefix)
+    }
+
     /// A key to try out the store with.
     pub(crate) fn trial(&self, name: &str) -> String {
         format!("{}trial:{name}", self.prefix)

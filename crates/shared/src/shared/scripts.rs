@@ -154,6 +154,29 @@ return gone
     )
 });
 
+/// Puts a text in the place of one that is known. `ARGV`: the known one, or nothing, and the new one. Where there is
+/// none, or something that is no text, it is put all the same. Returns 0 if another one is there.
+pub(crate) static REPLACE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+local held = redis.pcall('GET', KEYS[1])
+if type(held) == 'string' and held ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2])
+return 1
+",
+    )
+});
+
+/// Gives a lock back. `ARGV`: the mark of whoever holds it. Returns 0 if that is another one by now.
+pub(crate) static RELEASE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+",
+    )
+});
+
 /// Takes all entries out of a list.
 pub(crate) static EMPTY: LazyLock<Script> = LazyLock::new(|| {
     Script::new(

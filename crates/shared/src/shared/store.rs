@@ -6,10 +6,15 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backend::Elsewhere;
+use crate::login;
 use crate::observe::Observer;
 use crate::shared::address::Address;
 use crate::shared::connection::Limits;
+use crate::shared::keys::Keys;
 use crate::shared::link::Link;
+use crate::shared::listings::Listings;
+use crate::shared::logins::Logins;
 use crate::shared::scripts::COUNT;
 use crate::shared::sessions::Sessions;
 use crate::shared::shelf::Shelf;
@@ -30,6 +35,7 @@ pub struct Redis(Arc<Inner>);
 
 struct Inner {
     link: Arc<Link>,
+    keys: Option<Arc<Keys>>,
     local: Arc<Memory>,
     sessions: Sessions,
     shelf: Shelf,
@@ -47,6 +53,7 @@ impl Redis {
         stop: CancellationToken,
     ) -> Self {
         let Options { session_idle, limits } = options;
+        let keys = address.keys.clone();
         let link = Link::new(address, limits, observer, tasks.clone(), stop);
         link.begin().await;
         let local = Arc::new(Memory::default());
@@ -55,8 +62,22 @@ impl Redis {
             shelf: Shelf::new(Arc::clone(&link), Arc::clone(&local), tasks.clone()),
             local,
             link,
+            keys,
             tasks: tasks.clone(),
         }))
+    }
+
+    /// The logins of all who have the same keys; `None`: there is no key that they could be sealed with.
+    pub fn logins(&self) -> Option<Arc<dyn login::Store>> {
+        let Inner { link, keys, tasks, .. } = &*self.0;
+        let keys = Arc::clone(keys.as_ref()?);
+        Some(Arc::new(Logins::new(Arc::clone(link), keys, tasks.clone())))
+    }
+
+    /// The listings that all have found who have the same keys; `None`: there is no key that they could be sealed with.
+    pub fn listings(&self) -> Option<Arc<dyn Elsewhere>> {
+        let keys = Arc::clone(self.0.keys.as_ref()?);
+        Some(Arc::new(Listings::new(Arc::clone(&self.0.link), keys)))
     }
 
     /// Returns `true` if the store can be used.

@@ -2,6 +2,7 @@
 
 mod failing;
 mod records;
+mod sealed;
 mod secrets;
 mod server;
 mod sessions;
@@ -93,6 +94,16 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
         // Another process brings it about, and tells nobody.
         sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// The configuration of a workbench with these keys, which are files in `folder`.
+fn with_keys(server: &Server, folder: &std::path::Path, keys: &[u8]) -> SharedConfig {
+    let file = |key: &u8| {
+        let path = folder.join(format!("key-{key}"));
+        std::fs::write(&path, [*key; 32]).unwrap();
+        path
+    };
+    SharedConfig { keys: keys.iter().map(file).collect(), ..server.config() }
 }
 
 fn config(url: &str) -> SharedConfig {

@@ -7,6 +7,7 @@ use redis::{Cmd, FromRedisValue, Value, cmd};
 
 use crate::shared::address::{Address, Unusable};
 use crate::shared::connection::{Limits, connect, run, within};
+use crate::shared::keys::Keys;
 use crate::shared::names::{Names, hex};
 use crate::shared::scripts::TRY;
 
@@ -20,6 +21,8 @@ pub struct Trial {
     pub version: Option<String>,
     /// `true` if all that is said there is encrypted.
     pub is_encrypted: bool,
+    /// How many keys there are, with which it keeps what is sealed; each was tried.
+    pub keys: usize,
     /// How long it took to answer one question.
     pub latency: Duration,
 }
@@ -35,10 +38,42 @@ pub async fn try_out(address: &Address, limits: &Limits) -> Result<Trial, Unusab
     let names = Names::new(&address.prefix);
     let connection = connect(&address.client, limits).await.map_err(wrong)?;
     let latency = trial(&connection, &names, limits).await.map_err(wrong)?;
+    if let Some(keys) = &address.keys {
+        let name = names.trial("sealed");
+        sealed(&connection, &name, keys, limits).await.map_err(wrong)?;
+    }
     // A user may be forbidden to ask that.
     let told = ask::<String>(&connection, cmd("INFO").arg("server").clone(), limits.answer).await;
     let version = told.ok().and_then(|told| version(&told));
-    Ok(Trial { version, is_encrypted: address.is_encrypted(), latency })
+    let keys = address.keys.as_ref().map_or(0, |keys| keys.count());
+    Ok(Trial { version, is_encrypted: address.is_encrypted(), keys, latency })
+}
+
+/// Tries out what logins and listings want of a store, and whether what was sealed comes back whole.
+async fn sealed(
+    connection: &MultiplexedConnection,
+    name: &str,
+    keys: &Keys,
+    limits: &Limits,
+) -> Result<(), String> {
+    let failed = |reason: String| format!("nothing can be kept sealed: {reason}");
+    let text = keys.seal(name, b"trial").map_err(str::to_owned)?;
+    let (list, limit) = (format!("{name}-list"), limits.answer);
+    let set = cmd("SET").arg(name).arg(text).arg("PX").arg(TRIAL_MS).clone();
+    let _: Value = ask(connection, set, limit).await.map_err(failed)?;
+    let get = cmd("GETRANGE").arg(name).arg(0).arg(1024).clone();
+    let found: Vec<u8> = ask(connection, get, limit).await.map_err(failed)?;
+    for (command, argument) in [("SADD", "x"), ("SRANDMEMBER", "1"), ("SREM", "x")] {
+        let asked = cmd(command).arg(&list).arg(argument).clone();
+        let _: Value = ask(connection, asked, limit).await.map_err(failed)?;
+    }
+    let _: Value = ask(connection, cmd("DEL").arg(name).clone(), limit).await.map_err(failed)?;
+    // Others may be trying it, too.
+    if found.is_empty() || keys.open(name, &found).as_deref() == Some(b"trial") {
+        Ok(())
+    } else {
+        Err("what was sealed did not come back whole".to_owned())
+    }
 }
 
 /// The name and the version that a server tells of itself.

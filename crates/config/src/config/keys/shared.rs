@@ -23,6 +23,12 @@ keys! {
         /// A file of CAs, in PEM, one of which its certificate is of; those of the system where there is none.
         #[schemars(extend("examples" = ["tls/redis-ca.crt"]))]
         "ca" as pub(crate) ca: Located<String>,
+
+        /// Files with a key of 32 bytes each, as they are or in base64, with which logins at servers and what servers
+        /// list are sealed, so that they can be in the store; where there is none, they stay in files of each
+        /// workbench. The first one seals and all open, so that a key can be replaced.
+        #[schemars(extend("examples" = [["/run/secrets/workbench-key"]]))]
+        "keys" as pub(crate) keys: Vec<Located<String>>,
     }
 }
 
@@ -41,7 +47,7 @@ impl FromNode for RawShared {
 
 impl RawShared {
     pub(crate) fn checked(self, places: &Places<'_>, reader: &mut Reader<'_>) -> SharedConfig {
-        let Self { url, prefix, ca } = self;
+        let Self { url, prefix, ca, keys } = self;
         let url = url.and_then(|Located { value, spot }| {
             StoreUrl::parse(&value).map_err(|wrong| reader.error(&spot, wrong, None)).ok()
         });
@@ -59,6 +65,18 @@ impl RawShared {
             }
             Some(located_path(value.trim(), places))
         });
-        SharedConfig { url, prefix: prefix.unwrap_or_else(|| DEFAULT_PREFIX.to_owned()), ca }
+        let mut files = Vec::new();
+        for (at, Located { value, spot }) in keys.into_iter().flatten().enumerate() {
+            if value.trim().is_empty() {
+                reader.error(&spot, "expected the path of a file with a key", None);
+            } else if at == SharedConfig::MAX_KEYS {
+                let hint = "take out those that nothing is sealed with any more";
+                reader.error(&spot, "expected 8 keys at most", Some(hint.to_owned()));
+            } else if at < SharedConfig::MAX_KEYS {
+                files.push(located_path(value.trim(), places));
+            }
+        }
+        let prefix = prefix.unwrap_or_else(|| DEFAULT_PREFIX.to_owned());
+        SharedConfig { url, prefix, ca, keys: files }
     }
 }

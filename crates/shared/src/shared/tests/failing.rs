@@ -1,7 +1,9 @@
 //! A store that fails, and how everything goes on.
 
 use pretty_assertions::assert_eq;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
 
 use super::*;
 use crate::shared::tests::server::Server;
@@ -126,5 +128,63 @@ async fn nobody_waits_for_a_server_that_never_speaks() {
         assert!(!a.store.is_up());
         assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
         assert!(a.store.count("ann", rate(1)).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_answers_anything_is_done_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let nested = "*1\r\n".repeat(100_000);
+    for answer in [
+        "+NOT WHAT WAS ASKED\r\n",
+        ":1\r\n",
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "$2000000000\r\nx",
+        "$-7\r\n",
+        "*2000000000\r\n",
+        "%1000000000\r\n",
+        "-NOSCRIPT no\r\n",
+        "-MOVED 1 127.0.0.1:1\r\n",
+        "\0\u{1}\u{2}",
+        "$5\r\nhello\r\n",
+        nested.as_str(),
+    ] {
+        let hostile = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = hostile.local_addr().unwrap().port();
+        let said = answer.to_owned();
+        let speaking = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = hostile.accept().await {
+                let said = said.clone();
+                tokio::spawn(async move {
+                    let mut heard = [0; 4096];
+                    while matches!(stream.read(&mut heard).await, Ok(1..)) {
+                        if stream.write_all(said.as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        let key = folder.path().join("key");
+        std::fs::write(&key, [1; 32]).unwrap();
+        let keys = vec![key];
+        let config = SharedConfig { keys, ..config(&format!("redis://127.0.0.1:{port}")) };
+        let since = Instant::now();
+        let a = Workbench::with(&config, SHORT).await;
+        let (_, session_key) = session_key("credential");
+        assert!(a.store.put(session_key.clone(), session("a", 0), Room::ENDLESS).await);
+        assert_eq!(a.store.get(&session_key).await, Some(session("a", 0)));
+        assert!(a.store.count("ann", rate(1)).await.is_ok());
+        let (logins, listings) = (a.store.logins().unwrap(), a.store.listings().unwrap());
+        spawn_blocking(move || {
+            assert!(logins.load("login").is_err(), "nobody knows whether there is one");
+            logins.save("login", b"record").unwrap();
+            assert_eq!(logins.last("login").as_deref(), Some(&b"record"[..]));
+            assert_eq!(listings.find("listing"), None);
+        })
+        .await
+        .unwrap();
+        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+        speaking.abort();
     }
 }

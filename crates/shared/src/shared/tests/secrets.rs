@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use pretty_assertions::assert_eq;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
+use tokio::task::spawn_blocking;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
@@ -117,7 +118,7 @@ async fn a_user_needs_no_more_than_the_commands_that_are_documented() {
     let _: String = server
         .ask("ACL SETUSER workbench on >hunter2-hunter2 ~mcp-workbench:* +@connection +get +set +getdel \
               +del +evalsha +eval +time +type +hmget +hset +hdel +hget +hexists +hstrlen +pexpire +zadd +zrem \
-              +zremrangebyscore +zremrangebyrank +zcard +zrange -@dangerous")
+              +zremrangebyscore +zremrangebyrank +zcard +zrange +getrange +sadd +srem +srandmember -@dangerous")
         .await;
     let url = format!("redis://workbench:{PASSWORD}@127.0.0.1:{}", server.port());
     let a = Workbench::with(&config(&url), PATIENT).await;
@@ -133,6 +134,27 @@ async fn a_user_needs_no_more_than_the_commands_that_are_documented() {
     assert_eq!(b.store.get(&key).await, None);
     assert_eq!(b.store.take(&rests).await, None);
     assert!(a.store.is_up() && b.store.is_up(), "{:?}", a.heard.all());
+    // Nor for logins.
+    let folder = tempfile::tempdir().unwrap();
+    let keys = with_keys(&server, folder.path(), &[1]).keys;
+    let sealed = SharedConfig { keys, ..config(&url) };
+    let c = Workbench::with(&sealed, PATIENT).await;
+    let logins = c.store.logins().unwrap();
+    let listings = c.store.listings().unwrap();
+    spawn_blocking(move || {
+        drop(logins.try_lock("login").unwrap().unwrap());
+        logins.save("login", b"record").unwrap();
+        assert_eq!(logins.all().unwrap(), [b"record"]);
+        assert!(logins.begin("state", b"attempt", Duration::from_mins(1)).unwrap());
+        assert!(logins.returned("state").unwrap().is_some());
+        assert!(logins.remove("login").unwrap());
+        listings.keep("listing", 1, b"record");
+        assert!(listings.find("listing").is_some());
+    })
+    .await
+    .unwrap();
+    assert!(c.store.is_up(), "{:?}", c.heard.all());
+    assert_eq!(tried(&sealed).await, Ok(None));
     // No key of others, and no word about the server.
     let other = SharedConfig { prefix: "other:".to_owned(), ..config(&url) };
     assert!(tried(&other).await.unwrap_err().to_string().contains("permission"));
