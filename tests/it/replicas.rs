@@ -3,7 +3,7 @@
 #[path = "../../benches/load/agent.rs"]
 mod agent;
 #[path = "../../benches/load/fleet.rs"]
-mod fleet;
+pub(crate) mod fleet;
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,9 +1,5 @@
 //! Several workbenches with one store and one key: who has signed in at one of them has at all of them.
 
-#[path = "../../benches/load/fleet.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod fleet;
-
 use std::fs;
 use std::thread::{scope, sleep};
 use std::time::Duration;
@@ -14,11 +10,11 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use url::Url;
 
+use crate::replicas::fleet::{Fleet, Process, Proxy, wait_until};
 use crate::sign_in::authority::Authority;
 use crate::support::bench::TOKEN_OF_ANN;
 use crate::support::http::{Http, Session, request};
 use crate::support::{Bench, fake};
-use fleet::{Fleet, Process, Proxy, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-workbench");
 

@@ -79,8 +79,14 @@ async fn run(login: &Arc<Login>, stale: Option<&str>) -> Result<(), Failed> {
         return Err(Failed { renewal: Renewal::Trouble(why), pause: PAUSE });
     };
     // A token that somebody else has used already must not be used again.
-    let Ok(record) = login.try_reload().await else {
-        return Err(Failed { renewal: Renewal::Trouble(login.shared.why_none()), pause: PAUSE });
+    let record = match login.try_reload().await {
+        Ok(record) => record,
+        // A token that is got without anybody uses up none.
+        Err(_) if login.is_machine() && login.shared.is_shared() => login.known(),
+        Err(_) => {
+            let why = login.shared.why_none();
+            return Err(Failed { renewal: Renewal::Trouble(why), pause: PAUSE });
+        }
     };
     if record.as_ref().and_then(|record| record.token.as_ref()).is_some_and(|t| is_other(t, stale))
     {

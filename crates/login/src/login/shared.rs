@@ -90,6 +90,11 @@ impl Shared {
         Ok(loaded?.and_then(|text| Record::decode(&text)))
     }
 
+    /// Returns `true` if several machines share the store.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
     /// The record as it was last known, where it cannot be read.
     pub(crate) fn last(&self, key: &str) -> Option<Record> {
         self.store.last(key).and_then(|text| Record::decode(&text))

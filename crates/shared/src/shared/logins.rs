@@ -130,7 +130,13 @@ impl Inner {
 
     async fn load(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
         if let Some(known) = self.known(key).filter(|known| known.waits) {
-            self.put(key, &known.text, known.sealed).await?;
+            let put = self.put(key, &known.text, known.sealed).await;
+            // What another one has put there instead counts.
+            if let Err(error) = put
+                && is_away(&error)
+            {
+                return Err(error);
+            }
         }
         match self.find(key).await? {
             Found::Login { text, sealed } => {
@@ -144,7 +150,11 @@ impl Inner {
             Found::Nothing => {
                 // Somebody has emptied the store.
                 let Some(known) = self.known(key) else { return Ok(None) };
-                self.put(key, &known.text, Vec::new()).await?;
+                if let Err(error) = self.put(key, &known.text, Vec::new()).await
+                    && is_away(&error)
+                {
+                    return Err(error);
+                }
                 Ok(self.known(key).map(|known| known.text))
             }
             Found::Closed(_) => {

@@ -152,10 +152,12 @@ async fn a_server_that_answers_anything_is_done_without() {
         let hostile = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = hostile.local_addr().unwrap().port();
         let said = answer.to_owned();
-        let speaking = tokio::spawn(async move {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let own = tasks.clone();
+        let speaking = stop.clone().run_until_cancelled_owned(async move {
             while let Ok((mut stream, _)) = hostile.accept().await {
                 let said = said.clone();
-                tokio::spawn(async move {
+                own.spawn(async move {
                     let mut heard = [0; 4096];
                     while matches!(stream.read(&mut heard).await, Ok(1..)) {
                         if stream.write_all(said.as_bytes()).await.is_err() {
@@ -165,6 +167,7 @@ async fn a_server_that_answers_anything_is_done_without() {
                 });
             }
         });
+        tasks.spawn(speaking);
         let key = folder.path().join("key");
         std::fs::write(&key, [1; 32]).unwrap();
         let keys = vec![key];
@@ -185,6 +188,6 @@ async fn a_server_that_answers_anything_is_done_without() {
         .await
         .unwrap();
         assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
-        speaking.abort();
+        stop.cancel();
     }
 }

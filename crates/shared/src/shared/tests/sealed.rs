@@ -34,6 +34,7 @@ async fn lock(logins: &Arc<dyn Logins>) -> Option<Guard> {
     at(logins, |all| all.try_lock(LOGIN).unwrap()).await
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "that is how it is found")]
 fn some(record: &[u8]) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(record.to_vec()))
 }
