@@ -591,7 +591,7 @@ def remark(entries, scratch):
         print(f"{rule:<24}{rules.count(rule):>4}")
     tools = sum(row["tools"] for row in started)
     count = len(remarks) + report.get("moreRemarks", 0)
-    print(f"{len(started)} of {len(servers)} servers, {tools} tools, {count} remarks")
+    print(f"{len(started)} of {len(entries)} servers, {tools} tools, {count} remarks")
 
 
 def main():
