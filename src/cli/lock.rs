@@ -55,8 +55,8 @@ Examples:
 /// The package that a server is run from is in the file with its version and digest, as far as this
 /// machine knows them. Another version is a note; other bytes of the same version differ.
 ///
-/// What could mislead a model (hidden characters, orders, requests for secrets, look-alike names) is
-/// remarked on, and so is a server whose package has no version; that changes no exit code.
+/// Definitions that could mislead a model (hidden characters, orders, requests for secrets, look-alike
+/// names) are remarked on, and so is a server whose package has no version; that changes no exit code.
 ///
 /// With `--check` exits with 0 if all is as in the file, 1 if something differs, 2 if that could not be
 /// found out.

@@ -188,47 +188,49 @@ fn invisible_characters_are_visible_in_the_difference_and_in_the_lock() {
     assert_eq!(evil.run(["lock", "--check"]).code, Some(0));
 }
 
-/// Everything that an agent can ask for, in whichever mode.
-fn probe(agent: &Agent) {
-    agent.initialize();
-    agent.tools();
+/// Asks for everything in every way that a mode may have, and goes on whatever comes.
+fn ask_for_everything(agent: &Agent, mode: &str) {
+    let path = |server: &str, tool: &str| json!({"toolbox": "dev", "server": server, "tool": tool});
+    let sum = json!({"n": 1});
     let calls = [
         ("open_toolbox", json!({"toolbox": "dev"})),
-        ("search_tools", json!({"query": "add"})),
         ("search_tools", json!({"queries": ["add numbers", EXTRA], "detail": "full"})),
-        ("toolman_activate", json!({"activate": ["dev_add", "dev_extra_tool", "dev_sub"]})),
+        ("toolman_activate", json!({"tools_on": ["dev_add", "dev_sub", "dev_both"]})),
+        ("toolman_activate", json!({"tools_on": ["dev_extra_tool"]})),
+        ("toolman_activate", json!({"resources_on": ["dev+x://{name}"]})),
+        ("toolman_activate", json!({"list": "*"})),
         ("get-modular-tools", json!({"group": "dev"})),
-        ("call-modular-tool", json!({"group": "dev", "tool": EXTRA, "arguments": {}})),
-        ("use_tool", json!({"toolbox": "dev", "server": "calc", "tool": "add", "arguments": {}})),
-        ("use_tool", json!({"toolbox": "dev", "server": "calc", "tool": EXTRA, "arguments": {}})),
-        (
-            "use_tool",
-            json!({"toolbox": "dev", "server": "macros", "tool": "both", "arguments": {}}),
-        ),
-        ("execute_task", json!({"task": "add numbers with add"})),
-        ("add", json!({})),
+        ("call-modular-tool", json!({"group": "dev", "name": "add", "args": sum})),
+        ("call-modular-tool", json!({"group": "dev", "name": EXTRA, "args": {}})),
+        ("use_tool", json!({"tool": path("calc", "add"), "arguments": sum})),
+        ("use_tool", json!({"tool": path("calc", EXTRA), "arguments": {}})),
+        ("use_tool", json!({"tool": path("macros", "both"), "arguments": {}})),
+        ("use_tool", json!({"tool": "calc:add", "arguments": sum})),
+        ("execute_task", json!({"task": "add numbers", "arguments": sum})),
+        ("add", sum.clone()),
         (EXTRA, json!({})),
-        ("dev_add", json!({})),
-        ("dev__calc__add", json!({})),
+        ("dev_add", sum.clone()),
+        ("dev__calc__add", sum.clone()),
         ("dev__calc__extra_tool", json!({})),
         ("both", json!({})),
+        ("dev_both", json!({})),
         ("dev__macros__both", json!({})),
     ];
+    agent.tools();
     for (name, arguments) in calls {
         agent.call(name, arguments);
     }
     agent.tools();
+    let greet = json!({"type": "ref/prompt", "name": "greet"});
     for (method, params) in [
         ("prompts/list", json!({})),
         ("prompts/get", json!({"name": "greet"})),
         ("prompts/get", json!({"name": "dev_greet"})),
         ("resources/templates/list", json!({})),
         ("resources/list", json!({})),
-        ("resources/read", json!({"uri": "x://a"})),
-        (
-            "completion/complete",
-            json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "a", "value": ""}}),
-        ),
+        // In other modes the longer address is one that the server may have of its own.
+        ("resources/read", json!({"uri": if mode == "activate" { "dev+x://a" } else { "x://a" }})),
+        ("completion/complete", json!({"ref": greet, "argument": {"name": "a", "value": ""}})),
     ] {
         agent.request(method, params);
     }
@@ -248,7 +250,8 @@ fn what_nobody_has_reviewed_is_on_no_surface() {
                 .set("search", json!(true))
                 .set("definitions", json!(definitions));
             let agent = bench.agent();
-            probe(&agent);
+            agent.initialize();
+            ask_for_everything(&agent, mode);
             heard(&agent)
         };
         let warned = served("warn");

@@ -1,7 +1,7 @@
 //! Packages in the lock: which version and bytes of one a server was run from.
 //!
-//! What is known of a package differs from machine to machine. So a lock keeps what one knew when it is
-//! written on another that knows less, and what is not known is no difference.
+//! Machines know different things of the same package. So a lock that is written on one that knows less keeps what
+//! another knew, and what is not known is no difference.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Remarks on the definitions that are locked, or compared with the lock.
 //!
-//! Those on what the lock has already are kept apart: somebody has read it, and they are not to hide what
-//! nobody has.
+//! Remarks on definitions that the lock has already are kept apart: somebody has read these, and they are not to
+//! hide remarks on what nobody has.
 
 use crate::catalog::Listing;
 use crate::catalog::remarks::{Definitions, Kind, remarks};

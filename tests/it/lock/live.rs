@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::cli_top::Desk;
-use crate::lock::{heard, locked};
+use crate::lock::{ask_for_everything, heard, locked};
 use crate::support::{Agent, Bench, fake};
 
 /// A word of a server that nobody has reviewed.
@@ -99,45 +99,10 @@ fn bench(server: Value) -> Bench {
     )
 }
 
-/// Asks for everything in every way that a mode may have; whatever comes meanwhile.
+/// Asks for everything, and returns all that comes.
 fn everything(agent: &Agent, mode: &str) -> String {
-    let calls = [
-        ("open_toolbox", json!({"toolbox": "dev"})),
-        ("search_tools", json!({"queries": ["add numbers"], "detail": "full"})),
-        ("toolman_activate", json!({"tools_on": ["dev_add", "dev_sub", "dev_both"]})),
-        ("toolman_activate", json!({"resources_on": ["dev+x://{name}"]})),
-        ("toolman_activate", json!({"list": "*"})),
-        ("get-modular-tools", json!({"group": "dev"})),
-        ("call-modular-tool", json!({"group": "dev", "name": "add", "args": {"n": 1}})),
-        (
-            "use_tool",
-            json!({"tool": {"toolbox": "dev", "server": "calc", "tool": "add"}, "arguments": {"n": 1}}),
-        ),
-        ("use_tool", json!({"tool": "calc:add", "arguments": {"n": 1}})),
-        ("execute_task", json!({"task": "add numbers", "arguments": {"n": 1}})),
-        ("add", json!({"n": 1})),
-        ("dev_add", json!({"n": 1})),
-        ("dev__calc__add", json!({"n": 1})),
-        ("both", json!({})),
-        ("dev_both", json!({})),
-        ("dev__macros__both", json!({})),
-    ];
     let start = agent.transcript().len();
-    agent.tools();
-    for (name, arguments) in calls {
-        agent.call(name, arguments);
-    }
-    agent.tools();
-    for (method, params) in [
-        ("prompts/list", json!({})),
-        ("prompts/get", json!({"name": "greet"})),
-        ("prompts/get", json!({"name": "dev_greet"})),
-        ("resources/templates/list", json!({})),
-        // In other modes the longer address is one that the server may have of its own.
-        ("resources/read", json!({"uri": if mode == "activate" { "dev+x://a" } else { "x://a" }})),
-    ] {
-        agent.request(method, params);
-    }
+    ask_for_everything(agent, mode);
     let lines = agent.transcript().split_off(start);
     lines.into_iter().filter(|line| line.starts_with('<')).collect::<Vec<_>>().join("\n")
 }

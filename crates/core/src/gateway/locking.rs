@@ -61,8 +61,8 @@ impl Gateway {
         }
     }
 
-    /// Judges what an agent's own process of a server lists, where that is not the one whose list is shown and
-    /// something may be kept back for it; the process is started first. Refuses one that is not opened.
+    /// Judges what an agent's own process of a server with a lock ([`Self::is_locked`]) lists, where that is not the
+    /// one whose list is shown; the process is started first. Refuses one that is not opened.
     pub(crate) async fn judged_apart(
         &self,
         at: &ServerRef,
@@ -70,8 +70,7 @@ impl Gateway {
         context: RequestContext<'_>,
     ) -> Result<Option<Arc<Judged>>, CallError> {
         let toolbox = self.config.toolbox(at.toolbox.as_str());
-        let of_file = toolbox.and_then(|toolbox| toolbox.server(at.server.as_str()));
-        let Some(of_file) = of_file.filter(|own| own.definitions().is_enforced()) else {
+        let Some(of_file) = toolbox.and_then(|toolbox| toolbox.server(at.server.as_str())) else {
             return Ok(None);
         };
         let failed = |error| server_error(at, error);

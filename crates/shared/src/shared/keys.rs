@@ -1,8 +1,8 @@
 //! Keys, and what is sealed with them (ChaCha20-Poly1305): nobody reads it without a key, changes it, or puts it
 //! under another name.
 //!
-//! What is sealed is a byte for the version, a random nonce, and the sealed text with its mark. With it goes the
-//! name of the key in the store that it is under. The first key seals. All of them open, so that a new one is put first
+//! A sealed text is a byte for the version, a random nonce, the text in cipher and its mark, which also covers the
+//! name in the store that it is under. The first key seals. All of them open, so that a new one is put first
 //! and the old one is taken out when nothing of it is left.
 
 use std::fmt;

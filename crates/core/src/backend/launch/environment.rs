@@ -140,5 +140,7 @@ pub(crate) fn absent_interpreter(script: &Path) -> Option<String> {
     File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let interpreter = str::from_utf8(line).ok()?.split_ascii_whitespace().next()?;
-    (!Path::new(interpreter).exists()).then(|| interpreter.to_owned())
+    // One that is not written as a whole path is looked for in the folder that the script is started in.
+    let path = Path::new(interpreter);
+    (path.is_absolute() && !path.exists()).then(|| interpreter.to_owned())
 }

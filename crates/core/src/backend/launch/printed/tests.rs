@@ -126,7 +126,7 @@ fn a_script_without_its_interpreter_is_not_said_to_be_absent() {
     let reason = "`./server` is a script for `/gone/venv/bin/python3`, which is not there";
     assert_eq!(missing("#!/gone/venv/bin/python3 -E"), Some(reason.to_owned()));
     assert_eq!(missing("#!/gone/venv/bin/python3"), Some(reason.to_owned()));
-    for started in ["#!/bin/sh", "#! /bin/sh -e", "#!", "true"] {
+    for started in ["#!/bin/sh", "#! /bin/sh -e", "#!sh", "#!", "true"] {
         assert_eq!(missing(started), None, "{started}");
     }
 }
