@@ -23,6 +23,7 @@ mod session;
 mod shown;
 mod subscriptions;
 mod suspended;
+mod until;
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! for its caller ([`Holding::Processes`]).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::backend::{
     self, AgentId, AtLimit, Backend, BackendId, Held, Patience, Pool, Presence, Spec, StartFailure,
@@ -48,8 +48,9 @@ pub(crate) struct Server {
     /// The owner of all that belongs to an agent that has a name and no session. There is one such
     /// agent at most: those with other names look through other gateways.
     nameable: AgentId,
-    /// The owners of its connections, for as long as the configuration has the server.
-    owners: Arc<Mutex<Owners>>,
+    /// The owners of its connections, for as long as the configuration has the server; there are none until
+    /// an agent is to have one of its own, for every agent with a name has as many of these as there are servers.
+    owners: OnceLock<Arc<Mutex<Owners>>>,
 }
 
 #[derive(Default)]
@@ -90,7 +91,7 @@ impl Server {
             is_shared,
             is_isolated,
             nameable: AgentId::next(),
-            owners: Arc::default(),
+            owners: OnceLock::new(),
         }
     }
 
@@ -117,7 +118,7 @@ impl Server {
             is_shared,
             is_isolated,
             nameable: self.nameable,
-            owners: Arc::clone(&self.owners),
+            owners: Arc::clone(self.owners.get_or_init(Arc::default)).into(),
         })
     }
 
@@ -133,7 +134,7 @@ impl Server {
     /// Does something with each of its connections.
     pub(crate) fn all(&self, mut f: impl FnMut(&Backend)) {
         f(&self.shared);
-        self.owners(|owners| owners.others.values().map(|own| &own.backend).for_each(f));
+        self.known_owners(|owners| owners.others.values().map(|own| &own.backend).for_each(f));
     }
 
     /// Returns its specification.
@@ -147,7 +148,13 @@ impl Server {
     }
 
     fn owners<T>(&self, f: impl FnOnce(&mut Owners) -> T) -> T {
-        f(&mut self.owners.lock().unwrap_or_else(PoisonError::into_inner))
+        let owners = self.owners.get_or_init(Arc::default);
+        f(&mut owners.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The owners, if there have been any.
+    fn known_owners<T>(&self, f: impl FnOnce(&mut Owners) -> T) -> Option<T> {
+        self.owners.get().map(|_| self.owners(f))
     }
 
     /// Returns `true` if each session has a connection of its own from the start.
@@ -161,7 +168,7 @@ impl Server {
         let has_own = |owners: &mut Owners| {
             owners.shared == Some(owner) || owners.others.contains_key(&owner)
         };
-        self.is_isolated && self.owners(has_own)
+        self.is_isolated && self.known_owners(has_own) == Some(true)
     }
 
     /// Returns the owner of the connection that an agent uses, where each has its own.
@@ -219,7 +226,7 @@ impl Server {
     /// Forgets an agent that has left, and ends what only it used.
     pub(crate) fn leave(&self, agent: AgentId) {
         self.shared.detach(agent);
-        self.owners(|owners| {
+        self.known_owners(|owners| {
             if owners.shared == Some(agent) {
                 owners.shared = None;
                 owners.shared_place = None;
@@ -240,7 +247,8 @@ impl Server {
     /// The connection that an agent uses already, or would if it were asked nothing.
     pub(crate) fn used_by(&self, agent: &Presence) -> Backend {
         let owner = self.owner(agent);
-        self.owners(|owners| owners.others.get(&owner).map(|own| own.backend.clone()))
+        self.known_owners(|owners| owners.others.get(&owner).map(|own| own.backend.clone()))
+            .flatten()
             .unwrap_or_else(|| self.shared.clone())
     }
 }

@@ -23,6 +23,7 @@ use crate::frontend::profiles;
 pub(crate) use crate::frontend::session::adopted::GOOD_FOR;
 use crate::frontend::session::live::{Live, Place};
 use crate::frontend::shown::{Changed, Shown};
+use crate::frontend::until::until;
 use crate::gateway::{Caller, Crowded, Gateway, LogLevel, Presence, Purse, Snapshot};
 use crate::name::ToolboxName;
 use crate::observe::ClientProgram;
@@ -164,7 +165,7 @@ impl Session {
 
     /// Runs something for as long as the session lasts.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.app.tasks.spawn(self.live.ended.clone().run_until_cancelled_owned(work));
+        self.app.tasks.spawn(until(&self.live.ended, work));
     }
 
     /// Takes note of what a legacy agent says that it can do, and of what its program is called.
@@ -193,9 +194,9 @@ impl Session {
             self.state(|state| state.update(&exposure, &snapshot));
             self.is_program(&exposure);
             let watching = Arc::clone(self);
-            let watching = async move { watching.watch(goes_on).await };
+            let watching = until(&over, async move { watching.watch(goes_on).await });
             self.spawn(async move {
-                let _replaced = over.run_until_cancelled_owned(watching).await;
+                let _replaced = watching.await;
             });
         }
         Ok(())

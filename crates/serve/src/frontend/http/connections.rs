@@ -24,6 +24,7 @@ use crate::frontend::http::connections::table::Place;
 use crate::frontend::http::connections::usage::Counted;
 use crate::frontend::http::stall::Patient;
 use crate::frontend::http::tls::greeting::{Secured, greet};
+use crate::frontend::until::until;
 use crate::observe::Payer;
 
 pub(crate) mod table;
@@ -84,7 +85,7 @@ pub(crate) async fn accept(
         let router = if place.is_kept() { &routes.kept } else { &routes.all };
         let router = router.clone();
         let connection = Box::pin(serve(stream, peer.ip(), router, place, Arc::clone(server)));
-        server.connections.spawn(server.shutdown.clone().run_until_cancelled_owned(connection));
+        server.connections.spawn(until(&server.shutdown, connection));
     }
 }
 
@@ -103,7 +104,7 @@ pub(crate) async fn answer_health(
         // It is not encrypted, for probes know no certificates.
         let connection =
             Box::pin(async move { speak(Patient::new(stream), from, router, &own).await });
-        server.connections.spawn(server.shutdown.clone().run_until_cancelled_owned(connection));
+        server.connections.spawn(until(&server.shutdown, connection));
     }
 }
 

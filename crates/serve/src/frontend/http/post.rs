@@ -23,6 +23,7 @@ use crate::frontend::http::sessions::{Connected, Full};
 use crate::frontend::http::stream::carry;
 use crate::frontend::http::work::Work;
 use crate::frontend::session::Session;
+use crate::frontend::until::until;
 use crate::observe::Holding;
 use crate::raw::Raw;
 use crate::state::{Rate, SessionKey, rehearsal};
@@ -97,7 +98,7 @@ impl Server {
         let cancellation = request.reply.cancellation().clone();
         // The session is that of this request alone, and ends when nothing needs it any more.
         let answer = dispatch::answer(session, request);
-        let work = Work::new(&self.tasks, self.leaving.clone().run_until_cancelled_owned(answer));
+        let work = Work::new(&self.tasks, until(&self.leaving, answer));
         drop(writer);
         let (whose, room) = (Whose::Modern(cancellation), Room::of(&who.purse));
         Ok(self.respond(outbox, accepts, headers, UnderWay { whose, ticket, room, work }).await)
@@ -138,8 +139,7 @@ impl Server {
             None => return Ok(response::empty(StatusCode::ACCEPTED)),
         };
         let answer = dispatch::answer(connected.session(), request);
-        let work = connected.stopped.clone().run_until_cancelled_owned(answer);
-        let work = Work::new(&self.tasks, work);
+        let work = Work::new(&self.tasks, until(&connected.stopped, answer));
         drop(writer);
         let whose = Whose::Legacy(Arc::clone(&connected), begins);
         let under_way = UnderWay { whose, ticket, room: Room::of(&who.purse), work };
@@ -265,7 +265,7 @@ impl Server {
         match whose {
             Whose::Modern(cancellation) => {
                 let carry = carry(first, outbox, events, cancellation, ticket, room);
-                self.tasks.spawn(self.leaving.clone().run_until_cancelled_owned(carry));
+                self.tasks.spawn(until(&self.leaving, carry));
             }
             Whose::Legacy(connected, _) => {
                 let number = connected.carry(outbox, first, ticket, &self.tasks);

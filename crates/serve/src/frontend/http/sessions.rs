@@ -14,6 +14,7 @@ use crate::frontend::http::drain::Ticket;
 use crate::frontend::http::room::Room;
 use crate::frontend::http::stream::{OWN_STREAM, Reader, Stream};
 use crate::frontend::session::Session;
+use crate::frontend::until::until;
 use crate::gateway::{Caller, Held};
 use crate::observe::{Holding, Payer};
 use crate::wire::code::UNAVAILABLE;
@@ -111,7 +112,7 @@ impl Connected {
             Stream::new(number, outbox, first, ticket, Room::of(state.session.purse()));
         state.streams.retain(|_, readers| !readers.is_closed());
         state.streams.insert(number, readers);
-        tasks.spawn(self.ended.clone().run_until_cancelled_owned(stream.run()));
+        tasks.spawn(until(&self.ended, stream.run()));
         number
     }
 
@@ -267,7 +268,7 @@ impl Sessions {
             tracing::debug!("a session goes on at another replica");
             connected.give_up(&draining).await;
         };
-        tasks.spawn(connected.ended.clone().run_until_cancelled_owned(watching));
+        tasks.spawn(until(&connected.ended, watching));
     }
 
     /// Asks for each session if it is still ours, unless that was said within `good_for`; says to the store

@@ -24,6 +24,7 @@ use url::Url;
 
 use crate::frontend::http::identity::challenge::Denied;
 use crate::frontend::http::identity::keys::KeySet;
+use crate::frontend::until::until;
 use crate::settings::{JwtConfig, is_loopback};
 use crate::state::Rate;
 
@@ -137,7 +138,7 @@ impl Issuer {
         let ended = self.ended.subscribe();
         let asking = Arc::clone(self);
         let work = async move { asking.renew().await };
-        self.tasks.spawn(self.shutdown.clone().run_until_cancelled_owned(work));
+        self.tasks.spawn(until(&self.shutdown, work));
         Some(ended)
     }
 
