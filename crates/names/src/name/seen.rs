@@ -63,15 +63,20 @@ pub fn named(name: &str, max: usize) -> String {
 pub fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let mut is_apart = false;
-    for c in text.chars() {
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        // Most of most texts are words of ASCII, which are taken whole.
+        let word = rest.bytes().take_while(u8::is_ascii_graphic).count();
+        let (next, others) = rest.split_at(word.max(c.len_utf8()));
+        rest = others;
         // A break is a space, whatever kind it is; what is unseen and no break is nothing.
-        if c.is_whitespace() || c.is_control() {
+        if word == 0 && (c.is_whitespace() || c.is_control()) {
             is_apart = !line.is_empty();
-        } else if !is_unseen(c) {
+        } else if word > 0 || !is_unseen(c) {
             if std::mem::take(&mut is_apart) {
                 line.push(' ');
             }
-            line.push(c);
+            line.push_str(next);
         }
     }
     line

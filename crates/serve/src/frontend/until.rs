@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 pin_project! {
-    /// What [`until`] makes.
+    /// The work, and who cancels it.
     pub(crate) struct Until<F> {
         #[pin]
         cancelled: WaitForCancellationFutureOwned,
