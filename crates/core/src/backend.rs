@@ -410,7 +410,7 @@ impl Backend {
         seat: &Seat,
     ) -> Result<Outcome, Error> {
         let name = Raw::of_text(&permit.tool().tool);
-        Box::pin(self.send("tools/call", Some(("name", &name)), call, seat)).await
+        Box::pin(self.send("tools/call", Some(("name", &name)), &call, seat)).await
     }
 
     /// Makes any other request, under the same conditions. A tool cannot be called in this way.
@@ -422,14 +422,14 @@ impl Backend {
         seat: &Seat,
     ) -> Result<Outcome, Error> {
         debug_assert_ne!(method, "tools/call", "a tool needs a permit");
-        Box::pin(self.send(method, None, call, seat)).await
+        Box::pin(self.send(method, None, &call, seat)).await
     }
 
     async fn send(
         &self,
         method: &str,
         first: Option<(&str, &Raw)>,
-        call: Call<'_>,
+        call: &Call<'_>,
         Seat(entry): &Seat,
     ) -> Result<Outcome, Error> {
         let mut sessions = 0;

@@ -236,7 +236,7 @@ impl Live {
         &self,
         method: &str,
         first: Option<(&str, &Raw)>,
-        call: Call<'_>,
+        call: &Call<'_>,
         entry: &Entry,
     ) -> Result<Option<Outcome>, Error> {
         let params: Vec<_> = first.into_iter().chain(call.params.iter().copied()).collect();

@@ -18,8 +18,14 @@ pub enum Event {
         /// Its `params`, as written.
         params: Option<Raw>,
     },
-    /// Wants an answer.
-    Question(Question),
+    /// Wants an answer. Boxed, for there are few, and every request has room for an event.
+    Question(Box<Question>),
+}
+
+impl From<Question> for Event {
+    fn from(question: Question) -> Self {
+        Self::Question(Box::new(question))
+    }
 }
 
 /// Something a server asks of an agent (elicitation, sampling, roots). Dropping it unanswered

@@ -445,8 +445,8 @@ impl State {
 /// Hands a question over, or gives it back with the reason why not.
 fn send(to: Option<&events::Sender>, question: Question) -> Option<(Question, &'static str)> {
     let Some(to) = to else { return Some((question, "nobody can be asked")) };
-    match to.offer(Event::Question(question))? {
-        Event::Question(question) => Some((question, "the agent takes nothing at the moment")),
+    match to.offer(question.into())? {
+        Event::Question(question) => Some((*question, "the agent takes nothing at the moment")),
         Event::Progress(_) | Event::Notice { .. } => None,
     }
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::backend::{Event, Outcome, Question, events};
+use crate::backend::{Outcome, Question, events};
 use crate::catalog::shorten;
 use crate::gateway::{Gateway, RequestContext};
 use crate::llm::{
@@ -172,7 +172,7 @@ async fn put(events: &events::Sender, prompt: &Prompt, until: Instant) -> Result
     });
     let (question, answer) = Question::here(METHOD.to_owned(), Some(Raw::encode(&asked)));
     let answered = async {
-        events.send(Event::Question(question)).await.map_err(|_| Unlent::Unable)?;
+        events.send(question.into()).await.map_err(|_| Unlent::Unable)?;
         // It is dropped by who has nobody to ask.
         answer.await.map_err(|_| Unlent::Unable)
     };

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 
-use crate::backend::{Event, Outcome, Question, events};
+use crate::backend::{Outcome, Question, events};
 use crate::raw::{self, Member, Raw};
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
@@ -60,7 +60,7 @@ impl InputRequired {
             })?;
             let events = events.ok_or_else(|| failed("the server asks, and nobody can answer"))?;
             let (question, answer) = Question::relayed(method, params);
-            let unasked = events.send(Event::Question(question)).await.is_err();
+            let unasked = events.send(question.into()).await.is_err();
             match answer.await {
                 Ok(Outcome::Result(response)) if !unasked => responses.push((key, response)),
                 Ok(error @ Outcome::Error(_)) => return Err(error),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::backend::{Event, Outcome, Question, events};
+use crate::backend::{Outcome, Question, events};
 use crate::gateway::confirming::wording::ask;
 use crate::gateway::opening::while_waiting;
 use crate::gateway::{CallError, Gateway, RequestContext};
@@ -88,7 +88,7 @@ pub(crate) async fn put(
 ) -> Result<(), Unconfirmed> {
     let (question, answer) = Question::here(METHOD.to_owned(), Some(Raw::encode(asked)));
     let answered = async {
-        events.send(Event::Question(question)).await.map_err(|_| Unconfirmed::Unable)?;
+        events.send(question.into()).await.map_err(|_| Unconfirmed::Unable)?;
         // It is dropped by who has nobody to ask.
         answer.await.map_err(|_| Unconfirmed::Unable)
     };

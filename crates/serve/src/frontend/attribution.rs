@@ -22,7 +22,7 @@ const UNREADABLE: &str = "the server asks for input in a way that cannot be read
 /// A question of a server to the user, marked as one where that matters; anything else as it is.
 pub(crate) fn attributed(config: impl FnOnce() -> Arc<Config>, event: Event) -> Event {
     match event {
-        Event::Question(question) => Event::Question(attributed_question(&config(), question)),
+        Event::Question(question) => attributed_question(&config(), *question).into(),
         event => event,
     }
 }

@@ -185,10 +185,10 @@ impl Running {
                     }
                     Event::Question(question) if is_modern => {
                         let suspended = &session.app().suspended;
-                        let required = Box::pin(suspended.suspend(session, asked, self, question));
+                        let required = Box::pin(suspended.suspend(session, asked, self, *question));
                         return Box::pin(reply.answer(Outcome::Result(required.await))).await;
                     }
-                    Event::Question(question) => asking.push(ask(session, &reply, question)),
+                    Event::Question(question) => asking.push(ask(session, &reply, *question)),
                     event => Box::pin(tell(&reply, &asked.meta, event)).await?,
                 },
                 outcome = &mut self.work => break outcome,

@@ -55,7 +55,7 @@ fn calling(board: &Arc<Switchboard>) -> (Entry, events::Receiver) {
 
 fn question(events: &mut events::Receiver) -> Option<Question> {
     match events.try_recv() {
-        Some(Event::Question(question)) => Some(question),
+        Some(Event::Question(question)) => Some(*question),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::{PoolOptions, Presence};
+use crate::backend::{Event, PoolOptions, Presence};
 use crate::config;
 use crate::gateway::{Caller, Gateways};
 use crate::llm::Form;
@@ -188,7 +188,7 @@ async fn ask_client<F: Future<Output = ()>>(
         let Some(Event::Question(question)) = heard.recv().await else { panic!("no question") };
         assert_eq!(question.method, METHOD);
         let asked = question.params.as_ref().unwrap().parse().unwrap();
-        deal(asked, question).await;
+        deal(asked, *question).await;
     };
     let prompt = prompt();
     let asking = async { gateway.ask_agent_model(&prompt, soon(), context).await.said };

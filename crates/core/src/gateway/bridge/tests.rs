@@ -2,6 +2,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::backend::Event;
 
 fn result(value: &Value) -> Outcome {
     Outcome::Result(Raw::encode(value))

@@ -2,6 +2,7 @@ use pretty_assertions::assert_eq;
 use tokio::time::Instant;
 
 use super::*;
+use crate::backend::Event;
 use crate::wire::incoming::error_object;
 
 /// Asks a question that is dealt with so, and returns how that ends.
@@ -16,7 +17,7 @@ async fn put_to<F: Future<Output = ()>>(
         let params = question.params.as_ref().map(|params| params.as_str().into_owned());
         let expected = r#"{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}"#;
         assert_eq!(params.as_deref(), Some(expected));
-        deal(question).await;
+        deal(*question).await;
     };
     let asked = form("Sure?");
     tokio::join!(put(&sender, &asked, patience), dealing).0

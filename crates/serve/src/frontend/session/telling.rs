@@ -32,7 +32,7 @@ impl Session {
                 Event::Question(question) => {
                     let session = current.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
                     let (Some(session), notifier) = (session, notifier.clone()) else { return };
-                    let question = attributed_question(&session.app().gateways.config(), question);
+                    let question = attributed_question(&session.app().gateways.config(), *question);
                     let asking = Arc::clone(&session);
                     asking.spawn(async move {
                         let (method, params) = (question.method.clone(), question.params.clone());
