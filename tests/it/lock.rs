@@ -270,6 +270,34 @@ fn what_nobody_has_reviewed_is_on_no_surface() {
 }
 
 #[test]
+fn what_is_kept_back_is_told_of_in_the_words_for_what_is_not_there() {
+    let bench = Bench::new()
+        .set("toolMode", json!("direct"))
+        .set("definitions", json!("quarantine"))
+        .server(
+            "dev",
+            "calc",
+            fake(json!({
+                "capabilities": {"resources": {"subscribe": true}},
+                "answers": {
+                    "resources/list": {"resources": []},
+                    "resources/templates/list":
+                        {"resourceTemplates": [{"uriTemplate": "x://{name}", "name": "x"}]},
+                },
+            })),
+        );
+    let agent = bench.agent();
+    agent.initialize();
+    for method in ["resources/read", "resources/subscribe"] {
+        let said = |uri: &str| {
+            let answer = agent.request(method, json!({"uri": uri}));
+            answer.error().to_string().replace(uri, "URI")
+        };
+        assert_eq!(said("x://a"), said("y://a"), "{method}");
+    }
+}
+
+#[test]
 fn what_changes_while_it_is_used_is_gone_at_once() {
     let bench = bench(rug()).set("toolMode", json!("direct"));
     locked(&bench);

@@ -1,7 +1,7 @@
 //! Resources, prompts and completions before they come to their server: whether the agent may have what
 //! a request is about.
 //!
-//! Where rules keep some resources of a server from an agent, what it is told of others that are not
+//! Where rules or the lock keep some resources of a server from an agent, what it is told of others that are not
 //! there must not differ: a server's own words for that would. So they are replaced by ours.
 
 use std::sync::Arc;
@@ -118,13 +118,14 @@ impl Gateway {
         }
     }
 
-    /// Makes the answer to a request of what its server said, so that it tells nothing of what rules
-    /// keep from the agent: see above.
-    pub(crate) fn as_for_all(
+    /// Makes the answer to a request of what its server said, so that it tells nothing of what rules or
+    /// the lock keep from the agent: see above.
+    pub(crate) async fn as_for_all(
         &self,
         at: &ServerRef,
         about: &About,
         passed: Result<Outcome, CallError>,
+        context: RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
         let Ok(Outcome::Error(error)) = &passed else { return passed };
         let (what, uri) = match about {
@@ -134,7 +135,10 @@ impl Gateway {
         };
         let asks =
             error.member("code").is_some_and(|code| code.as_bytes() == URL_ELICITATION_REQUIRED);
-        if asks || !self.policy.judges_resources(at) || lists(&self.shown_listing(at), uri) {
+        if asks || lists(&self.shown_listing(at), uri) {
+            return passed;
+        }
+        if !self.policy.judges_resources(at) && !self.keeps_templates_back(at, context).await {
             return passed;
         }
         tracing::debug!(server = %at.server, uri, "says: {}", error.as_str());
@@ -161,7 +165,8 @@ impl Gateway {
         self.check_subscription(at, uri, context).await?;
         let backend = server.backend(agent, &self.pool).map_err(|error| server_error(at, error))?;
         let subscribed = backend.subscribe(&admission, agent, uri, as_known).await;
-        self.as_for_all(at, &about, subscribed.map_err(|error| server_error(at, error)))
+        let subscribed = subscribed.map_err(|error| server_error(at, error));
+        self.as_for_all(at, &about, subscribed, context).await
     }
 
     /// Decides on a subscription that was taken under other rules.

@@ -145,6 +145,16 @@ impl Gateway {
         self.check_address(at, uri, &all)
     }
 
+    /// Returns `true` if some templates of a server are kept from an agent because nobody has reviewed them.
+    pub(crate) async fn keeps_templates_back(
+        &self,
+        at: &ServerRef,
+        context: RequestContext<'_>,
+    ) -> bool {
+        let all = self.judged_now(at, context).await.unwrap_or_default();
+        all.iter().any(|judged| judged.keeps_back("resource template", |_| true))
+    }
+
     /// Returns in what a server differs from the lock now, and the agent's own process of it, if something
     /// may be kept back for that; the server is listed first where that is not known. Refuses one that is
     /// not opened.
