@@ -288,6 +288,7 @@ fn what_is_kept_back_is_told_of_in_the_words_for_what_is_not_there() {
         );
     let agent = bench.agent();
     agent.initialize();
+    // A subscription starts no server, so that something is read first.
     for method in ["resources/read", "resources/subscribe"] {
         let said = |uri: &str| {
             let answer = agent.request(method, json!({"uri": uri}));

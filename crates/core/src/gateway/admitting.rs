@@ -138,7 +138,9 @@ impl Gateway {
         if asks || lists(&self.shown_listing(at), uri) {
             return passed;
         }
-        if !self.policy.judges_resources(at) && !self.keeps_templates_back(at, context).await {
+        let is_kept_back = self.policy.judges_resources(at)
+            || Box::pin(self.keeps_templates_back(at, context)).await;
+        if !is_kept_back {
             return passed;
         }
         tracing::debug!(server = %at.server, uri, "says: {}", error.as_str());

@@ -233,7 +233,7 @@ impl Gateway {
             let (ending, bytes) = ended(&passed, context);
             read.end(ending, bytes);
         }
-        Box::pin(self.as_for_all(at, &about, passed, context)).await
+        self.as_for_all(at, &about, passed, context).await
     }
 
     async fn admit_and_pass(

@@ -145,13 +145,14 @@ impl Gateway {
         self.check_address(at, uri, &all)
     }
 
-    /// Returns `true` if some templates of a server are kept from an agent because nobody has reviewed them.
+    /// Returns `true` if some templates of a server are kept from an agent because nobody has reviewed them, and
+    /// where that cannot be told: then they may be.
     pub(crate) async fn keeps_templates_back(
         &self,
         at: &ServerRef,
         context: RequestContext<'_>,
     ) -> bool {
-        let all = self.judged_now(at, context).await.unwrap_or_default();
+        let Ok(all) = self.judged_now(at, context).await else { return true };
         all.iter().any(|judged| judged.keeps_back("resource template", |_| true))
     }
 

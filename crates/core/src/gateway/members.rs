@@ -48,8 +48,8 @@ pub(crate) struct Server {
     /// The owner of all that belongs to an agent that has a name and no session. There is one such
     /// agent at most: those with other names look through other gateways.
     nameable: AgentId,
-    /// The owners of its connections, for as long as the configuration has the server; there are none until
-    /// an agent is to have one of its own, for every agent with a name has as many of these as there are servers.
+    /// The owners of its connections, for as long as the configuration has the server. They are made when an
+    /// agent is to have a connection of its own: of what each named agent has for every server, that is rare.
     owners: OnceLock<Arc<Mutex<Owners>>>,
 }
 

@@ -65,14 +65,14 @@ pub fn line(text: &str) -> String {
     let mut is_apart = false;
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        // Most of most texts are words of ASCII, which are taken whole.
+        // Most of most texts are words of ASCII, of which all is seen; they are taken whole.
         let word = rest.bytes().take_while(u8::is_ascii_graphic).count();
         let (next, others) = rest.split_at(word.max(c.len_utf8()));
         rest = others;
         // A break is a space, whatever kind it is; what is unseen and no break is nothing.
-        if word == 0 && (c.is_whitespace() || c.is_control()) {
+        if c.is_whitespace() || c.is_control() {
             is_apart = !line.is_empty();
-        } else if word > 0 || !is_unseen(c) {
+        } else if !is_unseen(c) {
             if std::mem::take(&mut is_apart) {
                 line.push(' ');
             }
