@@ -76,6 +76,8 @@ impl Gateway {
             if self.snapshot().version(server.shared.id()) == 0 {
                 self.list_first(at, server, context).await?;
             }
+            // One that is not opened lists nothing, by which nothing can be decided.
+            self.check_open(at)?;
             // Servers complete all sorts of things, but these are to be none that are left out.
             if let About::Completed(uri) = about
                 && !lists(&self.shown_listing(at), uri)
