@@ -5,6 +5,7 @@
 //! lacks something, its side says so and does what comes closest.
 
 mod cell;
+mod child;
 mod memory;
 #[cfg(unix)]
 mod unix;
@@ -19,14 +20,14 @@ use crate::os::windows as native;
 pub use crate::os::native::{
     LocalListener, LocalStream, Orphans, Signals, Socket, Started, ask_to_reload, become_program,
     can_confine, can_others_read, can_strangers_read, check_owner, confine, connect_locally,
-    die_with_us, has_terminal, hides_from_signals, is_open_to_others, is_program, is_same_file,
-    keep_file_limit, kill, kill_group, lead_group, make_private_folder, private, processes,
-    raise_file_limit, release_program_pages, remove_dead_socket, reuse_memory, seal_process,
-    standard_sockets, start, strictest_permissions, terminate_group, user, variable_of,
-    without_waiting,
+    has_terminal, hides_from_signals, is_open_to_others, is_program, is_same_file, keep_file_limit,
+    kill, kill_group, lead_group, make_private_folder, private, processes, raise_file_limit,
+    release_program_pages, remove_dead_socket, reuse_memory, seal_process, standard_sockets, start,
+    strictest_permissions, terminate_group, user, variable_of, without_waiting,
 };
 
 pub use crate::os::cell::Cell;
+pub use crate::os::child::{Child, DEFAULT_PATH, Program};
 pub use crate::os::memory::Memory;
 
 /// An operating system, as far as programs keep files in different places on it.

@@ -12,14 +12,14 @@ mod environment;
 mod lasting;
 pub mod printed;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 
 use crate::backend::StartFailure;
@@ -28,7 +28,7 @@ use crate::backend::launch::container::{Contained, Farewell};
 use crate::backend::strays::Launched;
 use crate::name::PROGRAM;
 use crate::os::{
-    self, Started, can_confine, die_with_us, keep_file_limit, kill_group, lead_group,
+    self, Child, Program, Started, can_confine, keep_file_limit, kill_group, lead_group,
     terminate_group,
 };
 use crate::settings::{Confinement, Sandbox, StdioLaunch};
@@ -58,7 +58,6 @@ pub struct Process {
     launched: Option<Launched>,
     /// The end of the container that it is the client of.
     farewell: Option<Farewell>,
-    _started: Option<Started>,
 }
 
 /// Starts a child. The command `mcp-workbench` means `ourselves`, whatever is on `PATH`. If it is not
@@ -94,7 +93,7 @@ pub(crate) async fn spawn_as(
     let (mut launched, home) = custody.map(|Custody { launched, home }| (launched, home)).unzip();
     let home = home.flatten();
     let mark = launched.as_ref().map(Launched::mark);
-    let (mut builder, farewell) = match &launch.sandbox {
+    let (mut program, farewell) = match &launch.sandbox {
         None | Some(Sandbox::Off) => (free(launch, environment, ourselves), None),
         Some(Sandbox::On(confinement)) => {
             (confined(launch, confinement, environment, (ourselves, home))?, None)
@@ -103,26 +102,15 @@ pub(crate) async fn spawn_as(
             let home = home.ok_or_else(no_home)?;
             cell::make_home(&home)?;
             let mark = (MARK, mark.as_deref().unwrap_or_default());
-            let Contained { program, args, env, farewell } =
+            let Contained { program: name, args, env, farewell } =
                 container::contained(launch, container, environment, &home, mark)?;
-            #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
-            let mut builder = tokio::process::Command::new(program);
-            builder.args(args).env_clear().envs(env);
-            (builder, Some(farewell))
+            (Program { name, args, env, ..Program::default() }, Some(farewell))
         }
     };
-    builder
-        .envs(mark.map(|mark| (MARK, mark)))
-        .current_dir(cwd)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    lead_group(builder.as_std_mut());
-    // A thread that lasts as long as the workbench spawns it.
-    die_with_us(builder.as_std_mut());
-    keep_file_limit(builder.as_std_mut());
-    let process = lasting::start(builder).await;
+    program.env.extend(mark.map(|mark| (MARK.into(), mark.into())));
+    program.folder.clone_from(cwd);
+    program.has_input = true;
+    let process = lasting::start(program).await;
     let not_started = |error| {
         missing(launch, environment, ourselves).unwrap_or_else(|| spawn_failure(command, &error))
     };
@@ -143,50 +131,57 @@ pub(crate) async fn spawn_as(
     Ok((process, Streams { stdin, stdout, stderr }))
 }
 
-/// The command of a server that may do what the user may.
-fn free(
-    launch: &StdioLaunch,
-    environment: &ChildEnvironment,
-    ourselves: Option<&Path>,
-) -> tokio::process::Command {
-    #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
-    let mut builder = tokio::process::Command::new(program_of(launch, ourselves));
-    builder.args(&launch.args).env_clear().envs(environment.for_launch(launch)).envs(&launch.env);
-    builder
+/// The program of a server that may do what the user may.
+fn free(launch: &StdioLaunch, environment: &ChildEnvironment, ourselves: Option<&Path>) -> Program {
+    let inherited = environment.for_launch(launch);
+    let inherited = inherited.map(|(name, value)| (name.clone(), value.clone()));
+    Program {
+        name: name_of(launch, ourselves).to_owned(),
+        args: launch.args.iter().map(OsString::from).collect(),
+        env: inherited.chain(own_variables(launch)).collect(),
+        ..Program::default()
+    }
 }
 
-/// The command of a server that is confined, whose home is `home`.
+/// The program of a server that is confined, whose home is `home`.
 fn confined(
     launch: &StdioLaunch,
     confinement: &Confinement,
     environment: &ChildEnvironment,
     (ourselves, home): (Option<&Path>, Option<PathBuf>),
-) -> Result<tokio::process::Command, StartFailure> {
+) -> Result<Program, StartFailure> {
     // Inside, nobody could tell us in words why it does not start.
     if let Some(failure) = missing(launch, environment, ourselves) {
         return Err(failure);
     }
     let home = home.ok_or_else(no_home)?;
-    let program = ourselves.ok_or_else(not_ourselves)?;
+    let executable = ourselves.ok_or_else(not_ourselves)?;
     can_confine().map_err(|reason| cannot_confine(&reason))?;
     let temporary = cell::make_home(&home)?;
     let mut cell = cell::of_launch(launch, confinement, environment, &home);
     // Where it is a server of ours, it may be in a folder that is nobody's to read.
-    cell.read.extend((launch.command == PROGRAM).then(|| program.to_owned()));
+    cell.read.extend((launch.command == PROGRAM).then(|| executable.to_owned()));
     let args = launch.args.iter().map(AsRef::as_ref);
-    #[expect(clippy::disallowed_methods, reason = "the one place that spawns servers")]
-    let mut builder = tokio::process::Command::new(program);
-    let passed_on = environment
+    let inherited = environment
         .for_launch(launch)
-        .filter(|(name, _)| !cell::OF_THE_HOME.iter().any(|of_the_home| *name == of_the_home));
-    let args = cell::arguments(&cell, program_of(launch, ourselves), args);
-    builder.args(args).env_clear().envs(passed_on);
-    builder.env("HOME", &home).env("TMPDIR", temporary).envs(&launch.env);
-    Ok(builder)
+        .filter(|(name, _)| !cell::OF_THE_HOME.iter().any(|of_the_home| *name == of_the_home))
+        .map(|(name, value)| (name.clone(), value.clone()));
+    let of_the_home = [("HOME".into(), home.into()), ("TMPDIR".into(), temporary.into())];
+    Ok(Program {
+        name: executable.into(),
+        args: cell::arguments(&cell, name_of(launch, ourselves), args),
+        env: inherited.chain(of_the_home).chain(own_variables(launch)).collect(),
+        ..Program::default()
+    })
 }
 
-/// The program of a launch: `mcp-workbench` means `ourselves`, whatever is on `PATH`.
-fn program_of<'a>(launch: &'a StdioLaunch, ourselves: Option<&'a Path>) -> &'a OsStr {
+/// The variables that a launch sets itself.
+fn own_variables(launch: &StdioLaunch) -> impl Iterator<Item = (OsString, OsString)> {
+    launch.env.iter().map(|(name, value)| (name.into(), value.into()))
+}
+
+/// The name of a launch's program: `mcp-workbench` means `ourselves`, whatever is on `PATH`.
+fn name_of<'a>(launch: &'a StdioLaunch, ourselves: Option<&'a Path>) -> &'a OsStr {
     let ourselves = ourselves.filter(|_| launch.command == PROGRAM);
     ourselves.map_or(launch.command.as_ref(), Path::as_os_str)
 }
@@ -276,9 +271,9 @@ fn no_folder(cwd: &Path) -> StartFailure {
 
 impl Process {
     /// Starts one, whose end is nobody else's business.
-    fn start(command: &mut tokio::process::Command) -> io::Result<Self> {
-        let (child, started) = os::start(|| command.spawn(), Child::id)?;
-        Ok(Self { group: child.id(), child, launched: None, farewell: None, _started: started })
+    fn start(program: &Program) -> io::Result<Self> {
+        let child = Child::start(program)?;
+        Ok(Self { group: child.id(), child, launched: None, farewell: None })
     }
 
     /// The id of the process.
@@ -323,7 +318,7 @@ impl Process {
     fn kill(&mut self) {
         self.group.into_iter().for_each(kill_group);
         // It is dead already where there are process groups.
-        let _ = self.child.start_kill();
+        self.child.kill();
         self.group = None;
         let launched = self.launched.take();
         if let Some(farewell) = self.farewell.take() {

@@ -15,8 +15,10 @@ pub use crate::os::unix::files::{
 };
 pub use crate::os::unix::local::{LocalListener, LocalStream, connect_locally, remove_dead_socket};
 pub use crate::os::unix::orphans::{Orphans, Started, kill, processes, start, variable_of};
+#[cfg(target_os = "linux")]
+pub(crate) use crate::os::unix::processes::file_limit_before;
 pub use crate::os::unix::processes::{
-    ask_to_reload, die_with_us, keep_file_limit, kill_group, lead_group, raise_file_limit,
+    ask_to_reload, keep_file_limit, kill_group, lead_group, raise_file_limit,
     release_program_pages, reuse_memory, seal_process, terminate_group, user,
 };
 pub use crate::os::unix::signals::{Signals, has_terminal};

@@ -97,9 +97,6 @@ pub fn raise_file_limit() -> Option<u64> {
 /// Changes nothing: there is no limit that a child could have.
 pub fn keep_file_limit(_: &mut Command) {}
 
-/// Changes nothing: a child is not tied to its parent.
-pub fn die_with_us(_: &mut Command) {}
-
 /// A child that we started.
 #[derive(Debug)]
 pub struct Started(());

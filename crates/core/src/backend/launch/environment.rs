@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-use crate::os::is_program;
+use crate::os::{DEFAULT_PATH, is_program};
 use crate::settings::StdioLaunch;
 
 /// The bytes of a script's first line that the kernel looks at.
@@ -51,9 +51,6 @@ const PASSED_ON: &[&str] = &[
 
 /// How variables of ours begin that programs need which run containers.
 const OF_ENGINES: &[&str] = &["DOCKER_", "CONTAINER_", "CONTAINERS_", "SSH_AUTH_SOCK"];
-
-/// Where programs are looked for without a `PATH`.
-pub(crate) const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// The environment of whoever wants a server, of which its process gets a part.
 #[derive(Default, PartialEq, Eq)]

@@ -8,15 +8,15 @@ use std::io;
 use std::sync::{LazyLock, mpsc};
 use std::thread;
 
-use tokio::process::Command;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::backend::launch::Process;
+use crate::os::Program;
 
 /// A child to be started for a task of a runtime.
 struct Job {
-    command: Command,
+    program: Program,
     runtime: Handle,
     /// A child that nobody waits for any more is killed.
     started: oneshot::Sender<io::Result<Process>>,
@@ -27,9 +27,9 @@ static JOBS: LazyLock<io::Result<mpsc::Sender<Job>>> = LazyLock::new(|| {
     let (jobs, taken) = mpsc::channel::<Job>();
     let start_all = move || {
         // The sender is never dropped, so this never ends.
-        for Job { mut command, runtime, started } in taken {
+        for Job { program, runtime, started } in taken {
             let _inside = runtime.enter();
-            let _nobody_waits = started.send(Process::start(&mut command));
+            let _nobody_waits = started.send(Process::start(&program));
         }
     };
     thread::Builder::new().name("launcher".to_owned()).spawn(start_all)?;
@@ -37,16 +37,16 @@ static JOBS: LazyLock<io::Result<mpsc::Sender<Job>>> = LazyLock::new(|| {
 });
 
 /// Starts a child from a thread that lasts as long as we do.
-pub(super) async fn start(mut command: Command) -> io::Result<Process> {
+pub(super) async fn start(program: Program) -> io::Result<Process> {
     let runtime = Handle::current();
     if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
         // The thread that runs it is the one that the program began with.
-        return Process::start(&mut command);
+        return Process::start(&program);
     }
     let jobs = JOBS.as_ref().map_err(|error| io::Error::from(error.kind()))?;
     let (started, child) = oneshot::channel();
     let gone = || io::Error::other("the thread that starts servers is gone");
-    jobs.send(Job { command, runtime, started }).map_err(|_| gone())?;
+    jobs.send(Job { program, runtime, started }).map_err(|_| gone())?;
     child.await.map_err(|_| gone())?
 }
 

@@ -6,17 +6,16 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::backend::StartFailure;
-use crate::backend::launch::environment::DEFAULT_PATH;
 use crate::backend::launch::{Process, missing_program, spawn_failure};
 use crate::name::seen;
-use crate::os::{die_with_us, keep_file_limit, lead_group};
+use crate::os::{DEFAULT_PATH, Program};
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -144,21 +143,13 @@ impl Printing<'_> {
 
     /// Its status, standard output and standard error. Dropping this kills it with its group.
     async fn ended(&self, input: &[u8], max: u64) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
-        #[expect(clippy::disallowed_methods, reason = "a launcher of what the user configured")]
-        let mut builder = tokio::process::Command::new(self.program());
-        builder
-            .args(self.words.get(1..).unwrap_or_default())
-            .env_clear()
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(self.folder)
-            .stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        lead_group(builder.as_std_mut());
-        die_with_us(builder.as_std_mut());
-        keep_file_limit(builder.as_std_mut());
-        let mut process = Process::start(&mut builder)?;
+        let mut process = Process::start(&Program {
+            name: self.program().into(),
+            args: self.words.iter().skip(1).map(OsString::from).collect(),
+            env: self.environment.iter().cloned().collect(),
+            folder: self.folder.into(),
+            has_input: !input.is_empty(),
+        })?;
         let (stdout, stderr) = (process.child.stdout.take(), process.child.stderr.take());
         let stdin = process.child.stdin.take();
         let (mut printed, mut said) = (Vec::new(), Vec::new());

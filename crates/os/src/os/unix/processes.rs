@@ -72,11 +72,16 @@ pub fn raise_file_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Gives the child the limit of open files that we had at the start: a program that uses `select`
-/// cannot use files with high numbers.
+/// Returns the limit of open files that we had at the start, if it was raised. Children have it: a program that
+/// uses `select` cannot use files with high numbers.
+pub(crate) fn file_limit_before() -> Option<Rlimit> {
+    FILES_BEFORE.get().map(|&(current, maximum)| Rlimit { current, maximum })
+}
+
+/// Gives the child the limit of open files that we had at the start.
 pub fn keep_file_limit(command: &mut Command) {
-    let Some((current, maximum)) = FILES_BEFORE.get().copied() else { return };
-    let prepare = move || Ok(setrlimit(Resource::Nofile, Rlimit { current, maximum })?);
+    let Some(limit) = file_limit_before() else { return };
+    let prepare = move || Ok(setrlimit(Resource::Nofile, limit)?);
     #[expect(unsafe_code, reason = "the closure makes one system call and allocates nothing")]
     // SAFETY: between fork and exec only async-signal-safe functions may run; setrlimit is one, and
     // nothing here allocates or takes a lock.
@@ -84,29 +89,6 @@ pub fn keep_file_limit(command: &mut Command) {
         command.pre_exec(prepare);
     }
 }
-
-/// Has the kernel kill the child when the thread that spawns it ends.
-#[cfg(target_os = "linux")]
-pub fn die_with_us(command: &mut Command) {
-    use rustix::process::{getpid, getppid, set_parent_process_death_signal};
-
-    let parent = getpid();
-    let prepare = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // We may have died before the signal was set.
-        if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(3)) }
-    };
-    #[expect(unsafe_code, reason = "the closure makes two system calls and allocates nothing")]
-    // SAFETY: between fork and exec only async-signal-safe functions may run; prctl and getppid
-    // are, and nothing here allocates or takes a lock.
-    unsafe {
-        command.pre_exec(prepare);
-    }
-}
-
-/// Does nothing: only Linux can tie a child to its parent.
-#[cfg(not(target_os = "linux"))]
-pub fn die_with_us(_: &mut Command) {}
 
 /// Keeps other processes of the same user from reading the memory and the environment of this one
 /// (`/proc/<pid>/mem`, `/proc/<pid>/environ`) and from tracing it. There are no core dumps of it then.
@@ -197,7 +179,11 @@ fn program_pages(line: &str, program: &std::path::Path) -> Option<(usize, usize)
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::runtime;
+
     use super::*;
+    use crate::os::{Child, Program};
 
     #[cfg(target_os = "linux")]
     #[test]
@@ -259,11 +245,25 @@ mod tests {
         let low = Rlimit { current: Some(64), maximum: limit.maximum };
         setrlimit(Resource::Nofile, low).unwrap();
         assert!(raise_file_limit() > Some(64));
+        let script = ["-c".into(), "ulimit -Sn".into()];
         #[expect(clippy::disallowed_methods, reason = "a test of what children start with")]
-        let mut child = Command::new("sh");
-        child.args(["-c", "ulimit -Sn"]);
-        keep_file_limit(&mut child);
-        let said = child.output().unwrap();
+        let mut command = Command::new("sh");
+        keep_file_limit(command.args(&script));
+        let said = command.output().unwrap();
         assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "64");
+        let shell = Program {
+            name: "sh".into(),
+            args: script.into(),
+            folder: "/".into(),
+            ..Program::default()
+        };
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut said = String::new();
+            let mut child = Child::start(&shell).unwrap();
+            let stdout = child.stdout.as_mut();
+            stdout.unwrap().read_to_string(&mut said).await.unwrap();
+            assert_eq!(said.trim(), "64");
+        });
     }
 }

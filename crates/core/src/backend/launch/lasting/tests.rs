@@ -2,26 +2,22 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
 use std::thread;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Builder;
 
 use super::*;
-use crate::os::die_with_us;
 
 #[test]
 fn a_child_outlives_the_thread_that_wanted_it() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    #[expect(clippy::disallowed_methods, reason = "what is tested is how it is spawned")]
-    let mut command = Command::new("cat");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    die_with_us(command.as_std_mut());
+    let program =
+        Program { name: "cat".into(), folder: "/".into(), has_input: true, ..Program::default() };
     let (mut process, thread) = thread::scope(|scope| {
         let wanting = || {
             let thread = fs::read_link("/proc/thread-self").unwrap();
-            (runtime.block_on(start(command)).unwrap(), thread)
+            (runtime.block_on(start(program)).unwrap(), thread)
         };
         scope.spawn(wanting).join().unwrap()
     });
