@@ -40,20 +40,18 @@ pub(crate) struct Listing {
 pub(crate) fn in_one_way<T>(tools: &[&T], ways: &[Line<'_, T>], max: usize) -> Listing {
     let mut listing = Listing { step: 0, lines: Vec::new(), left_out: 0 };
     for (step, way) in ways.iter().enumerate() {
-        let lines: Vec<_> = tools.iter().map(|tool| way(tool)).collect();
-        listing = Listing { step, lines, left_out: 0 };
-        if listing.len() <= max {
-            return listing;
+        let mut used = 0;
+        // Of thousands of tools, no more are written than there is room for.
+        let fitting = tools.iter().map(|tool| way(tool)).take_while(|line| {
+            used += line.len() + SEPARATOR;
+            used <= max
+        });
+        let lines: Vec<_> = fitting.collect();
+        listing = Listing { step, left_out: tools.len() - lines.len(), lines };
+        if listing.left_out == 0 {
+            break;
         }
     }
-    let mut used = 0;
-    let fitting = listing.lines.iter().take_while(|line| {
-        used += line.len() + SEPARATOR;
-        used <= max
-    });
-    let fitting = fitting.count();
-    listing.left_out = listing.lines.len() - fitting;
-    listing.lines.truncate(fitting);
     listing
 }
 

@@ -1,3 +1,5 @@
+use std::cell::Cell;
+
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -28,6 +30,20 @@ fn tools(count: usize) -> Vec<ViewTool> {
             ViewTool::new(ExposedName::registered(&id, 48), id, definition.into())
         })
         .collect()
+}
+
+#[test]
+fn of_thousands_of_tools_no_more_are_written_than_there_is_room_for() {
+    let tools = tools(5_000);
+    let tools: Vec<_> = tools.iter().collect();
+    let written = Cell::new(0);
+    let way = |tool: &ViewTool| {
+        written.set(written.get() + 1);
+        Raw::encode(&tool.id.tool)
+    };
+    let listing = in_one_way(&tools, &[&way, &way], 100);
+    assert_eq!((listing.lines.len(), listing.left_out), (10, 4_990));
+    assert_eq!(written.get(), 2 * (10 + 1));
 }
 
 #[test]
