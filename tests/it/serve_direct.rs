@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench};
+use crate::support::{Agent, Bench, fake};
 
 fn server(era: &str) -> Value {
     json!({ "command": env!("CARGO_BIN_EXE_conformance-server"), "args": [era] })
@@ -54,6 +54,66 @@ fn everything_is_there_from_the_start_in_direct_mode() {
 fn a_server_that_cannot_start_leaves_the_others_listed_in_direct_mode() {
     let bench = bench("direct").server("box", "bad", json!({ "command": "/does/not/exist" }));
     assert_eq!(greeted(&bench).tool_names()[0], "test_simple_text");
+}
+
+/// A server that does not start before there is the file `go`, and one that can change what it has.
+fn early_and_late() -> Bench {
+    let [early, late] = ["grow", "sleep"].map(|tool| fake(json!({ "tools": [tool] })));
+    let wait = "until [ -e go ]; do sleep 0.02; done; exec \"$@\"";
+    let args = json!(["-c", wait, "late", late["command"], late["args"][0]]);
+    let late = json!({ "command": "sh", "args": args });
+    let bench = Bench::new().set("toolMode", json!("direct"));
+    bench.server("box", "early", early).server("box", "late", late)
+}
+
+const CHANGED: &str = "notifications/tools/list_changed";
+
+fn is_told_to_list(agent: &Agent) -> bool {
+    agent.notifications().iter().any(|told| told["method"] == CHANGED)
+}
+
+#[test]
+fn a_list_that_has_waited_for_servers_is_up_to_date_and_need_not_be_fetched_again() {
+    for over_http in [false, true] {
+        let bench = early_and_late();
+        let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
+        agent.initialize();
+        let listing = agent.send_request("tools/list", json!({}));
+        bench.write("go", "");
+        let listed = agent.wait(&listing).ok();
+        let names: Vec<_> =
+            listed["tools"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["grow", "sleep"]);
+        assert!(!is_told_to_list(&agent), "its list has everything");
+        agent.call("grow", json!({ "tools": ["grown"] })).ok();
+        agent.next_notification(CHANGED);
+        assert_eq!(agent.tool_names(), ["grow", "grown", "sleep"]);
+    }
+}
+
+#[test]
+fn a_list_that_waits_for_long_keeps_no_news_back() {
+    let bench = early_and_late();
+    let agent = greeted(&bench);
+    let listing = agent.send_request("tools/list", json!({}));
+    agent.next_notification(CHANGED);
+    assert!(agent.answered(&listing).is_none(), "one server has not started");
+    // It is told of what the list has too, for it may have given it up.
+    bench.write("go", "");
+    agent.wait(&listing).ok();
+    agent.next_notification(CHANGED);
+}
+
+#[test]
+fn an_agent_that_gives_its_list_up_is_told_of_what_comes() {
+    let bench = early_and_late();
+    let agent = greeted(&bench);
+    let listing = agent.send_request("tools/list", json!({}));
+    agent.cancel(&listing);
+    agent.next_notification(CHANGED);
+    bench.write("go", "");
+    agent.next_notification(CHANGED);
+    assert_eq!(agent.tool_names(), ["grow", "sleep"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::exposure::{Chosen, Exposure, Surface};
 use crate::frontend::asked::Asked;
 use crate::frontend::calls;
 use crate::frontend::era::fit_result;
-use crate::frontend::session::Session;
+use crate::frontend::session::{Making, Session};
 use crate::gateway::Snapshot;
 use crate::name::{ServerName, ServerRef, UniqueNames};
 use crate::raw::{self, Raw};
@@ -21,10 +21,11 @@ const EVENTS: usize = 16;
 /// The tools that the agent sees.
 pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
     let exposure = session.exposure(&asked.meta);
+    let making = session.makes_list();
     if exposure.tries_servers() {
         try_servers(session, &exposure, asked, &reply).await;
     }
-    begin(session, &exposure, asked).await;
+    begin(session, &exposure, asked, Some(&making)).await;
     if exposure.tells_of_known_tools() {
         exposure.gateway().recalled().await;
     }
@@ -33,6 +34,7 @@ pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
     if !asked.meta.is_modern {
         session.gives(&exposure, &tools);
     }
+    drop(making);
     if reply.answer_written(list("tools", &tools, asked)).await.is_err() {
         tracing::debug!("the agent left before its answer");
     }
@@ -44,7 +46,7 @@ pub(crate) async fn tools(session: &Session, asked: &Asked, reply: Reply) {
 /// The resources of the toolboxes that the agent sees.
 pub(crate) async fn resources(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
     let exposure = session.exposure(&asked.meta);
-    begin(session, &exposure, asked).await;
+    begin(session, &exposure, asked, None).await;
     let resources = all_resources(&exposure, asked.meta.surface(), &session.chosen().0);
     has_given(session, asked, |given| &mut given.resources, &resources).await;
     Ok(list("resources", &resources, asked))
@@ -63,7 +65,7 @@ pub(crate) fn all_resources(exposure: &Exposure, surface: Surface, chosen: &Chos
 /// The resource templates of the toolboxes that the agent sees.
 pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
     let exposure = session.exposure(&asked.meta);
-    begin(session, &exposure, asked).await;
+    begin(session, &exposure, asked, None).await;
     let (chosen, _) = session.chosen();
     let seen = (asked.meta.surface(), &*chosen);
     let templates = entries(&exposure, Kind::Template, seen, |snapshot, view, server_ref| {
@@ -78,7 +80,7 @@ pub(crate) async fn templates(session: &Session, asked: &Asked) -> Result<Outcom
 /// The prompts of the toolboxes that the agent sees.
 pub(crate) async fn prompts(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
     let exposure = session.exposure(&asked.meta);
-    begin(session, &exposure, asked).await;
+    begin(session, &exposure, asked, None).await;
     let prompts = all_prompts(&exposure, asked.meta.surface(), &session.chosen().0);
     has_given(session, asked, |given| &mut given.prompts, &prompts).await;
     Ok(list("prompts", &prompts, asked))
@@ -106,11 +108,12 @@ async fn has_given(
     }
 }
 
-/// Does what a list needs before it can be told: where everything is told of, everything runs.
-async fn begin(session: &Session, exposure: &Exposure, asked: &Asked) {
+/// Does what a list needs before it can be told: where everything is told of, everything runs. `making` is the
+/// list, if it is of tools.
+async fn begin(session: &Session, exposure: &Exposure, asked: &Asked, making: Option<&Making<'_>>) {
     exposure.start_everything(&session.presence(&asked.meta)).await;
     if exposure.starts_everything() && !asked.meta.is_modern {
-        session.refresh(exposure).await;
+        session.refresh(exposure, making).await;
     }
 }
 

@@ -22,6 +22,7 @@ use crate::frontend::profiles;
 #[cfg(test)]
 pub(crate) use crate::frontend::session::adopted::GOOD_FOR;
 use crate::frontend::session::live::{Live, Place};
+pub(crate) use crate::frontend::session::watching::Making;
 use crate::frontend::shown::{Changed, Shown};
 use crate::frontend::until::until;
 use crate::gateway::{Caller, Crowded, Gateway, LogLevel, Presence, Purse, Snapshot};
@@ -48,6 +49,8 @@ pub(crate) struct Session {
     state: Mutex<State>,
     /// The newest state of the list that the agent has been given.
     listed: Listed,
+    /// Counts the lists of tools that are being made for it.
+    being_made: watch::Sender<usize>,
 }
 
 /// The session with an agent, which may be another one from one request to the next.
@@ -155,6 +158,7 @@ impl Session {
             introduced: OnceLock::new(),
             state: Mutex::new(state),
             listed: Listed::default(),
+            being_made: watch::Sender::default(),
         });
         if let Some(current) = &session.current {
             let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);

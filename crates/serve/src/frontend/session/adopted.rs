@@ -63,7 +63,7 @@ impl Session {
         } else {
             gateway.list_soon(&chosen.opened, &self.live.presence, PATIENCE).await;
         }
-        self.refresh(&exposure).await;
+        self.refresh(&exposure, None).await;
         let given = self.state(|state| state.given.clone());
         let differs = |given: Option<String>, now: &dyn Fn() -> Vec<Raw>| {
             given.is_some_and(|given| given != Listings::digest(&now()))

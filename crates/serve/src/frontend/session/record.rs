@@ -95,7 +95,7 @@ impl Session {
         let meta = RequestMeta::legacy();
         let exposure = self.exposure(&meta);
         // What is on its way is told by whoever knows of it.
-        self.refresh(&exposure).await;
+        self.refresh(&exposure, None).await;
         let found = self.app.gateways.store().get(&Key::Session(key.clone())).await;
         let Some(Record::Session(record)) = found else {
             tracing::error!("rehearsal: a session has no record");

@@ -1,25 +1,57 @@
 //! Changes in what an agent is shown, and what is told it of them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::exposure::{Exposure, Surface};
 use crate::frontend::session::{Introduced, Session};
 use crate::frontend::shown::Changed;
-use crate::gateway::Presence;
+use crate::gateway::{Gateway, Presence};
 use crate::name::ToolboxName;
 
 /// Changes of lists within this time are told together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
+/// How long changes of tools wait for a list of tools that is being made and has them too. A client may give up on
+/// one that takes longer.
+const MAKING: Duration = Duration::from_secs(2);
+
+/// A list of tools that is being made for the agent, until this is dropped.
+pub(crate) struct Making<'a> {
+    lists: &'a watch::Sender<usize>,
+    since: Instant,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.lists.send_modify(|lists| *lists -= 1);
+    }
+}
+
 impl Session {
+    /// Takes note that a list of tools is being made for the agent.
+    pub(crate) fn makes_list(&self) -> Making<'_> {
+        self.being_made.send_modify(|lists| *lists += 1);
+        Making { lists: &self.being_made, since: Instant::now() }
+    }
+
     /// Brings what the agent is shown up to date, before it is told a list: what it has seen is what
-    /// later changes are measured by.
-    pub(crate) async fn refresh(&self, exposure: &Exposure) {
+    /// later changes are measured by. It is told of what changes, but for tools that are in the list that
+    /// is `making`.
+    pub(crate) async fn refresh(&self, exposure: &Exposure, making: Option<&Making<'_>>) {
         let snapshot = exposure.gateway().snapshot();
-        let changed = self.state(|state| state.update(exposure, &snapshot));
+        let mut changed = self.state(|state| state.update(exposure, &snapshot));
+        let is_newest = |gateway: &Arc<Gateway>| Arc::ptr_eq(gateway, exposure.gateway());
+        let introduced = self.introduced.get();
+        if making.is_some_and(|making| making.since.elapsed() < MAKING)
+            && introduced.is_some_and(|it| is_newest(&it.gateway.borrow()))
+        {
+            changed.tools = false;
+        }
         self.tell(changed).await;
     }
 
@@ -58,6 +90,9 @@ impl Session {
                         return;
                     }
                     sleep(DEBOUNCE).await;
+                    let mut being_made = self.being_made.subscribe();
+                    // Whoever makes a list says when it is made, or gives it up.
+                    let _ = timeout(MAKING, being_made.wait_for(|lists| *lists == 0)).await;
                     let snapshot = snapshots.borrow_and_update().clone();
                     self.state(|state| state.update(&exposure, &snapshot))
                 }
