@@ -175,7 +175,7 @@ pub(crate) struct Writer {
     listeners: Option<Listeners>,
     clock: Clock,
     /// Which backend a toolbox's server is.
-    sources: HashMap<ServerRef, BackendId>,
+    sources: HashMap<ToolboxName, HashMap<ServerName, BackendId>>,
     macros: Vec<Written>,
     /// There where anybody may look by the names of `activate` mode.
     said: Option<Said>,
@@ -193,6 +193,10 @@ impl Writer {
         is_namespaced: bool,
     ) -> Self {
         let Terms { caller: _, config, policy, world } = terms;
+        let mut of_toolboxes = HashMap::<_, HashMap<_, _>>::new();
+        for (ServerRef { toolbox, server }, source) in sources {
+            of_toolboxes.entry(toolbox).or_default().insert(server, source);
+        }
         Self {
             macros: Written::all(config),
             config: Arc::clone(config),
@@ -200,7 +204,7 @@ impl Writer {
             world: Arc::clone(world),
             listeners: None,
             clock,
-            sources,
+            sources: of_toolboxes,
             said: is_namespaced.then(Said::default),
             listings: HashMap::new(),
         }
@@ -315,14 +319,13 @@ impl Writer {
         let mut views = last.lens.views().clone();
         let drift = &mut next.drift;
         for toolbox in &self.config.toolboxes {
-            let source = |server: &ServerConfig| self.source(&toolbox.name, &server.name);
-            let mut sources = toolbox.servers.iter().filter_map(source);
-            if !sources.any(&has_changed) {
+            let Some(sources) = self.sources.get(&toolbox.name) else { continue };
+            if !sources.values().any(|source| has_changed(*source)) {
                 continue;
             }
             let before = views.get(&toolbox.name);
             let parts = toolbox.servers.iter().filter_map(|server| {
-                let source = source(server)?;
+                let source = *sources.get(&server.name)?;
                 if !has_changed(source)
                     && let Some(part) = before.and_then(|view| view.part(server.name.as_str()))
                 {
@@ -425,14 +428,16 @@ impl Writer {
     }
 
     fn source(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<BackendId> {
-        let server = ServerRef { toolbox: toolbox.clone(), server: server.clone() };
-        self.sources.get(&server).copied()
+        self.sources.get(toolbox)?.get(server).copied()
     }
 
     /// Where a backend stands.
     fn servers_of(&self, backend: BackendId) -> impl Iterator<Item = ServerRef> {
-        let servers = self.sources.iter().filter(move |(_, source)| **source == backend);
-        servers.map(|(server, _)| server.clone())
+        self.sources.iter().flat_map(move |(toolbox, sources)| {
+            let sources = sources.iter().filter(move |(_, source)| **source == backend);
+            sources
+                .map(|(server, _)| ServerRef { toolbox: toolbox.clone(), server: server.clone() })
+        })
     }
 }
 
