@@ -39,7 +39,7 @@ mod trace;
 mod unfinished;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -94,6 +94,8 @@ pub struct Observer {
     /// Counts the runs of servers.
     runs: AtomicU64,
     is_tracing: bool,
+    /// Counters that nobody asks for.
+    unread: OnceLock<Arc<Meters>>,
 }
 
 struct Audits {
@@ -118,6 +120,7 @@ impl Default for Observer {
             process: Process::default(),
             runs: AtomicU64::new(0),
             is_tracing: false,
+            unread: OnceLock::new(),
         };
         observer.renewed()
     }
@@ -238,9 +241,12 @@ impl Observer {
         self.audits(|audits| audits.current.as_ref().map(|(audit, _)| audit.clone()))
     }
 
-    /// The metrics of a server in a toolbox.
+    /// The metrics of a server in a toolbox. Where nobody can ask for them, all servers share their counters.
     pub fn meters(&self, toolbox: &str, server: &str) -> Arc<Meters> {
-        self.metrics.of(toolbox, server)
+        if self.is_counting {
+            return self.metrics.of(toolbox, server);
+        }
+        Arc::clone(self.unread.get_or_init(Arc::default))
     }
 
     /// The figures of what callers hold.
@@ -313,6 +319,16 @@ mod tests {
         let env = std::collections::BTreeMap::<String, String>::new();
         let loaded = config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &env);
         loaded.unwrap().config
+    }
+
+    #[test]
+    fn where_nobody_can_ask_for_figures_no_server_has_counters_of_its_own() {
+        let uncounted = Observer::default().uncounted();
+        assert!(Arc::ptr_eq(&uncounted.meters("dev", "git"), &uncounted.meters("dev", "clock")));
+        assert!(!uncounted.render().contains("git"));
+        let counted = Observer::default();
+        assert!(!Arc::ptr_eq(&counted.meters("dev", "git"), &counted.meters("dev", "clock")));
+        assert!(counted.render().contains("git"));
     }
 
     #[test]

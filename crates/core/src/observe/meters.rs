@@ -22,6 +22,23 @@ pub struct Meters {
     pub(crate) deaths: Counter,
 }
 
+impl Default for Meters {
+    /// Counters that are in no family, with one bucket for all times.
+    fn default() -> Self {
+        Self {
+            calls: Default::default(),
+            seconds: Histogram::new([]),
+            argument_bytes: Counter::default(),
+            result_bytes: Counter::default(),
+            running: Gauge::default(),
+            started: Counter::default(),
+            not_started: Counter::default(),
+            restarts: Counter::default(),
+            deaths: Counter::default(),
+        }
+    }
+}
+
 impl Meters {
     /// A call has ended, which had so many bytes of arguments.
     pub(crate) fn call(&self, argument_bytes: usize, end: CallEnd) {
