@@ -116,6 +116,8 @@ impl Plan<'_> {
             let plan = ptr::from_ref(self).cast_mut();
             let process = libc::clone(carry_out, top.cast(), flags, plan.cast());
             let process = if process < 0 { Err(io::Error::last_os_error()) } else { Ok(process) };
+            // By this one we hear of a child's end, whatever whoever started us has held back.
+            libc::sigdelset(before.as_mut_ptr(), libc::SIGCHLD);
             libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
             process
         }
@@ -201,5 +203,41 @@ fn forget_handlers() {
         let mut none = MaybeUninit::uninit();
         libc::sigemptyset(none.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tokio::runtime;
+
+    use crate::os::Child;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_child_is_heard_of_where_its_signal_was_held_back() {
+        let is_held_back = || {
+            let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+            let signals = u64::from_str_radix(line.unwrap().trim(), 16).unwrap();
+            signals & (1 << (libc::SIGCHLD - 1)) != 0
+        };
+        let mut ends = MaybeUninit::uninit();
+        // SAFETY: the set is written before it is read.
+        unsafe {
+            libc::sigemptyset(ends.as_mut_ptr());
+            libc::sigaddset(ends.as_mut_ptr(), libc::SIGCHLD);
+            libc::pthread_sigmask(libc::SIG_BLOCK, ends.as_ptr(), ptr::null_mut());
+        }
+        assert!(is_held_back());
+        let program = Program { name: "true".into(), folder: "/".into(), ..Program::default() };
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut child = Child::start(&program).unwrap();
+            assert!(!is_held_back());
+            assert!(child.wait().await.unwrap().success());
+        });
     }
 }
