@@ -76,6 +76,10 @@ weight *args:
     cargo build --profile dist
     scripts/weight.sh {{ args }}
 
+# Build what is handed out: twice, the second time for what the program does when agents use it.
+pgo:
+    scripts/pgo.sh
+
 # Make every kind of package, install each and run it, or those named, such as `just packages npm pypi`.
 packages *args:
     scripts/packages.sh {{ args }}

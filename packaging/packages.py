@@ -63,10 +63,10 @@ def newest() -> Path:
     """The executable that `BINARY` names, or the newest that cargo has built to be handed out."""
     if named := os.environ.get("BINARY"):
         return Path(named).resolve()
-    built = [MADE.parent / profile / "mcp-workbench" for profile in ("dist", "release")]
+    built = [MADE.parent / profile / "mcp-workbench" for profile in ("pgo", "dist", "release")]
     built = [path for path in built if path.exists()]
     if not built:
-        sys.exit("error: no executable: `cargo build --profile dist` makes one, BINARY names another")
+        sys.exit("error: no executable: `scripts/pgo.sh` makes one, BINARY names another")
     return max(built, key=lambda path: path.stat().st_mtime)
 
 

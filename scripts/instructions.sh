@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What relaying one call costs the gateway: instructions and system calls, which are the same on a
-# busy machine. `scripts/instructions.sh [BINARIES]` takes them from a folder (`target/dist`).
+# busy machine. `scripts/instructions.sh [BINARIES]` takes them from a folder (`target/dist`); the server that is
+# called comes from `target/dist` where that folder has none (`target/pgo`).
 #
 # Wants valgrind, strace and python3. What starting costs is left out: a figure is the difference
 # between a run of few calls and one of more.
@@ -8,6 +9,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 binaries=$(realpath "${1:-target/dist}")
+server=$binaries/fake-mcp-server
+[[ -x $server ]] || server=$(realpath target/dist/fake-mcp-server)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -19,7 +22,7 @@ cat >"$work/server.json" <<'JSON'
 JSON
 cat >"$work/config.json" <<JSON
 {"toolMode": "proxy", "toolboxes": {"box": {"description": "To measure with", "mcpServers": {
-  "srv": {"command": "$binaries/fake-mcp-server", "args": ["@$work/server.json"]}}}}}
+  "srv": {"command": "$server", "args": ["@$work/server.json"]}}}}}
 JSON
 cat >"$work/drive.py" <<'PYTHON'
 import json, subprocess, sys

@@ -1,0 +1,222 @@
+"""Has agents do with a program what agents do most, so that the compiler learns what runs often.
+
+`pgo.py PROGRAM`; with `--server COUNT` it is a server with so many tools itself.
+"""
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+REVISION = "2025-11-25"
+GREETING = {
+    "protocolVersion": REVISION,
+    "capabilities": {},
+    "clientInfo": {"name": "learner", "version": "1"},
+}
+# Sizes of arguments, and how often each is sent in each way.
+SIZES = {100: 4000, 10_000: 400, 1_000_000: 20}
+AGENTS_OVER_HTTP = 8
+CALLS_OVER_HTTP = 800
+
+
+def message(method: str, params: dict, number: int | None = None) -> bytes:
+    """A request, or without a number a notification."""
+    whole = {"jsonrpc": "2.0", "method": method, "params": params}
+    return json.dumps(whole if number is None else whole | {"id": number}).encode()
+
+
+def serve(count: int) -> None:
+    """Is a server over stdio with so many tools, which say again what they are told."""
+    text = {"type": "string", "description": "What to say again"}
+    schema = {"type": "object", "properties": {"text": text}}
+    described = {"description": "Says again what it is told. " * 15, "inputSchema": schema}
+    tools = [{"name": f"say_{number}"} | described for number in range(count)]
+    abilities = {"protocolVersion": REVISION, "capabilities": {"tools": {"listChanged": True}}}
+    greeting = abilities | {"serverInfo": {"name": "server", "version": "1"}}
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "id" not in asked:
+            continue
+        match asked["method"]:
+            case "initialize":
+                result = greeting
+            case "tools/list":
+                result = {"tools": tools}
+            case "tools/call":
+                said = asked["params"].get("arguments", {}).get("text", "")
+                result = {"content": [{"type": "text", "text": said}]}
+            case _:
+                result = {}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+
+
+class Learning:
+    """A program, and a folder for what it reads and writes."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.program = program
+        self.folder = folder
+
+    def command(self, name: str, servers: int, tools: int, mode: str) -> list[str]:
+        """Serves servers with so many tools each."""
+
+        def entry(server: int) -> dict:
+            args = [__file__, "--server", str(tools)]
+            # Each is another server.
+            return {"command": sys.executable, "args": args, "env": {"NUMBER": str(server)}}
+
+        toolbox = {
+            "description": "Tools to learn with",
+            "mcpServers": {f"srv{server}": entry(server) for server in range(servers)},
+        }
+        config = {"toolMode": mode, "search": True, "toolboxes": {"box": toolbox}}
+        file = self.folder / f"{name}.json"
+        file.write_text(json.dumps(config))
+        cache = str(self.folder / f"{name}.cache")
+        return [self.program, "serve", "--config", str(file), "--cache-dir", cache]
+
+
+class Agent:
+    """An agent over stdio, which lists its tools again when they change."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        self.number = 0
+        self.ask("initialize", GREETING)
+        self.send(message("notifications/initialized", {}))
+
+    def send(self, line: bytes) -> None:
+        """Writes one message."""
+        self.child.stdin.write(line + b"\n")
+        self.child.stdin.flush()
+
+    def begin(self, method: str, params: dict) -> None:
+        """Asks something."""
+        self.number += 1
+        self.send(message(method, params, self.number))
+
+    def ask(self, method: str, params: dict, at_once: int = 1) -> None:
+        """Asks something as often, and waits for all answers."""
+        for _ in range(at_once):
+            self.begin(method, params)
+        left = at_once
+        while left:
+            line = self.child.stdout.readline()
+            if not line:
+                sys.exit("error: the program has ended")
+            if b"tools/list_changed" in line[:100]:
+                self.begin("tools/list", {})
+                left += 1
+            if b'"error":' in line[:60] or b'"isError":true' in line[-200:]:
+                sys.exit(f"error: {line[:500]!r}")
+            left -= b'"id":' in line[:40]
+
+    def end(self) -> None:
+        """Leaves; what the program has counted is written as it ends."""
+        self.child.stdin.close()
+        self.child.wait()
+
+
+def by_name(size: int) -> dict:
+    """The parameters of a call of a tool by its name."""
+    arguments = {"text": "x" * size}
+    return {"name": "box__srv0__say_1", "arguments": arguments, "_meta": {"progressToken": 1}}
+
+
+def by_use_tool(size: int) -> dict:
+    """The parameters of a call through `use_tool`."""
+    tool = {"toolbox": "box", "server": "srv0", "tool": "say_1"}
+    arguments = {"tool": tool, "arguments": {"text": "x" * size}}
+    return {"name": "use_tool", "arguments": arguments}
+
+
+OPEN = {"name": "open_toolbox", "arguments": {"toolbox": "box"}}
+
+
+def call(learning: Learning) -> None:
+    """Calls and searches, of long and short messages, one after the other and at once."""
+    agent = Agent(learning.command("few", 1, 20, "proxy"))
+    agent.ask("tools/call", OPEN)
+    for size, times in SIZES.items():
+        for _ in range(times):
+            agent.ask("tools/call", by_name(size))
+            agent.ask("tools/call", by_use_tool(size))
+    for _ in range(100):
+        agent.ask("tools/call", by_name(100), at_once=16)
+    for _ in range(20):
+        for words in ("say it again", "tell me", "weather in a town"):
+            arguments = {"queries": [words]}
+            agent.ask("tools/call", {"name": "search_tools", "arguments": arguments})
+    agent.end()
+
+
+def open_all(learning: Learning) -> None:
+    """Has one large server and many small ones opened, in each way."""
+    for mode in ("dynamic", "proxy", "direct", "search"):
+        for servers, tools in ((1, 5000), (50, 100)):
+            agent = Agent(learning.command(f"{mode}-{servers}", servers, tools, mode))
+            if mode in ("dynamic", "proxy"):
+                agent.ask("tools/call", OPEN)
+            agent.ask("tools/list", {})
+            agent.end()
+
+
+def call_over_http(learning: Learning) -> None:
+    """Several agents call at the same time."""
+    command = learning.command("http", 1, 20, "proxy")
+    program = subprocess.Popen(
+        [*command, "--http", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    said = (re.search(rb"http://([\d.:]+)/mcp", line) for line in program.stderr)
+    address = next(found[1].decode() for found in said if found)
+    threading.Thread(target=program.stderr.read, daemon=True).start()
+    with ThreadPoolExecutor(AGENTS_OVER_HTTP) as agents:
+        # Whoever fails says so here.
+        list(agents.map(agent_over_http, [address] * AGENTS_OVER_HTTP))
+    program.terminate()
+    program.wait()
+
+
+def agent_over_http(address: str) -> None:
+    """Begins a session and calls."""
+    connection = http.client.HTTPConnection(address)
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+
+    def ask(body: bytes) -> http.client.HTTPResponse:
+        connection.request("POST", "/mcp", body, headers)
+        answer = connection.getresponse()
+        if b'"error":' in answer.read()[:60] or answer.status >= 400:
+            sys.exit(f"error: {answer.status}")
+        return answer
+
+    session = ask(message("initialize", GREETING, 1)).headers["Mcp-Session-Id"]
+    headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": REVISION}
+    ask(message("notifications/initialized", {}))
+    for number in range(2, CALLS_OVER_HTTP):
+        ask(message("tools/call", by_name(100), number))
+
+
+def main() -> None:
+    """Does what the arguments say."""
+    if sys.argv[1] == "--server":
+        serve(int(sys.argv[2]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        learning = Learning(sys.argv[1], Path(folder))
+        call(learning)
+        open_all(learning)
+        call_over_http(learning)
+
+
+main()
