@@ -97,6 +97,11 @@ fn except(sdk: WalkerSdk, mode: Mode, direct: &mut Transcript, through: &mut Tra
     // A server that starts brings prompts with it, which the agent did not know of.
     drop_heard(through, "notifications/prompts/list_changed");
 
+    // The first list waits for the server, and has what that tells of while it starts.
+    if mode == Mode::Direct {
+        both(direct, through, |seen| drop_heard(seen, "notifications/tools/list_changed"));
+    }
+
     if mode == Mode::Proxy {
         // The list of tools is always the same.
         drop_heard(direct, "notifications/tools/list_changed");

@@ -56,14 +56,19 @@ fn a_server_that_cannot_start_leaves_the_others_listed_in_direct_mode() {
     assert_eq!(greeted(&bench).tool_names()[0], "test_simple_text");
 }
 
-/// A server that does not start before there is the file `go`, and one that can change what it has.
+/// A server with this tool that does not start before there is the file `go`, and then not at once: whatever was
+/// asked before that has been heard by then.
+fn late(tool: &str) -> Value {
+    let server = fake(json!({ "tools": [tool] }));
+    let wait = "until [ -e go ]; do sleep 0.02; done; sleep 0.3; exec \"$@\"";
+    let args = json!(["-c", wait, "late", server["command"], server["args"][0]]);
+    json!({ "command": "sh", "args": args })
+}
+
 fn early_and_late() -> Bench {
-    let [early, late] = ["grow", "sleep"].map(|tool| fake(json!({ "tools": [tool] })));
-    let wait = "until [ -e go ]; do sleep 0.02; done; exec \"$@\"";
-    let args = json!(["-c", wait, "late", late["command"], late["args"][0]]);
-    let late = json!({ "command": "sh", "args": args });
     let bench = Bench::new().set("toolMode", json!("direct"));
-    bench.server("box", "early", early).server("box", "late", late)
+    let early = fake(json!({ "tools": ["grow"] }));
+    bench.server("box", "early", early).server("box", "late", late("sleep"))
 }
 
 const CHANGED: &str = "notifications/tools/list_changed";
@@ -75,7 +80,8 @@ fn is_told_to_list(agent: &Agent) -> bool {
 #[test]
 fn a_list_that_has_waited_for_servers_is_up_to_date_and_need_not_be_fetched_again() {
     for over_http in [false, true] {
-        let bench = early_and_late();
+        let bench = Bench::new().set("toolMode", json!("direct"));
+        let bench = bench.server("box", "one", late("grow")).server("box", "two", late("sleep"));
         let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
         agent.initialize();
         let listing = agent.send_request("tools/list", json!({}));

@@ -39,6 +39,13 @@ impl Session {
         Making { lists: &self.being_made, since: Instant::now() }
     }
 
+    /// Waits until no list of tools is being made, for [`MAKING`] at most.
+    async fn lists_are_made(&self) {
+        let mut being_made = self.being_made.subscribe();
+        // Whoever makes a list says when it is made, or gives it up.
+        let _ = timeout(MAKING, being_made.wait_for(|lists| *lists == 0)).await;
+    }
+
     /// Brings what the agent is shown up to date, before it is told a list: what it has seen is what
     /// later changes are measured by. It is told of what changes, but for tools that are in the list that
     /// is `making`.
@@ -64,6 +71,9 @@ impl Session {
         let mut snapshots = exposure.gateway().snapshots();
         // What is known before anything runs is in the agent's first list, and no change.
         exposure.gateway().recalled().await;
+        if goes_on {
+            self.lists_are_made().await;
+        }
         let known = snapshots.borrow_and_update().clone();
         let changed = self.state(|state| state.update(&exposure, &known));
         if goes_on {
@@ -90,9 +100,7 @@ impl Session {
                         return;
                     }
                     sleep(DEBOUNCE).await;
-                    let mut being_made = self.being_made.subscribe();
-                    // Whoever makes a list says when it is made, or gives it up.
-                    let _ = timeout(MAKING, being_made.wait_for(|lists| *lists == 0)).await;
+                    self.lists_are_made().await;
                     let snapshot = snapshots.borrow_and_update().clone();
                     self.state(|state| state.update(&exposure, &snapshot))
                 }
