@@ -3,7 +3,7 @@
 # (profile-guided optimisation). A call then takes a quarter fewer instructions. `scripts/pgo.sh` puts it into
 # `target/pgo/mcp-workbench`.
 #
-# Wants python3 and rustup, which adds the tools of LLVM. It builds twice: ten minutes on two processors.
+# Wants python3 and rustup, which adds the tools of LLVM. It builds twice: eleven minutes on two processors.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,8 +1,8 @@
 //! The thread that starts children, where the workbench runs on several.
 //!
 //! The kernel ends a child when the thread ends that started it, and of a runtime's threads none is
-//! promised to last. Starting a process holds its thread up for some milliseconds besides, in which
-//! nobody else's call should wait.
+//! promised to last. Starting a process holds its thread up besides until the child has become the other
+//! program, and nobody else's call should wait for that.
 
 use std::io;
 use std::sync::{LazyLock, mpsc};

@@ -42,7 +42,7 @@ impl Session {
     /// Waits until no list of tools is being made, for [`MAKING`] at most.
     async fn lists_are_made(&self) {
         let mut being_made = self.being_made.subscribe();
-        // Whoever makes a list says when it is made, or gives it up.
+        // One that takes longer holds no news back.
         let _ = timeout(MAKING, being_made.wait_for(|lists| *lists == 0)).await;
     }
 

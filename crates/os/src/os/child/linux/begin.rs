@@ -71,7 +71,7 @@ pub(super) fn begin(program: &Program, streams: [&OwnedFd; 3]) -> io::Result<Pid
         file_limit: file_limit_before(),
         error: Cell::new(None),
     };
-    let process = Pid::from_raw(plan.cloned()?).ok_or(io::ErrorKind::Other)?;
+    let process = Pid::from_raw(plan.begun()?).ok_or(io::ErrorKind::Other)?;
     let Some(error) = plan.error.get() else { return Ok(process) };
     // It has ended, and nobody else is to wait for it.
     let _ = retry_on_intr(|| waitpid(Some(process), WaitOptions::empty()));
@@ -100,8 +100,8 @@ fn words<'a>(texts: impl Iterator<Item = &'a CStr>) -> Vec<Word> {
 }
 
 impl Plan<'_> {
-    /// Begins a process that carries it out, and returns its id once it has, or has failed to.
-    fn cloned(&self) -> io::Result<c_int> {
+    /// Begins a process that carries it out, and returns its id when that has become the program or has failed to.
+    fn begun(&self) -> io::Result<c_int> {
         let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let mut every = MaybeUninit::uninit();
@@ -173,7 +173,7 @@ impl Plan<'_> {
 
 /// Where a child begins. Its thread ends with what this returns, as the process does.
 extern "C" fn carry_out(plan: *mut c_void) -> c_int {
-    // SAFETY: `Plan::cloned` hands a plan over, and touches it again when we are done with it.
+    // SAFETY: `Plan::begun` hands a plan over, and touches it again when we are done with it.
     let plan = unsafe { &*plan.cast::<Plan<'_>>() };
     let Err(error) = plan.carried_out();
     plan.error.set(Some(error));
@@ -212,9 +212,8 @@ mod tests {
 
     use tokio::runtime;
 
-    use crate::os::Child;
-
     use super::*;
+    use crate::os::Child;
 
     #[test]
     fn the_end_of_a_child_is_heard_of_where_its_signal_was_held_back() {
