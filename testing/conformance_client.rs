@@ -194,13 +194,13 @@ impl Agent {
 
     async fn play(&self, wanted: &Wanted) -> Result<(), String> {
         let toolbox = self.gateway.toolbox("suite").map_err(|error| error.to_string())?;
-        let mut opened = self.gateway.open(toolbox, self.context()).await;
+        let mut opened = self.gateway.open(toolbox, &self.context()).await;
         for _ in 0..SIGN_INS {
             if !opened.failed.first().is_some_and(|failed| failed.wants_sign_in) {
                 break;
             }
             sign_in(&self.gateway).await?;
-            opened = self.gateway.open(toolbox, self.context()).await;
+            opened = self.gateway.open(toolbox, &self.context()).await;
         }
         if let Some(failed) = opened.failed.first() {
             return Err(format!("{} ({})", failed.reason, failed.hint));
@@ -242,7 +242,7 @@ impl Agent {
         let id = ToolId { toolbox, server, tool: tool.to_owned() };
         let call = async |arguments: &Value| {
             let arguments = Raw::encode(arguments);
-            self.gateway.call(&id, Some(&arguments), &[], self.context()).await
+            self.gateway.call(&id, Some(&arguments), &[], &self.context()).await
         };
         let mut outcome = call(arguments).await;
         for _ in 0..SIGN_INS {
@@ -272,7 +272,7 @@ impl Agent {
     }
 
     async fn request(&self, method: &str, params: &[Member]) -> Result<(), String> {
-        let outcome = self.gateway.request(&server_ref(), method, params, self.context()).await;
+        let outcome = self.gateway.request(&server_ref(), method, params, &self.context()).await;
         report(method, outcome.map_err(|error| error.to_string())?);
         Ok(())
     }

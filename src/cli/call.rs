@@ -126,7 +126,7 @@ async fn call(
         ..RequestContext::nobody(&nobody)
     };
     let spinner = Spinner::new(&format!("calling {tool}"));
-    let calling = gateway.call(tool, arguments, &[], context);
+    let calling = gateway.call(tool, arguments, &[], &context);
     tokio::pin!(calling);
     loop {
         tokio::select! {

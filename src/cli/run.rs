@@ -98,7 +98,7 @@ async fn navigate(gateway: &Gateway, caller: &Caller, task: Task<'_>, explains: 
     let context =
         RequestContext { caller, events: Some(&sender), ..RequestContext::nobody(&nobody) };
     let show = |step: &Step<'_>| show(step, explains);
-    let navigating = navigator::navigate(gateway, context, task, &show);
+    let navigating = navigator::navigate(gateway, &context, task, &show);
     tokio::pin!(navigating);
     loop {
         tokio::select! {

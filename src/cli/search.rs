@@ -117,7 +117,7 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
     let finds = Finds::WhatFits;
     let sought = queries().map(|query| Sought { query, toolbox, server: None, finds, limit });
     let sought: Vec<_> = sought.collect();
-    let all = gateway.find_tools(&sought, RequestContext::nobody(&Presence::new(None))).await;
+    let all = gateway.find_tools(&sought, &RequestContext::nobody(&Presence::new(None))).await;
     let mut found = Vec::new();
     for (query, tools) in queries().zip(all) {
         found.push(Answer { query, tools, absent: gateway.absent_services(query).await });

@@ -283,7 +283,7 @@ impl Exposure {
 
     /// Tries the servers that nothing is known of, so that the list can tell what they have, or
     /// which cannot be had.
-    pub async fn try_servers(&self, context: RequestContext<'_>) {
+    pub async fn try_servers(&self, context: &RequestContext<'_>) {
         if let Some(patience) = self.mode(Surface::Changing).patience() {
             self.gateway.try_unlisted(context, patience).await;
         }

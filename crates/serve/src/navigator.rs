@@ -97,7 +97,7 @@ impl Done {
 /// the call.
 pub async fn navigate(
     gateway: &Gateway,
-    context: RequestContext<'_>,
+    context: &RequestContext<'_>,
     task: Task<'_>,
     heard: &Hear<'_>,
 ) -> Done {
@@ -114,7 +114,7 @@ pub async fn navigate(
 async fn on<T: Tree>(
     tree: &T,
     gateway: &Gateway,
-    context: RequestContext<'_>,
+    context: &RequestContext<'_>,
     task: Task<'_>,
     heard: &Hear<'_>,
 ) -> Done {
@@ -185,7 +185,7 @@ pub async fn pick(tree: &impl Tree, task: &str, strategy: Strategy) -> Result<To
 fn chooser_for<'a>(
     kind: ChooserKind,
     gateway: &'a Gateway,
-    context: RequestContext<'a>,
+    context: &'a RequestContext<'a>,
     budget: &'a Budget,
 ) -> Box<dyn Chooser + 'a> {
     let whose = match kind {

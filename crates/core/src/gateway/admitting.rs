@@ -67,7 +67,7 @@ impl Gateway {
         &self,
         at: &ServerRef,
         about: &About,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
         mut read: Option<&mut ObservedRead<'_>>,
     ) -> Result<Admission, CallError> {
         let is_of_resource = matches!(about, About::Resource(_) | About::Completed(_));
@@ -127,7 +127,7 @@ impl Gateway {
         at: &ServerRef,
         about: &About,
         passed: Result<Outcome, CallError>,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
         let Ok(Outcome::Error(error)) = &passed else { return passed };
         let (what, uri) = match about {
@@ -165,12 +165,12 @@ impl Gateway {
     ) -> Result<Outcome, CallError> {
         let (server, about) = (self.server(at)?, About::Resource(uri.to_owned()));
         let context = RequestContext { caller, ..RequestContext::nobody(agent) };
-        let admission = self.admit_to(at, &about, context, None).await?;
-        self.check_subscription(at, uri, context).await?;
+        let admission = self.admit_to(at, &about, &context, None).await?;
+        self.check_subscription(at, uri, &context).await?;
         let backend = server.backend(agent, &self.pool).map_err(|error| server_error(at, error))?;
         let subscribed = backend.subscribe(&admission, agent, uri, as_known).await;
         let subscribed = subscribed.map_err(|error| server_error(at, error));
-        self.as_for_all(at, &about, subscribed, context).await
+        self.as_for_all(at, &about, subscribed, &context).await
     }
 
     /// Decides on a subscription that was taken under other rules.
@@ -179,7 +179,7 @@ impl Gateway {
     }
 
     /// Tells of a prompt that an agent has asked for by this name, if a rule keeps it from the agent.
-    pub fn note_unknown_prompt(&self, wanted: &str, context: RequestContext<'_>) {
+    pub fn note_unknown_prompt(&self, wanted: &str, context: &RequestContext<'_>) {
         let snapshot = self.snapshot();
         for part in snapshot.parts() {
             let at = &part.server_ref;

@@ -61,7 +61,7 @@ impl Gateway {
         &self,
         prompt: &Prompt,
         within: Within,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Option<Asked<Failure>> {
         let config = self.config.navigator.llm.as_ref()?;
         let prompt = self.clean(prompt);
@@ -90,7 +90,7 @@ impl Gateway {
         &self,
         prompt: &Prompt,
         within: Within,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Asked<Unlent> {
         let prompt = self.clean(prompt);
         let mut request = self.begin_request(SAMPLING, &prompt, context);
@@ -141,7 +141,7 @@ impl Gateway {
         &'a self,
         model: &'a str,
         prompt: &Prompt,
-        context: RequestContext<'a>,
+        context: &RequestContext<'a>,
     ) -> LlmRequest<'a> {
         let prompted = Prompted {
             agent: context.caller.agent.as_ref(),

@@ -20,8 +20,8 @@ impl Gateway {
         server: &Server,
         shown: &ViewTool,
         sending: Sending<'_>,
-        context: RequestContext<'_>,
-    ) -> Option<(Answers, Key)> {
+        context: &RequestContext<'_>,
+    ) -> Option<Box<(Answers, Key)>> {
         let answers = server.answers.as_ref()?;
         let Sending::Call { permit, arguments, rest } = sending else { return None };
         // What a server asks its user is part of no key.
@@ -42,6 +42,6 @@ impl Gateway {
             tool: permit.tool().clone(),
             arguments,
         };
-        Some((answers.clone(), key))
+        Some(Box::new((answers.clone(), key)))
     }
 }

@@ -18,7 +18,6 @@ use crate::raw::{self, Raw};
 use crate::toolbox::{NotAnObject, ViewTool};
 
 /// An agent's wish for a call of a tool.
-#[derive(Clone, Copy)]
 struct Wanted<'a> {
     tool: &'a ToolId,
     /// The server that is to have it.
@@ -28,6 +27,7 @@ struct Wanted<'a> {
 }
 
 /// Who answers a call.
+#[derive(Clone, Copy)]
 enum Target<'a> {
     Server(&'a Server),
     /// We do; this is what is counted of it.
@@ -52,25 +52,33 @@ impl Gateway {
         tool: &ToolId,
         arguments: Option<&Raw>,
         rest: &[raw::Member],
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
         let at = tool.server_ref();
-        let target = self.target(&at);
-        let meters = target.as_ref().map(|target| match target {
-            Target::Server(server) => &*server.meters,
-            Target::Macros(meters) => *meters,
-        });
-        let mut call = self.begin_call(tool, meters, arguments, context);
+        let target = match self.target(&at) {
+            Ok(target) => target,
+            Err(error) => {
+                let call = self.begin_call(tool, Err(&error), arguments, context);
+                let called = Err(error);
+                let (ending, bytes) = ended(&called, context);
+                call.end(ending, bytes);
+                return called;
+            }
+        };
+        let meters = match target {
+            Target::Server(server) => &server.meters,
+            Target::Macros(meters) => meters,
+        };
+        let mut call = self.begin_call(tool, Ok(meters), arguments, context);
         let call_context = &mut call.context;
         let meta = call_context.take_meta();
-        let context = RequestContext { meta: meta.as_deref().unwrap_or(context.meta), ..context };
+        let context = &RequestContext { meta: meta.as_deref().unwrap_or(context.meta), ..*context };
         let called = match target {
-            Ok(Target::Macros(_)) => self.take_macro(tool, arguments, context, call_context).await,
-            Ok(Target::Server(server)) => {
+            Target::Macros(_) => self.take_macro(tool, arguments, context, call_context).await,
+            Target::Server(server) => {
                 let wanted = Wanted { tool, at: &at, arguments, rest };
-                self.take(wanted, server, context, call_context).await
+                self.take(&wanted, server, context, call_context).await
             }
-            Err(error) => Err(error),
         };
         if let Err(CallError::Refused { reason, .. }) = &called {
             call_context.refused_for(reason);
@@ -83,23 +91,19 @@ impl Gateway {
     /// The steps of a call. How it went is in its context then, whatever came of it.
     async fn take(
         &self,
-        Wanted { tool, at, arguments, rest }: Wanted<'_>,
+        wanted: &Wanted<'_>,
         server: &Server,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
         call: &mut CallContext<'_>,
     ) -> Result<Outcome, CallError> {
+        let Wanted { tool, at, arguments: given, rest } = *wanted;
         if server.is_isolated() && context.agent.learns_of_loss(at) {
             return Err(lost(tool));
         }
         let mut may_sign_in = true;
         // What it listed when it last ran may not be true any more, nor the tool's schema.
         if self.is_to_list(at, server, context.agent) {
-            let started = self.list_first(at, server, context).await;
-            if let Err(error) = started {
-                may_sign_in = false;
-                self.sign_in_after(error, at, "the call", context).await?;
-                self.list_first(at, server, context).await?;
-            }
+            may_sign_in = !Box::pin(self.list_signed_in(at, server, context)).await?;
         }
         self.check_open(at)?;
         let view = self.snapshot().view(&tool.toolbox);
@@ -115,11 +119,10 @@ impl Gateway {
                 return Err(self.unknown_tool(tool));
             }
         }
-        let given = arguments;
         let (permit, arguments) = self.permit(tool, shown, given, call)?;
         let sending = Sending::Call { permit: &permit, arguments: arguments.as_ref(), rest };
         let key = self.asked_before(server, shown, sending, context);
-        if let Some(answer) = key.as_ref().and_then(|(answers, key)| answers.get(key)) {
+        if let Some(answer) = key.as_deref().and_then(|(answers, key)| answers.get(key)) {
             call.details.is_cached = true;
             return Ok(Outcome::Result(answer));
         }
@@ -135,22 +138,23 @@ impl Gateway {
             } else {
                 None
             };
-            let passed = self.pass(at, server, context, sending, &mut call.has_asked).await;
-            match passed {
-                Err(error) if may_sign_in => {
-                    may_sign_in = false;
-                    // Others need not wait for the user.
-                    drop(places);
-                    self.sign_in_after(error, at, "the call", context).await?;
-                }
+            let passed =
+                Box::pin(self.pass(at, server, context, sending, &mut call.has_asked)).await;
+            let error = match passed {
+                Err(error) if may_sign_in => error,
                 passed => break passed?,
-            }
+            };
+            may_sign_in = false;
+            // Others need not wait for the user.
+            drop(places);
+            Box::pin(self.sign_in_after(error, at, "the call", context)).await?;
         };
-        if let Some((answers, key)) = key
+        if let Some(kept) = key
             && !call.has_asked
             && !server.shared.asks()
             && !self.may_be_cut(&outcome)
         {
+            let (answers, key) = *kept;
             answers.keep(key, &outcome);
         }
         Ok(outcome)
@@ -161,13 +165,27 @@ impl Gateway {
         &self,
         at: &ServerRef,
         server: &Server,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<(), CallError> {
         let failed = |error| server_error(at, error);
         server.backend(context.agent, &self.pool).map_err(failed)?.attach(context.agent);
         let agent = context.agent.clone();
         let started = listed(&server.shared, self.snapshots(), agent, Urgency::Call);
         Box::pin(while_starting(&at.server, context, started)).await.map_err(failed)
+    }
+
+    /// Does so, after the user has signed in if that is all that was missing; returns `true` if they
+    /// had to.
+    async fn list_signed_in(
+        &self,
+        at: &ServerRef,
+        server: &Server,
+        context: &RequestContext<'_>,
+    ) -> Result<bool, CallError> {
+        let Err(error) = self.list_first(at, server, context).await else { return Ok(false) };
+        self.sign_in_after(error, at, "the call", context).await?;
+        self.list_first(at, server, context).await?;
+        Ok(true)
     }
 
     /// Goes on after an error, if all that was missing is a sign-in and the user now has signed in; else
@@ -177,9 +195,9 @@ impl Gateway {
         error: CallError,
         at: &ServerRef,
         what: &str,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<(), CallError> {
-        if error.wants_sign_in() && Box::pin(self.ask_to_sign_in(at, what, context)).await {
+        if error.wants_sign_in() && self.ask_to_sign_in(at, what, context).await {
             return Ok(());
         }
         Err(error)
@@ -223,7 +241,7 @@ impl Gateway {
         at: &ServerRef,
         method: &str,
         params: &[raw::Member],
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
         let mut read = self.begin_read(at, method, params, context);
         let about = About::of(method, params);
@@ -241,7 +259,7 @@ impl Gateway {
         at: &ServerRef,
         (method, params): (&str, &[raw::Member]),
         about: &About,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
         mut read: Option<&mut ObservedRead<'_>>,
     ) -> Result<Outcome, CallError> {
         let server = self.server(at)?;
@@ -256,7 +274,7 @@ impl Gateway {
             match passed.await {
                 Err(error) if may_sign_in => {
                     may_sign_in = false;
-                    self.sign_in_after(error, at, "the request", context).await?;
+                    Box::pin(self.sign_in_after(error, at, "the request", context)).await?;
                 }
                 passed => return passed,
             }
@@ -269,7 +287,7 @@ impl Gateway {
         &self,
         at: &ServerRef,
         server: &Server,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
         sending: Sending<'_>,
         has_asked: &mut bool,
     ) -> Result<Outcome, CallError> {

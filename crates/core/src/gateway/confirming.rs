@@ -47,7 +47,7 @@ impl Gateway {
         tool: &ToolId,
         concern: Concern,
         arguments: Option<&Raw>,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
         call: &mut CallContext<'_>,
     ) -> Result<(), CallError> {
         let patience = self.config.limits.confirm_timeout;

@@ -76,7 +76,7 @@ impl Gateway {
         queries: &[&str],
         pointing: &Pointing,
         texts: impl FnOnce() -> Vec<String> + Send + 'static,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Option<Vec<Vec<f32>>> {
         let embedding = self.embedding.as_ref()?;
         if embedding.rests() {

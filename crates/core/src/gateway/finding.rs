@@ -67,7 +67,7 @@ impl Gateway {
     pub async fn resolve(
         &self,
         name: &str,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<ToolId, CallError> {
         self.recalled().await;
         if let Some(tool) = self.snapshot().resolve(name) {

@@ -74,7 +74,7 @@ impl Gateway {
         &self,
         tool: &ToolId,
         server: &Server,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
         call: &mut CallContext<'_>,
     ) -> Result<Places, CallError> {
         let since = Instant::now();

@@ -67,7 +67,7 @@ impl Gateway {
         &self,
         at: &ServerRef,
         server: &Server,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<Option<Arc<Judged>>, CallError> {
         let toolbox = self.config.toolbox(at.toolbox.as_str());
         let Some(of_file) = toolbox.and_then(|toolbox| toolbox.server(at.server.as_str())) else {
@@ -105,7 +105,7 @@ impl Gateway {
         at: &ServerRef,
         method: &str,
         params: &[Member],
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<(), CallError> {
         let all = self.judged_now(at, context).await?;
         if all.is_empty() {
@@ -139,7 +139,7 @@ impl Gateway {
         &self,
         at: &ServerRef,
         uri: &str,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<(), CallError> {
         let all = self.judged_now(at, context).await?;
         self.check_address(at, uri, &all)
@@ -150,7 +150,7 @@ impl Gateway {
     pub(crate) async fn keeps_templates_back(
         &self,
         at: &ServerRef,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> bool {
         let Ok(all) = self.judged_now(at, context).await else { return true };
         all.iter().any(|judged| judged.keeps_back("resource template", |_| true))
@@ -162,7 +162,7 @@ impl Gateway {
     async fn judged_now(
         &self,
         at: &ServerRef,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<Vec<Arc<Judged>>, CallError> {
         if !self.is_locked(at) {
             return Ok(Vec::new());

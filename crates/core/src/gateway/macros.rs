@@ -111,7 +111,7 @@ impl Gateway {
         &'a self,
         tool: &'a ToolId,
         given: Option<&'a Raw>,
-        context: RequestContext<'a>,
+        context: &'a RequestContext<'a>,
         call: &'a mut CallContext<'_>,
     ) -> Pin<Box<dyn Future<Output = Result<Outcome, CallError>> + Send + 'a>> {
         Box::pin(async move {

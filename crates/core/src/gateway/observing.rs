@@ -25,7 +25,7 @@ impl Gateway {
         tool: &'a ToolId,
         found: Result<&'a Meters, &CallError>,
         arguments: Option<&'a Raw>,
-        context: RequestContext<'a>,
+        context: &RequestContext<'a>,
     ) -> ObservedCall<'a> {
         let (toolbox, server) = (&tool.toolbox, &tool.server);
         let (meters, is_known): (&Meters, _) = match found {
@@ -52,7 +52,7 @@ impl Gateway {
         at: &'a ServerRef,
         method: &str,
         params: &'a [raw::Member],
-        context: RequestContext<'a>,
+        context: &RequestContext<'a>,
     ) -> Option<ObservedRead<'a>> {
         if !self.listeners.want_reads() {
             return None;
@@ -70,7 +70,7 @@ impl Gateway {
         what: Readable,
         name: &str,
         denial: &Denial,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) {
         if self.listeners.want_reads() {
             let mut read = self.observed_read(at, what, name.into(), context);
@@ -84,7 +84,7 @@ impl Gateway {
         at: &'a ServerRef,
         what: Readable,
         name: Cow<'a, str>,
-        context: RequestContext<'a>,
+        context: &RequestContext<'a>,
     ) -> ObservedRead<'a> {
         self.listeners.begin_read(ReadContext {
             at: SystemTime::now(),
@@ -104,7 +104,7 @@ impl Gateway {
         name: &str,
         arguments: Option<&Raw>,
         error: Option<&CallError>,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) {
         let subject = Subject {
             agent: context.caller.agent.as_ref(),
@@ -142,7 +142,7 @@ pub(crate) fn rule(decision: Result<&Grant, &Denial>) -> Option<Cow<'static, str
 /// Returns how a call ended, and the bytes of the server's answer if there was one.
 pub(crate) fn ended(
     called: &Result<Outcome, CallError>,
-    context: RequestContext<'_>,
+    context: &RequestContext<'_>,
 ) -> (Ending, Option<usize>) {
     match called {
         Ok(Outcome::Result(result)) => (of_result(result, context), Some(result.len())),
@@ -169,7 +169,7 @@ fn of_error(error: &CallError) -> Ending {
     }
 }
 
-fn of_result(result: &Raw, context: RequestContext<'_>) -> Ending {
+fn of_result(result: &Raw, context: &RequestContext<'_>) -> Ending {
     static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(IS_ERROR));
     let is = |key, value: &str| {
         result.member(key).is_some_and(|said| said.as_bytes() == value.as_bytes())

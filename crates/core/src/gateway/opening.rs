@@ -59,7 +59,7 @@ impl Gateway {
     ///
     /// Servers that fail are reported and do not spoil the rest; a later call tries them again.
     /// Dropping the future stops the waiting, not the servers.
-    pub async fn open(&self, toolbox: &ToolboxConfig, context: RequestContext<'_>) -> Opened {
+    pub async fn open(&self, toolbox: &ToolboxConfig, context: &RequestContext<'_>) -> Opened {
         self.recalled().await;
         let snapshot = self.snapshot();
         let mut starting = JoinSet::new();
@@ -145,7 +145,7 @@ fn patience(starts: &[Start]) -> Duration {
 /// Waits for `work`, which starts a server, and tells the agent so every 5 s.
 pub(crate) async fn while_starting<T>(
     server: &ServerName,
-    context: RequestContext<'_>,
+    context: &RequestContext<'_>,
     work: impl Future<Output = T>,
 ) -> T {
     let message = || format!("waiting for server `{server}` to start");
@@ -155,7 +155,7 @@ pub(crate) async fn while_starting<T>(
 /// Waits for `work`, and tells the agent every 5 s that it is still waited for.
 pub(crate) async fn while_waiting<T>(
     message: impl Fn() -> String,
-    context: RequestContext<'_>,
+    context: &RequestContext<'_>,
     work: impl Future<Output = T>,
 ) -> T {
     let Some(events) = context.progress() else { return work.await };
@@ -183,13 +183,13 @@ pub(crate) async fn while_waiting<T>(
 pub(crate) struct Progress<'a> {
     what: String,
     servers: Vec<String>,
-    context: RequestContext<'a>,
+    context: &'a RequestContext<'a>,
     last: f64,
 }
 
 impl<'a> Progress<'a> {
     /// `what` is said first in each message; the servers are in the order of the outcomes.
-    pub(crate) fn new(what: String, servers: Vec<String>, context: RequestContext<'a>) -> Self {
+    pub(crate) fn new(what: String, servers: Vec<String>, context: &'a RequestContext<'a>) -> Self {
         Self { what, servers, context, last: 0.0 }
     }
 

@@ -33,7 +33,7 @@ impl Results {
         text: &str,
         piece: usize,
         room: Room,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Option<String> {
         let mut random = [0_u8; 16];
         getrandom::fill(&mut random).ok()?;
@@ -52,7 +52,7 @@ impl Results {
     }
 
     /// Returns the rest of this name, if it is for whoever asks.
-    async fn find(&self, id: &str, context: RequestContext<'_>) -> Option<(Arc<str>, usize)> {
+    async fn find(&self, id: &str, context: &RequestContext<'_>) -> Option<(Arc<str>, usize)> {
         let Record::Rest(rest) = self.0.get(&Key::Rest(id.to_owned())).await? else { return None };
         let is_theirs = rest.agent == context.caller.agent
             && rest.session.is_none_or(|session| Some(&session) == context.session);
@@ -61,21 +61,15 @@ impl Results {
 }
 
 impl Gateway {
-    /// The outcome of a call as it is given to the agent: as much of a long result as it may be
+    /// Makes the outcome of a call what is given to the agent: as much of a long result as it may be
     /// given at once, and where to read the rest. `of` is what it is the result of.
-    pub async fn hand_out(
-        &self,
-        of: &str,
-        outcome: Outcome,
-        context: RequestContext<'_>,
-    ) -> Outcome {
-        let Some(most) = self.config.limits.max_result_bytes else { return outcome };
-        match outcome {
-            Outcome::Result(result) if result.len() > most => {
-                let given = Box::pin(self.first_part(of, &result, most, context)).await;
-                Outcome::Result(given.unwrap_or(result))
-            }
-            other => other,
+    pub async fn hand_out(&self, of: &str, outcome: &mut Outcome, context: &RequestContext<'_>) {
+        if let (Some(most), Outcome::Result(result)) =
+            (self.config.limits.max_result_bytes, outcome)
+            && result.len() > most
+            && let Some(given) = Box::pin(self.first_part(of, result, most, context)).await
+        {
+            *result = given;
         }
     }
 
@@ -91,7 +85,7 @@ impl Gateway {
         of: &str,
         result: &Raw,
         most: usize,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Option<Raw> {
         let Cut { mut content, rest, is_structured } = cut(result, most)?;
         let limits = &self.config.limits.per_caller;
@@ -128,7 +122,7 @@ impl Gateway {
 
     /// A piece of what was left of a result; `None` if the address is that of something else, an
     /// inner `None` if nothing is there for this agent.
-    pub async fn read_rest(&self, uri: &str, context: RequestContext<'_>) -> Option<Option<Raw>> {
+    pub async fn read_rest(&self, uri: &str, context: &RequestContext<'_>) -> Option<Option<Raw>> {
         let (id, offset) = address(uri)?;
         let Some((text, most)) = self.results.find(id, context).await else { return Some(None) };
         let Some(rest) = text.get(offset..) else { return Some(None) };

@@ -82,7 +82,7 @@ pub(crate) struct Indexes(Mutex<Vec<Weak<Indexed>>>);
 impl Gateway {
     /// The tools that fit best, the best first. Servers that nothing is known of are tried first,
     /// once, and again where they are looked in; those that have run before are not started.
-    pub async fn search(&self, sought: Sought<'_>, context: RequestContext<'_>) -> Vec<Found> {
+    pub async fn search(&self, sought: Sought<'_>, context: &RequestContext<'_>) -> Vec<Found> {
         self.before_search(sought.toolbox, sought.server, context).await;
         self.find_tools(&[sought], context).await.pop().unwrap_or_default()
     }
@@ -93,7 +93,7 @@ impl Gateway {
         &self,
         toolbox: Option<&ToolboxName>,
         server: Option<&ServerName>,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) {
         self.try_unlisted(context, PATIENCE).await;
         if toolbox.is_none() && server.is_none() {
@@ -110,7 +110,7 @@ impl Gateway {
     pub async fn find_tools(
         &self,
         sought: &[Sought<'_>],
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Vec<Vec<Found>> {
         self.recalled().await;
         let indexed = self.indexed().await;

@@ -18,7 +18,7 @@ impl Sending<'_> {
         self,
         backend: &Backend,
         added: &[Member],
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
         patience: Patience,
         seat: &Seat,
     ) -> Result<Outcome, backend::Error> {

@@ -75,11 +75,11 @@ impl Gateway {
     /// that fails is among [`Self::failures`] and holds up nobody.
     ///
     /// Dropping the future stops the waiting, not the servers, and the next one waits anew.
-    pub async fn ensure_listed(&self, context: RequestContext<'_>) {
+    pub async fn ensure_listed(&self, context: &RequestContext<'_>) {
         self.once.listed.get_or_init(|| self.list_unlisted(context)).await;
     }
 
-    async fn list_unlisted(&self, context: RequestContext<'_>) {
+    async fn list_unlisted(&self, context: &RequestContext<'_>) {
         self.recalled().await;
         let unlisted = self.unlisted();
         let mut starting = JoinSet::new();
@@ -136,7 +136,7 @@ impl Gateway {
     pub async fn start_some(
         &self,
         servers: &[ServerRef],
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Vec<FailedServer> {
         let mut starting = JoinSet::new();
         for at in servers {
@@ -170,7 +170,7 @@ impl Gateway {
             starting.detach_all();
         };
         self.once.started.get_or_init(|| start).await;
-        self.ensure_listed(RequestContext::nobody(agent)).await;
+        self.ensure_listed(&RequestContext::nobody(agent)).await;
     }
 
     /// Starts all servers, and waits for those too that were listed when they last ran, for 10 s

@@ -121,7 +121,7 @@ impl Gateway {
         &self,
         at: &ServerRef,
         params: &[Member],
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
         let rest: Vec<_> = params.iter().filter(|(key, _)| &**key != "cursor").cloned().collect();
         let (mut own, mut cursor): (Vec<Raw>, Option<Raw>) = (Vec::new(), None);

@@ -11,7 +11,7 @@ use crate::settings::ToolboxConfig;
 impl Gateway {
     /// Starts the servers that nothing is known of, if that has not been tried, and waits for as
     /// long as `patience` at most to see which of them fail; what is slower goes on by itself.
-    pub async fn try_unlisted(&self, context: RequestContext<'_>, patience: Duration) {
+    pub async fn try_unlisted(&self, context: &RequestContext<'_>, patience: Duration) {
         let tried = async {
             if timeout(patience, self.ensure_listed(context)).await.is_err() {
                 tracing::info!("some servers are still starting after {} s", patience.as_secs());

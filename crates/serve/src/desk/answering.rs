@@ -126,7 +126,7 @@ impl Desk {
         let nobody = Presence::new(None);
         let sought =
             Sought { query, toolbox: None, server: None, finds: Finds::WhatFits, limit: MAX_HITS };
-        let found = gateway.search(sought, RequestContext::nobody(&nobody)).await;
+        let found = gateway.search(sought, &RequestContext::nobody(&nobody)).await;
         let hits = found.iter().map(|found| hit(query, found)).collect();
         Ok(Answer::Hits { hits })
     }
@@ -170,7 +170,7 @@ impl Desk {
         let began = Instant::now();
         let mut question = None;
         let called = {
-            let calling = gateway.call(tool, arguments.as_ref(), &[], context);
+            let calling = gateway.call(tool, arguments.as_ref(), &[], &context);
             tokio::pin!(calling);
             loop {
                 tokio::select! {

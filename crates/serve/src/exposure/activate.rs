@@ -141,7 +141,9 @@ impl Mode for Activate {
     }
 
     fn start<'a>(&'a self, exposure: &'a Exposure, agent: &'a Presence) -> Option<Doing<'a, ()>> {
-        Some(Box::pin(exposure.gateway().try_unlisted(RequestContext::nobody(agent), PATIENCE)))
+        Some(Box::pin(async move {
+            exposure.gateway().try_unlisted(&RequestContext::nobody(agent), PATIENCE).await;
+        }))
     }
 }
 
@@ -306,7 +308,7 @@ fn unknown(known: &Known<'_>, name: &str, failed: &[FailedServer]) -> String {
 async fn revive(
     exposure: &Exposure,
     names: &[&str],
-    context: RequestContext<'_>,
+    context: &RequestContext<'_>,
 ) -> Vec<FailedServer> {
     let gateway = exposure.gateway();
     let may_have = |at: &ServerRef| {

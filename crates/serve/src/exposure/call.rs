@@ -12,53 +12,61 @@ use crate::raw::Raw;
 impl Exposure {
     /// Does what a call means. `open_toolbox`, `use_tool` and every registered name are
     /// understood in every mode but `activate`, whether or not they are listed.
-    pub async fn call(&self, request: Request<'_>) -> Reply {
+    pub async fn call(&self, request: &Request<'_>) -> Reply {
         self.start_everything(request.context.agent).await;
         let mode = self.mode(request.surface);
-        let request = Request { surface: self.surface(request.surface), ..request };
+        let request = Request { surface: self.surface(request.surface), ..*request };
         if let Some(answering) = mode.call(self, request) {
             return answering.await;
         }
+        if request.name == meta::OPEN_TOOLBOX {
+            return Box::pin(self.open(request)).await;
+        }
+        let (tool, arguments) = match self.find_called(&request).await {
+            Ok(found) => found,
+            Err(why) => return Reply::plain(why),
+        };
         let called_by = match request.name {
             meta::USE_TOOL => CalledBy::OurTool,
             _ => CalledBy::ItsName,
         };
+        self.use_tool(&tool, arguments.as_ref(), called_by, &request).await
+    }
+
+    /// The tool that a call means, and the arguments for it; or why there is none.
+    async fn find_called(&self, request: &Request<'_>) -> Result<(ToolId, Option<Raw>), Outcome> {
         let used = match request.name {
-            meta::OPEN_TOOLBOX => return Box::pin(self.open(request)).await,
             meta::USE_TOOL => meta::UseTool::parse(request.arguments, self.gateway.config()),
             name => Ok(meta::UseTool {
                 target: meta::Target::Registered(name.into()),
                 arguments: meta::object_of(request.arguments),
             }),
         };
-        let (target, arguments) = match used {
-            Ok(meta::UseTool { target, arguments }) => (target, arguments),
-            Err(problem) => return Reply::plain(answer::error(&problem)),
-        };
-        let (name, tool) = match target {
-            meta::Target::Tool(tool) => (String::new(), Ok(tool)),
+        let meta::UseTool { target, arguments } =
+            used.map_err(|problem| answer::error(&problem))?;
+        let context = request.context;
+        let (name, found) = match target {
+            meta::Target::Tool(tool) => return Ok((tool, arguments)),
             meta::Target::Within(within) => {
-                let tool = self.find_within(&within, request.context).await;
-                (within.tool, tool)
+                let found = Box::pin(self.find_within(&within, context)).await;
+                (within.tool, found)
             }
             meta::Target::Registered(name) => {
-                let tool = match self.resolve(&name) {
+                let found = match self.resolve(&name) {
                     Some(tool) => Ok(tool),
                     // It may be a tool of a server that was never listed.
-                    None => Box::pin(self.gateway.resolve(&name, request.context)).await,
+                    None => Box::pin(self.gateway.resolve(&name, context)).await,
                 };
-                (name.into_owned(), tool)
+                (name.into_owned(), found)
             }
         };
-        let tool = match tool {
-            Ok(tool) => tool,
+        match found {
+            Ok(tool) => Ok((tool, arguments)),
             Err(error) => {
-                let (arguments, context) = (arguments.as_ref(), request.context);
-                self.gateway.note_unresolved(&name, arguments, Some(&error), context);
-                return Reply::plain(self.call_error(&error));
+                self.gateway.note_unresolved(&name, arguments.as_ref(), Some(&error), context);
+                Err(self.call_error(&error))
             }
-        };
-        self.use_tool(&tool, arguments.as_ref(), called_by, &request).await
+        }
     }
 
     pub(super) fn call_error(&self, error: &CallError) -> Outcome {
@@ -76,7 +84,7 @@ impl Exposure {
     async fn find_within(
         &self,
         within: &Within,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<ToolId, CallError> {
         self.gateway.recalled().await;
         let unknown = match self.within(within) {
@@ -136,23 +144,27 @@ impl Exposure {
         called_by: CalledBy,
         request: &Request<'_>,
     ) -> Reply {
-        // In two boxes, of which either is small, a call is cheaper than in one.
+        // In boxes that are small each, a call is cheaper than in a large one.
         let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.context));
         let outcome = match called.await {
-            Ok(outcome) => {
-                let outcome = match called_by {
-                    CalledBy::ItsName => outcome,
-                    CalledBy::OurTool => self.gateway.explained(tool, arguments, outcome),
-                };
-                self.hand_out(tool, outcome, request.context).await
+            Ok(outcome) => outcome,
+            Err(error) => {
+                // A server whose tool was reached is of an opened toolbox from then on.
+                let is_reached = matches!(
+                    error,
+                    CallError::BadArguments { .. }
+                        | CallError::NotAnObject { .. }
+                        | CallError::Server { .. }
+                );
+                let opened = is_reached.then(|| tool.toolbox.clone());
+                return Reply { opened, ..Reply::plain(self.call_error(&error)) };
             }
-            Err(
-                error @ (CallError::BadArguments { .. }
-                | CallError::NotAnObject { .. }
-                | CallError::Server { .. }),
-            ) => self.call_error(&error),
-            Err(error) => return Reply::plain(self.call_error(&error)),
         };
+        let outcome = match called_by {
+            CalledBy::ItsName => outcome,
+            CalledBy::OurTool => self.gateway.explained(tool, arguments, outcome),
+        };
+        let outcome = self.hand_out(tool, outcome, request.context).await;
         Reply { opened: Some(tool.toolbox.clone()), ..Reply::plain(outcome) }
     }
 
@@ -162,10 +174,10 @@ impl Exposure {
         &self,
         tool: &ToolId,
         outcome: Outcome,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Outcome {
-        let outcome = self.with_addresses(&self.gateway.answering(tool), outcome);
-        let outcome = self.gateway.hand_out(&tool.tool, outcome, context).await;
+        let mut outcome = self.with_addresses(&self.gateway.answering(tool), outcome);
+        self.gateway.hand_out(&tool.tool, &mut outcome, context).await;
         let written = self.gateway.config().macro_at(tool);
         let is_ours = written.is_some_and(|config| config.result.is_some());
         if is_ours && !context.is_modern { answer::structured_as_object(outcome) } else { outcome }

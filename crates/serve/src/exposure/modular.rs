@@ -132,7 +132,7 @@ impl Exposure {
     }
 
     /// Answers a call that has led to no tool.
-    fn unresolved(&self, wanted: &CallTool, problem: &str, context: RequestContext<'_>) -> Reply {
+    fn unresolved(&self, wanted: &CallTool, problem: &str, context: &RequestContext<'_>) -> Reply {
         self.gateway().note_unresolved(&wanted.name, wanted.args.as_ref(), None, context);
         Reply::plain(answer::error(problem))
     }

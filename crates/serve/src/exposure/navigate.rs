@@ -267,22 +267,23 @@ impl Exposure {
         };
         let done = Done { tool, came };
         let of = done.tool.as_ref().map_or(EXECUTE_TASK, |used| used.id.tool.as_str());
-        let answer = Outcome::Result(navigator::answer(&done));
-        Reply::plain(self.gateway.hand_out(of, answer, context).await)
+        let mut answer = Outcome::Result(navigator::answer(&done));
+        self.gateway.hand_out(of, &mut answer, context).await;
+        Reply::plain(answer)
     }
 }
 
 /// The news to an agent on the way of a task: each step, and signs of life where there is none, for
 /// an agent may give up what it hears nothing of.
 struct Way<'a> {
-    context: RequestContext<'a>,
+    context: &'a RequestContext<'a>,
     told: AtomicU32,
     /// `true` while the tool is called, for the call tells of itself.
     is_calling: AtomicBool,
 }
 
 impl<'a> Way<'a> {
-    fn new(context: RequestContext<'a>) -> Self {
+    fn new(context: &'a RequestContext<'a>) -> Self {
         Self { context, told: AtomicU32::new(0), is_calling: AtomicBool::new(false) }
     }
 
@@ -382,7 +383,7 @@ mod tests {
             wants_progress: true,
             ..RequestContext::nobody(&nobody)
         };
-        let way = Way::new(context);
+        let way = Way::new(&context);
         let id = ToolId {
             toolbox: ToolboxName::new("pets"),
             server: ServerName::new("dog"),

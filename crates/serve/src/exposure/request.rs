@@ -36,7 +36,7 @@ pub struct Request<'a> {
     /// The other members of its parameters, without `_meta`.
     pub rest: &'a [Member],
     /// The context of the call as a request.
-    pub context: RequestContext<'a>,
+    pub context: &'a RequestContext<'a>,
     /// The kind of tool list that the agent's session allows.
     pub surface: Surface,
     /// The choices of the agent in what it wants to see.

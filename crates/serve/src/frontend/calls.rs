@@ -28,7 +28,8 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// Calls a tool.
 pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
     pass(session, asked, reply, |passed| async move {
-        let Passed { session, exposure, presence, asked, events } = passed;
+        // `passed` is not taken apart: each part would be kept again beside it, and calls are many.
+        let asked = &*passed.asked;
         let name = match asked.borrowed_text("name") {
             Ok(name) => name,
             Err(refusal) => return refusal,
@@ -41,39 +42,43 @@ pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answeri
                 _ => rest.push((key.clone(), value.clone())),
             }
         }
-        let (chosen, _) = session.chosen();
+        let (chosen, _) = passed.session.chosen();
         let request = exposure::Request {
             name: &name,
             arguments,
             rest: &rest,
-            context: context(&session, &presence, &asked.meta, &events),
+            context: &passed.context(),
             surface: asked.meta.surface(),
             chosen: &chosen,
         };
         let exposure::Reply { mut outcome, opened, switched, awaits_relisting, unread } =
-            exposure.call(request).await;
+            passed.exposure.call(&request).await;
         let mut has_followed = true;
         if !asked.meta.is_modern {
             if let Some(toolbox) = opened {
-                let now = session.exposure(&asked.meta);
-                if !Arc::ptr_eq(now.gateway(), exposure.gateway()) {
+                let now = passed.session.exposure(&asked.meta);
+                if !Arc::ptr_eq(now.gateway(), passed.exposure.gateway()) {
                     // The configuration was read anew meanwhile, and may have other servers.
-                    session.start_new(&now, &BTreeSet::from([toolbox.clone()]), &presence);
+                    passed.session.start_new(
+                        &now,
+                        &BTreeSet::from([toolbox.clone()]),
+                        &passed.presence,
+                    );
                 }
-                has_followed &= session.open(&now, toolbox, awaits_relisting).await;
+                has_followed &= passed.session.open(&now, toolbox, awaits_relisting).await;
             }
             if !switched.is_empty() {
-                let now = session.exposure(&asked.meta);
-                has_followed &= session.switch(&now, switched, awaits_relisting).await;
+                let now = passed.session.exposure(&asked.meta);
+                has_followed &= passed.session.switch(&now, switched, awaits_relisting).await;
             }
         }
         if let Some(unread) = unread.filter(|_| !has_followed) {
             outcome = *unread;
-            session.is_told().await;
+            passed.session.is_told().await;
         }
-        session.save_kept_apart().await;
+        passed.session.save_kept_apart().await;
         if exposure::tells_definitions(&name) {
-            session.tells(&outcome);
+            passed.session.tells(&outcome);
         }
         harmless(outcome, asked.meta.is_modern)
     })
@@ -86,6 +91,12 @@ pub(crate) struct Passed {
     pub(crate) presence: Presence,
     pub(crate) asked: Arc<Asked>,
     pub(crate) events: events::Sender,
+}
+
+impl Passed {
+    pub(crate) fn context(&self) -> RequestContext<'_> {
+        context(&self.session, &self.presence, &self.asked.meta, &self.events)
+    }
 }
 
 /// Returns the context of a request.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::backend::Outcome;
 use crate::frontend::asked::{Asked, unknown};
-use crate::frontend::calls::{Passed, context, pass as pass_on};
+use crate::frontend::calls::{Passed, pass as pass_on};
 use crate::frontend::era::harmless;
 use crate::frontend::session::Session;
 use crate::frontend::{primitives, resolve};
@@ -24,23 +24,21 @@ const LIST: &str = "tasks/list";
 /// Passes a request on whose method is none of the protocol's own.
 pub(crate) async fn pass(session: Arc<Session>, asked: Asked, reply: Reply) {
     pass_on(session, asked, reply, move |passed| async move {
-        let Passed { session, exposure, presence, asked, events } = &passed;
+        let Passed { exposure, presence, asked, .. } = &passed;
         exposure.run_everything(presence).await;
         let Some(server_ref) = find(&passed).await else { return unknown(&asked.method) };
-        let context = context(session, presence, &asked.meta, events);
+        let context = passed.context();
         let gateway = exposure.gateway();
         let outcome = if asked.method == LIST && !gateway.shares_tasks() {
-            gateway.own_tasks(&server_ref, &asked.params, context).await
+            gateway.own_tasks(&server_ref, &asked.params, &context).await
         } else {
-            gateway.request(&server_ref, &asked.method, &asked.params, context).await
+            gateway.request(&server_ref, &asked.method, &asked.params, &context).await
         };
-        let outcome = outcome.unwrap_or_else(|error| primitives::failed(&error));
+        let mut outcome = outcome.unwrap_or_else(|error| primitives::failed(&error));
         // It is what a call would have answered (2025-11-25, basic/utilities/tasks).
-        let outcome = if asked.method == "tasks/result" {
-            gateway.hand_out("a task", outcome, context).await
-        } else {
-            outcome
-        };
+        if asked.method == "tasks/result" {
+            gateway.hand_out("a task", &mut outcome, &context).await;
+        }
         // Of such a method it is what the server says of it, and nothing about the connection.
         if is_unknown(&outcome) {
             unknown(&asked.method)

@@ -122,7 +122,8 @@ async fn begin(session: &Session, exposure: &Exposure, asked: &Asked, making: Op
 async fn try_servers(session: &Session, exposure: &Exposure, asked: &Asked, reply: &Reply) {
     let (sender, mut heard) = events::channel(EVENTS);
     let presence = session.presence(&asked.meta);
-    let trying = exposure.try_servers(calls::context(session, &presence, &asked.meta, &sender));
+    let context = calls::context(session, &presence, &asked.meta, &sender);
+    let trying = exposure.try_servers(&context);
     tokio::pin!(trying);
     loop {
         tokio::select! {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::backend::Outcome;
 use crate::exposure::explain;
 use crate::frontend::asked::{Answering, Asked, send};
-use crate::frontend::calls::{Passed, context, pass};
+use crate::frontend::calls::{Passed, pass};
 use crate::frontend::era::harmless;
 use crate::frontend::resolve;
 use crate::frontend::session::Session;
@@ -113,9 +113,7 @@ struct Forbidden;
 
 /// Takes note of a prompt that the agent may not know of, if it has asked for one.
 fn note_unknown_prompt(passed: &Passed, name: &str) {
-    let Passed { session, exposure, presence, asked, events } = passed;
-    let context = context(session, presence, &asked.meta, events);
-    exposure.gateway().note_unknown_prompt(name, context);
+    passed.exposure.gateway().note_unknown_prompt(name, &passed.context());
 }
 
 /// Makes the same request of a server, with the server's own name for what it is about.
@@ -134,13 +132,13 @@ async fn forward_with(
     key: &str,
     value: &Raw,
 ) -> Result<Outcome, Forbidden> {
-    let Passed { session, exposure, presence, asked, events } = passed;
+    let Passed { exposure, asked, .. } = passed;
     let params = asked.params.iter().map(|(name, given)| {
         (name.clone(), if name == key { value.clone() } else { given.clone() })
     });
     let params: Vec<_> = params.collect();
-    let context = context(session, presence, &asked.meta, events);
-    let outcome = exposure.gateway().request(server, &asked.method, &params, context).await;
+    let context = passed.context();
+    let outcome = exposure.gateway().request(server, &asked.method, &params, &context).await;
     let outcome = match outcome {
         Err(CallError::UnknownPrimitive { .. }) => return Err(Forbidden),
         outcome => outcome.unwrap_or_else(|error| failed(&error)),

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::backend::Outcome;
 use crate::exposure::{Chosen, Exposure, Refusal, Surface};
-use crate::frontend::calls::{Passed, context};
+use crate::frontend::calls::Passed;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::session::Session;
 use crate::gateway::Snapshot;
@@ -28,13 +28,12 @@ pub(crate) async fn resource(
 /// The rest of a result that was too long, if that is what is to be read; an error is the answer
 /// where there is no such primitive for this agent.
 pub(crate) async fn rest(passed: &Passed, uri: &str) -> Option<Result<Raw, Outcome>> {
-    let Passed { session, exposure, presence, asked, events } = passed;
+    let Passed { session, exposure, asked, .. } = passed;
     if exposure.stands_for_server() {
         // Nothing is cut here, so the address is one of the server, which may be a workbench too.
         return None;
     }
-    let context = context(session, presence, &asked.meta, events);
-    let found = exposure.gateway().read_rest(uri, context).await?;
+    let found = exposure.gateway().read_rest(uri, &passed.context()).await?;
     Some(found.ok_or_else(|| {
         let refusal = known(session, exposure, &asked.meta, uri).err();
         refusal.unwrap_or_else(|| no_resource(uri, asked.meta.is_modern))

@@ -409,7 +409,7 @@ impl Session {
             // The one that was called has been listed, and may have died of it.
             self.start_new(exposure, &BTreeSet::from([toolbox]), &self.live.presence);
         }
-        self.tell_in_time(exposure, changed, version, waits).await
+        Box::pin(self.tell_in_time(exposure, changed, version, waits)).await
     }
 
     /// Switches tools and resources for this agent, and tells it of what that changes; with
@@ -425,7 +425,7 @@ impl Session {
             Arc::make_mut(&mut state.chosen).switch(switched);
             (state.update(exposure, &snapshot), state.version)
         });
-        self.tell_in_time(exposure, changed, version, waits).await
+        Box::pin(self.tell_in_time(exposure, changed, version, waits)).await
     }
 
     /// Takes note that the agent's model has been told that its client does not list again.

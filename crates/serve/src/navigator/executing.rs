@@ -17,7 +17,7 @@ use crate::raw::Raw;
 /// Calls a tool.
 pub(crate) async fn call(
     gateway: &Gateway,
-    context: RequestContext<'_>,
+    context: &RequestContext<'_>,
     tool: &Tool,
     arguments: Option<&Raw>,
     budget: &Budget,
@@ -25,12 +25,12 @@ pub(crate) async fn call(
 ) -> Result<Outcome, CallError> {
     // What a server wants to know while it runs is asked as a question of its own: if the agent made
     // its request again, the task would be begun again.
-    let context = RequestContext { is_modern: false, ..context };
+    let context = RequestContext { is_modern: false, ..*context };
     // It goes on with what was left for choosing when it began.
     let until = budget.until();
     let called = || {
         heard(&Step::Execution { tool: &tool.word(), id: &tool.id, arguments });
-        Box::pin(gateway.call(&tool.id, arguments, &[], context))
+        Box::pin(gateway.call(&tool.id, arguments, &[], &context))
     };
     let first = called().await;
     let Err(CallError::Server { server, error: backend::Error::StartFailed(failure) }) = &first

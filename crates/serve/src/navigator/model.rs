@@ -23,7 +23,7 @@ pub enum Whose {
 pub struct ModelChooser<'a> {
     whose: Whose,
     gateway: &'a Gateway,
-    context: RequestContext<'a>,
+    context: &'a RequestContext<'a>,
     budget: &'a Budget,
 }
 
@@ -32,7 +32,7 @@ impl<'a> ModelChooser<'a> {
     pub fn new(
         whose: Whose,
         gateway: &'a Gateway,
-        context: RequestContext<'a>,
+        context: &'a RequestContext<'a>,
         budget: &'a Budget,
     ) -> Self {
         Self { whose, gateway, context, budget }

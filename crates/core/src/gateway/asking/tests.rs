@@ -55,7 +55,7 @@ async fn no_secret_of_the_configuration_is_in_a_prompt() {
     let gateway = gateway(&config(&json!({ "llm": llm })));
     let nobody = Presence::new(None);
     let asked =
-        gateway.ask_model(&prompt(), soon(), RequestContext::nobody(&nobody)).await.unwrap();
+        gateway.ask_model(&prompt(), soon(), &RequestContext::nobody(&nobody)).await.unwrap();
     assert_eq!(
         asked.said.unwrap_err().to_string(),
         "its answer cannot be used: it says that something went wrong: no ***"
@@ -83,11 +83,11 @@ async fn what_an_endpoint_says_is_given_with_its_cost() {
     let llm = json!({"baseUrl": scripted.config.base_url.as_str(), "model": "small"});
     let with = gateway(&config(&json!({ "llm": llm })));
     let nobody = Presence::new(None);
-    let asked = with.ask_model(&prompt(), soon(), RequestContext::nobody(&nobody)).await.unwrap();
+    let asked = with.ask_model(&prompt(), soon(), &RequestContext::nobody(&nobody)).await.unwrap();
     assert_eq!(asked.said.unwrap().text, "{}");
     assert_eq!(asked.cost, Cost { usage: Usage { read: 7, written: 2 }, requests: 1 });
     let without = gateway(&config(&json!({})));
-    assert!(without.ask_model(&prompt(), soon(), RequestContext::nobody(&nobody)).await.is_none());
+    assert!(without.ask_model(&prompt(), soon(), &RequestContext::nobody(&nobody)).await.is_none());
 }
 
 #[tokio::test]
@@ -122,16 +122,16 @@ async fn every_request_has_a_line_whatever_becomes_of_it_and_nothing_of_what_was
     let context = RequestContext { caller: &claude, ..RequestContext::nobody(&nobody) };
     let asking = |words: &str| Prompt { user: words.to_owned(), ..prompt() };
     for words in ["fine", "rubbish", "simple", "long"] {
-        gateway.ask_model(&asking(words), soon(), context).await.unwrap();
+        gateway.ask_model(&asking(words), soon(), &context).await.unwrap();
     }
     let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let past = Within { until: past, ..soon() };
-    gateway.ask_model(&asking("late"), past, context).await.unwrap();
+    gateway.ask_model(&asking("late"), past, &context).await.unwrap();
     let given_up = asking("given up");
-    let mut asked = Box::pin(gateway.ask_model(&given_up, soon(), context));
+    let mut asked = Box::pin(gateway.ask_model(&given_up, soon(), &context));
     assert!(ready_now(asked.as_mut()).is_none(), "it waits for its answer");
     drop(asked);
-    let unable = gateway.ask_agent_model(&prompt(), soon(), context).await;
+    let unable = gateway.ask_agent_model(&prompt(), soon(), &context).await;
     assert_eq!(unable.said, Err(Unlent::Unable));
     assert_eq!(unable.cost, Cost { usage: Usage::default(), requests: 1 });
     let answer = json!({"model": "haiku", "content": {"type": "text", "text": "secret words"}});
@@ -191,7 +191,7 @@ async fn ask_client<F: Future<Output = ()>>(
         deal(asked, *question).await;
     };
     let prompt = prompt();
-    let asking = async { gateway.ask_agent_model(&prompt, soon(), context).await.said };
+    let asking = async { gateway.ask_agent_model(&prompt, soon(), &context).await.said };
     tokio::join!(asking, dealing)
 }
 
@@ -262,7 +262,7 @@ async fn what_is_no_answer_of_a_client_says_why() {
     let (said, ()) = ask_client(&gateway, |_, question| async { drop(question) }).await;
     assert_eq!(said, Err(Unlent::Unable));
     let nobody = Presence::new(None);
-    let asked = gateway.ask_agent_model(&prompt(), soon(), RequestContext::nobody(&nobody)).await;
+    let asked = gateway.ask_agent_model(&prompt(), soon(), &RequestContext::nobody(&nobody)).await;
     assert_eq!(asked.said, Err(Unlent::Unable));
 }
 

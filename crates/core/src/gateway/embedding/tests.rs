@@ -106,7 +106,7 @@ impl World {
 async fn found(gateways: &Gateways, query: &str) -> Vec<String> {
     let gateway = gateways.of(&Caller::NOBODY, None);
     let sought = Sought { query, toolbox: None, server: None, finds: Finds::WhatFits, limit: 5 };
-    let found = gateway.search(sought, RequestContext::nobody(&Presence::new(None))).await;
+    let found = gateway.search(sought, &RequestContext::nobody(&Presence::new(None))).await;
     found.iter().map(|found| found.tool().own.name.clone()).collect()
 }
 
@@ -137,7 +137,7 @@ async fn tools_are_found_by_what_a_model_says_they_mean() {
 async fn all_found(
     gateways: &Gateways,
     queries: &[&str],
-    context: RequestContext<'_>,
+    context: &RequestContext<'_>,
 ) -> Vec<Vec<String>> {
     let gateway = gateways.of(&Caller::NOBODY, None);
     let sought = queries.iter().map(|query| Sought {
@@ -160,13 +160,13 @@ async fn all_queries_of_a_search_are_asked_for_at_once_and_count_by_one_scale() 
     let context = RequestContext::nobody(&nobody);
     let queries = [WORD, "", "seen at night", WORD];
     let expected = [vec!["rain_today"], vec![], vec!["stars"], vec!["rain_today"]];
-    assert_eq!(all_found(&gateways, &queries, context).await, expected);
+    assert_eq!(all_found(&gateways, &queries, &context).await, expected);
     let tools = BACKGROUND.len() + 2;
     assert_eq!(world.asked(), [tools, 2]);
 
     // One of these is known, and still it is the table for both.
     world.is_broken.store(true, Ordering::Relaxed);
-    let found = all_found(&gateways, &[WORD, "the water"], context).await;
+    let found = all_found(&gateways, &[WORD, "the water"], &context).await;
     assert_eq!(found, [vec![], vec!["rain_today"]]);
     assert_eq!(world.asked(), [tools, 2, 1]);
     gateways.shut_down().await;
@@ -188,7 +188,7 @@ async fn who_waits_for_the_model_is_told_so_and_not_for_longer_than_for_one_quer
     };
     tokio::time::pause();
     let since = Instant::now();
-    let found = all_found(&gateways, &[WORD, "water", "stars"], context).await;
+    let found = all_found(&gateways, &[WORD, "water", "stars"], &context).await;
     assert_eq!(found, [vec![], vec!["rain_today"], vec!["stars"]]);
     assert!(since.elapsed() < PATIENCE + QUERY_PATIENCE, "{:?}", since.elapsed());
     let Some(Event::Progress(params)) = told.try_recv() else { panic!("nothing was said") };
@@ -207,7 +207,7 @@ async fn too_many_tools_are_not_even_described() {
     let nobody = Presence::new(None);
     let described = || -> Vec<String> { panic!("it is described") };
     let many = Pointing::of(MAX_TEXTS);
-    let near = gateway.nearness(&[WORD], &many, described, RequestContext::nobody(&nobody)).await;
+    let near = gateway.nearness(&[WORD], &many, described, &RequestContext::nobody(&nobody)).await;
     assert_eq!((near, world.asked()), (None, vec![]));
     gateways.shut_down().await;
 }

@@ -50,7 +50,7 @@ async fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> 
     let (nobody, tool) = (Presence::new(None), tool(server));
     let server = gateway.server(&server_ref(server)).unwrap();
     let mut call =
-        gateway.begin_call(&tool, Ok(&server.meters), None, RequestContext::nobody(&nobody));
+        gateway.begin_call(&tool, Ok(&server.meters), None, &RequestContext::nobody(&nobody));
     gateway.count(&tool, server, &mut call.context).await.map_err(|error| {
         assert_eq!(call.context.details.stopped_by, Some(Stop::Rate));
         said(error)
@@ -72,8 +72,8 @@ async fn enter(gateway: &Gateway, server: &str) -> Result<(Places, Duration), (S
     let context = RequestContext::nobody(&nobody);
     let of = gateway.server(&server_ref(server)).unwrap();
     assert!(gateway.has_places(of));
-    let mut call = gateway.begin_call(&tool, Ok(&of.meters), None, context);
-    let places = gateway.take_places(&tool, of, context, &mut call.context).await;
+    let mut call = gateway.begin_call(&tool, Ok(&of.meters), None, &context);
+    let places = gateway.take_places(&tool, of, &context, &mut call.context).await;
     let details = &call.context.details;
     assert_eq!(details.stopped_by, places.is_err().then_some(Stop::Concurrency));
     places.map(|places| (places, details.waited)).map_err(said)

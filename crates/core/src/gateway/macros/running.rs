@@ -56,7 +56,7 @@ impl Gateway {
         &self,
         config: &MacroConfig,
         inputs: Option<Raw>,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> Outcome {
         let steps = &config.steps;
         let (sender, mut heard) = events::channel(EVENTS);
@@ -70,7 +70,7 @@ impl Gateway {
                 is_modern: false,
                 wants_progress: false,
                 events: context.events.map(|_| &sender),
-                ..context
+                ..*context
             },
             sent: &sent,
             most: self.most_at_once().map_or(MOST, |most| MOST.min(most as usize)),
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
     fn step(&self, at: usize, given: Option<Raw>, context: RequestContext<'a>) -> Running<'a> {
         let (gateway, tool) = (self.gateway, &self.config.steps[at].tool);
         let call =
-            Box::pin(async move { ended(gateway.call(tool, given.as_ref(), &[], context).await) });
+            Box::pin(async move { ended(gateway.call(tool, given.as_ref(), &[], &context).await) });
         Running { at, call }
     }
 
@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
 }
 
 /// Hands on what a server says meanwhile.
-async fn pass_on(event: Event, context: RequestContext<'_>) {
+async fn pass_on(event: Event, context: &RequestContext<'_>) {
     if let (Some(events), false) = (context.events, matches!(event, Event::Progress(_))) {
         // An agent that is gone takes nothing; its call ends elsewhere.
         let _ = events.send(event).await;
@@ -244,7 +244,7 @@ async fn next(running: &mut Vec<Running<'_>>) -> (usize, Result<Raw, String>) {
 
 /// Tells the agent how far it is, with a number that only rises.
 struct Progress<'a> {
-    context: RequestContext<'a>,
+    context: &'a RequestContext<'a>,
     total: usize,
     done: u32,
     /// How often it has been said since then that it goes on.
@@ -286,7 +286,7 @@ mod tests {
     fn however_long_a_step_takes_the_next_number_is_higher_and_below_its_own() {
         let agent = Presence::new(None);
         let mut progress =
-            Progress { context: RequestContext::nobody(&agent), total: 100, done: 99, beats: 0 };
+            Progress { context: &RequestContext::nobody(&agent), total: 100, done: 99, beats: 0 };
         let mut last = progress.number();
         for beats in 1..10_000 {
             progress.beats = beats;

@@ -60,7 +60,7 @@ async fn a_further_observer_is_a_type_and_a_line() {
         server: ServerName::new("srv"),
         tool: "t".to_owned(),
     };
-    assert!(gateway.call(&tool, None, &[], context).await.is_err());
+    assert!(gateway.call(&tool, None, &[], &context).await.is_err());
     drop(guest);
     assert_eq!(
         *diary.0.lock().unwrap(),

@@ -21,7 +21,7 @@ async fn a_start_that_takes_long_is_spoken_of_with_a_number_that_rises() {
         sleep(Duration::from_secs(12)).await;
         "done"
     };
-    assert_eq!(while_starting(&server, context, work).await, "done");
+    assert_eq!(while_starting(&server, &context, work).await, "done");
     let mut last = 0.0;
     for _ in 0..2 {
         let Event::Progress(params) = told.try_recv().unwrap() else { panic!("no progress") };
@@ -43,7 +43,7 @@ async fn a_start_that_takes_no_time_is_not_spoken_of() {
         wants_progress: true,
         ..RequestContext::nobody(&nobody)
     };
-    while_starting(&ServerName::new("fast"), context, async {}).await;
+    while_starting(&ServerName::new("fast"), &context, async {}).await;
     assert!(told.try_recv().is_none());
 }
 
@@ -51,7 +51,8 @@ async fn a_start_that_takes_no_time_is_not_spoken_of() {
 /// many seconds that took, and which are up.
 async fn waited(known: &[u64], others: &[u64]) -> (u64, Vec<bool>) {
     let nobody = Presence::new(None);
-    let report = Progress::new("box".to_owned(), Vec::new(), RequestContext::nobody(&nobody));
+    let context = RequestContext::nobody(&nobody);
+    let report = Progress::new("box".to_owned(), Vec::new(), &context);
     let mut starting = JoinSet::new();
     let mut starts = Vec::new();
     let all = known.iter().map(|s| (true, *s)).chain(others.iter().map(|s| (false, *s)));

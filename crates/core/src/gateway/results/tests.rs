@@ -34,13 +34,13 @@ impl Reader {
 async fn what_is_left_is_for_the_session_that_got_the_result_and_else_for_its_agent() {
     let results = Results(state::store());
     let [ann, again] = ["1", "2"].map(|session| Reader::new("ann", Some(session)));
-    let id = results.keep("rest", 10, Room::ENDLESS, ann.context()).await.unwrap();
+    let id = results.keep("rest", 10, Room::ENDLESS, &ann.context()).await.unwrap();
     let reads =
-        async |reader: &Reader, id: &str| results.find(id, reader.context()).await.is_some();
+        async |reader: &Reader, id: &str| results.find(id, &reader.context()).await.is_some();
     assert!(id.len() == 32 && reads(&ann, &id).await && !reads(&again, &id).await);
     assert!(!reads(&Reader::new("bob", Some("1")), &id).await, "it is not that agent's");
     let [modern, other] = [(); 2].map(|()| Reader::new("ann", None));
-    let by_name = results.keep("rest", 10, Room::ENDLESS, modern.context()).await.unwrap();
+    let by_name = results.keep("rest", 10, Room::ENDLESS, &modern.context()).await.unwrap();
     assert!(reads(&other, &by_name).await && reads(&ann, &by_name).await);
     assert!(!reads(&modern, &id).await);
     assert!(!reads(&Reader::new("bob", None), &by_name).await && !reads(&other, "00").await);

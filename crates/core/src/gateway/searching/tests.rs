@@ -134,10 +134,10 @@ async fn those_who_come_at_the_same_time_share_one_index_of_what_is_kept() {
     let nobody = Presence::new(None);
     let sought =
         Sought { query: "tool 17", toolbox: None, server: None, finds: Finds::WhatFits, limit: 1 };
-    let found = gateway.search(sought, RequestContext::nobody(&nobody)).await;
+    let found = gateway.search(sought, &RequestContext::nobody(&nobody)).await;
     assert_eq!(found[0].tool().id.tool, "tool_17");
     let sought = Sought { query: "parcels in a box", limit: 3, ..sought };
-    assert_eq!(gateway.search(sought, RequestContext::nobody(&nobody)).await.len(), 3);
+    assert_eq!(gateway.search(sought, &RequestContext::nobody(&nobody)).await.len(), 3);
     assert!(gateway.failures().is_empty(), "it was not started");
     gateways.shut_down().await;
 }

@@ -27,7 +27,7 @@ impl Gateway {
         &self,
         at: &ServerRef,
         what: &str,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> bool {
         let Some(events) = context.events else { return false };
         let Some(back) = self.can_be_asked(at) else { return false };
@@ -53,7 +53,7 @@ impl Gateway {
         &self,
         at: &ServerRef,
         method: &str,
-        context: RequestContext<'_>,
+        context: &RequestContext<'_>,
     ) -> bool {
         if method != "completion/complete" {
             return true;

@@ -36,7 +36,7 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
     assert_eq!(names(gateway.failures().into_iter().map(|(at, _)| at)), ["old"]);
     let mut snapshots = gateway.snapshots();
     snapshots.mark_unchanged();
-    gateway.ensure_listed(RequestContext::nobody(&nobody)).await;
+    gateway.ensure_listed(&RequestContext::nobody(&nobody)).await;
     assert_eq!(names(gateway.unlisted()), ["broken"]);
     let failures = gateway.failures();
     assert!(failures[0].1.reason.contains("/no/such/program"), "{failures:?}");
@@ -58,7 +58,7 @@ async fn what_cannot_be_started_holds_up_nobody_and_is_told() {
     store.keep(&reach, crate::settings::Protocol::Auto, &record).unwrap();
     let gateways = Gateways::new(config, options(), &tasks);
     let gateway = gateways.of(&Caller::NOBODY, None);
-    gateway.ensure_listed(RequestContext::nobody(&nobody)).await;
+    gateway.ensure_listed(&RequestContext::nobody(&nobody)).await;
     assert_eq!(names(gateway.unlisted()), [""; 0]);
     assert_eq!(names(gateway.remembered().into_iter().map(|(at, _)| at)), ["broken"]);
     assert_eq!(names(gateway.failures().into_iter().map(|(at, _)| at)), ["old"]);

@@ -33,8 +33,8 @@ async fn choose(
     let gateway =
         gateway(&json!({"llm": {"baseUrl": scripted.config.base_url.as_str(), "model": "small"}}));
     let nobody = Presence::new(None);
-    let chooser =
-        ModelChooser::new(Whose::Endpoint, &gateway, RequestContext::nobody(&nobody), budget);
+    let context = RequestContext::nobody(&nobody);
+    let chooser = ModelChooser::new(Whose::Endpoint, &gateway, &context, budget);
     let options: Vec<_> = ["read", "write", "delete"]
         .map(|name| Choice {
             name: name.to_owned(),
@@ -111,8 +111,8 @@ async fn arguments_are_read_of_the_answer_and_secrets_stay_here() {
     let llm = json!({"baseUrl": scripted.config.base_url.as_str(), "model": "small", "apiKey": "sk-1234567890"});
     let gateway = gateway(&json!({ "llm": llm }));
     let (nobody, budget) = (Presence::new(None), Budget::new(&BudgetConfig::default()));
-    let chooser =
-        ModelChooser::new(Whose::Endpoint, &gateway, RequestContext::nobody(&nobody), &budget);
+    let context = RequestContext::nobody(&nobody);
+    let chooser = ModelChooser::new(Whose::Endpoint, &gateway, &context, &budget);
     let schema = Raw::encode(&json!({"properties": {"a": {}}, "x": "sk-1234567890"}));
     let given = Raw::encode(&json!({"a": "sk-1234567890"}));
     let wanted = Wanted {
@@ -133,8 +133,8 @@ async fn arguments_are_read_of_the_answer_and_secrets_stay_here() {
 async fn without_a_model_there_is_nobody_to_ask() {
     let gateway = gateway(&json!({}));
     let (nobody, budget) = (Presence::new(None), Budget::new(&BudgetConfig::default()));
-    let chooser =
-        ModelChooser::new(Whose::Endpoint, &gateway, RequestContext::nobody(&nobody), &budget);
+    let context = RequestContext::nobody(&nobody);
+    let chooser = ModelChooser::new(Whose::Endpoint, &gateway, &context, &budget);
     assert_eq!(chooser.name(), "llm");
     let schema = Raw::encode(&json!({}));
     let wanted =
@@ -148,7 +148,7 @@ async fn choose_of_client(says: Option<Value>, budget: &Budget) -> Result<Option
     let (sender, mut heard) = events::channel(1);
     let (gateway, nobody) = (gateway(&json!({})), Presence::new(None));
     let context = RequestContext { events: Some(&sender), ..RequestContext::nobody(&nobody) };
-    let chooser = ModelChooser::new(Whose::Client, &gateway, context, budget);
+    let chooser = ModelChooser::new(Whose::Client, &gateway, &context, budget);
     let options =
         ["a", "b"].map(|name| Choice { name: name.to_owned(), about: String::new(), fit: None });
     let question = Question {
@@ -192,8 +192,8 @@ async fn a_client_that_lends_no_model_or_answers_nonsense_is_one_that_cannot() {
     };
     assert_eq!(why, "what the client answered cannot be used: it has no text");
     let (gateway, nobody) = (gateway(&json!({})), Presence::new(None));
-    let chooser =
-        ModelChooser::new(Whose::Client, &gateway, RequestContext::nobody(&nobody), &budget);
+    let context = RequestContext::nobody(&nobody);
+    let chooser = ModelChooser::new(Whose::Client, &gateway, &context, &budget);
     assert_eq!(chooser.name(), "sampling");
     let schema = Raw::encode(&json!({}));
     let wanted =

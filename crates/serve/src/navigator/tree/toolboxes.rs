@@ -21,11 +21,11 @@ pub(crate) struct Toolboxes<'a> {
 impl<'a> Toolboxes<'a> {
     pub(crate) fn new(
         gateway: &'a Gateway,
-        context: RequestContext<'a>,
+        context: &'a RequestContext<'a>,
         heard: &'a Hear<'a>,
     ) -> Self {
         // What is started to see what it has is no progress of the tool that is called in the end.
-        let context = RequestContext { wants_progress: false, ..context };
+        let context = RequestContext { wants_progress: false, ..*context };
         Self { gateway, context, heard }
     }
 
@@ -87,13 +87,13 @@ impl Tree for Toolboxes<'_> {
     }
 
     async fn survey(&self) {
-        self.gateway.ensure_listed(self.context).await;
+        self.gateway.ensure_listed(&self.context).await;
     }
 
     async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, Fit)>, Failure> {
         let finds = Finds::WhatIsNearest;
         let sought = Sought { query: task, toolbox: None, server: None, finds, limit };
-        let found = self.gateway.find_tools(&[sought], self.context).await;
+        let found = self.gateway.find_tools(&[sought], &self.context).await;
         Ok(found.iter().flatten().map(|found| (tool(found.tool()), found.fit)).collect())
     }
 
