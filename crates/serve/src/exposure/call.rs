@@ -149,14 +149,14 @@ impl Exposure {
         let outcome = match called.await {
             Ok(outcome) => outcome,
             Err(error) => {
-                // A server whose tool was reached is of an opened toolbox from then on.
-                let is_reached = matches!(
+                // Where the tool was found, its toolbox is open from then on, whatever came of the call.
+                let is_found = matches!(
                     error,
                     CallError::BadArguments { .. }
                         | CallError::NotAnObject { .. }
                         | CallError::Server { .. }
                 );
-                let opened = is_reached.then(|| tool.toolbox.clone());
+                let opened = is_found.then(|| tool.toolbox.clone());
                 return Reply { opened, ..Reply::plain(self.call_error(&error)) };
             }
         };
