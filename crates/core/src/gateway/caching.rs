@@ -14,7 +14,8 @@ const MAX_ARGUMENTS: usize = 64 * 1024;
 
 impl Gateway {
     /// Returns the key of a call, where the answer to it may be kept, or may have been kept before.
-    /// A call that the user confirms has none: it is made each time.
+    /// A call that the user confirms has none: it is made each time. It is boxed because few calls
+    /// have one, and each keeps room for it while it waits.
     pub(crate) fn asked_before(
         &self,
         server: &Server,

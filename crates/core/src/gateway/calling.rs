@@ -27,7 +27,6 @@ struct Wanted<'a> {
 }
 
 /// Who answers a call.
-#[derive(Clone, Copy)]
 enum Target<'a> {
     Server(&'a Server),
     /// We do; this is what is counted of it.
@@ -174,8 +173,8 @@ impl Gateway {
         Box::pin(while_starting(&at.server, context, started)).await.map_err(failed)
     }
 
-    /// Does so, after the user has signed in if that is all that was missing; returns `true` if they
-    /// had to.
+    /// Has a server list as [`Self::list_first`] does, if need be after the user has signed in; returns
+    /// `true` if they had to.
     async fn list_signed_in(
         &self,
         at: &ServerRef,

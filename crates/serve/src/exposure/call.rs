@@ -144,7 +144,7 @@ impl Exposure {
         called_by: CalledBy,
         request: &Request<'_>,
     ) -> Reply {
-        // In boxes that are small each, a call is cheaper than in a large one.
+        // Several small boxes cost a call less than a large one: the C library has small blocks at hand.
         let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.context));
         let outcome = match called.await {
             Ok(outcome) => outcome,

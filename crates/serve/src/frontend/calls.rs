@@ -28,7 +28,7 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// Calls a tool.
 pub(crate) fn call(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
     pass(session, asked, reply, |passed| async move {
-        // `passed` is not taken apart: each part would be kept again beside it, and calls are many.
+        // `passed` is not taken apart: its parts would be kept twice for as long as the call waits.
         let asked = &*passed.asked;
         let name = match asked.borrowed_text("name") {
             Ok(name) => name,
