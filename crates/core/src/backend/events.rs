@@ -40,6 +40,13 @@ struct Queue {
     waker: Option<Waker>,
 }
 
+impl Queue {
+    /// Who is to be woken when nobody can send any more.
+    fn at_end(&mut self) -> Option<Waker> {
+        self.waker.take().filter(|_| self.request.is_none())
+    }
+}
+
 /// A way on which so many events may wait.
 pub fn channel(room: usize) -> (Sender, Receiver) {
     let senders = AtomicUsize::new(1);
@@ -73,7 +80,7 @@ impl Clone for Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(waker) = self.0.queue(|queue| queue.waker.take())
+            && let Some(waker) = self.0.queue(Queue::at_end)
         {
             waker.wake();
         }
@@ -105,7 +112,8 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Lets those who send know which request the work is for.
+    /// Lets those who send know which request the work is for. Who takes waits for that work, and is
+    /// not woken when it has dropped the last of its senders, which it does as it ends.
     pub fn belongs_to(&self, request: &Cancellation) {
         self.0.queue(|queue| queue.request = Some(request.clone()));
     }
@@ -157,6 +165,9 @@ impl fmt::Debug for Sender {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Wake};
+
     use super::*;
 
     fn event(method: &str) -> Event {
@@ -196,6 +207,30 @@ mod tests {
             drop(sender);
         });
         assert_eq!(taken, (Some("a".to_owned()), None));
+    }
+
+    #[test]
+    fn who_waits_for_the_answer_is_not_woken_by_the_end() {
+        struct Bell(AtomicUsize);
+        impl Wake for Bell {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        for (is_of_a_request, woken) in [(false, 1), (true, 0)] {
+            let (sender, mut receiver) = channel(1);
+            if is_of_a_request {
+                receiver.belongs_to(&Cancellation::new());
+            }
+            let bell = Arc::new(Bell(AtomicUsize::new(0)));
+            let waker = Arc::clone(&bell).into();
+            let mut context = Context::from_waker(&waker);
+            let mut taking = pin!(receiver.recv());
+            assert!(taking.as_mut().poll(&mut context).is_pending());
+            drop(sender);
+            assert_eq!(bell.0.load(Ordering::Relaxed), woken);
+            assert!(matches!(taking.as_mut().poll(&mut context), Poll::Ready(None)));
+        }
     }
 
     #[tokio::test]
