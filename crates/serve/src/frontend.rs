@@ -1,11 +1,12 @@
 //! The frontend: serves agents. It owns sessions, eras, and what goes back to an agent unasked.
 //!
-//! *Theory of operation.* Every request comes here as raw text and is answered in a task of its
-//! own ([`dispatch`]). What ends here is answered here ([`handshake`], [`lists`],
+//! *Theory of operation.* Every request comes here as raw text and is answered ([`dispatch`]) beside
+//! the others of its agent ([`answers`]). What ends here is answered here ([`handshake`], [`lists`],
 //! [`subscriptions`]); the rest is passed on through the gateway ([`calls`], [`primitives`],
 //! [`extensions`]) and accompanied: what the server says meanwhile goes to the agent. What is known
 //! of the agent is its [`session`].
 
+mod answers;
 mod asked;
 mod attribution;
 mod calls;
@@ -23,22 +24,26 @@ mod session;
 mod shown;
 mod subscriptions;
 mod suspended;
+mod turns;
 mod until;
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::desk::{Desk, Papers};
+use crate::frontend::answers::Answers;
 use crate::frontend::session::Session;
 use crate::frontend::suspended::AllSuspended;
+use crate::frontend::turns::{Shared, Turn};
 use crate::gateway::{Caller, Gateways};
 use crate::observe::Payer;
 use crate::state::{SessionKey, rehearsal};
@@ -125,16 +130,28 @@ pub async fn serve<R, W>(
     let purse = app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), None));
     let mut session = Session::new(app, caller, purse, Some(notifier), SessionKey::random());
     let mut ending = pin!(shutdown.cancelled());
+    let task = Arc::new(Shared::default());
     // Dropped on return, which ends what still runs.
-    let mut calls = JoinSet::new();
+    let mut answers = Answers::new(&task);
+    let (reading, stopping) = (Turn::new(&task), Turn::new(&task));
     loop {
-        let incoming = tokio::select! {
-            biased;
-            () = &mut ending => {
-                session.end();
-                return;
-            }
-            incoming = messages.next() => incoming,
+        let incoming = {
+            let mut next = pin!(messages.next());
+            reading.pass();
+            poll_fn(|context| {
+                task.enter(context);
+                // First, so that what is begun is worked on however much comes.
+                answers.go_on();
+                if let Poll::Ready(incoming) = reading.poll(|context| next.as_mut().poll(context)) {
+                    return Poll::Ready(Some(incoming));
+                }
+                stopping.poll(|context| ending.as_mut().poll(context)).map(|()| None)
+            })
+            .await
+        };
+        let Some(incoming) = incoming else {
+            session.end();
+            return;
         };
         match incoming {
             None => break,
@@ -142,11 +159,10 @@ pub async fn serve<R, W>(
                 session.hears(&method, params.as_ref());
             }
             Some(Incoming::Request(request)) => {
-                while calls.try_join_next().is_some() {}
-                if rehearsal::is_on() && calls.is_empty() {
+                if rehearsal::is_on() && answers.is_empty() {
                     session = Box::pin(session.renewed()).await;
                 }
-                calls.spawn(dispatch::answer(Arc::clone(&session), request));
+                answers.begin(dispatch::answer(Arc::clone(&session), request));
             }
         }
     }
@@ -154,7 +170,7 @@ pub async fn serve<R, W>(
     // only waits for changes ends now.
     session.stop_listening();
     let last_answers = async {
-        while calls.join_next().await.is_some() {}
+        answers.finish().await;
         last_words.flush().await
     };
     tokio::select! {
