@@ -3,11 +3,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How many bytes may wait to be written.
 const MAX_WAITING: usize = 1024 * 1024;
+/// How long lines come together after others were written.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long the end waits for what has not been written yet.
 const LAST_LINES: Duration = Duration::from_millis(100);
 
@@ -16,7 +19,9 @@ struct Queue {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     left_out: usize,
-    is_writing: bool,
+    /// `true` if the thread sleeps until a line comes.
+    is_idle: bool,
+    is_ending: bool,
 }
 
 #[derive(Default)]
@@ -53,9 +58,13 @@ impl Write for Lossy {
         let mut queue = self.0.lock();
         if queue.bytes + line.len() > MAX_WAITING {
             queue.left_out += 1;
-        } else {
-            queue.bytes += line.len();
-            queue.lines.push_back(line.to_vec());
+            return Ok(line.len());
+        }
+        queue.bytes += line.len();
+        queue.lines.push_back(line.to_vec());
+        // Waking it for each line would cost more than the line.
+        if mem::take(&mut queue.is_idle) {
+            drop(queue);
             self.0.changed.notify_all();
         }
         Ok(line.len())
@@ -68,23 +77,28 @@ impl Write for Lossy {
 
 impl Drop for Flush {
     fn drop(&mut self) {
-        let is_busy = |queue: &mut Queue| queue.is_writing || !queue.lines.is_empty();
+        let mut queue = self.0.lock();
+        queue.is_ending = true;
+        self.0.changed.notify_all();
+        let is_busy = |queue: &mut Queue| !queue.is_idle || !queue.lines.is_empty();
         // A reader who does not read gets no more of it.
-        let _ = self.0.changed.wait_timeout_while(self.0.lock(), LAST_LINES, is_busy);
+        let _ = self.0.changed.wait_timeout_while(queue, LAST_LINES, is_busy);
     }
 }
 
 fn write(mut stream: impl Write, shared: &Shared) {
+    let mut queue = shared.lock();
     loop {
-        let mut queue = shared.lock();
-        queue.is_writing = false;
-        shared.changed.notify_all();
-        let waiting = shared.changed.wait_while(queue, |queue| queue.lines.is_empty());
-        let mut queue = waiting.unwrap_or_else(PoisonError::into_inner);
-        queue.is_writing = true;
+        if queue.lines.is_empty() {
+            queue.is_idle = true;
+            shared.changed.notify_all();
+            let waiting = shared.changed.wait_while(queue, |queue| queue.lines.is_empty());
+            queue = waiting.unwrap_or_else(PoisonError::into_inner);
+            queue.is_idle = false;
+        }
         queue.bytes = 0;
-        let lines = std::mem::take(&mut queue.lines);
-        let left_out = std::mem::take(&mut queue.left_out);
+        let lines = mem::take(&mut queue.lines);
+        let left_out = mem::take(&mut queue.left_out);
         drop(queue);
         // A log that cannot be written has nowhere to say so.
         let _ = stream.write_all(&lines.into_iter().flatten().collect::<Vec<_>>());
@@ -92,6 +106,9 @@ fn write(mut stream: impl Write, shared: &Shared) {
             let remark = format!("({left_out} lines of the log were left out)\n");
             let _ = stream.write_all(remark.as_bytes());
         }
+        let pause =
+            shared.changed.wait_timeout_while(shared.lock(), PAUSE, |queue| !queue.is_ending);
+        queue = pause.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 

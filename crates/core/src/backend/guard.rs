@@ -106,7 +106,9 @@ impl Guard {
 
     fn tell(&mut self, line: &str) {
         let input = self.running.as_mut().map(|running| &mut running.input);
-        if let Some(Err(error)) = input.map(|input| writeln!(input, "{line}")) {
+        // In one write, which wakes it once.
+        let line = format!("{line}\n");
+        if let Some(Err(error)) = input.map(|input| input.write_all(line.as_bytes())) {
             tracing::debug!(%error, "the guard is gone");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,8 +35,17 @@ struct Now {
     /// The servers by their runs.
     servers: BTreeMap<u64, ToldServer>,
     is_changed: bool,
-    is_ending: bool,
-    has_ended: bool,
+    /// `true` if the thread sleeps until something changes.
+    is_idle: bool,
+    stage: Stage,
+}
+
+/// How far the thread has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Writing,
+    Ending,
+    Over,
 }
 
 impl Board {
@@ -47,8 +57,8 @@ impl Board {
             agents: BTreeMap::new(),
             servers: BTreeMap::new(),
             is_changed: true,
-            is_ending: false,
-            has_ended: false,
+            is_idle: false,
+            stage: Stage::Writing,
         };
         let shared = Arc::new(Shared { now: Mutex::new(now), changed: Condvar::new() });
         let board = Self(Arc::clone(&shared));
@@ -61,7 +71,11 @@ impl Board {
         let mut now = self.0.lock();
         change(&mut now);
         now.is_changed = true;
-        self.0.changed.notify_all();
+        // Waking it for each change would cost more than the change.
+        if mem::take(&mut now.is_idle) {
+            drop(now);
+            self.0.changed.notify_all();
+        }
     }
 }
 
@@ -114,10 +128,10 @@ impl Listener for Board {
     /// Removes the file, within `patience`.
     fn flush(&self, patience: Duration) {
         let mut now = self.0.lock();
-        now.is_ending = true;
+        now.stage = Stage::Ending;
         self.0.changed.notify_all();
         // One that takes longer is removed by whoever comes next.
-        let _ = self.0.changed.wait_timeout_while(now, patience, |now| !now.has_ended);
+        let _ = self.0.changed.wait_timeout_while(now, patience, |now| now.stage != Stage::Over);
     }
 }
 
@@ -129,10 +143,13 @@ impl Shared {
     /// Writes what has changed until the end.
     fn write(&self, mut file: Unfinished) {
         loop {
-            let is_still = |now: &mut Now| !now.is_changed && !now.is_ending;
+            let is_still = |now: &mut Now| {
+                now.is_idle = !now.is_changed && now.stage == Stage::Writing;
+                now.is_idle
+            };
             let now = self.changed.wait_while(self.lock(), is_still);
             let mut now = now.unwrap_or_else(PoisonError::into_inner);
-            if now.is_ending {
+            if now.stage == Stage::Ending {
                 break;
             }
             now.is_changed = false;
@@ -144,11 +161,11 @@ impl Shared {
                 tracing::debug!(%error, "what runs here cannot be told to others");
             }
             let now = self.lock();
-            let _ = self.changed.wait_timeout_while(now, PAUSE, |now| !now.is_ending);
+            let _ = self.changed.wait_timeout_while(now, PAUSE, |now| now.stage == Stage::Writing);
         }
         // It may have been removed by somebody else.
         let _ = file.note(b"");
-        self.lock().has_ended = true;
+        self.lock().stage = Stage::Over;
         self.changed.notify_all();
     }
 }
