@@ -113,8 +113,8 @@ impl Pool {
             let observer = Arc::clone(&observer);
             Logins::new(keep, TaskTracker::new(), move |told| tell_of_login(&observer, told))
         });
-        let tasks = TaskTracker::new();
-        let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone())));
+        let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
+        let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone(), &shutdown)));
         let run = strays::name_of_run();
         let guard = Guard::new(program.clone(), launch::spawn_guard, run.clone());
         let context = Context {
@@ -123,7 +123,7 @@ impl Pool {
             homes,
             tasks,
             deadlines: Arc::default(),
-            shutdown: CancellationToken::new(),
+            shutdown,
             keeper,
             turns: Turns::new(available_parallelism().map_or(1, NonZero::get)),
             is_sole: !options.serves_many,
@@ -178,7 +178,7 @@ impl Pool {
             reports: Arc::clone(&reports),
             vitals: vitals.clone(),
             known: KnownDefinitions::default(),
-            keeping: None,
+            to_keep: Arc::default(),
             after: None,
             is_dismissed: false,
             gone,

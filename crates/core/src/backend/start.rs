@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::backend::death::{Cause, StderrTail, quoted};
 use crate::backend::handshake::{self, Era, Greeting, Refusal, Unwelcome};
 use crate::backend::lists::{self, Kinds};
+use crate::backend::store::Found;
 use crate::backend::switchboard::Switchboard;
 use crate::backend::unanswered::{ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, WANTS_TOKEN, of_sign_in};
 use crate::backend::upstream::Upstream;
@@ -64,14 +65,6 @@ impl Started {
     }
 }
 
-/// The way in which a server was last spoken to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    pub(crate) era: Era,
-    /// `true` if that was by HTTP with SSE.
-    pub(crate) is_old: bool,
-}
-
 /// A server that could not be started.
 pub(crate) struct Failed {
     /// Why, with what it said itself; for whom it was started.
@@ -104,12 +97,10 @@ impl Failed {
 /// worked for another, else the era that costs less, which is the legacy one for a child, for that hears
 /// what it does not know.
 async fn first_way(spec: &Arc<Spec>, context: &Context) -> Found {
-    if let Some(keeper) = &context.keeper {
-        let known = Arc::clone(spec);
-        let recall = keeper.run(move |store| store.recall(&known.reach, known.protocol));
-        if let Some((record, _)) = recall.await.flatten() {
-            return Found { era: record.era, is_old: record.is_old };
-        }
+    if let Some(keeper) = &context.keeper
+        && let Some(found) = keeper.way(spec).await
+    {
+        return found;
     }
     let era = match spec.reach {
         Reach::Stdio(_) => Era::Legacy,

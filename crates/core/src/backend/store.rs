@@ -15,11 +15,12 @@ mod keeper;
 mod record;
 mod vectors;
 
+use std::collections::HashMap;
 use std::fs::{self, DirEntry, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tempfile::NamedTempFile;
 
@@ -31,6 +32,7 @@ use crate::settings::Protocol;
 pub use crate::backend::store::elsewhere::Elsewhere;
 pub use crate::backend::store::fingerprint::Fingerprint;
 pub(crate) use crate::backend::store::keeper::Keeper;
+pub(crate) use crate::backend::store::record::Found;
 pub use crate::backend::store::record::{Record, Unusable};
 pub(crate) use crate::backend::store::vectors::{KnownTexts, TextKey, text_key};
 
@@ -47,6 +49,8 @@ const MAX_FILE: u64 = 8 * 1024 * 1024;
 /// The most listings, and the most bytes of all; beyond, the oldest go.
 const MAX_FILES: usize = 512;
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// How long what was seen in the folder counts; others put listings there, too.
+const LOOKED: Duration = Duration::from_mins(1);
 /// How old a file that is being written must be to have been left behind.
 const ABANDONED: Duration = Duration::from_hours(1);
 
@@ -57,7 +61,28 @@ pub struct Store {
     /// Where vectors are.
     vectors: PathBuf,
     key: Mutex<Option<Key>>,
+    /// The listings that were in the folder when it was last pruned, and those put there since.
+    held: Mutex<Option<Held>>,
+    /// The ways to speak to servers that were looked up here, or kept.
+    ways: Mutex<HashMap<Reach, LookedUp>>,
     elsewhere: OnceLock<Arc<dyn Elsewhere>>,
+}
+
+/// The way to speak to a server in these revisions, when it was looked up last.
+#[derive(Clone, Copy, Debug)]
+struct LookedUp {
+    protocol: Protocol,
+    /// `None`: nothing was known of it.
+    found: Option<Found>,
+}
+
+/// The listings in a folder, by what is known of it.
+#[derive(Debug)]
+struct Held {
+    files: usize,
+    bytes: u64,
+    /// When it was looked.
+    at: Instant,
 }
 
 /// A store's entry on one server.
@@ -77,7 +102,8 @@ impl Store {
     /// The store in this folder for caches. Nothing is read or written yet.
     pub fn new(cache: &Path) -> Self {
         let (folder, vectors) = (cache.join(FOLDER), cache.join(vectors::FOLDER));
-        Self { folder, vectors, key: Mutex::default(), elsewhere: OnceLock::new() }
+        let (key, held, ways) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { folder, vectors, key, held, ways, elsewhere: OnceLock::new() }
     }
 
     /// Looks for listings there as well, and keeps them there, too.
@@ -115,7 +141,26 @@ impl Store {
                 }
             }
         });
-        here.or_else(|| elsewhere::recall(self.elsewhere.get()?.as_ref(), reach, protocol))
+        let recalled =
+            here.or_else(|| elsewhere::recall(self.elsewhere.get()?.as_ref(), reach, protocol));
+        let found = recalled.as_ref().map(|(record, _)| record.found());
+        self.note_way(reach, protocol, found);
+        recalled
+    }
+
+    /// The way to speak to such a server, if it was looked up here before.
+    fn known_way(&self, reach: &Reach, protocol: Protocol) -> Option<LookedUp> {
+        let ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        ways.get(reach).copied().filter(|looked_up| looked_up.protocol == protocol)
+    }
+
+    fn note_way(&self, reach: &Reach, protocol: Protocol, found: Option<Found>) {
+        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        if ways.len() >= MAX_FILES {
+            // They are looked up again.
+            ways.clear();
+        }
+        ways.insert(reach.clone(), LookedUp { protocol, found });
     }
 
     /// Everything that there is, in the order of the files' names.
@@ -137,6 +182,7 @@ impl Store {
         protocol: Protocol,
         record: &Record,
     ) -> io::Result<()> {
+        self.note_way(reach, protocol, Some(record.found()));
         let text = record.encode().map_err(io::Error::other)?;
         if let Some(elsewhere) = self.elsewhere.get() {
             elsewhere::keep(elsewhere.as_ref(), reach, protocol, &text);
@@ -152,7 +198,7 @@ impl Store {
         let mut file = self.unfinished()?;
         file.write_all(&text)?;
         file.persist(path)?;
-        self.prune()
+        self.make_room(text.len() as u64)
     }
 
     /// Removes everything that a store puts into its folders, and the folders if nothing else is in
@@ -168,6 +214,8 @@ impl Store {
             listings += usize::from(matches!(kind, Kind::Listing(_)));
         }
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.ways.lock().unwrap_or_else(PoisonError::into_inner).clear();
         match fs::remove_dir(&self.folder) {
             // Somebody else has put something there.
             Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
@@ -256,8 +304,25 @@ impl Store {
         tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.folder)
     }
 
-    /// Removes the oldest listings where there are too many, and what was never finished.
-    fn prune(&self) -> io::Result<()> {
+    /// Makes room for a listing of so many bytes that has come, if it takes that. Where many servers are
+    /// listed at once, looking at all files for each would be most of the work.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = held.as_mut().is_some_and(|held| {
+            held.files += 1;
+            held.bytes += bytes;
+            held.files <= MAX_FILES && held.bytes <= MAX_BYTES && held.at.elapsed() < LOOKED
+        });
+        if !has_room {
+            *held = None;
+            *held = Some(self.prune()?);
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest listings where there are too many, and what was never finished. Returns what
+    /// is left.
+    fn prune(&self) -> io::Result<Held> {
         let mut listings = Vec::new();
         for file in self.files()? {
             // Others may be removing files, too.
@@ -272,14 +337,18 @@ impl Store {
             }
         }
         listings.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
-        let mut bytes = 0;
-        for (index, (_, length, path)) in listings.into_iter().enumerate() {
-            bytes += length;
-            if index >= MAX_FILES || bytes > MAX_BYTES {
+        let mut held = Held { files: 0, bytes: 0, at: Instant::now() };
+        let mut is_full = false;
+        for (_, length, path) in listings {
+            is_full |= held.files == MAX_FILES || held.bytes + length > MAX_BYTES;
+            if is_full {
                 absent_is_fine(fs::remove_file(path))?;
+            } else {
+                held.files += 1;
+                held.bytes += length;
             }
         }
-        Ok(())
+        Ok(held)
     }
 }
 

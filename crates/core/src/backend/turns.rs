@@ -6,9 +6,10 @@
 //! not keep others from starting.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Sleep, sleep};
 
 /// How long a server that is starting keeps its turn.
@@ -47,12 +48,34 @@ pub(crate) struct Turns {
     any: Arc<Semaphore>,
     openings: Arc<Semaphore>,
     calls: Arc<Semaphore>,
+    under_way: Arc<UnderWay>,
+}
+
+/// The servers that are being started, or wait for that.
+#[derive(Debug, Default)]
+struct UnderWay {
+    count: AtomicUsize,
+    /// Tells of the last one.
+    none: Notify,
+}
+
+/// One of them, as long as this is not dropped.
+#[derive(Debug)]
+struct Counted(Arc<UnderWay>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.none.notify_waiters();
+        }
+    }
 }
 
 /// The right to start a server; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _place: OwnedSemaphorePermit,
+    _counted: Counted,
 }
 
 impl Turns {
@@ -60,11 +83,25 @@ impl Turns {
     pub(crate) fn new(processors: usize) -> Self {
         let most = (FOR_EACH_PROCESSOR * processors).max(FEWEST);
         let places = |count| Arc::new(Semaphore::new(count));
-        Self { any: places(most), openings: places(most / 2), calls: places(most / 2) }
+        let [any, openings, calls] = [most, most / 2, most / 2].map(places);
+        Self { any, openings, calls, under_way: Arc::default() }
+    }
+
+    /// Waits until no server is being started in a turn, or waits for one.
+    pub(crate) async fn quiet(&self) {
+        loop {
+            let none = self.under_way.none.notified();
+            if self.under_way.count.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            none.await;
+        }
     }
 
     /// Waits for a turn of a server whose start is so urgent, which may rise meanwhile.
     pub(crate) async fn take(&self, mut urgency: watch::Receiver<Urgency>) -> Option<Turn> {
+        self.under_way.count.fetch_add(1, Ordering::AcqRel);
+        let counted = Counted(Arc::clone(&self.under_way));
         let place = |places: &Arc<Semaphore>| Arc::clone(places).acquire_owned();
         let any = place(&self.any);
         tokio::pin!(any);
@@ -78,7 +115,7 @@ impl Turns {
                 Ok(()) = urgency.changed() => continue,
             };
             // Nobody closes the places, so there always is one.
-            return turn.ok().map(|place| Turn { _place: place });
+            return turn.ok().map(|place| Turn { _place: place, _counted: counted });
         }
     }
 }
@@ -121,6 +158,29 @@ mod tests {
         let mut came = starts.join_all().await;
         came.sort_unstable();
         assert_eq!(came, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_quiet_when_the_last_has_started() {
+        let (turns, began) = (turns(), Instant::now());
+        turns.quiet().await;
+        let mut starts = JoinSet::new();
+        for _ in 0..10 {
+            let (_, urgency) = watch::channel(Urgency::Background);
+            starts.spawn(start(Arc::clone(&turns), began, urgency));
+        }
+        tokio::task::yield_now().await;
+        turns.quiet().await;
+        assert_eq!(began.elapsed().as_secs(), 3);
+        // Those do not count that were given up while they waited.
+        for _ in 0..10 {
+            let (_, urgency) = watch::channel(Urgency::Background);
+            starts.spawn(start(Arc::clone(&turns), began, urgency));
+        }
+        tokio::task::yield_now().await;
+        starts.shutdown().await;
+        turns.quiet().await;
+        assert_eq!(began.elapsed().as_secs(), 3);
     }
 
     #[tokio::test(start_paused = true)]

@@ -30,6 +30,21 @@ pub struct Record {
     pub listing: Arc<Listing>,
 }
 
+impl Record {
+    /// The way in which it was spoken to.
+    pub(crate) fn found(&self) -> Found {
+        Found { era: self.era, is_old: self.is_old }
+    }
+}
+
+/// The way in which a server was last spoken to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) era: Era,
+    /// `true` if that was by HTTP with SSE.
+    pub(crate) is_old: bool,
+}
+
 /// Why a stored listing is not used.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Unusable {

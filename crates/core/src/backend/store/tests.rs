@@ -257,7 +257,8 @@ fn the_oldest_go_where_there_are_too_many() {
     let left_behind = bench.store.folder().join(".unfinished-x");
     let file = File::create(&left_behind).unwrap();
     file.set_modified(old).unwrap();
-    bench.keep("new", "add");
+    // One who has not looked for a while.
+    bench.other().keep(&reach("new"), PROTOCOL, &record("add")).unwrap();
     assert_eq!(bench.store.entries().unwrap().len(), MAX_FILES);
     for oldest in [0, 1] {
         let path = bench.store.folder().join(format!("{oldest:032x}.{EXTENSION}"));
@@ -265,6 +266,34 @@ fn the_oldest_go_where_there_are_too_many() {
     }
     assert!(tools(&bench.store, "kept").is_some() && tools(&bench.store, "new").is_some());
     assert!(!left_behind.exists());
+}
+
+#[test]
+fn the_way_to_speak_to_a_server_is_looked_up_once() {
+    let bench = Bench::new();
+    let way = |store: &Store| {
+        store.known_way(&reach("a"), PROTOCOL).map(|it| it.found.map(|found| found.era))
+    };
+    assert_eq!(way(&bench.store), None);
+    assert!(bench.store.recall(&reach("a"), PROTOCOL).is_none());
+    assert_eq!(way(&bench.store), Some(None), "nothing is known of it, and that is known");
+    bench.keep("a", "add");
+    assert_eq!(way(&bench.store), Some(Some(Era::Legacy)));
+    let other = bench.other();
+    assert!(other.recall(&reach("a"), PROTOCOL).is_some());
+    assert_eq!(way(&other), Some(Some(Era::Legacy)));
+    assert!(other.known_way(&reach("a"), Protocol::Modern).is_none(), "in other revisions");
+}
+
+#[test]
+fn there_are_never_too_many_of_one_who_keeps_them() {
+    let bench = Bench::new();
+    for index in 0..MAX_FILES + 3 {
+        bench.keep(&index.to_string(), "add");
+    }
+    assert_eq!(bench.store.files().unwrap().len(), MAX_FILES + 1, "with the key");
+    let newest = (MAX_FILES + 2).to_string();
+    assert_eq!(tools(&bench.store, &newest).unwrap(), ["add"]);
 }
 
 #[test]
