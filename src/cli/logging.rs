@@ -6,6 +6,7 @@ mod lossy;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use tracing::field::Field;
 use tracing_subscriber::field::MakeExt;
@@ -25,6 +26,9 @@ use crate::observe;
 use crate::observe::running::Files;
 
 pub(crate) use crate::cli::logging::kept::Line;
+
+/// How long lines for others come together after others were written; standard error has each at once.
+const TOGETHER: Duration = Duration::from_millis(20);
 
 /// The log of this process, which is whole once this is dropped.
 pub(crate) struct Log {
@@ -59,7 +63,8 @@ pub(crate) fn start(
     }
     let (log, flush, is_terminal) = match &global.log_file {
         None => {
-            let (log, flush) = Lossy::start(io::stderr()).map_err(Error::internal)?;
+            let (log, flush) =
+                Lossy::start(io::stderr(), Duration::ZERO).map_err(Error::internal)?;
             (log, flush, io::stderr().is_terminal())
         }
         Some(path) => {
@@ -67,7 +72,7 @@ pub(crate) fn start(
                 OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
                     Error::usage(format!("cannot write the log to `{}`", path.display()), &error)
                 })?;
-            let (log, flush) = Lossy::start(file).map_err(Error::internal)?;
+            let (log, flush) = Lossy::start(file, Duration::ZERO).map_err(Error::internal)?;
             (log, flush, false)
         }
     };
@@ -76,7 +81,7 @@ pub(crate) fn start(
     let mut flush = vec![flush];
     let mut kept = None;
     if let Some(files) = &files {
-        let (log, its_flush) = Lossy::start(files.log()).map_err(Error::internal)?;
+        let (log, its_flush) = Lossy::start(files.log(), TOGETHER).map_err(Error::internal)?;
         flush.push(its_flush);
         kept = Some(Kept::new(log).with_filter(targets(level.max(LevelFilter::INFO))));
     }

@@ -1,7 +1,7 @@
 //! The frontend: serves agents. It owns sessions, eras, and what goes back to an agent unasked.
 //!
-//! *Theory of operation.* Every request comes here as raw text and is answered ([`dispatch`]) beside
-//! the others of its agent ([`answers`]). What ends here is answered here ([`handshake`], [`lists`],
+//! *Theory of operation.* Every request comes here as raw text and is answered ([`dispatch`]): over
+//! stdio by one task for all of its agent ([`answers`]). What ends here is answered here ([`handshake`], [`lists`],
 //! [`subscriptions`]); the rest is passed on through the gateway ([`calls`], [`primitives`],
 //! [`extensions`]) and accompanied: what the server says meanwhile goes to the agent. What is known
 //! of the agent is its [`session`].
@@ -23,8 +23,8 @@ mod resolve;
 mod session;
 mod shown;
 mod subscriptions;
+mod subtasks;
 mod suspended;
-mod turns;
 mod until;
 
 use std::future::poll_fn;
@@ -42,8 +42,8 @@ use tokio_util::task::TaskTracker;
 use crate::desk::{Desk, Papers};
 use crate::frontend::answers::Answers;
 use crate::frontend::session::Session;
+use crate::frontend::subtasks::{Subtask, Task};
 use crate::frontend::suspended::AllSuspended;
-use crate::frontend::turns::{Shared, Turn};
 use crate::gateway::{Caller, Gateways};
 use crate::observe::Payer;
 use crate::state::{SessionKey, rehearsal};
@@ -130,14 +130,14 @@ pub async fn serve<R, W>(
     let purse = app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), None));
     let mut session = Session::new(app, caller, purse, Some(notifier), SessionKey::random());
     let mut ending = pin!(shutdown.cancelled());
-    let task = Arc::new(Shared::default());
+    let task = Arc::new(Task::default());
     // Dropped on return, which ends what still runs.
     let mut answers = Answers::new(&task);
-    let (reading, stopping) = (Turn::new(&task), Turn::new(&task));
+    let (reading, stopping) = (Subtask::new(&task), Subtask::new(&task));
     loop {
         let incoming = {
             let mut next = pin!(messages.next());
-            reading.pass();
+            reading.begin_anew();
             poll_fn(|context| {
                 task.enter(context);
                 // First, so that what is begun is worked on however much comes.

@@ -9,8 +9,6 @@ use std::time::Duration;
 
 /// How many bytes may wait to be written.
 const MAX_WAITING: usize = 1024 * 1024;
-/// How long lines come together after others were written.
-const PAUSE: Duration = Duration::from_millis(20);
 /// How long the end waits for what has not been written yet.
 const LAST_LINES: Duration = Duration::from_millis(100);
 
@@ -44,11 +42,17 @@ pub(crate) struct Lossy(Arc<Shared>);
 pub(crate) struct Flush(Arc<Shared>);
 
 impl Lossy {
-    /// Starts the thread that writes to `stream`.
-    pub(crate) fn start(stream: impl Write + Send + 'static) -> io::Result<(Self, Flush)> {
+    /// Starts the thread that writes to `stream`. What comes within `pause` of what was written is written
+    /// together.
+    pub(crate) fn start(
+        stream: impl Write + Send + 'static,
+        pause: Duration,
+    ) -> io::Result<(Self, Flush)> {
         let shared = Arc::new(Shared::default());
         let queue = Arc::clone(&shared);
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || write(stream, &queue))?;
+        std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || write(stream, pause, &queue))?;
         Ok((Self(Arc::clone(&shared)), Flush(shared)))
     }
 }
@@ -86,7 +90,7 @@ impl Drop for Flush {
     }
 }
 
-fn write(mut stream: impl Write, shared: &Shared) {
+fn write(mut stream: impl Write, pause: Duration, shared: &Shared) {
     let mut queue = shared.lock();
     loop {
         if queue.lines.is_empty() {
@@ -106,9 +110,11 @@ fn write(mut stream: impl Write, shared: &Shared) {
             let remark = format!("({left_out} lines of the log were left out)\n");
             let _ = stream.write_all(remark.as_bytes());
         }
-        let pause =
-            shared.changed.wait_timeout_while(shared.lock(), PAUSE, |queue| !queue.is_ending);
-        queue = pause.unwrap_or_else(PoisonError::into_inner).0;
+        queue = shared.lock();
+        if !pause.is_zero() {
+            let paused = shared.changed.wait_timeout_while(queue, pause, |queue| !queue.is_ending);
+            queue = paused.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 }
 
@@ -142,7 +148,7 @@ mod tests {
     fn a_reader_who_does_not_read_holds_up_nobody_and_is_told_what_it_missed() {
         let (writes, written) = channel();
         let (go, leave) = channel();
-        let (mut log, flush) = Lossy::start(Slow { writes, leave }).unwrap();
+        let (mut log, flush) = Lossy::start(Slow { writes, leave }, Duration::ZERO).unwrap();
         log.write_all(b"first\n").unwrap();
         assert_eq!(written.recv().unwrap(), b"first\n");
         let long = vec![b'x'; MAX_WAITING];
@@ -155,5 +161,21 @@ mod tests {
         }
         assert_eq!(written.recv().unwrap(), long);
         assert_eq!(written.recv().unwrap(), b"(2 lines of the log were left out)\n");
+    }
+
+    #[test]
+    fn what_comes_in_the_pause_is_written_together_and_the_end_waits_for_no_pause() {
+        let (writes, written) = channel();
+        let (go, leave) = channel();
+        // Longer than any test runs.
+        let pause = Duration::from_hours(1);
+        let (mut log, flush) = Lossy::start(Slow { writes, leave }, pause).unwrap();
+        log.write_all(b"first\n").unwrap();
+        assert_eq!(written.recv().unwrap(), b"first\n");
+        go.send(()).unwrap();
+        log.write_all(b"second\n").unwrap();
+        log.write_all(b"third\n").unwrap();
+        drop(flush);
+        assert_eq!(written.recv().unwrap(), b"second\nthird\n");
     }
 }

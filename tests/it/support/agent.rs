@@ -332,16 +332,11 @@ impl Agent {
     /// Waits until `text` is on stderr.
     #[track_caller]
     pub(crate) fn wait_stderr(&self, text: &str) {
-        assert!(self.will_say(|log| log.contains(text)), "no `{text}` on stderr");
-    }
-
-    /// Waits until stderr is as it should be; `false` if it ends before.
-    pub(crate) fn will_say(&self, is_said: impl Fn(&str) -> bool) -> bool {
         let found = self.link.wait(DEADLINE, |inbox| {
-            let found = is_said(&inbox.log);
+            let found = inbox.log.contains(text);
             (found || inbox.log_ended).then_some(found)
         });
-        found == Some(true)
+        assert_eq!(found, Some(true), "no `{text}` on stderr");
     }
 
     /// Waits until this line has come, byte for byte.

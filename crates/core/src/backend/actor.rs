@@ -4,7 +4,7 @@ mod life;
 mod restarts;
 mod waiting;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -21,11 +21,11 @@ use crate::backend::lists;
 use crate::backend::live::{Death, Parts};
 use crate::backend::reports::Reports;
 use crate::backend::start::{self, Failed, Started, When};
-use crate::backend::store::Found;
+use crate::backend::store::{Found, Outgoing};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::{
     BackendId, Change, Changed, Context, Error, Listed, Live, Reach, Record, Spec, StartFailure,
-    Store, Urgency,
+    Urgency,
 };
 use crate::catalog::{KnownDefinitions, Listing};
 use crate::observe::{ServerRun, StoppedFor};
@@ -82,7 +82,7 @@ pub(crate) struct Actor {
     /// The definitions that it had last, in this run or in an earlier one.
     pub(crate) known: KnownDefinitions,
     /// The last listing, while it is on its way to the store.
-    pub(crate) to_keep: Arc<Mutex<Option<Record>>>,
+    pub(crate) outgoing: Outgoing,
     /// Says when the server that was in this one's place has gone.
     pub(crate) after: Option<watch::Receiver<bool>>,
     /// `true` if the server is only there for those who use it already.
@@ -302,27 +302,14 @@ impl Actor {
         });
     }
 
-    /// Puts a listing into the store, in place of one that is still on its way there.
+    /// Puts a listing into the store.
     fn keep(&self, found: Found, listing: Arc<Listing>) {
-        let Some(keeper) = self.context.keeper.clone() else { return };
+        let Some(keeper) = &self.context.keeper else { return };
         let Found { era, is_old } = found;
         let record = Record { server: self.spec.server.clone(), era, is_old, listing };
-        if slot(&self.to_keep).replace(record).is_some() {
-            return;
-        }
-        let (to_keep, spec) = (Arc::clone(&self.to_keep), Arc::clone(&self.spec));
-        let keep = move |store: &Store| {
-            let Some(record) = slot(&to_keep).take() else { return };
-            if let Err(error) = store.keep(&spec.reach, spec.protocol, &record) {
-                let server = &spec.label;
-                tracing::debug!(server, %error, "its listing could not be kept");
-            }
-        };
-        let (awaiting, context) = (Arc::clone(&keeper), Arc::clone(&self.context));
-        self.context.tasks.spawn(awaiting.awaited(async move {
-            keeper.later(context.turns.quiet()).await;
-            keeper.run(keep).await;
-        }));
+        let context = Arc::clone(&self.context);
+        let quiet = async move { context.turns.quiet().await };
+        keeper.keep(&self.spec, &self.outgoing, record, quiet);
     }
 
     async fn report(&self, change: Change) {
@@ -466,10 +453,6 @@ impl Actor {
         running.run.die(&cause.told(true));
         running.death.send_replace(Some(Arc::new(Death { cause, users })));
     }
-}
-
-fn slot(to_keep: &Mutex<Option<Record>>) -> MutexGuard<'_, Option<Record>> {
-    to_keep.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The next turn in a running server's life.

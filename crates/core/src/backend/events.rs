@@ -112,8 +112,8 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Lets those who send know which request the work is for. Who takes waits for that work, and is
-    /// not woken when it has dropped the last of its senders, which it does as it ends.
+    /// Lets those who send know which request the work is for. From now on [`Self::recv`] is not woken by
+    /// the end of the last sender: it must be polled together with that work, which ends then.
     pub fn belongs_to(&self, request: &Cancellation) {
         self.0.queue(|queue| queue.request = Some(request.clone()));
     }

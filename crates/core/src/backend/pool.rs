@@ -19,7 +19,7 @@ use crate::backend::condition::Vitals;
 use crate::backend::guard::Guard;
 use crate::backend::muted::Muted;
 use crate::backend::reports::Reports;
-use crate::backend::store::Keeper;
+use crate::backend::store::{Keeper, Outgoing};
 use crate::backend::strays::{self, Strays};
 use crate::backend::switchboard::Switchboard;
 use crate::backend::turns::Turns;
@@ -178,7 +178,7 @@ impl Pool {
             reports: Arc::clone(&reports),
             vitals: vitals.clone(),
             known: KnownDefinitions::default(),
-            to_keep: Arc::default(),
+            outgoing: Outgoing::default(),
             after: None,
             is_dismissed: false,
             gone,

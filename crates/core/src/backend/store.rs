@@ -31,7 +31,7 @@ use crate::settings::Protocol;
 
 pub use crate::backend::store::elsewhere::Elsewhere;
 pub use crate::backend::store::fingerprint::Fingerprint;
-pub(crate) use crate::backend::store::keeper::Keeper;
+pub(crate) use crate::backend::store::keeper::{Keeper, Outgoing};
 pub(crate) use crate::backend::store::record::Found;
 pub use crate::backend::store::record::{Record, Unusable};
 pub(crate) use crate::backend::store::vectors::{KnownTexts, TextKey, text_key};
@@ -49,8 +49,8 @@ const MAX_FILE: u64 = 8 * 1024 * 1024;
 /// The most listings, and the most bytes of all; beyond, the oldest go.
 const MAX_FILES: usize = 512;
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// How long what was seen in the folder counts; others put listings there, too.
-const LOOKED: Duration = Duration::from_mins(1);
+/// How long after looking how much is in the folder that is looked at again: others put listings there, too.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// How old a file that is being written must be to have been left behind.
 const ABANDONED: Duration = Duration::from_hours(1);
 
@@ -311,7 +311,7 @@ impl Store {
         let has_room = held.as_mut().is_some_and(|held| {
             held.files += 1;
             held.bytes += bytes;
-            held.files <= MAX_FILES && held.bytes <= MAX_BYTES && held.at.elapsed() < LOOKED
+            held.files <= MAX_FILES && held.bytes <= MAX_BYTES && held.at.elapsed() < LOOK_AGAIN
         });
         if !has_room {
             *held = None;

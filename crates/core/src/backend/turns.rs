@@ -6,11 +6,12 @@
 //! not keep others from starting.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Sleep, sleep};
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// How long a server that is starting keeps its turn.
 pub(crate) const HELD: Duration = Duration::from_secs(5);
@@ -48,34 +49,16 @@ pub(crate) struct Turns {
     any: Arc<Semaphore>,
     openings: Arc<Semaphore>,
     calls: Arc<Semaphore>,
-    under_way: Arc<UnderWay>,
-}
-
-/// The servers that are being started, or wait for that.
-#[derive(Debug, Default)]
-struct UnderWay {
-    count: AtomicUsize,
-    /// Tells of the last one.
-    none: Notify,
-}
-
-/// One of them, as long as this is not dropped.
-#[derive(Debug)]
-struct Counted(Arc<UnderWay>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.none.notify_waiters();
-        }
-    }
+    /// The servers that are being started, or wait for that. It is closed, so that one can wait for it to
+    /// be empty.
+    under_way: TaskTracker,
 }
 
 /// The right to start a server; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _place: OwnedSemaphorePermit,
-    _counted: Counted,
+    _counted: TaskTrackerToken,
 }
 
 impl Turns {
@@ -84,24 +67,19 @@ impl Turns {
         let most = (FOR_EACH_PROCESSOR * processors).max(FEWEST);
         let places = |count| Arc::new(Semaphore::new(count));
         let [any, openings, calls] = [most, most / 2, most / 2].map(places);
-        Self { any, openings, calls, under_way: Arc::default() }
+        let under_way = TaskTracker::new();
+        under_way.close();
+        Self { any, openings, calls, under_way }
     }
 
     /// Waits until no server is being started in a turn, or waits for one.
     pub(crate) async fn quiet(&self) {
-        loop {
-            let none = self.under_way.none.notified();
-            if self.under_way.count.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            none.await;
-        }
+        self.under_way.wait().await;
     }
 
     /// Waits for a turn of a server whose start is so urgent, which may rise meanwhile.
     pub(crate) async fn take(&self, mut urgency: watch::Receiver<Urgency>) -> Option<Turn> {
-        self.under_way.count.fetch_add(1, Ordering::AcqRel);
-        let counted = Counted(Arc::clone(&self.under_way));
+        let counted = self.under_way.token();
         let place = |places: &Arc<Semaphore>| Arc::clone(places).acquire_owned();
         let any = place(&self.any);
         tokio::pin!(any);

@@ -4,32 +4,32 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use tokio::task::coop::{Unconstrained, unconstrained};
 
 use crate::frontend::asked::Answering;
-use crate::frontend::turns::{Shared, Turn};
+use crate::frontend::subtasks::{Subtask, Task};
 
 /// The requests of one agent that are being answered, all of them in one task. What still runs when
 /// this is dropped is given up.
 pub(crate) struct Answers {
-    task: Arc<Shared>,
-    /// A task may take only so much before it has to wait, and one request that is told much would
-    /// take it all from the others. So none is held to that: each waits by itself when it has
-    /// taken what there is, and nothing adds to that while it runs.
-    running: Vec<(Turn, Unconstrained<Answering>)>,
+    task: Arc<Task>,
+    /// A task may take only so much of what is told before it has to wait, and one request that is told
+    /// much would take it all from the others. So none is held to that: each waits by itself when it
+    /// has taken what there is. Over stdio, on its one thread, nothing adds to that while it runs.
+    running: Vec<(Subtask, Unconstrained<Answering>)>,
 }
 
 impl Answers {
     /// None yet, in this task.
-    pub(crate) fn new(task: &Arc<Shared>) -> Self {
+    pub(crate) fn new(task: &Arc<Task>) -> Self {
         Self { task: Arc::clone(task), running: Vec::new() }
     }
 
     /// Takes one more, which [`Self::go_on`] begins with.
     pub(crate) fn begin(&mut self, answering: Answering) {
-        self.running.push((Turn::new(&self.task), unconstrained(answering)));
+        self.running.push((Subtask::new(&self.task), unconstrained(answering)));
     }
 
     /// Returns `true` if none is being answered.
@@ -39,14 +39,8 @@ impl Answers {
 
     /// Works on those that can go on, within a poll of the task.
     pub(crate) fn go_on(&mut self) {
-        self.running.retain_mut(|(turn, answering)| {
-            let mut answering = Pin::new(answering);
-            // As in a task of its own: what was lost to a panic is answered, and ends nothing else.
-            let polled = turn.poll(|context| {
-                catch_unwind(AssertUnwindSafe(|| answering.as_mut().poll(context)))
-                    .unwrap_or(Poll::Ready(()))
-            });
-            polled.is_pending()
+        self.running.retain_mut(|(subtask, answering)| {
+            subtask.poll(|context| poll_alone(Pin::new(answering), context)).is_pending()
         });
     }
 
@@ -61,6 +55,16 @@ impl Answers {
     }
 }
 
+/// Polls work on a request as in a task of its own: what was lost to a panic is done, for dropping it
+/// answers, and nothing else ends with it.
+pub(crate) fn poll_alone(
+    work: Pin<&mut (impl Future + ?Sized)>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    let polled = catch_unwind(AssertUnwindSafe(|| work.poll(context)));
+    polled.map_or(Poll::Ready(()), |polled| polled.map(drop))
+}
+
 #[cfg(test)]
 mod tests {
     use std::future::pending;
@@ -71,7 +75,7 @@ mod tests {
     use super::*;
 
     fn answers() -> Answers {
-        Answers::new(&Arc::new(Shared::default()))
+        Answers::new(&Arc::new(Task::default()))
     }
 
     async fn go_on(answers: &mut Answers) {

@@ -53,11 +53,6 @@ impl Agent {
         self.program.as_ref().expect("an agent over HTTP").0.stderr()
     }
 
-    /// Waits until the log of the program is as it should be; `false` if it ends before.
-    pub(crate) fn program_will_say(&self, is_said: impl Fn(&str) -> bool) -> bool {
-        self.program.as_ref().expect("an agent over HTTP").0.will_say(is_said)
-    }
-
     /// Ends the session.
     pub(crate) fn leave(&self) {
         let outlet = self.link.outlet.as_ref().expect("an agent over HTTP");

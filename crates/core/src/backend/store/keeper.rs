@@ -1,19 +1,28 @@
 //! The store as tasks use it: beside them, on one thread, one thing after the other.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TrackedFuture;
 
 use crate::backend::Spec;
-use crate::backend::store::{Found, Store};
+use crate::backend::store::{Found, Record, Store};
 
 /// How long a listing waits at most until it is put into the store.
 const LATER: Duration = Duration::from_millis(250);
+
+/// The listing of one server, while it is on its way into the store.
+#[derive(Clone, Default)]
+pub(crate) struct Outgoing(Arc<std::sync::Mutex<Option<Record>>>);
+
+impl Outgoing {
+    fn slot(&self) -> MutexGuard<'_, Option<Record>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Works with a store.
 pub(crate) struct Keeper {
@@ -35,15 +44,31 @@ impl Keeper {
         Self { store, tasks, on_the_way, hurry, turn: Mutex::default() }
     }
 
-    /// Waits until it is `quiet`, so that what is put into the store holds up no servers that are being
-    /// opened: a moment at most, and no longer once somebody waits for it to be there, or all ends.
-    pub(crate) async fn later(&self, quiet: impl Future<Output = ()>) {
-        let _ = timeout(LATER, self.hurry.run_until_cancelled(quiet)).await;
-    }
-
-    /// Lets [`Self::settled`] wait for what puts something into the store.
-    pub(crate) fn awaited<F: Future>(&self, keeping: F) -> TrackedFuture<F> {
-        self.on_the_way.track_future(keeping)
+    /// Puts a listing of this server into the store, in place of one that is still on its way there: when
+    /// it is `quiet`, so that no servers are held up that are being opened, but after a moment at most, and
+    /// at once when somebody waits for it to be there, or all ends.
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        spec: &Arc<Spec>,
+        outgoing: &Outgoing,
+        record: Record,
+        quiet: impl Future<Output = ()> + Send + 'static,
+    ) {
+        if outgoing.slot().replace(record).is_some() {
+            return;
+        }
+        let (keeper, spec, outgoing) = (Arc::clone(self), Arc::clone(spec), outgoing.clone());
+        let keep = move |store: &Store| {
+            let Some(record) = outgoing.slot().take() else { return };
+            if let Err(error) = store.keep(&spec.reach, spec.protocol, &record) {
+                let server = &spec.label;
+                tracing::debug!(server, %error, "its listing could not be kept");
+            }
+        };
+        self.tasks.spawn(self.on_the_way.track_future(async move {
+            let _ = timeout(LATER, keeper.hurry.run_until_cancelled(quiet)).await;
+            keeper.run(keep).await;
+        }));
     }
 
     /// Waits until everything is there that is on its way into the store.

@@ -1,12 +1,17 @@
+use std::future::{pending, ready};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
+use tokio::task::yield_now;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::backend::Era;
+use crate::backend::{ClientAbilities, Era, Spec};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::raw::Raw;
 use crate::settings::StdioLaunch;
@@ -25,6 +30,20 @@ fn reach(command: &str) -> Reach {
         has_own_folder: false,
         sandbox: None,
     })
+}
+
+fn spec(command: &str) -> Spec {
+    Spec {
+        label: "box/calc".to_owned(),
+        server: "calc".to_owned(),
+        reach: reach(command),
+        environment: Arc::default(),
+        protocol: PROTOCOL,
+        abilities: ClientAbilities::NONE,
+        startup_timeout: Duration::from_secs(30),
+        idle_timeout: None,
+        max_message_bytes: 1 << 20,
+    }
 }
 
 fn record(tool: &str) -> Record {
@@ -283,6 +302,35 @@ fn the_way_to_speak_to_a_server_is_looked_up_once() {
     assert!(other.recall(&reach("a"), PROTOCOL).is_some());
     assert_eq!(way(&other), Some(Some(Era::Legacy)));
     assert!(other.known_way(&reach("a"), Protocol::Modern).is_none(), "in other revisions");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_waits_while_servers_start_and_a_newer_one_takes_its_place() {
+    let bench = Bench::new();
+    let spec = Arc::new(spec("a"));
+    let keeper = |tasks: &TaskTracker| {
+        Arc::new(Keeper::new(Arc::new(bench.other()), tasks.clone(), &CancellationToken::new()))
+    };
+    let kept = || tools(&bench.other(), "a");
+    let (tasks, outgoing, began) = (TaskTracker::new(), Outgoing::default(), Instant::now());
+    let first = keeper(&tasks);
+    first.keep(&spec, &outgoing, record("older"), pending());
+    first.keep(&spec, &outgoing, record("newer"), pending());
+    yield_now().await;
+    assert_eq!((kept(), tasks.len()), (None, 1));
+    first.settled().await;
+    assert_eq!(kept().unwrap(), ["newer"], "somebody waits for it");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+
+    let second = keeper(&tasks);
+    tasks.close();
+    second.keep(&spec, &outgoing, record("quiet"), ready(()));
+    tasks.wait().await;
+    assert_eq!((kept().unwrap(), began.elapsed()), (vec!["quiet".to_owned()], Duration::ZERO));
+    second.keep(&spec, &outgoing, record("late"), pending());
+    tasks.wait().await;
+    assert_eq!(kept().unwrap(), ["late"]);
+    assert_eq!(began.elapsed().as_millis(), 250, "what starts may take long");
 }
 
 #[test]

@@ -40,11 +40,13 @@ struct Now {
     stage: Stage,
 }
 
-/// How far the thread has come.
+/// The stage that the thread is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Writing,
+    /// It is to remove the file.
     Ending,
+    /// The file is removed.
     Over,
 }
 

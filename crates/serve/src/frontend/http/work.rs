@@ -5,10 +5,11 @@
 //! thread is woken for, and wakes the connection's again.
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 
 use tokio_util::task::TaskTracker;
+
+use crate::frontend::answers::poll_alone;
 
 /// The work for one request. Where it is dropped before it is done, it goes on by itself.
 pub(crate) struct Work {
@@ -30,12 +31,10 @@ impl Work {
     pub(crate) async fn until<T>(&mut self, something: impl Future<Output = T>) -> T {
         let mut something = pin!(something);
         poll_fn(|context| {
-            if let Some(work) = &mut self.left {
-                // As in a task of its own: what was lost to a panic is answered, and ends nothing else.
-                let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
-                if polled.map_or(true, |polled| polled.is_ready()) {
-                    self.left = None;
-                }
+            if let Some(work) = &mut self.left
+                && poll_alone(work.as_mut(), context).is_ready()
+            {
+                self.left = None;
             }
             something.as_mut().poll(context)
         })

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The task in which several futures take turns.
+/// The task in which several futures are polled.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct Task {
     waker: Mutex<Option<Waker>>,
 }
 
-impl Shared {
+impl Task {
     /// Takes note of the task; before each poll of anything in it.
     pub(crate) fn enter(&self, context: &Context<'_>) {
         let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -25,8 +25,8 @@ impl Shared {
     }
 }
 
-/// The turn of one of the futures in a task.
-pub(crate) struct Turn {
+/// One of several futures in a task, less the future itself: it knows if that has been woken.
+pub(crate) struct Subtask {
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Turn {
 /// The waker of one of the futures in a task: it wakes the task, and keeps in mind for whom.
 struct Bell {
     has_rung: AtomicBool,
-    task: Arc<Shared>,
+    task: Arc<Task>,
 }
 
 impl Wake for Bell {
@@ -51,15 +51,15 @@ impl Wake for Bell {
     }
 }
 
-impl Turn {
-    /// The turn of a future that is to be polled for the first time.
-    pub(crate) fn new(task: &Arc<Shared>) -> Self {
+impl Subtask {
+    /// For a future that is to be polled for the first time.
+    pub(crate) fn new(task: &Arc<Task>) -> Self {
         let bell = Arc::new(Bell { has_rung: AtomicBool::new(true), task: Arc::clone(task) });
         Self { waker: Arc::clone(&bell).into(), bell }
     }
 
-    /// Gives the turn to a future that is to be polled for the first time.
-    pub(crate) fn pass(&self) {
+    /// Takes another future, which is to be polled for the first time.
+    pub(crate) fn begin_anew(&self) {
         self.bell.has_rung.store(true, Ordering::Release);
     }
 
@@ -84,10 +84,10 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_has_been_woken_is_polled() {
-        let task = Arc::new(Shared::default());
+        let task = Arc::new(Task::default());
         let ((wake, woken), (_other, waiting)) = (oneshot::channel(), oneshot::channel::<()>());
         let (mut woken, mut waiting) = (pin!(woken), pin!(waiting));
-        let (first, second) = (Turn::new(&task), Turn::new(&task));
+        let (first, second) = (Subtask::new(&task), Subtask::new(&task));
         let (mut wake, mut polled) = (Some(wake), [0, 0]);
         let ends = poll_fn(|context| {
             task.enter(context);
@@ -110,15 +110,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_future_that_has_the_turn_is_polled() {
-        let task = Arc::new(Shared::default());
-        let turn = Turn::new(&task);
+    async fn another_future_is_polled_at_first() {
+        let task = Arc::new(Task::default());
+        let subtask = Subtask::new(&task);
         poll_fn(|context| {
             task.enter(context);
-            assert_eq!(turn.poll(|_| Poll::Ready(1)), Poll::Ready(1));
-            assert_eq!(turn.poll(|_| Poll::Ready(2)), Poll::Pending, "it has not been woken");
-            turn.pass();
-            turn.poll(|_| Poll::Ready(3))
+            assert_eq!(subtask.poll(|_| Poll::Ready(1)), Poll::Ready(1));
+            assert_eq!(subtask.poll(|_| Poll::Ready(2)), Poll::Pending, "it has not been woken");
+            subtask.begin_anew();
+            subtask.poll(|_| Poll::Ready(3))
         })
         .await;
     }
