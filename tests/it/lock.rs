@@ -278,8 +278,9 @@ fn what_is_kept_back_is_told_of_in_the_words_for_what_is_not_there() {
             "dev",
             "calc",
             fake(json!({
-                "capabilities": {"resources": {"subscribe": true}},
+                "capabilities": {"resources": {"subscribe": true}, "completions": {}},
                 "answers": {
+                    "completion/complete": {"completion": {"values": ["all that it is asked for"]}},
                     "resources/list": {"resources": []},
                     "resources/templates/list":
                         {"resourceTemplates": [{"uriTemplate": "x://{name}", "name": "x"}]},
@@ -289,12 +290,18 @@ fn what_is_kept_back_is_told_of_in_the_words_for_what_is_not_there() {
     let agent = bench.agent();
     agent.initialize();
     // A subscription starts no server, so that something is read first.
-    for method in ["resources/read", "resources/subscribe"] {
+    for method in ["resources/read", "resources/subscribe", "completion/complete"] {
         let said = |uri: &str| {
-            let answer = agent.request(method, json!({"uri": uri}));
+            let params = json!({
+                "uri": uri,
+                "ref": {"type": "ref/resource", "uri": uri},
+                "argument": {"name": "name", "value": ""},
+            });
+            let answer = agent.request(method, params);
             answer.error().to_string().replace(uri, "URI")
         };
         assert_eq!(said("x://a"), said("y://a"), "{method}");
+        assert_eq!(said("x://{name}"), said("y://{name}"), "{method}");
     }
 }
 

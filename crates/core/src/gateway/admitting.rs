@@ -150,7 +150,7 @@ impl Gateway {
     }
 
     /// Everything that a server has listed, as far as is known and nothing of it is kept back.
-    fn shown_listing(&self, at: &ServerRef) -> Arc<Listing> {
+    pub(crate) fn shown_listing(&self, at: &ServerRef) -> Arc<Listing> {
         let view = self.snapshot().view(&at.toolbox);
         view.part(at.server.as_str()).map(|part| Arc::clone(part.listing())).unwrap_or_default()
     }
@@ -209,7 +209,7 @@ fn unknown_server(at: &ServerRef) -> CallError {
 }
 
 /// Returns `true` if a server lists a resource or a template by this address.
-fn lists(listing: &Listing, uri: &str) -> bool {
+pub(crate) fn lists(listing: &Listing, uri: &str) -> bool {
     listing.resources.iter().any(|resource| resource.uri == uri)
         || listing.templates.iter().any(|template| template.uri == uri)
 }

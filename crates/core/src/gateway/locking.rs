@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::backend::{self, Urgency};
 use crate::catalog::Listing;
+use crate::gateway::admitting::lists;
 use crate::gateway::error::server_error;
 use crate::gateway::judged::Judged;
 use crate::gateway::members::Server;
@@ -20,6 +21,11 @@ use crate::gateway::{CallError, FailedServer, Gateway, Presence, RequestContext,
 use crate::name::ServerRef;
 use crate::policy::Heed;
 use crate::raw::Member;
+
+/// Returns `true` if some template of a server is kept from agents by one of these judgments.
+fn keep_a_template_back(judged: &[Arc<Judged>]) -> bool {
+    judged.iter().any(|judged| judged.keeps_back("resource template", |_| true))
+}
 
 impl Snapshot {
     /// Returns why a server is not opened, if it is because of its definitions.
@@ -129,6 +135,14 @@ impl Gateway {
         }
         if let Some(uri) = text("uri") {
             self.check_address(at, &uri, &all)?;
+            // A server completes whatever it is asked for, so that of what it does not list an agent could
+            // tell by its answers what is kept back.
+            if about.is_some()
+                && keep_a_template_back(&all)
+                && !lists(&self.shown_listing(at), &uri)
+            {
+                return unknown("resource template", uri);
+            }
         }
         Ok(())
     }
@@ -153,7 +167,7 @@ impl Gateway {
         context: &RequestContext<'_>,
     ) -> bool {
         let Ok(all) = self.judged_now(at, context).await else { return true };
-        all.iter().any(|judged| judged.keeps_back("resource template", |_| true))
+        keep_a_template_back(&all)
     }
 
     /// Returns in what a server differs from the lock now, and the agent's own process of it, if something
