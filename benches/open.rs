@@ -2,9 +2,11 @@
 //!
 //! `cargo bench --bench open`. Fifty servers of a hundred tools are opened, and one server of five
 //! thousand; nothing is known of any before. Processor time is that of the workbench alone
-//! (`/proc/<pid>/task/*/schedstat`); wall time is beside relays that only copy lines, one for each
-//! server, all of which are asked at once. Then named agents come over HTTP who may all use the same:
-//! what each costs is what the program has more of its own memory (`/proc/<pid>/smaps_rollup`).
+//! (`/proc/<pid>/task/*/schedstat`). Wall time is until the client has all tools, beside relays that only
+//! copy lines, one for each server, all of which are asked at once; in `dynamic` mode the answer to
+//! `open_toolbox` waits for the client's model besides, which is a time of its own. Then named agents come
+//! over HTTP who may all use the same: what each costs is what the program has more of its own memory
+//! (`/proc/<pid>/smaps_rollup`).
 #![allow(
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
@@ -78,6 +80,9 @@ impl Shape {
             script
         });
         let scripts = scripts.collect();
+        // The program watches the folder of its configuration, and servers read their scripts.
+        let folder = folder.join("configurations");
+        fs::create_dir(&folder).expect("a folder");
         Self { name: format!("{servers} × {tools}"), scripts, folder, tools: servers * tools }
     }
 
@@ -138,24 +143,24 @@ fn bare(program: &str) -> Command {
     command
 }
 
-/// Prints what it takes until everything is open and the tools are listed.
+/// Prints what it takes until everything is open and the client has the tools.
 fn print_openings(shapes: &[Shape; 2]) {
-    println!("{:<44}{:>12}{:>12}{:>12}{:>12}", "ms, median", "processor", "wall", "relays", "÷");
+    let heads = ["processor", "wall", "relays", "÷", "answered"];
+    println!("{:<44}{}", "ms, median", heads.map(|head| format!("{head:>12}")).concat());
     for mode in ["dynamic", "proxy", "direct"] {
         let mut processor = Vec::new();
         for shape in shapes {
             let config = shape.configuration(mode, json!({ "toolMode": mode }));
-            let mut measured = [const { Vec::new() }; 3];
+            let mut measured = [const { Vec::new() }; 4];
             for _ in 0..ROUNDS {
-                let (of_processor, wall) = opened(&config, mode, shape.tools);
-                measured[0].push(of_processor);
-                measured[1].push(wall);
-                measured[2].push(relayed(shape));
+                let Opened { processor, wall, answered } = opened(&config, mode, shape.tools);
+                let round = [processor, wall, relayed(shape), answered];
+                measured.iter_mut().zip(round).for_each(|(of, time)| of.push(time));
             }
-            let [ours, wall, relays] = measured.map(median);
+            let [ours, wall, relays, answered] = measured.map(median);
             processor.push(ours);
             println!(
-                "{:<44}{ours:>12.1}{wall:>12.1}{relays:>12.1}{:>12.2}",
+                "{:<44}{ours:>12.1}{wall:>12.1}{relays:>12.1}{:>12.2}{answered:>12.1}",
                 format!("{mode}: {}", shape.name),
                 wall / relays,
             );
@@ -164,21 +169,56 @@ fn print_openings(shapes: &[Shape; 2]) {
     }
 }
 
-/// The processor time of ours and the wall time until an agent has everything.
-fn opened(config: &Path, mode: &str, tools: usize) -> (Duration, Duration) {
+/// The time that it takes to open everything.
+struct Opened {
+    /// Processor time of ours.
+    processor: Duration,
+    /// From the start until the client has all tools.
+    wall: Duration,
+    /// From the start until it has been answered last.
+    answered: Duration,
+}
+
+fn opened(config: &Path, mode: &str, tools: usize) -> Opened {
     let start = Instant::now();
     let mut agent = Client::start(program(config, &["serve"]));
     agent.initialize();
-    agent.follows = true;
-    if mode != "direct" {
-        agent.call(&Call::new("open_toolbox", r#"{"toolbox":"box"}"#));
+    let wall = match mode {
+        "direct" => {
+            agent.request("tools/list", "{}");
+            start.elapsed()
+        }
+        "proxy" => {
+            agent.call(&open());
+            start.elapsed()
+        }
+        _ => {
+            agent.follows = true;
+            let call = agent.send(&open());
+            let mut has_all = None;
+            // Others are to lists that it asked for when it heard that they have changed.
+            while agent.receive() != call {
+                let is_whole = || count(&agent) >= tools;
+                if has_all.is_none() && is_whole() {
+                    has_all = Some(start.elapsed());
+                }
+            }
+            has_all.expect("all tools are listed before the call is answered")
+        }
+    };
+    if mode == "direct" {
+        assert!(count(&agent) >= tools, "{} of {tools} tools are listed", count(&agent));
     }
-    if mode != "proxy" {
-        agent.request("tools/list", "{}");
-        let listed = agent.answer().matches("inputSchema").count();
-        assert!(listed >= tools, "{listed} of {tools} tools are listed");
-    }
-    (processor_time(agent.pid()), start.elapsed())
+    Opened { processor: processor_time(agent.pid()), wall, answered: start.elapsed() }
+}
+
+fn open() -> Call {
+    Call::new("open_toolbox", r#"{"toolbox":"box"}"#)
+}
+
+/// How many tools the last answer lists.
+fn count(agent: &Client) -> usize {
+    agent.answer().matches("inputSchema").count()
 }
 
 /// How long it takes to have the tools of all servers through a relay each.
