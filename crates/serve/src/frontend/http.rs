@@ -18,6 +18,7 @@ mod delays;
 mod drain;
 mod endpoint;
 mod field;
+mod guard;
 mod headers;
 mod health;
 mod identity;
@@ -33,7 +34,6 @@ mod stream;
 mod tls;
 mod work;
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,21 +45,22 @@ use tokio::net::TcpListener;
 use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::desk::Desk;
 use crate::frontend::AppState;
 use crate::frontend::http::adopting::Adopting;
-use crate::frontend::http::connections::Routes;
+use crate::frontend::http::connections::Offers;
+use crate::frontend::http::connections::answering::Offer;
 use crate::frontend::http::connections::table::Table;
 use crate::frontend::http::delays::Delays;
 use crate::frontend::http::drain::UnderWay;
+use crate::frontend::http::guard::guarded;
 use crate::frontend::http::identity::{Identity, WELL_KNOWN};
 use crate::frontend::http::page::Page;
 use crate::frontend::http::response::{Refusal, Reply};
 use crate::frontend::http::sessions::Sessions;
 use crate::gateway::CALLBACK;
-use crate::wire::code::{INTERNAL_ERROR, INVALID_REQUEST};
+use crate::wire::code::INVALID_REQUEST;
 
 pub use crate::frontend::http::drain::{Ending, Grace};
 pub use crate::frontend::http::identity::Door;
@@ -73,6 +74,7 @@ pub const ENDPOINT: &str = "/mcp";
 const SWEEP: Duration = Duration::from_secs(30);
 /// How long the last answers may take on their way, once everything else has ended.
 const FAREWELL: Duration = Duration::from_millis(500);
+
 /// Where agents come in, and those who look after us.
 #[derive(Debug)]
 pub struct Listening {
@@ -116,8 +118,11 @@ pub async fn serve(
         app,
     });
     server.app.gateways.keep_eager();
-    let routes = Routes { all: router(&server), kept: kept_router(&server) };
-    let health_router = health_router(&server);
+    let offers = Offers {
+        all: Offer { routes: router(&server), messages: Some(Arc::clone(&server)) },
+        kept: Offer { routes: kept_router(&server), messages: None },
+    };
+    let of_health = Offer { routes: health_router(&server), messages: None };
     let mut sweep = interval(SWEEP);
     let sweeping = async {
         loop {
@@ -131,8 +136,8 @@ pub async fn serve(
         () = server.shutdown.cancelled() => {}
         () = server.under_way.finished(grace) => {}
         () = sweeping => {}
-        () = connections::accept(&listener, most_connections, &routes, &server) => {}
-        () = connections::answer_health(health, &health_router, &server) => {}
+        () = connections::accept(&listener, most_connections, &offers, &server) => {}
+        () = connections::answer_health(health, &of_health, &server) => {}
     }
     drop(listener);
     server.sessions.leave_all();
@@ -205,22 +210,11 @@ async fn crowded() -> Reply {
     Refusal::for_now(message).reply(None)
 }
 
-/// Guards a router: a fault of ours costs only the request in which it shows.
-fn guarded(router: Router) -> Router {
-    router.layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send>| panicked()))
-}
-
 /// The answer at every other path.
 async fn nothing() -> Reply {
     let message =
         "agents are served at /mcp, one toolbox alone at /mcp/<toolbox>, and the page at /";
     Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message).reply(None)
-}
-
-/// The answer in place of one that was lost to a fault of ours.
-fn panicked() -> Reply {
-    let message = "something went wrong here";
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, message).reply(None)
 }
 
 #[cfg(test)]

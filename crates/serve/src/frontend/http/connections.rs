@@ -10,25 +10,22 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
-use tower::Layer;
 
 use crate::frontend::http::Server;
+use crate::frontend::http::connections::answering::{Answering, Offer};
 use crate::frontend::http::connections::table::Place;
-use crate::frontend::http::connections::usage::Counted;
 use crate::frontend::http::stall::Patient;
 use crate::frontend::http::tls::greeting::{Secured, greet};
 use crate::frontend::until::until;
 use crate::observe::Payer;
 
+pub(crate) mod answering;
 pub(crate) mod table;
-mod usage;
 
 /// The pause after a connection could not be taken, most often because there are too many open
 /// files.
@@ -53,17 +50,17 @@ pub(crate) struct Peer {
     pub(crate) secured: Option<Secured>,
 }
 
-/// The routes of connections: of most, and of those in kept places.
-pub(crate) struct Routes {
-    pub(crate) all: Router,
-    pub(crate) kept: Router,
+/// The offers to connections: to most of them, and to those in kept places.
+pub(crate) struct Offers {
+    pub(crate) all: Offer,
+    pub(crate) kept: Offer,
 }
 
 /// Takes connections for as long as it is wanted, at most `most` or what the configuration says.
 pub(crate) async fn accept(
     listener: &TcpListener,
     most: usize,
-    routes: &Routes,
+    offers: &Offers,
     server: &Arc<Server>,
 ) {
     let mut warned: Option<Instant> = None;
@@ -82,9 +79,9 @@ pub(crate) async fn accept(
             );
             warned = Some(Instant::now());
         }
-        let router = if place.is_kept() { &routes.kept } else { &routes.all };
-        let router = router.clone();
-        let connection = Box::pin(serve(stream, peer.ip(), router, place, Arc::clone(server)));
+        let offer = if place.is_kept() { &offers.kept } else { &offers.all };
+        let offer = offer.clone();
+        let connection = Box::pin(serve(stream, peer.ip(), offer, place, Arc::clone(server)));
         server.connections.spawn(until(&server.shutdown, connection));
     }
 }
@@ -92,7 +89,7 @@ pub(crate) async fn accept(
 /// Answers at a listener of their own those who look after us.
 pub(crate) async fn answer_health(
     listener: Option<TcpListener>,
-    router: &Router,
+    offer: &Offer,
     server: &Arc<Server>,
 ) {
     let Some(listener) = listener else { return std::future::pending().await };
@@ -100,10 +97,10 @@ pub(crate) async fn answer_health(
         let (stream, peer) = next(&listener).await;
         let place = server.health.take_kept();
         let from = Peer { address: peer.ip(), place, secured: None };
-        let (own, router) = (Arc::clone(server), router.clone());
+        let (own, offer) = (Arc::clone(server), offer.clone());
         // It is not encrypted, for probes know no certificates.
         let connection =
-            Box::pin(async move { speak(Patient::new(stream), from, router, &own).await });
+            Box::pin(async move { speak(Patient::new(stream), from, offer, &own).await });
         server.connections.spawn(until(&server.shutdown, connection));
     }
 }
@@ -125,7 +122,7 @@ async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 async fn serve(
     stream: TcpStream,
     peer: IpAddr,
-    router: Router,
+    offer: Offer,
     place: Arc<Place>,
     server: Arc<Server>,
 ) {
@@ -134,7 +131,7 @@ async fn serve(
     }
     let from = Peer { address: peer, place, secured: None };
     let Some(tls) = &server.tls else {
-        return speak(Patient::new(stream), from, router, &server).await;
+        return speak(Patient::new(stream), from, offer, &server).await;
     };
     // A slow handshake is a slow head.
     let greeted = tokio::select! {
@@ -144,7 +141,7 @@ async fn serve(
     };
     match greeted {
         Ok(Some((stream, secured))) => {
-            speak(stream, Peer { secured: Some(secured), ..from }, router, &server).await;
+            speak(stream, Peer { secured: Some(secured), ..from }, offer, &server).await;
         }
         Ok(None) => {}
         Err(_) => tracing::debug!(address = %peer, "a client was too slow in its handshake"),
@@ -158,14 +155,13 @@ fn patience(place: &Place, server: &Server) -> Duration {
 }
 
 /// Speaks HTTP with a client until one of both has enough.
-async fn speak<S>(stream: S, from: Peer, router: Router, server: &Server)
+async fn speak<S>(stream: S, from: Peer, offer: Offer, server: &Server)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let config = server.app.gateways.config();
     let limits = &config.http;
     let (peer, place) = (from.address, Arc::clone(&from.place));
-    let router = Counted::new(Extension(from).layer(router), Arc::clone(&place));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // There may be 100 headers at most.
@@ -173,7 +169,7 @@ where
         // A head that is not whole is bounded by this alone.
         .max_buf_size(limits.max_header_bytes.max(BUFFER))
         .header_read_timeout(patience(&place, server))
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), Answering { from, offer });
     let mut connection = pin!(connection);
     let served = tokio::select! {
         served = connection.as_mut() => served,

@@ -65,7 +65,8 @@ impl Server {
         self.app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), address(head)))
     }
 
-    async fn answer(&self, request: Request, toolbox: Option<ToolboxName>) -> Reply {
+    /// Answers a request of whoever wants everything, or one toolbox.
+    pub(crate) async fn answer(&self, request: Request, toolbox: Option<ToolboxName>) -> Reply {
         let (mut head, body) = request.into_parts();
         let (caller, pass) = match self.identity.caller(&mut head).await {
             Ok((caller, pass)) => (Caller { toolbox, ..caller }, pass),

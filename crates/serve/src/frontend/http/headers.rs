@@ -39,15 +39,17 @@ impl Accepts {
         for value in headers.get_all(ACCEPT) {
             is_said = true;
             for range in value.to_str().unwrap_or_default().split(',') {
-                let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
+                let mut parts = range.split(';').map(str::trim);
                 let range = parts.next().unwrap_or_default();
                 let is_refused = parts.any(|part| {
-                    part.strip_prefix("q=")
+                    part.strip_prefix(['q', 'Q'])
+                        .and_then(|rest| rest.strip_prefix('='))
                         .is_some_and(|weight| weight.parse().is_ok_and(|weight: f32| weight <= 0.0))
                 });
                 if !is_refused {
-                    accepts.json |= [JSON, "application/*", "*/*"].contains(&range.as_str());
-                    accepts.events |= [EVENTS, "text/*", "*/*"].contains(&range.as_str());
+                    let is_one = |of: [&str; 3]| of.iter().any(|of| of.eq_ignore_ascii_case(range));
+                    accepts.json |= is_one([JSON, "application/*", "*/*"]);
+                    accepts.events |= is_one([EVENTS, "text/*", "*/*"]);
                 }
             }
         }

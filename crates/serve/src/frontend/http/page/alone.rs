@@ -21,13 +21,14 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::frontend::http::guard::guarded;
 use crate::frontend::http::identity::Sight;
 use crate::frontend::http::identity::bearer::{self, Presented};
 use crate::frontend::http::page::asked::{self, Asked};
 use crate::frontend::http::page::{Page, Workbenches, assets, private};
 use crate::frontend::http::response::{Refusal, Reply, bad_request};
 use crate::frontend::http::stall::Patient;
-use crate::frontend::http::{body, guarded, origin};
+use crate::frontend::http::{body, origin};
 use crate::settings::{HttpConfig, token_digest};
 use crate::wire::budget::Charge;
 use crate::wire::code::INVALID_REQUEST;
