@@ -179,6 +179,7 @@ struct Opened {
     answered: Duration,
 }
 
+/// Opens everything in a workbench of its own.
 fn opened(config: &Path, mode: &str, tools: usize) -> Opened {
     let start = Instant::now();
     let mut agent = Client::start(program(config, &["serve"]));
@@ -186,7 +187,9 @@ fn opened(config: &Path, mode: &str, tools: usize) -> Opened {
     let wall = match mode {
         "direct" => {
             agent.request("tools/list", "{}");
-            start.elapsed()
+            let elapsed = start.elapsed();
+            assert!(count(&agent) >= tools, "{} of {tools} tools are listed", count(&agent));
+            elapsed
         }
         "proxy" => {
             agent.call(&open());
@@ -196,19 +199,15 @@ fn opened(config: &Path, mode: &str, tools: usize) -> Opened {
             agent.follows = true;
             let call = agent.send(&open());
             let mut has_all = None;
-            // Others are to lists that it asked for when it heard that they have changed.
+            // Other answers are lists, for which it asks when it hears that they have changed.
             while agent.receive() != call {
-                let is_whole = || count(&agent) >= tools;
-                if has_all.is_none() && is_whole() {
+                if has_all.is_none() && count(&agent) >= tools {
                     has_all = Some(start.elapsed());
                 }
             }
             has_all.expect("all tools are listed before the call is answered")
         }
     };
-    if mode == "direct" {
-        assert!(count(&agent) >= tools, "{} of {tools} tools are listed", count(&agent));
-    }
     Opened { processor: processor_time(agent.pid()), wall, answered: start.elapsed() }
 }
 

@@ -208,8 +208,8 @@ for target in aarch64-apple-darwin x86_64-pc-windows-gnu x86_64-pc-windows-msvc 
     fi
 done
 heading "tests"
-# Random tests make the same of each change here, so that a red run is about the change; run by hand, they
-# make something new each time.
+# Random tests try the same in every run here, so that a red one is about the change; run by hand, they try
+# something new each time.
 export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-14}"
 # All of them: one that fails says nothing of the others.
 cargo nextest run --workspace --no-fail-fast

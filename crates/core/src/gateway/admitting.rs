@@ -78,11 +78,8 @@ impl Gateway {
             }
             // One that is not opened lists nothing, by which nothing can be decided.
             self.check_open(at)?;
-            // Servers complete all sorts of things, but these are to be none that are left out.
-            if let About::Completed(uri) = about
-                && !lists(&self.shown_listing(at), uri)
-            {
-                return Err(unknown("resource template", uri));
+            if let About::Completed(uri) = about {
+                self.check_completed(at, uri)?;
             }
         }
         let decided = self.decide_on(at, about);
@@ -106,6 +103,13 @@ impl Gateway {
             self.note_denied(at, what, name, &denial, context);
         }
         Err(error)
+    }
+
+    /// Refuses to have completed what is not shown of a server of which something is kept back. It may complete
+    /// whatever it is asked for, so that an agent could tell by its answers what that is.
+    pub(crate) fn check_completed(&self, at: &ServerRef, uri: &str) -> Result<(), CallError> {
+        let is_shown = lists(&self.shown_listing(at), uri);
+        if is_shown { Ok(()) } else { Err(unknown("resource template", uri)) }
     }
 
     fn decide_on(&self, at: &ServerRef, about: &About) -> Result<Admission, Denial> {
@@ -150,7 +154,7 @@ impl Gateway {
     }
 
     /// Everything that a server has listed, as far as is known and nothing of it is kept back.
-    pub(crate) fn shown_listing(&self, at: &ServerRef) -> Arc<Listing> {
+    fn shown_listing(&self, at: &ServerRef) -> Arc<Listing> {
         let view = self.snapshot().view(&at.toolbox);
         view.part(at.server.as_str()).map(|part| Arc::clone(part.listing())).unwrap_or_default()
     }
@@ -209,7 +213,7 @@ fn unknown_server(at: &ServerRef) -> CallError {
 }
 
 /// Returns `true` if a server lists a resource or a template by this address.
-pub(crate) fn lists(listing: &Listing, uri: &str) -> bool {
+fn lists(listing: &Listing, uri: &str) -> bool {
     listing.resources.iter().any(|resource| resource.uri == uri)
         || listing.templates.iter().any(|template| template.uri == uri)
 }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use crate::backend::{self, Urgency};
 use crate::catalog::Listing;
-use crate::gateway::admitting::lists;
 use crate::gateway::error::server_error;
 use crate::gateway::judged::Judged;
 use crate::gateway::members::Server;
@@ -135,13 +134,8 @@ impl Gateway {
         }
         if let Some(uri) = text("uri") {
             self.check_address(at, &uri, &all)?;
-            // A server completes whatever it is asked for, so that of what it does not list an agent could
-            // tell by its answers what is kept back.
-            if about.is_some()
-                && keep_a_template_back(&all)
-                && !lists(&self.shown_listing(at), &uri)
-            {
-                return unknown("resource template", uri);
+            if about.is_some() && keep_a_template_back(&all) {
+                self.check_completed(at, &uri)?;
             }
         }
         Ok(())

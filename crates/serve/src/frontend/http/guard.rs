@@ -15,11 +15,11 @@ use crate::wire::code::INTERNAL_ERROR;
 
 /// Guards all answers of a router.
 pub(crate) fn guarded(router: Router) -> Router {
-    router.layer(from_fn(|request: Request, next: Next| whole(next.run(request))))
+    router.layer(from_fn(|request: Request, next: Next| caught(next.run(request))))
 }
 
-/// Waits for an answer; one that is lost to a fault of ours is another one, which says so.
-pub(crate) async fn whole(answer: impl Future<Output = Reply>) -> Reply {
+/// Waits for an answer; where a panic loses it, the answer says that something went wrong.
+pub(crate) async fn caught(answer: impl Future<Output = Reply>) -> Reply {
     let mut answer = pin!(answer);
     poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
@@ -65,6 +65,6 @@ mod tests {
         };
         assert_eq!(code(ask("/panics").await.unwrap()).await, INTERNAL_ERROR);
         assert_eq!(ask("/fine").await.unwrap().status(), StatusCode::OK);
-        assert_eq!(code(whole(panics()).await).await, INTERNAL_ERROR);
+        assert_eq!(code(caught(panics()).await).await, INTERNAL_ERROR);
     }
 }

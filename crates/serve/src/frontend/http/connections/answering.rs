@@ -17,7 +17,7 @@ use tower::ServiceExt;
 
 use crate::frontend::http::connections::Peer;
 use crate::frontend::http::connections::table::Place;
-use crate::frontend::http::guard::whole;
+use crate::frontend::http::guard::caught;
 use crate::frontend::http::response::Reply;
 use crate::frontend::http::{ENDPOINT, Server};
 
@@ -48,7 +48,9 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
         let counted = |reply: Reply| reply.map(|body| Body::new(Answer { body, _use: begun }));
         // Routes cost more than most of what is done for a message.
         if let Some(server) = self.offer.messages.clone().filter(|_| is_message(&request)) {
-            return Box::pin(async move { Ok(counted(whole(server.answer(request, None)).await)) });
+            return Box::pin(
+                async move { Ok(counted(caught(server.answer(request, None)).await)) },
+            );
         }
         let routes = self.offer.routes.clone();
         Box::pin(async move { routes.oneshot(request).await.map(counted) })
