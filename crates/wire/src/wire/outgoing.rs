@@ -138,7 +138,12 @@ impl Peer {
     ) -> Result<Pending, RequestError> {
         let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
         let parts = write_request(pending.id, method, params, meta, wants_progress);
-        outlet.send(parts).await.map_err(|_| RequestError::Closed)?;
+        let sent = if self.are_several() {
+            outlet.send_in_company(parts).await
+        } else {
+            outlet.send(parts).await
+        };
+        sent.map_err(|_| RequestError::Closed)?;
         Ok(pending)
     }
 }

@@ -180,6 +180,11 @@ impl Peer {
         Some((id, mailbox))
     }
 
+    /// Returns `true` if several requests of ours wait for their answers.
+    pub(crate) fn are_several(&self) -> bool {
+        self.outgoing(|table| table.as_ref().is_some_and(|table| table.len() > 1))
+    }
+
     /// Forgets a request of ours, and says whether it was still waiting.
     pub(crate) fn abandon(&self, id: u64) -> bool {
         self.outgoing(|table| table.as_mut().and_then(|table| table.remove(&id)).is_some())

@@ -6,7 +6,7 @@ use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, yield_now};
 use tokio_util::task::TaskTracker;
 
 /// How many messages may wait to be written before senders wait too.
@@ -23,6 +23,8 @@ pub struct Closed;
 
 enum Job {
     Message(Message),
+    /// One that others may follow at once, with which it can be written.
+    InCompany(Message),
     /// Told once what comes before it is written.
     Flush(oneshot::Sender<()>),
     Close,
@@ -37,6 +39,10 @@ pub struct Message {
 }
 
 impl Message {
+    fn new(parts: Vec<Bytes>) -> Self {
+        Self { parts, written: None }
+    }
+
     /// Tells whoever waits for it that a message is on its way.
     pub fn done(written: Option<oneshot::Sender<()>>) {
         if let Some(written) = written {
@@ -56,7 +62,7 @@ impl Outbox {
     pub async fn next(&mut self) -> Option<Message> {
         loop {
             match self.waiting.recv().await? {
-                Job::Message(message) => return Some(message),
+                Job::Message(message) | Job::InCompany(message) => return Some(message),
                 Job::Flush(written) => Message::done(Some(written)),
                 Job::Close => {
                     self.waiting.close();
@@ -101,7 +107,17 @@ impl Writer {
     /// Queues one message, given in parts, to be written with a line end; waits until there is
     /// room for it.
     pub async fn send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
-        match self.jobs.try_send(Job::Message(Message { parts, written: None })) {
+        self.queue(Job::Message(Message::new(parts))).await
+    }
+
+    /// Queues one message as [`Writer::send`] does, and lets it be written a moment later, together
+    /// with what follows it by then.
+    pub(crate) async fn send_in_company(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
+        self.queue(Job::InCompany(Message::new(parts))).await
+    }
+
+    async fn queue(&self, job: Job) -> Result<(), Closed> {
+        match self.jobs.try_send(job) {
             Ok(()) => Ok(()),
             Err(TrySendError::Closed(_)) => Err(Closed),
             // Boxed, for it is rare, and would make every request's future larger.
@@ -112,7 +128,7 @@ impl Writer {
     /// Sends a message, and returns once it is written.
     pub async fn send_written(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
         let (written, done) = oneshot::channel();
-        let message = Message { parts, written: Some(written) };
+        let message = Message { written: Some(written), ..Message::new(parts) };
         self.jobs.send(Job::Message(message)).await.map_err(|_| Closed)?;
         done.await.map_err(|_| Closed)
     }
@@ -126,7 +142,7 @@ impl Writer {
 
     /// Queues one message if there is room, for use where nothing can wait.
     pub(crate) fn try_send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
-        self.jobs.try_send(Job::Message(Message { parts, written: None })).map_err(|_| Closed)
+        self.jobs.try_send(Job::Message(Message::new(parts))).map_err(|_| Closed)
     }
 
     /// Resolves when nothing can be sent any more.
@@ -151,9 +167,18 @@ async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: mpsc::Rec
     let mut done = Vec::new();
     let mut closing = false;
     while !closing && waiting.recv_many(&mut batch, BATCH).await > 0 {
+        if batch.len() < BATCH && batch.iter().any(|job| matches!(job, Job::InCompany(_))) {
+            // The runtime would have us write each by itself; one turn of the others costs less than that.
+            yield_now().await;
+            while batch.len() < BATCH
+                && let Ok(job) = waiting.try_recv()
+            {
+                batch.push(job);
+            }
+        }
         for job in batch.drain(..) {
             let Message { parts, written } = match job {
-                Job::Message(message) => message,
+                Job::Message(message) | Job::InCompany(message) => message,
                 Job::Flush(written) => {
                     done.push(written);
                     continue;
@@ -190,4 +215,68 @@ async fn flush<W: AsyncWrite + Unpin>(stream: &mut W, copied: &mut Vec<u8>) -> s
         copied.clear();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::pin::Pin;
+    use std::sync::{Arc, Mutex};
+    use std::task::{Context, Poll};
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// Keeps each write by itself.
+    #[derive(Clone, Default)]
+    struct Writes(Arc<Mutex<Vec<String>>>);
+
+    impl AsyncWrite for Writes {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            text: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.0.lock().unwrap().push(String::from_utf8_lossy(text).into_owned());
+            Poll::Ready(Ok(text.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn text(text: &'static str) -> Vec<Bytes> {
+        vec![Bytes::from_static(text.as_bytes())]
+    }
+
+    #[tokio::test]
+    async fn what_is_in_company_is_written_with_what_follows_at_once() {
+        let (writes, tasks) = (Writes::default(), TaskTracker::new());
+        let writer = Writer::start(writes.clone(), &tasks);
+        writer.send(text("alone")).await.unwrap();
+        yield_now().await;
+        writer.send_in_company(text("first")).await.unwrap();
+        yield_now().await;
+        writer.send(text("second")).await.unwrap();
+        writer.send_in_company(text("last")).await.unwrap();
+        writer.flush().await.unwrap();
+        assert_eq!(*writes.0.lock().unwrap(), ["alone\n", "first\nsecond\nlast\n"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_in_company_is_written_where_nothing_follows() {
+        let (writes, tasks) = (Writes::default(), TaskTracker::new());
+        let writer = Writer::start(writes.clone(), &tasks);
+        writer.send_in_company(text("only")).await.unwrap();
+        writer.close();
+        tasks.close();
+        tasks.wait().await;
+        assert_eq!(*writes.0.lock().unwrap(), ["only\n"]);
+    }
 }
