@@ -20,6 +20,7 @@ mod lists;
 mod primitives;
 mod profiles;
 mod resolve;
+mod seldom;
 mod session;
 mod shown;
 mod subscriptions;

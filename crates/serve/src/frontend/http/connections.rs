@@ -21,6 +21,7 @@ use crate::frontend::http::connections::answering::{Answering, Offer};
 use crate::frontend::http::connections::table::Place;
 use crate::frontend::http::stall::Patient;
 use crate::frontend::http::tls::greeting::{Secured, greet};
+use crate::frontend::seldom::seldom;
 use crate::frontend::until::until;
 use crate::observe::Payer;
 
@@ -171,20 +172,26 @@ where
         .header_read_timeout(patience(&place, server))
         .serve_connection(TokioIo::new(stream), Answering { from, offer });
     let mut connection = pin!(connection);
+    let has_to_give_way = seldom(async {
+        tokio::select! {
+            () = place.gives_way() => true,
+            () = server.leaving.cancelled() => false,
+        }
+    });
     let served = tokio::select! {
         served = connection.as_mut() => served,
-        () = place.gives_way() => {
-            tracing::debug!(address = %peer, "a connection that was not used gives way");
+        has_to_give_way = has_to_give_way => {
             connection.as_mut().graceful_shutdown();
-            // The end of an answer may still be on its way; the rest of a head is not waited for.
-            match timeout(FAREWELL, connection).await {
-                Ok(served) => served,
-                Err(_) => return,
+            if has_to_give_way {
+                tracing::debug!(address = %peer, "a connection that was not used gives way");
+                // The end of an answer may still be on its way; the rest of a head is not waited for.
+                match timeout(FAREWELL, connection).await {
+                    Ok(served) => served,
+                    Err(_) => return,
+                }
+            } else {
+                connection.await
             }
-        }
-        () = server.leaving.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
         }
     };
     if let Err(error) = served {

@@ -33,7 +33,9 @@ fn is_taken(request: &request::Parts, allowed: &HttpConfig) -> bool {
     };
     let is_ours = |host: &Authority| is_loopback(host) || is_allowed_host(host, allowed);
     let target = request.uri.authority();
-    host.to_str().is_ok_and(|host| host.parse().is_ok_and(|host| is_ours(&host)))
+    let is_host_ours = is_plainly_local(host.as_bytes())
+        || host.to_str().is_ok_and(|host| host.parse().is_ok_and(|host| is_ours(&host)));
+    is_host_ours
         && target.is_none_or(is_ours)
         && request.headers.get_all(ORIGIN).iter().all(|origin| {
             is_local_origin(origin)
@@ -75,6 +77,14 @@ fn is_local_origin(origin: &HeaderValue) -> bool {
     // An origin without a scheme is `null`, or something that no browser sends.
     origin.is_some_and(|origin| {
         origin.scheme().is_some() && origin.authority().is_some_and(is_loopback)
+    })
+}
+
+/// Returns `true` for what nearly all who mean this machine say, which need not be taken apart.
+fn is_plainly_local(host: &[u8]) -> bool {
+    [b"127.0.0.1", b"localhost"].iter().any(|name| {
+        let port = host.strip_prefix(*name).map(|rest| rest.strip_prefix(b":").unwrap_or(rest));
+        port.is_some_and(|port| port.iter().all(u8::is_ascii_digit))
     })
 }
 

@@ -8,11 +8,10 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
-use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::header::ORIGIN;
-use hyper::{Method, Request};
+use hyper::{Method, Request, Response};
 use tower::ServiceExt;
 
 use crate::frontend::http::connections::Peer;
@@ -37,15 +36,15 @@ pub(crate) struct Answering {
 }
 
 impl hyper::service::Service<Request<Incoming>> for Answering {
-    type Response = Response;
+    type Response = Response<Answer>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let begun = Use::begin(&self.from.place);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.from.clone());
-        let counted = |reply: Reply| reply.map(|body| Body::new(Answer { body, _use: begun }));
+        let counted = |reply: Reply| reply.map(|body| Answer { body, _use: begun });
         // Routes cost more than most of what is done for a message.
         if let Some(server) = self.offer.messages.clone().filter(|_| is_message(&request)) {
             return Box::pin(
@@ -82,7 +81,7 @@ impl Drop for Use {
 }
 
 /// The body of an answer, with which the use of its connection ends.
-struct Answer {
+pub(crate) struct Answer {
     body: Body,
     _use: Use,
 }

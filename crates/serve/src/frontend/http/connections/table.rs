@@ -28,18 +28,22 @@ struct State {
 
 struct Entry {
     payer: Option<Payer>,
-    /// Since when it is not used; `None`: it is.
-    idle: Option<Instant>,
+    idle: Idle,
     gives_way: CancellationToken,
     /// Counts it among what its address holds.
     _held: Option<Held>,
 }
+
+/// Since when a connection is not used; `None`: it is. Each has its own, for every request notes it,
+/// and no connection has to wait for another with that.
+type Idle = Arc<Mutex<Option<Instant>>>;
 
 /// The place of one connection, until this is dropped.
 pub(crate) struct Place {
     state: Arc<Mutex<State>>,
     number: u64,
     is_kept: bool,
+    idle: Idle,
     gives_way: CancellationToken,
 }
 
@@ -95,10 +99,11 @@ impl Table {
         let is_kept = payer.is_none();
         state.kept += usize::from(is_kept);
         let gives_way = CancellationToken::new();
-        let idle = Some(Instant::now());
-        let entry = Entry { payer, idle, gives_way: gives_way.clone(), _held: held };
+        let idle = Arc::new(Mutex::new(Some(Instant::now())));
+        let entry =
+            Entry { payer, idle: Arc::clone(&idle), gives_way: gives_way.clone(), _held: held };
         state.places.insert(number, entry);
-        Arc::new(Place { state: Arc::clone(&self.state), number, is_kept, gives_way })
+        Arc::new(Place { state: Arc::clone(&self.state), number, is_kept, idle, gives_way })
     }
 }
 
@@ -107,7 +112,7 @@ impl State {
     fn free_one(&mut self, is_meant: impl Fn(&Payer) -> bool) -> bool {
         let meant =
             self.places.iter().filter(|(_, entry)| entry.payer.as_ref().is_some_and(&is_meant));
-        let idle = meant.filter_map(|(number, entry)| Some((entry.idle?, *number)));
+        let idle = meant.filter_map(|(number, entry)| Some(((*lock(&entry.idle))?, *number)));
         let oldest = idle.min().map(|(_, number)| number);
         self.end(oldest)
     }
@@ -115,7 +120,7 @@ impl State {
     /// The one who has most connections that are not used.
     fn greediest(&self) -> Option<Payer> {
         let mut counts: HashMap<&Payer, usize> = HashMap::new();
-        for entry in self.places.values().filter(|entry| entry.idle.is_some()) {
+        for entry in self.places.values().filter(|entry| lock(&entry.idle).is_some()) {
             if let Some(payer) = &entry.payer {
                 *counts.entry(payer).or_default() += 1;
             }
@@ -155,9 +160,7 @@ impl Place {
 
     /// Takes note that a request has come, or that it has been answered.
     pub(crate) fn is_used(&self, is_used: bool) {
-        if let Some(entry) = lock(&self.state).places.get_mut(&self.number) {
-            entry.idle = (!is_used).then(Instant::now);
-        }
+        *lock(&self.idle) = (!is_used).then(Instant::now);
     }
 }
 
@@ -172,8 +175,8 @@ impl Drop for Place {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ fn hosts_of_this_machine() {
         ("evil.example.com", false),
         ("localhost.evil.example.com", false),
         ("127.0.0.1.evil.example.com", false),
+        ("127.0.0.10", true),
         ("10.0.0.1", false),
         ("0.0.0.0:8000", false),
         ("user@127.0.0.1", false),
