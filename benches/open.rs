@@ -16,6 +16,7 @@
     reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
 )]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,6 +29,7 @@ use tempfile::TempDir;
 mod agents;
 #[path = "stdio/client.rs"]
 mod client;
+mod measured;
 #[path = "stdio/relay.rs"]
 mod relay;
 
@@ -131,13 +133,13 @@ fn program(config: &Path, args: &[&str]) -> Command {
     let cache = config.with_extension("cache");
     // What it knew before is no more.
     let _ = fs::remove_dir_all(&cache);
-    let mut command = bare(env!("CARGO_BIN_EXE_mcp-workbench"));
+    let mut command = bare(measured::program());
     command.args(args).arg("--config").arg(config).arg("--cache-dir").arg(cache);
     command
 }
 
 /// A command that inherits nothing but the search path.
-fn bare(program: &str) -> Command {
+fn bare(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command
@@ -225,7 +227,7 @@ fn relayed(shape: &Shape) -> Duration {
     let this = std::env::current_exe().expect("a running program has a path");
     let start = Instant::now();
     let clients = shape.scripts.iter().map(|script| {
-        let mut relay = bare(&this.to_string_lossy());
+        let mut relay = bare(&this);
         relay.arg(RELAY).arg(argument(script));
         Client::start(relay)
     });

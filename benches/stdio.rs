@@ -12,6 +12,7 @@
     reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
 )]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,6 +23,7 @@ use tempfile::TempDir;
 
 #[path = "stdio/client.rs"]
 mod client;
+mod measured;
 #[path = "stdio/relay.rs"]
 mod relay;
 
@@ -165,7 +167,7 @@ impl Gateway {
     }
 
     fn start(&self) -> Client {
-        let mut command = bare(env!("CARGO_BIN_EXE_mcp-workbench"));
+        let mut command = bare(measured::program());
         command.arg("serve").arg("--config").arg(&self.config);
         // Nobody else's cache is read or written.
         command.arg("--cache-dir").arg(self.config.with_extension("cache"));
@@ -188,7 +190,7 @@ fn server(argument: &str) -> Command {
 }
 
 /// A command that inherits nothing but the search path.
-fn bare(program: &str) -> Command {
+fn bare(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_clear();
     if let Some(path) = std::env::var_os("PATH") {
@@ -254,7 +256,7 @@ impl Ways {
 
     fn start(gateway: &Gateway, script: &Script) -> Self {
         let this = std::env::current_exe().expect("a running program has a path");
-        let mut relay = bare(&this.to_string_lossy());
+        let mut relay = bare(&this);
         relay.args([RELAY, &script.argument]);
         let mut clients = [Client::start(script.server()), Client::start(relay), gateway.start()];
         clients.iter_mut().for_each(Client::initialize);

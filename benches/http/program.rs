@@ -9,6 +9,9 @@ use std::thread;
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[path = "../measured.rs"]
+mod measured;
+
 /// A program that listens, which is killed when this is dropped.
 pub(crate) struct Program {
     pub(crate) child: Child,
@@ -20,7 +23,7 @@ impl Program {
     pub(crate) fn start(folder: &TempDir, config: &Value) -> Self {
         let file = folder.path().join("workbench.json");
         fs::write(&file, config.to_string()).expect("a file in the folder");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-workbench"));
+        let mut command = Command::new(measured::program());
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file);
         command.arg("--cache-dir").arg(folder.path().join("cache"));
