@@ -42,7 +42,7 @@ pub struct Raw {
 /// messages. There are no line ends within strings, so every line end stands where a space can
 /// stand.
 pub fn one_line(text: Bytes) -> Bytes {
-    if memchr::memchr2(b'\n', b'\r', &text).is_none() {
+    if is_one_line(&text) {
         return text;
     }
     let mut line = BytesMut::from(text);
@@ -50,6 +50,11 @@ pub fn one_line(text: Bytes) -> Bytes {
         *byte = b' ';
     }
     line.freeze()
+}
+
+/// Returns `true` if there are no line ends in a text.
+pub(crate) fn is_one_line(text: &[u8]) -> bool {
+    memchr::memchr2(b'\n', b'\r', text).is_none()
 }
 
 /// The key of a member. Those that most messages have are not copied.

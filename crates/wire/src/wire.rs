@@ -25,5 +25,5 @@ pub mod server;
 pub mod stdio;
 pub mod writer;
 
-pub use crate::wire::envelope::{Malformed, Outcome};
+pub use crate::wire::envelope::{Malformed, Message, Outcome};
 pub use crate::wire::writer::Closed;

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::raw::Raw;
 use crate::wire::Closed;
-use crate::wire::code::{INVALID_REQUEST, PARSE_ERROR};
+use crate::wire::code::INVALID_REQUEST;
 use crate::wire::envelope::{self, Malformed, Outcome};
 use crate::wire::incoming::{self, Incoming, error_object};
 use crate::wire::line::{Line, LineReader};
@@ -67,14 +67,7 @@ impl<R: AsyncRead + Unpin> Messages<R> {
 
 /// The answer to what is no message.
 pub(crate) fn refuse(malformed: &Malformed) -> Vec<Bytes> {
-    let (code, message) = match malformed {
-        Malformed::NotJson(error) => {
-            (PARSE_ERROR, format!("expected one JSON-RPC message a line: {error}"))
-        }
-        Malformed::NoMessage => {
-            (INVALID_REQUEST, "expected a JSON-RPC request, notification or response".to_owned())
-        }
-    };
+    let (code, message) = malformed.error("expected one JSON-RPC message a line");
     incoming::answer(Raw::encode(&()), Outcome::Error(error_object(code, &message, None)))
 }
 

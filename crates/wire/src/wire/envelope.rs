@@ -7,19 +7,37 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::raw::Raw;
 use crate::raw::outline::Outline;
 use crate::raw::scan::{self, Cursor, Invalid, Strings};
+use crate::raw::{self, Raw};
+use crate::wire::code::{INVALID_REQUEST, PARSE_ERROR};
 
 /// One message, parsed no further than the members of JSON-RPC 2.0.
 #[derive(Debug)]
-pub(crate) enum Message {
+pub enum Message {
     /// Wants an answer.
-    Request { id: Raw, method: String, params: Option<Raw> },
+    Request {
+        /// The id that its answer has to have.
+        id: Raw,
+        /// The method of the request.
+        method: String,
+        /// Its `params`, as written.
+        params: Option<Raw>,
+    },
     /// Wants none.
-    Notification { method: String, params: Option<Raw> },
+    Notification {
+        /// The method of the notification.
+        method: String,
+        /// Its `params`, as written.
+        params: Option<Raw>,
+    },
     /// Answers a request of ours.
-    Answer { id: Raw, outcome: Outcome },
+    Answer {
+        /// The id of the request.
+        id: Raw,
+        /// The content of the answer.
+        outcome: Outcome,
+    },
 }
 
 /// The content of an answer.
@@ -79,7 +97,7 @@ impl Members {
     }
 }
 
-/// Why a line is not a message.
+/// Why a text is not a message.
 #[derive(Debug)]
 pub enum Malformed {
     /// It is not JSON, or nothing like an object.
@@ -88,7 +106,30 @@ pub enum Malformed {
     NoMessage,
 }
 
+impl Malformed {
+    /// The error that answers it, whose text begins with what was expected as a whole.
+    pub fn error(&self, expected: &str) -> (i64, String) {
+        match self {
+            Self::NotJson(error) => (PARSE_ERROR, format!("{expected}: {error}")),
+            Self::NoMessage => (
+                INVALID_REQUEST,
+                "expected a JSON-RPC request, notification or response".to_owned(),
+            ),
+        }
+    }
+}
+
 impl Message {
+    /// Reads a message that may stand on several lines. What is taken out of it stands on one.
+    pub fn on_lines(text: &Bytes) -> Result<Self, Malformed> {
+        let message = Self::parse(text)?;
+        if raw::is_one_line(text) {
+            return Ok(message);
+        }
+        Self::parse(&raw::one_line(text.clone()))
+    }
+
+    /// Reads the message of one line.
     pub(crate) fn parse(line: &Bytes) -> Result<Self, Malformed> {
         let strings = Strings::of(line);
         if strings == Strings::Any

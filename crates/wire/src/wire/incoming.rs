@@ -32,10 +32,15 @@ pub enum Incoming {
 }
 
 impl Peer {
-    /// Takes one message that was read. What is left to do comes back; a request's answer, and
+    /// Takes the message of one line. What is left to do comes back; a request's answer, and
     /// whatever belongs to it, goes to `outlet`.
-    pub fn take(&self, message: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, Malformed> {
-        Ok(match Message::parse(message)? {
+    pub fn take(&self, line: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, Malformed> {
+        Message::parse(line).map(|message| self.take_message(message, outlet))
+    }
+
+    /// Takes a message that was read, as [`Peer::take`] does.
+    pub fn take_message(&self, message: Message, outlet: &Writer) -> Option<Incoming> {
+        match message {
             Message::Request { id, method, params } => {
                 let reply = self.reply(id, outlet.clone());
                 Some(Incoming::Request(Request { method, params, reply }))
@@ -54,14 +59,12 @@ impl Peer {
                     None
                 }
                 "notifications/progress" => {
-                    params.map(|params| self.progress(params)).and_then(|untaken| {
-                        untaken
-                            .map(|params| Incoming::Notification { method, params: Some(params) })
-                    })
+                    let untaken = self.progress(params?)?;
+                    Some(Incoming::Notification { method, params: Some(untaken) })
                 }
                 _ => Some(Incoming::Notification { method, params }),
             },
-        })
+        }
     }
 
     fn reply(&self, id: Raw, outlet: Writer) -> Reply {

@@ -121,18 +121,19 @@ impl Server {
         if !accepts.json && !accepts.events {
             return Err(not_acceptable("application/json and text/event-stream"));
         }
-        let mut message = Message::read(self.read(body, &who.purse).await?)?;
+        let mut message = Message::read(&self.read(body, &who.purse).await?)?;
         if self.app.gateways.observer().is_tracing() {
             message.continue_trace(headers);
         }
+        let (id, listens) = (message.id().cloned(), message.listens());
         let answered = if message.is_modern(headers) {
-            self.modern(&message, headers, accepts, who).await
+            self.modern(message, headers, accepts, who).await
         } else {
-            self.legacy(&message, headers, accepts, who).await
+            self.legacy(message, headers, accepts, who).await
         };
-        let reply = answered.unwrap_or_else(|refusal| refusal.reply(message.id.as_ref()));
+        let reply = answered.unwrap_or_else(|refusal| refusal.reply(id.as_ref()));
         // What else is asked for comes to an end by itself.
-        Ok(if message.method == "subscriptions/listen" { pass.bound(reply) } else { reply })
+        Ok(if listens { pass.bound(reply) } else { reply })
     }
 
     /// Reads a body, as far as there is room for it.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
-use hyper::header::{ACCEPT, CONTENT_TYPE};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
 
 use crate::frontend::http::field::{PROTOCOL_VERSION, one};
@@ -38,16 +38,13 @@ impl Accepts {
         let mut is_said = false;
         for value in headers.get_all(ACCEPT) {
             is_said = true;
-            for range in value.to_str().unwrap_or_default().split(',') {
-                let mut parts = range.split(';').map(str::trim);
+            for range in value.as_bytes().split(|byte| *byte == b',') {
+                let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
                 let range = parts.next().unwrap_or_default();
-                let is_refused = parts.any(|part| {
-                    part.strip_prefix(['q', 'Q'])
-                        .and_then(|rest| rest.strip_prefix('='))
-                        .is_some_and(|weight| weight.parse().is_ok_and(|weight: f32| weight <= 0.0))
-                });
-                if !is_refused {
-                    let is_one = |of: [&str; 3]| of.iter().any(|of| of.eq_ignore_ascii_case(range));
+                if !parts.any(is_refused) {
+                    let is_one = |of: [&str; 3]| {
+                        of.iter().any(|of| of.as_bytes().eq_ignore_ascii_case(range))
+                    };
                     accepts.json |= is_one([JSON, "application/*", "*/*"]);
                     accepts.events |= is_one([EVENTS, "text/*", "*/*"]);
                 }
@@ -59,9 +56,16 @@ impl Accepts {
 
 /// Returns `true` if the body is said to be JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = value.and_then(|value| value.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(JSON))
+    let value = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let essence = value.and_then(|value| value.split(|byte| *byte == b';').next());
+    essence.is_some_and(|essence| essence.trim_ascii().eq_ignore_ascii_case(JSON.as_bytes()))
+}
+
+/// Returns `true` if a parameter of a type says that it is not taken: a weight of zero (RFC 9110, 12.4.2).
+fn is_refused(parameter: &[u8]) -> bool {
+    let weight = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="));
+    let weight = weight.and_then(|weight| std::str::from_utf8(weight).ok());
+    weight.is_some_and(|weight| weight.parse().is_ok_and(|weight: f32| weight <= 0.0))
 }
 
 /// Holds a modern request's headers against its body.
@@ -75,12 +79,12 @@ pub(crate) fn check(message: &Message, headers: &HeaderMap) -> Result<(), Refusa
         // What it asks of headers is not known, or nothing; `dispatch` says what is supported.
         return Ok(());
     }
-    if !message.says_capabilities {
+    if !message.says_capabilities() {
         return Err(bad_request(INVALID_PARAMS, &format!("{PREFIX}clientCapabilities`")));
     }
-    agree(headers, METHOD, &message.method).map_err(mismatch)?;
-    if let Some(name) = &message.name {
-        agree_encoded(headers, NAME, Some(name), |said| said == name).map_err(mismatch)?;
+    agree(headers, METHOD, message.method()).map_err(mismatch)?;
+    if let Some(name) = message.name() {
+        agree_encoded(headers, NAME, Some(&name), |said| said == name).map_err(mismatch)?;
     }
     Ok(())
 }
@@ -92,8 +96,10 @@ pub(crate) fn check_arguments(
     headers: &HeaderMap,
     mirrored: &[(String, String)],
 ) -> Result<(), Refusal> {
-    let arguments = message.arguments.as_ref().filter(|_| !mirrored.is_empty());
-    let arguments: Option<Value> = arguments.and_then(|arguments| arguments.parse().ok());
+    if mirrored.is_empty() {
+        return Ok(());
+    }
+    let arguments: Option<Value> = message.arguments().and_then(|arguments| arguments.parse().ok());
     for (header, pointer) in mirrored {
         parameter(headers, header, arguments.as_ref(), pointer).map_err(mismatch)?;
     }

@@ -1,163 +1,154 @@
-//! A short look at the body of a POST: what kind of message it is, of which era, and what the
-//! headers are to agree with. What is inside is dealt with by `wire` and `dispatch`.
+//! The body of a POST: which kind of message it is, of which era, and what the headers are to agree
+//! with. What is inside is dealt with by `wire` and `dispatch`.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::frontend::http::field::{PROTOCOL_VERSION, one};
 use crate::frontend::http::response::{Refusal, bad_request};
 use crate::observe::is_trace_parent;
 use crate::raw::{self, Raw};
-use crate::wire::code::{INVALID_REQUEST, PARSE_ERROR};
+use crate::wire;
+use crate::wire::code::INVALID_REQUEST;
 
 /// The header, and the member of `_meta`, that names the trace of a request (W3C trace context).
 const TRACE: &str = "traceparent";
 const TRACE_STATE: &str = "tracestate";
 
+/// The members of `_meta` in which a modern client tells of itself.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
 /// The revisions that begin with `initialize`.
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// The facts about a message that are needed before it is taken.
+/// The body of a POST.
 pub(crate) struct Message {
-    /// The message, as one line.
-    pub(crate) text: Bytes,
-    /// The kind of message.
-    pub(crate) kind: Kind,
-    /// Its id, where it is a request.
-    pub(crate) id: Option<Raw>,
-    /// The id of our request that it answers, where it is an answer.
-    pub(crate) answered: Option<Raw>,
-    /// Its method, or nothing.
-    pub(crate) method: String,
-    /// The name that `Mcp-Name` has to have, where there is one.
-    pub(crate) name: Option<String>,
-    /// The arguments of a call.
-    pub(crate) arguments: Option<Raw>,
+    /// The message itself.
+    pub(crate) read: wire::Message,
     /// The revision that its `_meta` names.
     pub(crate) version: Option<String>,
-    /// Its `_meta`.
-    pub(crate) meta: Option<Raw>,
-    /// `true` if `_meta` has the client's capabilities.
-    pub(crate) says_capabilities: bool,
-}
-
-/// The kinds of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Request,
-    Notification,
-    Answer,
-}
-
-#[derive(Deserialize)]
-struct Members<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(default)]
-    method: Option<String>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-struct Params<'a> {
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    uri: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "taskId")]
-    task: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-struct Meta<'a> {
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
-    version: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
-    capabilities: Option<&'a RawValue>,
 }
 
 impl Message {
-    /// Looks at the body of a POST.
-    pub(crate) fn read(body: Bytes) -> Result<Self, Refusal> {
-        // Only the oldest revision of this transport knew batches. serde would take an array for a
-        // struct.
+    /// Reads the body of a POST.
+    pub(crate) fn read(body: &Bytes) -> Result<Self, Refusal> {
+        // Only the oldest revision of this transport knew batches.
         if body.trim_ascii_start().starts_with(b"[") {
             return Err(bad_request(INVALID_REQUEST, "batches are not supported"));
         }
-        let members: Members<'_> = serde_json::from_slice(&body).map_err(|error| {
-            bad_request(PARSE_ERROR, &format!("expected one JSON-RPC message: {error}"))
+        let read = wire::Message::on_lines(body).map_err(|malformed| {
+            let (code, message) = malformed.error("expected one JSON-RPC message");
+            bad_request(code, &message)
         })?;
-        let kind = match (&members.method, members.id) {
-            (Some(_), Some(_)) => Kind::Request,
-            (Some(_), None) => Kind::Notification,
-            (None, _) => Kind::Answer,
-        };
-        let method = members.method.unwrap_or_default();
-        let params: Params<'_> = members.params.and_then(parse).unwrap_or_default();
-        let said: Meta<'_> = params.meta.and_then(parse).unwrap_or_default();
-        let name = match method.as_str() {
-            "tools/call" | "prompts/get" => params.name,
-            "resources/read" => params.uri,
-            "tasks/get" | "tasks/update" | "tasks/cancel" => params.task,
+        let mut message = Self { read, version: None };
+        message.version = message.meta().and_then(|meta| text(&meta, VERSION));
+        Ok(message)
+    }
+
+    /// Its method; nothing for an answer.
+    pub(crate) fn method(&self) -> &str {
+        match &self.read {
+            wire::Message::Request { method, .. } | wire::Message::Notification { method, .. } => {
+                method
+            }
+            wire::Message::Answer { .. } => "",
+        }
+    }
+
+    /// Returns `true` for the request of modern agents that lasts for as long as they listen.
+    pub(crate) fn listens(&self) -> bool {
+        self.method() == "subscriptions/listen"
+    }
+
+    /// Its id, where it is a request.
+    pub(crate) fn id(&self) -> Option<&Raw> {
+        match &self.read {
+            wire::Message::Request { id, .. } => Some(id),
             _ => None,
+        }
+    }
+
+    /// The id of our request that it answers, where it is an answer.
+    pub(crate) fn answered(&self) -> Option<&Raw> {
+        match &self.read {
+            wire::Message::Answer { id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
+    fn params(&self) -> Option<&Raw> {
+        match &self.read {
+            wire::Message::Request { params, .. } | wire::Message::Notification { params, .. } => {
+                params.as_ref()
+            }
+            wire::Message::Answer { .. } => None,
+        }
+    }
+
+    /// Its `_meta`.
+    pub(crate) fn meta(&self) -> Option<Raw> {
+        self.params()?.member("_meta")
+    }
+
+    /// Returns `true` if `_meta` has the client's capabilities.
+    pub(crate) fn says_capabilities(&self) -> bool {
+        self.meta().and_then(|meta| meta.member(CAPABILITIES)).is_some_and(|said| !is_null(&said))
+    }
+
+    /// The name that `Mcp-Name` has to have, where there is one.
+    pub(crate) fn name(&self) -> Option<String> {
+        let key = match self.method() {
+            "tools/call" | "prompts/get" => "name",
+            "resources/read" => "uri",
+            "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+            _ => return None,
         };
-        Ok(Self {
-            kind,
-            id: members.id.filter(|_| kind == Kind::Request).map(|id| Raw::slice_of(&body, id)),
-            answered: members
-                .id
-                .filter(|_| kind == Kind::Answer)
-                .map(|id| Raw::slice_of(&body, id)),
-            method,
-            name: name.and_then(parse),
-            meta: params.meta.map(|meta| Raw::slice_of(&body, meta)),
-            arguments: params.arguments.map(|arguments| Raw::slice_of(&body, arguments)),
-            version: said.version.and_then(parse),
-            says_capabilities: said.capabilities.is_some(),
-            text: raw::one_line(body),
-        })
+        text(self.params()?, key)
+    }
+
+    /// The arguments of a call.
+    pub(crate) fn arguments(&self) -> Option<Raw> {
+        self.params()?.member("arguments")
     }
 
     /// Lets a call belong to the trace that the headers name, where it does not name one itself.
     pub(crate) fn continue_trace(&mut self, headers: &HeaderMap) {
-        let has_own = || self.meta.as_ref().is_some_and(|meta| meta.member(TRACE).is_some());
-        if self.method != "tools/call" || has_own() {
+        if self.method() != "tools/call" {
+            return;
+        }
+        let meta = self.meta();
+        if meta.as_ref().is_some_and(|meta| meta.member(TRACE).is_some()) {
             return;
         }
         let said = |key| one(headers, key).ok().flatten();
         let Some(parent) = said(TRACE).filter(|parent| is_trace_parent(parent)) else { return };
+        let wire::Message::Request { params: Some(params), .. } = &mut self.read else { return };
         let continued = || {
-            let message = Raw::encode(&serde_json::from_slice::<&RawValue>(&self.text).ok()?);
-            let params = message.member("params")?;
-            let meta = self.meta.clone().unwrap_or_else(|| raw::object([]));
-            let mut meta = meta.with_member(TRACE, &Raw::of_text(parent))?;
+            let mut meta = meta.unwrap_or_else(|| raw::object([]));
+            meta = meta.with_member(TRACE, &Raw::of_text(parent))?;
             if let Some(state) = said(TRACE_STATE) {
                 meta = meta.with_member(TRACE_STATE, &Raw::of_text(state))?;
             }
-            message.with_member("params", &params.with_member("_meta", &meta)?)
+            params.with_member("_meta", &meta)
         };
-        if let Some(message) = continued() {
-            self.text = message.into_bytes();
+        if let Some(continued) = continued() {
+            *params = continued;
         }
     }
 
     /// Returns `true` if the message belongs to a request that is under way, with whichever process began it.
     pub(crate) fn belongs_to_request(&self) -> bool {
-        let belongs = ["notifications/cancelled", "notifications/progress"];
-        self.kind == Kind::Answer || belongs.contains(&self.method.as_str())
+        self.answered().is_some()
+            || matches!(self.method(), "notifications/cancelled" | "notifications/progress")
     }
 
     /// Returns `true` if the message is of the modern form. A handshake that names no revision in
     /// its `_meta` is not, whatever else is in it, and a discovery always is.
     pub(crate) fn is_modern(&self, headers: &HeaderMap) -> bool {
-        match (&self.version, self.method.as_str()) {
+        match (&self.version, self.method()) {
             (_, "server/discover") => true,
             (Some(version), _) => !is_legacy(version),
             (None, "initialize") => false,
@@ -173,8 +164,13 @@ pub(crate) fn is_legacy(version: &str) -> bool {
     LEGACY.contains(&version)
 }
 
-fn parse<'a, T: Deserialize<'a>>(value: &'a RawValue) -> Option<T> {
-    serde_json::from_str(value.get()).ok()
+fn is_null(value: &Raw) -> bool {
+    value.as_bytes() == b"null"
+}
+
+/// The member of an object that is a text.
+fn text(object: &Raw, key: &str) -> Option<String> {
+    object.member(key)?.text().map(Cow::into_owned)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use tokio::sync::mpsc;
@@ -16,7 +15,7 @@ use crate::frontend::http::Server;
 use crate::frontend::http::drain::Ticket;
 use crate::frontend::http::endpoint::{Who, reader};
 use crate::frontend::http::headers::{self, Accepts, SESSION};
-use crate::frontend::http::message::{Kind, Message};
+use crate::frontend::http::message::Message;
 use crate::frontend::http::response::{self, Refusal, Reply, bad_request};
 use crate::frontend::http::room::Room;
 use crate::frontend::http::sessions::{Connected, Full};
@@ -27,6 +26,7 @@ use crate::frontend::until::until;
 use crate::observe::Holding;
 use crate::raw::Raw;
 use crate::state::{Rate, SessionKey, rehearsal};
+use crate::wire;
 use crate::wire::agent::Notifier;
 use crate::wire::cancellation::Cancellation;
 use crate::wire::code::{
@@ -40,9 +40,6 @@ use crate::wire::writer::{self, Outbox, Writer};
 /// How long the first message is waited for before the client is shown that we are at it. Clients
 /// give up on a response that does not begin within minutes.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The request of modern agents that lasts for as long as they listen.
-const LISTEN: &str = "subscriptions/listen";
 
 /// A request that is under way.
 struct UnderWay {
@@ -66,33 +63,38 @@ impl Server {
     /// Deals with a message of the modern form.
     pub(crate) async fn modern(
         &self,
-        message: &Message,
+        message: Message,
         headers: &HeaderMap,
         accepts: Accepts,
         who: &Who,
     ) -> Result<Reply, Refusal> {
-        match message.kind {
-            Kind::Request => {}
+        match message.read {
+            wire::Message::Request { .. } => {}
             // There is none that means anything to a server.
-            Kind::Notification => return Ok(response::empty(StatusCode::ACCEPTED)),
-            Kind::Answer => {
+            wire::Message::Notification { .. } => {
+                return Ok(response::empty(StatusCode::ACCEPTED));
+            }
+            wire::Message::Answer { .. } => {
                 return Err(bad_request(INVALID_REQUEST, "nothing was asked, so nothing answered"));
             }
         }
         let ticket = self.under_way.begin(None).ok_or_else(ending)?;
         // Who only listens is not waited for.
-        let ticket = (message.method != LISTEN).then_some(ticket);
+        let ticket = (!message.listens()).then_some(ticket);
         let session = {
             let (caller, purse) = (who.caller.clone(), Arc::clone(&who.purse));
             Session::new(&self.app, caller, purse, None, None)
         };
-        headers::check(message, headers)?;
-        if let (Some(tool), "tools/call") = (&message.name, message.method.as_str()) {
-            let mirrored = mirrored(&session, message.meta.as_ref(), tool).await;
-            headers::check_arguments(message, headers, &mirrored)?;
+        headers::check(&message, headers)?;
+        if message.method() == "tools/call"
+            && let Some(tool) = message.name()
+        {
+            let mirrored = mirrored(&session, message.meta().as_ref(), &tool).await;
+            headers::check_arguments(&message, headers, &mirrored)?;
         }
         let (writer, outbox) = Writer::detached();
-        let Some(Incoming::Request(request)) = take(&Peer::new(), &message.text, &writer)? else {
+        let taken = Peer::new().take_message(message.read, &writer);
+        let Some(Incoming::Request(request)) = taken else {
             return Err(bad_request(INVALID_REQUEST, "expected a request"));
         };
         let cancellation = request.reply.cancellation().clone();
@@ -107,22 +109,21 @@ impl Server {
     /// Deals with a message of the older form.
     pub(crate) async fn legacy(
         &self,
-        message: &Message,
+        message: Message,
         headers: &HeaderMap,
         accepts: Accepts,
         who: &Who,
     ) -> Result<Reply, Refusal> {
-        let begins = message.kind == Kind::Request
-            && message.method == "initialize"
-            && !headers.contains_key(SESSION);
+        let is_request = message.id().is_some();
+        let begins =
+            is_request && message.method() == "initialize" && !headers.contains_key(SESSION);
         let connected = match (begins, message.belongs_to_request()) {
             (true, _) => self.begin(who).await?,
             (false, false) => self.session(headers, who).await?,
-            (false, true) => self.session_here(headers, who, message.answered.as_ref()).await?,
+            (false, true) => self.session_here(headers, who, message.answered()).await?,
         };
         connected.touch();
         // What is under way may need to be told something, and to be answered.
-        let is_request = message.kind == Kind::Request;
         if is_request && rehearsal::is_on() {
             Box::pin(connected.renew()).await;
         }
@@ -130,7 +131,7 @@ impl Server {
             .then(|| self.under_way.begin(Some(&connected.requests)).ok_or_else(ending))
             .transpose()?;
         let (writer, outbox) = Writer::detached();
-        let request = match take(&connected.peer, &message.text, &writer)? {
+        let request = match connected.peer.take_message(message.read, &writer) {
             Some(Incoming::Request(request)) => request,
             Some(Incoming::Notification { method, params }) => {
                 connected.session().hears(&method, params.as_ref());
@@ -309,11 +310,6 @@ async fn mirrored(session: &Session, meta: Option<&Raw>, tool: &str) -> Vec<(Str
     let exposure = session.exposure(&meta);
     exposure.start_everything(&session.presence(&meta)).await;
     exposure.mirrored(tool)
-}
-
-fn take(peer: &Peer, text: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, Refusal> {
-    peer.take(text, outlet)
-        .map_err(|malformed| bad_request(INVALID_REQUEST, &format!("no message: {malformed:?}")))
 }
 
 /// A message as the whole response, once there is room for it.

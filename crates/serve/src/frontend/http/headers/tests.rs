@@ -23,7 +23,7 @@ fn refused(method: &str, params: Value, pairs: &[(&str, &str)]) -> Option<i64> {
 }
 
 fn refused_as_is(message: &Value, pairs: &[(&str, &str)]) -> Option<i64> {
-    let message = Message::read(Bytes::from(message.to_string())).unwrap();
+    let message = Message::read(&Bytes::from(message.to_string())).unwrap();
     let (headers, mirrored) = (headers(pairs), [("Mcp-Param-A".to_owned(), "/a".to_owned())]);
     let checked = check(&message, &headers);
     let refusal = checked.and_then(|()| check_arguments(&message, &headers, &mirrored)).err()?;

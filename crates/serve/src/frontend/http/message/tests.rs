@@ -2,13 +2,14 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
+use crate::wire::code::PARSE_ERROR;
 
 fn read(text: &str) -> Message {
-    Message::read(Bytes::copy_from_slice(text.as_bytes())).unwrap()
+    Message::read(&Bytes::copy_from_slice(text.as_bytes())).unwrap()
 }
 
 fn refused(text: &str) -> (u16, i64) {
-    let Err(refusal) = Message::read(Bytes::copy_from_slice(text.as_bytes())) else {
+    let Err(refusal) = Message::read(&Bytes::copy_from_slice(text.as_bytes())) else {
         panic!("{text} is taken");
     };
     let error: serde_json::Value = refusal.error.parse().unwrap();
@@ -17,17 +18,16 @@ fn refused(text: &str) -> (u16, i64) {
 
 #[test]
 fn kinds_of_messages() {
-    for (text, kind, id) in [
-        (r#"{"id":"a","method":"m"}"#, Kind::Request, Some(r#""a""#)),
-        (r#"{"method":"m"}"#, Kind::Notification, None),
-        (r#"{"id":1,"result":{}}"#, Kind::Answer, None),
-    ] {
+    let of = |text: &str| {
         let message = read(text);
-        assert_eq!(
-            (message.kind, message.id.map(|id| id.as_str().into_owned())),
-            (kind, id.map(str::to_owned))
-        );
-    }
+        let [id, answered] = [message.id(), message.answered()];
+        let said = |id: Option<&Raw>| id.map(|id| id.as_str().into_owned());
+        (message.method().to_owned(), said(id), said(answered))
+    };
+    let id = |text: &str| Some(text.to_owned());
+    assert_eq!(of(r#"{"id":"a","method":"m"}"#), ("m".to_owned(), id(r#""a""#), None));
+    assert_eq!(of(r#"{"method":"m"}"#), ("m".to_owned(), None, None));
+    assert_eq!(of(r#"{"id":1,"result":{}}"#), (String::new(), None, id("1")));
 }
 
 #[test]
@@ -38,12 +38,18 @@ fn what_is_no_message() {
     assert_eq!(refused("{\"id\":1,\"params\":{\"a\":\"a\nb\"}}"), (400, PARSE_ERROR));
     assert_eq!(refused(r#"[{"id":1,"method":"m"}]"#), (400, INVALID_REQUEST));
     assert_eq!(refused(" []"), (400, INVALID_REQUEST));
+    assert_eq!(refused("{}"), (400, INVALID_REQUEST));
+    assert_eq!(refused(r#"{"id":1,"id":2,"method":"m"}"#), (400, PARSE_ERROR));
 }
 
 #[test]
-fn the_text_becomes_one_line_and_is_else_left_alone() {
-    let message = read("{\r\n  \"id\": 1,\n\"method\": \"m\", \"params\": {\"a\":\n1.0}}\n");
-    assert_eq!(message.text, "{    \"id\": 1, \"method\": \"m\", \"params\": {\"a\": 1.0}} ");
+fn what_is_taken_out_of_it_stands_on_one_line_and_is_else_left_alone() {
+    let message = read(
+        "{\r\n  \"id\": 1,\n\"method\": \"m\", \"params\": {\"a\":\n1.0,\r\n\"_meta\":\n{}}}\n",
+    );
+    let params = message.params().map(|params| params.as_str().into_owned());
+    assert_eq!(params.unwrap(), r#"{"a": 1.0,  "_meta": {}}"#);
+    assert_eq!(message.meta(), Some(raw::object([])));
 }
 
 #[test]
@@ -70,8 +76,12 @@ fn the_era_is_that_of_the_body_first() {
 
 #[test]
 fn odd_parameters_are_for_others_to_judge() {
-    for params in ["null", "7", "[]", r#"{"_meta":3,"name":{}}"#, r#"{"name":"a","name":"b"}"#] {
-        let message = read(&format!(r#"{{"id":1,"method":"tools/call","params":{params}}}"#));
-        assert_eq!((message.name, message.version), (None, None), "{params}");
+    let read =
+        |params: &str| read(&format!(r#"{{"id":1,"method":"tools/call","params":{params}}}"#));
+    for params in ["null", "7", "[]", r#"{"_meta":3,"name":{}}"#] {
+        let message = read(params);
+        assert_eq!((message.name(), message.version), (None, None), "{params}");
     }
+    // The first is the one that is called.
+    assert_eq!(read(r#"{"name":"a","name":"b"}"#).name().as_deref(), Some("a"));
 }
