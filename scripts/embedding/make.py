@@ -131,12 +131,30 @@ def fit(table, rows, goals):
     return table
 
 
+def rounded(table):
+    """A scale for each vector and its numbers from -7 to 7, for which they come nearest to it: it may
+    be better to cut off the largest than to make the steps wider."""
+    most = numpy.abs(table).max(axis=1)
+    scales, least = most / 7, numpy.full(len(table), numpy.inf)
+    for part in numpy.linspace(0.5, 1, 26):
+        tried = most * part / 7
+        apart = (in_steps(table, tried) * tried[:, None] - table) ** 2
+        is_nearer = apart.sum(axis=1) < least
+        least[is_nearer], scales[is_nearer] = apart.sum(axis=1)[is_nearer], tried[is_nearer]
+    return scales, in_steps(table, scales)
+
+
+def in_steps(table, scales):
+    return numpy.clip(numpy.rint(table / scales[:, None]), -7, 7)
+
+
 def write(path, names, table):
     """How many pieces there are, where each name ends, the names in order of their bytes, and for
-    each a scale and its numbers."""
+    each a scale and its numbers, half a byte each."""
     order = sorted(range(len(names)), key=lambda index: names[index].encode())
-    scales = numpy.abs(table).max(axis=1) / 127
-    numbers = numpy.rint(table / scales[:, None]).astype(numpy.int8)
+    scales, numbers = rounded(table)
+    halves = (numbers + 8).astype(numpy.uint8)
+    numbers = halves[:, 0::2] | halves[:, 1::2] << 4
     encoded = [names[index].encode() for index in order]
     with open(path, "wb") as out:
         out.write(struct.pack("<I", len(names)))

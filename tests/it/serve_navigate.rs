@@ -452,7 +452,7 @@ fn steps_are_told_to_an_agent_that_wants_progress() {
     assert_eq!(
         messages,
         [
-            "tool: postgres.query (by ranker; score 0.84)",
+            "tool: postgres.query (by ranker; score 0.85)",
             "parameters: none (by agent)",
             "execution: postgres.query",
         ]

@@ -16,6 +16,10 @@ static TABLE: &[u8] = include_bytes!("words.bin");
 
 /// How many numbers a vector has.
 const DIMENSIONS: usize = 128;
+/// How many bytes they take in the table: half a byte each.
+const WIDTH: usize = DIMENSIONS / 2;
+/// The half byte that is zero; those below it are negative.
+const ZERO: i8 = 8;
 /// The most pieces of a text that count: what a description is about, it says first.
 const MAX_PIECES: usize = 48;
 /// The mark before a piece that continues a word.
@@ -82,9 +86,12 @@ impl Table {
     fn add_to(&self, sum: &mut [f32; DIMENSIONS], piece: usize) {
         let bits = &self.scales[4 * piece..4 * piece + 4];
         let scale = f32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]);
-        let numbers = &self.numbers[DIMENSIONS * piece..DIMENSIONS * (piece + 1)];
-        for (sum, number) in sum.iter_mut().zip(numbers) {
-            *sum += scale * f32::from(number.cast_signed());
+        let numbers = &self.numbers[WIDTH * piece..WIDTH * (piece + 1)];
+        let (pairs, _) = sum.as_chunks_mut();
+        for ([even, odd], byte) in pairs.iter_mut().zip(numbers) {
+            let number = |half: u8| f32::from(half.cast_signed() - ZERO);
+            *even += scale * number(byte & 0xf);
+            *odd += scale * number(byte >> 4);
         }
     }
 }
@@ -202,7 +209,7 @@ mod tests {
     #[test]
     fn the_table_is_whole_and_in_order() {
         let table = Table::open();
-        assert_eq!(table.numbers.len(), table.count * DIMENSIONS);
+        assert_eq!(table.numbers.len(), table.count * WIDTH);
         assert!((1..table.count).all(|piece| table.name(piece - 1) < table.name(piece)));
     }
 
