@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::backend::Outcome;
 use crate::catalog::schema::list_mismatches;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, observing};
 use crate::name::ToolId;
 use crate::raw::Raw;
 
@@ -39,9 +39,7 @@ impl Gateway {
 
 fn is_error(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Result(result) => {
-            result.member("isError").is_some_and(|is_error| is_error.as_bytes() == b"true")
-        }
+        Outcome::Result(result) => observing::is_error(result),
         Outcome::Error(_) => true,
     }
 }

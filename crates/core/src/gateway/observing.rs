@@ -169,16 +169,23 @@ fn of_error(error: &CallError) -> Ending {
     }
 }
 
-fn of_result(result: &Raw, context: &RequestContext<'_>) -> Ending {
+/// Returns `true` if a tool says in its result that it failed. Most can be told at a glance not to.
+pub(crate) fn is_error(result: &Raw) -> bool {
     static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(IS_ERROR));
-    let is = |key, value: &str| {
-        result.member(key).is_some_and(|said| said.as_bytes() == value.as_bytes())
-    };
-    if FINDER.find(result.as_bytes()).is_some() && is(IS_ERROR, "true") {
+    FINDER.find(result.as_bytes()).is_some() && says(result, IS_ERROR, "true")
+}
+
+/// Returns `true` if a member of an object is this JSON.
+fn says(object: &Raw, key: &str, value: &str) -> bool {
+    object.member(key).is_some_and(|said| said.as_bytes() == value.as_bytes())
+}
+
+fn of_result(result: &Raw, context: &RequestContext<'_>) -> Ending {
+    if is_error(result) {
         Ending::ToolError
     } else if context.is_modern
         && backend::may_ask(result)
-        && is("resultType", r#""input_required""#)
+        && says(result, "resultType", r#""input_required""#)
     {
         Ending::InputRequired
     } else {
