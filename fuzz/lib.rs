@@ -14,6 +14,7 @@ mod raw_fuzzing;
 #[path = "../crates/wire/src/wire"]
 pub mod wire {
     pub mod budget;
+    pub mod code;
     pub mod envelope;
     pub(crate) mod fuzzing;
     pub mod line;
