@@ -83,8 +83,9 @@ fn is_local_origin(origin: &HeaderValue) -> bool {
 /// Returns `true` for what nearly all who mean this machine say, which need not be taken apart.
 fn is_plainly_local(host: &[u8]) -> bool {
     [b"127.0.0.1", b"localhost"].iter().any(|name| {
-        let port = host.strip_prefix(*name).map(|rest| rest.strip_prefix(b":").unwrap_or(rest));
-        port.is_some_and(|port| port.iter().all(u8::is_ascii_digit))
+        let Some(rest) = host.strip_prefix(*name) else { return false };
+        let port = rest.strip_prefix(b":");
+        rest.is_empty() || port.is_some_and(|port| port.iter().all(u8::is_ascii_digit))
     })
 }
 
