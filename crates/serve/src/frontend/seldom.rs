@@ -46,8 +46,8 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_polled_when_it_has_been_woken_and_not_before() {
-        let (sender, receiver) = oneshot::channel();
-        let (mut receiver, mut polled) = (receiver, 0);
+        let (sender, mut receiver) = oneshot::channel();
+        let mut polled = 0;
         let counted = poll_fn(|context| {
             polled += 1;
             Pin::new(&mut receiver).poll(context)

@@ -107,7 +107,8 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// The error that answers it, whose text begins with what was expected as a whole.
+    /// The code and the text of the error that answers it. `expected` is what one should have sent, and is
+    /// said where it is no JSON.
     pub fn error(&self, expected: &str) -> (i64, String) {
         match self {
             Self::NotJson(error) => (PARSE_ERROR, format!("{expected}: {error}")),
