@@ -4,6 +4,7 @@
 //! has no `cfg` of a platform (test `platforms_are_told_apart_in_one_crate`). Where a platform
 //! lacks something, its side says so and does what comes closest.
 
+mod allocator;
 mod cell;
 mod child;
 mod memory;
@@ -26,6 +27,7 @@ pub use crate::os::native::{
     strictest_permissions, terminate_group, user, variable_of, without_waiting,
 };
 
+pub use crate::os::allocator::Allocator;
 pub use crate::os::cell::Cell;
 pub use crate::os::child::{Child, DEFAULT_PATH, Program};
 pub use crate::os::memory::Memory;
