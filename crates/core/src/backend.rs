@@ -41,8 +41,8 @@ mod users;
 mod whose;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
@@ -182,10 +182,16 @@ pub(crate) struct Remembered {
 /// A handle to one backend; clones are handles to the same one. With the last one the server ends.
 #[derive(Clone)]
 pub struct Backend {
-    id: BackendId,
     /// The server's name in the entry that this handle is for, which others that share the process
     /// need not know.
     name: Arc<str>,
+    /// One piece, as every call has a handle of its own.
+    shared: Arc<Shared>,
+}
+
+/// The means of all handles to one backend.
+struct Shared {
+    id: BackendId,
     commands: mpsc::Sender<actor::Command>,
     status: watch::Receiver<actor::Status>,
     board: Arc<Switchboard>,
@@ -196,55 +202,37 @@ pub struct Backend {
 }
 
 /// A handle that does not keep the server.
-pub(crate) struct WeakBackend {
-    id: BackendId,
-    commands: mpsc::WeakSender<actor::Command>,
-    status: watch::Receiver<actor::Status>,
-    board: Arc<Switchboard>,
-    reports: Arc<Reports>,
-    vitals: Vitals,
-    gone: watch::Receiver<bool>,
-}
+pub(crate) struct WeakBackend(Weak<Shared>);
 
 impl WeakBackend {
     /// Returns `true` if there still is a handle that keeps the server.
     pub(crate) fn is_kept(&self) -> bool {
-        self.commands.upgrade().is_some()
+        self.0.strong_count() > 0
     }
 
     /// A handle for an entry of this name, if there still is another one.
     pub(crate) fn upgrade(&self, name: &str) -> Option<Backend> {
-        Some(Backend {
-            id: self.id,
-            name: name.into(),
-            commands: self.commands.upgrade()?,
-            status: self.status.clone(),
-            board: Arc::clone(&self.board),
-            reports: Arc::clone(&self.reports),
-            vitals: self.vitals.clone(),
-            gone: self.gone.clone(),
-        })
+        Some(Backend { name: name.into(), shared: self.0.upgrade()? })
     }
 }
 
 impl Backend {
     /// A handle that does not keep the server.
     pub(crate) fn downgrade(&self) -> WeakBackend {
-        let Self { id, name: _, commands, status, board, reports, vitals, gone } = self.clone();
-        WeakBackend { id, commands: commands.downgrade(), status, board, reports, vitals, gone }
+        WeakBackend(Arc::downgrade(&self.shared))
     }
 
     /// Lets somebody hear of what happens to the server from now on, and says what it listed last.
     pub(crate) fn report_to(&self, hearer: &mpsc::Sender<Changed>) -> Option<Listed> {
-        self.reports.hear(hearer)
+        self.shared.reports.hear(hearer)
     }
 
     /// Makes this one come after another in the same place: what agents have asked of that one
     /// holds for it too, and it does not start before that one has gone, for there may be a port
     /// or a file that only one of them can have.
     pub(crate) fn follow(&self, other: &Self) {
-        self.board.inherit(&other.board);
-        self.command(actor::Command::Follow(other.gone.clone()));
+        self.shared.board.inherit(&other.shared.board);
+        self.command(actor::Command::Follow(other.shared.gone.clone()));
     }
 
     /// Lets what holds now hold for a server that is kept: how long it may take, and what it is
@@ -259,14 +247,17 @@ impl Backend {
     }
 
     fn command(&self, command: actor::Command) {
-        if self.commands.try_send(command).is_err() {
-            tracing::warn!(server = self.board.server(), "it does not take what has changed");
+        if self.shared.commands.try_send(command).is_err() {
+            tracing::warn!(
+                server = self.shared.board.server(),
+                "it does not take what has changed"
+            );
         }
     }
 
     /// Identifies the backend among those of its pool.
     pub fn id(&self) -> BackendId {
-        self.id
+        self.shared.id
     }
 
     /// The link to the running server, which is started when it is not running, as soon as its start
@@ -285,13 +276,13 @@ impl Backend {
         let (reply, answer) = tokio::sync::oneshot::channel();
         let waiter = actor::Waiter { principal, reply };
         let ensure = actor::Command::Ensure(waiter, urgency);
-        self.commands.send(ensure).await.map_err(|_| Error::ShuttingDown)?;
+        self.shared.commands.send(ensure).await.map_err(|_| Error::ShuttingDown)?;
         answer.await.map_err(|_| Error::ShuttingDown)?
     }
 
     /// The link to the server, while it is running.
     pub fn running(&self) -> Option<Live> {
-        match &*self.status.borrow() {
+        match &*self.shared.status.borrow() {
             actor::Status::Ready(live) => Some(live.clone()),
             actor::Status::Stopped | actor::Status::Failed(_) => None,
         }
@@ -299,7 +290,7 @@ impl Backend {
 
     /// Resolves when the server is running.
     pub(crate) async fn running_again(&self) {
-        let mut status = self.status.clone();
+        let mut status = self.shared.status.clone();
         let is_running = |status: &actor::Status| matches!(status, actor::Status::Ready(_));
         // Without an actor nothing will.
         let _ = status.wait_for(is_running).await;
@@ -307,7 +298,7 @@ impl Backend {
 
     /// Resolves when the server is not running.
     pub(crate) async fn stopped(&self) {
-        let mut status = self.status.clone();
+        let mut status = self.shared.status.clone();
         let is_stopped = |status: &actor::Status| !matches!(status, actor::Status::Ready(_));
         // Without an actor nothing runs.
         let _ = status.wait_for(is_stopped).await;
@@ -316,7 +307,7 @@ impl Backend {
     /// Why the server could not be started, if that was the last thing that was tried; without what
     /// it said to that, where somebody else may ask.
     pub fn failure(&self) -> Option<Arc<StartFailure>> {
-        match &*self.status.borrow() {
+        match &*self.shared.status.borrow() {
             actor::Status::Failed(failure) => Some(Arc::clone(failure)),
             actor::Status::Stopped | actor::Status::Ready(_) => None,
         }
@@ -325,46 +316,46 @@ impl Backend {
     /// Enters a request of an agent, so that what the server asks finds its way; the request's
     /// place lasts until the result is dropped.
     pub fn enter(&self, agent: &Presence, log: LogLevel, events: Option<&events::Sender>) -> Seat {
-        self.board.attach(agent, &self.name);
-        Seat(self.board.enter(agent, &self.name, log, events))
+        self.shared.board.attach(agent, &self.name);
+        Seat(self.shared.board.enter(agent, &self.name, log, events))
     }
 
     /// Lets the server reach an agent outside of its requests too.
     pub fn attach(&self, agent: &Presence) {
-        self.board.attach(agent, &self.name);
+        self.shared.board.attach(agent, &self.name);
     }
 
     /// Notes that the server runs a task for an agent, which is one of these.
     pub fn claim_task(&self, agent: &Presence, task: &str, holder: &Arc<str>) {
-        self.board.claim_task(agent, task, holder);
+        self.shared.board.claim_task(agent, task, holder);
     }
 
     /// Returns `true` unless the server runs such a task for somebody else.
     pub fn may_hold_task(&self, task: &str, holder: &str) -> bool {
-        self.board.may_hold_task(task, holder)
+        self.shared.board.may_hold_task(task, holder)
     }
 
     /// Lets an agent hear of a task that is its own.
     pub fn watch_task(&self, agent: &Presence, task: &str) {
-        self.board.attach(agent, &self.name);
-        self.board.watch_task(agent, task);
+        self.shared.board.attach(agent, &self.name);
+        self.shared.board.watch_task(agent, task);
     }
 
     /// Makes the server an agent's alone; `false` if another one has used it.
     pub fn claim(&self, agent: &Presence) -> bool {
-        self.board.claim(agent)
+        self.shared.board.claim(agent)
     }
 
     /// Lets the server be anybody's again whose one agent has left. If it runs it ends, for what it
     /// knows of that agent is not for the next one, who starts it anew.
     pub fn vacate(&self) {
-        self.board.vacate(|patience| {
+        self.shared.board.vacate(|patience| {
             let may_end = patience == Grace::None
                 || self.running().is_some_and(|live| live.close_if_unused());
-            let is_heard = may_end && self.commands.try_send(actor::Command::Retire).is_ok();
+            let is_heard = may_end && self.shared.commands.try_send(actor::Command::Retire).is_ok();
             if may_end && !is_heard {
                 tracing::warn!(
-                    server = self.board.server(),
+                    server = self.shared.board.server(),
                     "it goes on though its agent has left"
                 );
             }
@@ -380,7 +371,7 @@ impl Backend {
     /// Ends the server, whatever it does, and returns when it has ended; the next use starts it anew.
     pub(crate) async fn halt(&self) {
         let (done, halted) = tokio::sync::oneshot::channel();
-        if self.commands.send(actor::Command::Halt(done)).await.is_ok() {
+        if self.shared.commands.send(actor::Command::Halt(done)).await.is_ok() {
             // It is told by being dropped.
             let _ = halted.await;
         }
@@ -388,17 +379,17 @@ impl Backend {
 
     /// Returns the condition that the server is in.
     pub(crate) fn condition(&self) -> Condition {
-        self.vitals.told()
+        self.shared.vitals.told()
     }
 
     /// Forgets an agent that has left.
     pub fn detach(&self, agent: AgentId) {
-        self.board.detach(agent);
+        self.shared.board.detach(agent);
     }
 
     /// Returns `true` if the server asks questions, so that it can have only one agent.
     pub fn asks(&self) -> bool {
-        self.board.asks()
+        self.shared.board.asks()
     }
 
     /// Calls the permitted tool. A call that was sent is never sent again. Dropping the future
@@ -446,7 +437,7 @@ impl Backend {
                 continue;
             };
             if live.keeps_log() {
-                Box::pin(live.pass_on_log_level(&self.board)).await;
+                Box::pin(live.pass_on_log_level(&self.shared.board)).await;
             }
             if let Some(sent) = call.sent {
                 sent.store(true, Ordering::Relaxed);
@@ -467,7 +458,7 @@ impl Backend {
     /// Tells the running server what its agents want to hear of its log.
     pub async fn pass_on_log_level(&self) {
         if let Some(live) = self.running() {
-            live.pass_on_log_level(&self.board).await;
+            live.pass_on_log_level(&self.shared.board).await;
         }
     }
 

@@ -25,8 +25,8 @@ use crate::backend::switchboard::Switchboard;
 use crate::backend::turns::Turns;
 use crate::backend::whose::{SigningIn, tell_of_login};
 use crate::backend::{
-    Backend, BackendId, ChildEnvironment, Context, Remembered, Spec, Store, WeakBackend, Whose,
-    launch,
+    Backend, BackendId, ChildEnvironment, Context, Remembered, Shared, Spec, Store, WeakBackend,
+    Whose, launch,
 };
 use crate::catalog::KnownDefinitions;
 use crate::login::{self, Back, Keep, Logins, Page, Pending, Place, SignIn};
@@ -185,8 +185,8 @@ impl Pool {
         };
         self.context.tasks.spawn(actor.run());
         let (status, gone) = (status_receiver, gone_receiver);
-        let name = name.into();
-        let backend = Backend { id, name, commands, status, board, reports, vitals, gone };
+        let shared = Shared { id, commands, status, board, reports, vitals, gone };
+        let backend = Backend { name: name.into(), shared: Arc::new(shared) };
         if is_shared {
             backends.shared.retain(|_, other| other.is_kept());
             backends.shared.insert(key, backend.downgrade());

@@ -16,13 +16,13 @@ impl Backend {
         uri: &str,
         as_known: &str,
     ) -> Result<Outcome, Error> {
-        self.board.attach(agent, &self.name);
-        let is_first = self.board.subscribe(agent, uri, as_known, admission.hearing());
+        self.shared.board.attach(agent, &self.name);
+        let is_first = self.shared.board.subscribe(agent, uri, as_known, admission.hearing());
         let live = self.ready(Some(agent), Urgency::Call).await?;
         if is_first {
             let answer = self.tell_of_subscription(&live, "resources/subscribe", uri).await;
             if let Err(Outcome::Error(error)) = answer {
-                self.board.unsubscribe(agent.id, uri);
+                self.shared.board.unsubscribe(agent.id, uri);
                 return Ok(Outcome::Error(error));
             }
         }
@@ -31,14 +31,15 @@ impl Backend {
 
     /// Lets an agent hear of those of its resources alone that it may still have.
     pub fn judge_again(&self, agent: AgentId, admit: impl Fn(&str) -> Option<Admission>) {
-        for uri in self.board.judge_again(agent, |uri| Some(admit(uri)?.hearing().cloned())) {
+        for uri in self.shared.board.judge_again(agent, |uri| Some(admit(uri)?.hearing().cloned()))
+        {
             tracing::debug!(server = &*self.name, uri, "a subscription ends with its permission");
         }
     }
 
     /// Takes that back.
     pub async fn unsubscribe(&self, agent: &Presence, uri: &str) {
-        if self.board.unsubscribe(agent.id, uri)
+        if self.shared.board.unsubscribe(agent.id, uri)
             && let Some(live) = self.running()
         {
             // There is nothing to be done about a server that does not take it.
@@ -58,7 +59,7 @@ impl Backend {
                 live.outcome(method, &[("uri", &uri)]).await
             }
             Era::Modern => {
-                self.board.subscriptions_changed.notify_one();
+                self.shared.board.subscriptions_changed.notify_one();
                 Ok(())
             }
         }
