@@ -8,10 +8,15 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
-use mimalloc::MiMalloc;
+use libmimalloc_sys::{
+    mi_free, mi_malloc, mi_malloc_aligned, mi_realloc, mi_realloc_aligned, mi_zalloc,
+    mi_zalloc_aligned,
+};
 
 /// A piece of more bytes than this is the system's.
 const SMALL: usize = 64 * 1024;
+/// The alignment in bytes of every piece of `mimalloc` that has at least as many (its `MI_MAX_ALIGN_SIZE`).
+const NATURAL: usize = 16;
 
 /// Allocates by the size of what is wanted; for `#[global_allocator]`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +26,12 @@ fn is_small(layout: Layout) -> bool {
     layout.size() <= SMALL
 }
 
+/// Returns `true` if a piece is aligned as it has to be wherever `mimalloc` takes it from: each of at least as many
+/// bytes is. To ask for an alignment takes four times as long.
+fn is_aligned_anyway(layout: Layout) -> bool {
+    layout.align() <= NATURAL && layout.align() <= layout.size()
+}
+
 // SAFETY: each piece is handed on to one of two allocators that keep this promise. Its size decides which, and whoever
 // gives a piece back or changes its size says the size that it was allocated with.
 unsafe impl GlobalAlloc for Allocator {
@@ -28,17 +39,27 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the promises are the caller's.
-        unsafe { if is_small(layout) { MiMalloc.alloc(layout) } else { System.alloc(layout) } }
+        unsafe {
+            if !is_small(layout) {
+                System.alloc(layout)
+            } else if is_aligned_anyway(layout) {
+                mi_malloc(layout.size()).cast()
+            } else {
+                mi_malloc_aligned(layout.size(), layout.align()).cast()
+            }
+        }
     }
 
     #[inline(never)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the promises are the caller's.
         unsafe {
-            if is_small(layout) {
-                MiMalloc.alloc_zeroed(layout)
-            } else {
+            if !is_small(layout) {
                 System.alloc_zeroed(layout)
+            } else if is_aligned_anyway(layout) {
+                mi_zalloc(layout.size()).cast()
+            } else {
+                mi_zalloc_aligned(layout.size(), layout.align()).cast()
             }
         }
     }
@@ -48,7 +69,7 @@ unsafe impl GlobalAlloc for Allocator {
         // SAFETY: the promises are the caller's.
         unsafe {
             if is_small(layout) {
-                MiMalloc.dealloc(piece, layout);
+                mi_free(piece.cast());
             } else {
                 System.dealloc(piece, layout);
             }
@@ -62,7 +83,8 @@ unsafe impl GlobalAlloc for Allocator {
         unsafe {
             let wanted = Layout::from_size_align_unchecked(size, layout.align());
             match (is_small(layout), is_small(wanted)) {
-                (true, true) => MiMalloc.realloc(piece, layout, size),
+                (true, true) if is_aligned_anyway(wanted) => mi_realloc(piece.cast(), size).cast(),
+                (true, true) => mi_realloc_aligned(piece.cast(), size, layout.align()).cast(),
                 (false, false) => System.realloc(piece, layout, size),
                 _ => {
                     let moved = self.alloc(wanted);
