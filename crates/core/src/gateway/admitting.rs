@@ -77,7 +77,7 @@ impl Gateway {
                 self.list_first(at, server, context).await?;
             }
             // One that is not opened lists nothing, by which nothing can be decided.
-            self.check_open(at)?;
+            self.snapshot().check_open(at)?;
             if let About::Completed(uri) = about {
                 self.check_completed(at, uri)?;
             }

@@ -101,11 +101,13 @@ impl Gateway {
         }
         let mut may_sign_in = true;
         // What it listed when it last ran may not be true any more, nor the tool's schema.
-        if self.is_to_list(at, server, context.agent) {
+        let mut snapshot = self.snapshot();
+        if self.is_to_list(at, server, context.agent, &snapshot) {
             may_sign_in = !Box::pin(self.list_signed_in(at, server, context)).await?;
+            snapshot = self.snapshot();
         }
-        self.check_open(at)?;
-        let view = self.snapshot().view(&tool.toolbox);
+        snapshot.check_open(at)?;
+        let view = snapshot.view(&tool.toolbox);
         let Some(shown) = view.tool(tool.server.as_str(), &tool.tool) else {
             self.not_found(tool, call);
             return Err(self.unknown_tool(tool));

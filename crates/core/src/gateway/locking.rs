@@ -33,6 +33,11 @@ impl Snapshot {
         Some(backend::Error::StartFailed(Arc::new(judged.closed())))
     }
 
+    /// Refuses what is asked of a server that is not opened.
+    pub(crate) fn check_open(&self, at: &ServerRef) -> Result<(), CallError> {
+        self.closed(at).map_or(Ok(()), |error| Err(server_error(at, error)))
+    }
+
     /// The failure that kept a server from being opened, if it was its definitions.
     pub(crate) fn failure_of(&self, at: &ServerRef) -> Option<FailedServer> {
         self.closed(at).map(|error| failed(&at.server, &error))
@@ -49,21 +54,19 @@ impl Gateway {
 
     /// Returns `true` if a server has to be listed before something is asked of it: it never was, or
     /// what is shown of it may not be what it would say now, where that decides what agents get.
-    pub(crate) fn is_to_list(&self, at: &ServerRef, server: &Server, agent: &Presence) -> bool {
-        let shown = self.snapshot().version(server.shared.id());
+    pub(crate) fn is_to_list(
+        &self,
+        at: &ServerRef,
+        server: &Server,
+        agent: &Presence,
+        snapshot: &Snapshot,
+    ) -> bool {
+        let shown = snapshot.version(server.shared.id());
         let may_differ = || match server.shared.running() {
             Some(live) => live.listed().version > shown,
             None => server.used_by(agent).id() == server.shared.id(),
         };
         shown == 0 || (self.is_locked(at) && may_differ())
-    }
-
-    /// Refuses what is asked of a server that is not opened.
-    pub(crate) fn check_open(&self, at: &ServerRef) -> Result<(), CallError> {
-        match self.snapshot().closed(at) {
-            Some(error) => Err(server_error(at, error)),
-            None => Ok(()),
-        }
     }
 
     /// Judges what an agent's own process of a server with a lock ([`Self::is_locked`]) lists, where that is not the
@@ -176,10 +179,10 @@ impl Gateway {
             return Ok(Vec::new());
         }
         let server = self.server(at)?;
-        if self.is_to_list(at, server, context.agent) {
+        if self.is_to_list(at, server, context.agent, &self.snapshot()) {
             self.list_first(at, server, context).await?;
         }
-        self.check_open(at)?;
+        self.snapshot().check_open(at)?;
         let apart = self.judged_apart(at, server, context).await?;
         Ok(self.snapshot().drift(at).cloned().into_iter().chain(apart).collect())
     }
