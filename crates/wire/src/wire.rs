@@ -20,6 +20,7 @@ pub mod outgoing;
 pub mod peer;
 #[cfg(test)]
 mod properties;
+pub mod queue;
 pub mod remote;
 pub mod server;
 pub mod stdio;

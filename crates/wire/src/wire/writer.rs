@@ -4,10 +4,11 @@
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, yield_now};
 use tokio_util::task::TaskTracker;
+
+use crate::wire::queue::{self, Unsent, queue};
 
 /// How many messages may wait to be written before senders wait too.
 const QUEUE: usize = 256;
@@ -54,7 +55,7 @@ impl Message {
 
 /// The messages that wait to be written, for whoever carries them in another way than as lines.
 pub struct Outbox {
-    waiting: mpsc::Receiver<Job>,
+    waiting: queue::Receiver<Job>,
 }
 
 impl Outbox {
@@ -76,7 +77,7 @@ impl Outbox {
 /// A handle to the task that writes; messages sent through clones keep each sender's order.
 #[derive(Clone)]
 pub struct Writer {
-    jobs: mpsc::Sender<Job>,
+    jobs: queue::Sender<Job>,
     /// The task, where there is one.
     task: Option<AbortHandle>,
 }
@@ -88,7 +89,7 @@ impl Writer {
     where
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let (jobs, waiting) = mpsc::channel(QUEUE);
+        let (jobs, waiting) = queue(QUEUE);
         let task = tasks.spawn(async move {
             let mut stream = stream;
             write_all(&mut stream, waiting).await;
@@ -100,7 +101,7 @@ impl Writer {
 
     /// A writer whose messages come out of an [`Outbox`].
     pub fn detached() -> (Self, Outbox) {
-        let (jobs, waiting) = mpsc::channel(QUEUE);
+        let (jobs, waiting) = queue(QUEUE);
         (Self { jobs, task: None }, Outbox { waiting })
     }
 
@@ -119,9 +120,9 @@ impl Writer {
     async fn queue(&self, job: Job) -> Result<(), Closed> {
         match self.jobs.try_send(job) {
             Ok(()) => Ok(()),
-            Err(TrySendError::Closed(_)) => Err(Closed),
+            Err(Unsent::Closed(_)) => Err(Closed),
             // Boxed, for it is rare, and would make every request's future larger.
-            Err(TrySendError::Full(job)) => Box::pin(self.jobs.send(job)).await.map_err(|_| Closed),
+            Err(Unsent::Full(job)) => Box::pin(self.jobs.send(job)).await.map_err(|_| Closed),
         }
     }
 
@@ -153,7 +154,7 @@ impl Writer {
     /// Closes the stream after what is queued. What is sent later is refused. Where the queue is
     /// full, the other side does not read, and what is queued is given up.
     pub(crate) fn close(&self) {
-        if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Close)
+        if let Err(Unsent::Full(_)) = self.jobs.try_send(Job::Close)
             && let Some(task) = &self.task
         {
             task.abort();
@@ -161,7 +162,7 @@ impl Writer {
     }
 }
 
-async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: mpsc::Receiver<Job>) {
+async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: queue::Receiver<Job>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut copied = Vec::new();
     let mut done = Vec::new();
@@ -171,7 +172,7 @@ async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: mpsc::Rec
             // The runtime would have us write each by itself; one turn of the others costs less than that.
             yield_now().await;
             while batch.len() < BATCH
-                && let Ok(job) = waiting.try_recv()
+                && let Some(job) = waiting.try_recv()
             {
                 batch.push(job);
             }
