@@ -12,6 +12,7 @@
 mod adopting;
 mod body;
 mod callback;
+mod clock;
 mod connections;
 mod cors;
 mod delays;

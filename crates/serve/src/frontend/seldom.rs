@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
@@ -12,6 +12,8 @@ pin_project! {
     /// A future that is polled only when it has been woken itself, however often its task is.
     pub(crate) struct Seldom<F> {
         task: Arc<Task>,
+        // The waker that the task is known by, which most often stays the same.
+        known: Option<Waker>,
         subtask: Subtask,
         #[pin]
         future: F,
@@ -22,7 +24,7 @@ pin_project! {
 /// has come costs a call over HTTP more than to know that nothing has.
 pub(crate) fn seldom<F: Future>(future: F) -> Seldom<F> {
     let task = Arc::default();
-    Seldom { subtask: Subtask::new(&task), task, future }
+    Seldom { subtask: Subtask::new(&task), task, known: None, future }
 }
 
 impl<F: Future> Future for Seldom<F> {
@@ -30,7 +32,10 @@ impl<F: Future> Future for Seldom<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        this.task.enter(context);
+        if this.known.as_ref().is_none_or(|known| !known.will_wake(context.waker())) {
+            this.task.enter(context);
+            *this.known = Some(context.waker().clone());
+        }
         this.subtask.poll(|context| this.future.poll(context))
     }
 }

@@ -65,7 +65,10 @@ impl Subtask {
 
     /// Polls the future if it has been woken since it was polled last.
     pub(crate) fn poll<T>(&self, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-        if self.bell.has_rung.swap(false, Ordering::AcqRel) {
+        // To look costs less than to change what others change too.
+        if self.bell.has_rung.load(Ordering::Acquire)
+            && self.bell.has_rung.swap(false, Ordering::AcqRel)
+        {
             poll(&mut Context::from_waker(&self.waker))
         } else {
             Poll::Pending

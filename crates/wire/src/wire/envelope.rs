@@ -153,8 +153,8 @@ impl Message {
         });
         let method = members.method.map(|place| {
             let at = place.start;
-            let text = raw(place).text().map(Cow::into_owned);
-            text.ok_or(Malformed::NotJson(Invalid { at, expected: "a text" }))
+            let text = scan::Key::of_string(&line[place]).and_then(scan::Key::text);
+            text.map(Cow::into_owned).ok_or(Malformed::NotJson(Invalid { at, expected: "a text" }))
         });
         match (method.transpose()?, members.id, members.result, members.error) {
             (Some(method), Some(id), _, _) => Ok(Self::Request { id: raw(id), method, params }),

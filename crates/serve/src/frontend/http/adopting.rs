@@ -277,7 +277,7 @@ impl Server {
 
 /// The id of the session that a request names.
 fn named(headers: &HeaderMap) -> Result<&str, Refusal> {
-    let id = one(headers, SESSION).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
+    let id = one(headers, &SESSION).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
     id.ok_or_else(|| {
         let message = "the Mcp-Session-Id header is missing; a session begins with initialize";
         bad_request(INVALID_REQUEST, message)

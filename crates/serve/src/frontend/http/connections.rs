@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::frontend::http::Server;
+use crate::frontend::http::clock::Clock;
 use crate::frontend::http::connections::answering::{Answering, Offer};
 use crate::frontend::http::connections::table::Place;
 use crate::frontend::http::stall::Patient;
@@ -49,6 +50,7 @@ pub(crate) struct Peer {
     pub(crate) place: Arc<Place>,
     /// How it is secured; `None`: it is not.
     pub(crate) secured: Option<Secured>,
+    pub(crate) clock: Clock,
 }
 
 /// The offers to connections: to most of them, and to those in kept places.
@@ -82,8 +84,7 @@ pub(crate) async fn accept(
         }
         let offer = if place.is_kept() { &offers.kept } else { &offers.all };
         let offer = offer.clone();
-        let connection = Box::pin(serve(stream, peer.ip(), offer, place, Arc::clone(server)));
-        server.connections.spawn(until(&server.shutdown, connection));
+        server.connections.spawn(serve(stream, peer.ip(), offer, place, Arc::clone(server)));
     }
 }
 
@@ -97,12 +98,11 @@ pub(crate) async fn answer_health(
     loop {
         let (stream, peer) = next(&listener).await;
         let place = server.health.take_kept();
-        let from = Peer { address: peer.ip(), place, secured: None };
+        let from = Peer { address: peer.ip(), place, secured: None, clock: Clock::default() };
         let (own, offer) = (Arc::clone(server), offer.clone());
         // It is not encrypted, for probes know no certificates.
-        let connection =
-            Box::pin(async move { speak(Patient::new(stream), from, offer, &own).await });
-        server.connections.spawn(until(&server.shutdown, connection));
+        let speaking = async move { speak(Patient::new(stream), from, offer, &own).await };
+        server.connections.spawn(speaking);
     }
 }
 
@@ -130,7 +130,7 @@ async fn serve(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages may wait");
     }
-    let from = Peer { address: peer, place, secured: None };
+    let from = Peer { address: peer, place, secured: None, clock: Clock::default() };
     let Some(tls) = &server.tls else {
         return speak(Patient::new(stream), from, offer, &server).await;
     };
@@ -139,6 +139,7 @@ async fn serve(
         greeted = timeout(patience(&from.place, &server), greet(tls, stream, peer)) => greeted,
         () = from.place.gives_way() => return,
         () = server.leaving.cancelled() => return,
+        () = server.shutdown.cancelled() => return,
     };
     match greeted {
         Ok(Some((stream, secured))) => {
@@ -164,7 +165,7 @@ where
     let limits = &config.http;
     let (peer, place) = (from.address, Arc::clone(&from.place));
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(from.clock.clone())
         // There may be 100 headers at most.
         .max_header_size(limits.max_header_bytes)
         // A head that is not whole is bounded by this alone.
@@ -172,28 +173,46 @@ where
         .header_read_timeout(patience(&place, server))
         .serve_connection(TokioIo::new(stream), Answering { from, offer });
     let mut connection = pin!(connection);
-    let has_to_give_way = seldom(async {
+    let told = seldom(async {
         tokio::select! {
-            () = place.gives_way() => true,
-            () = server.leaving.cancelled() => false,
+            biased;
+            () = server.shutdown.cancelled() => Told::End,
+            () = server.leaving.cancelled() => Told::Finish,
+            () = place.gives_way() => Told::GiveWay,
         }
     });
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        has_to_give_way = has_to_give_way => {
-            connection.as_mut().graceful_shutdown();
-            if has_to_give_way {
-                tracing::debug!(address = %peer, "a connection that was not used gives way");
-                // The end of an answer may still be on its way; the rest of a head is not waited for.
-                match timeout(FAREWELL, connection).await {
-                    Ok(served) => served,
-                    Err(_) => return,
-                }
-            } else {
-                connection.await
-            }
+    let told = tokio::select! {
+        biased;
+        served = connection.as_mut() => return note(served),
+        told = told => told,
+    };
+    connection.as_mut().graceful_shutdown();
+    let farewell = match told {
+        Told::End => return,
+        Told::Finish => until(&server.shutdown, connection).await,
+        Told::GiveWay => {
+            tracing::debug!(address = %peer, "a connection that was not used gives way");
+            // The end of an answer may still be on its way; the rest of a head is not waited for.
+            let farewell = timeout(FAREWELL, connection);
+            until(&server.shutdown, farewell).await.and_then(Result::ok)
         }
     };
+    if let Some(served) = farewell {
+        note(served);
+    }
+}
+
+/// An order for a connection that is used.
+enum Told {
+    /// Everything ends at once.
+    End,
+    /// To answer what is under way, and take nothing new.
+    Finish,
+    /// To make room for another, for nothing has been asked for long.
+    GiveWay,
+}
+
+fn note(served: hyper::Result<()>) {
     if let Err(error) = served {
         tracing::debug!(%error, "a connection was lost");
     }

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::frontend::http::body::{self, Unread};
+use crate::frontend::http::clock::Clock;
 use crate::frontend::http::connections::Peer;
 use crate::frontend::http::field::{PROTOCOL_VERSION, one};
 use crate::frontend::http::headers::{self, Accepts, LAST_EVENT, SESSION};
@@ -23,6 +24,7 @@ use crate::frontend::http::{self, Server};
 use crate::gateway::{Caller, Purse};
 use crate::name::ToolboxName;
 use crate::observe::{DeniedAccess, DeniedFor, Event, Holding, Payer};
+use crate::settings::Config;
 use crate::wire::code::INVALID_REQUEST;
 
 /// The first revision that knows events without data.
@@ -57,6 +59,10 @@ pub(crate) struct Who {
     pub(crate) caller: Caller,
     /// The counts of everything that this caller holds.
     pub(crate) purse: Arc<Purse>,
+    /// The configuration that is being served.
+    config: Arc<Config>,
+    /// Of the connection that the request came on.
+    pub(crate) clock: Clock,
 }
 
 impl Server {
@@ -68,7 +74,8 @@ impl Server {
     /// Answers a request of whoever wants everything, or one toolbox.
     pub(crate) async fn answer(&self, request: Request, toolbox: Option<ToolboxName>) -> Reply {
         let (mut head, body) = request.into_parts();
-        let (caller, pass) = match self.identity.caller(&mut head).await {
+        let config = self.app.gateways.config();
+        let (caller, pass) = match self.identity.caller(&mut head, &config).await {
             Ok((caller, pass)) => (Caller { toolbox, ..caller }, pass),
             Err(reply) => return self.turn_away(&head, reply).await,
         };
@@ -79,7 +86,8 @@ impl Server {
             return refusal.reply(None);
         }
         let purse = self.purse(&head, &caller);
-        let who = Who { caller, purse };
+        let clock = head.extensions.get().map(|peer: &Peer| peer.clock.clone()).unwrap_or_default();
+        let who = Who { caller, purse, config, clock };
         let answered = match head.method {
             Method::POST => self.post(&head, body, &who, pass).await,
             Method::GET => self.get(&head.headers, &who).await.map(|reply| pass.bound(reply)),
@@ -121,7 +129,7 @@ impl Server {
         if !accepts.json && !accepts.events {
             return Err(not_acceptable("application/json and text/event-stream"));
         }
-        let mut message = Message::read(&self.read(body, &who.purse).await?)?;
+        let mut message = Message::read(&read(body, &who.purse, &who.config, &who.clock).await?)?;
         if self.app.gateways.observer().is_tracing() {
             message.continue_trace(headers);
         }
@@ -136,50 +144,15 @@ impl Server {
         Ok(if listens { pass.bound(reply) } else { reply })
     }
 
-    /// Reads a body, as far as there is room for it.
-    pub(crate) async fn read(&self, body: Body, purse: &Purse) -> Result<Bytes, Refusal> {
-        let config = self.app.gateways.config();
-        let (max, time) = (config.limits.max_message_bytes, config.http.body_timeout);
-        let mut charge = purse.sent().charge();
-        match timeout(time, body::read(body, max, &mut charge)).await {
-            Ok(Ok(body)) => Ok(charge.attach(body)),
-            Ok(Err(Unread::TooLong)) => {
-                let message = format!(
-                    "the message is longer than the {max} bytes that this server takes \
-                     (limits.maxMessageBytes)"
-                );
-                Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &message))
-            }
-            Ok(Err(Unread::Broken(error))) => Err(bad_request(
-                INVALID_REQUEST,
-                &format!("the message did not come whole: {error}"),
-            )),
-            Err(_) if charge.is_waiting() => {
-                purse.reaches(Holding::Bytes);
-                Err(Refusal::for_now(
-                    "there was no room for the message, as others are under way \
-                     (limits.maxBytesInFlight, limits.perCaller.maxBytesInFlight)",
-                ))
-            }
-            Err(_) => {
-                let message = format!(
-                    "the message did not come within {} ms (http.bodyTimeoutMs)",
-                    time.as_millis()
-                );
-                Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST, &message))
-            }
-        }
-    }
-
     async fn get(&self, headers: &HeaderMap, who: &Who) -> Result<Reply, Refusal> {
-        if !headers.contains_key(SESSION) {
+        if !headers.contains_key(&SESSION) {
             return Err(not_allowed());
         }
         if !Accepts::read(headers).events {
             return Err(not_acceptable("text/event-stream"));
         }
         let last =
-            one(headers, LAST_EVENT).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
+            one(headers, &LAST_EVENT).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
         let position = last.map(|last| stream::position(last).ok_or(last)).transpose();
         let (number, after) = match position {
             Ok(Some((number, after))) => (number, Some(after)),
@@ -204,11 +177,49 @@ impl Server {
     }
 
     async fn delete(&self, headers: &HeaderMap, who: &Who) -> Result<Reply, Refusal> {
-        if !headers.contains_key(SESSION) {
+        if !headers.contains_key(&SESSION) {
             return Err(not_allowed());
         }
         self.end_session(headers, who).await?;
         Ok(response::empty(StatusCode::NO_CONTENT))
+    }
+}
+
+/// Reads a body, as far as there is room for it.
+pub(crate) async fn read(
+    body: Body,
+    purse: &Purse,
+    config: &Config,
+    clock: &Clock,
+) -> Result<Bytes, Refusal> {
+    let (max, time) = (config.limits.max_message_bytes, config.http.body_timeout);
+    let mut charge = purse.sent().charge();
+    match clock.timeout(time, body::read(body, max, &mut charge)).await {
+        Ok(Ok(body)) => Ok(charge.attach(body)),
+        Ok(Err(Unread::TooLong)) => {
+            let message = format!(
+                "the message is longer than the {max} bytes that this server takes \
+                 (limits.maxMessageBytes)"
+            );
+            Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &message))
+        }
+        Ok(Err(Unread::Broken(error))) => {
+            Err(bad_request(INVALID_REQUEST, &format!("the message did not come whole: {error}")))
+        }
+        Err(_) if charge.is_waiting() => {
+            purse.reaches(Holding::Bytes);
+            Err(Refusal::for_now(
+                "there was no room for the message, as others are under way \
+                 (limits.maxBytesInFlight, limits.perCaller.maxBytesInFlight)",
+            ))
+        }
+        Err(_) => {
+            let message = format!(
+                "the message did not come within {} ms (http.bodyTimeoutMs)",
+                time.as_millis()
+            );
+            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST, &message))
+        }
     }
 }
 
@@ -223,7 +234,7 @@ pub(crate) fn reader(
     events: mpsc::Sender<Bytes>,
     after: Option<u64>,
 ) -> Reader {
-    let is_primed = one(headers, PROTOCOL_VERSION).is_ok_and(|said| said == Some(KNOWS_PRIMING));
+    let is_primed = one(headers, &PROTOCOL_VERSION).is_ok_and(|said| said == Some(KNOWS_PRIMING));
     Reader { events, after, is_primed }
 }
 

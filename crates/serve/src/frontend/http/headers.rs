@@ -1,11 +1,12 @@
 //! The headers of a request, and the check that those of a modern one agree with its body.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, AsHeaderName, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde_json::Value;
 
 use crate::frontend::http::field::{PROTOCOL_VERSION, one};
@@ -14,11 +15,13 @@ use crate::frontend::http::response::{EVENTS, JSON, Refusal, bad_request};
 use crate::wire::code::{HEADER_MISMATCH, INVALID_PARAMS};
 
 /// The session that a request belongs to.
-pub(crate) const SESSION: &str = "mcp-session-id";
+pub(crate) static SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The last event that a client has got of a stream.
-pub(crate) const LAST_EVENT: &str = "last-event-id";
-const METHOD: &str = "mcp-method";
-const NAME: &str = "mcp-name";
+pub(crate) static LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+static METHOD: HeaderName = HeaderName::from_static("mcp-method");
+static NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// The header of nearly every client: the specification asks for both types.
+const USUAL: &str = "application/json, text/event-stream";
 /// The one modern revision.
 const MODERN: &str = "2026-07-28";
 
@@ -38,6 +41,10 @@ impl Accepts {
         let mut is_said = false;
         for value in headers.get_all(ACCEPT) {
             is_said = true;
+            if value == USUAL {
+                accepts = Self { json: true, events: true };
+                continue;
+            }
             for range in value.as_bytes().split(|byte| *byte == b',') {
                 let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
                 let range = parts.next().unwrap_or_default();
@@ -74,7 +81,7 @@ pub(crate) fn check(message: &Message, headers: &HeaderMap) -> Result<(), Refusa
     let Some(version) = &message.version else {
         return Err(bad_request(INVALID_PARAMS, &format!("{PREFIX}protocolVersion`")));
     };
-    agree(headers, PROTOCOL_VERSION, version).map_err(mismatch)?;
+    agree(headers, &PROTOCOL_VERSION, version).map_err(mismatch)?;
     if version != MODERN {
         // What it asks of headers is not known, or nothing; `dispatch` says what is supported.
         return Ok(());
@@ -82,9 +89,9 @@ pub(crate) fn check(message: &Message, headers: &HeaderMap) -> Result<(), Refusa
     if !message.says_capabilities() {
         return Err(bad_request(INVALID_PARAMS, &format!("{PREFIX}clientCapabilities`")));
     }
-    agree(headers, METHOD, message.method()).map_err(mismatch)?;
+    agree(headers, &METHOD, message.method()).map_err(mismatch)?;
     if let Some(name) = message.name() {
-        agree_encoded(headers, NAME, Some(&name), |said| said == name).map_err(mismatch)?;
+        agree_encoded(headers, &NAME, Some(&name), |said| said == name).map_err(mismatch)?;
     }
     Ok(())
 }
@@ -112,7 +119,7 @@ fn mismatch(what: String) -> Refusal {
 }
 
 /// Checks that a header is there and says exactly this.
-fn agree(headers: &HeaderMap, name: &str, expected: &str) -> Result<(), String> {
+fn agree(headers: &HeaderMap, name: &HeaderName, expected: &str) -> Result<(), String> {
     match one(headers, name)? {
         Some(said) if said == expected => Ok(()),
         Some(said) => Err(format!("{name} is `{said}`, the body says `{expected}`")),
@@ -123,7 +130,7 @@ fn agree(headers: &HeaderMap, name: &str, expected: &str) -> Result<(), String> 
 /// Checks that a header, which may be encoded, is there when it should be and says what it should.
 fn agree_encoded(
     headers: &HeaderMap,
-    name: &str,
+    name: impl AsHeaderName + Display + Copy,
     expected: Option<&str>,
     is_same: impl FnOnce(&str) -> bool,
 ) -> Result<(), String> {

@@ -104,16 +104,20 @@ impl Identity {
     }
 
     /// Who asks, and for how long that is so; or what is said instead of an answer. The token is
-    /// taken out of the request.
-    pub(crate) async fn caller(&self, head: &mut Parts) -> Result<(Caller, Pass), Reply> {
+    /// taken out of the request. `config` is the one that is being served.
+    pub(crate) async fn caller(
+        &self,
+        head: &mut Parts,
+        config: &Arc<Config>,
+    ) -> Result<(Caller, Pass), Reply> {
         let presented = bearer::take(&mut head.headers);
-        self.check_origin(head).map_err(Denial::reply)?;
-        let rules = self.rules();
+        check_origin(head, config).map_err(Denial::reply)?;
+        let rules = self.rules(config);
         let resource = rules.resource(head);
         match self.agent(&rules, presented, &resource, holder_in(head)).await {
             Ok((agent, pass)) => {
                 if let Some(agent) = &agent {
-                    self.check_rules(agent).map_err(Denial::reply)?;
+                    check_rules(agent, config).map_err(Denial::reply)?;
                     self.meet(agent);
                 }
                 Ok((Caller { agent, toolbox: None }, pass))
@@ -125,10 +129,11 @@ impl Identity {
     /// Checks that the one who asks may see the figures, which name every server. Anybody of this
     /// machine may where no other can reach us, else agents that may know of all servers.
     pub(crate) async fn may_see_figures(&self, head: &mut Parts) -> Result<(), Reply> {
+        let config = self.gateways.config();
         if self.is_local {
-            return self.check_origin(head).map_err(Denial::reply);
+            return check_origin(head, &config).map_err(Denial::reply);
         }
-        let (caller, _) = self.caller(head).await?;
+        let (caller, _) = self.caller(head, &config).await?;
         if self.gateways.shows_every_server(&caller) {
             return Ok(());
         }
@@ -139,29 +144,10 @@ impl Identity {
     /// The document that tells clients how to get a token (RFC 9728); nothing where signed tokens
     /// are not taken.
     pub(crate) fn metadata(&self, head: &Parts) -> Result<Option<Reply>, Denial> {
-        self.check_origin(head)?;
-        let rules = self.rules();
+        let config = self.gateways.config();
+        check_origin(head, &config)?;
+        let rules = self.rules(&config);
         Ok(rules.jwt.as_ref().and_then(|jwt| challenge::metadata(head, &jwt.config)))
-    }
-
-    /// Refuses an agent of whom the rules do not say what it may use.
-    fn check_rules(&self, agent: &AgentName) -> Result<(), Denial> {
-        if self.gateways.config().policy.knows(agent) {
-            return Ok(());
-        }
-        let said: String = agent.as_str().chars().take(MAX_NAME).collect();
-        let message = format!(
-            "the rules of this workbench do not know the agent `{said}`; whoever runs it can add it \
-             to `agentPolicies`, or say in `defaultPolicy` what other agents may use"
-        );
-        Err(forbidden(&message, Some(agent.clone()), DeniedFor::NoRules))
-    }
-
-    /// Refuses what is not for us, or comes from a page that may not ask us.
-    fn check_origin(&self, head: &Parts) -> Result<(), Denial> {
-        let denied = DeniedAccess { agent: None, why: DeniedFor::Origin };
-        let checked = origin::check(head, &self.gateways.config().http);
-        checked.map_err(|refusal| Denial { refusal, denied })
     }
 
     async fn agent(
@@ -202,12 +188,11 @@ impl Identity {
         }
     }
 
-    /// The rules of the configuration that is being served now.
-    fn rules(&self) -> Arc<Rules> {
-        let config = self.gateways.config();
+    /// The rules of the configuration that is being served.
+    fn rules(&self, config: &Arc<Config>) -> Arc<Rules> {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, rules)) = &*rules
-            && Arc::ptr_eq(of, &config)
+            && Arc::ptr_eq(of, config)
         {
             return Arc::clone(rules);
         }
@@ -230,13 +215,13 @@ impl Identity {
         });
         let made = Arc::new(Rules { auth: config.auth.clone(), revoked: revoked.collect(), jwt });
         old.end_what_is_not_in(&made);
-        *rules = Some((config, Arc::clone(&made)));
+        *rules = Some((Arc::clone(config), Arc::clone(&made)));
         made
     }
 
     /// Ends what was begun with tokens that the configuration has not any more.
     pub(crate) fn renew(&self) {
-        drop(self.rules());
+        drop(self.rules(&self.gateways.config()));
     }
 
     /// Says in the log that an agent is here, once.
@@ -292,6 +277,26 @@ impl Rules {
     fn resource<'a>(&'a self, head: &'a Parts) -> Resource<'a> {
         Resource::of(head, self.jwt.as_ref().map(|jwt| &jwt.config))
     }
+}
+
+/// Refuses an agent of whom the rules do not say what it may use.
+fn check_rules(agent: &AgentName, config: &Config) -> Result<(), Denial> {
+    if config.policy.knows(agent) {
+        return Ok(());
+    }
+    let said: String = agent.as_str().chars().take(MAX_NAME).collect();
+    let message = format!(
+        "the rules of this workbench do not know the agent `{said}`; whoever runs it can add it \
+         to `agentPolicies`, or say in `defaultPolicy` what other agents may use"
+    );
+    Err(forbidden(&message, Some(agent.clone()), DeniedFor::NoRules))
+}
+
+/// Refuses what is not for us, or comes from a page that may not ask us.
+fn check_origin(head: &Parts, config: &Config) -> Result<(), Denial> {
+    let denied = DeniedAccess { agent: None, why: DeniedFor::Origin };
+    let checked = origin::check(head, &config.http);
+    checked.map_err(|refusal| Denial { refusal, denied })
 }
 
 /// The certificate that the client of a request has shown.

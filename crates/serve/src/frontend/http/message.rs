@@ -153,7 +153,7 @@ impl Message {
             (Some(version), _) => !is_legacy(version),
             (None, "initialize") => false,
             (None, _) => {
-                one(headers, PROTOCOL_VERSION).is_ok_and(|v| v.is_some_and(|v| !is_legacy(v)))
+                one(headers, &PROTOCOL_VERSION).is_ok_and(|v| v.is_some_and(|v| !is_legacy(v)))
             }
         }
     }

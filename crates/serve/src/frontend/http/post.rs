@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::HeaderValue;
 use hyper::{HeaderMap, StatusCode};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use crate::frontend::dispatch;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::http::Server;
+use crate::frontend::http::clock::Clock;
 use crate::frontend::http::drain::Ticket;
 use crate::frontend::http::endpoint::{Who, reader};
 use crate::frontend::http::headers::{self, Accepts, SESSION};
@@ -42,11 +42,13 @@ use crate::wire::writer::{self, Outbox, Writer};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A request that is under way.
-struct UnderWay {
+struct UnderWay<'a> {
     whose: Whose,
     ticket: Option<Ticket>,
     /// The room for what answers it.
     room: Room,
+    /// Of the connection that it came on.
+    clock: &'a Clock,
     /// The rest of what is to be done for it.
     work: Work,
 }
@@ -103,7 +105,8 @@ impl Server {
         let work = Work::new(&self.tasks, until(&self.leaving, answer));
         drop(writer);
         let (whose, room) = (Whose::Modern(cancellation), Room::of(&who.purse));
-        Ok(self.respond(outbox, accepts, headers, UnderWay { whose, ticket, room, work }).await)
+        let under_way = UnderWay { whose, ticket, room, clock: &who.clock, work };
+        Ok(self.respond(outbox, accepts, headers, under_way).await)
     }
 
     /// Deals with a message of the older form.
@@ -116,7 +119,7 @@ impl Server {
     ) -> Result<Reply, Refusal> {
         let is_request = message.id().is_some();
         let begins =
-            is_request && message.method() == "initialize" && !headers.contains_key(SESSION);
+            is_request && message.method() == "initialize" && !headers.contains_key(&SESSION);
         let connected = match (begins, message.belongs_to_request()) {
             (true, _) => self.begin(who).await?,
             (false, false) => self.session(headers, who).await?,
@@ -143,13 +146,14 @@ impl Server {
         let work = Work::new(&self.tasks, until(&connected.stopped, answer));
         drop(writer);
         let whose = Whose::Legacy(Arc::clone(&connected), begins);
-        let under_way = UnderWay { whose, ticket, room: Room::of(&who.purse), work };
+        let under_way =
+            UnderWay { whose, ticket, room: Room::of(&who.purse), clock: &who.clock, work };
         let mut reply = self.respond(outbox, accepts, headers, under_way).await;
         if begins
             && self.sessions.get(&connected.id, &who.caller).is_some()
             && let Ok(id) = HeaderValue::from_str(&connected.id)
         {
-            reply.headers_mut().insert(HeaderName::from_static(SESSION), id);
+            reply.headers_mut().insert(SESSION.clone(), id);
         }
         Ok(reply)
     }
@@ -224,16 +228,16 @@ impl Server {
         mut outbox: Outbox,
         accepts: Accepts,
         headers: &HeaderMap,
-        request: UnderWay,
+        request: UnderWay<'_>,
     ) -> Reply {
-        let UnderWay { whose, ticket, room, mut work } = request;
+        let UnderWay { whose, ticket, room, clock, mut work } = request;
         // A client that leaves before the response has begun cancels what is its own.
         let leaves = match &whose {
             Whose::Modern(cancellation) => Some(cancellation.clone().drop_guard()),
             Whose::Legacy(..) => None,
         };
         let first = loop {
-            let message = match timeout(PATIENCE, work.until(outbox.next())).await {
+            let message = match clock.timeout(PATIENCE, work.until(outbox.next())).await {
                 Ok(Some(message)) => message,
                 Ok(None) => break None,
                 Err(_) if accepts.events => break None,

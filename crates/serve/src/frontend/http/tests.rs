@@ -11,6 +11,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::backend::PoolOptions;
+use crate::frontend::http::clock::Clock;
 use crate::frontend::http::connections::Peer;
 use crate::frontend::http::connections::table::Place;
 use crate::gateway::Gateways;
@@ -127,8 +128,10 @@ async fn many_wrong_tokens_are_answered_late_and_nobody_else_is() {
             Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
             None => request,
         };
-        let request =
-            request.extension(Peer { address, place, secured: None }).body(Body::empty()).unwrap();
+        let request = request
+            .extension(Peer { address, place, secured: None, clock: Clock::default() })
+            .body(Body::empty())
+            .unwrap();
         let answer = router.clone().oneshot(request).await.unwrap();
         (answer.status().as_u16(), began.elapsed())
     };

@@ -3,7 +3,9 @@
 use hyper::http::request::Parts;
 
 use crate::frontend::http::identity::bearer::{self, Presented};
-use crate::frontend::http::identity::{Identity, Pass, Rules, forbidden, holder, holder_in};
+use crate::frontend::http::identity::{
+    Identity, Pass, Rules, check_origin, check_rules, forbidden, holder, holder_in,
+};
 use crate::frontend::http::response::{Denial, Reply};
 use crate::gateway::Caller;
 use crate::observe::DeniedFor;
@@ -23,15 +25,16 @@ pub(crate) enum Sight {
 impl Identity {
     /// Checks that a request is meant for us and comes from no page of others.
     pub(crate) fn may_come(&self, head: &Parts) -> Result<(), Denial> {
-        self.check_origin(head)
+        check_origin(head, &self.gateways.config())
     }
 
     /// How much the one who asks may see, and for how long; or what is said instead of an answer. The
     /// token is taken out of the request. A token that is wrong is refused, also where none is needed.
     pub(crate) async fn sight(&self, head: &mut Parts) -> Result<(Sight, Pass), Reply> {
         let presented = bearer::take(&mut head.headers);
-        self.check_origin(head).map_err(Denial::reply)?;
-        let rules = self.rules();
+        let config = self.gateways.config();
+        check_origin(head, &config).map_err(Denial::reply)?;
+        let rules = self.rules(&config);
         if let Presented::Token(token) = &presented
             && let Some(pass) = rules.operator(token)
         {
@@ -46,7 +49,7 @@ impl Identity {
             Err(denied) => return Err(resource.refuse(denied)),
         };
         if let Some(agent) = &agent {
-            self.check_rules(agent).map_err(Denial::reply)?;
+            check_rules(agent, &config).map_err(Denial::reply)?;
         }
         if self.is_local {
             return Ok((self.of_anybody(&rules), pass));

@@ -59,7 +59,7 @@ fn the_era_is_that_of_the_body_first() {
         let text = json!({"id": 1, "method": method, "params": {"_meta": meta}}).to_string();
         let mut headers = HeaderMap::new();
         if let Some(header) = header {
-            headers.insert(PROTOCOL_VERSION, header.parse().unwrap());
+            headers.insert(&PROTOCOL_VERSION, header.parse().unwrap());
         }
         read(&text).is_modern(&headers)
     };

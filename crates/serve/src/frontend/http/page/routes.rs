@@ -8,6 +8,8 @@ use axum::routing::{get, post};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 
+use crate::frontend::http::clock::Clock;
+use crate::frontend::http::endpoint::read;
 use crate::frontend::http::page::asked::{self, Asked};
 use crate::frontend::http::page::{assets, private};
 use crate::frontend::http::response::{Refusal, Reply};
@@ -57,8 +59,11 @@ async fn ask(State(server): State<Arc<Server>>, request: Request) -> Reply {
         Err(reply) => return private(server.turn_away(&head, reply).await),
     };
     let purse = server.purse(&head, &Caller::default());
+    let config = server.app.gateways.config();
     let asked = match asked::check(&head) {
-        Ok(()) => server.read(body, &purse).await.and_then(|body| Asked::read(&body)),
+        Ok(()) => {
+            read(body, &purse, &config, &Clock::default()).await.and_then(|body| Asked::read(&body))
+        }
         Err(refusal) => Err(refusal),
     };
     let asked = match asked {

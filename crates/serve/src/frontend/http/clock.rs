@@ -1,0 +1,179 @@
+//! The deadlines within one connection, with one timer for all of them.
+//!
+//! Each request has several: for its head, its body and its answer, and nearly always all is there in
+//! time. A timer that is set and taken back takes a lock twice that all connections have in common. So
+//! it stays where it is while deadlines move on, and is set anew when it goes off before its time.
+
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant as StdInstant};
+
+use hyper::rt;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The timer of one connection. Whoever waits for it does so in the connection's task.
+#[derive(Clone, Default)]
+pub(crate) struct Clock(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// It is set to the first of the deadlines that somebody waits for, or goes off before it.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// The task that it wakes.
+    wakes: Option<Waker>,
+}
+
+/// Resolves at a time.
+pub(crate) struct Deadline {
+    clock: Clock,
+    at: Instant,
+}
+
+/// It took too long.
+#[derive(Debug)]
+pub(crate) struct Elapsed;
+
+impl Clock {
+    fn deadline(&self, at: Instant) -> Deadline {
+        Deadline { clock: self.clone(), at }
+    }
+
+    /// Waits for something, but no longer than this.
+    pub(crate) async fn timeout<T>(
+        &self,
+        time: Duration,
+        something: impl Future<Output = T>,
+    ) -> Result<T, Elapsed> {
+        let (mut something, mut late) = (pin!(something), self.deadline(Instant::now() + time));
+        std::future::poll_fn(|context| match something.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Ok(done)),
+            Poll::Pending => Pin::new(&mut late).poll(context).map(|()| Err(Elapsed)),
+        })
+        .await
+    }
+}
+
+impl State {
+    fn poll(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if timer.deadline() > at {
+            timer.as_mut().reset(at);
+            self.wakes = None;
+        }
+        // It has been told already whom to wake.
+        let is_known = |waker: &Waker| waker.will_wake(context.waker());
+        if self.wakes.as_ref().is_some_and(is_known) && !timer.is_elapsed() {
+            return Poll::Pending;
+        }
+        while timer.as_mut().poll(context).is_ready() {
+            if timer.deadline() >= at {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(at);
+        }
+        self.wakes = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Future for Deadline {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.clock.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.poll(self.at, context)
+    }
+}
+
+impl rt::Sleep for Deadline {}
+
+impl rt::Timer for Clock {
+    fn sleep(&self, time: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(self.deadline(Instant::now() + time))
+    }
+
+    fn sleep_until(&self, at: StdInstant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(self.deadline(at.into()))
+    }
+
+    fn now(&self) -> StdInstant {
+        Instant::now().into()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, at: StdInstant) {
+        match sleep.as_mut().downcast_mut_pin::<Deadline>() {
+            Some(mut deadline) => deadline.at = at.into(),
+            None => *sleep = self.sleep_until(at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn each_deadline_has_its_time_whichever_was_first() {
+        let clock = Clock::default();
+        let began = Instant::now();
+        for (first, second) in [(5, 2), (2, 5), (3, 3)] {
+            let from = Instant::now();
+            let after = |seconds| clock.deadline(from + seconds * SECOND);
+            let (one, other) = tokio::join!(
+                async {
+                    after(first).await;
+                    from.elapsed()
+                },
+                async {
+                    after(second).await;
+                    from.elapsed()
+                }
+            );
+            assert_eq!((one, other), (first * SECOND, second * SECOND));
+        }
+        assert_eq!(began.elapsed(), 13 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_that_is_given_up_leaves_the_others_theirs() {
+        let clock = Clock::default();
+        for _ in 0..5 {
+            assert!(clock.timeout(10 * SECOND, sleep(3 * SECOND)).await.is_ok());
+        }
+        let began = Instant::now();
+        assert!(clock.timeout(10 * SECOND, pending::<()>()).await.is_err());
+        assert_eq!(began.elapsed(), 10 * SECOND);
+        assert!(clock.timeout(SECOND, pending::<()>()).await.is_err());
+        assert_eq!(began.elapsed(), 11 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_moves_as_hyper_moves_it() {
+        let (clock, began) = (Clock::default(), Instant::now());
+        let mut sleep = rt::Timer::sleep(&clock, SECOND);
+        rt::Timer::reset(&clock, &mut sleep, (began + 4 * SECOND).into());
+        sleep.await;
+        assert_eq!(began.elapsed(), 4 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_task_is_woken_once_it_waits() {
+        let (clock, began) = (Clock::default(), Instant::now());
+        let mut deadline = Box::pin(clock.deadline(began + 2 * SECOND));
+        tokio::select! {
+            biased;
+            () = &mut deadline => panic!("it is too early"),
+            () = sleep(SECOND) => {}
+        }
+        let tasks = tokio_util::task::TaskTracker::new();
+        tasks.spawn(deadline).await.unwrap();
+        assert_eq!(began.elapsed(), 2 * SECOND);
+    }
+}
