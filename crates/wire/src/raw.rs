@@ -141,7 +141,7 @@ impl Raw {
 
     /// The text that the value is; `None` when it is something else.
     pub fn text(&self) -> Option<Cow<'_, str>> {
-        scan::Key::of_string(&self.text)?.text()
+        text_of(&self.text)
     }
 
     /// The members of an object in their order, or `None` when the value is not an object. A
@@ -182,8 +182,9 @@ impl Raw {
         })
     }
 
-    /// A part of the value, which is called so in its outline.
-    fn part(&self, place: Range<usize>, own: Option<u8>) -> Self {
+    /// A part of the value, as [`Self::entries`] tells of it: where it stands, and what it is called if it
+    /// has an outline.
+    pub fn part(&self, place: Range<usize>, own: Option<u8>) -> Self {
         let outline = self.outline.as_ref().zip(own);
         let outline = outline.map(|((outline, _), own)| (Arc::clone(outline), own));
         Self { text: self.text.slice(place), outline }
@@ -308,6 +309,18 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
+impl From<Raw> for Cow<'_, Raw> {
+    fn from(value: Raw) -> Self {
+        Self::Owned(value)
+    }
+}
+
+impl<'a> From<&'a Raw> for Cow<'a, Raw> {
+    fn from(value: &'a Raw) -> Self {
+        Self::Borrowed(value)
+    }
+}
+
 impl PartialEq for Raw {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -315,6 +328,11 @@ impl PartialEq for Raw {
 }
 
 impl Eq for Raw {}
+
+/// The text that a JSON value is; `None` when it is something else.
+pub fn text_of(value: &[u8]) -> Option<Cow<'_, str>> {
+    scan::Key::of_string(value)?.text()
+}
 
 /// A key by itself; `None` when it is no text.
 fn owned(key: scan::Key<'_>) -> Option<Key> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::exposure::guidance;
 use crate::exposure::mode::Giving;
 use crate::name::{ServerName, ServerRef, ToolId, ToolboxName};
-use crate::raw::Raw;
+use crate::raw::{Raw, text_of};
 use crate::settings::{Config, MACROS};
 
 /// The tool that opens a toolbox.
@@ -215,38 +215,41 @@ impl UseTool<'_> {
         let not_an_object = || expected("they are not an object");
         let (mut tool, mut arguments) = (None, None);
         let (mut toolbox_name, mut server_name, mut tool_name) = (None, None, None);
-        for member in given.each_member().ok_or_else(not_an_object)? {
-            let (key, value) = member.ok_or_else(not_an_object)?;
+        for member in given.entries().ok_or_else(not_an_object)? {
+            let (entry, own) = member.ok_or_else(not_an_object)?;
+            let (key, value) = (entry.key.unescaped().ok_or_else(not_an_object)?, entry.value);
             let name = match &*key {
-                "arguments" => {
-                    arguments = Some(value);
+                b"arguments" => {
+                    arguments = Some(given.part(value, own));
                     continue;
                 }
-                "tool" => {
-                    tool = Some(value);
+                b"tool" => {
+                    tool = Some(given.part(value, own));
                     continue;
                 }
-                "toolbox_name" | "toolbox" => &mut toolbox_name,
-                "server_name" | "server" => &mut server_name,
-                "tool_name" | "name" => &mut tool_name,
+                b"toolbox_name" | b"toolbox" => &mut toolbox_name,
+                b"server_name" | b"server" => &mut server_name,
+                b"tool_name" | b"name" => &mut tool_name,
                 _ => continue,
             };
-            if value.text().is_none() && value.as_bytes() != b"null" {
+            let value = &given.as_bytes()[value];
+            if text_of(value).is_none() && value != b"null" {
+                let key = String::from_utf8_lossy(&key);
                 return Err(expected(&format!("`{key}` is no text")));
             }
             *name = Some(value);
         }
         // The object itself may be written as a string; one that is no object is a name.
-        let tool = unquoted(tool.as_ref());
-        let (toolbox, server, tool) = match &tool {
-            None => (toolbox_name, server_name, tool_name),
+        let tool = unquoted(tool);
+        let [toolbox, server, tool] = match &tool {
+            None => [toolbox_name, server_name, tool_name],
             Some(tool) => match (identity(tool), tool.text()) {
                 (Some(identity), _) => identity,
-                (None, Some(_)) => (toolbox_name, server_name, Some(tool.clone())),
+                (None, Some(_)) => [toolbox_name, server_name, Some(tool.as_bytes())],
                 (None, None) => return Err(expected(&format!("`tool` is {}", tool.as_str()))),
             },
         };
-        let [toolbox, server, tool] = [&toolbox, &server, &tool].map(|name| name.as_ref()?.text());
+        let [toolbox, server, tool] = [toolbox, server, tool].map(|name| text_of(name?));
         let tool = tool.ok_or_else(|| expected("the name of the tool is missing"))?.into_owned();
         let target = match (toolbox, server) {
             (Some(toolbox), Some(server)) => Target::Tool(ToolId {
@@ -265,25 +268,26 @@ impl UseTool<'_> {
             }
             (None, None) => Target::Registered(tool.into()),
         };
-        Ok(Self { target, arguments: unquoted(arguments.as_ref()) })
+        Ok(Self { target, arguments: unquoted(arguments).map(Cow::into_owned) })
     }
 }
 
-/// The toolbox, the server and the tool that an object names, if it is one. Of repeated members
-/// the last counts.
-fn identity(object: &Raw) -> Option<(Option<Raw>, Option<Raw>, Option<Raw>)> {
+/// The toolbox, the server and the tool that an object names, if it is one, as they are written. Of
+/// repeated members the last counts.
+fn identity(object: &Raw) -> Option<[Option<&[u8]>; 3]> {
     let (mut toolbox, mut server, mut tool, mut name) = (None, None, None, None);
-    for member in object.each_member()? {
-        let (key, value) = member?;
-        match &*key {
-            "toolbox" => toolbox = Some(value),
-            "server" => server = Some(value),
-            "tool" => tool = Some(value),
-            "name" => name = Some(value),
+    for member in object.entries()? {
+        let (entry, _) = member?;
+        let value = Some(&object.as_bytes()[entry.value]);
+        match &*entry.key.unescaped()? {
+            b"toolbox" => toolbox = value,
+            b"server" => server = value,
+            b"tool" => tool = value,
+            b"name" => name = value,
             _ => {}
         }
     }
-    Some((toolbox, server, tool.or(name)))
+    Some([toolbox, server, tool.or(name)])
 }
 
 impl fmt::Display for Within {
@@ -322,21 +326,18 @@ fn only_server(config: &Config, toolbox: &str, tool: &str) -> Option<ToolId> {
 
 /// Arguments as an object: what is missing or `null` is none, and a string that holds an object
 /// is that object.
-pub(crate) fn unquoted(arguments: Option<&Raw>) -> Option<Raw> {
-    let arguments = arguments?;
+pub(crate) fn unquoted<'a>(arguments: Option<impl Into<Cow<'a, Raw>>>) -> Option<Cow<'a, Raw>> {
+    let arguments = arguments?.into();
     if arguments.as_bytes().first() != Some(&b'"') {
-        return (arguments.as_bytes() != b"null").then(|| arguments.clone());
+        return (arguments.as_bytes() != b"null").then_some(arguments);
     }
     let text: String = arguments.parse().ok()?;
     if text.trim().is_empty() {
         return None;
     }
     let object = serde_json::from_str::<Box<RawValue>>(text.trim()).ok();
-    Some(
-        object
-            .filter(|raw| raw.get().starts_with('{'))
-            .map_or_else(|| arguments.clone(), |raw| Raw::encode(&raw)),
-    )
+    let object = object.filter(|raw| raw.get().starts_with('{'));
+    Some(object.map_or(arguments, |raw| Cow::Owned(Raw::encode(&raw))))
 }
 
 /// Arguments of a call by a tool's own name: as they were sent, but that a string which holds an
@@ -345,7 +346,7 @@ pub(crate) fn object_of(arguments: Option<&Raw>) -> Option<Raw> {
     let arguments = arguments?;
     let is_string = arguments.as_bytes().first() == Some(&b'"');
     let object = is_string.then(|| unquoted(Some(arguments))).flatten();
-    Some(object.unwrap_or_else(|| arguments.clone()))
+    Some(object.map_or_else(|| arguments.clone(), Cow::into_owned))
 }
 
 fn expected(problem: &str) -> String {

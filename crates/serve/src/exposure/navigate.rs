@@ -1,5 +1,6 @@
 //! `navigate`: one tool takes a task in words, finds the tool for it and calls it.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::json;
@@ -213,7 +214,7 @@ impl ExecuteTask {
             Some(tool) => Some(tool.text().ok_or("`tool` is no text")?.into_owned()),
             None => None,
         };
-        let arguments = meta::unquoted(given.member("arguments").as_ref());
+        let arguments = meta::unquoted(given.member("arguments")).map(Cow::into_owned);
         Self::checked(task, tool, arguments)
     }
 

@@ -1,5 +1,7 @@
 //! The arguments of calls of the two tools.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -55,12 +57,12 @@ impl CallTool {
         }
 
         let text = unquoted(arguments).ok_or_else(|| expected("no arguments were given"))?;
-        let call = text.clone();
-        let text = text.into_bytes();
+        let call = text.into_owned();
+        let text = call.clone().into_bytes();
         let Fields { group, name, args } =
             serde_json::from_slice(&text).map_err(|error| expected(&error.to_string()))?;
         let args = args.map(|raw| Raw::slice_of(&text, raw));
-        let args = unquoted(args.as_ref());
+        let args = unquoted(args).map(Cow::into_owned);
         let is_empty = |args: &Raw| args.members().is_some_and(|members| members.is_empty());
         if args.as_ref().is_none_or(is_empty)
             && let Some(beside) = beside(&call)
