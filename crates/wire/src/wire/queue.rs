@@ -37,15 +37,16 @@ struct Queue<T, N> {
     room: usize,
     senders: AtomicUsize,
     state: Mutex<State<T, N>>,
-    /// Tells those who wait for room that there is some, or never will be.
-    has_room: Notify,
-    is_closed: Notify,
+    /// Tells those who wait for room, or for the end, that there may be some, or that this is it.
+    changed: Notify,
 }
 
 struct State<T, N> {
     waiting: VecDeque<T>,
     waker: Option<Waker>,
     is_closed: bool,
+    /// `true` if somebody may wait for a change.
+    is_awaited: bool,
     /// `true` if whoever takes need not be woken by the end of the last sender.
     sleeps: bool,
     note: N,
@@ -57,6 +58,7 @@ pub fn queue<T, N: Default>(room: usize) -> (Sender<T, N>, Receiver<T, N>) {
         waiting: VecDeque::new(),
         waker: None,
         is_closed: false,
+        is_awaited: false,
         sleeps: false,
         note: N::default(),
     };
@@ -64,8 +66,7 @@ pub fn queue<T, N: Default>(room: usize) -> (Sender<T, N>, Receiver<T, N>) {
         room,
         senders: AtomicUsize::new(1),
         state: Mutex::new(state),
-        has_room: Notify::new(),
-        is_closed: Notify::new(),
+        changed: Notify::new(),
     });
     (Sender(Arc::clone(&queue)), Receiver(queue))
 }
@@ -75,10 +76,16 @@ impl<T, N> Queue<T, N> {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn close(&self) {
-        self.state(|state| state.is_closed = true);
-        self.has_room.notify_waiters();
-        self.is_closed.notify_waiters();
+    /// Refuses what is sent from now on, and does something more at the same moment.
+    fn close<R>(&self, f: impl FnOnce(&mut State<T, N>) -> R) -> R {
+        let (is_awaited, result) = self.state(|state| {
+            state.is_closed = true;
+            (state.is_awaited, f(state))
+        });
+        if is_awaited {
+            self.changed.notify_waiters();
+        }
+        result
     }
 }
 
@@ -106,24 +113,30 @@ impl<T, N> Sender<T, N> {
     pub async fn send(&self, item: T) -> Result<(), Closed> {
         let mut item = item;
         loop {
-            // It hears from here on of room that there is after the look.
-            let has_room = self.0.has_room.notified();
-            item = match self.try_send(item) {
+            // It hears from here on of what changes after the look.
+            let changed = self.0.changed.notified();
+            item = match self.offer(item, true) {
                 Ok(()) => return Ok(()),
                 Err(Unsent::Closed(_)) => return Err(Closed),
                 Err(Unsent::Full(item)) => item,
             };
-            has_room.await;
+            changed.await;
         }
     }
 
     /// Sends, if there is room.
     pub fn try_send(&self, item: T) -> Result<(), Unsent<T>> {
+        self.offer(item, false)
+    }
+
+    /// Sends if there is room; whoever `waits` where there is none is told when there is.
+    fn offer(&self, item: T, waits: bool) -> Result<(), Unsent<T>> {
         let waker = self.0.state(|state| {
             if state.is_closed {
                 return Err(Unsent::Closed(item));
             }
             if state.waiting.len() == self.0.room {
+                state.is_awaited |= waits;
                 return Err(Unsent::Full(item));
             }
             state.waiting.push_back(item);
@@ -138,11 +151,15 @@ impl<T, N> Sender<T, N> {
     /// Resolves when nothing can be sent any more.
     pub async fn closed(&self) {
         loop {
-            let is_closed = self.0.is_closed.notified();
-            if self.0.state(|state| state.is_closed) {
+            let changed = self.0.changed.notified();
+            let is_closed = self.0.state(|state| {
+                state.is_awaited = true;
+                state.is_closed
+            });
+            if is_closed {
                 return;
             }
-            is_closed.await;
+            changed.await;
         }
     }
 
@@ -179,7 +196,7 @@ impl<T, N> Receiver<T, N> {
 
     /// Refuses what is sent from now on; what waits can still be taken.
     pub fn close(&mut self) {
-        self.0.close();
+        self.0.close(|_| {});
     }
 
     /// Leaves a note. From now on [`Self::recv`] is not woken by the end of the last sender: it must be
@@ -212,17 +229,17 @@ impl<T, N> Receiver<T, N> {
         take: impl FnOnce(&mut VecDeque<T>) -> Option<R>,
         or: impl FnOnce(&mut State<T, N>),
     ) -> Option<R> {
-        let (was_full, taken) = self.0.state(|state| {
-            let was_full = state.waiting.len() == self.0.room;
+        let (is_news, taken) = self.0.state(|state| {
+            let is_news = state.is_awaited && state.waiting.len() == self.0.room;
             let taken = take(&mut state.waiting);
             if taken.is_none() {
                 or(state);
             }
-            (was_full, taken)
+            (is_news, taken)
         });
-        // Each of them has seen it full, so that whoever takes next has seen it too.
-        if was_full {
-            self.0.has_room.notify_waiters();
+        // Those who wait for room have seen it full, and so has whoever takes next.
+        if is_news {
+            self.0.changed.notify_waiters();
         }
         taken
     }
@@ -230,9 +247,9 @@ impl<T, N> Receiver<T, N> {
 
 impl<T, N> Drop for Receiver<T, N> {
     fn drop(&mut self) {
-        self.0.close();
-        // Dropped outside of the lock, for what is dropped may send, too.
-        drop(self.0.state(|state| (std::mem::take(&mut state.waiting), state.waker.take())));
+        let left = self.0.close(|state| (std::mem::take(&mut state.waiting), state.waker.take()));
+        // Outside of the lock, for what is dropped may send, too.
+        drop(left);
     }
 }
 
