@@ -177,7 +177,8 @@ impl Charge {
     pub async fn grow(&mut self, bytes: usize) {
         if let Some(slot) = self.asks_for(bytes) {
             while !slot.has_got_it() {
-                slot.wait().await;
+                // Boxed, for it is rare, and would make every message's future larger.
+                Box::pin(slot.wait()).await;
             }
         }
     }
@@ -198,7 +199,7 @@ impl Charge {
                 return false;
             }
             // Then it is looked at again.
-            let _ = timeout_at(deadline, slot.wait()).await;
+            let _ = Box::pin(timeout_at(deadline, slot.wait())).await;
         }
     }
 

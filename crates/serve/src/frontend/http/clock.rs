@@ -4,12 +4,13 @@
 //! time. A timer that is set and taken back takes a lock twice that all connections have in common. So
 //! it stays where it is while deadlines move on, and is set anew when it goes off before its time.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant as StdInstant};
 
 use hyper::rt;
+use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The timer of one connection. Whoever waits for it does so in the connection's task.
@@ -30,6 +31,15 @@ pub(crate) struct Deadline {
     at: Instant,
 }
 
+pin_project! {
+    /// Something that may take only so long.
+    pub(crate) struct Timeout<F> {
+        #[pin]
+        something: F,
+        late: Deadline,
+    }
+}
+
 /// It took too long.
 #[derive(Debug)]
 pub(crate) struct Elapsed;
@@ -40,17 +50,20 @@ impl Clock {
     }
 
     /// Waits for something, but no longer than this.
-    pub(crate) async fn timeout<T>(
-        &self,
-        time: Duration,
-        something: impl Future<Output = T>,
-    ) -> Result<T, Elapsed> {
-        let (mut something, mut late) = (pin!(something), self.deadline(Instant::now() + time));
-        std::future::poll_fn(|context| match something.as_mut().poll(context) {
-            Poll::Ready(done) => Poll::Ready(Ok(done)),
-            Poll::Pending => Pin::new(&mut late).poll(context).map(|()| Err(Elapsed)),
-        })
-        .await
+    pub(crate) fn timeout<F: Future>(&self, time: Duration, something: F) -> Timeout<F> {
+        Timeout { something, late: self.deadline(Instant::now() + time) }
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(done) = this.something.poll(context) {
+            return Poll::Ready(Ok(done));
+        }
+        Pin::new(this.late).poll(context).map(|()| Err(Elapsed))
     }
 }
 

@@ -1,14 +1,14 @@
 //! The guard of answers: a fault of ours costs only the request in which it shows.
 
-use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use hyper::StatusCode;
+use pin_project_lite::pin_project;
 
 use crate::frontend::http::response::{Refusal, Reply};
 use crate::wire::code::INTERNAL_ERROR;
@@ -18,14 +18,29 @@ pub(crate) fn guarded(router: Router) -> Router {
     router.layer(from_fn(|request: Request, next: Next| caught(next.run(request))))
 }
 
-/// Waits for an answer; where a panic loses it, the answer says that something went wrong.
-pub(crate) async fn caught(answer: impl Future<Output = Reply>) -> Reply {
-    let mut answer = pin!(answer);
-    poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context)));
+pin_project! {
+    /// An answer that is guarded.
+    pub(crate) struct Caught<F> {
+        #[pin]
+        answer: F,
+    }
+}
+
+/// Guards an answer: where a panic loses it, it says that something went wrong.
+///
+/// No function does this, for it would have a place for what it is given beside the place where that runs.
+pub(crate) fn caught<F: Future<Output = Reply>>(answer: F) -> Caught<F> {
+    Caught { answer }
+}
+
+impl<F: Future<Output = Reply>> Future for Caught<F> {
+    type Output = Reply;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        let answer = self.project().answer;
+        let polled = catch_unwind(AssertUnwindSafe(|| answer.poll(context)));
         polled.unwrap_or_else(|_| Poll::Ready(lost()))
-    })
-    .await
+    }
 }
 
 fn lost() -> Reply {

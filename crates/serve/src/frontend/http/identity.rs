@@ -179,7 +179,7 @@ impl Identity {
             Presented::Other => Err(Denied::Missing),
             Presented::Malformed => Err(Denied::Malformed),
             Presented::Token(token) => {
-                let (agent, pass) = rules.token(auth, &token, resource).await?;
+                let (agent, pass) = Box::pin(rules.token(auth, &token, resource)).await?;
                 match certified {
                     Some((other, _)) if other != agent => Err(Denied::OtherCertificate),
                     _ => Ok((Some(agent), pass)),
