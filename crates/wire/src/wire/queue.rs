@@ -173,7 +173,17 @@ impl<T, N> Receiver<T, N> {
     /// The next; `None` once there is none and nobody can send any more. Loses nothing when it is
     /// cancelled.
     pub async fn recv(&mut self) -> Option<T> {
-        poll_fn(|context| self.poll(context, VecDeque::pop_front)).await
+        poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// The next, as [`Self::recv`] waits for it.
+    pub fn poll_recv(&mut self, context: &Context<'_>) -> Poll<Option<T>> {
+        self.poll(context, VecDeque::pop_front)
+    }
+
+    /// Lets nobody be woken until the next look.
+    pub fn look_away(&mut self) {
+        self.0.state(|state| state.waker = None);
     }
 
     /// Takes all that waits, but no more than `most`; waits until there is something, and takes nothing

@@ -1,6 +1,9 @@
 //! The one task that writes to a stream, so that messages never mix and a caller that is cancelled
 //! never leaves half a message behind.
 
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -61,16 +64,29 @@ pub struct Outbox {
 impl Outbox {
     /// The next message; `None` once nothing more can be sent. Loses nothing when cancelled.
     pub async fn next(&mut self) -> Option<Message> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The next message, as [`Self::next`] waits for it.
+    pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<Message>> {
         loop {
-            match self.waiting.recv().await? {
-                Job::Message(message) | Job::InCompany(message) => return Some(message),
-                Job::Flush(written) => Message::done(Some(written)),
-                Job::Close => {
-                    self.waiting.close();
-                    return None;
+            match ready!(self.waiting.poll_recv(context)) {
+                Some(Job::Message(message) | Job::InCompany(message)) => {
+                    return Poll::Ready(Some(message));
                 }
+                Some(Job::Flush(written)) => Message::done(Some(written)),
+                Some(Job::Close) => {
+                    self.waiting.close();
+                    return Poll::Ready(None);
+                }
+                None => return Poll::Ready(None),
             }
         }
+    }
+
+    /// Lets nobody be woken until the next look, for who looks soon anyway.
+    pub fn look_away(&mut self) {
+        self.waiting.look_away();
     }
 }
 

@@ -237,7 +237,7 @@ impl Server {
             Whose::Legacy(..) => None,
         };
         let first = loop {
-            let message = match clock.timeout(PATIENCE, work.until(outbox.next())).await {
+            let message = match clock.timeout(PATIENCE, work.until_sent(&mut outbox)).await {
                 Ok(Some(message)) => message,
                 Ok(None) => break None,
                 Err(_) if accepts.events => break None,
