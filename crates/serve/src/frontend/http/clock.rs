@@ -11,6 +11,7 @@ use std::time::{Duration, Instant as StdInstant};
 
 use hyper::rt;
 use pin_project_lite::pin_project;
+use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The timer of one connection. Whoever waits for it does so in the connection's task.
@@ -79,7 +80,8 @@ impl State {
         if self.wakes.as_ref().is_some_and(is_known) && !timer.is_elapsed() {
             return Poll::Pending;
         }
-        while timer.as_mut().poll(context).is_ready() {
+        // Unconstrained, for a timer that a task has no time left to look at does not know whom to wake.
+        while Pin::new(&mut unconstrained(timer.as_mut())).poll(context).is_ready() {
             if timer.deadline() >= at {
                 return Poll::Ready(());
             }
@@ -174,6 +176,21 @@ mod tests {
         rt::Timer::reset(&clock, &mut sleep, (began + 4 * SECOND).into());
         sleep.await;
         assert_eq!(began.elapsed(), 4 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_has_much_to_do_misses_no_deadline() {
+        let (sender, mut much) = tokio::sync::mpsc::unbounded_channel();
+        (0..1_000).for_each(|number| sender.send(number).unwrap());
+        let began = Instant::now();
+        let clock = Clock::default();
+        let mut late = clock.deadline(began + 2 * SECOND);
+        let waits = std::future::poll_fn(|context| {
+            while much.poll_recv(context).is_ready() {}
+            Pin::new(&mut late).poll(context)
+        });
+        assert!(tokio::time::timeout(9 * SECOND, waits).await.is_ok());
+        assert_eq!(began.elapsed(), 2 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
