@@ -2,12 +2,14 @@
 //! never leaves half a message behind.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
+use tokio::task::coop::cooperative;
 use tokio::task::{AbortHandle, yield_now};
 use tokio_util::task::TaskTracker;
 
@@ -64,7 +66,8 @@ pub struct Outbox {
 impl Outbox {
     /// The next message; `None` once nothing more can be sent. Loses nothing when cancelled.
     pub async fn next(&mut self) -> Option<Message> {
-        poll_fn(|context| self.poll_next(context)).await
+        // Others have their turn, however much is sent.
+        cooperative(poll_fn(|context| self.poll_next(context))).await
     }
 
     /// The next message, as [`Self::next`] waits for it.
@@ -183,7 +186,7 @@ async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: queue::Re
     let mut copied = Vec::new();
     let mut done = Vec::new();
     let mut closing = false;
-    while !closing && waiting.recv_many(&mut batch, BATCH).await > 0 {
+    while !closing && cooperative(pin!(waiting.recv_many(&mut batch, BATCH))).await > 0 {
         if batch.len() < BATCH && batch.iter().any(|job| matches!(job, Job::InCompany(_))) {
             // The runtime would have us write each by itself; one turn of the others costs less than that.
             yield_now().await;
@@ -270,6 +273,23 @@ mod tests {
 
     fn text(text: &'static str) -> Vec<Bytes> {
         vec![Bytes::from_static(text.as_bytes())]
+    }
+
+    #[tokio::test]
+    async fn who_takes_much_leaves_others_their_turn() {
+        let (writer, mut outbox) = Writer::detached();
+        for _ in 0..QUEUE {
+            writer.send(text("a")).await.unwrap();
+        }
+        let mut taken = 0;
+        poll_fn(|context| {
+            while pin!(outbox.next()).poll(context).is_ready() {
+                taken += 1;
+            }
+            Poll::Ready(())
+        })
+        .await;
+        assert!((1..QUEUE).contains(&taken), "{taken}");
     }
 
     #[tokio::test]
