@@ -188,13 +188,21 @@ impl Identity {
         }
     }
 
-    /// The rules of the configuration that is being served.
+    /// The rules of the configuration that is being served, which may be a later one than the one of the
+    /// request.
     fn rules(&self, config: &Arc<Config>) -> Arc<Rules> {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, rules)) = &*rules
-            && Arc::ptr_eq(of, config)
-        {
-            return Arc::clone(rules);
+        let made = |of: &Arc<Config>| {
+            let (known, rules) = rules.as_ref()?;
+            Arc::ptr_eq(known, of).then(|| Arc::clone(rules))
+        };
+        if let Some(made) = made(config) {
+            return made;
+        }
+        // Asked for under the lock, so that rules never give way to older ones.
+        let config = self.gateways.config();
+        if let Some(made) = made(&config) {
+            return made;
         }
         let old = rules.as_ref().map(|(_, rules)| Arc::clone(rules)).unwrap_or_default();
         let before = old.jwt.as_ref();
@@ -215,7 +223,7 @@ impl Identity {
         });
         let made = Arc::new(Rules { auth: config.auth.clone(), revoked: revoked.collect(), jwt });
         old.end_what_is_not_in(&made);
-        *rules = Some((Arc::clone(config), Arc::clone(&made)));
+        *rules = Some((config, Arc::clone(&made)));
         made
     }
 

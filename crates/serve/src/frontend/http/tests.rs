@@ -222,3 +222,37 @@ async fn who_may_look_at_the_page_is_not_who_may_act() {
         assert_eq!(router.oneshot(request).await.unwrap().status(), StatusCode::UNAUTHORIZED);
     }
 }
+
+#[tokio::test]
+async fn a_request_from_before_brings_no_old_rules_back() {
+    let with = |token: &str| {
+        let token = TokenConfig {
+            agent: AgentName::new("ann"),
+            digest: token_digest(token),
+            variable: None,
+            referred: None,
+        };
+        let auth = AuthConfig {
+            tokens: vec![token],
+            operators: Vec::new(),
+            jwt: None,
+            anonymous: Anonymous::Refused,
+        };
+        Config { auth: Some(auth), ..Config::default() }
+    };
+    let server = server(with("old"), Observer::default());
+    let asks = async |token: &str, config: &Arc<Config>| {
+        let request = Request::get(ENDPOINT).header(HOST, "localhost");
+        let request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        let (mut head, ()) = request.body(()).unwrap().into_parts();
+        server.identity.caller(&mut head, config).await.ok()
+    };
+    let before = server.app.gateways.config();
+    assert!(asks("old", &before).await.is_some());
+    server.app.gateways.replace(Arc::new(with("new"))).await;
+    let now = server.app.gateways.config();
+    let (_, pass) = asks("new", &now).await.unwrap();
+    assert!(asks("old", &before).await.is_none(), "what it came with has been taken back");
+    assert!(asks("new", &now).await.is_some());
+    assert!(!pass.revoked.unwrap().is_cancelled(), "what has just begun goes on");
+}
