@@ -1,7 +1,7 @@
 //! A real server of a test's own.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -36,7 +36,8 @@ impl Server {
     }
 
     async fn ready(&self) {
-        until("the server listens", async || TcpListener::bind(self.address()).is_err()).await;
+        // Not by taking the port, which the server could not have in that moment.
+        until("the server listens", async || TcpStream::connect(self.address()).is_ok()).await;
         let is_plain = !self.arguments.iter().any(|it| it == "--tls-port");
         if is_plain {
             until("the server answers", async || {
