@@ -54,14 +54,14 @@ pub(crate) async fn metadata(State(server): State<Arc<Server>>, request: Request
     }
 }
 
-/// Who asks.
+/// Who asks, and what is the same for all of one request.
 pub(crate) struct Who {
     pub(crate) caller: Caller,
     /// The counts of everything that this caller holds.
     pub(crate) purse: Arc<Purse>,
     /// The configuration that is being served.
     config: Arc<Config>,
-    /// Of the connection that the request came on.
+    /// The clock of the connection that the request came on.
     pub(crate) clock: Clock,
 }
 

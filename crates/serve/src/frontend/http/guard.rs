@@ -28,7 +28,7 @@ pin_project! {
 
 /// Guards an answer: where a panic loses it, it says that something went wrong.
 ///
-/// No function does this, for it would have a place for what it is given beside the place where that runs.
+/// An `async fn` would have a place for what it is given beside the place where that runs.
 pub(crate) fn caught<F: Future<Output = Reply>>(answer: F) -> Caught<F> {
     Caught { answer }
 }

@@ -36,6 +36,23 @@ impl Listener for Denials {
     }
 }
 
+/// A configuration whose one agent has this token.
+fn with_token(token: &str) -> Config {
+    let token = TokenConfig {
+        agent: AgentName::new("ann"),
+        digest: token_digest(token),
+        variable: None,
+        referred: None,
+    };
+    let auth = AuthConfig {
+        tokens: vec![token],
+        operators: Vec::new(),
+        jwt: None,
+        anonymous: Anonymous::Refused,
+    };
+    Config { auth: Some(auth), ..Config::default() }
+}
+
 fn server(config: Config, observer: Observer) -> Arc<Server> {
     server_at(None, config, observer)
 }
@@ -104,19 +121,7 @@ async fn who_is_not_let_in_is_told_of_once_with_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn many_wrong_tokens_are_answered_late_and_nobody_else_is() {
-    let token = TokenConfig {
-        agent: AgentName::new("ann"),
-        digest: token_digest("right"),
-        variable: None,
-        referred: None,
-    };
-    let auth = AuthConfig {
-        tokens: vec![token],
-        operators: Vec::new(),
-        jwt: None,
-        anonymous: Anonymous::Refused,
-    };
-    let server = server(Config { auth: Some(auth), ..Config::default() }, Observer::default());
+    let server = server(with_token("right"), Observer::default());
     let router = router(&server);
     let address = IpAddr::from([10, 0, 0, 1]);
     let purse = server.app.gateways.payers().purse(&Payer::new(None, Some(address)));
@@ -225,22 +230,7 @@ async fn who_may_look_at_the_page_is_not_who_may_act() {
 
 #[tokio::test]
 async fn a_request_from_before_brings_no_old_rules_back() {
-    let with = |token: &str| {
-        let token = TokenConfig {
-            agent: AgentName::new("ann"),
-            digest: token_digest(token),
-            variable: None,
-            referred: None,
-        };
-        let auth = AuthConfig {
-            tokens: vec![token],
-            operators: Vec::new(),
-            jwt: None,
-            anonymous: Anonymous::Refused,
-        };
-        Config { auth: Some(auth), ..Config::default() }
-    };
-    let server = server(with("old"), Observer::default());
+    let server = server(with_token("old"), Observer::default());
     let asks = async |token: &str, config: &Arc<Config>| {
         let request = Request::get(ENDPOINT).header(HOST, "localhost");
         let request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -249,7 +239,7 @@ async fn a_request_from_before_brings_no_old_rules_back() {
     };
     let before = server.app.gateways.config();
     assert!(asks("old", &before).await.is_some());
-    server.app.gateways.replace(Arc::new(with("new"))).await;
+    server.app.gateways.replace(Arc::new(with_token("new"))).await;
     let now = server.app.gateways.config();
     let (_, pass) = asks("new", &now).await.unwrap();
     assert!(asks("old", &before).await.is_none(), "what it came with has been taken back");
