@@ -7,6 +7,7 @@
 //! requests over HTTP. What the messages mean is decided by `frontend` and `backend`.
 
 pub mod agent;
+pub mod aside;
 pub mod budget;
 pub mod cancellation;
 pub mod code;

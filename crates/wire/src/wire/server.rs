@@ -11,10 +11,13 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio_util::task::TaskTracker;
 
 use crate::raw::{Member, Raw};
+use crate::wire::aside::aside;
 use crate::wire::budget::Intake;
+use crate::wire::envelope::Message;
 use crate::wire::incoming::{self, Incoming};
 use crate::wire::line::{Line, LineReader};
 use crate::wire::peer::Peer;
@@ -61,6 +64,10 @@ struct Far {
     is_old: AtomicBool,
 }
 
+/// How long a message may be, in bytes, after which the next is taken before others have their turn: a server that
+/// sends one after the other would hold them up.
+const LONG: usize = 64 * 1024;
+
 /// Connects to a server over its streams. Both halves of the link run as tasks on `tasks`.
 ///
 /// `label` names the server in the log; `intake` bounds what is read.
@@ -100,7 +107,14 @@ async fn read<R: AsyncRead + Unpin>(
 ) {
     while let Some(line) = lines.next().await {
         match line {
-            Line::Message(line) => link.take(&line, &mut hear, &server),
+            Line::Message(line) => {
+                if let Some(message) = link.read(&line, &server).await {
+                    link.take(message, &mut hear);
+                }
+                if line.len() > LONG {
+                    yield_now().await;
+                }
+            }
             Line::Oversized { head, tail, length } => {
                 tracing::warn!(server, length, "a message was too long and has been dropped");
                 link.peer.take_oversized(&head, &tail, length);
@@ -124,17 +138,20 @@ impl Link {
         &self.peer
     }
 
+    /// Reads one message that the server sent; `None`: it is none.
+    pub(crate) async fn read(&self, text: &Bytes, server: &str) -> Option<Message> {
+        let whole = text.clone();
+        let read = aside(text.len(), move || Message::parse(&whole)).await;
+        read.inspect_err(
+            |malformed| tracing::debug!(server, ?malformed, line = %excerpt(text), "not a message"),
+        )
+        .ok()
+    }
+
     /// Takes one message that the server sent.
-    pub(crate) fn take(&self, message: &Bytes, hear: &mut impl Hear, server: &str) {
-        match self.peer.take(message, &self.writer) {
-            Ok(Some(incoming)) => hear.hear(incoming),
-            Ok(None) => {}
-            Err(malformed) => tracing::debug!(
-                server,
-                ?malformed,
-                line = %excerpt(message),
-                "not a message"
-            ),
+    pub(crate) fn take(&self, message: Message, hear: &mut impl Hear) {
+        if let Some(incoming) = self.peer.take_message(message, &self.writer) {
+            hear.hear(incoming);
         }
     }
 

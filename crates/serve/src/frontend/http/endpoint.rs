@@ -25,6 +25,7 @@ use crate::gateway::{Caller, Purse};
 use crate::name::ToolboxName;
 use crate::observe::{DeniedAccess, DeniedFor, Event, Holding, Payer};
 use crate::settings::Config;
+use crate::wire::aside::aside;
 use crate::wire::code::INVALID_REQUEST;
 
 /// The first revision that knows events without data.
@@ -129,7 +130,8 @@ impl Server {
         if !accepts.json && !accepts.events {
             return Err(not_acceptable("application/json and text/event-stream"));
         }
-        let mut message = Message::read(&read(body, &who.purse, &who.config, &who.clock).await?)?;
+        let body = read(body, &who.purse, &who.config, &who.clock).await?;
+        let mut message = aside(body.len(), move || Message::read(&body)).await?;
         if self.app.gateways.observer().is_tracing() {
             message.continue_trace(headers);
         }

@@ -72,8 +72,10 @@ impl<H: Hear> Linked<H> {
 
 impl<H: Hear> Receiver for Linked<H> {
     async fn take(&self, message: Bytes) {
-        let mut hear = self.hear.lock().unwrap_or_else(PoisonError::into_inner);
-        self.link.take(&message, &mut *hear, &self.label);
+        if let Some(message) = self.link.read(&message, &self.label).await {
+            let mut hear = self.hear.lock().unwrap_or_else(PoisonError::into_inner);
+            self.link.take(message, &mut *hear);
+        }
     }
 
     fn take_oversized(&self, edges: &Oversized) {

@@ -1,7 +1,9 @@
+use std::io::Cursor;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use pretty_assertions::assert_eq;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, duplex};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, duplex, sink};
 
 use super::*;
 use tokio::sync::mpsc;
@@ -93,9 +95,29 @@ impl Link {
     /// Lets the reading task take everything that has been written so far.
     async fn closed_or_idle(&self) {
         for _ in 0..100 {
-            tokio::task::yield_now().await;
+            yield_now().await;
         }
     }
+}
+
+#[tokio::test]
+async fn others_have_their_turn_between_long_messages() {
+    let long = "x".repeat(LONG);
+    let line =
+        format!("{{\"method\":\"notifications/message\",\"params\":{{\"data\":\"{long}\"}}}}\n");
+    // All are there from the start.
+    let reader = Cursor::new(line.repeat(3).into_bytes());
+    let (turns, (heard, mut hearing)) = (Arc::new(AtomicUsize::new(0)), mpsc::unbounded_channel());
+    let at = Arc::clone(&turns);
+    let hear = move |_| heard.send(at.load(Ordering::Relaxed)).unwrap();
+    let _link = connect(reader, sink(), 1 << 20, "test", hear, &TaskTracker::new());
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        yield_now().await;
+        turns.fetch_add(1, Ordering::Relaxed);
+        told.extend(hearing.try_recv());
+    }
+    assert!(told.is_sorted_by(|one, next| one < next), "{told:?}");
 }
 
 #[tokio::test]
