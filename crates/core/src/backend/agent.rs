@@ -194,9 +194,10 @@ impl LogLevel {
 pub fn may_ask(said: &Raw) -> bool {
     // The members that say so have this in common: `input_required`, `inputRequests`.
     static INPUT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("input"));
-    // A member may be spelled with escapes, so its place is looked for where there are any.
+    // A member may be spelled with escapes, so its place is looked for where there are any of letters.
+    static ESCAPED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(r"\u"));
     let text = said.as_bytes();
-    INPUT.find(text).is_some() || memchr::memchr(b'\\', text).is_some()
+    INPUT.find(text).is_some() || ESCAPED.find(text).is_some()
 }
 
 /// Returns `true` if a modern server's words ask for the agent's roots; they are a result, or the
@@ -240,12 +241,20 @@ mod tests {
             r#"{"status":"input_required","inputRequests":{"b":{"m":1,"method":"roots\/l\u0069st"}}}"#
         ));
         assert!(asks(r#"{"input\u0052equests":{"b":{"method":"roots/list"}}}"#));
+        assert!(asks(r#"{"\u0069nputRequests":{"b":{"method":"roots/list"}}}"#));
         assert!(asks(r#"{"inputRequests":{},"inputRequests":{"b":{"method":"roots/list"}}}"#));
         assert!(asks(r#"{"inputRequests":{"b":{"method":"x","method":"roots/list"}}}"#));
         assert!(!asks(r#"{"inputRequests":{"a":{"method":"elicitation/create"}}}"#));
         assert!(!asks(r#"{"content":"a\nb","inputRequests":{"a":{"method":"x"}}}"#));
         assert!(!asks(r#"{"content":["inputRequests","roots/list"]}"#));
         assert!(!asks("[]"));
+    }
+
+    #[test]
+    fn most_results_cannot_ask_for_anything() {
+        let may_ask = |text: &str| may_ask(&Raw::encode(&json!({ "content": text })));
+        assert!(!may_ask("a \"line\"\n\tand another"));
+        assert!(may_ask("input") && may_ask("\u{1}"));
     }
 
     #[test]
