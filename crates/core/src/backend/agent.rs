@@ -194,7 +194,7 @@ impl LogLevel {
 pub fn may_ask(said: &Raw) -> bool {
     // The members that say so have this in common: `input_required`, `inputRequests`.
     static INPUT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("input"));
-    // A member may be spelled with escapes, so its place is looked for where there are any of letters.
+    // Where letters are escaped, which is written in this way alone, a member may be spelled otherwise.
     static ESCAPED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(r"\u"));
     let text = said.as_bytes();
     INPUT.find(text).is_some() || ESCAPED.find(text).is_some()

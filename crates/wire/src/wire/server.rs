@@ -64,8 +64,8 @@ struct Far {
     is_old: AtomicBool,
 }
 
-/// How long a message may be, in bytes, after which the next is taken before others have their turn: a server that
-/// sends one after the other would hold them up.
+/// After a message of more bytes than this, other tasks have their turn before the next is taken: a server that sends
+/// one after the other would hold them up.
 const LONG: usize = 64 * 1024;
 
 /// Connects to a server over its streams. Both halves of the link run as tasks on `tasks`.
