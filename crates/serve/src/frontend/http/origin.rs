@@ -31,7 +31,8 @@ fn is_taken(request: &request::Parts, allowed: &HttpConfig) -> bool {
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
         return false;
     };
-    let is_ours = |host: &Authority| is_loopback(host) || is_allowed_host(host, allowed);
+    let is_ours =
+        |host: &Authority| is_plain(host) && (is_loopback(host) || is_allowed_host(host, allowed));
     let target = request.uri.authority();
     let is_host_ours = is_plainly_local(host.as_bytes())
         || host.to_str().is_ok_and(|host| host.parse().is_ok_and(|host| is_ours(&host)));
@@ -57,8 +58,7 @@ fn is_allowed_host(host: &Authority, allowed: &HttpConfig) -> bool {
         let is_port = known.port_u16().is_none() || known.port_u16() == host.port_u16();
         is_port && known.host().eq_ignore_ascii_case(host.host())
     };
-    !host.as_str().contains('@')
-        && (allowed.allowed_hosts.iter().any(is_known) || is_public_host(host, allowed))
+    allowed.allowed_hosts.iter().any(is_known) || is_public_host(host, allowed)
 }
 
 /// Returns `true` for the name that others know us by; a proxy may listen at another port than we.
@@ -76,23 +76,28 @@ fn is_local_origin(origin: &HeaderValue) -> bool {
     let origin: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
     // An origin without a scheme is `null`, or something that no browser sends.
     origin.is_some_and(|origin| {
-        origin.scheme().is_some() && origin.authority().is_some_and(is_loopback)
+        let is_local = |host: &Authority| is_plain(host) && is_loopback(host);
+        origin.scheme().is_some() && origin.authority().is_some_and(is_local)
     })
 }
 
 /// Returns `true` for what nearly all who mean this machine say, which need not be taken apart.
 fn is_plainly_local(host: &[u8]) -> bool {
-    [b"127.0.0.1", b"localhost"].iter().any(|name| {
-        let Some(rest) = host.strip_prefix(*name) else { return false };
-        let port = rest.strip_prefix(b":");
-        rest.is_empty() || port.is_some_and(|port| port.iter().all(u8::is_ascii_digit))
-    })
+    [b"127.0.0.1", b"localhost"].iter().any(|name| host.strip_prefix(*name).is_some_and(is_port))
+}
+
+/// Returns `true` for a host with or without a port, and nothing else that one may be hidden behind.
+fn is_plain(authority: &Authority) -> bool {
+    authority.as_str().strip_prefix(authority.host()).is_some_and(|rest| is_port(rest.as_bytes()))
+}
+
+/// Returns `true` if what follows a host is a port, or nothing.
+fn is_port(rest: &[u8]) -> bool {
+    let port = rest.strip_prefix(b":");
+    rest.is_empty() || port.is_some_and(|port| port.iter().all(u8::is_ascii_digit))
 }
 
 fn is_loopback(authority: &Authority) -> bool {
-    if authority.as_str().contains('@') {
-        return false;
-    }
     let host = authority.host();
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost")

@@ -33,6 +33,11 @@ fn hosts_of_this_machine() {
         ("10.0.0.1", false),
         ("0.0.0.0:8000", false),
         ("user@127.0.0.1", false),
+        ("127.0.0.1@evil.example.com", false),
+        ("127.0.0.1:1.evil.example.com", false),
+        ("LOCALHOST:x", false),
+        ("[::1]:1.evil.example.com", false),
+        ("127.1.2.3:", true),
         ("", false),
     ] {
         assert_eq!(is_taken("/mcp", &[("host", host)]), expected, "{host}");
