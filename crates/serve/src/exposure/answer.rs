@@ -78,7 +78,7 @@ pub fn explain(error: &CallError) -> String {
             }
             backend::Error::Died(_) => format!(
                 "server `{server}`: {error}\nThe call may or may not have had effects. The next \
-                 call starts the server again."
+                 call brings the server back."
             ),
             backend::Error::TimedOut(_) => format!(
                 "server `{server}`: {error}; the call was cancelled. It may have had effects. \
