@@ -1,10 +1,13 @@
-//! Standard input and output that are no pipes.
+//! Standard input and output: pipes of any width, and what is no pipe.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+
+use pretty_assertions::assert_eq;
+use serde_json::json;
 
 use crate::support::{Bench, command, fake};
 
@@ -17,7 +20,7 @@ fn ping(
     mut to: impl Write,
     from: impl std::io::Read,
 ) -> String {
-    let bench = Bench::new().server("box", "srv", fake(serde_json::json!({})));
+    let bench = Bench::new().server("box", "srv", fake(json!({})));
     bench.write_config();
     let mut child = command(env!("CARGO_BIN_EXE_mcp-workbench"))
         .arg("--config")
@@ -56,4 +59,30 @@ fn they_may_be_files() {
     let (reader, writer) = std::io::pipe().unwrap();
     let line = ping(File::open(&path).unwrap(), writer, std::io::sink(), reader);
     assert!(line.contains("result"), "{line}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_long_message_makes_every_pipe_on_its_way_hold_more() {
+    let server = fake(json!({ "tools": ["echo", "pid"] }));
+    let agent = Bench::new().server("box", "srv", server).agent();
+    agent.initialize();
+    let server = agent.call("box__srv__pid", json!({})).structured()["pid"].to_string();
+    let pipes = ["0", "1"].map(|stream| format!("/proc/{}/fd/{stream}", agent.pid()));
+    let pipes =
+        pipes.into_iter().chain(["0", "1"].map(|stream| format!("/proc/{server}/fd/{stream}")));
+    let pipes: Vec<_> =
+        pipes.map(|pipe| File::options().read(true).write(true).open(pipe).unwrap()).collect();
+    let hold = || {
+        pipes.iter().map(|pipe| rustix::pipe::fcntl_getpipe_size(pipe).unwrap()).collect::<Vec<_>>()
+    };
+    let before = hold();
+    let call = |text: &str| {
+        let answer = agent.call("box__srv__echo", json!({ "text": text })).structured();
+        assert_eq!(answer["text"], text);
+    };
+    call("short");
+    assert_eq!(hold(), before);
+    call(&"long ".repeat(200_000));
+    assert_eq!(hold(), [512 * 1024; 4]);
 }

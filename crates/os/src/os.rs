@@ -8,6 +8,7 @@ mod allocator;
 mod cell;
 mod child;
 mod memory;
+mod pipe;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -24,13 +25,15 @@ pub use crate::os::native::{
     has_terminal, hides_from_signals, is_open_to_others, is_program, is_same_file, keep_file_limit,
     kill, kill_group, lead_group, make_private_folder, private, processes, raise_file_limit,
     release_program_pages, remove_dead_socket, reuse_memory, seal_process, standard_sockets, start,
-    strictest_permissions, terminate_group, user, variable_of, without_waiting,
+    strictest_permissions, terminate_group, user, variable_of, widen, widen_input, widen_output,
+    without_waiting,
 };
 
 pub use crate::os::allocator::Allocator;
 pub use crate::os::cell::Cell;
 pub use crate::os::child::{Child, DEFAULT_PATH, Program};
 pub use crate::os::memory::Memory;
+pub use crate::os::pipe::Pipe;
 
 /// An operating system, as far as programs keep files in different places on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,8 +28,8 @@ use crate::backend::launch::container::{Contained, Farewell};
 use crate::backend::strays::Launched;
 use crate::name::PROGRAM;
 use crate::os::{
-    self, Child, Program, Started, can_confine, keep_file_limit, kill_group, lead_group,
-    terminate_group,
+    self, Child, Pipe, Program, Started, can_confine, keep_file_limit, kill_group, lead_group,
+    terminate_group, widen,
 };
 use crate::settings::{Confinement, Sandbox, StdioLaunch};
 
@@ -44,8 +44,8 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The streams of a child.
 pub struct Streams {
-    pub stdin: ChildStdin,
-    pub stdout: ChildStdout,
+    pub stdin: Pipe<ChildStdin>,
+    pub stdout: Pipe<ChildStdout>,
     pub stderr: ChildStderr,
 }
 
@@ -128,6 +128,7 @@ pub(crate) async fn spawn_as(
             "this is a defect of the workbench; please report it".to_owned(),
         ));
     };
+    let (stdin, stdout) = (Pipe::new(stdin, widen), Pipe::new(stdout, widen));
     Ok((process, Streams { stdin, stdout, stderr }))
 }
 

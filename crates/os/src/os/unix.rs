@@ -22,4 +22,4 @@ pub use crate::os::unix::processes::{
     release_program_pages, reuse_memory, seal_process, terminate_group, user,
 };
 pub use crate::os::unix::signals::{Signals, has_terminal};
-pub use crate::os::unix::streams::{Socket, standard_sockets};
+pub use crate::os::unix::streams::{Socket, standard_sockets, widen, widen_input, widen_output};

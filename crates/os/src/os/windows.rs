@@ -19,6 +19,21 @@ pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
+/// Fails: how much a pipe holds is said when it is made.
+pub fn widen<P>(_: &P, _: usize) -> io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+/// Fails, as [`widen`] does.
+pub fn widen_input<S>(stream: &S, bytes: usize) -> io::Result<()> {
+    widen(stream, bytes)
+}
+
+/// Fails, as [`widen`] does.
+pub fn widen_output<S>(stream: &S, bytes: usize) -> io::Result<()> {
+    widen(stream, bytes)
+}
+
 /// Changes nothing: no file of a folder is a pipe.
 pub fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options

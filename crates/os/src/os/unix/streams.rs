@@ -1,10 +1,12 @@
-//! Standard input and output where they are sockets.
+//! Streams between processes: sockets and pipes.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net;
 
 use rustix::fs::{FileType, fstat};
+#[cfg(target_os = "linux")]
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 
 /// A socket between two processes of this machine.
 pub type Socket = tokio::net::UnixStream;
@@ -21,6 +23,31 @@ pub fn standard_sockets() -> Option<(Socket, Socket)> {
 
 fn is_socket(stream: &impl AsFd) -> bool {
     fstat(stream).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket())
+}
+
+/// Lets a pipe hold as many bytes, where it holds less.
+#[cfg(target_os = "linux")]
+pub fn widen(pipe: &impl AsFd, bytes: usize) -> io::Result<()> {
+    if fcntl_getpipe_size(pipe)? < bytes {
+        fcntl_setpipe_size(pipe, bytes)?;
+    }
+    Ok(())
+}
+
+/// Fails: how much a pipe holds cannot be said here.
+#[cfg(not(target_os = "linux"))]
+pub fn widen(_: &impl AsFd, _: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Lets the pipe that our standard input is hold as many bytes, as [`widen`] does.
+pub fn widen_input<S>(_: &S, bytes: usize) -> io::Result<()> {
+    widen(&io::stdin(), bytes)
+}
+
+/// Lets the pipe that our standard output is hold as many bytes, as [`widen`] does.
+pub fn widen_output<S>(_: &S, bytes: usize) -> io::Result<()> {
+    widen(&io::stdout(), bytes)
 }
 
 fn socket(stream: &impl AsFd) -> Option<Socket> {
