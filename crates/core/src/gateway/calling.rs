@@ -33,6 +33,16 @@ enum Target<'a> {
     Macros(&'a Meters),
 }
 
+impl<'a> Target<'a> {
+    /// Returns what is counted of its calls.
+    fn meters(&self) -> &'a Meters {
+        match self {
+            Self::Server(server) => &server.meters,
+            Self::Macros(meters) => meters,
+        }
+    }
+}
+
 impl Gateway {
     fn target(&self, at: &ServerRef) -> Result<Target<'_>, CallError> {
         match self.members.get(at) {
@@ -54,27 +64,16 @@ impl Gateway {
         context: &RequestContext<'_>,
     ) -> Result<Outcome, CallError> {
         let at = tool.server_ref();
-        let target = match self.target(&at) {
-            Ok(target) => target,
-            Err(error) => {
-                let call = self.begin_call(tool, Err(&error), arguments, context);
-                let called = Err(error);
-                let (ending, bytes) = ended(&called, context);
-                call.end(ending, bytes);
-                return called;
-            }
-        };
-        let meters = match target {
-            Target::Server(server) => &server.meters,
-            Target::Macros(meters) => meters,
-        };
-        let mut call = self.begin_call(tool, Ok(meters), arguments, context);
+        let target = self.target(&at);
+        let meters = target.as_ref().map(Target::meters);
+        let mut call = self.begin_call(tool, meters, arguments, context);
         let call_context = &mut call.context;
         let meta = call_context.take_meta();
         let context = &RequestContext { meta: meta.as_deref().unwrap_or(context.meta), ..*context };
         let called = match target {
-            Target::Macros(_) => self.take_macro(tool, arguments, context, call_context).await,
-            Target::Server(server) => {
+            Err(error) => Err(error),
+            Ok(Target::Macros(_)) => self.take_macro(tool, arguments, context, call_context).await,
+            Ok(Target::Server(server)) => {
                 let wanted = Wanted { tool, at: &at, arguments, rest };
                 self.take(&wanted, server, context, call_context).await
             }
