@@ -32,7 +32,7 @@ mod tests;
 pub mod tool;
 mod tree;
 
-/// Reads the [file](CatalogService::file) of one tool of the catalog in `folder`, as it is now.
+/// Reads the [file](crate::settings::CatalogService::file) of one tool of the catalog in `folder`, as it is now.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 //! Connections: taken one by one, and bounded in what they may cost before they say anything.
 //!
-//! *Theory of operation.* Every connection stands in a [`Table`]. One that is not used gives way where
+//! *Theory of operation.* Every connection stands in a [`Table`](table::Table). One that is not used gives way where
 //! there are too many: of its own address, or of the address that has most. Where none can, the new
 //! one gets a place that is kept for those who look after us: it is told `/health` and `/ready`, and
 //! everything else is refused for now. So the answer to those never waits for anybody.

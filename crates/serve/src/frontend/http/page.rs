@@ -3,7 +3,8 @@
 //!
 //! *Theory of operation.* The files of the page say nothing of anybody and are for all who may come here.
 //! Views go to each page as a stream of events, and questions come as a POST with a token in its header,
-//! so that no other page can have a browser ask. How much somebody may see and do is settled before by whoever has the route ([`Sight`]): `serve --http` by its configuration,
+//! so that no other page can have a browser ask. How much somebody may see and do is settled before by whoever
+//! has the route ([`Sight`](crate::frontend::http::identity::Sight)): `serve --http` by its configuration,
 //! `mcp-workbench page` by a token of its own ([`alone`]).
 
 mod alone;
