@@ -86,7 +86,7 @@ fn is_plainly_local(host: &[u8]) -> bool {
     [b"127.0.0.1", b"localhost"].iter().any(|name| host.strip_prefix(*name).is_some_and(is_port))
 }
 
-/// Returns `true` for a host with or without a port, and nothing else that one may be hidden behind.
+/// Returns `true` for a host and a port at most: no user stands before it, and nothing that is no port after it.
 fn is_plain(authority: &Authority) -> bool {
     authority.as_str().strip_prefix(authority.host()).is_some_and(|rest| is_port(rest.as_bytes()))
 }
