@@ -40,6 +40,11 @@ impl ClientAbilities {
     /// The class of clients that can do nothing in particular.
     pub const NONE: Self = Self(0);
 
+    /// Returns the capabilities as a bit set. Stored keys contain it, so bits must keep their meaning.
+    pub(crate) fn bits(self) -> u16 {
+        self.0
+    }
+
     /// Returns the class of a client that says this of itself (MCP, `ClientCapabilities`). What is no
     /// object is not said.
     pub fn of(capabilities: &Raw) -> Self {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -19,6 +20,8 @@ use crate::name::{AgentName, ServerName};
 use crate::settings::{Config, Launch, Rates, ServerConfig};
 use crate::state::{Rate, Store};
 
+/// Version of the encoding of counter keys.
+const COUNTER_VERSION: u32 = 2;
 /// How many agents are told apart; those that come when there are so many count as one.
 const MAX_LIMITERS: usize = 10_000;
 /// When those are looked for first that nobody needs any more.
@@ -133,8 +136,8 @@ impl Limiter {
             Subject::Server(server, _) => format!("server `{server}`"),
         };
         let rate = rates.calls_per_minute().map(|per_minute| Rate { per_minute });
-        // Of a server there may be secrets in it.
-        let digest = Sha256::digest(format!("{subject:?} {rates:?}"));
+        // Hashed, because the arguments of a server may hold secrets.
+        let digest = Sha256::digest(encode_counter(subject, rates).to_string());
         let mut subject = [0; 16];
         subject.copy_from_slice(&digest[..16]);
         // More than there is room for is as good as any number.
@@ -165,6 +168,16 @@ impl Limiter {
         let counted = Duration::from_millis(self.counted.load(Ordering::Relaxed));
         self.since.elapsed().saturating_sub(counted) > Rate::PERIOD
     }
+}
+
+/// Encodes the key under which calls are counted in the state store, which replicas share.
+fn encode_counter(subject: &Subject, rates: Rates) -> Value {
+    let subject = match subject {
+        Subject::All => json!(["all"]),
+        Subject::Agent(agent) => json!(["agent", agent]),
+        Subject::Server(server, launch) => json!(["server", server, launch.encoded()]),
+    };
+    json!([COUNTER_VERSION, subject, rates.calls_per_minute(), rates.concurrent_calls()])
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::backend::{ClientAbilities, Outcome, Presence, Tie};
 use crate::gateway::{CallError, Caller, Gateway, RequestContext};
@@ -25,6 +26,9 @@ use crate::wire::incoming::error_object;
 const MAX_PAGES: usize = 100;
 /// How many tasks of one agent are remembered.
 const ROOM: Room = Room { count: 10_000, ..Room::ENDLESS };
+/// Version of the encoding of task owners, which is part of the keys in the state store.
+const OWNER_VERSION: u32 = 2;
+
 /// The tasks of the agents that look through one gateway, and those that take its place.
 pub(crate) struct Tasks {
     store: Arc<dyn Store>,
@@ -41,8 +45,8 @@ struct Task {
 
 impl Tasks {
     pub(crate) fn new(store: Arc<dyn Store>, caller: &Caller, abilities: ClientAbilities) -> Self {
-        // Quoted as they are, no two callers are spelled alike.
-        let whose = format!("{caller:?} {abilities:?}").into();
+        let owner = json!([OWNER_VERSION, caller.agent, caller.toolbox, abilities.bits()]);
+        let whose = owner.to_string().into();
         Self { store, agent: caller.agent.clone(), whose }
     }
 
@@ -50,7 +54,7 @@ impl Tasks {
     pub(crate) fn holder(&self, agent: &Presence, session: Option<&SessionKey>) -> Arc<str> {
         match session {
             Some(session) if self.agent.is_none() && agent.tie == Tie::Session => {
-                format!("{} {session:?}", self.whose).into()
+                format!("{} {}", self.whose, session.as_str()).into()
             }
             _ => Arc::clone(&self.whose),
         }

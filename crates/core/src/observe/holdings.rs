@@ -87,6 +87,15 @@ impl Payer {
             (None, None) => Self::Local,
         }
     }
+
+    /// Returns the key under which the state store counts what this caller does.
+    pub fn counter_key(&self) -> String {
+        match self {
+            Self::Agent(agent) => format!("agent {agent}"),
+            Self::Address(address) => format!("address {address}"),
+            Self::Local => "local".to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for Payer {

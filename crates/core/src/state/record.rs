@@ -36,6 +36,11 @@ impl SessionKey {
         Some(Self::of_bytes(&random))
     }
 
+    /// Returns the key as 32 hex digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     fn of_bytes(bytes: &[u8]) -> Self {
         Self(hex(bytes))
     }

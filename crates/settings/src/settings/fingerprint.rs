@@ -1,34 +1,46 @@
-//! The fingerprint of a configuration: whether several workbenches serve the same.
+//! The fingerprint of a configuration, by which replicas notice that they serve different ones.
+//!
+//! The digest covers an explicit JSON encoding, so renaming a Rust type or field changes nothing. Replicas
+//! of different program versions compare them, so raise [`VERSION`] with every change to the encoding.
 
-use std::fmt::{Debug, Write};
+use std::fmt::Write;
 
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::settings::{Config, Definitions, Launch, ServerConfig};
+use crate::settings::{
+    AgentPolicy, ArgumentTest, ClientConfig, Config, Confirmation, Definitions, Isolation, Launch,
+    Locked, LockedKind, LockedServer, PolicyConfig, Protocol, Rates, ServerConfig, Strangers,
+    TimeWindow, ToolboxConfig, When,
+};
 
-/// How many bytes of the digest tell configurations apart.
+/// Version of the encoding.
+const VERSION: u32 = 2;
+/// Length of a fingerprint in bytes; it is shown as twice as many hex digits.
 const LENGTH: usize = 6;
 
 impl Config {
-    /// Returns a short word for what agents are served: toolboxes, servers by how they are reached, filters,
-    /// changes to tools, rules, and the mode. It is the same in every process. Nothing that may be secret is
-    /// in it (arguments of programs, variables, headers, addresses, pinned values, logins), and nothing that
-    /// is a process's own, such as folders and where it listens.
+    /// Returns a short digest of everything that agents are served: toolboxes, servers and how they are
+    /// reached, filters, overrides, policy and mode. Equal configurations have equal fingerprints in every
+    /// process.
+    ///
+    /// Potential secrets (arguments, variables, headers, URLs, pinned values, logins) and settings of one
+    /// process (folders, listening addresses) are left out.
     pub fn fingerprint(&self) -> String {
-        let mut hash = Sha256::new();
-        let mut add = |part: &dyn Debug| hash.update(format!("{part:?}\n"));
-        add(&(self.mode, self.max_tool_name_length, &self.active_toolsets, &self.clients));
-        let policy = &self.policy;
-        add(&(&policy.agents, &policy.exposed_tools, policy.default, policy.strangers));
-        add(&(&policy.exposed_resources, &policy.exposed_prompts));
-        add(&(&policy.dangerous_tools, policy.is_hint_dangerous, &policy.confirmation));
-        for toolbox in &self.toolboxes {
-            add(&(&toolbox.name, &toolbox.description, &toolbox.namespace));
-            for server in &toolbox.servers {
-                add_server(server, &mut add);
-            }
-        }
-        hash.finalize()[..LENGTH].iter().fold(String::new(), |mut word, byte| {
+        let toolboxes: Vec<Value> = self.toolboxes.iter().map(encode_toolbox).collect();
+        let clients: Vec<Value> =
+            self.clients.iter().map(|(name, client)| encode_client(name, client)).collect();
+        let encoded = json!([
+            VERSION,
+            self.mode.as_str(),
+            self.max_tool_name_length,
+            self.active_toolsets,
+            clients,
+            encode_policy(&self.policy),
+            toolboxes,
+        ]);
+        let digest = Sha256::digest(encoded.to_string());
+        digest[..LENGTH].iter().fold(String::new(), |mut word, byte| {
             // Writing to a string does not fail.
             let _ = write!(word, "{byte:02x}");
             word
@@ -36,28 +48,149 @@ impl Config {
     }
 }
 
-fn add_server(server: &ServerConfig, add: &mut impl FnMut(&dyn Debug)) {
-    add(&(&server.name, &server.description, &server.tool_filters, &server.include));
-    add(&(&server.resource_filters, &server.prompt_filters));
-    add(&(server.shared, server.isolation, server.protocol, server.roots));
-    match &server.launch {
-        Launch::Stdio(launch) => add(&launch.command),
-        Launch::Http(_) => add(&"http"),
-        Launch::Unsupported { .. } => add(&"unsupported"),
-        Launch::Broken { .. } => add(&"broken"),
+fn encode_client(name: &str, client: &ClientConfig) -> Value {
+    json!([
+        name,
+        client.description_limit,
+        client.instructions_limit,
+        client.answer_limit,
+        client.name_limit,
+        client.relists_in_time,
+        client.settling.map(|settling| settling.as_millis().to_string()),
+        client.tool_search,
+    ])
+}
+
+fn encode_policy(policy: &PolicyConfig) -> Value {
+    let agents: Vec<Value> =
+        policy.agents.iter().map(|(name, agent)| json!([name, encode_agent(agent)])).collect();
+    let confirmation = match &policy.confirmation {
+        Confirmation::Never => Value::Null,
+        Confirmation::Dangerous(tools) => json!(tools),
+    };
+    json!([
+        agents,
+        policy.exposed_tools,
+        policy.exposed_resources,
+        policy.exposed_prompts,
+        policy.default.allow_unknown_tools,
+        policy.default.allow_unknown_servers,
+        policy.default.require_explicit_approval,
+        policy.strangers == Strangers::Refused,
+        policy.dangerous_tools,
+        policy.is_hint_dangerous,
+        confirmation,
+    ])
+}
+
+fn encode_agent(agent: &AgentPolicy) -> Value {
+    json!([
+        agent.extends,
+        agent.allowed_servers,
+        agent.tool_overrides,
+        agent.resource_overrides,
+        agent.prompt_overrides,
+        agent.when.iter().map(encode_condition).collect::<Vec<_>>(),
+        encode_rates(agent.limits),
+    ])
+}
+
+fn encode_condition(condition: &When) -> Value {
+    let argument = |(name, test): &(String, ArgumentTest)| {
+        json!([name, test.matches, test.not_matches, test.min, test.max, test.one_of])
+    };
+    let window =
+        |time: &TimeWindow| json!([time.from, time.to, time.days.as_slice(), time.utc_offset]);
+    json!([
+        condition.tools,
+        condition.arguments.iter().map(argument).collect::<Vec<_>>(),
+        condition.working_directory,
+        condition.time.as_ref().map(window),
+    ])
+}
+
+fn encode_rates(rates: Rates) -> Value {
+    json!([rates.calls_per_minute(), rates.concurrent_calls()])
+}
+
+fn encode_toolbox(toolbox: &ToolboxConfig) -> Value {
+    json!([
+        toolbox.name,
+        toolbox.description,
+        toolbox.namespace,
+        toolbox.servers.iter().map(encode_server).collect::<Vec<_>>(),
+    ])
+}
+
+fn encode_server(server: &ServerConfig) -> Value {
+    let isolation = match server.isolation {
+        Isolation::Shared => "shared",
+        Isolation::Session => "session",
+    };
+    let protocol = match server.protocol {
+        Protocol::Auto => "auto",
+        Protocol::Legacy => "legacy",
+        Protocol::Modern => "modern",
+    };
+    let launch = match &server.launch {
+        Launch::Stdio(launch) => json!(["stdio", launch.command]),
+        Launch::Http(_) => json!(["http"]),
+        Launch::Unsupported { .. } => json!(["unsupported"]),
+        Launch::Broken { .. } => json!(["broken"]),
         Launch::Macros(macros) => {
-            for config in macros {
-                add(&(&config.name, &config.description, &config.input_schema));
-            }
+            let tools =
+                macros.iter().map(|tool| json!([tool.name, tool.description, tool.input_schema]));
+            json!(["macros", tools.collect::<Vec<_>>()])
         }
-    }
-    if server.definitions() != Definitions::Off {
-        add(&(server.definitions(), &server.locked));
-    }
-    for (tool, over) in &server.overrides {
+    };
+    let overrides = server.overrides.iter().map(|(tool, over)| {
         let pinned: Vec<&String> = over.arguments.keys().collect();
-        add(&(tool, over.enabled, &over.name, &over.description, pinned));
-    }
+        json!([tool, over.enabled, over.name, over.description, pinned])
+    });
+    let locked = match server.definitions() {
+        Definitions::Off => None,
+        definitions => {
+            Some(json!([definitions.as_str(), server.locked.as_deref().map(encode_locked_server),]))
+        }
+    };
+    json!([
+        server.name,
+        server.description,
+        server.tool_filters,
+        server.include,
+        server.resource_filters,
+        server.prompt_filters,
+        server.shared,
+        isolation,
+        protocol,
+        server.roots,
+        launch,
+        locked,
+        overrides.collect::<Vec<_>>(),
+    ])
+}
+
+fn encode_locked_server(server: &LockedServer) -> Value {
+    let kind = |kind: &LockedKind| -> Vec<Value> {
+        kind.iter().map(|(name, locked)| json!([name, encode_locked(locked)])).collect()
+    };
+    let package = server.package.as_ref().map(|package| {
+        json!([package.ecosystem.as_str(), package.name, package.version, package.integrity])
+    });
+    json!([
+        &*server.launch,
+        package,
+        server.info.as_deref(),
+        server.instructions.as_ref().map(encode_locked),
+        kind(&server.tools),
+        kind(&server.prompts),
+        kind(&server.templates),
+    ])
+}
+
+fn encode_locked(locked: &Locked) -> Value {
+    let sums: Vec<String> = locked.spellings.iter().map(|one| one.sum.to_string()).collect();
+    json!([sums, locked.ignore, locked.is_conditional])
 }
 
 #[cfg(test)]
@@ -125,6 +258,6 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_the_same_in_every_process() {
-        assert_eq!(config("a").fingerprint(), "19936eecbf4a");
+        assert_eq!(config("a").fingerprint(), "6b5bc045a5b6");
     }
 }

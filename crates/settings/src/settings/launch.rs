@@ -5,9 +5,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ::http::header::{HeaderName, HeaderValue};
+use serde_json::{Value, json};
 use url::Url;
 
-use crate::settings::{Confinement, Container, MacroConfig, OAuth, Reference, Sandbox};
+use crate::settings::{AccountOf, Confinement, Container, MacroConfig, OAuth, Reference, Sandbox};
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,9 +72,43 @@ impl Launch {
             Self::Unsupported { .. } | Self::Broken { .. } | Self::Macros(_) => Vec::new(),
         }
     }
+
+    /// Returns an encoding that tells servers of one name apart, for keys in the state store. It may
+    /// contain secrets in `args` and `url`, so store only a hash of it. The values of variables and headers
+    /// are left out.
+    pub fn encoded(&self) -> Value {
+        match self {
+            Self::Stdio(launch) => launch.encoded(),
+            Self::Http(launch) => launch.encoded(),
+            Self::Unsupported { .. } => json!(["unsupported"]),
+            Self::Broken { .. } => json!(["broken"]),
+            Self::Macros(macros) => {
+                json!(["macros", macros.iter().map(|tool| &tool.name).collect::<Vec<_>>()])
+            }
+        }
+    }
 }
 
 impl StdioLaunch {
+    fn encoded(&self) -> Value {
+        let sandbox = match &self.sandbox {
+            None | Some(Sandbox::Off) => Value::Null,
+            Some(Sandbox::On(_)) => json!(["process"]),
+            Some(Sandbox::In(container)) => {
+                json!(["container", container.image, container.engine])
+            }
+        };
+        json!([
+            "stdio",
+            self.command,
+            self.args,
+            self.env.keys().collect::<Vec<_>>(),
+            self.cwd.to_string_lossy(),
+            self.inherit_env,
+            sandbox,
+        ])
+    }
+
     /// Returns what it may reach, if it is confined.
     pub fn confinement(&self) -> Option<&Confinement> {
         self.sandbox.as_ref()?.confinement()
@@ -137,4 +172,20 @@ pub struct HttpLaunch {
     pub referred: Vec<(HeaderName, Reference)>,
     /// How one signs in there, where no header of the entry says who asks.
     pub oauth: OAuth,
+}
+
+impl HttpLaunch {
+    fn encoded(&self) -> Value {
+        let transport = match self.transport {
+            HttpTransport::Auto => "auto",
+            HttpTransport::Sse => "sse",
+        };
+        let account = match self.oauth.account {
+            AccountOf::Auto => "auto",
+            AccountOf::Shared => "shared",
+            AccountOf::Agent => "agent",
+        };
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        json!(["http", self.url.as_str(), transport, headers, self.oauth.client_id, account])
+    }
 }

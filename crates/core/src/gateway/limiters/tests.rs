@@ -37,3 +37,31 @@ async fn agents_that_have_gone_are_forgotten_once_it_makes_no_difference() {
     }
     assert!(known() <= MAX_LIMITERS + 1, "{}", known());
 }
+
+#[test]
+fn counter_keys_have_a_fixed_encoding() {
+    let text = r#"{"mcpServers": {
+        "a": {"command": "run", "args": ["-v"], "env": {"KEY": "s3cret"}, "cwd": "/srv"},
+        "b": {"url": "https://example.com/mcp", "headers": {"X-Key": "s3cret"}}
+    }}"#;
+    let loaded = config::parse(text, Path::new("x.json"), Path::new("/"), &BTreeMap::new());
+    let config = loaded.unwrap().config;
+    let server = |name: &str| {
+        let (_, server) =
+            config.servers().find(|(_, server)| server.name.as_str() == name).unwrap();
+        Subject::Server(server.name.clone(), Box::new(server.launch.clone()))
+    };
+    let encoded =
+        |subject: &Subject| encode_counter(subject, Rates::new(Some(9), None)).to_string();
+    assert_eq!(encoded(&Subject::All), r#"[2,["all"],9,null]"#);
+    let agent = Subject::Agent(Some(AgentName::new("dev")));
+    assert_eq!(encoded(&agent), r#"[2,["agent","dev"],9,null]"#);
+    assert_eq!(
+        encoded(&server("a")),
+        r#"[2,["server","a",["stdio","run",["-v"],["KEY"],"/srv",false,null]],9,null]"#
+    );
+    assert_eq!(
+        encoded(&server("b")),
+        r#"[2,["server","b",["http","https://example.com/mcp","auto",["x-key"],null,"auto"]],9,null]"#
+    );
+}

@@ -188,7 +188,7 @@ impl Server {
     pub(crate) async fn count_session(&self, who: &Who) -> Result<(), Refusal> {
         let limits = self.app.gateways.config().limits.per_caller;
         let rate = Rate { per_minute: limits.sessions_per_minute };
-        let subject = format!("sessions of {:?}", who.purse.payer());
+        let subject = format!("sessions of {}", who.purse.payer().counter_key());
         self.app.gateways.store().count(&subject, rate).await.map_err(|wait| {
             who.purse.reaches(Holding::Sessions);
             Refusal::too_often(
