@@ -1,18 +1,19 @@
-//! How good search is, and the navigator with its ranker: tables for every folder of data that is
-//! given, or for our own small one.
+//! Prints quality figures of search and of the navigator's ranker. Reads the given data folders, or
+//! `tests/eval`.
 //!
-//! `just eval [--rankings TO] [FOLDER...]`. A folder has a `catalog.json` and a `queries.jsonl`, as
-//! `tests/eval` has. What is found for each query goes to `TO/words.jsonl` and `TO/mixed.jsonl`.
+//! Run with `just eval [--rankings TO] [FOLDER...]`. A folder has a `catalog.json` and a
+//! `queries.jsonl`. With `--rankings`, the ranked tools of each query are written to
+//! `TO/words.jsonl` and `TO/mixed.jsonl`.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a program for developers: it prints, and gives up where it cannot go on"
+    reason = "a developer tool: it prints and panics on errors"
 )]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mcp_workbench::catalog::rank::Method;
+use mcp_workbench::catalog::rank::RankingMethod;
 
 #[path = "eval/measure.rs"]
 mod measure;
@@ -25,7 +26,7 @@ fn main() {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--rankings" => rankings = Some(PathBuf::from(words.next().expect("a folder"))),
-            // Cargo adds it.
+            // `cargo bench` passes this flag.
             "--bench" => {}
             folder => folders.push(PathBuf::from(folder)),
         }
@@ -41,7 +42,9 @@ fn main() {
         }
         print!("{}", report(&data));
         if let Some(to) = &rankings {
-            for (name, method) in [("words", Method::Words), ("mixed", Method::Mixed)] {
+            for (name, method) in
+                [("words", RankingMethod::Lexical), ("mixed", RankingMethod::Hybrid)]
+            {
                 let path = to.join(format!("{name}.jsonl"));
                 fs::write(path, data.rankings(method)).expect("a file");
             }

@@ -1,17 +1,17 @@
-//! The calls of a good client while 200 others do what they can against it: a table, not a test.
+//! Latency of a well-behaved client while 200 hostile clients attack the same workbench. Prints a
+//! table; it asserts nothing.
 //!
-//! `cargo bench --bench hostile`. The good client, with its token, calls a fast tool 200 times a second,
-//! first alone, then beside the others, who have another token or a wrong one (`hostile/crowd.rs` says
-//! what they do, and how often); this in turns, so that what else the machine does is in both. The others
-//! mostly wait, and they and their servers run only when nobody else wants to (`chrt --idle`, on Linux),
-//! so that it is the program that is measured, and not whose turn it is on two processors. A call is to
-//! take less than twice its usual p99 beside them.
+//! Run with `cargo bench --bench hostile`. The client calls a fast tool 200 times a second, in
+//! turns without and with the hostile clients, so that both figures see the same machine load. The
+//! hostile clients use another token or an invalid one; `hostile/crowd.rs` lists what they do. They
+//! and their servers run with `chrt --idle` (Linux), so that the figures show the workbench and not
+//! the CPU scheduler. The goal is a p99 below twice the p99 without them.
 #![allow(
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+    reason = "a developer tool: it spawns, prints and panics on errors"
 )]
 
 use std::net::SocketAddr;
@@ -30,12 +30,12 @@ mod crowd;
 mod program;
 
 use connection::Connection;
-use crowd::Crowd;
+use crowd::HostileClients;
 use program::Program;
 
 const GOOD: &str = "a-token-of-the-good-client";
 const BAD: &str = "a-token-of-all-the-others";
-/// From how many connections the good client calls, how often from each, and for how long at a time.
+/// The pace of the client: `CONNECTIONS` connections, one call per `EVERY` on each.
 const CONNECTIONS: u32 = 4;
 const EVERY: Duration = Duration::from_millis(20);
 const TURN: Duration = Duration::from_secs(10);
@@ -44,17 +44,17 @@ const TURNS: usize = 4;
 fn main() {
     let folder = TempDir::new().expect("a temporary folder");
     let program = Program::start(&folder, &config());
-    // What is there once and for all: the servers, the code that runs.
+    // Warm up: start the servers and fault in the code.
     calls(program.address, Duration::from_secs(1));
     let (mut alone, mut beside, mut done) = (Vec::new(), Vec::new(), [0; crowd::KINDS.len()]);
     for _ in 0..TURNS {
         alone.extend(calls(program.address, TURN));
-        let crowd = Crowd::gather(program.address, BAD);
-        // Until all of them are at it.
+        let clients = HostileClients::gather(program.address, BAD);
+        // Let all hostile clients get going.
         thread::sleep(Duration::from_secs(2));
-        crowd.forget();
+        clients.forget();
         beside.extend(calls(program.address, TURN));
-        for (sum, count) in done.iter_mut().zip(crowd.leave()) {
+        for (sum, count) in done.iter_mut().zip(clients.leave()) {
             *sum += count;
         }
     }
@@ -74,8 +74,8 @@ fn main() {
     println!("{:<44}{p50:>12.2}{p99:>12.2}", "÷");
 }
 
-/// A server that both have, and two for the others alone, so that it is not the server that is measured:
-/// one for what is long, and one that takes as long as it is told.
+/// One server that both sides share, and two only for the hostile clients, so that a busy server
+/// doesn't distort the client's latency.
 fn config() -> Value {
     let program = env!("CARGO_BIN_EXE_fake-mcp-server");
     let server = |script: Value| json!({ "command": program, "args": [script.to_string()] });
@@ -96,7 +96,6 @@ fn config() -> Value {
     })
 }
 
-/// Makes calls at a steady pace for a while; what each takes.
 fn calls(address: SocketAddr, how_long: Duration) -> Vec<Duration> {
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CONNECTIONS)
@@ -105,7 +104,7 @@ fn calls(address: SocketAddr, how_long: Duration) -> Vec<Duration> {
                     let mut connection = Connection::open(address, Some(GOOD));
                     let session = connection.begin();
                     let begun = Instant::now();
-                    // Not all at the same moment.
+                    // Spreads the connections over the interval.
                     let mut next = begun + EVERY * number / CONNECTIONS;
                     let mut times = Vec::new();
                     while begun.elapsed() < how_long {
@@ -121,7 +120,7 @@ fn calls(address: SocketAddr, how_long: Duration) -> Vec<Duration> {
     })
 }
 
-/// The p50, the p99 and the most of some times, in microseconds.
+/// Returns p50, p99 and maximum in microseconds.
 fn figures(mut times: Vec<Duration>) -> [f64; 3] {
     times.sort_unstable();
     [50, 99, 100].map(|percent| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e6)

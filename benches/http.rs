@@ -1,15 +1,14 @@
-//! The cost of many sessions over HTTP: a table, not a test.
+//! Cost of many sessions over HTTP. Prints a table; it asserts nothing.
 //!
-//! `cargo bench --bench http`. A thousand sessions are held at once, some of which listen, and calls
-//! are made over all of them; it is bounded and stays on this machine. What a session costs is what
-//! the program has more of its own memory (`/proc/<pid>/smaps_rollup`) for a thousand of them. How many
-//! calls there are a second is beside a relay that only copies messages (`relay`), in the same run.
+//! Run with `cargo bench --bench http`. The cost of a session is the growth of the workbench's
+//! anonymous memory (`/proc/<pid>/smaps_rollup`) with a thousand sessions. Throughput is compared
+//! with a relay that only copies messages, in the same run.
 #![allow(
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+    reason = "a developer tool: it spawns, prints and panics on errors"
 )]
 
 use std::fs;
@@ -33,14 +32,14 @@ use program::Program;
 
 const SESSIONS: usize = 1_000;
 const LISTENING: usize = 200;
-/// How many calls are made in each session, and from how many clients at once.
+/// Calls per session, and the numbers of concurrent clients.
 const CALLS: usize = 10;
 const CLIENTS: [usize; 2] = [1, 16];
-/// From how many clients at once calls are made beside the relay, how many from all, and how often.
+/// For the comparison with the relay: concurrent clients, total calls and rounds.
 const BESIDE: [usize; 2] = [1, 32];
 const CALLS_BESIDE: usize = 20_000;
 const ROUNDS: usize = 5;
-/// As the first argument, makes this program a relay before the server with the second.
+/// `--relay SCRIPT` runs this program as a relay to a fake server.
 const RELAY: &str = "--relay";
 
 fn main() {
@@ -53,7 +52,7 @@ fn main() {
     }
     let folder = TempDir::new().expect("a temporary folder");
     let server = ours(&folder);
-    // What is there once and for all: the server behind it, the code that runs.
+    // Warm up: start the server and fault in the code.
     drop(Load::begin(server.address, 50).call(2, 2));
     let before = memory(&server);
     let mut load = Load::begin(server.address, SESSIONS);
@@ -75,7 +74,6 @@ fn main() {
     beside_the_relay(&folder);
 }
 
-/// Prints how many calls a second there are, and through the relay.
 fn beside_the_relay(folder: &TempDir) {
     println!("\n{:<52}{:>12}{:>12}{:>12}", "calls a second, median", "ours", "relay", "÷");
     for clients in BESIDE {
@@ -95,7 +93,6 @@ fn beside_the_relay(folder: &TempDir) {
     }
 }
 
-/// How many calls a second as many clients make, each in a session of its own.
 fn speed(address: SocketAddr, clients: usize) -> f64 {
     let load = Load::begin(address, clients);
     load.call(CALLS_BESIDE / clients / 10, clients);
@@ -108,17 +105,14 @@ fn print_bytes(name: &str, bytes: f64, count: usize) {
     println!("{name:<52}{:>12.0}", bytes / count as f64);
 }
 
-/// The value that `percent` of the sorted times do not exceed.
 fn micros(sorted: &[Duration], percent: usize) -> f64 {
     sorted[(sorted.len() - 1) * percent / 100].as_secs_f64() * 1e6
 }
 
-/// The server behind both.
 fn script() -> String {
     json!({ "lean": true, "tools": ["echo"] }).to_string()
 }
 
-/// The program before the server.
 fn ours(folder: &TempDir) -> Program {
     let server = json!({ "command": env!("CARGO_BIN_EXE_fake-mcp-server"), "args": [script()] });
     let toolbox = json!({ "description": "To measure with", "mcpServers": { "srv": server } });
@@ -131,7 +125,6 @@ fn ours(folder: &TempDir) -> Program {
     Program::start(folder, &config)
 }
 
-/// A relay before the same server.
 fn relay() -> Program {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg(RELAY).arg(script()).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -142,7 +135,7 @@ fn relay() -> Program {
     Program { child, address: said.trim().parse().expect("an address") }
 }
 
-/// How many bytes are the program's own.
+/// The anonymous memory of the program, in bytes.
 fn memory(program: &Program) -> f64 {
     let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", program.child.id()));
     let text = text.expect("Linux tells");

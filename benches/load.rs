@@ -1,17 +1,17 @@
-//! How many agents several workbenches carry that share a store: a table, not a test.
+//! How many agents several workbenches with a shared store can carry. Prints a table; it asserts
+//! nothing.
 //!
-//! `just load`, or `cargo bench --bench load -- --replicas 3 --proxy haproxy --idle 10000 --busy 1000`. Sessions
-//! that do nothing are held, then others take a step each second: short calls, long ones, lists, toolboxes that
-//! are open already, and requests without a session. Then they take steps as fast as they are answered. In the
-//! end one workbench is killed while they go on. What a session costs is what all workbenches have more of
-//! their own memory (`/proc/<pid>/smaps_rollup`) for them.
+//! Run with `just load` or `cargo bench --bench load -- --replicas 3 --proxy haproxy --idle 10000
+//! --busy 1000`. Idle sessions are opened first. Then busy agents take one step a second, and a few
+//! as fast as they can. Finally one workbench is killed while they continue. The cost of a session
+//! is the growth of the anonymous memory of all workbenches (`/proc/<pid>/smaps_rollup`).
 #![allow(
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+    reason = "a developer tool: it spawns, prints and panics on errors"
 )]
 
 use std::fs;
@@ -28,16 +28,15 @@ mod agent;
 #[allow(dead_code, reason = "tests use the rest")]
 mod fleet;
 
-use agent::{Failed, Line, Session, Step};
+use agent::{Line, Session, Step, StepError};
 use fleet::{Fleet, Proxy};
 
-/// On how many connections sessions that do nothing begin, and on how many all others take steps.
+/// The number of connections that the sessions share.
 const LINES: usize = 64;
-/// How often a busy agent takes a step.
+/// The interval between two steps of a busy agent.
 const PACE: Duration = Duration::from_secs(1);
 
-/// The measure that is wanted.
-struct Wanted {
+struct LoadOptions {
     replicas: usize,
     proxy: Proxy,
     idle: usize,
@@ -46,13 +45,13 @@ struct Wanted {
 }
 
 fn main() {
-    let wanted = Wanted::read(std::env::args().skip(1));
+    let wanted = LoadOptions::read(std::env::args().skip(1));
     let config = config(wanted.idle + wanted.busy);
     let program = env!("CARGO_BIN_EXE_mcp-workbench");
     let mut fleet = Fleet::start(program, wanted.replicas, wanted.proxy, |_| config.clone());
     let address = fleet.proxy.address;
     println!("{} workbenches behind {:?}, one store\n", wanted.replicas, wanted.proxy);
-    // What is there once and for all: the servers behind them, the code that runs.
+    // Warm up: start the servers and fault in the code.
     let warm = begin(address, 20 * wanted.replicas);
     drop(warm);
 
@@ -90,7 +89,7 @@ fn main() {
             let ran = go_on(address, &mut busy, time, Some(PACE));
             (ran, busy)
         });
-        thread::sleep(time / 3); // In the middle of it all.
+        thread::sleep(time / 3); // Kill in the middle of the run.
         killed.signal("KILL");
         going.join().expect("its steps")
     });
@@ -112,7 +111,7 @@ fn main() {
     drop(idle);
 }
 
-impl Wanted {
+impl LoadOptions {
     fn read(args: impl Iterator<Item = String>) -> Self {
         let mut wanted =
             Self { replicas: 3, proxy: Proxy::Haproxy, idle: 10_000, busy: 1_000, seconds: 15 };
@@ -152,7 +151,6 @@ fn config(sessions: usize) -> Value {
     })
 }
 
-/// Begins as many sessions.
 fn begin(address: SocketAddr, count: usize) -> Vec<Session> {
     let share = count.div_ceil(LINES);
     thread::scope(|scope| {
@@ -170,15 +168,14 @@ fn begin(address: SocketAddr, count: usize) -> Vec<Session> {
     })
 }
 
-/// The times of many steps, and those that failed.
 #[derive(Default)]
-struct Ran {
+struct StepTimings {
     times: Vec<Duration>,
-    failed: Vec<Failed>,
+    failed: Vec<StepError>,
     took: Duration,
 }
 
-impl Ran {
+impl StepTimings {
     fn print(mut self, name: &str) {
         self.times.sort_unstable();
         let at = |percent: usize| {
@@ -190,8 +187,8 @@ impl Ran {
         println!("{name:<36}{speed:>10.0}{p50:>9.2}{p99:>9.2}{max:>9.1}{failed:>8}");
         for why in self.failed.iter().take(3) {
             match why {
-                Failed::Broken(error) => println!("    broken: {error}"),
-                Failed::Refused(status, said) => {
+                StepError::Broken(error) => println!("    broken: {error}"),
+                StepError::Refused(status, said) => {
                     println!("    {status}: {}", said.get(..200).unwrap_or(said));
                 }
             }
@@ -199,8 +196,13 @@ impl Ran {
     }
 }
 
-/// Lets all of them take steps for a time, each one at its pace or as soon as it is answered.
-fn go_on(address: SocketAddr, all: &mut [Session], time: Duration, pace: Option<Duration>) -> Ran {
+/// Lets all sessions take steps for `time`, one per `pace` or without a pause.
+fn go_on(
+    address: SocketAddr,
+    all: &mut [Session],
+    time: Duration,
+    pace: Option<Duration>,
+) -> StepTimings {
     let share = all.len().div_ceil(LINES).max(1);
     let began = Instant::now();
     let is_over = AtomicBool::new(false);
@@ -211,7 +213,7 @@ fn go_on(address: SocketAddr, all: &mut [Session], time: Duration, pace: Option<
             .collect();
         thread::sleep(time);
         is_over.store(true, Ordering::Relaxed);
-        let mut ran = Ran::default();
+        let mut ran = StepTimings::default();
         for one in going {
             let one = one.join().expect("its steps");
             ran.times.extend(one.times);
@@ -228,9 +230,9 @@ fn steps(
     some: &mut [Session],
     pace: Option<Duration>,
     is_over: &AtomicBool,
-) -> Ran {
+) -> StepTimings {
     let mut line = Line::to(address);
-    let mut ran = Ran::default();
+    let mut ran = StepTimings::default();
     loop {
         let round = Instant::now();
         let count = u32::try_from(some.len()).expect("a share of them");
@@ -244,13 +246,13 @@ fn steps(
             }
             if let Some(pace) = pace {
                 let due = round + pace * n / count;
-                thread::sleep(due.saturating_duration_since(Instant::now())); // Its pace.
+                thread::sleep(due.saturating_duration_since(Instant::now())); // Keeps the pace.
             }
         }
     }
 }
 
-/// How many bytes are all workbenches' own.
+/// The anonymous memory of all workbenches, in bytes.
 fn memory(fleet: &Fleet) -> f64 {
     let of = |pid: u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
@@ -261,7 +263,6 @@ fn memory(fleet: &Fleet) -> f64 {
     fleet.replicas.iter().map(|replica| of(replica.child.id())).sum()
 }
 
-/// How many bytes the store says that it holds.
 fn store_memory(fleet: &Fleet) -> f64 {
     let said = fleet.ask_store("INFO memory");
     let line = said.lines().find_map(|line| line.strip_prefix("used_memory:"));

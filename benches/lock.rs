@@ -1,38 +1,41 @@
-//! The cost of a lock: a table, not a test.
+//! Cost of comparing a listing with its lock. Prints a table; it asserts nothing.
 //!
-//! `cargo bench --bench lock`. Listings of several sizes are compared with the lock that was made of
-//! them: as they are seen first, and as they are listed again, which is what a storm of
-//! `list_changed` costs.
+//! Run with `cargo bench --bench lock`. Listings of several sizes are compared with a lock that was
+//! made from them: on first sight, and again, which is the cost of each `list_changed` in a storm.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a program for developers: it prints, and gives up where it cannot go on"
+    reason = "a developer tool: it prints and panics on errors"
 )]
 
 use std::time::{Duration, Instant};
 
-use mcp_workbench::catalog::{Comparison, Definition, Listing, Recordings, ToolDefinition};
-use mcp_workbench::raw::Raw;
+use mcp_workbench::catalog::{Definition, DriftDetector, Listing, ListingSamples, ToolDefinition};
+use mcp_workbench::json::RawJson;
 use serde_json::json;
 
-/// How many tools a listing has.
+/// Tools per listing.
 const SIZES: [usize; 3] = [100, 1_000, 10_000];
-/// How often each comparison is timed; the shortest counts.
+/// Repetitions; the shortest time counts.
 const TURNS: usize = 10;
 
 fn main() {
     println!("{:>8}{:>14}{:>14}{:>14}", "tools", "KiB", "first, ms", "again, ms");
     for size in SIZES {
         let listing = listing(size);
-        let recordings = Recordings { least: &listing, full: &listing, elsewhere: &listing };
-        let (locked, unclear) = recordings.locked();
+        let recordings = ListingSamples {
+            minimal_client: &listing,
+            full_client: &listing,
+            other_locale: &listing,
+        };
+        let (locked, unclear) = recordings.to_locked_server();
         assert!(unclear.is_empty(), "{unclear:?}");
         let (mut first, mut again) = (Duration::MAX, Duration::MAX);
         for _ in 0..TURNS {
-            let mut comparison = Comparison::default();
+            let mut comparison = DriftDetector::default();
             for shortest in [&mut first, &mut again] {
                 let began = Instant::now();
-                let drift = comparison.drift(&locked, &listing);
+                let drift = comparison.detect(&locked, &listing);
                 *shortest = began.elapsed().min(*shortest);
                 assert!(drift.is_empty(), "{drift:?}");
             }
@@ -43,7 +46,6 @@ fn main() {
     }
 }
 
-/// Tools of the size that real ones have.
 fn listing(size: usize) -> Listing {
     let property = |number: usize| {
         let text = format!("The value of field {number}, which is looked up before it is written");
@@ -51,7 +53,7 @@ fn listing(size: usize) -> Listing {
     };
     let tools = (0..size).map(|number| {
         let properties: serde_json::Map<_, _> = (0..8).map(property).collect();
-        Raw::encode(&json!({
+        RawJson::encode(&json!({
             "name": format!("tool_{number}"),
             "description": "Looks something up, and writes it where it belongs. ".repeat(6),
             "inputSchema": {"type": "object", "properties": properties, "required": ["field_1"]},

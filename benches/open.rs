@@ -1,19 +1,20 @@
-//! The cost of many servers and many agents, beside one of each: a table, not a test.
+//! Cost of many servers and many agents compared with one of each. Prints tables; it asserts
+//! nothing.
 //!
-//! `cargo bench --bench open`. Fifty servers of a hundred tools are opened, and one server of five
-//! thousand; nothing is known of any before. Processor time is that of the workbench alone
-//! (`/proc/<pid>/task/*/schedstat`). Wall time is until the client has all tools, beside relays that only
-//! copy lines, one for each server, all of which are asked at once; in `dynamic` mode the answer to
-//! `open_toolbox` waits for the client's model besides, which is a time of its own. Then named agents come
-//! over HTTP who may all use the same: what each costs is what the program has more of its own memory
-//! (`/proc/<pid>/smaps_rollup`).
+//! Run with `cargo bench --bench open`. Opens fifty servers of a hundred tools, and one server of
+//! five thousand, without cached listings. Processor time covers only the workbench
+//! (`/proc/<pid>/task/*/schedstat`). Wall time ends when the client has all tools. The baseline is
+//! one relay per server, all queried in parallel. In `dynamic` mode the response to `open_toolbox`
+//! also waits for the client to list the tools, so its time is a column of its own. Then named
+//! agents with equal permissions connect over HTTP. The cost of each is the growth of the
+//! workbench's anonymous memory (`/proc/<pid>/smaps_rollup`).
 #![allow(
     clippy::cast_precision_loss,
     clippy::disallowed_methods,
     clippy::exit,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+    reason = "a developer tool: it spawns, prints and panics on errors"
 )]
 
 use std::ffi::OsStr;
@@ -29,21 +30,21 @@ use tempfile::TempDir;
 mod agents;
 #[path = "stdio/client.rs"]
 mod client;
-mod measured;
+mod program_under_test;
 #[path = "stdio/relay.rs"]
 mod relay;
 
 use agents::Agents;
 use client::{Call, Client};
 
-/// How many servers, and how many tools each of them has.
+/// Numbers of servers and of tools per server.
 const SHAPES: [(usize, usize); 2] = [(1, 5_000), (50, 100)];
 const ROUNDS: usize = 5;
 const MODES: [&str; 7] =
     ["dynamic", "proxy", "search", "navigate", "direct", "activate", "modular"];
-/// As the first argument, makes this program a relay before the server with the second.
+/// `--relay ARGUMENT` runs this program as a relay to a fake server.
 const RELAY: &str = "--relay";
-/// How many agents come before what one more costs is measured, and how many then.
+/// The number of agents before the measurement, and the number at its end.
 const AGENTS: [usize; 2] = [20, 100];
 
 fn main() {
@@ -62,7 +63,6 @@ fn main() {
     }
 }
 
-/// So many servers with so many tools, ready to be started.
 struct Shape {
     name: String,
     scripts: Vec<PathBuf>,
@@ -82,13 +82,14 @@ impl Shape {
             script
         });
         let scripts = scripts.collect();
-        // The program watches the folder of its configuration, and servers read their scripts.
+        // A folder of its own: the workbench watches the folder of its configuration, and the
+        // servers read their scripts.
         let folder = folder.join("configurations");
         fs::create_dir(&folder).expect("a folder");
         Self { name: format!("{servers} × {tools}"), scripts, folder, tools: servers * tools }
     }
 
-    /// A configuration with all of them in one toolbox, and this besides.
+    /// Writes a configuration with all servers in one toolbox and the keys of `more`.
     fn configuration(&self, name: &str, more: Value) -> PathBuf {
         let servers = self.scripts.iter().enumerate().map(|(number, script)| {
             let command = env!("CARGO_BIN_EXE_fake-mcp-server");
@@ -111,7 +112,6 @@ fn argument(script: &Path) -> String {
     format!("@{}", script.display())
 }
 
-/// A tool of an ordinary size.
 fn definition(server: usize, tool: usize) -> Value {
     let property = json!({ "type": "string", "description": "What to say again" });
     json!({
@@ -121,31 +121,29 @@ fn definition(server: usize, tool: usize) -> Value {
     })
 }
 
-/// The server with this argument.
 fn server(argument: &str) -> Command {
     let mut command = bare(env!("CARGO_BIN_EXE_fake-mcp-server"));
     command.arg(argument);
     command
 }
 
-/// The program, which knows nothing of any server.
+/// The workbench with an empty listing cache.
 fn program(config: &Path, args: &[&str]) -> Command {
     let cache = config.with_extension("cache");
-    // What it knew before is no more.
+    // The folder is missing on the first run.
     let _ = fs::remove_dir_all(&cache);
-    let mut command = bare(measured::program());
+    let mut command = bare(program_under_test::program());
     command.args(args).arg("--config").arg(config).arg("--cache-dir").arg(cache);
     command
 }
 
-/// A command that inherits nothing but the search path.
+/// A command that inherits only `PATH`.
 fn bare(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command
 }
 
-/// Prints what it takes until everything is open and the client has the tools.
 fn print_openings(shapes: &[Shape; 2]) {
     let heads = ["processor", "wall", "relays", "÷", "answered"];
     println!("{:<44}{}", "ms, median", heads.map(|head| format!("{head:>12}")).concat());
@@ -155,7 +153,7 @@ fn print_openings(shapes: &[Shape; 2]) {
             let config = shape.configuration(mode, json!({ "toolMode": mode }));
             let mut measured = [const { Vec::new() }; 4];
             for _ in 0..ROUNDS {
-                let Opened { processor, wall, answered } = opened(&config, mode, shape.tools);
+                let OpenTimings { processor, wall, answered } = opened(&config, mode, shape.tools);
                 let round = [processor, wall, relayed(shape), answered];
                 measured.iter_mut().zip(round).for_each(|(of, time)| of.push(time));
             }
@@ -171,18 +169,15 @@ fn print_openings(shapes: &[Shape; 2]) {
     }
 }
 
-/// The time that it takes to open everything.
-struct Opened {
-    /// Processor time of ours.
+struct OpenTimings {
     processor: Duration,
     /// From the start until the client has all tools.
     wall: Duration,
-    /// From the start until it has been answered last.
+    /// From the start until the last response.
     answered: Duration,
 }
 
-/// Opens everything in a workbench of its own.
-fn opened(config: &Path, mode: &str, tools: usize) -> Opened {
+fn opened(config: &Path, mode: &str, tools: usize) -> OpenTimings {
     let start = Instant::now();
     let mut agent = Client::start(program(config, &["serve"]));
     agent.initialize();
@@ -201,7 +196,7 @@ fn opened(config: &Path, mode: &str, tools: usize) -> Opened {
             agent.follows = true;
             let call = agent.send(&open());
             let mut has_all = None;
-            // Other answers are lists, for which it asks when it hears that they have changed.
+            // Responses in between are tool lists, requested after each `list_changed`.
             while agent.receive() != call {
                 if has_all.is_none() && count(&agent) >= tools {
                     has_all = Some(start.elapsed());
@@ -210,19 +205,17 @@ fn opened(config: &Path, mode: &str, tools: usize) -> Opened {
             has_all.expect("all tools are listed before the call is answered")
         }
     };
-    Opened { processor: processor_time(agent.pid()), wall, answered: start.elapsed() }
+    OpenTimings { processor: processor_time(agent.pid()), wall, answered: start.elapsed() }
 }
 
 fn open() -> Call {
     Call::new("open_toolbox", r#"{"toolbox":"box"}"#)
 }
 
-/// How many tools the last answer lists.
 fn count(agent: &Client) -> usize {
     agent.answer().matches("inputSchema").count()
 }
 
-/// How long it takes to have the tools of all servers through a relay each.
 fn relayed(shape: &Shape) -> Duration {
     let this = std::env::current_exe().expect("a running program has a path");
     let start = Instant::now();
@@ -243,7 +236,6 @@ fn relayed(shape: &Shape) -> Duration {
     start.elapsed()
 }
 
-/// The processor time that a process has used.
 fn processor_time(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("Linux tells");
     let nanoseconds = threads.filter_map(|thread| {
@@ -253,7 +245,6 @@ fn processor_time(pid: u32) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// Prints how long the greeting takes where nothing is known of any server.
 fn print_greetings(shape: &Shape) {
     println!("\n{:<44}{:>12}{:>12}", "ms, from start to `initialize` answered", "median", "max");
     for mode in MODES {
@@ -270,7 +261,6 @@ fn print_greetings(shape: &Shape) {
     }
 }
 
-/// Prints what one more named agent costs, when it has looked at all there is.
 fn print_agents(shape: &Shape) {
     println!("\n{:<44}{:>12}", format!("KB, {} tools", shape.name), "each");
     let [before, after] = AGENTS;

@@ -1,14 +1,14 @@
-//! The cost of search: a table, not a test.
+//! Cost of search. Prints a table; it asserts nothing.
 //!
-//! `cargo bench --bench rank`. Catalogs of several sizes are put together from the words of
-//! `tests/eval`, and asked its queries: how long an index takes to make, an answer to find, and what
-//! an index holds of memory.
+//! Run with `cargo bench --bench rank`. Catalogs of several sizes are generated from the words of
+//! `tests/eval` and searched with its queries. The table has the time to build an index, the time
+//! of a search, and the memory of an index.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "a program for developers: it prints, and gives up where it cannot go on"
+    reason = "a developer tool: it prints and panics on errors"
 )]
 
 use std::fs;
@@ -16,19 +16,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mcp_workbench::catalog::rank::{Entry, Index, Method};
+use mcp_workbench::catalog::rank::{RankingMethod, SearchIndex, ToolDocument};
 use mcp_workbench::catalog::{Definition, ToolDefinition};
-use mcp_workbench::raw::Raw;
+use mcp_workbench::json::RawJson;
 use serde_json::{Map, Value, json};
 
-/// How many tools a catalog has.
+/// Tools per catalog.
 const SIZES: [usize; 3] = [100, 1_000, 10_000];
-const METHODS: [Method; 2] = [Method::Words, Method::Mixed];
-/// How many tools a server has.
+const METHODS: [RankingMethod; 2] = [RankingMethod::Lexical, RankingMethod::Hybrid];
+/// Tools per server.
 const TOOLS: usize = 10;
-/// How many queries are timed.
 const QUERIES: usize = 20_000;
-/// How many tools are wanted of each.
 const LIMIT: usize = 10;
 
 fn main() {
@@ -41,7 +39,7 @@ fn main() {
         "{:>8}{:>8}{:>12}{:>12}{:>12}{:>14}{:>12}{:>12}",
         "", "tools", "index, ms", "p50, µs", "p99, µs", "longest, µs", "index, KiB", "a tool, B"
     );
-    // What was measured stays, so that nothing that was given back is taken for nothing.
+    // Indexes stay alive, so that memory freed by one isn't reused by the next and missed.
     let mut kept = Vec::new();
     for (method, size) in METHODS.into_iter().flat_map(|method| SIZES.map(|size| (method, size))) {
         let tools = tools(&words, size);
@@ -74,7 +72,6 @@ fn query_of(line: &str) -> String {
     query["query"].as_str().expect("a text").to_owned()
 }
 
-/// All words that are said in a catalog, as often as they are.
 fn words_of(catalog: &Value) -> Vec<String> {
     let said = match catalog {
         Value::String(text) => return text.split_whitespace().map(str::to_owned).collect(),
@@ -85,11 +82,11 @@ fn words_of(catalog: &Value) -> Vec<String> {
     said.into_iter().flat_map(words_of).collect()
 }
 
-/// Tools with names, descriptions and parameters of these words; always the same.
+/// Generates tools from random `words`. Deterministic.
 fn tools(words: &[String], count: usize) -> Vec<(String, Arc<ToolDefinition>)> {
     let mut state = 1_u64;
     let mut word = || {
-        // The usual constants of a linear congruential generator.
+        // Knuth's linear congruential generator (MMIX).
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         words[(state >> 33) as usize % words.len()].as_str()
@@ -98,7 +95,7 @@ fn tools(words: &[String], count: usize) -> Vec<(String, Arc<ToolDefinition>)> {
     let raw = (0..count).map(|number| {
         let parameters: Map<String, Value> =
             text(4).into_iter().map(|name| (name.to_owned(), json!({"type": "string"}))).collect();
-        Raw::encode(&json!({
+        RawJson::encode(&json!({
             "name": format!("{}_{number}", text(2).join("_")),
             "description": text(20).join(" "),
             "inputSchema": {"type": "object", "properties": parameters},
@@ -110,14 +107,17 @@ fn tools(words: &[String], count: usize) -> Vec<(String, Arc<ToolDefinition>)> {
     tools.map(|(number, tool)| (format!("Server {}", number / TOOLS), tool)).collect()
 }
 
-fn index(tools: &[(String, Arc<ToolDefinition>)], method: Method) -> (Index, Duration) {
+fn index(
+    tools: &[(String, Arc<ToolDefinition>)],
+    method: RankingMethod,
+) -> (SearchIndex, Duration) {
     let about = "What this server is for, in a sentence or so of a dozen words";
     let start = Instant::now();
-    let entries = tools.iter().map(|(server, tool)| Entry { server, about, tool });
-    (Index::new(entries, method), start.elapsed())
+    let entries = tools.iter().map(|(server, tool)| ToolDocument { server, about, tool });
+    (SearchIndex::new(entries, method), start.elapsed())
 }
 
-fn time(index: &Index, query: &str) -> Duration {
+fn time(index: &SearchIndex, query: &str) -> Duration {
     let start = Instant::now();
     let hits = index.search(query, LIMIT, |_| true);
     let time = start.elapsed();
@@ -125,15 +125,18 @@ fn time(index: &Index, query: &str) -> Duration {
     time
 }
 
-/// How many bytes an index holds, by what a number of them add to the resident memory.
-fn held_by(tools: &[(String, Arc<ToolDefinition>)], method: Method, kept: &mut Vec<Index>) -> f64 {
+/// The memory of one index in bytes, from the growth of the RSS by many copies.
+fn held_by(
+    tools: &[(String, Arc<ToolDefinition>)],
+    method: RankingMethod,
+    kept: &mut Vec<SearchIndex>,
+) -> f64 {
     let copies = (200_000 / tools.len()).min(500);
     let before = resident();
     kept.extend((0..copies).map(|_| index(tools, method).0));
     (resident() - before) / copies as f64
 }
 
-/// The resident memory of this process, in bytes.
 fn resident() -> f64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");

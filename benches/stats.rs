@@ -1,11 +1,11 @@
-//! How long it takes to summarise an audit: a table, not a test.
+//! Time to summarize an audit log. Prints a table; it asserts nothing.
 //!
-//! `cargo bench --bench stats`. An audit of 100,000 calls in three files, of 200 tools.
+//! Run with `cargo bench --bench stats`. The log has 100,000 calls of 200 tools in three files.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+    reason = "a developer tool: it spawns, prints and panics on errors"
 )]
 
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mcp_workbench::observe::stats::{Stats, files};
+use mcp_workbench::telemetry::stats::{StatsBuilder, audit_files};
 use tempfile::TempDir;
 
 const CALLS: usize = 100_000;
@@ -29,7 +29,7 @@ fn main() {
     println!("{CALLS} calls of {TOOLS} tools in {FILES} files, {bytes} bytes\n");
     println!("{:<40}{:>12}{:>12}", "ms", "median", "max");
     print_times("read and summarise, in this process", || {
-        let summary = Stats::read(&files(&audit), None).expect("an audit").finish();
+        let summary = StatsBuilder::read(&audit_files(&audit), None).expect("an audit").finish();
         assert_eq!((summary.calls(), summary.unreadable), (CALLS as u64, 0));
     });
     print_times("`stats --json`, from start to end", || {
@@ -40,7 +40,6 @@ fn main() {
     });
 }
 
-/// Writes the audit; how many bytes it has.
 fn write(audit: &Path) -> usize {
     let mut bytes = 0;
     for file in 0..FILES {

@@ -1,15 +1,15 @@
-//! The cost of the gateway over stdio: a table, not a test.
+//! Cost of the gateway over stdio. Prints tables; it asserts nothing.
 //!
-//! `cargo bench --bench stdio`. Calls are made directly, through a relay that only copies lines,
-//! and through the gateway in both spellings, all in turn within one run, so that their ratios
-//! hold on a machine that does other things as well. Under `taskset -c 0` everything shares one
-//! processor, which shows the pure path.
+//! Run with `cargo bench --bench stdio`. Calls are made directly, through a relay that only copies
+//! lines, and through the gateway by registered name and by `use_tool`. The variants alternate
+//! within one run, so that their ratios hold on a busy machine. `taskset -c 0` puts everything on
+//! one CPU, which shows the pure path length.
 #![allow(
     clippy::disallowed_methods,
     clippy::exit,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+    reason = "a developer tool: it spawns, prints and panics on errors"
 )]
 
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 #[path = "stdio/client.rs"]
 mod client;
-mod measured;
+mod program_under_test;
 #[path = "stdio/relay.rs"]
 mod relay;
 
@@ -31,21 +31,17 @@ use client::{Call, Client};
 
 const TOOLBOXES: usize = 10;
 const SERVERS: usize = 5;
-/// How long the slow server takes to start.
 const SLOW: Duration = Duration::from_secs(3);
-/// The first argument that makes this program the relay.
 const RELAY: &str = "--relay";
-/// How many starts are timed.
 const STARTS: usize = 40;
-/// How many first calls are timed, in each way.
+/// Timed first calls per variant.
 const FIRST_CALLS: usize = 10;
-/// How often the ways take turns.
 const ROUNDS: usize = 20;
-/// The sizes of calls, and how many of them a turn has.
+/// Name, bytes and calls per turn.
 const SIZES: [(&str, usize, usize); 3] =
     [("100 B", 100, 300), ("10 KB", 10_000, 100), ("1 MB", 1_000_000, 4)];
 const IN_FLIGHT: u32 = 32;
-/// How many calls a turn has when many are in flight.
+/// Calls per turn with `IN_FLIGHT` in flight.
 const BURST: u32 = 5_000;
 const BURSTS: usize = 10;
 
@@ -60,7 +56,7 @@ fn main() {
     let slow = Gateway::new(folder.path(), &lean, &Script::new(folder.path(), SLOW));
     let fast = Gateway::new(folder.path(), &lean, &lean);
 
-    // Memory first: a second gateway would share the pages of the program.
+    // Measure memory first: a second gateway would share the pages of the executable.
     let mut memory = memory_of_servers(&fast);
     println!("{} servers configured\n", TOOLBOXES * SERVERS);
     println!("{:<52}{:>12}{:>12}{:>12}", "ms", "median", "min", "max");
@@ -86,7 +82,6 @@ fn main() {
     }
 }
 
-/// The memory of a gateway before its servers run, and when all of them do.
 fn memory_of_servers(gateway: &Gateway) -> Vec<(&'static str, Memory)> {
     let mut agent = gateway.agent();
     agent.request("tools/list", "{}");
@@ -101,7 +96,6 @@ fn memory_of_servers(gateway: &Gateway) -> Vec<(&'static str, Memory)> {
     ]
 }
 
-/// A file that makes a lean server with ten tools of an ordinary size.
 struct Script {
     argument: String,
     name: String,
@@ -131,19 +125,17 @@ impl Script {
         Self { argument, name }
     }
 
-    /// The server by itself.
     fn server(&self) -> Command {
         server(&self.argument)
     }
 }
 
-/// A configuration with many servers.
 struct Gateway {
     config: PathBuf,
 }
 
 impl Gateway {
-    /// Every server has the first script, but the second one of the first toolbox has the other.
+    /// All servers use `script`, except the second server of the first toolbox, which uses `other`.
     fn new(folder: &Path, script: &Script, other: &Script) -> Self {
         let mut toolboxes = Map::new();
         for toolbox in 0..TOOLBOXES {
@@ -167,14 +159,13 @@ impl Gateway {
     }
 
     fn start(&self) -> Client {
-        let mut command = bare(measured::program());
+        let mut command = bare(program_under_test::program());
         command.arg("serve").arg("--config").arg(&self.config);
-        // Nobody else's cache is read or written.
+        // Don't touch the user's cache.
         command.arg("--cache-dir").arg(self.config.with_extension("cache"));
         Client::start(command)
     }
 
-    /// Starts it and shakes hands.
     fn agent(&self) -> Client {
         let mut agent = self.start();
         agent.initialize();
@@ -182,14 +173,13 @@ impl Gateway {
     }
 }
 
-/// The server with this argument.
 fn server(argument: &str) -> Command {
     let mut command = bare(env!("CARGO_BIN_EXE_fake-mcp-server"));
     command.arg(argument);
     command
 }
 
-/// A command that inherits nothing but the search path.
+/// A command that inherits only `PATH`.
 fn bare(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_clear();
@@ -199,12 +189,11 @@ fn bare(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Arguments of about this size.
+/// JSON arguments of about `size` bytes.
 fn arguments(size: usize) -> String {
     json!({ "text": "x".repeat(size.saturating_sub(11)) }).to_string()
 }
 
-/// A call of the first server's tool through the gateway, in both spellings.
 fn spellings(size: usize) -> [(&'static str, Call); 2] {
     let arguments = arguments(size);
     let tool = r#"{"toolbox":"box0","server":"srv0","tool":"echo0"}"#;
@@ -224,7 +213,6 @@ fn starts(gateway: &Gateway) -> Vec<Duration> {
     (0..STARTS).map(time).collect()
 }
 
-/// Times the first call of a session, whose server has not been started.
 fn first_calls(gateway: &Gateway, call: &Call, while_opening: bool) -> Vec<Duration> {
     let time = |_| {
         let mut agent = gateway.agent();
@@ -245,7 +233,7 @@ fn assert_echoed(client: &Client) {
     assert!(answer.contains("structuredContent"), "{answer}");
 }
 
-/// Who is called: each way names a client and has its own spelling of a call.
+/// The measured variants; each has a client and its own form of the call.
 struct Ways {
     clients: [Client; 3],
 }
@@ -269,7 +257,7 @@ impl Ways {
         [own(), own(), registered, use_tool]
     }
 
-    /// Lets the ways take turns; returns what `turn` measured of each, all turns together, sorted.
+    /// Runs `turn` for all variants alternately. Returns the sorted times of each variant.
     fn measure(
         &mut self,
         size: usize,
@@ -295,7 +283,6 @@ impl Ways {
     }
 }
 
-/// Prints what single calls take, in every way.
 fn print_latencies(ways: &mut Ways) {
     for (name, size, count) in SIZES {
         let times = ways.measure(size, ROUNDS, |client, call| {
@@ -330,7 +317,6 @@ fn print_latencies(ways: &mut Ways) {
     }
 }
 
-/// Prints how many calls get through when many are in flight.
 fn print_throughput(ways: &mut Ways) {
     let (name, size, _) = SIZES[0];
     let times = ways.measure(size, BURSTS, |client, call| vec![burst(client, call)]);
@@ -348,7 +334,6 @@ fn print_throughput(ways: &mut Ways) {
     }
 }
 
-/// Makes many calls with always as many in flight.
 fn burst(client: &mut Client, call: &Call) -> Duration {
     let start = Instant::now();
     for _ in 0..IN_FLIGHT {
@@ -363,11 +348,11 @@ fn burst(client: &mut Client, call: &Call) -> Duration {
     start.elapsed()
 }
 
-/// The figures of `/proc` for a process, in MB.
+/// Memory of a process according to `/proc`, in MB.
 struct Memory {
     peak: f64,
     proportional: f64,
-    /// Without the pages of the program's file, which the system can drop at any time.
+    /// Anonymous pages; excludes the executable, which the kernel can drop at any time.
     own: f64,
 }
 
@@ -395,7 +380,6 @@ fn print_times(name: &str, times: &[Duration]) {
     println!("{name:<52}{median:>12.1}{min:>12.1}{max:>12.1}");
 }
 
-/// The value that `percent` of the sorted times do not exceed.
 fn quantile(sorted: &[Duration], percent: usize) -> Duration {
     sorted[(sorted.len() - 1) * percent / 100]
 }

@@ -1,12 +1,12 @@
-//! The knowledge that there is before anything runs, and how soon: a table, not a test.
+//! Startup time with cached tool listings. Prints a table; it asserts nothing.
 //!
-//! `cargo bench --bench warm`. Fifty servers of ten tools each have run once; then the program is
-//! started again and again, and asked what there is.
+//! Run with `cargo bench --bench warm`. Fifty servers of ten tools run once to fill the cache. Then
+//! the program is started repeatedly and its tools are listed.
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "a program for developers: it spawns, prints, and gives up where it cannot go on"
+    reason = "a developer tool: it spawns, prints and panics on errors"
 )]
 
 use std::fs;
@@ -18,16 +18,15 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
 #[path = "stdio/client.rs"]
-#[allow(dead_code, reason = "nothing is called here")]
+#[allow(dead_code, reason = "this benchmark makes no calls")]
 mod client;
 
 use client::Client;
 
-/// The modes that show what servers have without having been asked to open anything.
+/// The modes that show tools before anything has been opened.
 const MODES: [&str; 3] = ["activate", "modular", "direct"];
 const TOOLBOXES: usize = 10;
 const SERVERS: usize = 5;
-/// How many starts are timed.
 const STARTS: usize = 30;
 
 fn main() {
@@ -52,7 +51,7 @@ fn main() {
     }
 }
 
-/// How long the greeting takes, from the start, and the list after it.
+/// Returns the time of the handshake, including the start, and the time of the list after it.
 fn first_list(mut agent: Client) -> (Duration, Duration) {
     let start = Instant::now();
     agent.initialize();
@@ -73,7 +72,6 @@ fn run(mut command: Command) -> Duration {
     start.elapsed()
 }
 
-/// A configuration with many servers, each of its own.
 fn configuration(folder: &Path, mode: &str) -> PathBuf {
     let mut toolboxes = Map::new();
     for toolbox in 0..TOOLBOXES {
@@ -96,7 +94,6 @@ fn configuration(folder: &Path, mode: &str) -> PathBuf {
     config
 }
 
-/// A tool of an ordinary size.
 fn tool(name: &str) -> Value {
     let property = json!({ "type": "string", "description": "What to say again" });
     json!({
@@ -106,7 +103,7 @@ fn tool(name: &str) -> Value {
     })
 }
 
-/// The program, with nothing of our environment but the search path.
+/// The program, which inherits only `PATH`.
 fn program(config: &Path, cache: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-workbench"));
     command.env_clear().args(args).arg("--config").arg(config).arg("--cache-dir").arg(cache);

@@ -1,31 +1,31 @@
-//! The modules under test, taken as they are out of `crates/wire/src/`: they are private there, and
-//! building all that they use with a sanitizer takes minutes.
+//! The modules under test, included from `crates/wire/src/` by path: they are private there, and
+//! building the crate's dependencies with a sanitizer takes minutes.
 
 #[path = "../crates/wire/src"]
 mod sources {
-    pub mod raw;
+    pub mod json;
 }
-pub use sources::raw;
+pub use sources::json;
 
-#[path = "../crates/wire/src/raw/fuzzing.rs"]
-mod raw_fuzzing;
+#[path = "../crates/wire/src/json/fuzzing.rs"]
+mod json_fuzzing;
 
-/// What the targets need of `crates/wire/src/wire/`.
+/// The parts of `crates/wire/src/wire/` that the targets need.
 #[path = "../crates/wire/src/wire"]
 pub mod wire {
-    pub mod budget;
+    pub mod memory_pool;
     pub mod code;
     pub mod envelope;
     pub(crate) mod fuzzing;
     pub mod line;
 }
 
-/// Bytes in pieces, through the line reader and the envelope.
+/// Feeds chunks of bytes through the line reader and the envelope parser.
 pub fn check_wire(input: &[u8]) {
     wire::fuzzing::check(input);
 }
 
-/// Edits of raw JSON text.
-pub fn check_raw(input: &[u8]) {
-    raw_fuzzing::check(input);
+/// Applies edits to raw JSON text.
+pub fn check_json(input: &[u8]) {
+    json_fuzzing::check(input);
 }

@@ -14,7 +14,7 @@ skip() {
 }
 
 seconds=${1:-60}
-targets=(wire raw)
+targets=(wire json)
 share=$((seconds / ${#targets[@]}))
 finds=$(mktemp -d)
 trap 'rm -rf "$finds"' EXIT

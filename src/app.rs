@@ -1,9 +1,10 @@
-//! The program as a whole: what is built from what, in which order, and how it all ends.
+//! Builds the program from its parts: serves agents over stdio or HTTP, or runs a single task with
+//! a gateway. Both end on their own or on a signal, followed by a shutdown.
 
 mod certificates;
+mod file_watcher;
+mod memory_reclaimer;
 mod reload;
-mod settling;
-mod watching;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,85 +14,83 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::certificates::Certificates;
-use crate::app::reload::Reload;
-use crate::app::watching::Wish;
+use crate::admin::{AdminApi, ConfigSource};
+use crate::app::certificates::CertificateReloader;
+use crate::app::file_watcher::ReloadTrigger;
+use crate::app::reload::ConfigReloader;
 use crate::backend::PoolOptions;
-use crate::desk::{Desk, Papers};
-use crate::frontend::http::{Door, Ending, Grace, Listening, Tls};
+use crate::frontend::http::{
+    DefaultAccess, DrainControl, DrainTimeouts, HttpListeners, TlsCertificates,
+};
 use crate::frontend::{self, AppState};
-use crate::gateway::{Caller, Gateway, Gateways};
-use crate::login::Keep;
-use crate::observe::Event;
+use crate::gateway::{Caller, Gateway, GatewayRegistry};
+use crate::json::RawJson;
+use crate::login::LoginStorage;
 use crate::os::{self, LocalListener, Signal, has_terminal};
-use crate::raw::Raw;
+use crate::redis_store;
 use crate::settings::{Config, is_loopback};
-use crate::shared;
-use crate::wire::remote::bridge::{self, End, Shore};
+use crate::telemetry::Event;
+use crate::wire::http_client::bridge::{self, BridgeOutcome, BridgeUpstream};
 use crate::wire::stdio;
 
-pub use crate::app::reload::{Difference, Renewal, Source};
-pub use crate::app::settling::Settling;
+pub use crate::app::memory_reclaimer::MemoryReclaimer;
+pub use crate::app::reload::{DescribeDiffFn, ReloadSource, ValueRefresh};
 
-/// How long the end may take.
-const LEAVING: Duration = Duration::from_millis(1900);
-/// How long the last records may take to be written at least, and at most where there is time.
-pub(crate) const LAST_RECORDS: (Duration, Duration) =
+/// Target for the whole shutdown. Servers stop first, and records are flushed in the time left.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1900);
+pub(crate) const FLUSH_TIMEOUT_RANGE: (Duration, Duration) =
     (Duration::from_millis(300), Duration::from_secs(1));
 
-/// A configuration that is to be served, and what belongs to it.
-pub struct Served {
-    /// The configuration.
+/// A configuration to serve, with its source, stores and sockets.
+pub struct ServeOptions {
     pub config: Config,
-    /// Where it can be read again; `None`: it does not change.
-    pub source: Option<Source>,
-    /// The configuration as its user has it.
-    pub papers: Papers,
-    /// The store that agents' state is in; `None`: it is in memory, and ends with us.
-    pub shared: Option<shared::Address>,
-    /// Where other processes of the user look at what goes on; `None`: nowhere.
-    pub socket: Option<LocalListener>,
-    /// Hears of what goes on, so that memory is given back when it is over.
-    pub settling: Settling,
+    /// Reloads the configuration; `None` if it never changes.
+    pub config_source: Option<ReloadSource>,
+    pub admin_config: ConfigSource,
+    /// Redis store for agents' state; `None` keeps the state in memory and loses it on exit.
+    pub shared_store: Option<redis_store::RedisTarget>,
+    pub admin_socket: Option<LocalListener>,
+    pub memory_reclaimer: MemoryReclaimer,
 }
 
-/// Serves one agent, `caller`, on standard input and output, until the input ends or a signal comes.
-/// Returns when every server is gone, within 2 s. With a source, the configuration is read again
-/// when it changes, and at SIGHUP.
+/// Serves one agent, `caller`, on standard input and output until the input ends or a signal comes.
+/// Returns when all servers are gone, within 2 s. With a source, the configuration is reloaded when
+/// its file changes and on SIGHUP.
 ///
 /// # Errors
 ///
-/// When the operating system lets us hear no signals.
+/// Returns an error if signal handlers can't be installed or the audit log can't be opened.
 pub async fn serve_stdio(
-    served: Served,
+    served: ServeOptions,
     options: PoolOptions,
     caller: Caller,
-) -> Result<(), Stopped> {
+) -> Result<(), AppError> {
     serve(served, options, caller.clone(), None, |app, tasks, shutdown| async move {
         let (input, output) = stdio::streams();
-        frontend::serve(&app, caller, input, output, &tasks, &shutdown).await;
+        frontend::serve_stream(&app, caller, input, output, &tasks, &shutdown).await;
         tracing::info!("the agent has left");
     })
     .await
 }
 
-/// Carries messages between the agent on standard input and output and the workbench at `shore`, until
-/// the input ends or a signal comes. `revive` is asked for that workbench when it does not answer.
+/// Bridges the agent on standard input and output to the workbench at `upstream` until the input
+/// ends or a signal comes. `revive` is called if that workbench doesn't answer.
 ///
 /// # Errors
 ///
-/// When the operating system lets us hear no signals.
-pub async fn bridge(
-    shore: Shore,
+/// Returns an error if signal handlers can't be installed.
+pub async fn run_bridge(
+    upstream: BridgeUpstream,
     revive: impl AsyncFn() -> Result<(), String>,
-) -> Result<Result<End, String>, Stopped> {
+) -> Result<Result<BridgeOutcome, String>, AppError> {
     os::raise_file_limit();
-    os::reuse_memory();
-    let mut signals = Signals::listen(Vec::new()).map_err(Stopped::Deaf)?;
+    os::tune_malloc();
+    let mut signals =
+        ShutdownSignals::listen(Vec::new()).map_err(AppError::InstallSignalHandler)?;
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-    let carried = bridge::carry(stdio::streams(), shore, revive, &stop, &tasks);
+    let carried = bridge::run(stdio::streams(), upstream, revive, &stop, &tasks);
     tokio::pin!(carried);
-    match signals.until(&mut carried).await {
+    match signals.run_until_signal(&mut carried).await {
         Ok(end) => Ok(end),
         Err(stopped) => {
             tracing::info!("{stopped}");
@@ -101,51 +100,56 @@ pub async fn bridge(
     }
 }
 
-/// Serves the agents that come to `listener` over HTTP, until a signal comes. What is under way then, and what
-/// comes in the delay of `grace`, is finished in its time and if no other signal comes; it returns when every server is gone,
-/// within 3 s more. The configuration is read again as in [`serve_stdio`].
+/// Serves agents on `listener` over HTTP until a signal comes. The first signal drains: new
+/// requests are accepted during the drain delay, and calls in flight get the time of `grace`. A
+/// second signal skips the rest. Returns when all servers are gone, within another 3 s. The
+/// configuration is reloaded as in [`serve_stdio`].
 ///
 /// # Errors
 ///
-/// When the operating system lets us hear no signals.
+/// Returns an error if signal handlers can't be installed, or the audit log or the health listener
+/// can't be opened.
 pub async fn serve_http(
-    served: Served,
+    served: ServeOptions,
     options: PoolOptions,
     listener: TcpListener,
-    door: Door,
-    grace: Grace,
-    tls: Option<Tls>,
-) -> Result<(), Stopped> {
+    default_access: DefaultAccess,
+    grace: DrainTimeouts,
+    tls: Option<TlsCertificates>,
+) -> Result<(), AppError> {
     let config = &served.config;
     let health = match config.http.health_listen {
-        Some(address) => Some(TcpListener::bind(address).await.map_err(Stopped::NoHealth)?),
+        Some(address) => Some(TcpListener::bind(address).await.map_err(AppError::BindHealth)?),
         None => None,
     };
     if let Some(Ok(address)) = health.as_ref().map(TcpListener::local_addr) {
         tracing::info!("answering /health, /ready and /metrics at http://{address}");
     }
     let config_wants = config.http.max_connections;
-    let most_connections = connections_for(os::raise_file_limit(), config_wants);
+    let most_connections = connection_limit(os::raise_file_limit(), config_wants);
     let tls = tls.map(Arc::new);
     let certificates = tls.as_ref().zip(config.http.tls.as_ref());
-    let certificates = certificates.map(|(tls, files)| Certificates::new(tls, files));
+    let certificates = certificates.map(|(tls, files)| CertificateReloader::new(tls, files));
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let listening = Listening { agents: listener, health, most_connections, tls };
+    let listening =
+        HttpListeners { agents: listener, health, max_connections: most_connections, tls };
     let address = listening.agents.local_addr().ok();
     let address = address.map(|at| format!("{scheme}://{at}{}", frontend::http::ENDPOINT));
     let is_served_elsewhere = !is_for_this_machine(&listening.agents, config);
-    let options = PoolOptions { serves_many: true, is_served_elsewhere, ..options };
+    let options =
+        PoolOptions { serves_many: true, serves_remote_agents: is_served_elsewhere, ..options };
     let draining = CancellationToken::new();
-    let caller = Caller { agent: door.agent.clone(), toolbox: None };
-    let over_http = OverHttp { address, draining: draining.clone(), certificates };
+    let caller = Caller { agent: default_access.agent.clone(), toolbox: None };
+    let over_http =
+        HttpLifecycle { endpoint_url: address, draining: draining.clone(), certificates };
     serve(served, options, caller, Some(over_http), |app, tasks, shutdown| async move {
-        let ending = Ending { draining, grace, shutdown };
-        frontend::http::serve(app, listening, door, &tasks, ending).await;
+        let ending = DrainControl { draining, grace, shutdown };
+        frontend::http::serve(app, listening, default_access, &tasks, ending).await;
     })
     .await
 }
 
-/// Returns `true` if nobody on another machine is meant to come, be it through a proxy.
+/// Returns `true` if only clients on this machine are expected, directly or through a proxy.
 fn is_for_this_machine(listener: &TcpListener, config: &Config) -> bool {
     let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     let jwt = config.auth.as_ref().and_then(|auth| auth.jwt.as_ref());
@@ -154,13 +158,12 @@ fn is_for_this_machine(listener: &TcpListener, config: &Config) -> bool {
     is_local && config.http.allowed_hosts.is_empty() && addresses.all(is_loopback)
 }
 
-/// How many files are for other things than connections of agents: the streams of servers, and our own.
-const OTHER_FILES: u64 = 256;
+/// Open files that aren't client connections, such as pipes of servers.
+const RESERVED_FDS: u64 = 256;
 
-/// Returns how many connections there may be where so many files can be open, and says in the log if
-/// that is fewer than the configuration wants.
-fn connections_for(files: Option<u64>, wanted: usize) -> usize {
-    let most = files.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES).max(files / 2));
+/// Returns the connection limit for this many open `files`. Warns if it is below `wanted`.
+fn connection_limit(files: Option<u64>, wanted: usize) -> usize {
+    let most = files.map_or(u64::MAX, |files| files.saturating_sub(RESERVED_FDS).max(files / 2));
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if most < wanted {
         tracing::warn!(
@@ -173,75 +176,84 @@ fn connections_for(files: Option<u64>, wanted: usize) -> usize {
     most
 }
 
-/// The parts that serving over HTTP has besides.
-struct OverHttp {
-    /// Where agents come in.
-    address: Option<String>,
-    /// Is cancelled by the first signal, and only the second ends everything.
+struct HttpLifecycle {
+    endpoint_url: Option<String>,
+    /// Cancelled by the first signal, which starts draining. The second signal shuts down.
     draining: CancellationToken,
-    certificates: Option<Certificates>,
+    certificates: Option<CertificateReloader>,
 }
 
-/// Serves agents as `frontend` does, until it returns or a signal comes.
 async fn serve<F>(
-    served: Served,
+    served: ServeOptions,
     options: PoolOptions,
     caller: Caller,
-    over_http: Option<OverHttp>,
+    over_http: Option<HttpLifecycle>,
     frontend: impl FnOnce(AppState, TaskTracker, CancellationToken) -> F,
-) -> Result<(), Stopped>
+) -> Result<(), AppError>
 where
     F: Future<Output = ()> + Send + 'static,
 {
     os::raise_file_limit();
-    os::reuse_memory();
-    let Served { config, source, papers, shared, socket, settling } = served;
+    os::tune_malloc();
+    let ServeOptions {
+        config,
+        config_source: source,
+        admin_config: papers,
+        shared_store: shared,
+        admin_socket: socket,
+        memory_reclaimer: settling,
+    } = served;
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let observer = Arc::clone(&options.observer);
-    let (address, draining, certificates) =
-        over_http.map_or((None, None, None), |it| (it.address, Some(it.draining), it.certificates));
+    let (address, draining, certificates) = over_http
+        .map_or((None, None, None), |it| (it.endpoint_url, Some(it.draining), it.certificates));
     let source = match &certificates {
-        Some(certificates) => source.map(|source| certificates.following(source)),
+        Some(certificates) => source.map(|source| certificates.trigger_on_config(source)),
         None => source,
     };
-    let reload = source.map(|source| Reload::new(source, config.navigator.folder.as_deref()));
-    let wishes = reload.iter().map(Reload::wish);
-    let wishes = wishes.chain(certificates.iter().map(Certificates::wish)).collect();
-    // From here on a file that may grow no longer ends nothing.
-    let mut signals = Signals::listen(wishes).map_err(Stopped::Deaf)?;
-    observer.audit(&config).map_err(Stopped::NoAudit)?;
-    // Whoever reads that may change the file at once, which is watched by now.
+    let reload =
+        source.map(|source| ConfigReloader::new(source, config.navigator.folder.as_deref()));
+    let wishes = reload.iter().map(ConfigReloader::wish);
+    let wishes = wishes.chain(certificates.iter().map(CertificateReloader::wish)).collect();
+    // `listen` also handles SIGXFSZ, so a write beyond `RLIMIT_FSIZE` (to the audit log) returns
+    // EFBIG instead of killing the process.
+    let mut signals = ShutdownSignals::listen(wishes).map_err(AppError::InstallSignalHandler)?;
+    observer.open_audit(&config).map_err(AppError::OpenAudit)?;
+    // Announced only now that the file is watched, because a reader of this line may edit it
+    // immediately.
     if let Some(address) = &address {
-        observer.listeners().tell(Event::Serving(address));
+        observer.bus().emit(Event::Serving(address));
     }
     let config = Arc::new(config);
     let mut options = options;
     let gateways = match shared {
         Some(address) => {
-            let limits = shared::Limits::default();
-            let of_store = shared::Options { session_idle: config.http.session_idle, limits };
+            let limits = redis_store::StoreTimeouts::default();
+            let of_store =
+                redis_store::RedisStoreOptions { session_idle: config.http.session_idle, limits };
             let (observer, stop) = (Arc::clone(&observer), shutdown.clone());
-            let store = shared::Redis::open(address, of_store, observer, &tasks, stop).await;
+            let store =
+                redis_store::RedisStore::open(address, of_store, observer, &tasks, stop).await;
             if let (Some(logins), true) = (store.logins(), options.logins.is_some()) {
-                options.logins = Some(Keep::In(logins));
+                options.logins = Some(LoginStorage::Custom(logins));
             }
             if let (Some(kept), Some(listings)) = (&options.store, store.listings()) {
                 kept.share(listings);
             }
-            Gateways::with_store(config, options, Arc::new(store), &tasks)
+            GatewayRegistry::with_store(config, options, Arc::new(store), &tasks)
         }
-        None => Gateways::new(config, options, &tasks),
+        None => GatewayRegistry::new(config, options, &tasks),
     };
     let gateways = Arc::new(gateways);
     gateways.start_eager();
-    let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(Stopped::NoRandomNumbers)?;
-    let desk = Desk::new(Arc::clone(&gateways), caller, papers);
+    let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(AppError::RandomSource)?;
+    let admin = AdminApi::new(Arc::clone(&gateways), caller, papers);
     if let Some(socket) = socket {
-        let receiving = desk.clone().receive(socket, tasks.clone());
+        let receiving = admin.clone().serve_socket(socket, tasks.clone());
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(receiving));
     }
-    let app = app.with_desk(desk);
+    let app = app.with_admin(admin);
     if let Some(reload) = reload {
         let reload = reload.run(Arc::clone(&gateways), tasks.clone());
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(reload));
@@ -251,13 +263,13 @@ where
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(renewing));
     }
     tasks.spawn(shutdown.clone().run_until_cancelled_owned(settling.run()));
-    // In a task of its own: each time the main future of a runtime is woken costs a system call.
+    // A separate task, because each wakeup of the runtime's main future costs a system call.
     let mut agents = tasks.spawn(frontend(app, tasks.clone(), shutdown.clone()));
-    let mut ended = signals.until(&mut agents).await;
+    let mut ended = signals.run_until_signal(&mut agents).await;
     if let (Err(stopped), Some(draining)) = (&ended, draining) {
         tracing::info!("{stopped}; another signal ends everything at once");
         draining.cancel();
-        ended = signals.until(agents).await;
+        ended = signals.run_until_signal(agents).await;
     }
     match &ended {
         Ok(Ok(())) => {}
@@ -265,93 +277,91 @@ where
         Err(stopped) => tracing::info!("{stopped}"),
     }
     let ending = Instant::now();
-    observer.begin_ending();
+    observer.begin_shutdown();
     shutdown.cancel();
     gateways.shut_down().await;
-    let left = LEAVING.saturating_sub(ending.elapsed());
-    observer.close(left.clamp(LAST_RECORDS.0, LAST_RECORDS.1));
+    let left = SHUTDOWN_TIMEOUT.saturating_sub(ending.elapsed());
+    observer.close(left.clamp(FLUSH_TIMEOUT_RANGE.0, FLUSH_TIMEOUT_RANGE.1));
     match ended {
-        Ok(_) | Err(Stopped::Signal(_)) => Ok(()),
+        Ok(_) | Err(AppError::Interrupted(_)) => Ok(()),
         Err(stopped) => Err(stopped),
     }
 }
 
-/// Why work was not done to its end.
+/// Why `serve_stdio`, `serve_http` or other work ended early.
 #[derive(Debug, Error)]
-pub enum Stopped {
-    /// A signal came.
+pub enum AppError {
     #[error("interrupted by {0}")]
-    Signal(&'static str),
-    /// `http.healthListen` names an address that cannot be listened at.
+    Interrupted(&'static str),
     #[error("nobody can be answered at `http.healthListen`")]
-    NoHealth(#[source] std::io::Error),
-    /// Work is not begun where it could not be stopped.
+    BindHealth(#[source] std::io::Error),
+    /// Work doesn't start if it couldn't be interrupted.
     #[error("the operating system lets us hear no signals")]
-    Deaf(#[source] std::io::Error),
-    /// Nothing is done that could not be recorded.
+    InstallSignalHandler(#[source] std::io::Error),
+    /// Calls aren't served if they can't be audited.
     #[error("calls cannot be recorded as `audit` wants it")]
-    NoAudit(#[source] std::io::Error),
-    /// There are no random numbers, so an agent could guess what another is told to come back with.
+    OpenAudit(#[source] std::io::Error),
+    /// Without random numbers, an agent could forge the `requestState` of another agent.
     #[error("the operating system has no random numbers")]
-    NoRandomNumbers(#[source] getrandom::Error),
+    RandomSource(#[source] getrandom::Error),
 }
 
-/// Does `work` with what `caller` may have of the servers of a configuration. Returns when every
-/// server is gone, be the work done or a signal have come.
+/// Runs `work` with a gateway for `caller`, until it is done or a signal comes. Returns when all
+/// servers are gone.
 pub async fn with_gateway<T>(
     config: Config,
     options: PoolOptions,
     caller: &Caller,
     work: impl AsyncFnOnce(&Gateway) -> T,
-) -> Result<T, Stopped> {
-    with_gateway_of(config, options, (caller, None), work).await
+) -> Result<T, AppError> {
+    with_gateway_for_client(config, options, (caller, None), work).await
 }
 
-/// Does `work` as [`with_gateway`] does, for a client that says this of what it can do.
-pub async fn with_gateway_of<T>(
+/// Like [`with_gateway`], with the MCP capabilities that the client declares.
+pub async fn with_gateway_for_client<T>(
     config: Config,
     options: PoolOptions,
-    (caller, capabilities): (&Caller, Option<&Raw>),
+    (caller, capabilities): (&Caller, Option<&RawJson>),
     work: impl AsyncFnOnce(&Gateway) -> T,
-) -> Result<T, Stopped> {
+) -> Result<T, AppError> {
     let tasks = TaskTracker::new();
-    let gateways = Gateways::new(Arc::new(config), options, &tasks);
-    let gateway = gateways.of(caller, capabilities);
-    let done = until_signal(work(&gateway)).await;
+    let gateways = GatewayRegistry::new(Arc::new(config), options, &tasks);
+    let gateway = gateways.gateway_for(caller, capabilities);
+    let done = run_until_signal(work(&gateway)).await;
     gateways.shut_down().await;
-    gateways.observer().close(LAST_RECORDS.0);
+    gateways.observer().close(FLUSH_TIMEOUT_RANGE.0);
     done
 }
 
-/// Does `work`, and gives it up when a signal comes.
-pub async fn until_signal<T>(work: impl Future<Output = T>) -> Result<T, Stopped> {
-    Signals::listen(Vec::new()).map_err(Stopped::Deaf)?.until(work).await
+pub async fn run_until_signal<T>(work: impl Future<Output = T>) -> Result<T, AppError> {
+    ShutdownSignals::listen(Vec::new())
+        .map_err(AppError::InstallSignalHandler)?
+        .run_until_signal(work)
+        .await
 }
 
-impl Signals {
-    /// Does `work`, and gives it up when a signal comes.
-    async fn until<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stopped> {
+impl ShutdownSignals {
+    async fn run_until_signal<T>(&mut self, work: impl Future<Output = T>) -> Result<T, AppError> {
         tokio::select! {
             done = work => Ok(done),
-            signal = self.next() => Err(Stopped::Signal(signal)),
+            signal = self.next() => Err(AppError::Interrupted(signal)),
         }
     }
 }
 
-/// The signals that end the program.
-struct Signals {
+struct ShutdownSignals {
     heard: os::Signals,
-    /// Who is told of a SIGHUP; nobody: that ends the program, too.
-    wishes: Vec<Arc<Wish>>,
+    /// Reloads that SIGHUP triggers. If empty, SIGHUP ends the program.
+    reload_triggers: Vec<Arc<ReloadTrigger>>,
     has_terminal: bool,
 }
 
-impl Signals {
-    fn listen(wishes: Vec<Arc<Wish>>) -> std::io::Result<Self> {
+impl ShutdownSignals {
+    fn listen(wishes: Vec<Arc<ReloadTrigger>>) -> std::io::Result<Self> {
         Ok(Self {
             heard: os::Signals::listen()?,
             has_terminal: !wishes.is_empty() && has_terminal(),
-            wishes,
+            reload_triggers: wishes,
         })
     }
 
@@ -359,12 +369,13 @@ impl Signals {
         loop {
             match self.heard.next().await {
                 Signal::End(name) => return name,
-                // A terminal that is closed says so with a SIGHUP.
+                // A closing terminal also sends SIGHUP. That one has to end the program.
                 Signal::Hangup
-                    if !self.wishes.is_empty() && (!self.has_terminal || has_terminal()) =>
+                    if !self.reload_triggers.is_empty()
+                        && (!self.has_terminal || has_terminal()) =>
                 {
-                    for wish in &self.wishes {
-                        wish.ask();
+                    for wish in &self.reload_triggers {
+                        wish.request();
                     }
                 }
                 Signal::Hangup => return "SIGHUP",

@@ -1,9 +1,11 @@
-//! Tools that write configurations, for their authors: nothing of them runs while agents are served.
+//! Commands that write configuration files. None of this runs while agents are served.
 //!
-//! `import` carries over the servers of other clients, which keep them in `client_files`; `tailor`
-//! makes the configuration for one task out of a full one; `edit` adds a server to a file or takes one
-//! out; `catalog_files` are the files of a catalog folder; `setup` puts the workbench into clients' files
-//! and takes it out again; `service` is the one workbench that they can share.
+//! - `import` converts the servers of other clients, whose files are listed in `client_files`.
+//! - `tailor` derives the configuration for one task from a full one.
+//! - `edit` adds a server to a configuration or removes one.
+//! - `catalog_files` renders the files of a catalog.
+//! - `setup` puts the workbench into clients' files and takes it out again.
+//! - `service` describes the background workbench that clients can share.
 
 pub mod catalog_files;
 pub mod client_files;

@@ -1,8 +1,8 @@
-//! Builtin servers: two small, real MCP servers that the executable carries.
+//! Built-in servers: two small MCP servers in the executable.
 //!
-//! They give a first configuration something to start without a download, and they are what the
-//! gateway is tried against. Each is started like any other server, as a child on stdio
-//! (`mcp-workbench builtin clock`), so the gateway knows nothing of them.
+//! They give a first configuration something to start without a download, and the tests a real
+//! server. The gateway starts them like any other server, as a child process on stdio
+//! (`mcp-workbench builtin clock`).
 
 use std::future::{Future, ready};
 
@@ -27,16 +27,15 @@ use notes::Notes;
 
 /// Which builtin server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Builtin {
+pub enum BuiltinServer {
     /// The time, and durations between times.
     Clock,
     /// Notes that last as long as the server runs.
     Notes,
 }
 
-/// Why a builtin server could not do its work to the end.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub enum BuiltinError {
     #[error("the client did not complete the handshake")]
     Handshake(#[source] Box<ServerInitializeError>),
     #[error("the server stopped unexpectedly")]
@@ -44,25 +43,24 @@ pub enum ServeError {
 }
 
 /// Serves one client on stdin and stdout until it closes them.
-pub async fn serve(which: Builtin) -> Result<(), ServeError> {
+pub async fn serve(which: BuiltinServer) -> Result<(), BuiltinError> {
     match which {
-        Builtin::Clock => run(Clock::default()).await,
-        Builtin::Notes => run(Notes::default()).await,
+        BuiltinServer::Clock => run(Clock::default()).await,
+        BuiltinServer::Notes => run(Notes::default()).await,
     }
 }
 
-async fn run<T: Toolset>(tools: T) -> Result<(), ServeError> {
-    let service = match Server(tools).serve(stdio_pipes()).await {
+async fn run<T: Toolset>(tools: T) -> Result<(), BuiltinError> {
+    let service = match ToolsetServer(tools).serve(stdio_pipes()).await {
         Ok(service) => service,
-        // A client that leaves before it has said anything has nothing to complain about.
+        // A client may disconnect before the handshake.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        Err(error) => return Err(ServeError::Handshake(Box::new(error))),
+        Err(error) => return Err(BuiltinError::Handshake(Box::new(error))),
     };
-    service.waiting().await.map_err(ServeError::Stopped)?;
+    service.waiting().await.map_err(BuiltinError::Stopped)?;
     Ok(())
 }
 
-/// The tools of one builtin server.
 trait Toolset: Send + Sync + 'static {
     const NAME: &'static str;
     const TITLE: &'static str;
@@ -70,17 +68,16 @@ trait Toolset: Send + Sync + 'static {
 
     fn tools() -> Vec<Tool>;
 
-    /// Runs a tool; nothing if there is none of that name.
-    fn call(&self, tool: &str, arguments: JsonObject) -> Option<Outcome>;
+    /// Runs a tool. Returns `None` if the name is unknown.
+    fn call(&self, tool: &str, arguments: JsonObject) -> Option<BuiltinResult>;
 }
 
-/// A tool's result, or what went wrong in words for the model.
-type Outcome = Result<CallToolResult, String>;
+/// A tool result, or an error message for the model.
+type BuiltinResult = Result<CallToolResult, String>;
 
-/// The protocol around a set of tools.
-struct Server<T>(T);
+struct ToolsetServer<T>(T);
 
-impl<T: Toolset> ServerHandler for Server<T> {
+impl<T: Toolset> ServerHandler for ToolsetServer<T> {
     fn get_info(&self) -> ServerConfig {
         let info = Implementation::new(T::NAME, env!("CARGO_PKG_VERSION")).with_title(T::TITLE);
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -108,7 +105,7 @@ impl<T: Toolset> ServerHandler for Server<T> {
         let outcome = self.0.call(&request.name, request.arguments.unwrap_or_default());
         ready(match outcome {
             Some(Ok(result)) => Ok(result.into()),
-            // The model can read a result and do better; of an error it sees nothing.
+            // A tool error is a result, because the model never sees a protocol error.
             Some(Err(message)) => {
                 Ok(CallToolResult::error(vec![ContentBlock::text(message)]).into())
             }
@@ -120,7 +117,6 @@ impl<T: Toolset> ServerHandler for Server<T> {
     }
 }
 
-/// A tool with the schemas of its argument and result types.
 fn tool<A: JsonSchema + 'static, R: JsonSchema + 'static>(
     name: &'static str,
     description: &'static str,
@@ -132,11 +128,11 @@ fn tool<A: JsonSchema + 'static, R: JsonSchema + 'static>(
         .with_annotations(annotations.open_world(false))
 }
 
-/// Runs a tool on checked arguments; what it returns becomes `structuredContent`.
+/// Parses the arguments and runs a tool. Its result becomes `structuredContent`.
 fn answer<A: DeserializeOwned, R: Serialize>(
     arguments: JsonObject,
     run: impl FnOnce(A) -> Result<R, String>,
-) -> Outcome {
+) -> BuiltinResult {
     let arguments = serde_json::from_value(arguments.into())
         .map_err(|error| format!("invalid arguments: {error}"))?;
     let result = serde_json::to_value(run(arguments)?).map_err(|error| error.to_string())?;

@@ -1,61 +1,61 @@
-//! The command line: arguments, commands, and the only place that prints.
+//! The command line: arguments, command dispatch, and the only code that prints.
 
 mod add;
+mod admin_config;
+mod atomic_write;
 mod auth;
+mod background_service;
 mod cache;
+mod cached_listings;
 mod call;
 mod catalog;
-mod cell;
 mod check;
-mod complete;
+mod completion;
+mod config_edit;
+mod config_remarks;
 mod connect;
+mod definition_remarks;
 mod demo;
-mod edit;
 mod error;
+mod escape;
 mod explain;
 mod expose;
 mod global;
 mod help;
-mod hidden;
 mod import;
-mod keyring;
-mod known;
 mod list;
 mod lock;
 mod logging;
-mod logins;
+mod login_summary;
 mod logs;
 mod man;
-mod misleading;
-mod packages;
+mod package_identity;
 mod page;
-mod papers;
 mod policy;
 mod print;
-mod progress;
 mod ps;
-mod reach;
+mod redaction;
 mod reload;
-mod remarks;
 mod remove;
-mod replace;
 mod run;
+mod sandbox_exec;
 mod search;
-mod secrets;
+mod secret_variables;
 mod serve;
-mod servers;
-mod service;
 mod setup;
-mod size;
+mod spinner;
+mod startup;
 mod stats;
+mod system_keyring;
 mod table;
 mod tailor;
 mod token;
 mod top;
-mod unmatched;
-mod values;
-mod versions;
-mod visible;
+mod units;
+mod unmatched_rules;
+mod unpinned_packages;
+mod value_sources;
+mod writable_config;
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -70,10 +70,10 @@ use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
-use crate::backend::{ChildEnvironment, PoolOptions, guard};
-use crate::builtin::{self, Builtin};
-use crate::cli::error::Error;
-use crate::cli::global::Global;
+use crate::backend::{ChildEnvironment, PoolOptions, watchdog};
+use crate::builtin::{self, BuiltinServer};
+use crate::cli::error::CommandError;
+use crate::cli::global::GlobalArgs;
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::gateway::Gateway;
@@ -89,7 +89,7 @@ use crate::settings::{Config, PolicyConfig};
 #[command(name = "mcp-workbench", version, max_term_width = 80, after_long_help = EXAMPLES)]
 struct Cli {
     #[command(flatten)]
-    global: Global,
+    global: GlobalArgs,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -160,36 +160,35 @@ enum Command {
     #[command(after_help = BUILTIN)]
     Builtin {
         /// Which one
-        server: Builtin,
+        server: BuiltinServer,
     },
     /// Kill what a workbench leaves behind when it is killed
     #[command(hide = true)]
     Guard,
     /// Become a server that may reach what is named, and nothing else
     #[command(hide = true)]
-    Cell(cell::Args),
+    Cell(sandbox_exec::Args),
 }
 
-/// How the program is called.
-const NAME: &str = env!("CARGO_PKG_NAME");
-/// The configuration that the executable carries.
+const PROGRAM_NAME: &str = env!("CARGO_PKG_NAME");
 const EMBEDDED_CONFIG: &str = include_str!("../workbench-config.json");
 
-/// Does what the command line says, and says how it went: 0 done, 1 what was asked for failed,
-/// 2 wrong usage or configuration.
+/// Runs the command line. The exit code is 0 for success, 1 if the command failed and 2 for wrong
+/// usage or an invalid configuration.
 pub fn run() -> ExitCode {
-    if complete::answer() {
+    if completion::try_complete() {
         return ExitCode::SUCCESS;
     }
-    // Before any server runs, which could read our environment. No kernel refuses it.
-    let _ = os::seal_process();
-    let parsed = help::grouped(Cli::command()).try_get_matches();
+    // Before any server starts, which could read this process's environment. Supported by every
+    // kernel, so the result doesn't matter.
+    let _ = os::disable_process_dumping();
+    let parsed = help::with_groups(Cli::command()).try_get_matches();
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return explain_usage(&error),
     };
-    match execute(cli) {
+    match dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
             fail(&error, wants_json(&matches));
@@ -198,30 +197,27 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Says to people why the command failed, and to those who read JSON.
-fn fail(error: &Error, is_json: bool) {
+fn fail(error: &CommandError, is_json: bool) {
     print::error(error);
     if is_json {
-        // Where standard output is closed, there is still the status.
-        let _ = print::json(&error.in_json());
+        // With a closed stdout, the exit code still tells.
+        let _ = print::json(&error.to_json());
     }
 }
 
-/// Prints the help or the version, if that is what was asked for, or what is wrong with the command
-/// line.
+/// Prints help, the version, or a usage error.
 fn explain_usage(error: &clap::Error) -> ExitCode {
     let is_error = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if is_error && words.any(|word| word == "--json") {
-        fail(&Error::arguments(error), true);
+        fail(&CommandError::from_clap(error), true);
     } else {
-        // Nothing is left to be said where nobody listens.
+        // Nothing left to do if even that can't be printed.
         let _ = error.print();
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Returns `true` if the command line asks for JSON.
 fn wants_json(matches: &ArgMatches) -> bool {
     let mut command = matches;
     while let Some((_, inner)) = command.subcommand() {
@@ -230,13 +226,13 @@ fn wants_json(matches: &ArgMatches) -> bool {
     matches!(command.try_get_one::<bool>("json"), Ok(Some(true)))
 }
 
-fn execute(cli: Cli) -> Result<ExitCode, Error> {
+fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     let Cli { global, command } = cli;
     let command = command.unwrap_or_else(|| Command::Serve(serve::Args::default()));
     let command = match command {
         Command::Connect(_) => match connect::run(&global)? {
-            connect::Done::Over(code) => return Ok(code),
-            connect::Done::ServesItself => Command::Serve(serve::Args::default()),
+            connect::ConnectOutcome::Finished(code) => return Ok(code),
+            connect::ConnectOutcome::ServeLocally => Command::Serve(serve::Args::default()),
         },
         command => command,
     };
@@ -274,11 +270,11 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         | Command::Cell(_) => LevelFilter::WARN,
     };
     let files = match &command {
-        Command::Serve(args) => args.files(&global),
+        Command::Serve(args) => args.run_files(&global),
         Command::Expose(args) => args.files(&global),
         _ => None,
     };
-    let _log = logging::start(&global, default_level, files.clone())?;
+    let _log = logging::init(&global, default_level, files.clone())?;
     match command {
         Command::Serve(args) => serve::run(&global, &args, files.as_ref()),
         Command::Expose(args) => expose::run(&global, &args, files.as_ref()),
@@ -313,99 +309,99 @@ fn execute(cli: Cli) -> Result<ExitCode, Error> {
         }
         Command::Man(args) => man::run(&args),
         Command::Completions { shell } => {
-            print::bytes(complete::script(shell)?.trim_ascii_end())?;
+            print::bytes(completion::script(shell)?.trim_ascii_end())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Builtin { server } => {
-            block_on(builtin::serve(server))?.map_err(Error::internal)?;
+            block_on(builtin::serve(server))?.map_err(CommandError::internal)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Cell(args) => Err(cell::run(args)),
+        Command::Cell(args) => Err(sandbox_exec::run(args)),
         Command::Guard => {
-            guard::keep(std::io::stdin().lock());
+            watchdog::run(std::io::stdin().lock());
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// The configuration without what is said of agents, for what concerns its servers.
-fn without_rules(config: Config) -> Config {
+/// Returns the configuration without access rules, for commands that inspect its servers.
+fn without_policy(config: Config) -> Config {
     Config { policy: PolicyConfig::default(), ..config }
 }
 
-/// Does `work` with the servers of a configuration, and leaves none of them behind.
 fn with_gateway<T>(
-    global: &Global,
+    global: &GlobalArgs,
     config: Config,
     work: impl AsyncFnOnce(&Gateway) -> T,
-) -> Result<T, Error> {
-    work_on(global, config, pool_options(Some(global)), work)
+) -> Result<T, CommandError> {
+    run_with_gateway(global, config, pool_options(Some(global)), work)
 }
 
-/// Does `work` with the servers of a configuration, and records calls where it wants that.
+/// Like `with_gateway`, with calls written to the configured audit log.
 fn with_recording_gateway<T>(
-    global: &Global,
+    global: &GlobalArgs,
     config: Config,
     work: impl AsyncFnOnce(&Gateway) -> T,
-) -> Result<T, Error> {
+) -> Result<T, CommandError> {
     let options = pool_options(Some(global));
-    options.observer.audit(&config).map_err(|error| {
-        Error::failed("calls cannot be recorded as `audit` wants it").because(&error.to_string())
+    options.observer.open_audit(&config).map_err(|error| {
+        CommandError::failed("calls cannot be recorded as `audit` wants it")
+            .with_cause(&error.to_string())
     })?;
-    work_on(global, config, options, work)
+    run_with_gateway(global, config, options, work)
 }
 
-fn work_on<T>(
-    global: &Global,
+fn run_with_gateway<T>(
+    global: &GlobalArgs,
     config: Config,
     options: PoolOptions,
     work: impl AsyncFnOnce(&Gateway) -> T,
-) -> Result<T, Error> {
-    block_on(app::with_gateway(config, options, &global.caller(), work))?.map_err(Error::internal)
+) -> Result<T, CommandError> {
+    block_on(app::with_gateway(config, options, &global.caller(), work))?
+        .map_err(CommandError::internal)
 }
 
-/// The options that servers are started with: our environment and our executable.
-fn pool_options(global: Option<&Global>) -> PoolOptions {
+fn pool_options(global: Option<&GlobalArgs>) -> PoolOptions {
     PoolOptions {
         environment: Arc::new(ChildEnvironment::new(ProcessEnv.vars())),
-        program: own_program(),
-        homes: global.and_then(Global::homes),
-        store: global.and_then(Global::store),
-        logins: global.and_then(Global::logins),
+        program: current_program(),
+        homes: global.and_then(GlobalArgs::homes),
+        store: global.and_then(GlobalArgs::store),
+        logins: global.and_then(GlobalArgs::login_keep),
         ..PoolOptions::default()
     }
 }
 
-/// Our own executable, even when its file has been replaced while we run.
-fn own_program() -> Option<PathBuf> {
+/// Path of this executable, even if its file was replaced while it runs.
+fn current_program() -> Option<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     let file = std::env::current_exe().ok().filter(|path| path.exists());
     file.or_else(|| running.exists().then_some(running))
 }
 
-/// How long a thread that worked on a file stays for more: a burst of work, and no longer.
-const IDLE_THREAD: Duration = Duration::from_millis(500);
+/// Keep-alive of blocking threads: long enough for a burst of file operations.
+const THREAD_KEEP_ALIVE: Duration = Duration::from_millis(500);
 
-/// How many threads serve agents over HTTP at most: the servers need processors, too.
+/// Upper bound on worker threads for HTTP: servers need processors, too.
 const MAX_WORKERS: usize = 8;
 
-/// Runs a future on a runtime of this thread alone: it needs the fewest system calls.
-fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Error> {
+/// Runs a future on a current-thread runtime, which needs the fewest system calls.
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CommandError> {
     run_on(tokio::runtime::Builder::new_current_thread(), future)
 }
 
-/// Runs a future on a runtime that has a thread for each processor that we may use, up to 8.
-fn block_on_workers<T>(future: impl Future<Output = T>) -> Result<T, Error> {
+/// Runs a future on a multi-threaded runtime with one worker per available processor, up to
+/// `MAX_WORKERS`.
+fn block_on_workers<T>(future: impl Future<Output = T>) -> Result<T, CommandError> {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     if processors == 1 {
-        // Several threads would only take turns.
         return block_on(future);
     }
     let workers = processors.min(MAX_WORKERS);
     let started = AtomicUsize::new(0);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(workers).thread_name_fn(move || {
-        // Workers come first; those that wait for files come and go later.
+        // Workers start first. Threads of the blocking pool come and go later.
         let is_worker = started.fetch_add(1, Ordering::Relaxed) < workers;
         if is_worker { "worker" } else { "files" }.to_owned()
     });
@@ -415,11 +411,14 @@ fn block_on_workers<T>(future: impl Future<Output = T>) -> Result<T, Error> {
 fn run_on<T>(
     mut runtime: tokio::runtime::Builder,
     future: impl Future<Output = T>,
-) -> Result<T, Error> {
-    let runtime =
-        runtime.thread_keep_alive(IDLE_THREAD).enable_all().build().map_err(Error::internal)?;
+) -> Result<T, CommandError> {
+    let runtime = runtime
+        .thread_keep_alive(THREAD_KEEP_ALIVE)
+        .enable_all()
+        .build()
+        .map_err(CommandError::internal)?;
     let result = runtime.block_on(future);
-    // A thread that reads standard input cannot be stopped, and must not hold us.
+    // A thread that blocks on stdin can't be stopped and must not delay the exit.
     runtime.shutdown_background();
     Ok(result)
 }

@@ -1,4 +1,4 @@
-//! The executable: hands its arguments to the library and leaves with its answer.
+//! The `mcp-workbench` executable; the program itself is in the library.
 
 use std::process::ExitCode;
 

@@ -1,28 +1,29 @@
-//! A client for the official conformance suite of MCP, which starts it as
-//! `conformance-client <url>` with the name of a scenario in its environment.
+//! A client for the official MCP conformance suite, which runs it as `conformance-client <url>`
+//! with the scenario's name in the environment.
 //!
-//! It is an agent without a model: it opens a toolbox with the one server at that address, calls
-//! everything there with arguments that fit, and answers what it is asked. So the suite tests our
-//! own side towards servers, from the configuration's types to the wire.
+//! It acts as an agent without a model: it opens a toolbox with the suite's server, calls every
+//! tool with matching arguments, and answers server requests. This tests the gateway's client side,
+//! from the configuration types to the wire.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stderr,
-    reason = "a program for tests: it is told what to do in its environment"
+    reason = "a test program that is configured by environment variables"
 )]
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_workbench::backend::{self, LogLevel, Outcome, PoolOptions, events};
+use mcp_workbench::backend::{self, LogLevel, PoolOptions, RpcOutcome, events};
 use mcp_workbench::gateway::{
-    CallError, Caller, Event, Gateway, Gateways, Presence, Question, RequestContext,
+    AgentEvent, AgentHandle, CallError, Caller, Gateway, GatewayRegistry, RequestContext,
+    ServerRequest,
 };
-use mcp_workbench::login::{self, Back, Keep};
+use mcp_workbench::json::{Member, RawJson};
+use mcp_workbench::login::{self, LoginStorage, RedirectTarget};
 use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
-use mcp_workbench::raw::{Member, Raw};
 use mcp_workbench::settings::{
-    Config, Grant, HttpLaunch, HttpTransport, IdentityProvider, Launch, OAuth, Protocol,
+    Config, GrantType, HttpLaunch, HttpTransport, IdentityProvider, Launch, OAuthConfig, Protocol,
     ServerConfig, ToolMode, ToolboxConfig,
 };
 use serde_json::{Map, Value, json};
@@ -31,21 +32,20 @@ use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
 use url::{Position, Url};
 
-/// The demands of the suite.
-struct Wanted {
-    scenario: String,
+struct Scenario {
+    name: String,
     context: Value,
     protocol: Protocol,
 }
 
-impl Wanted {
+impl Scenario {
     fn read() -> Self {
         let variable = |name: &str| std::env::var(format!("MCP_CONFORMANCE_{name}"));
         let context = variable("CONTEXT").ok();
         let is_modern =
             variable("PROTOCOL_VERSION").is_ok_and(|version| version.as_str() >= "2026-07-28");
         Self {
-            scenario: variable("SCENARIO").unwrap_or_default(),
+            name: variable("SCENARIO").unwrap_or_default(),
             context: context.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
             protocol: if is_modern { Protocol::Modern } else { Protocol::Legacy },
         }
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let url = std::env::args().next_back().unwrap_or_default();
     let done = runtime
         .map_err(|error| error.to_string())
-        .and_then(|runtime| runtime.block_on(run(&url, &Wanted::read())));
+        .and_then(|runtime| runtime.block_on(run(&url, &Scenario::read())));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
@@ -67,24 +67,23 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(url: &str, wanted: &Wanted) -> Result<(), String> {
+async fn run(url: &str, wanted: &Scenario) -> Result<(), String> {
     let config = config(url, wanted)?;
     let tasks = TaskTracker::new();
-    let options = PoolOptions { logins: Some(Keep::Memory), ..PoolOptions::default() };
-    let gateways = Gateways::new(Arc::new(config), options, &tasks);
+    let options = PoolOptions { logins: Some(LoginStorage::Memory), ..PoolOptions::default() };
+    let gateways = GatewayRegistry::new(Arc::new(config), options, &tasks);
     let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
-    let gateway = gateways.of(&Caller::NOBODY, Some(&Raw::encode(&capabilities)));
+    let gateway = gateways.gateway_for(&Caller::ANONYMOUS, Some(&RawJson::encode(&capabilities)));
     let (events, heard) = events::channel(64);
     tasks.spawn(answer_questions(heard));
-    let agent = Presence::new(Some(events.clone()));
-    let agent = Agent { gateway, presence: agent, events };
+    let handle = AgentHandle::new(Some(events.clone()));
+    let agent = Agent { gateway, handle, events };
     let outcome = agent.play(wanted).await;
     gateways.shut_down().await;
     outcome
 }
 
-/// A configuration with one toolbox of one server.
-fn config(url: &str, wanted: &Wanted) -> Result<Config, String> {
+fn config(url: &str, wanted: &Scenario) -> Result<Config, String> {
     let url =
         url.parse().map_err(|error| format!("expected an address as the argument: {error}"))?;
     let launch = Launch::Http(HttpLaunch {
@@ -110,19 +109,18 @@ fn config(url: &str, wanted: &Wanted) -> Result<Config, String> {
     Ok(Config { mode: ToolMode::Direct, toolboxes: vec![toolbox], ..Config::default() })
 }
 
-/// Where the suite sends a browser back to.
+/// The redirect URI that the suite expects.
 const CALLBACK: &str = "http://localhost:3000/callback";
-/// How often one thing may want a sign-in before it is given up.
+/// Sign-ins per request before giving up.
 const SIGN_INS: usize = 2;
 
-/// The part of an entry about signing in, of what the suite has told us beforehand.
-fn oauth(wanted: &Wanted) -> Result<OAuth, String> {
+fn oauth(wanted: &Scenario) -> Result<OAuthConfig, String> {
     let context = &wanted.context;
     let text = |name: &str| context[name].as_str().map(str::to_owned);
     let address = |text: String| text.parse().map_err(|error| format!("{text}: {error}"));
     let document = "https://conformance-test.local/client-metadata.json".to_owned();
     let grant = if let Some(token_endpoint) = text("idp_token_endpoint") {
-        Grant::Enterprise(Box::new(IdentityProvider {
+        GrantType::IdentityAssertion(Box::new(IdentityProvider {
             token_endpoint: address(token_endpoint)?,
             client_id: text("idp_client_id").unwrap_or_default(),
             client_secret: None,
@@ -131,36 +129,35 @@ fn oauth(wanted: &Wanted) -> Result<OAuth, String> {
     } else if let Some(token) = text("valid_jwt") {
         let file = std::env::temp_dir().join(format!("workload-{}", std::process::id()));
         std::fs::write(&file, token).map_err(|error| error.to_string())?;
-        Grant::Workload { token_file: file }
+        GrantType::WorkloadJwt { token_file: file }
     } else if let Some(key) = text("private_key_pem") {
         let algorithm = text("signing_algorithm").unwrap_or_default();
-        Grant::SignedClient { key, algorithm, key_id: None }
-    } else if wanted.scenario.contains("client-credentials") {
-        Grant::Client
+        GrantType::PrivateKeyJwt { key, algorithm, key_id: None }
+    } else if wanted.name.contains("client-credentials") {
+        GrantType::ClientCredentials
     } else {
-        Grant::Browser
+        GrantType::AuthorizationCode
     };
-    Ok(OAuth {
+    Ok(OAuthConfig {
         client_id: text("client_id"),
         client_secret: text("client_secret"),
         client_metadata_url: Some(address(document)?),
         redirect_uri: Some(address(CALLBACK.to_owned())?),
         grant,
-        ..OAuth::default()
+        ..OAuthConfig::default()
     })
 }
 
-/// Does what a person would in a browser who agrees to everything.
+/// Acts as a browser whose user agrees to everything.
 async fn sign_in(gateway: &Gateway) -> Result<(), String> {
-    let back = Back::At(CALLBACK.parse().map_err(|error| format!("{error}"))?);
-    let failed = |failure: login::Failure| format!("{} ({})", failure.reason, failure.hint);
+    let back = RedirectTarget::External(CALLBACK.parse().map_err(|error| format!("{error}"))?);
+    let failed = |failure: login::LoginError| format!("{} ({})", failure.reason, failure.hint);
     let pending = gateway.sign_in(&server_ref(), back).await.map_err(failed)?;
     let back = look_at(pending.address()).await?;
-    pending.pasted(&back).await.map_err(failed)?;
+    pending.submit_callback_url(&back).await.map_err(failed)?;
     pending.done().await.map_err(failed)
 }
 
-/// Opens a page, and returns the address that it leads on to.
 async fn look_at(address: &Url) -> Result<String, String> {
     let fail = |error: std::io::Error| error.to_string();
     let (host, port) = (address.host_str().unwrap_or_default(), address.port().unwrap_or(80));
@@ -178,34 +175,34 @@ async fn look_at(address: &Url) -> Result<String, String> {
 
 struct Agent {
     gateway: Arc<Gateway>,
-    presence: Presence,
+    handle: AgentHandle,
     events: events::Sender,
 }
 
 impl Agent {
     fn context(&self) -> RequestContext<'_> {
         RequestContext {
-            log: LogLevel::UNSAID,
+            log: LogLevel::UNSET,
             events: Some(&self.events),
             wants_progress: true,
-            ..RequestContext::nobody(&self.presence)
+            ..RequestContext::detached(&self.handle)
         }
     }
 
-    async fn play(&self, wanted: &Wanted) -> Result<(), String> {
+    async fn play(&self, wanted: &Scenario) -> Result<(), String> {
         let toolbox = self.gateway.toolbox("suite").map_err(|error| error.to_string())?;
-        let mut opened = self.gateway.open(toolbox, &self.context()).await;
+        let mut opened = self.gateway.open_toolbox(toolbox, &self.context()).await;
         for _ in 0..SIGN_INS {
             if !opened.failed.first().is_some_and(|failed| failed.wants_sign_in) {
                 break;
             }
             sign_in(&self.gateway).await?;
-            opened = self.gateway.open(toolbox, &self.context()).await;
+            opened = self.gateway.open_toolbox(toolbox, &self.context()).await;
         }
         if let Some(failed) = opened.failed.first() {
             return Err(format!("{} ({})", failed.reason, failed.hint));
         }
-        if wanted.scenario == "json-schema-ref-no-deref" {
+        if wanted.name == "json-schema-ref-no-deref" {
             return Ok(());
         }
         let view = opened.view;
@@ -227,11 +224,11 @@ impl Agent {
             self.call(&tool.id.tool, &arguments).await?;
         }
         for resource in view.resources() {
-            let uri = ("uri".into(), Raw::encode(&resource.definition.uri));
+            let uri = ("uri".into(), RawJson::encode(&resource.definition.uri));
             self.request("resources/read", &[uri]).await?;
         }
         for prompt in view.prompts() {
-            let name = ("name".into(), Raw::encode(&prompt.definition.name));
+            let name = ("name".into(), RawJson::encode(&prompt.definition.name));
             self.request("prompts/get", &[name]).await?;
         }
         Ok(())
@@ -241,16 +238,16 @@ impl Agent {
         let ServerRef { toolbox, server } = server_ref();
         let id = ToolId { toolbox, server, tool: tool.to_owned() };
         let call = async |arguments: &Value| {
-            let arguments = Raw::encode(arguments);
+            let arguments = RawJson::encode(arguments);
             self.gateway.call(&id, Some(&arguments), &[], &self.context()).await
         };
         let mut outcome = call(arguments).await;
         for _ in 0..SIGN_INS {
             let wants_sign_in = |error: &CallError| match error {
-                CallError::Server { error: backend::Error::Unanswered(why), .. } => {
+                CallError::Server { error: backend::BackendError::Remote(why), .. } => {
                     why.wants_sign_in
                 }
-                CallError::Server { error: backend::Error::StartFailed(why), .. } => {
+                CallError::Server { error: backend::BackendError::StartFailed(why), .. } => {
                     why.wants_sign_in
                 }
                 _ => false,
@@ -261,8 +258,8 @@ impl Agent {
             sign_in(&self.gateway).await?;
             outcome = call(arguments).await;
         }
-        if let Err(CallError::BadArguments { .. }) = outcome {
-            // The suite means an argument that is not there, and its own schema allows no `null`.
+        if let Err(CallError::InvalidArguments { .. }) = outcome {
+            // `null` stands for an absent argument in the suite, but its own schema rejects it.
             let mut arguments = arguments.clone();
             arguments.as_object_mut().into_iter().for_each(|all| all.retain(|_, v| !v.is_null()));
             outcome = call(&arguments).await;
@@ -282,27 +279,26 @@ fn server_ref() -> ServerRef {
     ServerRef { toolbox: ToolboxName::new("suite"), server: ServerName::new("server") }
 }
 
-fn report(what: &str, outcome: Outcome) {
+fn report(what: &str, outcome: RpcOutcome) {
     match outcome {
-        Outcome::Result(result) => eprintln!("{what}: {}", result.as_str()),
-        Outcome::Error(error) => eprintln!("{what} failed: {}", error.as_str()),
+        RpcOutcome::Result(result) => eprintln!("{what}: {}", result.as_str()),
+        RpcOutcome::Error(error) => eprintln!("{what} failed: {}", error.as_str()),
     }
 }
 
 async fn answer_questions(mut events: events::Receiver) {
     while let Some(event) = events.recv().await {
-        if let Event::Question(question) = event {
-            let outcome = Outcome::Result(Raw::encode(&answer(&question)));
-            question.answer(outcome).await;
+        if let AgentEvent::Request(request) = event {
+            let outcome = RpcOutcome::Result(RawJson::encode(&answer(&request)));
+            request.answer(outcome).await;
         }
     }
 }
 
-/// Says yes to everything.
-fn answer(question: &Question) -> Value {
+fn answer(request: &ServerRequest) -> Value {
     let params: Value =
-        question.params.as_ref().and_then(|params| params.parse().ok()).unwrap_or_default();
-    match question.method.as_str() {
+        request.params.as_ref().and_then(|params| params.parse().ok()).unwrap_or_default();
+    match request.method.as_str() {
         "elicitation/create" => {
             json!({"action": "accept", "content": sample(&params["requestedSchema"])})
         }
@@ -316,7 +312,7 @@ fn answer(question: &Question) -> Value {
     }
 }
 
-/// A value that fits a schema, its defaults where it has any.
+/// Returns a value that matches a schema, preferring its defaults.
 fn sample(schema: &Value) -> Value {
     if let Some(default) = schema.get("default").or(schema.get("const")) {
         return default.clone();

@@ -1,15 +1,14 @@
-//! The MCP server behind the conformance tests: what the official suite's server scenarios call.
+//! An MCP server over stdio for the server scenarios of the official conformance suite.
 //!
-//! It speaks over stdio, on plain threads and without an SDK, so that nothing but the workbench
-//! stands between it and the suite. It is strict: what a revision forbids is an error here.
-//! Its one argument is the eras it speaks: `legacy` (2025-11-25 and older, begins with
-//! `initialize`), `modern` (2026-07-28) or `both`, which is also meant when there is none.
+//! It uses plain threads and no SDK, and rejects everything that the spec forbids. The optional
+//! argument selects the protocol: `legacy` (2025-11-25 and older, with `initialize`), `modern`
+//! (2026-07-28) or `both`, the default.
 //!
-//! The names, texts and shapes of its tools, prompts and resources are the suite's. Tools that ask
-//! something ask in either era: with a request of their own, or with an `input_required` result.
-//! The extensions for tasks and skills are there for modern clients.
+//! The suite defines the names, texts and schemas of the tools, prompts and resources. Tools that
+//! need input send a server request (legacy) or return an `input_required` result (modern). The
+//! tasks and skills extensions are offered only to modern clients.
 //!
-//! It exits with 0 at the end of its input.
+//! Exits with 0 at the end of its input.
 #![allow(
     clippy::exit,
     clippy::expect_used,

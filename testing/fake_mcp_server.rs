@@ -1,50 +1,50 @@
 //! A scripted MCP server over stdio, for tests and benchmarks.
 //!
-//! It misbehaves on demand, so it is written on plain threads and blocking IO, not on an SDK.
-//! Its one argument is a JSON script, or `@` and the path of one; every key is optional, unknown
-//! keys are refused.
+//! It has to misbehave on demand, so it uses plain threads and blocking I/O instead of an SDK. Its
+//! argument is a JSON script, or `@` and the path of one. Every key is optional; unknown keys are
+//! errors.
 //!
 //! | key | meaning |
 //! |---|---|
-//! | `name`, `version`, `instructions` | what it says of itself (`fake`, `1.0.0`, nothing) |
-//! | `tools` | names, or whole tool objects that are listed as given, unknown fields included |
-//! | `behavior` | per tool: `"echo"` or `{"sleep": {"ms": 50}}`; without an entry, the tool's own name if it is a behavior, else `echo` |
+//! | `name`, `version`, `instructions` | server info and instructions (default `fake`, `1.0.0`, none) |
+//! | `tools` | names, or whole tool objects that are listed verbatim |
+//! | `behavior` | per tool: `"echo"` or `{"sleep": {"ms": 50}}`; default: the behavior with the tool's name, or `echo` |
 //! | `capabilities` | added to `{"tools": {"listChanged": true}}` |
-//! | `answers` | a result by method, for methods that are not scripted otherwise (`resources/list`) |
-//! | `rawAnswers` | the exact text of a result by method, whatever else is scripted |
+//! | `answers` | a result by method, for methods that aren't scripted otherwise (`resources/list`) |
+//! | `rawAnswers` | the exact text of a result by method; overrides everything else |
 //! | `repeat` | methods that are answered with `{"repeated": <params>}`, byte for byte |
-//! | `pageSize`, `repeatCursor` | pages `tools/list`; with `repeatCursor` the cursor never moves |
-//! | `changeOnList` | says that its list has changed right after every answer to `tools/list` |
-//! | `listDelayMs` | waits before it answers `tools/list` |
-//! | `startDelayMs` | waits before it reads its input |
+//! | `pageSize`, `repeatCursor` | paginates `tools/list`; with `repeatCursor`, every page has the same cursor |
+//! | `changeOnList` | sends `list_changed` after every response to `tools/list` |
+//! | `listDelayMs` | delay before the response to `tools/list` |
+//! | `startDelayMs` | delay before the server reads its input |
 //! | `hangOnInitialize` | never answers `initialize` |
-//! | `initializeError` | `{code, message, data?}` as the answer to `initialize` |
+//! | `initializeError` | `{code, message, data?}` as the response to `initialize` |
 //! | `failStart` | `{code?, stderr?: [lines]}`: exits before the handshake |
 //! | `failTimes` | `{n, counterFile}`: the first `n` starts fail, counted in the file |
-//! | `noise` | `{stdout?: [lines], stderr?: [lines]}` at start |
+//! | `noise` | `{stdout?: [lines], stderr?: [lines]}` at startup |
 //! | `pidFile` | appends `server <pid>` at every start, and `grandchild <pid>` |
-//! | `grandchild` | `true`, `"stubborn"` (ignores SIGTERM) or `"holding"` (keeps our stdout open): a child that sleeps in our process group; `"detached"`: holding, in a group of its own; `"astray"`: a daemon, in a session of its own; `"unmarked"`: such a one without our environment |
+//! | `grandchild` | a sleeping child in the server's process group: `true`, `"stubborn"` (ignores SIGTERM) or `"holding"` (keeps stdout open); `"detached"`: `holding` in its own process group; `"astray"`: a daemon in its own session; `"unmarked"`: `astray` with an empty environment |
 //! | `stubborn` | ignores SIGTERM and the end of its input |
-//! | `exitAfterCalls` | exits with 0 when this many calls are answered |
+//! | `exitAfterCalls` | exits with 0 after this many answered calls |
 //! | `protocol` | `"legacy"` (default, `initialize`), `"modern"` (2026-07-28 only) or `"dual"` |
-//! | `lean` | echoes every call at once and as fast as it can, for measurements: `{content: [], structuredContent: <arguments>}`; no behaviors |
+//! | `lean` | echoes calls as fast as possible, for benchmarks: `{content: [], structuredContent: <arguments>}`; disables behaviors |
 //! | `dieOnList` | exits with 3 instead of answering `tools/list` |
-//! | `dieOnInitialize`, `initializeDelayMs` | exits with 1 instead of answering `initialize`; answers it late, and other requests meanwhile |
+//! | `dieOnInitialize`, `initializeDelayMs` | exits with 1 instead of answering `initialize`; delays that response without blocking other requests |
 //! | `requestFile` | appends the method of every request |
-//! | `dieOnDiscover`, `silentOnDiscover` | what old servers do when `server/discover` comes |
+//! | `dieOnDiscover`, `silentOnDiscover` | exits on `server/discover`, or ignores it, as old servers do |
 //!
-//! The behaviors and their parameters are the variants of [`behavior::Act`]. A parameter may stand
-//! in the script or among the arguments of the call; the arguments win.
+//! [`behavior::Act`] lists the behaviors and their parameters. A parameter comes from the script or
+//! from the arguments of the call; the arguments win.
 //!
-//! It exits with 0 at the end of its input. A stubborn one, and every grandchild, gives up after
-//! two minutes, so that a failed test leaves nothing behind for long.
+//! Exits with 0 at the end of its input. A stubborn server and every grandchild exit after two
+//! minutes, so that a failed test leaks no process for long.
 #![allow(
     clippy::disallowed_methods,
     clippy::exit,
     clippy::expect_used,
     clippy::print_stderr,
     clippy::unwrap_used,
-    reason = "a program for tests: it spawns, reads its environment and dies as its script says"
+    reason = "a test program: it spawns, reads its environment and exits as scripted"
 )]
 
 use std::io::{BufRead, BufReader, stdin};
@@ -67,9 +67,8 @@ mod wire;
 use script::Script;
 use server::Server;
 
-/// As much as a pipe holds.
+/// The default capacity of a Linux pipe.
 const INPUT_BUFFER: usize = 64 * 1024;
-/// How long a process lives that refuses to end.
 const STUBBORN_LIFE: Duration = Duration::from_mins(2);
 
 fn main() {

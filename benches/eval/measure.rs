@@ -1,11 +1,12 @@
-//! How good search is: queries over tools of many servers, with what serves them; the usual figures
-//! over all of them and over parts; how long answers are, whether nothing is found where nothing
-//! fits, and how often the navigator's ranker picks a right tool.
+//! Search quality: queries over the tools of many servers, with the tools that serve each query.
 //!
-//! recall@k is the share of what a query needs that is among the first k tools, MRR one divided by
-//! the rank of the first tool that is of use, nDCG@10 the gain of the first ten against the best
-//! order. Queries that no tool serves are left out of these. A pick is right that is one of the
-//! tools that a query needs.
+//! recall@k is the share of the needed tools among the first k results. MRR is the reciprocal rank
+//! of the first useful tool. nDCG@10 is the gain of the first ten results relative to the best
+//! order. Queries that no tool serves are left out of these figures. A pick of the navigator is
+//! right if it is one of the needed tools.
+//!
+//! The report also has the length of answers, how often search correctly returns nothing, and the
+//! navigator's results.
 
 mod picking;
 
@@ -14,63 +15,55 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use mcp_workbench::catalog::rank::{Entry, Index, Method};
+use mcp_workbench::catalog::rank::{RankingMethod, SearchIndex, ToolDocument};
 use mcp_workbench::catalog::{Definition, ToolDefinition};
-use mcp_workbench::exposure::Finding;
-use mcp_workbench::raw::Raw;
+use mcp_workbench::exposure::SearchHit;
+use mcp_workbench::json::RawJson;
 use mcp_workbench::settings::Strategy;
 use serde::Deserialize;
 use serde_json::json;
 
-use picking::{Leaf, Shelves};
+use picking::{EvalTree, Leaf};
 
-/// How many tools are looked at.
+/// The number of results that are ranked per query.
 const DEPTH: usize = 50;
-/// How many tools `search_tools` answers with.
+/// The number of tools that `search_tools` returns.
 const ANSWERED: usize = 5;
-/// From which scores on it is said how often the first tool is right.
+/// The report has the precision of the first result above each of these scores.
 const SCORES: [f32; 5] = [0.2, 0.3, 0.4, 0.5, 0.6];
-/// How many servers are in a part of the catalog that may serve a query or not.
+/// The number of servers in a part of the catalog.
 const PART: usize = 10;
 
-/// A catalog and what is asked of it.
 pub(crate) struct Data {
     tools: Vec<Tool>,
     queries: Vec<Case>,
 }
 
-/// One tool, with what a configuration says of its server.
 struct Tool {
-    /// `<server>::<tool>`.
     id: String,
-    /// Which server it is of, from 0 on.
     server: usize,
     category: String,
-    /// The description of the category.
     theme: String,
     title: String,
     about: String,
     definition: Arc<ToolDefinition>,
 }
 
-/// One query with what serves it.
 #[derive(Deserialize)]
 struct Case {
     id: String,
     source: String,
     kind: String,
     query: String,
-    /// The tools that are needed, each given as a list of which one is enough; nothing where no
-    /// tool fits.
+    /// The needed tools; any tool of an inner list will do. Empty if no tool serves the query.
     gold: Vec<Vec<String>>,
-    /// The needed tools by their places.
+    /// The indexes of the `gold` tools.
     #[serde(skip)]
     right: Vec<usize>,
 }
 
 #[derive(Deserialize)]
 struct Catalog {
-    /// The descriptions of categories, by their names.
     #[serde(default)]
     categories: BTreeMap<String, String>,
     servers: Vec<Server>,
@@ -83,11 +76,10 @@ struct Server {
     description: String,
     #[serde(default)]
     category: String,
-    tools: Vec<Raw>,
+    tools: Vec<RawJson>,
 }
 
 impl Data {
-    /// Reads `catalog.json` and `queries.jsonl`.
     pub(crate) fn read(folder: &Path) -> Self {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -99,7 +91,7 @@ impl Data {
         let tools = servers.flat_map(|(number, server)| server.into_tools(number, &categories));
         let tools: Vec<Tool> = tools.collect();
         let places: BTreeMap<&str, usize> =
-            tools.iter().enumerate().map(|(place, tool)| (tool.id.as_str(), place)).collect();
+            tools.iter().enumerate().map(|(index, tool)| (tool.id.as_str(), index)).collect();
         let queries = read("queries.jsonl");
         let queries = queries.lines().filter(|line| !line.trim().is_empty()).map(|line| {
             let mut case: Case = serde_json::from_str(line).expect("a query");
@@ -111,17 +103,22 @@ impl Data {
         Self { tools, queries }
     }
 
-    /// The tools of the servers that are wanted, ready to be found, and which they are.
-    fn index(&self, method: Method, wanted: impl Fn(usize) -> bool) -> (Index, Vec<usize>) {
+    /// Returns an index of the tools of the `wanted` servers, and the position of each of them in
+    /// `tools`.
+    fn index(
+        &self,
+        method: RankingMethod,
+        wanted: impl Fn(usize) -> bool,
+    ) -> (SearchIndex, Vec<usize>) {
         let places: Vec<usize> =
             (0..self.tools.len()).filter(|place| wanted(self.tools[*place].server)).collect();
         let entries = places.iter().map(|place| self.tools[*place].entry());
-        (Index::new(entries, method), places)
+        (SearchIndex::new(entries, method), places)
     }
 
-    /// Judges a picked tool by three marks: for the tool, its server, and its server's category.
+    /// Scores a pick by tool, by server and by category; each score is 0 or 1.
     fn is_right(&self, case: &Case, picked: Option<usize>) -> [f64; 3] {
-        let Some(picked) = picked.map(|place| &self.tools[place]) else { return [0.0; 3] };
+        let Some(picked) = picked.map(|index| &self.tools[index]) else { return [0.0; 3] };
         let any = |same: &dyn Fn(&Tool) -> bool| {
             let is_right = case.right.iter().any(|place| same(&self.tools[*place]));
             if is_right { 1.0 } else { 0.0 }
@@ -133,13 +130,12 @@ impl Data {
         ]
     }
 
-    /// For each query the tools that are found, one JSON object a line.
-    pub(crate) fn rankings(&self, method: Method) -> String {
+    pub(crate) fn rankings(&self, method: RankingMethod) -> String {
         let (index, _) = self.index(method, |_| true);
         let lines = self.queries.iter().map(|case| {
             let hits = index.search(&case.query, DEPTH, |_| true);
             let ranked: Vec<&str> =
-                hits.iter().map(|hit| self.tools[hit.place].id.as_str()).collect();
+                hits.iter().map(|hit| self.tools[hit.index].id.as_str()).collect();
             format!("{}\n", json!({"id": case.id, "ranked": ranked}))
         });
         lines.collect()
@@ -154,7 +150,7 @@ impl Server {
     ) -> impl Iterator<Item = Tool> + use<> {
         let Self { id, title, description, category, tools } = self;
         let theme = categories.get(&category).cloned().unwrap_or_default();
-        // Those that have none are one.
+        // Servers without a category share one.
         let category = if category.is_empty() { "Other".to_owned() } else { category };
         let (definitions, bad) = ToolDefinition::read_all(tools);
         assert_eq!(bad, [], "tools of `{id}`");
@@ -171,8 +167,8 @@ impl Server {
 }
 
 impl Tool {
-    fn entry(&self) -> Entry<'_> {
-        Entry { server: &self.title, about: &self.about, tool: &self.definition }
+    fn entry(&self) -> ToolDocument<'_> {
+        ToolDocument { server: &self.title, about: &self.about, tool: &self.definition }
     }
 
     fn leaf(&self) -> Leaf<'_> {
@@ -185,9 +181,9 @@ impl Tool {
         }
     }
 
-    /// How long its line is in an answer of `search_tools`, with the end of the line.
+    /// The length of the tool's line in a `search_tools` answer, with the newline.
     fn answered(&self, score: f32) -> usize {
-        let finding = Finding {
+        let finding = SearchHit {
             toolbox: &self.category,
             server: &self.title,
             name: &self.definition.name,
@@ -198,14 +194,11 @@ impl Tool {
     }
 }
 
-/// One query with its figures.
 type Measured<'a, const N: usize> = (&'a Case, [f64; N]);
 
-/// The names of the figures that are measured of search and of picking.
 const SEARCH: [&str; 5] = ["R@1", "R@5", "R@10", "MRR", "nDCG@10"];
 const PICKED: [&str; 3] = ["tool", "service", "category"];
 
-/// Everything that is printed.
 pub(crate) fn report(data: &Data) -> String {
     let all: usize = data.tools.iter().map(|tool| tool.definition.raw.len()).sum();
     let of = |title: &str, method| {
@@ -213,8 +206,8 @@ pub(crate) fn report(data: &Data) -> String {
         search(title, data, &index) + &nothing(data, method, &index) + &scores(data, &index)
     };
     [
-        of("search, by the same words", Method::Words),
-        of("search, by words and by meaning", Method::Mixed),
+        of("search, by the same words", RankingMethod::Lexical),
+        of("search, by words and by meaning", RankingMethod::Hybrid),
         navigator(data),
         absent(data),
         format!("all {} tools as their servers define them: {all} bytes\n", data.tools.len()),
@@ -222,14 +215,14 @@ pub(crate) fn report(data: &Data) -> String {
     .concat()
 }
 
-fn search(title: &str, data: &Data, index: &Index) -> String {
+fn search(title: &str, data: &Data, index: &SearchIndex) -> String {
     let (mut measured, mut bytes) = (Vec::new(), Vec::new());
     for case in &data.queries {
         let hits = index.search(&case.query, DEPTH, |_| true);
         let answered = hits.iter().take(ANSWERED);
-        bytes.push(answered.map(|hit| data.tools[hit.place].answered(hit.score)).sum());
+        bytes.push(answered.map(|hit| data.tools[hit.index].answered(hit.score)).sum());
         if !case.gold.is_empty() {
-            let ranked: Vec<_> = hits.iter().map(|hit| data.tools[hit.place].id.as_str()).collect();
+            let ranked: Vec<_> = hits.iter().map(|hit| data.tools[hit.index].id.as_str()).collect();
             measured.push((case, figures(case, &ranked)));
         }
     }
@@ -240,11 +233,10 @@ fn search(title: &str, data: &Data, index: &Index) -> String {
         + &format!("an answer of {ANSWERED} lines: {mean:.0} bytes, 95 in 100 at most {most}\n")
 }
 
-/// The usual figures of one query.
 fn figures(case: &Case, ranked: &[&str]) -> [f64; 5] {
     let first =
         |group: &Vec<String>| ranked.iter().position(|id| group.iter().any(|one| one == id));
-    let mut ranks: Vec<usize> = case.gold.iter().filter_map(first).map(|place| place + 1).collect();
+    let mut ranks: Vec<usize> = case.gold.iter().filter_map(first).map(|index| index + 1).collect();
     ranks.sort_unstable();
     let needed = case.gold.len();
     let within = |k: usize| ratio(ranks.iter().filter(|rank| **rank <= k).count(), needed);
@@ -255,18 +247,18 @@ fn figures(case: &Case, ranked: &[&str]) -> [f64; 5] {
     [within(1), within(5), within(10), first, (gained / best).min(1.0)]
 }
 
-/// Measures how often nothing is found where nothing fits, and what that costs: whole, and in each
-/// half of the queries.
-fn nothing(data: &Data, method: Method, index: &Index) -> String {
-    // Whether each right tool among the first is lost, and whether each query that nothing serves
-    // finds nothing: asked of all tools, and of parts that have no right one.
+/// Measures how often search correctly returns nothing, and how many right tools its cutoff loses:
+/// for all queries and for each half.
+fn nothing(data: &Data, method: RankingMethod, index: &SearchIndex) -> String {
+    // `lost`: whether the cutoff dropped a right tool. `none` and `apart`: whether a query that no
+    // tool serves finds nothing, among all tools and among parts without a right tool.
     let (mut lost, mut none, mut apart) = (Vec::new(), Vec::new(), Vec::new());
-    let mut judge = |number: usize, case: &Case, index: &Index, places: &[usize]| {
+    let mut judge = |number: usize, case: &Case, index: &SearchIndex, places: &[usize]| {
         let found = index.search(&case.query, ANSWERED, |_| true);
         let is_right = |place: usize| case.right.contains(&places[place]);
-        let near = index.nearest(&case.query, ANSWERED, |_| true);
-        match near.iter().find(|hit| is_right(hit.place)) {
-            Some(right) => lost.push((number, !found.iter().any(|hit| hit.place == right.place))),
+        let near = index.search_nearest(&case.query, ANSWERED, |_| true);
+        match near.iter().find(|hit| is_right(hit.index)) {
+            Some(right) => lost.push((number, !found.iter().any(|hit| hit.index == right.index))),
             None if case.gold.is_empty() && places.len() == data.tools.len() => {
                 none.push((number, found.is_empty()));
             }
@@ -308,11 +300,10 @@ fn nothing(data: &Data, method: Method, index: &Index) -> String {
         + &line(&format!("right tools of the first {ANSWERED} that are lost by it"), &lost)
 }
 
-/// How often the first tool is right, of queries where it has at least some score.
-fn scores(data: &Data, index: &Index) -> String {
+fn scores(data: &Data, index: &SearchIndex) -> String {
     let firsts = data.queries.iter().filter_map(|case| {
         let hit = *index.search(&case.query, 1, |_| true).first()?;
-        Some((hit.score, case.right.contains(&hit.place)))
+        Some((hit.score, case.right.contains(&hit.index)))
     });
     let firsts: Vec<_> = firsts.collect();
     let line = |from: f32| {
@@ -328,27 +319,25 @@ fn scores(data: &Data, index: &Index) -> String {
     SCORES.map(line).concat() + "\n"
 }
 
-/// How often the navigator acts with its ranker, and how often it is wrong then.
+/// How often the navigator calls a tool, and how often that tool is wrong.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Acts {
-    /// The tasks for which it would call a tool.
     pub(crate) all: usize,
-    /// The number of acts whose tool is none that serves the task.
     pub(crate) wrong: usize,
 }
 
 impl Acts {
     fn count<'a>(picked: impl Iterator<Item = &'a Pick<'a>>) -> Self {
         let mut acts = Self::default();
-        for (place, pick) in picked.filter_map(|pick| Some((pick.place?, pick))) {
+        for (index, pick) in picked.filter_map(|pick| Some((pick.place?, pick))) {
             acts.all += 1;
-            acts.wrong += usize::from(!pick.case.right.contains(&place));
+            acts.wrong += usize::from(!pick.case.right.contains(&index));
         }
         acts
     }
 }
 
-/// A task with the tool that is picked for it, and the tools that are proposed where none is.
+/// The tool that the navigator picked for a task, or the tools it proposed instead.
 struct Pick<'a> {
     number: usize,
     case: &'a Case,
@@ -357,18 +346,17 @@ struct Pick<'a> {
 }
 
 impl Data {
-    /// How often the navigator acts by `retrieve`.
-    #[allow(dead_code, reason = "what is printed has it too")]
+    #[allow(dead_code, reason = "serialized, not read")]
     pub(crate) fn acts(&self) -> Acts {
         Acts::count(self.picks(Strategy::Retrieve).iter())
     }
 
     fn picks(&self, strategy: Strategy) -> Vec<Pick<'_>> {
-        let (index, _) = self.index(Method::Mixed, |_| true);
+        let (index, _) = self.index(RankingMethod::Hybrid, |_| true);
         let leaves: Vec<Leaf<'_>> = self.tools.iter().map(Tool::leaf).collect();
-        let shelves = Shelves::new(&leaves, &index);
+        let tree = EvalTree::new(&leaves, &index);
         let pick = |(number, case): (usize, &'_ Case)| {
-            let (place, proposed) = match shelves.pick(&case.query, strategy) {
+            let (place, proposed) = match tree.pick(&case.query, strategy) {
                 Ok(place) => (Some(place), Vec::new()),
                 Err(proposed) => (None, proposed),
             };
@@ -382,7 +370,6 @@ impl Data {
     }
 }
 
-/// How often the navigator's ranker picks a right tool, by either way.
 fn navigator(data: &Data) -> String {
     let ways = [("retrieve", Strategy::Retrieve), ("hierarchy", Strategy::Hierarchy)];
     let one = |(name, strategy): (&str, Strategy)| {
@@ -396,7 +383,7 @@ fn navigator(data: &Data) -> String {
         };
         let half = |odd: usize| Acts::count(picks.iter().filter(|pick| pick.number % 2 == odd));
         let is_called_at_once = |pick: &&Pick<'_>| {
-            let tool = pick.place.map(|place| &data.tools[place].definition);
+            let tool = pick.place.map(|index| &data.tools[index].definition);
             tool.is_some_and(|tool| tool.parameters().iter().all(|one| !one.is_required))
         };
         let asked: Vec<_> = served().filter(|pick| pick.place.is_none()).collect();
@@ -425,16 +412,15 @@ fn navigator(data: &Data) -> String {
     ways.map(one).concat()
 }
 
-/// How many queries are told that there is no such service, though the tools that serve them are here.
+/// Counts the queries that report a missing service although a tool serves them.
 fn absent(data: &Data) -> String {
-    let (index, _) = data.index(Method::Mixed, |_| true);
+    let (index, _) = data.index(RankingMethod::Hybrid, |_| true);
     let served = data.queries.iter().filter(|case| !case.gold.is_empty());
     let told: Vec<_> = served.map(|case| !index.absent_services(&case.query).is_empty()).collect();
     let wrongly = told.iter().filter(|is| **is).count();
     format!("a service is said to be missing for {wrongly} of {} queries\n\n", told.len())
 }
 
-/// A line for the mean of sources, for both halves, for all, and for each source and kind.
 fn table<const N: usize>(title: &str, names: [&str; N], measured: &[Measured<'_, N>]) -> String {
     let mut halves = [Vec::new(), Vec::new()];
     for part in by(measured, |case| case.source.clone()).into_values() {
@@ -461,7 +447,6 @@ fn table<const N: usize>(title: &str, names: [&str; N], measured: &[Measured<'_,
     lines.concat()
 }
 
-/// Queries by what `key` says of them.
 fn by<'a, const N: usize>(
     measured: &[Measured<'a, N>],
     key: impl Fn(&Case) -> String,
@@ -473,7 +458,7 @@ fn by<'a, const N: usize>(
     parts
 }
 
-/// The mean of the sources' means, so that many easy queries of one do not hide the others.
+/// The mean of the per-source means, so that a source with many easy queries doesn't dominate.
 fn macro_mean<const N: usize>(measured: &[Measured<'_, N>]) -> [f64; N] {
     let sources = by(measured, |case| case.source.clone()).into_values();
     let means: Vec<_> = sources.map(|part| mean(&part)).collect();
@@ -495,7 +480,7 @@ fn mean_of<'a, const N: usize>(all: impl ExactSizeIterator<Item = &'a [f64; N]>)
     sums.map(|sum| sum * part)
 }
 
-/// A share; of nothing, nothing.
+/// Returns 0 if `all` is 0.
 #[allow(clippy::cast_precision_loss, reason = "counts of queries and bytes")]
 fn ratio(some: usize, all: usize) -> f64 {
     some as f64 / all.max(1) as f64

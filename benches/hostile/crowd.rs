@@ -1,5 +1,5 @@
-//! Two hundred clients that mean no good, each on a thread that mostly sleeps, and that gives way where
-//! the processor is wanted: they would be on other machines.
+//! Two hundred hostile clients. Each has a thread at idle priority: real ones would run on other
+//! machines and not compete for the CPU.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,25 +9,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long one of them waits for anything.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// As much as an attacker may send in one message without being told that it is too long.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// 1 MiB, which the message size limit allows.
 const BIG: usize = 1 << 20;
-/// How many calls are sent at once by those who do not wait for answers.
 const PIPELINED: usize = 10;
 const GREETING: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"crowd","version":"1"}}}"#;
 
-/// One way of being hostile.
 pub(crate) struct Kind {
     pub(crate) does: &'static str,
-    /// From how many connections.
     pub(crate) connections: usize,
-    /// How long each waits before it does it again.
+    /// The pause between two attacks on a connection.
     every: Duration,
     act: fn(&mut Client) -> Option<()>,
 }
 
-/// All that they do.
 pub(crate) const KINDS: [Kind; 7] = [
     kind("send a byte of a body that does not end", 40, 250, Client::drip),
     kind("ask with a wrong token", 40, 1000, Client::ask_wrongly),
@@ -47,16 +42,13 @@ const fn kind(
     Kind { does, connections, every: Duration::from_millis(every_ms), act }
 }
 
-/// All of them, at work.
-pub(crate) struct Crowd {
+pub(crate) struct HostileClients {
     is_over: Arc<AtomicBool>,
-    /// How often each kind has done what it does.
     done: Arc<[AtomicUsize; KINDS.len()]>,
     clients: Vec<JoinHandle<()>>,
 }
 
-impl Crowd {
-    /// Has all of them begin.
+impl HostileClients {
     pub(crate) fn gather(address: SocketAddr, token: &'static str) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let done = Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)));
@@ -71,12 +63,10 @@ impl Crowd {
         Self { is_over, done, clients }
     }
 
-    /// Counts anew.
     pub(crate) fn forget(&self) {
         self.done.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     }
 
-    /// Has all of them go; how often each kind has done what it does.
     pub(crate) fn leave(self) -> [usize; KINDS.len()] {
         let done = self.done.each_ref().map(|count| count.load(Ordering::Relaxed));
         self.is_over.store(true, Ordering::Relaxed);
@@ -87,14 +77,13 @@ impl Crowd {
     }
 }
 
-/// Has this thread, and all that it starts, run only when nobody else wants to.
+/// Moves this thread, and the threads that it will start, to the idle scheduling class.
 fn give_way() {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let status = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
     assert!(status.is_ok_and(|status| status.success()), "chrt of util-linux is wanted");
 }
 
-/// Has each of them begin, on a thread of its own.
 fn clients(
     address: SocketAddr,
     token: &'static str,
@@ -105,13 +94,12 @@ fn clients(
         (0..kind.connections).map(move |number| {
             let (is_over, done) = (Arc::clone(is_over), Arc::clone(done));
             thread::spawn(move || {
-                // Not all at the same moment.
+                // Spreads the clients over the interval.
                 let share = u32::try_from(number).expect("a few");
                 let all = u32::try_from(kind.connections).expect("a few");
                 thread::sleep(kind.every * share / all);
                 let mut client = Client { address, token, stream: None };
                 while !is_over.load(Ordering::Relaxed) {
-                    // Who was hung up on comes again.
                     match (kind.act)(&mut client) {
                         Some(()) => _ = done[at].fetch_add(1, Ordering::Relaxed),
                         None => client.stream = None,
@@ -124,7 +112,7 @@ fn clients(
     clients.collect()
 }
 
-/// One of them. What it does is `None` where it was hung up on or refused a connection.
+/// A client. Attacks return `None` if the connection was closed or refused.
 struct Client {
     address: SocketAddr,
     token: &'static str,
@@ -132,12 +120,11 @@ struct Client {
 }
 
 impl Client {
-    /// Its connection, a new one if it has none.
     fn stream(&mut self) -> Option<&mut BufReader<TcpStream>> {
         if self.stream.is_none() {
-            let stream = TcpStream::connect_timeout(&self.address, PATIENCE).ok()?;
-            stream.set_read_timeout(Some(PATIENCE)).ok()?;
-            stream.set_write_timeout(Some(PATIENCE)).ok()?;
+            let stream = TcpStream::connect_timeout(&self.address, TIMEOUT).ok()?;
+            stream.set_read_timeout(Some(TIMEOUT)).ok()?;
+            stream.set_write_timeout(Some(TIMEOUT)).ok()?;
             stream.set_nodelay(true).ok()?;
             self.stream = Some(BufReader::new(stream));
         }
@@ -148,7 +135,7 @@ impl Client {
         self.stream()?.get_mut().write_all(text.as_bytes()).ok()
     }
 
-    /// A request with this body, or with the beginning of one that is so long.
+    /// Returns a request with `body` as the first part of a body of `length` bytes.
     fn request(&self, token: &str, more: &str, body: &str, length: usize) -> String {
         format!(
             "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
@@ -158,7 +145,6 @@ impl Client {
         )
     }
 
-    /// A request of the newest revision, which has no sessions.
     fn modern(&self, method: &str, params: &str) -> String {
         let body = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}},{params}}}}}"#
@@ -174,7 +160,6 @@ impl Client {
         self.modern("tools/call", &format!(r#""name":"use_tool","arguments":{arguments}"#))
     }
 
-    /// Reads a response to the end, if it says where that is.
     fn read(&mut self) -> Option<()> {
         let stream = self.stream()?;
         let (mut length, mut line) = (0, String::new());
@@ -218,7 +203,7 @@ impl Client {
     }
 
     fn listen(&mut self) -> Option<()> {
-        // It has listened since it was here last.
+        // Closes the stream that the previous call opened.
         self.stream = None;
         let wanted = r#""notifications":{"toolsListChanged":true}"#;
         let request = self.modern("subscriptions/listen", wanted);

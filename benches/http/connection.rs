@@ -1,21 +1,19 @@
-//! One connection of a client over HTTP that behaves, for one request after the other.
+//! A blocking HTTP/1.1 connection of a well-behaved MCP client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long an answer may take; one that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A connection that is used for one request after the other.
 pub(crate) struct Connection {
     address: SocketAddr,
-    /// The header that says who asks, if that is said.
+    /// The complete `Authorization` header line, or empty.
     authorization: String,
     stream: BufReader<TcpStream>,
 }
 
-/// The head of a response, and its body if that has an end.
+/// A response; the body only if it has a `Content-Length`.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     session: Option<String>,
@@ -69,7 +67,6 @@ impl Connection {
         answer
     }
 
-    /// Begins a session; its id.
     pub(crate) fn begin(&mut self) -> String {
         let begun = self.send(
             "POST",
@@ -83,7 +80,6 @@ impl Connection {
         id
     }
 
-    /// Calls the tool of the server; how long that takes.
     pub(crate) fn call(&mut self, session: &str) -> Duration {
         let start = Instant::now();
         let answer = self.send(

@@ -1,4 +1,4 @@
-//! Many sessions at once over HTTP, on few connections, as a benchmark and a test make them.
+//! Many sessions over few HTTP connections. Shared by a benchmark and a test.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -8,24 +8,19 @@ pub(crate) mod connection;
 
 use connection::Connection;
 
-/// Sessions that are held.
 pub(crate) struct Load {
     address: SocketAddr,
-    /// Their ids.
     pub(crate) sessions: Vec<String>,
-    /// The connections of those that listen.
     listening: Vec<Connection>,
 }
 
 impl Load {
-    /// Begins as many sessions.
     pub(crate) fn begin(address: SocketAddr, sessions: usize) -> Self {
         let mut connection = Connection::open(address, None);
         let sessions = (0..sessions).map(|_| connection.begin()).collect();
         Self { address, sessions, listening: Vec::new() }
     }
 
-    /// Lets so many of them listen, each on a connection of its own.
     pub(crate) fn listen(&mut self, count: usize) {
         for session in self.sessions.iter().take(count) {
             let mut connection = Connection::open(self.address, None);
@@ -34,8 +29,7 @@ impl Load {
         }
     }
 
-    /// Makes calls in all sessions, so many in each, from so many clients at once; what they take,
-    /// sorted.
+    /// Makes `calls` calls in each session. Returns the sorted latencies.
     pub(crate) fn call(&self, calls: usize, clients: usize) -> Vec<Duration> {
         let share = self.sessions.len().div_ceil(clients);
         let mut times: Vec<Duration> = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The program over HTTP, for as long as something is measured.
+//! A workbench over HTTP that runs as long as a benchmark.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,21 +9,20 @@ use std::thread;
 use serde_json::Value;
 use tempfile::TempDir;
 
-#[path = "../measured.rs"]
-mod measured;
+#[path = "../program_under_test.rs"]
+mod program_under_test;
 
-/// A program that listens, which is killed when this is dropped.
+/// Killed on drop.
 pub(crate) struct Program {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Program {
-    /// Serves this configuration, with its files in the folder.
     pub(crate) fn start(folder: &TempDir, config: &Value) -> Self {
         let file = folder.path().join("workbench.json");
         fs::write(&file, config.to_string()).expect("a file in the folder");
-        let mut command = Command::new(measured::program());
+        let mut command = Command::new(program_under_test::program());
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file);
         command.arg("--cache-dir").arg(folder.path().join("cache"));
@@ -38,7 +37,7 @@ impl Program {
             let (_, rest) = line.split_once("http://")?;
             rest.split_once("/mcp")?.0.parse().ok()
         });
-        // What it says is read on, or it would be lost.
+        // Drain stderr, so that the program never blocks on a full pipe.
         thread::spawn(move || log.count());
         Self { child, address: address.expect("an address") }
     }
@@ -46,7 +45,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to do.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

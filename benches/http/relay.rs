@@ -1,5 +1,5 @@
-//! The least that anything between clients over HTTP and a server on pipes can do: it copies messages
-//! and gives each request a number of its own. A thread for each connection, and one that reads.
+//! The baseline between HTTP clients and a stdio server: it copies messages and renumbers requests.
+//! One thread per connection, and one that reads from the server.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -10,17 +10,16 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The text before a message's id. Nothing else in what is measured is called so.
+/// The text before a message's ID. The benchmark's messages have no other `id` member.
 const ID: &[u8] = b"\"id\":";
 
-/// The way to the server, and to those who wait for it.
 struct Relay {
     to_server: Mutex<ChildStdin>,
     waiting: Mutex<HashMap<u64, Sender<Vec<u8>>>>,
     next: AtomicU64,
 }
 
-/// Stands between clients and a server until it is killed. Says first, on a line, where it listens.
+/// Relays until it is killed. Prints the listening address as its first line.
 pub(crate) fn run(mut server: Command) {
     let child = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut child = child.expect("the server starts");
@@ -38,7 +37,6 @@ pub(crate) fn run(mut server: Command) {
         let relay = Arc::clone(&relay);
         thread::spawn(move || relay.serve(connection));
     }
-    // It is killed before.
     let _ = child.wait();
 }
 
@@ -49,7 +47,7 @@ impl Relay {
             let number = std::str::from_utf8(&line[at..end]).ok().and_then(|n| n.parse().ok());
             let waiting = number
                 .and_then(|number: u64| self.waiting.lock().expect("no panic").remove(&number));
-            // A client that has gone wants nothing.
+            // The client may have disconnected.
             waiting.map(|waiting| waiting.send(line).ok());
         }
     }
@@ -89,14 +87,12 @@ impl Relay {
     }
 }
 
-/// Where the id of a message stands.
 fn id(message: &[u8]) -> Option<(usize, usize)> {
     let at = message.windows(ID.len()).position(|window| window == ID)? + ID.len();
     let digits = message[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     Some((at, at + digits))
 }
 
-/// The body of the next request.
 fn request(client: &mut impl BufRead) -> Option<Vec<u8>> {
     let (mut line, mut length) = (String::new(), 0);
     loop {

@@ -1,4 +1,4 @@
-//! An agent with a session over HTTP that lives with what goes wrong: it counts it, and goes on.
+//! An agent with a session over HTTP that reports errors instead of panicking.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,16 +6,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long an answer may take; one that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A connection to the proxy, which is made again when it is lost. Many sessions use it in turn.
+/// A connection to the proxy, shared by many sessions in turn. Reconnects after an error.
 pub(crate) struct Line {
     address: SocketAddr,
     stream: Option<BufReader<TcpStream>>,
 }
 
-/// An answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     session: Option<String>,
@@ -24,20 +22,19 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn json(&self) -> Value {
-        // A stream of events has its message in the last one.
+        // The last event of an SSE stream is the response.
         let text = String::from_utf8_lossy(&self.body);
         let data = text.lines().rev().find_map(|line| line.strip_prefix("data: "));
         serde_json::from_str(data.unwrap_or(&text)).unwrap_or_default()
     }
 }
 
-/// Why a request has failed.
 #[derive(Debug)]
 #[allow(dead_code, reason = "tests only print it")]
-pub(crate) enum Failed {
-    /// The connection broke or brought nothing in time: it may have been done or not.
+pub(crate) enum StepError {
+    /// The connection failed or timed out. The request may have been executed.
     Broken(io::Error),
-    /// The answer says so, with this status.
+    /// The response is an error; the number is the HTTP status.
     Refused(u16, String),
 }
 
@@ -46,19 +43,18 @@ impl Line {
         Self { address, stream: None }
     }
 
-    /// Sends a request and reads its answer, on the connection there is or a new one. What was sent is not
-    /// sent again.
+    /// Sends a request and reads the response. A failed request is not retried.
     pub(crate) fn send(
         &mut self,
         method: &str,
         headers: &[(&str, &str)],
         body: &str,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<Answer, StepError> {
         let sent = self.exchange(method, headers, body);
         if sent.is_err() {
             self.stream = None;
         }
-        sent.map_err(Failed::Broken)
+        sent.map_err(StepError::Broken)
     }
 
     fn exchange(
@@ -134,23 +130,19 @@ fn read_line(stream: &mut impl BufRead, line: &mut String) -> io::Result<()> {
     Ok(())
 }
 
-/// A step of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It calls a tool that answers with a few bytes.
     Call,
-    /// It calls a tool that answers with ten thousand bytes.
+    /// Calls a tool with a result of ten thousand bytes.
     Long,
-    /// It lists its tools.
     List,
-    /// It asks for a toolbox that it has open already.
     Open,
-    /// It calls a tool as agents of 2026-07-28 do, without a session.
+    /// Calls a tool with revision 2026-07-28, without a session.
     Modern,
 }
 
 impl Step {
-    /// The `n`-th step of agents: of twenty, fifteen are short calls.
+    /// Returns the `n`-th step of an agent. 15 of 20 are short calls.
     pub(crate) fn of(n: usize) -> Self {
         match n % 20 {
             3 => Self::List,
@@ -162,21 +154,19 @@ impl Step {
     }
 }
 
-/// A session.
 pub(crate) struct Session {
     pub(crate) id: String,
     steps: usize,
 }
 
 impl Session {
-    /// Begins one, in which a toolbox is open.
-    pub(crate) fn begin(line: &mut Line) -> Result<Self, Failed> {
+    pub(crate) fn begin(line: &mut Line) -> Result<Self, StepError> {
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": { "name": "load", "version": "1" },
         });
         let begun = line.send("POST", &[], &request("initialize", &params))?;
-        let refused = || Failed::Refused(begun.status, begun.json().to_string());
+        let refused = || StepError::Refused(begun.status, begun.json().to_string());
         let id = begun.session.clone().filter(|_| begun.status == 200).ok_or_else(refused)?;
         let mut session = Self { id, steps: 0 };
         let told = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
@@ -189,14 +179,12 @@ impl Session {
         [("Mcp-Session-Id", &self.id), ("MCP-Protocol-Version", "2025-11-25")]
     }
 
-    /// Takes the next step; how long that took.
-    pub(crate) fn next(&mut self, line: &mut Line) -> Result<Duration, Failed> {
+    pub(crate) fn next(&mut self, line: &mut Line) -> Result<Duration, StepError> {
         self.steps += 1;
         self.take(Step::of(self.steps), line)
     }
 
-    /// Takes a step; how long that took.
-    pub(crate) fn take(&mut self, step: Step, line: &mut Line) -> Result<Duration, Failed> {
+    pub(crate) fn take(&mut self, step: Step, line: &mut Line) -> Result<Duration, StepError> {
         let call = |length: usize| {
             let path = json!({ "toolbox": "box", "server": "srv", "tool": "echo" });
             let arguments = json!({ "text": "x".repeat(length) });
@@ -231,7 +219,7 @@ impl Session {
         if answer.status == 200 && said["result"].is_object() && said["result"]["isError"] != true {
             Ok(time)
         } else {
-            Err(Failed::Refused(answer.status, said.to_string()))
+            Err(StepError::Refused(answer.status, said.to_string()))
         }
     }
 }

@@ -1,12 +1,10 @@
-//! Several workbenches that share a store, behind a proxy, as a benchmark and tests run them.
+//! Several workbenches with a shared store behind a proxy. Used by a benchmark and by tests.
 //!
-//! The store is a real `redis-server`, the proxy a real `HAProxy` or nginx with the file of `deploy/proxies/`, in which
-//! addresses alone are others. All of it listens on this machine, and ends with its [`Fleet`].
+//! The store is a real `redis-server`. The proxy is a real `HAProxy` or nginx with the
+//! configuration from `deploy/proxies/`; only addresses are replaced. Everything listens on this
+//! machine and is killed on drop.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "these are programs of a benchmark and of tests, which spawn them themselves"
-)]
+#![allow(clippy::disallowed_methods, reason = "benchmarks and tests spawn processes themselves")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,37 +19,34 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long something may take to listen.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How often it is looked whether something has come about.
 const OFTEN: Duration = Duration::from_millis(10);
 
-/// Waits until something is so.
+/// Polls until `is_so` returns `true`; panics after `DEADLINE`.
 pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < DEADLINE, "{what}: not so after {DEADLINE:?}");
-        thread::sleep(OFTEN); // What others do is seen by looking alone.
+        thread::sleep(OFTEN); // Other processes can only be polled.
     }
 }
 
-/// How requests find their way to one of several workbenches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proxy {
-    /// `HAProxy`, which learns the session of an answer.
+    /// `HAProxy` that learns the session ID from responses.
     Haproxy,
-    /// nginx, which has a hash of the session.
+    /// nginx with a hash of the session ID.
     Nginx,
-    /// `HAProxy` that takes the next one in turn, whatever the session.
+    /// `HAProxy` without session affinity.
     RoundRobin,
 }
 
-/// A program that is killed when this is dropped.
+/// Killed on drop.
 pub(crate) struct Process {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
-    /// Its words on standard error, if they are read.
+    /// The stderr of the program, if it is captured.
     log: Arc<Mutex<String>>,
 }
 
@@ -70,25 +65,22 @@ impl Process {
         process
     }
 
-    /// Everything that it has said on standard error.
     pub(crate) fn log(&self) -> String {
         self.log.lock().expect("nobody panics with it").clone()
     }
 
-    /// Sends it a signal by this name, such as `TERM`.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "a signal for what runs");
     }
 
-    /// Waits until it has ended, and no longer than that; says whether it has.
     pub(crate) fn ends_within(&mut self, time: Duration) -> bool {
         let began = Instant::now();
         while began.elapsed() < time {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return true;
             }
-            thread::sleep(OFTEN); // Nothing tells when a child ends.
+            thread::sleep(OFTEN); // The standard library can't wait for a child with a timeout.
         }
         false
     }
@@ -96,13 +88,12 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to do.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Several workbenches, their store and their proxy.
 pub(crate) struct Fleet {
     pub(crate) proxy: Process,
     pub(crate) replicas: Vec<Process>,
@@ -112,7 +103,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts them; the configuration of the n-th workbench is `config(n)`.
+    /// Starts everything. The n-th workbench gets the configuration `config(n)`.
     pub(crate) fn start(
         program: &str,
         count: usize,
@@ -128,39 +119,37 @@ impl Fleet {
         Self { proxy, replicas, store, folder, program: program.to_owned() }
     }
 
-    /// Starts one more workbench, which the proxy does not know.
+    /// Starts another workbench that the proxy doesn't know.
     pub(crate) fn one_more(&self, config: &Value) -> Process {
         replica(&self.program, 1000, config, &self.store, self.folder.path())
     }
 
-    /// Starts the store anew, empty, where it was.
     pub(crate) fn restart_store(&mut self) {
         let address = self.store.address;
-        // It has ended before another one takes its place.
+        // The new process can only bind after the old one has exited.
         let _ = self.store.child.kill();
         let _ = self.store.child.wait();
         self.store = store(address, self.folder.path());
     }
 
-    /// Sends the store a command, such as `FLUSHALL`; what it answers.
     pub(crate) fn ask_store(&self, command: &str) -> String {
         let mut stream = TcpStream::connect(self.store.address).expect("the store listens");
         write!(stream, "{command}\r\nQUIT\r\n").expect("the store reads");
         let mut said = String::new();
-        // One that is paused does not even end.
+        // A paused store never closes the connection.
         stream.set_read_timeout(Some(Duration::from_secs(1))).expect("a connection");
         let _ = stream.read_to_string(&mut said);
         said
     }
 }
 
-/// An address on this machine where nobody listens.
-fn free() -> SocketAddr {
+pub(crate) fn free() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")
 }
 
-fn store(address: SocketAddr, folder: &Path) -> Process {
+/// A store without any data, at this address.
+pub(crate) fn store(address: SocketAddr, folder: &Path) -> Process {
     let mut command = Command::new("redis-server");
     command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
     command.args(["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"]).arg(folder);
@@ -191,7 +180,7 @@ fn replica(program: &str, n: usize, config: &Value, store: &Process, folder: &Pa
         let (_, rest) = line.split_once("http://")?;
         rest.split_once("/mcp")?.0.parse().ok()
     });
-    // What it says is read on, or it would be lost.
+    // Drain stderr, so that the program never blocks on a full pipe.
     thread::spawn(move || lines.map_while(Result::ok).for_each(|line| keep(&line)));
     let address = address.unwrap_or_else(|| panic!("{}", log.lock().expect("a log")));
     Process { child, address, log }
@@ -223,7 +212,7 @@ fn start_proxy(proxy: Proxy, replicas: &[SocketAddr], folder: &Path) -> Process 
     Process::start(&mut command, address)
 }
 
-/// A command that some systems have where only root looks.
+/// A command that may only be in `/usr/sbin`, outside the `PATH` of ordinary users.
 fn daemon(program: &str) -> Command {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/sbin:/sbin");
@@ -232,7 +221,7 @@ fn daemon(program: &str) -> Command {
     command
 }
 
-/// The file for `HAProxy`, with these addresses in it; in turn, it knows nothing of sessions.
+/// `RoundRobin` drops the `stick` lines.
 fn haproxy(text: &str, address: SocketAddr, replicas: &[SocketAddr], proxy: Proxy) -> String {
     let mut file = String::new();
     let mut is_listed = false;
@@ -255,7 +244,6 @@ fn haproxy(text: &str, address: SocketAddr, replicas: &[SocketAddr], proxy: Prox
     file
 }
 
-/// The file for nginx, with these addresses in it.
 fn nginx(text: &str, address: SocketAddr, replicas: &[SocketAddr], folder: &Path) -> String {
     let mut file = format!("pid {}/nginx.pid;\n", folder.display());
     let mut is_listed = false;

@@ -1,4 +1,4 @@
-//! Agents with names, each of which comes over HTTP, looks at everything, and stays.
+//! Named agents that connect over HTTP, open and search everything, and stay connected.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,18 +11,16 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-/// How long an answer may take; one that takes longer has failed.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A program that serves them, which is killed when this is dropped.
+/// Killed on drop.
 pub(crate) struct Agents {
     child: Child,
     address: SocketAddr,
 }
 
 impl Agents {
-    /// Serves so many agents, each with a token, who may all use the same; `command` makes the program
-    /// out of what its configuration has to say of them.
+    /// `command` gets the configuration keys for `count` agents with tokens and equal permissions.
     pub(crate) fn serve(count: usize, command: impl FnOnce(Value) -> Command) -> Self {
         let tokens = (0..count).map(|agent| {
             let digest = Sha256::digest(token(agent).as_bytes());
@@ -45,12 +43,11 @@ impl Agents {
             let (_, rest) = line.split_once("http://")?;
             rest.split_once("/mcp")?.0.parse().ok()
         });
-        // What it says is read on, or it would be lost.
+        // Drain stderr, so that the program never blocks on a full pipe.
         thread::spawn(move || log.count());
         Self { child, address: address.expect("an address") }
     }
 
-    /// Lets these agents come, open everything and search in it.
     pub(crate) fn come(&mut self, agents: Range<usize>) {
         for agent in agents {
             let params = json!({
@@ -70,7 +67,6 @@ impl Agents {
         }
     }
 
-    /// Makes a request on a connection of its own; the session that it begins, if it does.
     fn post(
         &self,
         agent: usize,
@@ -99,7 +95,7 @@ impl Agents {
         Some(line?.split_once(": ")?.1.trim().to_owned())
     }
 
-    /// How many KB are its own.
+    /// The anonymous memory of the program, in KB.
     pub(crate) fn memory(&self) -> f64 {
         let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id()));
         let text = text.expect("Linux tells");
@@ -111,7 +107,7 @@ impl Agents {
 
 impl Drop for Agents {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to do.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

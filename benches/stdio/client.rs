@@ -1,23 +1,23 @@
-//! A client on a child's pipes that costs as little as it can.
+//! A stdio client with as little overhead as possible.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// As much as a pipe holds.
+/// The default capacity of a Linux pipe.
 const BUFFER: usize = 64 * 1024;
 
-/// The client side of one child; dropping it kills the child.
+/// Kills the child on drop.
 pub(crate) struct Client {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     line: Vec<u8>,
     last_id: u64,
-    /// Lists the tools again whenever it hears that they have changed.
+    /// List the tools again after every `list_changed`.
     pub(crate) follows: bool,
 }
 
-/// A call of a tool as it is sent, but for its id.
+/// The params of a `tools/call` request, up to the end of the line.
 pub(crate) struct Call(String);
 
 impl Call {
@@ -50,7 +50,6 @@ impl Client {
         self.child.id()
     }
 
-    /// Shakes hands.
     pub(crate) fn initialize(&mut self) {
         self.request(
             "initialize",
@@ -59,13 +58,11 @@ impl Client {
         self.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
     }
 
-    /// Sends a request and waits for its answer.
     pub(crate) fn request(&mut self, method: &str, params: &str) {
         let id = self.ask(method, params);
         while self.receive() != id {}
     }
 
-    /// Sends a request; returns its id.
     fn ask(&mut self, method: &str, params: &str) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
@@ -76,7 +73,7 @@ impl Client {
         id
     }
 
-    /// Sends a call; returns its id. The id is its progress token too, as with real clients.
+    /// Sends a call and returns its ID. The ID is also the progress token, as with real clients.
     pub(crate) fn send(&mut self, call: &Call) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
@@ -89,7 +86,7 @@ impl Client {
         id
     }
 
-    /// Waits for the next answer; returns its id. [`Self::answer`] has its line.
+    /// Waits for the next response and returns its ID. [`Self::answer`] returns its text.
     pub(crate) fn receive(&mut self) -> u64 {
         const HEAD: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
         const CHANGED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed""#;
@@ -107,13 +104,11 @@ impl Client {
         }
     }
 
-    /// Makes a call and waits for its answer.
     pub(crate) fn call(&mut self, call: &Call) {
         let id = self.send(call);
         while self.receive() != id {}
     }
 
-    /// The last answer.
     pub(crate) fn answer(&self) -> String {
         String::from_utf8_lossy(&self.line).into_owned()
     }
@@ -125,7 +120,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // A child that has ended by itself cannot be killed, and that is all right.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,13 +1,13 @@
-//! The least that anything between a client and a server can do: it copies lines both ways.
+//! The baseline between a stdio client and a server: copies lines both ways.
 
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::process::{Command, Stdio, exit};
 use std::thread;
 
-/// As much as a pipe holds.
+/// The default capacity of a Linux pipe.
 const BUFFER: usize = 64 * 1024;
 
-/// Stands between our standard streams and a server until either of them ends.
+/// Relays until the input or the server's output ends.
 pub(crate) fn run(mut server: Command) {
     let mut child =
         server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the server starts");
@@ -18,7 +18,7 @@ pub(crate) fn run(mut server: Command) {
         exit(0);
     });
     copy(from_server, stdout().lock());
-    // It has closed its output, so it is about to end.
+    // The server has closed its output and is about to exit.
     let _ = child.wait();
 }
 

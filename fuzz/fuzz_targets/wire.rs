@@ -1,4 +1,4 @@
-//! Looks for bytes that break what `check` in `crates/wire/src/wire/fuzzing.rs` says.
+//! Fuzzes the properties that `check` in `crates/wire/src/wire/fuzzing.rs` asserts.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| mcp_workbench_fuzz::check_wire(input));

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes `crates/core/src/catalog/rank/words.bin`, the table of word vectors that search mixes with BM25.
+"""Builds `crates/core/src/catalog/rank/words.bin`, the table of word vectors that search combines with BM25.
 
 usage: make.py --model FOLDER --wordnet FOLDER --work FOLDER OUTPUT
 
-Every piece of the teacher's vocabulary gets a vector such that the mean over a text's pieces points
-where the teacher's vector of that text does, seen from the middle of all texts. README.md beside
-this says where the inputs come from. What takes long is kept in the work folder.
+Each word piece in the teacher's vocabulary gets a vector, so that the mean over a text's pieces points in the
+direction of the teacher's vector of the text, relative to the mean of all texts. For the inputs, see README.md.
+The work folder caches the slow steps.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from teacher import Teacher
 DIMENSIONS = 128
 WORDNET_TEXTS = 18_000
 OWN_SENTENCES = 48_000
-# How many texts the teacher reads before what it says is written down.
+# Texts per checkpoint of the teacher's output.
 PART = 2_000
-# How much the first, linear fit holds back.
+# Ridge regularization of the initial linear fit.
 RIDGE = 1.0
 EPOCHS = 12
 BATCH = 256
@@ -33,21 +33,21 @@ SEED = 7
 
 
 def words_of(text):
-    """The words of a text, as `plain_words` of `crates/core/src/catalog/rank/text.rs` takes it apart."""
+    """Splits a text into words. Must match `plain_words` in `crates/core/src/catalog/rank/tokenizer.rs`."""
     runs = re.findall(r"[^\W_]+", text)
     split = r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\WA-Z0-9_]+|[A-Z]+|[0-9]+"
     return [part.lower() for run in runs for part in re.findall(split, run)]
 
 
 def kept(path, make):
-    """What `make` gives, from the file where that was done before."""
+    """Caches the result of `make` in a file."""
     if not path.exists():
         numpy.save(path, make())
     return numpy.load(path)
 
 
 def taught(teacher, work, lines):
-    """What the teacher says of texts."""
+    """The teacher's vectors of texts, computed in resumable parts."""
     parts = []
     for start in range(0, len(lines), PART):
         part = lines[start : start + PART]
@@ -100,8 +100,7 @@ def unit(vectors):
 
 
 def fit(table, rows, goals):
-    """Moves the vectors until the means point where they should: Adam on one less the cosine, each
-    time for the pieces of the batch alone."""
+    """Trains the vectors with Adam on the loss 1 - cosine, updating only the pieces in each batch."""
     chance = numpy.random.default_rng(SEED)
     first, second = numpy.zeros_like(table), numpy.zeros_like(table)
     batches = len(rows) // BATCH + 1
@@ -132,8 +131,8 @@ def fit(table, rows, goals):
 
 
 def rounded(table):
-    """A scale for each vector and its numbers from -7 to 7, for which they come nearest to it: it may
-    be better to cut off the largest than to make the steps wider."""
+    """Quantizes each vector to a scale and integers from -7 to 7 with the least error. Clipping the largest values may
+    be better than a larger step."""
     most = numpy.abs(table).max(axis=1)
     scales, least = most / 7, numpy.full(len(table), numpy.inf)
     for part in numpy.linspace(0.5, 1, 26):
@@ -149,8 +148,8 @@ def in_steps(table, scales):
 
 
 def write(path, names, table):
-    """How many pieces there are, where each name ends, the names in order of their bytes, and for
-    each a scale and its numbers, half a byte each."""
+    """File format: the number of pieces, the end offset of each name, the names in byte order, and for each piece a
+    scale and its numbers at 4 bits each."""
     order = sorted(range(len(names)), key=lambda index: names[index].encode())
     scales, numbers = rounded(table)
     halves = (numbers + 8).astype(numpy.uint8)

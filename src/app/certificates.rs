@@ -1,5 +1,5 @@
-//! Reading the certificates for TLS again while agents are served: when their files change, when somebody
-//! asks, when another configuration names others, and now and then, for some file systems tell of no change.
+//! Reloads TLS certificates while serving: when their files change, on SIGHUP, when a new
+//! configuration names other files, and every hour, because some file systems report no changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,77 +8,72 @@ use std::time::{Duration, UNIX_EPOCH};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::app::reload::Source;
-use crate::app::watching::{Watch, Wish};
-use crate::frontend::http::Tls;
-use crate::gateway::Gateways;
-use crate::observe::Event;
+use crate::app::file_watcher::{FileWatcher, ReloadTrigger};
+use crate::app::reload::ReloadSource;
+use crate::frontend::http::TlsCertificates;
+use crate::gateway::GatewayRegistry;
 use crate::settings::TlsConfig;
+use crate::telemetry::Event;
 
-/// How long files are not read again where nothing is said to have changed.
-const LOOK: Duration = Duration::from_hours(1);
-/// How long before its end it is said that a certificate is to be renewed, in seconds, and how often.
-const SOON: u64 = 7 * 24 * 3600;
+/// Reload interval without any change notification.
+const POLL_INTERVAL: Duration = Duration::from_hours(1);
+/// Warn once a day during the last 7 days of a certificate.
+const EXPIRY_WARNING_SECS: u64 = 7 * 24 * 3600;
 const DAY: Duration = Duration::from_hours(24);
 
-/// The certificates of a listener, and the sources of news of them.
-pub(crate) struct Certificates {
-    tls: Arc<Tls>,
-    wish: Arc<Wish>,
-    watch: Option<Watch>,
-    /// When it was last said that they end.
-    said: Option<Instant>,
+pub(crate) struct CertificateReloader {
+    tls: Arc<TlsCertificates>,
+    wish: Arc<ReloadTrigger>,
+    watch: Option<FileWatcher>,
+    last_warned: Option<Instant>,
 }
 
-impl Certificates {
-    /// Watches the files that were read.
-    pub(crate) fn new(tls: &Arc<Tls>, files: &TlsConfig) -> Self {
-        let wish = Arc::<Wish>::default();
-        let watch = Watch::new(&paths(files), None, &wish).inspect_err(|error| {
+impl CertificateReloader {
+    pub(crate) fn new(tls: &Arc<TlsCertificates>, files: &TlsConfig) -> Self {
+        let wish = Arc::<ReloadTrigger>::default();
+        let watch = FileWatcher::new(&paths(files), None, &wish).inspect_err(|error| {
             tracing::warn!(
                 %error,
                 "the certificates for TLS cannot be watched; they are read again at SIGHUP and every \
                  hour alone"
             );
         });
-        Self { tls: Arc::clone(tls), wish, watch: watch.ok(), said: None }
+        Self { tls: Arc::clone(tls), wish, watch: watch.ok(), last_warned: None }
     }
 
-    /// Where it is asked for.
-    pub(crate) fn wish(&self) -> Arc<Wish> {
+    pub(crate) fn wish(&self) -> Arc<ReloadTrigger> {
         Arc::clone(&self.wish)
     }
 
-    /// A source whose configurations are followed: one may name other files.
-    pub(crate) fn following(&self, source: Source) -> Source {
+    /// Returns `source` with a hook that also checks certificates after each applied configuration.
+    pub(crate) fn trigger_on_config(&self, source: ReloadSource) -> ReloadSource {
         let wish = self.wish();
-        let Source { served, .. } = source;
+        let ReloadSource { on_applied: served, .. } = source;
         let told = move |config: &_| {
-            wish.suspect();
+            wish.notify_changed();
             served(config);
         };
-        Source { served: Box::new(told), ..source }
+        ReloadSource { on_applied: Box::new(told), ..source }
     }
 
-    /// Reads them whenever it is wanted.
-    pub(crate) async fn run(mut self, gateways: Arc<Gateways>, tasks: TaskTracker) {
-        let tell = |event: Event<'_>| gateways.observer().listeners().tell(event);
-        tell(Event::CertificateShown(&self.tls.dates()));
+    pub(crate) async fn run(mut self, gateways: Arc<GatewayRegistry>, tasks: TaskTracker) {
+        let tell = |event: Event<'_>| gateways.observer().bus().emit(event);
+        tell(Event::CertificateLoaded(&self.tls.dates()));
         loop {
             self.warn();
-            // Either way it is time to look.
-            let _ = timeout(LOOK, self.wish.come()).await;
+            // A timeout is the hourly check.
+            let _ = timeout(POLL_INTERVAL, self.wish.debounced()).await;
             let config = gateways.config();
-            // Whether there is TLS is settled at the start.
+            // TLS can't be switched on or off by a reload.
             let Some(files) = &config.http.tls else { continue };
             if let Some(watch) = &mut self.watch {
-                watch.renew(&paths(files), None);
+                watch.update_paths(&paths(files), None);
             }
             let (tls, own) = (Arc::clone(&self.tls), files.clone());
-            match tasks.spawn_blocking(move || tls.renew(&own)).await {
+            match tasks.spawn_blocking(move || tls.reload(&own)).await {
                 Ok(Ok(true)) => {
-                    self.said = None;
-                    tell(Event::CertificateShown(&self.tls.dates()));
+                    self.last_warned = None;
+                    tell(Event::CertificateLoaded(&self.tls.dates()));
                 }
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => tell(Event::CertificateRefused(&error)),
@@ -87,12 +82,11 @@ impl Certificates {
         }
     }
 
-    /// Says, once a day, that the certificate ends soon.
     fn warn(&mut self) {
         let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         let left = self.tls.dates().cert.saturating_sub(now);
-        if left < SOON && self.said.is_none_or(|at| at.elapsed() >= DAY) {
-            self.said = Some(Instant::now());
+        if left < EXPIRY_WARNING_SECS && self.last_warned.is_none_or(|at| at.elapsed() >= DAY) {
+            self.last_warned = Some(Instant::now());
             let hours = left / 3600;
             tracing::warn!("the certificate for TLS is good for {hours} hours more: renew it");
         }

@@ -1,10 +1,7 @@
-//! Reading the configuration again while agents are served: when, and what becomes of it.
+//! Reloads the configuration while serving. An invalid configuration changes nothing.
 //!
-//! A configuration that cannot be used changes nothing.
-//!
-//! Whoever may write files is not whoever may say what agents are allowed to: an agent with a tool for
-//! files is the first, and not the second. So what concerns that is taken over when somebody asks for
-//! it, and not because a file has changed.
+//! An agent with a file tool may be able to edit the configuration. Changes to access rules,
+//! launches and authentication therefore wait for an explicit reload (SIGHUP or `reload`).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,83 +9,78 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
-use crate::app::watching::{Watch, Wish};
-use crate::config::{self, LoadError, Loaded};
-use crate::gateway::Gateways;
-use crate::observe::Event;
+use crate::app::file_watcher::{FileWatcher, ReloadTrigger};
+use crate::config::{self, LoadError, LoadedConfig};
+use crate::gateway::GatewayRegistry;
 use crate::settings::{self, Config};
+use crate::telemetry::Event;
 
-/// Where the configuration comes from.
-pub struct Source {
-    /// The file, or the folder of a catalog, absolute.
+pub struct ReloadSource {
+    /// Absolute path of the configuration file or catalog folder.
     pub file: PathBuf,
-    /// Reads it, and asks for some of the values that it refers to.
-    pub read: Box<dyn Fn(Renewal) -> Result<Loaded, LoadError> + Send + Sync>,
-    /// Hears of each configuration that has taken the place of another.
-    pub served: Box<dyn Fn(&Config) + Send + Sync>,
-    /// Says in a few lines what agents gain and lose from one configuration to another.
-    pub difference: Box<Difference>,
+    /// Loads the configuration and fetches the values that the argument selects.
+    pub load: Box<dyn Fn(ValueRefresh) -> Result<LoadedConfig, LoadError> + Send + Sync>,
+    pub on_applied: Box<dyn Fn(&Config) + Send + Sync>,
+    pub describe_diff: Box<DescribeDiffFn>,
 }
 
-/// Which of the values that a configuration refers to are asked for when it is read again.
+/// Which of the configuration's secret values a reload fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renewal {
-    /// All of them: somebody asks for the configuration.
+pub enum ValueRefresh {
+    /// All, on an explicit reload.
     All,
-    /// The values that are not known.
-    New,
-    /// None: nothing is run because a file has changed.
+    /// Only values that aren't cached.
+    Missing,
+    /// None: a changed file must not cause a command to run.
     None,
 }
 
-/// Says in a few lines how two configurations differ.
-pub type Difference = dyn Fn(&Config, &Config) -> String + Send + Sync;
+/// Describes the differences between two configurations.
+pub type DescribeDiffFn = dyn Fn(&Config, &Config) -> String + Send + Sync;
 
-/// The sources of news that the configuration is to be read again.
-pub(crate) struct Reload {
-    source: Arc<Source>,
-    wish: Arc<Wish>,
-    watch: Option<Watch>,
-    /// The configuration that waits until somebody asks for it.
-    held: Option<Config>,
+pub(crate) struct ConfigReloader {
+    source: Arc<ReloadSource>,
+    trigger: Arc<ReloadTrigger>,
+    watch: Option<FileWatcher>,
+    /// A changed configuration that waits for an explicit reload.
+    pending: Option<Config>,
 }
 
-impl Reload {
-    /// Watches the file from now on, and the `catalog` that it names. Where that cannot be, whoever
-    /// asks for it is heard all the same.
-    pub(crate) fn new(source: Source, catalog: Option<&Path>) -> Self {
-        let wish = Arc::<Wish>::default();
-        let lock = lock_of(&source);
-        let watch = Watch::new(&[&source.file, &lock], catalog, &wish).inspect_err(|error| {
-            tracing::warn!(
-                %error,
-                "the configuration file cannot be watched; it is read again at SIGHUP alone"
-            );
-        });
-        Self { source: Arc::new(source), wish, watch: watch.ok(), held: None }
+impl ConfigReloader {
+    /// Watches the file, its lock file, and the folder `catalog`. If they can't be watched, only
+    /// explicit reloads work.
+    pub(crate) fn new(source: ReloadSource, catalog: Option<&Path>) -> Self {
+        let trigger = Arc::<ReloadTrigger>::default();
+        let lock = lock_path(&source);
+        let watch =
+            FileWatcher::new(&[&source.file, &lock], catalog, &trigger).inspect_err(|error| {
+                tracing::warn!(
+                    %error,
+                    "the configuration file cannot be watched; it is read again at SIGHUP alone"
+                );
+            });
+        Self { source: Arc::new(source), trigger, watch: watch.ok(), pending: None }
     }
 
-    /// Where it is asked for.
-    pub(crate) fn wish(&self) -> Arc<Wish> {
-        Arc::clone(&self.wish)
+    pub(crate) fn wish(&self) -> Arc<ReloadTrigger> {
+        Arc::clone(&self.trigger)
     }
 
-    /// Reads it whenever it is wanted, and serves it.
-    pub(crate) async fn run(mut self, gateways: Arc<Gateways>, tasks: TaskTracker) {
+    pub(crate) async fn run(mut self, gateways: Arc<GatewayRegistry>, tasks: TaskTracker) {
         loop {
-            self.wish.come().await;
-            self.renew(&gateways);
-            let is_asked = self.wish.was_asked();
+            self.trigger.debounced().await;
+            self.rewatch(&gateways);
+            let is_asked = self.trigger.take_request();
             let renewal = match gateways.config().watch {
-                _ if is_asked => Renewal::All,
-                settings::Watch::Everything => Renewal::New,
-                settings::Watch::Presentation => Renewal::None,
+                _ if is_asked => ValueRefresh::All,
+                settings::WatchMode::Everything => ValueRefresh::Missing,
+                settings::WatchMode::Presentation => ValueRefresh::None,
             };
             let source = Arc::clone(&self.source);
-            match tasks.spawn_blocking(move || (source.read)(renewal)).await {
+            match tasks.spawn_blocking(move || (source.load)(renewal)).await {
                 Ok(Ok(loaded)) => {
-                    self.take(loaded, is_asked, &gateways, &tasks).await;
-                    self.renew(&gateways);
+                    self.apply(loaded, is_asked, &gateways, &tasks).await;
+                    self.rewatch(&gateways);
                 }
                 Ok(Err(error)) => tell(&gateways, Event::ReloadRefused(&error)),
                 Err(error) => tell(&gateways, Event::ReloadRefused(&error)),
@@ -96,82 +88,80 @@ impl Reload {
         }
     }
 
-    /// Serves a configuration that was read, unless it is what is served already, or has to wait.
-    async fn take(
+    /// Applies a loaded configuration, or defers it if it needs an explicit reload.
+    async fn apply(
         &mut self,
-        loaded: Loaded,
+        loaded: LoadedConfig,
         is_asked: bool,
-        gateways: &Gateways,
+        gateways: &GatewayRegistry,
         tasks: &TaskTracker,
     ) {
         let served = gateways.config();
         if loaded.config == *served {
-            self.held = None;
+            self.pending = None;
             tracing::info!("the configuration is what it was");
             return;
         }
-        let can_follow = loaded.unasked.is_empty() && served.may_be_followed_by(&loaded.config);
+        let can_follow =
+            loaded.unresolved_secrets.is_empty() && served.can_auto_reload_to(&loaded.config);
         if !is_asked && !can_follow {
-            return self.hold(served, loaded.config, gateways, tasks).await;
+            return self.defer(served, loaded.config, gateways, tasks).await;
         }
-        self.held = None;
+        self.pending = None;
         if let Some(report) = loaded.report() {
-            tracing::warn!("{}", report.body());
+            tracing::warn!("{}", report.without_label());
         }
         let changes = changes(&served, &loaded.config);
         let difference = match &served.audit {
             Some(_) => self.difference(&served, &loaded.config, tasks).await,
             None => String::new(),
         };
-        // An audit that ends with the change has a line of it, too.
-        let listeners = gateways.observer().listeners();
-        gateways.replace(Arc::new(loaded.config)).await;
-        listeners.tell(Event::Reloaded { changes: &changes, difference: &difference });
-        (self.source.served)(&gateways.config());
+        // Taken before `replace`, so that an audit log that the change closes still records it.
+        let listeners = gateways.observer().bus();
+        gateways.replace_config(Arc::new(loaded.config)).await;
+        listeners.emit(Event::Reloaded { changes: &changes, difference: &difference });
+        (self.source.on_applied)(&gateways.config());
     }
 
-    /// Says of a configuration that it waits, and how it differs; once.
-    async fn hold(
+    /// Reports once that a configuration waits for an explicit reload.
+    async fn defer(
         &mut self,
         served: Arc<Config>,
         config: Config,
-        gateways: &Gateways,
+        gateways: &GatewayRegistry,
         tasks: &TaskTracker,
     ) {
-        if self.held.as_ref() == Some(&config) {
+        if self.pending.as_ref() == Some(&config) {
             return;
         }
         let changes = changes(&served, &config);
         let difference = self.difference(&served, &config, tasks).await;
-        tell(gateways, Event::ReloadHeld { changes: &changes, difference: &difference });
-        self.held = Some(config);
+        tell(gateways, Event::ReloadPending { changes: &changes, difference: &difference });
+        self.pending = Some(config);
     }
 
-    /// Says what agents gain and lose from one configuration to another.
     async fn difference(&self, old: &Arc<Config>, new: &Config, tasks: &TaskTracker) -> String {
         let (source, old, new) = (Arc::clone(&self.source), Arc::clone(old), new.clone());
-        let difference = tasks.spawn_blocking(move || (source.difference)(&old, &new)).await;
+        let difference = tasks.spawn_blocking(move || (source.describe_diff)(&old, &new)).await;
         difference.unwrap_or_else(|error| error.to_string())
     }
 
-    fn renew(&mut self, gateways: &Gateways) {
+    fn rewatch(&mut self, gateways: &GatewayRegistry) {
         if let Some(watch) = &mut self.watch {
-            let files = [&*self.source.file, &lock_of(&self.source)];
-            watch.renew(&files, gateways.config().navigator.folder.as_deref());
+            let files = [&*self.source.file, &lock_path(&self.source)];
+            watch.update_paths(&files, gateways.config().navigator.folder.as_deref());
         }
     }
 }
 
-/// The lock beside the configuration, there or not.
-fn lock_of(source: &Source) -> PathBuf {
-    config::lock_file(&source.file, source.file.is_dir())
+fn lock_path(source: &ReloadSource) -> PathBuf {
+    config::lockfile_path(&source.file, source.file.is_dir())
 }
 
-fn tell(gateways: &Gateways, event: Event<'_>) {
-    gateways.observer().listeners().tell(event);
+fn tell(gateways: &GatewayRegistry, event: Event<'_>) {
+    gateways.observer().bus().emit(event);
 }
 
-/// Sums up the changes from one configuration to another.
 fn changes(before: &Config, now: &Config) -> String {
     let names = |config: &Config| -> BTreeSet<String> {
         config.toolboxes.iter().map(|toolbox| toolbox.name.to_string()).collect()

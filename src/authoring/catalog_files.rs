@@ -1,14 +1,15 @@
-//! Files of a catalog, made of what servers say.
+//! Renders catalog files from the tool definitions of servers.
 
 use serde_json::{Map, Value, json};
 
-use crate::config::load::catalog::tool::parse;
-use crate::config::load::shelf::MAX_BYTES;
+use crate::config::loader::catalog::tool::parse_tool_file;
+use crate::config::loader::catalog_fs::MAX_CATALOG_FILE_BYTES;
 use crate::settings::CatalogTool;
 
-/// The text of a tool's file; `None` if no file can say the same.
-pub fn tool_file(tool: &CatalogTool) -> Option<String> {
-    text(tool).filter(|text| text.len() <= MAX_BYTES)
+/// Renders the YAML file of a tool. Returns `None` if no file could be read back as the same tool,
+/// or if it would exceed `MAX_CATALOG_FILE_BYTES`.
+pub fn render_tool_file(tool: &CatalogTool) -> Option<String> {
+    text(tool).filter(|text| text.len() <= MAX_CATALOG_FILE_BYTES)
 }
 
 fn text(tool: &CatalogTool) -> Option<String> {
@@ -18,23 +19,27 @@ fn text(tool: &CatalogTool) -> Option<String> {
             file.insert("description".to_owned(), tool.description.as_str().into());
         }
         file.extend(schema.map(|schema| (key.to_owned(), schema)));
-        yaml(&Value::Object(file))
+        to_yaml(&Value::Object(file))
     };
     if let Some((parameters, schema)) = parameters(&tool.schema) {
         let has_any = parameters.as_object().is_some_and(|all| !all.is_empty());
         let text = said("parameters", has_any.then_some(parameters));
-        if parse("", &text, &tool.name)
+        if parse_tool_file("", &text, &tool.name)
             .0
-            .is_some_and(|read| in_order(read.schema) == in_order(schema))
+            .is_some_and(|read| sort_required(read.schema) == sort_required(schema))
         {
             return Some(text);
         }
     }
     let text = said("input_schema", Some(tool.schema.clone()));
-    parse("", &text, &tool.name).0.is_some_and(|read| read.schema == tool.schema).then_some(text)
+    parse_tool_file("", &text, &tool.name)
+        .0
+        .is_some_and(|read| read.schema == tool.schema)
+        .then_some(text)
 }
 
-/// A schema as `parameters`, with the schema that those mean; `None` if they cannot say it.
+/// Converts a JSON schema to the shorter `parameters` form, together with the schema that this form
+/// means. Returns `None` if `schema` doesn't fit the form.
 fn parameters(schema: &Value) -> Option<(Value, Value)> {
     let schema = schema.as_object()?;
     let is_sayable = |(key, value): (&String, &Value)| match key.as_str() {
@@ -78,16 +83,16 @@ fn parameters(schema: &Value) -> Option<(Value, Value)> {
     Some((Value::Object(parameters), meant))
 }
 
-/// The schema with the names of what is required in order.
-fn in_order(mut schema: Value) -> Value {
+/// Sorts `required`, whose order has no meaning.
+fn sort_required(mut schema: Value) -> Value {
     if let Some(names) = schema.get_mut("required").and_then(Value::as_array_mut) {
         names.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
     }
     schema
 }
 
-/// A value as the text of a YAML file.
-pub fn yaml(value: &Value) -> String {
+/// Renders a JSON value as YAML.
+pub fn to_yaml(value: &Value) -> String {
     let mut text = String::new();
     match value {
         Value::Object(_) => nested(value, 0, &mut text),
@@ -100,7 +105,6 @@ pub fn yaml(value: &Value) -> String {
     text
 }
 
-/// Writes what is in an object or array, each in lines of its own.
 fn nested(value: &Value, indent: usize, text: &mut String) {
     let margin = " ".repeat(indent);
     match value {
@@ -109,7 +113,7 @@ fn nested(value: &Value, indent: usize, text: &mut String) {
                 text.push_str(&margin);
                 text.push_str(&if is_word(key) { key.clone() } else { quoted(key) });
                 text.push(':');
-                after(value, indent, text);
+                write_after_key(value, indent, text);
             }
         }
         Value::Array(values) => {
@@ -120,10 +124,10 @@ fn nested(value: &Value, indent: usize, text: &mut String) {
                     Value::Object(members) if !members.is_empty() => {
                         let start = text.len();
                         nested(value, indent + 2, text);
-                        // The first of its lines goes on behind the dash.
+                        // The first member continues on the line of the dash.
                         text.replace_range(start..start + indent + 2, " ");
                     }
-                    value => after(value, indent, text),
+                    value => write_after_key(value, indent, text),
                 }
             }
         }
@@ -131,8 +135,7 @@ fn nested(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-/// Writes a value behind its key or dash.
-fn after(value: &Value, indent: usize, text: &mut String) {
+fn write_after_key(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             text.push('\n');
@@ -167,7 +170,6 @@ fn after(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-/// Writes a value within a line.
 fn inline(value: &Value, text: &mut String) {
     match value {
         Value::String(string) if is_word(string) => text.push_str(string),
@@ -185,7 +187,6 @@ fn inline(value: &Value, text: &mut String) {
     }
 }
 
-/// A text in quotation marks, with whatever YAML would not take as it is escaped.
 fn quoted(string: &str) -> String {
     let mut text = String::from("\"");
     for c in string.chars() {
@@ -206,14 +207,14 @@ fn is_printed(c: char) -> bool {
     !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// Returns `true` if a text can stand without quotation marks wherever it is.
+/// Returns `true` if `text` is a valid plain scalar in every context.
 fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
         && !is_reserved(text)
 }
 
-/// Returns `true` if a text can stand without quotation marks behind a key.
+/// Returns `true` if `text` is a valid plain scalar after a key.
 fn is_phrase(text: &str) -> bool {
     text.starts_with(char::is_alphabetic)
         && !text.ends_with(' ')
@@ -223,13 +224,13 @@ fn is_phrase(text: &str) -> bool {
         && !is_reserved(text)
 }
 
-/// Returns `true` if some YAML takes this for something else than text.
+/// Returns `true` if some YAML version doesn't read `text` as a string.
 fn is_reserved(text: &str) -> bool {
     let words = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Returns `true` if a text can be written line by line.
+/// Returns `true` if `text` can be written as a block scalar.
 fn is_block(text: &str) -> bool {
     text.contains('\n')
         && !text.starts_with([' ', '\n'])
@@ -246,11 +247,11 @@ mod tests {
     use super::*;
     use crate::config::syntax::document;
     use crate::config::syntax::document::Node;
-    use crate::config::syntax::reader::Reader;
+    use crate::config::syntax::reader::ConfigReader;
 
     fn read(text: &str) -> Value {
         let tree = document::yaml::parse(text).unwrap_or_else(|found| panic!("{found:?}: {text}"));
-        Reader::new(None).json(&Node::root(&tree))
+        ConfigReader::new(None).read_json(&Node::root(&tree))
     }
 
     fn values() -> impl Strategy<Value = Value> {
@@ -272,9 +273,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(value in values()) {
+        fn yaml_round_trips(value in values()) {
             let wanted = if value == json!({}) { Value::Null } else { value.clone() };
-            prop_assert_eq!(read(&yaml(&value)), wanted);
+            prop_assert_eq!(read(&to_yaml(&value)), wanted);
         }
     }
 
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_written_as_a_person_would() {
+    fn simple_schema_becomes_readable_parameters() {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -309,25 +310,25 @@ parameters:
       type: string
       enum: [a, \"no\"]
 ";
-        assert_eq!(tool_file(&tool(schema)).unwrap(), wanted);
-        let none = tool_file(&tool(json!({ "type": "object" }))).unwrap();
+        assert_eq!(render_tool_file(&tool(schema)).unwrap(), wanted);
+        let none = render_tool_file(&tool(json!({ "type": "object" }))).unwrap();
         assert!(!none.contains("parameters"), "{none}");
     }
 
     #[test]
-    fn what_would_not_be_read_back_is_not_written() {
+    fn tool_that_does_not_round_trip_is_not_written() {
         let mut nested = json!({});
         for _ in 0..60 {
             nested = json!({ "properties": { "a": nested } });
         }
-        for property in [json!({ "enum": ["x".repeat(MAX_BYTES)] }), nested] {
+        for property in [json!({ "enum": ["x".repeat(MAX_CATALOG_FILE_BYTES)] }), nested] {
             let schema = json!({ "type": "object", "properties": { "a": property } });
-            assert_eq!(tool_file(&tool(schema)), None);
+            assert_eq!(render_tool_file(&tool(schema)), None);
         }
     }
 
     #[test]
-    fn a_schema_that_parameters_cannot_say_is_written_whole() {
+    fn other_schemas_are_written_as_input_schema() {
         for schema in [
             json!({ "type": "object", "oneOf": [{ "required": ["a"] }, { "required": ["b"] }] }),
             json!({ "type": "object", "properties": { "a": true } }),
@@ -335,9 +336,9 @@ parameters:
             json!({ "type": "object", "additionalProperties": { "type": "string" } }),
             json!({ "type": "object", "properties": { "a": {} }, "additionalProperties": false }),
         ] {
-            let text = tool_file(&tool(schema.clone())).unwrap();
+            let text = render_tool_file(&tool(schema.clone())).unwrap();
             assert!(text.contains("\ninput_schema:\n"), "{text}");
-            assert_eq!(parse("", &text, "x").0.unwrap().schema, schema);
+            assert_eq!(parse_tool_file("", &text, "x").0.unwrap().schema, schema);
         }
     }
 }

@@ -1,65 +1,66 @@
-//! A table of MCP clients: which files they keep their servers in, on which platform, and how those
-//! files are written.
+//! The table of MCP clients: the paths and formats of their server files on each platform.
 
 use std::path::{Path, PathBuf};
 
-use crate::authoring::client_files::programs::PROGRAMS;
+use crate::authoring::client_files::programs::CLIENT_APPS;
 use crate::config::env::EnvSource;
 use crate::os::Platform;
 
 mod programs;
 
-/// A program that agents run in, which keeps MCP servers in a file of its own.
+/// A program that runs agents and has its own files for MCP servers.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ClientProgram {
-    /// Its name in commands and as the name of a toolbox, such as `claude-code`.
+pub struct ClientApp {
+    /// The name in commands, and the default name of a toolbox, such as `claude-code`.
     pub id: &'static str,
-    /// Its name for people.
     pub title: &'static str,
-    /// The syntax of its files.
-    pub syntax: Syntax,
-    /// The keys that lead from the top of a file to its servers.
+    pub syntax: FileSyntax,
+    /// The path of keys from the top of a file to its servers.
     pub servers: &'static [&'static str],
-    /// The unit of `timeout` in a server's block; `None`: nobody says.
-    pub timeout: Option<Timeout>,
-    /// `true` if `$NAME` is a variable in its files, as `${NAME}` is.
+    /// The unit of `timeout` in a server's entry. `None` if unknown.
+    pub timeout: Option<TimeoutUnit>,
+    /// `true` if `$NAME` is a variable, like `${NAME}`.
     pub has_bare_variables: bool,
-    /// `true` if it runs the commands in values, such as `$(pass token)`, and takes what they print.
+    /// `true` if the client runs commands in values, such as `$(pass token)`, and uses their
+    /// output.
     pub runs_commands: bool,
-    /// How its own files write a server that is started.
     pub entry: EntryForm,
-    /// How they write a server over streamable HTTP, with headers; `None`: nobody says that it can.
+    /// The form of an entry for a streamable HTTP server with headers. `None` if support is
+    /// unknown.
     pub remote: Option<RemoteForm>,
-    /// `true` if its servers stand in a list, each with its name.
+    /// `true` if the servers are a list of objects with a `name`.
     pub has_list: bool,
-    /// Parts of paths that its files alone have, in lower case and with `/`.
-    marks: &'static [&'static str],
-    files: &'static [File],
+    /// Lower-case path fragments, with `/`, that identify this client's files.
+    path_markers: &'static [&'static str],
+    files: &'static [FileSpec],
 }
 
-/// How a client's file writes a server that is started.
+/// How a client's file describes a stdio server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryForm {
     /// `command` and `args`.
     Plain,
-    /// `type: stdio` before them, as in VS Code (<https://code.visualstudio.com/docs/copilot/chat/mcp-servers>).
+    /// `type: stdio`, `command` and `args`, as in VS Code
+    /// (<https://code.visualstudio.com/docs/copilot/chat/mcp-servers>).
     Stdio,
-    /// `source: custom` before them, which older versions of Zed insist on (<https://zed.dev/docs/ai/mcp>).
+    /// Also `source: custom`, which older versions of Zed require (<https://zed.dev/docs/ai/mcp>).
     Custom,
-    /// `type: local`, and `tools` for those that may be used, as in Copilot CLI's `mcp-config.json`.
+    /// `type: local` and a `tools` allowlist, as in Copilot CLI's `mcp-config.json`.
     Local,
-    /// `type: local`, and one list for program and arguments (<https://opencode.ai/docs/mcp-servers>).
-    Words,
-    /// `cmd` and `args` with a name and a description (<https://block.github.io/goose/docs/getting-started/using-extensions>).
+    /// `type: local`, with program and arguments in one list
+    /// (<https://opencode.ai/docs/mcp-servers>).
+    CommandList,
+    /// `cmd` and `args`, with a name and a description
+    /// (<https://block.github.io/goose/docs/getting-started/using-extensions>).
     Extension,
 }
 
-/// How a client's file writes a server over streamable HTTP.
+/// How a client's file describes a server over streamable HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteForm {
     /// `url` and `headers`, as in Cursor (<https://cursor.com/docs/context/mcp>).
     Plain,
-    /// This `type` before them, as in Claude Code (<https://code.claude.com/docs/en/mcp>).
+    /// This `type`, `url` and `headers`, as in Claude Code (<https://code.claude.com/docs/en/mcp>).
     Typed(&'static str),
     /// `httpUrl` and `headers`, as in Gemini CLI (<https://geminicli.com/docs/tools/mcp-server>).
     HttpUrl,
@@ -67,112 +68,98 @@ pub enum RemoteForm {
     ServerUrl,
     /// `url` and `http_headers`, as in Codex (<https://developers.openai.com/codex/mcp>).
     HttpHeaders,
-    /// `type: http`, and `tools` for those that may be used, as in Copilot CLI's `mcp-config.json`.
+    /// `type: http` and a `tools` allowlist, as in Copilot CLI's `mcp-config.json`.
     Tools,
     /// `type: remote` (<https://opencode.ai/docs/mcp-servers>).
     Remote,
-    /// `type: streamable-http`, with the headers among options, as in Continue
+    /// `type: streamable-http`, with the headers under `requestOptions`, as in Continue
     /// (<https://docs.continue.dev/reference>).
     Options,
     /// `uri`, with a name and a description, as in Goose.
     Extension,
 }
 
-/// The syntax of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Syntax {
-    /// JSON, with comments and trailing commas where the client allows them.
+pub enum FileSyntax {
+    /// JSON with comments and trailing commas, as far as the client allows them.
     Json,
-    /// TOML.
     Toml,
-    /// YAML.
     Yaml,
 }
 
-/// The meaning of a number under `timeout`.
+/// The unit and meaning of a number under `timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timeout {
-    /// Seconds that a call may take.
+pub enum TimeoutUnit {
+    /// Seconds per call.
     CallSeconds,
-    /// Milliseconds that a call may take.
+    /// Milliseconds per call.
     CallMilliseconds,
-    /// Milliseconds that the server may take to list its tools.
+    /// Milliseconds until the server has listed its tools.
     StartMilliseconds,
 }
 
-/// Whom the servers of a file are for.
+/// Who uses the servers of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The user, in every folder.
+pub enum FileScope {
+    /// The user, in every directory.
     User,
-    /// Whoever works in the folder that the file stands in.
+    /// Everyone who works in the project directory that contains the file.
     Project,
 }
 
-/// One place where a client may keep servers.
 #[derive(Debug, PartialEq, Eq)]
-struct File {
-    base: Base,
-    /// The way from there, with `/`.
+struct FileSpec {
+    base: BaseDir,
+    /// The path below `base`, with `/`.
     path: &'static str,
-    /// The platforms that have it; empty: all.
+    /// The platforms where the file exists; empty for all.
     only: &'static [Platform],
-    kind: Kind,
-    /// `true` if its client has moved on to another file, and reads this one for old times' sake.
-    is_old: bool,
+    kind: FileKind,
+    /// `true` if the client has moved to another file and still reads this one.
+    is_legacy: bool,
 }
 
-/// Where the path of a file starts.
 #[derive(Debug, PartialEq, Eq)]
-enum Base {
-    /// The user's home folder.
+enum BaseDir {
     Home,
     /// `$XDG_CONFIG_HOME`, or `~/.config`.
     Config,
-    /// The folder for settings of desktop programs: `~/Library/Application Support`, `%APPDATA%`, or
-    /// as [`Base::Config`].
+    /// The settings directory of desktop programs: `~/Library/Application Support` on macOS,
+    /// `%APPDATA%` on Windows, and the same as [`BaseDir::Config`] on Linux.
     Application,
     /// `%LOCALAPPDATA%`.
     LocalApplication,
-    /// The folder in this variable, or else this one in the user's home.
+    /// The directory in this environment variable, or this directory below the user's home.
     Variable(&'static str, &'static str),
-    /// The folder of a project.
     Project,
 }
 
-/// One file, or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A file.
+pub enum FileKind {
     File,
-    /// A folder; every file in it whose name ends in one of [`FOLDER_ENDINGS`] has servers.
+    /// A directory. Each file in it with an extension from [`FOLDER_ENDINGS`] holds servers.
     Folder,
 }
 
-/// How the names of files end that are read in a folder of such files.
 pub const FOLDER_ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// A place in the file system where a client keeps servers, if anything is there.
+/// A path where a client keeps servers, whether or not the file exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownFile {
-    /// The client.
-    pub program: &'static ClientProgram,
-    /// Whom its servers are for.
-    pub scope: Scope,
-    /// Where it is.
+    pub program: &'static ClientApp,
+    pub scope: FileScope,
     pub path: PathBuf,
-    /// A file, or a folder of files.
-    pub kind: Kind,
-    /// `true` if servers are put there today, and into a file.
+    pub kind: FileKind,
+    /// `true` if servers can be added here: it is a file, and not a legacy one.
     pub takes_servers: bool,
 }
 
-/// Every place where a client may keep servers on a platform, each once, in the order of the table;
-/// those of the user come before those of the project in `folder`.
+/// Returns every path where a client may keep servers on `platform`, without duplicates. User files
+/// come first, then the files of the project in `folder`, each in table order.
 pub fn known_files(platform: Platform, env: &dyn EnvSource, folder: &Path) -> Vec<KnownFile> {
     let mut known: Vec<KnownFile> = Vec::new();
-    for scope in [Scope::User, Scope::Project] {
-        for program in PROGRAMS {
+    for scope in [FileScope::User, FileScope::Project] {
+        for program in CLIENT_APPS {
             for file in program.files {
                 let is_there = file.only.is_empty() || file.only.contains(&platform);
                 if !is_there || file.scope() != scope {
@@ -181,7 +168,7 @@ pub fn known_files(platform: Platform, env: &dyn EnvSource, folder: &Path) -> Ve
                 let Some(base) = file.base.folder(platform, env, folder) else { continue };
                 let path = file.path.split('/').fold(base, |path, part| path.join(part));
                 if known.iter().all(|other| other.path != path) {
-                    let takes_servers = file.kind == Kind::File && !file.is_old;
+                    let takes_servers = file.kind == FileKind::File && !file.is_legacy;
                     known.push(KnownFile { program, scope, path, kind: file.kind, takes_servers });
                 }
             }
@@ -190,44 +177,45 @@ pub fn known_files(platform: Platform, env: &dyn EnvSource, folder: &Path) -> Ve
     known
 }
 
-impl ClientProgram {
-    /// The client that keeps its servers in a file of this path, if the path tells.
-    pub fn of(file: &str) -> Option<&'static Self> {
+impl ClientApp {
+    /// Returns the client whose path marker occurs in `file`.
+    pub fn from_path(file: &str) -> Option<&'static Self> {
         let path = file.replace('\\', "/").to_lowercase();
-        PROGRAMS.iter().find(|program| program.marks.iter().any(|mark| path.contains(mark)))
+        CLIENT_APPS
+            .iter()
+            .find(|program| program.path_markers.iter().any(|mark| path.contains(mark)))
     }
 
-    /// The client of this id.
-    pub fn called(id: &str) -> Option<&'static Self> {
-        PROGRAMS.iter().find(|program| program.id == id)
-    }
-}
-
-/// All clients, in an order in which the first whose mark is in a path is the right one.
-pub fn programs() -> &'static [ClientProgram] {
-    PROGRAMS
-}
-
-impl File {
-    fn scope(&self) -> Scope {
-        if self.base == Base::Project { Scope::Project } else { Scope::User }
+    pub fn from_id(id: &str) -> Option<&'static Self> {
+        CLIENT_APPS.iter().find(|program| program.id == id)
     }
 }
 
-impl Base {
+/// Returns all clients. Earlier entries take precedence when a path has markers of several.
+pub fn client_apps() -> &'static [ClientApp] {
+    CLIENT_APPS
+}
+
+impl FileSpec {
+    fn scope(&self) -> FileScope {
+        if self.base == BaseDir::Project { FileScope::Project } else { FileScope::User }
+    }
+}
+
+impl BaseDir {
     fn folder(&self, platform: Platform, env: &dyn EnvSource, project: &Path) -> Option<PathBuf> {
         let set = |name: &str| env.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let at_home = |path: &str| Some(env.home()?.join(path));
+        let at_home = |path: &str| Some(env.home_dir()?.join(path));
         let config = || set("XDG_CONFIG_HOME").or_else(|| at_home(".config"));
         match (self, platform) {
-            (Self::Home, _) => env.home(),
+            (Self::Home, _) => env.home_dir(),
             (Self::Application, Platform::MacOs) => at_home("Library/Application Support"),
             (Self::Application, Platform::Windows) => {
                 set("APPDATA").or_else(|| at_home("AppData/Roaming"))
             }
             (Self::Config, _) | (Self::Application, Platform::Linux) => config(),
             (Self::LocalApplication, _) => set("LOCALAPPDATA").or_else(|| at_home("AppData/Local")),
-            (Self::Variable(name, "."), _) => set(name).or_else(|| env.home()),
+            (Self::Variable(name, "."), _) => set(name).or_else(|| env.home_dir()),
             (Self::Variable(name, instead), _) => set(name).or_else(|| at_home(instead)),
             (Self::Project, _) => Some(project.to_owned()),
         }

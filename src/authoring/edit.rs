@@ -1,10 +1,10 @@
-//! Adding a server to the text of a configuration, and taking one out. Everything else stays byte
-//! for byte as it is, comments included.
+//! Adds a server to the text of a configuration, or removes one. All other bytes stay the same,
+//! comments included.
 //!
-//! `splice` makes the changes of one object's text, this module finds the object. What comes of it is
-//! read again and compared with what was wanted, so that no odd text can lose anything.
+//! This module finds the object to change, and `object_editor` edits its text. Every edit is
+//! verified: the new text must parse to the expected value, or the edit fails.
 
-pub(in crate::authoring) mod splice;
+pub(in crate::authoring) mod object_editor;
 
 use std::path::Path;
 
@@ -13,120 +13,95 @@ use jsonc_parser::common::Ranged;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use crate::authoring::edit::splice::Layout;
+use crate::authoring::edit::object_editor::ObjectEditor;
 use crate::config::dialect::{Dialect, is_toml};
 use crate::config::is_yaml;
-use crate::config::load::catalog;
-use crate::config::syntax::document::{self, Node, positions};
-use crate::config::syntax::finding::Report;
+use crate::config::loader::catalog;
+use crate::config::syntax::document::{self, Node, line_columns};
+use crate::config::syntax::finding::ConfigReport;
 use crate::name;
 
-/// A configuration that is to be changed.
+/// A configuration to edit.
 #[derive(Clone, Copy, Debug)]
-pub struct Text<'a> {
-    /// The file as the user named it.
+pub struct ConfigText<'a> {
+    /// The file, as the user named it.
     pub file: &'a Path,
-    /// Its content.
     pub text: &'a str,
 }
 
-/// A server that is to be added.
+/// A server to add.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewServer {
-    /// Its name.
     pub name: String,
-    /// The toolbox that it goes into, which is made where there is none; `None`: it becomes a toolbox
-    /// of its own.
+    /// The toolbox to add it to, which is created if needed. `None` adds it to the top-level
+    /// `mcpServers`, as a separate toolbox.
     pub toolbox: Option<String>,
-    /// The description of the toolbox, if it is made.
+    /// The description for a new toolbox.
     pub description: Option<String>,
-    /// Its entry.
     pub entry: Value,
 }
 
 /// A text with a server added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Added {
-    /// The new text.
+pub struct AddOutcome {
     pub text: String,
-    /// Its toolbox was made too.
     pub is_new_toolbox: bool,
 }
 
-/// A text with a server taken out.
+/// A text with a server removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Removed {
-    /// The new text.
+pub struct RemoveOutcome {
     pub text: String,
-    /// The toolbox that it was in.
     pub toolbox: String,
-    /// The toolbox had no other server, and was taken out too.
-    pub is_toolbox_gone: bool,
-    /// Where it is still named, by keys and lines of the new text.
-    pub mentions: Vec<(String, usize)>,
+    /// `true` if the toolbox had no other server and was removed too.
+    pub removed_toolbox: bool,
+    /// Remaining references to the server: key path and 1-based line in the new text.
+    pub remaining_references: Vec<(String, usize)>,
 }
 
-/// Why a configuration was not changed.
+/// Why a configuration was not edited.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EditError {
-    /// It is a file of another program, or of a kind that cannot be changed.
+    /// The file belongs to another program, or its format cannot be edited.
     #[error("`{file}` is {owner}, which is not changed here")]
-    NotOurs {
-        /// The file.
+    NotEditable {
         file: String,
-        /// The toolbox that it belongs to.
+        /// A description of the program or format, such as "a YAML file".
         owner: String,
     },
-    /// It is not JSON.
-    #[error("{}", .0.body())]
-    Broken(Report),
-    /// Something that has to be an object is none.
+    /// The file isn't valid JSON.
+    #[error("{}", .0.without_label())]
+    Syntax(ConfigReport),
+    /// A value that must be an object isn't one. Holds its path, or the file for the top level.
     #[error("`{0}` is not an object")]
-    NoObject(String),
-    /// There is such a server.
+    NotAnObject(String),
+    /// The toolbox already has a server with this name.
     #[error("there already is a server `{server}` in toolbox `{toolbox}`")]
-    AlreadyThere {
-        /// The name of the server.
-        server: String,
-        /// The toolbox that it is in.
-        toolbox: String,
-    },
-    /// A server that is a toolbox of its own has the name of the toolbox.
+    ServerExists { server: String, toolbox: String },
+    /// The toolbox of this name is a standalone server, which cannot take another one.
     #[error("`{0}` is a server that is a toolbox of its own, so that none can be added to it")]
-    Alone(String),
-    /// There is no such server.
+    StandaloneServer(String),
     #[error("there is no server `{wanted}`")]
-    NotThere {
-        /// The name that was asked for.
-        wanted: String,
-        /// Names of servers that are like it.
-        nearest: Vec<String>,
-    },
-    /// There are several.
+    ServerNotFound { wanted: String, nearest: Vec<String> },
     #[error("there is a server `{wanted}` in several toolboxes: {}", .toolboxes.join(", "))]
-    Several {
-        /// The name that was asked for.
-        wanted: String,
-        /// The toolboxes.
-        toolboxes: Vec<String>,
-    },
-    /// The text would say something else than was wanted.
+    Ambiguous { wanted: String, toolboxes: Vec<String> },
+    /// The edited text would not parse to the expected value.
     #[error("this text is written in a way that cannot be changed without losing something")]
-    Odd,
+    RoundTripFailed,
 }
 
 const TOOLBOXES: &str = "toolboxes";
 const SERVERS: &str = "mcpServers";
 
-/// Adds a server.
-pub fn add(source: Text<'_>, new: &NewServer) -> Result<Added, EditError> {
-    let (mark, text) = split_mark(source.text);
+/// Adds `new` to a configuration, and creates its toolbox if needed.
+pub fn add_server(source: ConfigText<'_>, new: &NewServer) -> Result<AddOutcome, EditError> {
+    let (mark, text) = split_bom(source.text);
     let tree = read(source, text)?;
     let root = Node::root(&tree);
     let mut wanted = Value::from(tree.clone());
     let servers = object(&root, SERVERS)?;
     let toolboxes = object(&root, TOOLBOXES)?;
-    let there = |toolbox: &str| EditError::AlreadyThere {
+    let there = |toolbox: &str| EditError::ServerExists {
         server: new.name.clone(),
         toolbox: toolbox.to_owned(),
     };
@@ -142,7 +117,7 @@ pub fn add(source: Text<'_>, new: &NewServer) -> Result<Added, EditError> {
         }
         Some(toolbox) => {
             if servers.as_ref().is_some_and(|servers| servers.get(toolbox).is_some()) {
-                return Err(EditError::Alone(toolbox.clone()));
+                return Err(EditError::StandaloneServer(toolbox.clone()));
             }
             let found = toolboxes.as_ref().and_then(|all| all.get(toolbox));
             let inside = found.as_ref().map(|toolbox| object(toolbox, SERVERS)).transpose()?;
@@ -159,13 +134,17 @@ pub fn add(source: Text<'_>, new: &NewServer) -> Result<Added, EditError> {
     let text = insert(text, &root, &path, value.clone(), new.description.as_deref())?;
     insert_value(&mut wanted, &path, value, new.description.as_deref());
     check(source, &text, &wanted)?;
-    Ok(Added { text: format!("{mark}{text}"), is_new_toolbox })
+    Ok(AddOutcome { text: format!("{mark}{text}"), is_new_toolbox })
 }
 
-/// Takes a server out, of `toolbox` where more than one has such a server. A toolbox that has no other
-/// server goes with it.
-pub fn remove(source: Text<'_>, toolbox: Option<&str>, server: &str) -> Result<Removed, EditError> {
-    let (mark, text) = split_mark(source.text);
+/// Removes a server, from `toolbox` if several have one of that name. A toolbox without servers is
+/// removed as well.
+pub fn remove_server(
+    source: ConfigText<'_>,
+    toolbox: Option<&str>,
+    server: &str,
+) -> Result<RemoveOutcome, EditError> {
+    let (mark, text) = split_bom(source.text);
     let tree = read(source, text)?;
     let mut wanted = Value::from(tree.clone());
     let root = Node::root(&tree);
@@ -204,11 +183,11 @@ pub fn remove(source: Text<'_>, toolbox: Option<&str>, server: &str) -> Result<R
         [] => {
             let near = name::nearest(server, known.iter().map(String::as_str), 3);
             let nearest = near.into_iter().map(str::to_owned).collect();
-            return Err(EditError::NotThere { wanted: server.to_owned(), nearest });
+            return Err(EditError::ServerNotFound { wanted: server.to_owned(), nearest });
         }
         several => {
             let toolboxes = several.iter().map(|(_, toolbox)| format!("`{toolbox}`")).collect();
-            return Err(EditError::Several { wanted: server.to_owned(), toolboxes });
+            return Err(EditError::Ambiguous { wanted: server.to_owned(), toolboxes });
         }
     };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -223,58 +202,63 @@ pub fn remove(source: Text<'_>, toolbox: Option<&str>, server: &str) -> Result<R
     let is_left = known.iter().filter(|name| *name == server).count() > 1;
     let mentions = if is_left { Vec::new() } else { mentions(&text, server) };
     let is_toolbox_gone = path.first() == Some(&TOOLBOXES) && path.len() == 2;
-    Ok(Removed { text: format!("{mark}{text}"), toolbox: found, is_toolbox_gone, mentions })
+    Ok(RemoveOutcome {
+        text: format!("{mark}{text}"),
+        toolbox: found,
+        removed_toolbox: is_toolbox_gone,
+        remaining_references: mentions,
+    })
 }
 
-/// The mark before a text that some editors write, and the text.
-fn split_mark(text: &str) -> (&str, &str) {
-    let rest = document::without_mark(text);
+/// Splits off a leading byte order mark.
+fn split_bom(text: &str) -> (&str, &str) {
+    let rest = document::strip_bom(text);
     (&text[..text.len() - rest.len()], rest)
 }
 
-/// Reads a file that can be changed.
-fn read<'a>(source: Text<'_>, text: &'a str) -> Result<ast::Value<'a>, EditError> {
+fn read<'a>(source: ConfigText<'_>, text: &'a str) -> Result<ast::Value<'a>, EditError> {
     let file = source.file.display().to_string();
-    let not_ours = |owner: &str| EditError::NotOurs { file: file.clone(), owner: owner.to_owned() };
-    if is_yaml(source.file) || catalog::folder_of(source.file).is_some() {
+    let not_ours =
+        |owner: &str| EditError::NotEditable { file: file.clone(), owner: owner.to_owned() };
+    if is_yaml(source.file) || catalog::catalog_root(source.file).is_some() {
         return Err(not_ours("a YAML file"));
     }
     if is_toml(source.file) {
         return Err(not_ours("a file of Toolman"));
     }
     let broken =
-        |finding| EditError::Broken(Report { file: file.clone(), findings: vec![finding] });
-    let tree = document::parse(text).map_err(broken)?;
+        |finding| EditError::Syntax(ConfigReport { file: file.clone(), findings: vec![finding] });
+    let tree = document::parse_jsonc(text).map_err(broken)?;
     let root = Node::root(&tree);
     if root.value.as_object().is_none() {
-        return Err(EditError::NoObject(file));
+        return Err(EditError::NotAnObject(file));
     }
-    match Dialect::of(source.file, &root) {
+    match Dialect::detect(source.file, &root) {
         Dialect::Native | Dialect::Client | Dialect::Modular => {}
         other => {
-            let owner = other.owner().map_or("a catalog".to_owned(), |o| format!("a file of {o}"));
+            let owner =
+                other.program_name().map_or("a catalog".to_owned(), |o| format!("a file of {o}"));
             return Err(not_ours(&owner));
         }
     }
     Ok(tree)
 }
 
-/// The object under a key, if there is one; `null` is as good as absent.
+/// Returns the object under `key`. `null` counts as absent.
 fn object<'a>(node: &Node<'a>, key: &str) -> Result<Option<Node<'a>>, EditError> {
     match node.get(key) {
         None => Ok(None),
         Some(found) if found.value.as_object().is_some() => Ok(Some(found)),
-        Some(found) => Err(EditError::NoObject(found.spot.path())),
+        Some(found) => Err(EditError::NotAnObject(found.location.path())),
     }
 }
 
-/// The keys of an object.
 fn names(node: &Node<'_>) -> Vec<String> {
     let properties = node.value.as_object().into_iter().flat_map(|object| &object.properties);
     properties.map(|property| property.name.as_str().to_owned()).collect()
 }
 
-/// Writes a value at the end of the last object on the way to it that is there.
+/// Adds a value to the text, at the end of the deepest object on its path that exists.
 fn insert(
     text: &str,
     root: &Node<'_>,
@@ -290,18 +274,18 @@ fn insert(
     {
         (at, path) = (child, rest);
     }
-    let [key, rest @ ..] = path else { return Err(EditError::Odd) };
-    let object = at.value.as_object().ok_or(EditError::Odd)?;
+    let [key, rest @ ..] = path else { return Err(EditError::RoundTripFailed) };
+    let object = at.value.as_object().ok_or(EditError::RoundTripFailed)?;
     let value = nested(rest, value, description);
-    Ok(Layout::of(text, object).append(key, &value))
+    Ok(ObjectEditor::of(text, object).append(key, &value))
 }
 
-/// The value under the keys of a path; a toolbox that is made gets its description.
+/// Wraps `value` in objects for the keys of `path`. A new toolbox gets `description`.
 fn nested(path: &[&str], value: Value, description: Option<&str>) -> Value {
     let mut value = value;
     for (depth, key) in path.iter().enumerate().rev() {
         let mut members = Map::new();
-        // The servers of a toolbox stand right in it.
+        // `mcpServers` with one key below it is the server map of a toolbox.
         let is_toolbox = *key == SERVERS && path.len() - depth == 2;
         if let (true, Some(description)) = (is_toolbox, description) {
             members.insert("description".to_owned(), description.into());
@@ -312,7 +296,6 @@ fn nested(path: &[&str], value: Value, description: Option<&str>) -> Value {
     value
 }
 
-/// Does the same to the value of a text.
 fn insert_value(whole: &mut Value, path: &[&str], value: Value, description: Option<&str>) {
     let [key, rest @ ..] = path else { return };
     let Value::Object(members) = whole else { return };
@@ -322,47 +305,48 @@ fn insert_value(whole: &mut Value, path: &[&str], value: Value, description: Opt
     }
 }
 
-/// The text without what a path leads to, however often it is written.
+/// Removes the key at `path` from the text, including all duplicates.
 fn take_out(text: &str, path: &[&str]) -> Result<String, EditError> {
-    let (last, above) = path.split_last().ok_or(EditError::Odd)?;
+    let (last, above) = path.split_last().ok_or(EditError::RoundTripFailed)?;
     let mut text = text.to_owned();
     loop {
         let next = {
-            let tree = document::parse(&text).map_err(|_| EditError::Odd)?;
+            let tree = document::parse_jsonc(&text).map_err(|_| EditError::RoundTripFailed)?;
             let mut at = Node::root(&tree);
             for key in above {
-                at = at.get(key).ok_or(EditError::Odd)?;
+                at = at.get(key).ok_or(EditError::RoundTripFailed)?;
             }
-            let object = at.value.as_object().ok_or(EditError::Odd)?;
+            let object = at.value.as_object().ok_or(EditError::RoundTripFailed)?;
             let is_it = |property: &ast::ObjectProp<'_>| property.name.as_str() == *last;
             let Some(index) = object.properties.iter().position(is_it) else { break };
-            Layout::of(&text, object).without(index)
+            ObjectEditor::of(&text, object).remove(index)
         };
         text = next;
     }
     Ok(text)
 }
 
-/// Finds out whether a text says what was wanted.
-fn check(source: Text<'_>, text: &str, wanted: &Value) -> Result<(), EditError> {
+/// Checks that `text` parses to `wanted` and can still be edited.
+fn check(source: ConfigText<'_>, text: &str, wanted: &Value) -> Result<(), EditError> {
     let is_so = |tree: ast::Value<'_>| Value::from(tree) == *wanted;
-    if document::parse(text).is_ok_and(is_so) && read(source, text).is_ok() {
+    if document::parse_jsonc(text).is_ok_and(is_so) && read(source, text).is_ok() {
         Ok(())
     } else {
-        Err(EditError::Odd)
+        Err(EditError::RoundTripFailed)
     }
 }
 
-/// Where a server is named besides among servers: as a word, or before the `:` of a tool's name.
+/// Finds references to a server outside the server maps: its bare name, or the prefix of
+/// `server:tool`.
 fn mentions(text: &str, server: &str) -> Vec<(String, usize)> {
-    let Ok(tree) = document::parse(text) else { return Vec::new() };
+    let Ok(tree) = document::parse_jsonc(text) else { return Vec::new() };
     let mut found = Vec::new();
     walk(&Node::root(&tree), server, &mut found);
     let mut found: Vec<(usize, String)> =
         found.into_iter().map(|(path, offset)| (offset, path)).collect();
     found.sort();
     let offsets: Vec<usize> = found.iter().map(|(offset, _)| *offset).collect();
-    let lines = positions(text, &offsets).into_iter().map(|(line, _)| line);
+    let lines = line_columns(text, &offsets).into_iter().map(|(line, _)| line);
     found.into_iter().map(|(_, path)| path).zip(lines).collect()
 }
 
@@ -376,15 +360,15 @@ fn walk(node: &Node<'_>, server: &str, found: &mut Vec<(String, usize)>) {
         for property in &object.properties {
             let (key, child) = (property.name.as_str(), node.child(property));
             match key {
-                // What is said there is said of other servers, or to people.
+                // Keys here name other servers, and these texts are prose.
                 SERVERS | TOOLBOXES | "description" | "$schema" => {}
-                key if is_it(key) => found.push((child.spot.path(), property.start())),
+                key if is_it(key) => found.push((child.location.path(), property.start())),
                 _ => walk(&child, server, found),
             }
         }
     } else if let Some(text) = node.value.as_string_lit() {
         if is_it(&text.value) {
-            found.push((node.spot.path(), node.spot.offset));
+            found.push((node.location.path(), node.location.offset));
         }
     } else {
         for element in node.elements() {
@@ -393,7 +377,7 @@ fn walk(node: &Node<'_>, server: &str, found: &mut Vec<(String, usize)>) {
     }
 }
 
-/// The entry of a server that is started.
+/// Builds the entry of a stdio server.
 pub fn command_entry(command: &[String], env: &[(String, String)]) -> Value {
     let (program, args) = command.split_first().map_or(("", [].as_slice()), |(p, a)| (p, a));
     let mut entry = json!({ "command": program });
@@ -403,7 +387,7 @@ pub fn command_entry(command: &[String], env: &[(String, String)]) -> Value {
     with_texts(entry, "env", env)
 }
 
-/// The entry of a server that is reached over HTTP.
+/// Builds the entry of an HTTP server.
 pub fn url_entry(url: &str, headers: &[(String, String)]) -> Value {
     with_texts(json!({ "url": url }), "headers", headers)
 }

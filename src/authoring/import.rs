@@ -1,173 +1,159 @@
-//! Importing: servers that other clients have, put into a configuration, new or extended.
+//! Imports the servers of other clients into a new or existing configuration.
 //!
-//! Pure: files come in as text, and the new configuration goes out as text beside what is to be
-//! said about it. `places` finds the servers in a file, `source` reads them, `spelling` takes one in the
-//! words of any client and `block` puts it into ours, `category` and `rules` are what is said beside them. What
-//! was `gathered` can be started before it is decided which toolboxes there are to be. `merge` finds
-//! room for it all, `emit` writes it.
+//! No I/O: files come in as text, and the result is text with a list of findings. `server_groups`
+//! finds the servers in a file and `source` reads them. `client_entry` understands each client's
+//! keys, and `entry` converts a server to a native entry. `top_level` and `imported_policy` convert
+//! the other settings. The resulting `candidates` can be started for a trial before they are
+//! assigned to toolboxes. Finally `merge` picks free names and `writer` edits the text.
 
 use std::fmt;
 
-use crate::config::syntax::finding::Report;
+use crate::config::syntax::finding::ConfigReport;
 
-pub use gathered::{Carried, Gathered, Server, gather, gather_own, has_servers};
-pub use launches::Launches;
+pub use candidates::{
+    CandidateServer, CoveredServer, ImportCandidates, collect_candidates, collect_user_candidates,
+    has_servers,
+};
+pub use native_entries::NativeEntries;
 
-mod allowed;
-mod block;
-mod category;
-mod cells;
+mod allowlist;
+mod candidates;
+mod client_entry;
 mod commands;
-mod emit;
-mod gathered;
+mod confinement;
+mod entry;
 mod grading;
-mod launches;
+mod imported_policy;
 mod merge;
+mod native_entries;
 mod nodes;
-mod places;
-mod rules;
+mod server_groups;
 mod source;
-mod spelling;
+mod top_level;
+mod writer;
 
 /// A file to import from, or to extend.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// The file as the user named it; its name also tells which client wrote it.
+pub struct SourceFile {
+    /// The file, as the user named it. Its path also identifies the client.
     pub file: String,
-    /// Its text.
     pub text: String,
 }
 
-/// The kind of toolboxes that are made, where nobody has proposed toolboxes.
+/// How servers are grouped into toolboxes if none are proposed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grouping {
-    /// The servers of one file together.
+    /// One toolbox for all servers of a file.
     #[default]
     File,
-    /// Every server by itself, under the top-level `mcpServers`.
+    /// A standalone entry in the top-level `mcpServers` for each server.
     Server,
 }
 
-/// How to import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// The kind of toolboxes that are made.
+pub struct ImportOptions {
     pub grouping: Grouping,
-    /// One toolbox for all servers, whatever file they are from; goes before `grouping`.
+    /// One toolbox for all servers of all files. Overrides `grouping`.
     pub toolbox: Option<String>,
-    /// Toolboxes for the servers that were gathered; those of a file that has toolboxes of its own
-    /// keep them. Goes before the rest.
-    pub proposal: Vec<Proposal>,
-    /// The outcomes of starting the servers that were gathered, in their order. Of those that are
-    /// missing at the end nothing is known.
-    pub outcomes: Vec<Outcome>,
+    /// Toolboxes for the candidate servers. Servers of a file that has its own toolboxes stay in
+    /// those. Overrides `grouping`.
+    pub proposal: Vec<ProposedToolbox>,
+    /// The outcomes of trial starts, in the order of the candidates. Missing entries count as not
+    /// started.
+    pub outcomes: Vec<TrialOutcome>,
 }
 
-/// A toolbox that somebody proposes.
+/// A toolbox proposed for the imported servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proposal {
-    /// Its name.
+pub struct ProposedToolbox {
     pub name: String,
-    /// A description of its purpose.
     pub description: String,
-    /// Its servers, by their place among those that were gathered.
     pub servers: Vec<usize>,
 }
 
-/// The outcome of starting a server.
+/// The outcome of starting a candidate server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nobody has started it.
+pub enum TrialOutcome {
     NotStarted,
-    /// It has listed its tools.
+    /// The server started and listed its tools.
     Started,
-    /// It wants its user to sign in.
+    /// The server requires the user to sign in.
     WantsSignIn,
-    /// It could not be started.
     Failed {
-        /// Why.
         reason: String,
-        /// Advice on what to do about it.
         hint: String,
     },
 }
 
-/// Puts variables in place of secrets.
-pub trait HideSecrets {
-    /// Takes the secrets out of the arguments of a server, and returns the names of the variables
-    /// that stand there now.
-    fn in_arguments(&mut self, server: &str, args: &mut Vec<String>) -> Vec<String>;
+/// Moves secrets out of server entries and replaces them with variables.
+pub trait SecretExtractor {
+    /// Replaces secrets in a server's arguments, and returns the names of the new variables.
+    fn extract_from_args(&mut self, server: &str, args: &mut Vec<String>) -> Vec<String>;
 
-    /// Takes the secrets out of the address of a server, and returns the names of the variables that
-    /// stand there now.
-    fn in_address(&mut self, server: &str, address: &mut String) -> Vec<String>;
+    /// Replaces secrets in a server's URL, and returns the names of the new variables.
+    fn extract_from_url(&mut self, server: &str, address: &mut String) -> Vec<String>;
 
-    /// Takes the secret out of the value of a variable or a header called `name`, if it is one;
-    /// `wanted` is a name for the variable that stands there then.
-    fn in_named(&mut self, _wanted: &str, _name: &str, _value: &mut String) {}
+    /// Replaces the value of the environment variable or header `name` if it is a secret. `wanted`
+    /// is the preferred name of the new variable.
+    fn extract_named(&mut self, _wanted: &str, _name: &str, _value: &mut String) {}
 
-    /// Returns `true` if the values are kept where the configuration finds them, so that nothing is
-    /// left to the user.
-    fn keeps_values(&self) -> bool {
+    /// Returns `true` if the extracted values are stored where the configuration finds them. The
+    /// user then has nothing left to do.
+    fn stores_values(&self) -> bool {
         false
     }
 }
 
-/// Leaves everything as it is.
+/// Leaves all values in place.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct KeepSecrets;
+pub struct NoExtraction;
 
-impl HideSecrets for KeepSecrets {
-    fn in_arguments(&mut self, _: &str, _: &mut Vec<String>) -> Vec<String> {
+impl SecretExtractor for NoExtraction {
+    fn extract_from_args(&mut self, _: &str, _: &mut Vec<String>) -> Vec<String> {
         Vec::new()
     }
 
-    fn in_address(&mut self, _: &str, _: &mut String) -> Vec<String> {
+    fn extract_from_url(&mut self, _: &str, _: &mut String) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// The result of an import; nothing is written yet.
+/// The result of an import. Nothing has been written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportPlan {
-    /// The whole text of the configuration with the servers in it.
+    /// The new text of the whole configuration.
     pub text: String,
-    /// The servers that were added, in the order they were found.
-    pub added: Vec<Added>,
-    /// Remarks on it, in the order of the sources.
+    pub added: Vec<AddedServer>,
+    /// Findings, in the order of the sources.
     pub findings: Vec<ImportFinding>,
-    /// `true` if a file was left out because its rules cannot be carried over.
-    pub has_refused_rules: bool,
+    /// `true` if a file was skipped because its policy cannot be imported.
+    pub has_rejected_policy: bool,
 }
 
-/// One server that was added.
+/// A server that was added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Added {
-    /// The toolbox it was added to.
+pub struct AddedServer {
     pub toolbox: String,
-    /// Its name there.
+    /// The server's name in the configuration.
     pub server: String,
-    /// The file it is from.
+    /// The file it was imported from.
     pub file: String,
-    /// How well it was carried over.
     pub grade: Grade,
 }
 
-/// How well something was carried over, from best to worst.
+/// How faithfully something was imported, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
-    /// It means here what it meant there.
+    /// Same meaning as in the source.
     Exact,
-    /// It means nearly the same; worth a look.
+    /// Nearly the same meaning; worth a review.
     Approximate,
-    /// Something is left for the user to do.
+    /// The user has to complete it.
     Manual,
-    /// It was not carried over.
     Unsupported,
 }
 
 impl Grade {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -184,20 +170,17 @@ impl fmt::Display for Grade {
     }
 }
 
-/// One thing to say about an import.
+/// A finding about an imported file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportFinding {
-    /// How well what it is about was carried over.
     pub grade: Grade,
-    /// The file it is about, as the user named it.
     pub file: String,
-    /// The setting it is about; empty for the file as a whole.
+    /// The path of the setting. Empty for the file as a whole.
     pub path: String,
-    /// Line and column in the file, both from 1.
+    /// Line and column, both 1-based.
     pub position: Option<(usize, usize)>,
-    /// A message: what was found, and what came of it.
+    /// The problem, and how the setting was imported.
     pub message: String,
-    /// Advice on what to do about it.
     pub hint: Option<String>,
 }
 
@@ -218,15 +201,15 @@ impl fmt::Display for ImportFinding {
     }
 }
 
-/// Works out what importing `sources` comes to: a new configuration, or `existing` with the
-/// servers added, its comments and formatting kept.
+/// Plans the import of `sources` into a new configuration or into `existing`, whose comments and
+/// formatting are preserved.
 ///
-/// A source that cannot be read is reported and left out; only an `existing` configuration that
+/// A source that cannot be read is reported and skipped. Only an `existing` configuration that
 /// cannot be extended is an error.
-pub fn plan(
-    existing: Option<&Source>,
-    sources: &[Source],
-    options: &Options,
-) -> Result<ImportPlan, Report> {
-    gather(existing, sources, &mut KeepSecrets)?.plan(options)
+pub fn plan_import(
+    existing: Option<&SourceFile>,
+    sources: &[SourceFile],
+    options: &ImportOptions,
+) -> Result<ImportPlan, ConfigReport> {
+    collect_candidates(existing, sources, &mut NoExtraction)?.plan(options)
 }

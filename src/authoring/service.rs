@@ -1,6 +1,6 @@
-//! The service of a user: one workbench over HTTP that all clients of the machine share.
+//! The user service: one HTTP workbench that all clients of the machine share.
 //!
-//! Pure. The file beside the configuration remembers where it listens and whose token is which.
+//! No I/O. A file next to the configuration records the service's address and the agents' tokens.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -11,57 +11,52 @@ use serde::{Deserialize, Serialize};
 pub mod definition;
 pub mod tokens;
 
-/// The form of the file that this program writes.
+/// The version of the service file format.
 pub const VERSION: u32 = 1;
-/// How the name of the file ends.
 const ENDING: &str = "service.json";
 
-/// One service, as its file has it. The tokens are secret.
+/// The content of a service file. The tokens are secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Service {
-    /// The form of the file.
+pub struct UserService {
     pub version: u32,
-    /// Where it listens.
     pub address: SocketAddr,
-    /// `true` if it encrypts what goes over HTTP, so that it is asked by `https`.
+    /// `true` if it serves HTTPS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// The program that serves.
+    /// The path of the workbench program.
     pub program: String,
-    /// Who starts it.
-    pub manager: Manager,
-    /// Its name there.
+    pub manager: ServiceManager,
+    /// Its name in the service manager.
     pub name: String,
-    /// The tokens of agents, by their names.
+    /// Tokens by agent name.
     pub tokens: BTreeMap<String, String>,
 }
 
-/// A program of the platform that starts services of a user.
+/// A service manager that can start a user's services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Manager {
-    /// systemd, as it runs for a user.
+pub enum ServiceManager {
     Systemd,
-    /// launchd of macOS.
     Launchd,
-    /// The task scheduler of Windows.
-    Tasks,
-    /// None is there: whoever wants the service starts it.
-    Nobody,
+    #[serde(rename = "tasks")]
+    TaskScheduler,
+    /// No service manager is available; the user starts the service.
+    #[serde(rename = "nobody")]
+    Unmanaged,
 }
 
-/// The file of the service of a configuration.
-pub fn file(config: &Path) -> PathBuf {
+/// Returns the path of the service file for `config`.
+pub fn service_path(config: &Path) -> PathBuf {
     config.with_extension(ENDING)
 }
 
-impl Service {
-    /// Reads the text of a file.
+impl UserService {
+    /// Parses a service file.
     ///
     /// # Errors
     ///
-    /// Why it is none of ours.
-    pub fn read(text: &str) -> Result<Self, String> {
+    /// Returns an error if the text is invalid or its version isn't [`VERSION`].
+    pub fn parse(text: &str) -> Result<Self, String> {
         let service: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if service.version == VERSION {
             Ok(service)
@@ -70,14 +65,14 @@ impl Service {
         }
     }
 
-    /// The address that agents ask.
+    /// The MCP endpoint for clients.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}/mcp", self.address)
     }
 
-    /// The command that serves.
-    pub fn words(&self, config: &Path) -> Vec<String> {
+    /// The command line of the service.
+    pub fn command_line(&self, config: &Path) -> Vec<String> {
         let config = config.display().to_string();
         let args = ["--config", &config, "serve", "--http", &self.address.to_string()];
         std::iter::once(self.program.clone()).chain(args.map(str::to_owned)).collect()

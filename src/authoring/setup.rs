@@ -1,84 +1,87 @@
-//! Putting the workbench into the files of clients in place of their servers, and taking it out again.
+//! Puts the workbench into clients' files instead of their servers, and takes it out again.
 //!
-//! Pure: texts come in and go out. `servers` changes the servers of a file, whichever syntax it has, and
-//! proves of each change that it changes nothing else; `entry` is what clients start the workbench by;
-//! `journal` remembers what was done, and undoes it.
+//! No I/O: the functions map texts to texts. `client_file_editor` edits the servers of a file in
+//! any syntax and verifies that nothing else changes. `entry` builds the workbench's entry.
+//! `journal` records the changes and undoes them.
 
 use serde_json::Value;
 
-use crate::authoring::setup::servers::{EditError, Place, Taken};
+use crate::authoring::setup::client_file_editor::{
+    ClientEditError, ClientFileEditor, RemovedServer,
+};
 
+pub mod client_file_editor;
 pub mod entry;
 pub mod journal;
 mod json;
-pub mod servers;
 mod toml;
 mod yaml;
 
-/// The name of our entry in clients' files.
-pub const NAME: &str = "workbench";
+/// The name of the workbench's entry in clients' files.
+pub const ENTRY_NAME: &str = "workbench";
 
 /// A client's file with the workbench in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
-    /// The new text.
+pub struct InstallOutcome {
     pub text: String,
-    /// The name of our entry; `None` if it is one that the user has made.
+    /// The name of the entry. `None` if the user already had one, which setup doesn't own.
     pub entry: Option<String>,
-    /// The servers that were taken out.
-    pub taken: Vec<Taken>,
-    /// The servers that cannot be taken out of this text, and stay.
-    pub stuck: Vec<String>,
+    pub removed: Vec<RemovedServer>,
+    /// The servers that cannot be removed from this file and stay in it.
+    pub unremovable: Vec<String>,
 }
 
-/// Puts our entry into a text, unless it is there, and takes these servers out; `None` stands for a
-/// file that is not there. `ours` is the entry that an earlier setup has put there, with its name.
-pub fn change(
-    place: Place,
+/// Adds the workbench's entry to a file and removes `servers`. A `text` of `None` stands for a
+/// missing file. `ours` is the name and value of the entry from an earlier setup. An entry with the
+/// same launch stays as it is, and an outdated one is replaced.
+pub fn install_workbench(
+    editor: ClientFileEditor,
     text: Option<&str>,
     entry: &Value,
     (ours, servers): (Option<(&str, &Value)>, &[String]),
-) -> Result<Changed, EditError> {
+) -> Result<InstallOutcome, ClientEditError> {
     let mut text = text.unwrap_or_default().to_owned();
-    let there = place.entries(&text)?;
-    // Somebody may have switched it off, or added to it: it stays as it is.
+    let there = editor.entries(&text)?;
+    // Keep an existing entry as it is: the user may have disabled or extended it.
     let same = there.iter().find(|(_, value)| entry::is_same_launch(value, entry));
     let same = same.map(|(name, _)| name.clone());
     let earlier = ours.map(|(_, earlier)| earlier);
     let is_ours = |value: &Value| {
-        entry::is_ours(value, entry) || earlier.is_some_and(|own| entry::is_ours(value, own))
+        entry::is_workbench_entry(value, entry)
+            || earlier.is_some_and(|own| entry::is_workbench_entry(value, own))
     };
     let mut ours = ours.map(|(name, _)| name.to_owned());
     if let Some(old) = ours.as_deref().filter(|_| same.is_none())
         && there.iter().any(|(name, value)| name == old && is_ours(value))
     {
-        text = place.take(&text, old)?.0;
+        text = editor.remove(&text, old)?.0;
     } else if same.is_none() {
         ours = None;
     }
     let name = if let Some(name) = same {
-        // An entry that no journal knows is the user's own.
+        // An entry that isn't in the journal belongs to the user.
         ours.filter(|ours| *ours == name)
     } else {
-        let name = ours.unwrap_or_else(|| free_name(&place.entries(&text).unwrap_or_default()));
-        text = place.insert(&text, &name, entry)?;
+        let name =
+            ours.unwrap_or_else(|| unique_entry_name(&editor.entries(&text).unwrap_or_default()));
+        text = editor.insert(&text, &name, entry)?;
         Some(name)
     };
-    let mut changed = Changed { text, entry: name, taken: Vec::new(), stuck: Vec::new() };
+    let mut changed =
+        InstallOutcome { text, entry: name, removed: Vec::new(), unremovable: Vec::new() };
     for server in servers {
-        match place.take(&changed.text, server) {
+        match editor.remove(&changed.text, server) {
             Ok((text, taken)) => {
                 changed.text = text;
-                changed.taken.push(taken);
+                changed.removed.push(taken);
             }
-            Err(_) => changed.stuck.push(server.clone()),
+            Err(_) => changed.unremovable.push(server.clone()),
         }
     }
     Ok(changed)
 }
 
-/// The text of a file in JSON with a member more in the object under a key at its top, which is made
-/// where there is none.
+/// Adds a member to the object under the top-level `key`, which is created if needed.
 pub(in crate::authoring) fn insert_json(
     text: &str,
     key: &str,
@@ -88,11 +91,11 @@ pub(in crate::authoring) fn insert_json(
     json::insert(text, key, name, value)
 }
 
-fn free_name(there: &[(String, Value)]) -> String {
+fn unique_entry_name(there: &[(String, Value)]) -> String {
     let is_free = |name: &String| there.iter().all(|(other, _)| other != name);
-    let numbered = (2_u32..).map(|number| format!("{NAME}-{number}"));
-    let mut names = std::iter::once(NAME.to_owned()).chain(numbered);
-    names.find(is_free).unwrap_or_else(|| NAME.to_owned())
+    let numbered = (2_u32..).map(|number| format!("{ENTRY_NAME}-{number}"));
+    let mut names = std::iter::once(ENTRY_NAME.to_owned()).chain(numbered);
+    names.find(is_free).unwrap_or_else(|| ENTRY_NAME.to_owned())
 }
 
 #[cfg(test)]

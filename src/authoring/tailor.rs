@@ -1,100 +1,92 @@
-//! Tailoring: the configuration for one task, out of a full one.
+//! Tailoring: derives the configuration for one task from a full one.
 //!
-//! Pure: the full configuration comes in as text, and the new one goes out as text, with every
-//! choice and its reason. It works on what is written, before variables are expanded, so that what
-//! is secret stays where it is. `rules` are which tools which task wants, `words` finds their
-//! keywords in a task, `full` is what the configuration has and lets through (in our own `keys`),
-//! `narrow` makes the new one of that, and `text` writes it.
+//! No I/O: the full configuration comes in as text, and the result is text with every selected tool
+//! and its reasons. Variables aren't expanded, so secrets stay where they are. `task_rules` maps
+//! tasks to tools, and `task_words` matches their keywords. `full_config` knows the servers and who
+//! can use which tool, translated by `native_keys`. `narrowed` builds the new configuration, and
+//! `renderer` writes it.
 //!
-//! The same input gives the same bytes: everything keeps the order in which it is written.
+//! The output is deterministic: everything keeps its order from the input.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::authoring::import::Source;
-use crate::authoring::tailor::full::{Full, Holder};
-use crate::authoring::tailor::rules::{Rules, Wanted};
-use crate::config::syntax::finding::Report;
-use crate::config::syntax::reader::listed;
+use crate::authoring::import::SourceFile;
+use crate::authoring::tailor::full_config::{FullConfig, ToolAccess};
+use crate::authoring::tailor::task_rules::{RequestedTool, TaskRules};
+use crate::config::syntax::finding::ConfigReport;
+use crate::config::syntax::reader::quoted_list;
 
-mod full;
-pub(super) mod keys;
-mod narrow;
-pub(super) mod rules;
+mod full_config;
+mod narrowed;
+pub(super) mod native_keys;
+mod renderer;
+pub(super) mod task_rules;
+mod task_words;
 #[cfg(test)]
 mod tests;
-mod text;
-mod words;
 
 /// A request to tailor a configuration for a task.
 #[derive(Clone, Debug)]
-pub struct Request {
-    /// The full configuration.
-    pub full: Source,
-    /// The folder that its relative paths start at, if the new one will stand in another.
+pub struct TailorRequest {
+    pub full: SourceFile,
+    /// The directory of the full configuration, if the new one is written to another directory.
     pub folder: Option<PathBuf>,
-    /// The rules; else those in the full configuration, else those that the executable carries.
-    pub rules: Option<Source>,
-    /// The task, in anybody's words.
+    /// The task rules. `None` uses the rules in the full configuration, or else the built-in ones.
+    pub rules: Option<SourceFile>,
+    /// The task, in free text.
     pub task: String,
-    /// The kind of the service that it is done on, or its name.
+    /// The type or the name of the service that the task is about.
     pub service: Option<String>,
 }
 
-/// A configuration for one task; nothing is written yet.
+/// A configuration for one task. Nothing has been written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tailored {
-    /// The whole text; none if the full configuration has nothing of what the task wants.
+pub struct TailorPlan {
+    /// The new configuration. `None` if no tool was selected.
     pub text: Option<String>,
-    /// The tools that were chosen, in the order of the rules.
-    pub choices: Vec<Choice>,
-    /// The servers that are needed, in the order of the full configuration.
+    /// The selected tools, in the order of the rules.
+    pub choices: Vec<ToolSelection>,
+    /// The selected servers, in the order of the full configuration.
     pub servers: Vec<String>,
-    /// Warnings: what the rules want and there is not, and what else is doubtful.
+    /// Tools that the rules request but the configuration lacks, and other doubts.
     pub warnings: Vec<String>,
 }
 
-/// A tool that was chosen.
+/// A tool that was selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// Its server.
+pub struct ToolSelection {
     pub server: String,
-    /// The tool, or a glob over tools.
+    /// A tool name or a glob.
     pub tool: String,
-    /// The only agents that may have it, where the full configuration does not give it to all.
+    /// The only agents that can use it. Empty if it is available by default.
     pub agents: Vec<String>,
-    /// The agents that may not have it, where it is for all others.
-    pub all_but: Vec<String>,
-    /// Why.
-    pub reasons: Vec<Reason>,
+    /// The agents that cannot use it although it is available by default.
+    pub except_agents: Vec<String>,
+    pub reasons: Vec<SelectionReason>,
 }
 
-/// Why a task gets a tool.
+/// Why a tool was selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Every task does.
+pub enum SelectionReason {
     EveryTask,
-    /// Tasks on services of this kind do.
+    /// The task is about a service of a type that gets it.
     Service {
-        /// The kind.
         kind: String,
-        /// The word in the name.
+        /// The word of the rule that matched.
         word: String,
-        /// The name.
         service: String,
     },
-    /// Tasks in whose description there is this word do.
+    /// A keyword of a rule matched the task.
     Keyword {
-        /// The rule.
         pattern: String,
-        /// Its word.
         keyword: String,
-        /// The words of the task.
+        /// The matching words of the task.
         found: String,
     },
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for SelectionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EveryTask => f.write_str("every task"),
@@ -111,47 +103,51 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Works out what a task gets of a full configuration.
+/// Selects the tools for a task and builds the new configuration.
 ///
 /// # Errors
 ///
-/// What is wrong with the full configuration, or with the rules.
-pub fn tailor(request: &Request) -> Result<Tailored, Report> {
-    let Request { full: source, folder, rules, task, service } = request;
-    let full = Full::read(source)?;
-    let rules = Rules::parse(rules.as_ref(), source)?;
+/// Returns an error if the full configuration or the rules are invalid.
+pub fn tailor(request: &TailorRequest) -> Result<TailorPlan, ConfigReport> {
+    let TailorRequest { full: source, folder, rules, task, service } = request;
+    let full = FullConfig::read(source)?;
+    let rules = TaskRules::parse(rules.as_ref(), source)?;
     let mut warnings = full.warnings.clone();
     if let Some(service) = service.as_ref().filter(|service| !rules.knows(service)) {
-        let kinds = listed(&rules.kinds(), "and");
+        let kinds = quoted_list(&rules.kinds(), "and");
         warnings.push(format!("no rule for the service type `{service}`; there are {kinds}"));
     }
     let mut choices = Vec::new();
-    let mut missing = Missing::default();
+    let mut missing = MissingTools::default();
     for wanted in rules.wanted(task, service.as_deref()) {
-        let Wanted { server, tool, reasons } = wanted;
+        let RequestedTool { server, tool, reasons } = wanted;
         let found = full.tools(&server, &tool);
         if found.is_empty() {
             missing.note(&full, &server, &tool);
         }
         for (tool, holder) in found {
             let (agents, all_but) = match holder {
-                Holder::AllBut(agents) => (Vec::new(), agents),
-                Holder::Agents(agents) => (agents, Vec::new()),
+                ToolAccess::AllExcept(agents) => (Vec::new(), agents),
+                ToolAccess::Only(agents) => (agents, Vec::new()),
             };
             let (server, reasons) = (server.clone(), reasons.clone());
-            choose(&mut choices, Choice { server, tool, agents, all_but, reasons });
+            choose(
+                &mut choices,
+                ToolSelection { server, tool, agents, except_agents: all_but, reasons },
+            );
         }
     }
-    warnings.extend(missing.said());
-    let (servers, tree) = narrow::narrow(&full, &choices, folder.as_deref(), &mut warnings);
-    let head = text::Head { file: &source.file, task, service: service.as_deref() };
-    let text = (!choices.is_empty()).then(|| text::written(&tree, &head));
-    Ok(Tailored { text, choices, servers, warnings })
+    warnings.extend(missing.into_warnings());
+    let (servers, tree) = narrowed::narrow(&full, &choices, folder.as_deref(), &mut warnings);
+    let head = renderer::FileHeader { file: &source.file, task, service: service.as_deref() };
+    let text = (!choices.is_empty()).then(|| renderer::render(&tree, &head));
+    Ok(TailorPlan { text, choices, servers, warnings })
 }
 
-/// Adds a choice, or its reasons to one that is there.
-fn choose(choices: &mut Vec<Choice>, choice: Choice) {
-    let same = |other: &&mut Choice| other.server == choice.server && other.tool == choice.tool;
+/// Adds a selection, or merges its reasons into an existing one.
+fn choose(choices: &mut Vec<ToolSelection>, choice: ToolSelection) {
+    let same =
+        |other: &&mut ToolSelection| other.server == choice.server && other.tool == choice.tool;
     match choices.iter_mut().find(same) {
         Some(there) => {
             for reason in choice.reasons {
@@ -164,25 +160,25 @@ fn choose(choices: &mut Vec<Choice>, choice: Choice) {
     }
 }
 
-/// The servers and tools that the rules want and the full configuration has not.
+/// Requested tools that the full configuration doesn't have.
 #[derive(Default)]
-struct Missing(Vec<(String, Why, Vec<String>)>);
+struct MissingTools(Vec<(String, MissingReason, Vec<String>)>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
+enum MissingReason {
     NoServer,
     SwitchedOff,
     NotExposed,
 }
 
-impl Missing {
-    fn note(&mut self, full: &Full, server: &str, tool: &str) {
-        let why = match full.is_on(server) {
-            None => Why::NoServer,
-            Some(false) => Why::SwitchedOff,
-            Some(true) => Why::NotExposed,
+impl MissingTools {
+    fn note(&mut self, full: &FullConfig, server: &str, tool: &str) {
+        let why = match full.server_enabled(server) {
+            None => MissingReason::NoServer,
+            Some(false) => MissingReason::SwitchedOff,
+            Some(true) => MissingReason::NotExposed,
         };
-        let same = |(other, because, _): &&mut (String, Why, Vec<String>)| {
+        let same = |(other, because, _): &&mut (String, MissingReason, Vec<String>)| {
             other == server && *because == why
         };
         match self.0.iter_mut().find(same) {
@@ -191,17 +187,17 @@ impl Missing {
         }
     }
 
-    fn said(self) -> impl Iterator<Item = String> {
+    fn into_warnings(self) -> impl Iterator<Item = String> {
         self.0.into_iter().map(|(server, why, tools)| {
-            let tools = listed(&tools, "and");
+            let tools = quoted_list(&tools, "and");
             match why {
-                Why::NoServer => {
+                MissingReason::NoServer => {
                     format!("left out: {tools} of `{server}`, which is no server here")
                 }
-                Why::SwitchedOff => {
+                MissingReason::SwitchedOff => {
                     format!("left out: {tools} of `{server}`, which is switched off")
                 }
-                Why::NotExposed => {
+                MissingReason::NotExposed => {
                     format!("left out: {tools} of `{server}`, which nobody may have")
                 }
             }

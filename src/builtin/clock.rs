@@ -1,4 +1,4 @@
-//! The clock: what time it is, and how long it is between two times.
+//! The `clock` server: tells the current time and the time between two times.
 
 use std::fmt::Write;
 
@@ -8,11 +8,10 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::builtin::{Outcome, Toolset, answer, tool};
+use crate::builtin::{BuiltinResult, Toolset, answer, tool};
 
-/// The clock's tools.
 pub(super) struct Clock {
-    /// Where the time comes from.
+    /// Replaced in tests.
     pub(super) now: fn() -> DateTime<Utc>,
 }
 
@@ -43,7 +42,7 @@ impl Toolset for Clock {
         ]
     }
 
-    fn call(&self, tool: &str, arguments: JsonObject) -> Option<Outcome> {
+    fn call(&self, tool: &str, arguments: JsonObject) -> Option<BuiltinResult> {
         match tool {
             "now" => Some(self.now(arguments)),
             "elapsed" => Some(self.elapsed(arguments)),
@@ -92,7 +91,7 @@ struct Elapsed {
 }
 
 impl Clock {
-    fn now(&self, arguments: JsonObject) -> Outcome {
+    fn now(&self, arguments: JsonObject) -> BuiltinResult {
         answer(arguments, |NowArguments { offset, format }| {
             let offset = match &offset {
                 None => FixedOffset::east_opt(0),
@@ -111,7 +110,7 @@ impl Clock {
         })
     }
 
-    fn elapsed(&self, arguments: JsonObject) -> Outcome {
+    fn elapsed(&self, arguments: JsonObject) -> BuiltinResult {
         answer(arguments, |ElapsedArguments { from, to }| {
             let start = parse_time("from", &from)?;
             let end = match to {
@@ -119,7 +118,7 @@ impl Clock {
                 Some(to) => parse_time("to", &to)?,
             };
             let between = end - start;
-            Ok(Elapsed { seconds: between.num_seconds(), text: in_words(between) })
+            Ok(Elapsed { seconds: between.num_seconds(), text: format_duration(between) })
         })
     }
 }
@@ -141,7 +140,7 @@ fn rfc3339(time: &DateTime<FixedOffset>) -> String {
     time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
 }
 
-/// Checks the pattern first: chrono's own `to_string` panics on a bad one.
+/// Checks the pattern first, because chrono's `to_string` panics on an invalid one.
 fn formatted(time: &DateTime<FixedOffset>, pattern: &str) -> Result<String, String> {
     let items: Vec<Item<'_>> = StrftimeItems::new(pattern).collect();
     let mut text = String::new();
@@ -153,8 +152,8 @@ fn formatted(time: &DateTime<FixedOffset>, pattern: &str) -> Result<String, Stri
     Ok(text)
 }
 
-/// `1 day 2 h 3 min 4 s`, without the parts that are zero.
-fn in_words(duration: TimeDelta) -> String {
+/// Formats as `1 day 2 h 3 min 4 s`, without parts that are zero.
+fn format_duration(duration: TimeDelta) -> String {
     let seconds = duration.num_seconds().unsigned_abs();
     let days = seconds / 86_400;
     let parts = [

@@ -1,4 +1,4 @@
-//! Notes: titles and texts that last as long as the server runs.
+//! The `notes` server: notes in memory, lost on exit.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,16 +7,14 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::builtin::{Outcome, Toolset, answer, tool};
+use crate::builtin::{BuiltinResult, Toolset, answer, tool};
 
-/// The most notes there can be.
 const MAX_NOTES: usize = 1000;
-/// The longest title, in bytes.
+/// In bytes.
 const MAX_TITLE: usize = 200;
-/// The longest text, in bytes.
+/// In bytes.
 const MAX_TEXT: usize = 100_000;
 
-/// The notes, by title.
 #[derive(Default)]
 pub(super) struct Notes {
     notes: Mutex<BTreeMap<String, String>>,
@@ -39,7 +37,7 @@ impl Toolset for Notes {
                     .destructive(false)
                     .idempotent(false),
             ),
-            tool::<Nothing, Titles>(
+            tool::<NoArguments, Titles>(
                 "list_notes",
                 "Lists the titles of all notes",
                 reading("List notes"),
@@ -61,10 +59,10 @@ impl Toolset for Notes {
         ]
     }
 
-    fn call(&self, tool: &str, arguments: JsonObject) -> Option<Outcome> {
+    fn call(&self, tool: &str, arguments: JsonObject) -> Option<BuiltinResult> {
         Some(match tool {
             "add_note" => answer(arguments, |note| self.add(note)),
-            "list_notes" => answer(arguments, |Nothing {}| Ok(Titles::of(&self.lock()))),
+            "list_notes" => answer(arguments, |NoArguments {}| Ok(Titles::of(&self.lock()))),
             "read_note" => answer(arguments, |title| self.read(title)),
             "search_notes" => answer(arguments, |query| Ok(self.search(&query))),
             "delete_note" => answer(arguments, |title| self.delete(&title)),
@@ -75,7 +73,8 @@ impl Toolset for Notes {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+#[schemars(rename = "Nothing")]
+struct NoArguments {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -176,7 +175,8 @@ impl Notes {
         Ok(Titles::of(&notes))
     }
 
-    /// A panic elsewhere leaves the map whole: every change is one insert or remove.
+    /// Ignores poisoning: every change is a single insert or remove, so a panic can't leave the map
+    /// inconsistent.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! A real client on an in-memory pipe, for both servers.
+//! Tests both built-in servers with a real client on an in-memory pipe.
 
 use pretty_assertions::assert_eq;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ClientConfig, ProtocolVersion};
@@ -9,9 +9,8 @@ use rmcp::{ServerHandler, ServiceExt};
 use serde_json::{Value, json};
 use tokio::io::duplex;
 
-use crate::builtin::{Clock, Notes, Server, Toolset};
+use crate::builtin::{Clock, Notes, Toolset, ToolsetServer};
 
-/// A client, connected to a server with these tools.
 pub(super) struct Client(RunningService<RoleClient, ClientConfig>);
 
 impl Client {
@@ -21,10 +20,10 @@ impl Client {
 
     async fn connect_as<T: Toolset>(tools: T, lifecycle: ClientLifecycleMode) -> Self {
         let (ours, theirs) = duplex(4096);
-        // It ends with the pipe, so nobody needs to wait for it.
+        // The task ends with the pipe.
         #[expect(clippy::disallowed_methods, reason = "a test has no task tracker")]
         tokio::spawn(async move {
-            let service = Server(tools).serve(theirs).await.unwrap();
+            let service = ToolsetServer(tools).serve(theirs).await.unwrap();
             service.waiting().await
         });
         let config =
@@ -37,7 +36,7 @@ impl Client {
         self.try_call(tool, arguments).await.unwrap()
     }
 
-    /// The structured result of a call, which must also be in the text.
+    /// Returns the structured result of a call, after checking that its text is the same.
     pub(super) async fn structured(&self, tool: &'static str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
         assert_eq!(result.is_error, Some(false), "{result:?}");
@@ -47,7 +46,6 @@ impl Client {
         structured
     }
 
-    /// The words of a call that fails in the tool.
     pub(super) async fn failure(&self, tool: &'static str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await;
         assert_eq!(result.is_error, Some(true), "{result:?}");
@@ -66,7 +64,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn they_say_who_they_are() {
+async fn reports_name_version_and_instructions() {
     for (client, name) in [
         (Client::connect(Clock::default()).await, "workbench-clock"),
         (Client::connect(Notes::default()).await, "workbench-notes"),
@@ -80,7 +78,7 @@ async fn they_say_who_they_are() {
 }
 
 #[tokio::test]
-async fn they_serve_the_modern_era_too() {
+async fn serves_modern_clients() {
     let modern =
         ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
     let client = Client::connect_as(Notes::default(), modern).await;
@@ -117,7 +115,7 @@ async fn every_tool_is_described_in_full() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_told_to_the_model() {
+async fn invalid_arguments_are_tool_errors() {
     let client = Client::connect(Notes::default()).await;
     assert_eq!(
         client.failure("read_note", json!({})).await,
@@ -142,7 +140,7 @@ async fn an_unknown_tool_is_a_protocol_error() {
 
 #[test]
 fn a_tool_is_found_by_name() {
-    let server = Server(Clock::default());
+    let server = ToolsetServer(Clock::default());
     assert!(server.get_tool("now").is_some());
     assert!(server.get_tool("tomorrow").is_none());
 }

@@ -1,4 +1,4 @@
-//! `add`: a server more in the configuration.
+//! `add`: adds a server to the configuration.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,11 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use url::Url;
 
-use crate::authoring::edit::{NewServer, Text, add, command_entry, url_entry};
-use crate::cli::edit::{self, Target};
-use crate::cli::error::Error;
-use crate::cli::{Global, complete, print};
-use crate::observe::{is_secret, password};
+use crate::authoring::edit::{ConfigText, NewServer, add_server, command_entry, url_entry};
+use crate::cli::config_edit::{self, EditTarget};
+use crate::cli::error::CommandError;
+use crate::cli::{GlobalArgs, completion, print};
+use crate::telemetry::{is_secret_variable, url_password};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,16 +40,16 @@ pub(crate) struct Args {
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
     /// Put it into this toolbox
-    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(complete::toolboxes))]
+    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: Option<String>,
     /// Purpose of the toolbox, if it is made
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// A variable for the server (can be repeated)
-    #[arg(long, short, value_name = "NAME=VALUE", value_parser = variable, requires = "command")]
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = parse_env, requires = "command")]
     env: Vec<(String, String)>,
     /// Header for every request to a URL (can be repeated)
-    #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = header, requires = "url")]
+    #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = parse_header, requires = "url")]
     header: Vec<(String, String)>,
     /// Change ~/.config/mcp-workbench/config.json
     #[arg(long, conflicts_with = "config")]
@@ -62,9 +62,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// An added server in JSON.
 #[derive(Serialize)]
-struct Report<'a> {
+struct AddReport<'a> {
     file: &'a Path,
     toolbox: &'a str,
     server: &'a str,
@@ -72,13 +71,12 @@ struct Report<'a> {
     remarks: &'a [String],
 }
 
-/// Adds.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let name = args.name.trim();
     if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(Error::wrong("expected the name of a server"));
+        return Err(CommandError::usage("expected the name of a server"));
     }
-    let target = Target::find(global, args.user)?;
+    let target = EditTarget::find(global, args.user)?;
     let before = target.text.as_deref().unwrap_or("{\n}\n");
     let new = NewServer {
         name: name.to_owned(),
@@ -86,10 +84,11 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         description: Some(description(args)),
         entry: entry(args)?,
     };
-    let source = Text { file: &target.location.path, text: before };
-    let added = add(source, &new).map_err(|error| edit::explain(error, &target))?;
+    let source = ConfigText { file: &target.location.path, text: before };
+    let added =
+        add_server(source, &new).map_err(|error| config_edit::edit_error(error, &target))?;
     target.check(&added.text, before)?;
-    let mut remarks = remarks(args);
+    let mut remarks = secret_warnings(args);
     if added.is_new_toolbox && args.description.is_none() {
         remarks.push(format!(
             "toolbox `{}` is described by machine; `--description` says what it is for",
@@ -103,15 +102,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         target.write(&added.text)?;
     }
     let toolbox = args.toolbox.as_deref().unwrap_or(name);
-    let shown = &target.location.shown;
+    let shown = &target.location.display_path;
     if args.json {
         let written = !args.dry_run;
-        let report = Report { file: shown, toolbox, server: name, written, remarks: &remarks };
+        let report = AddReport { file: shown, toolbox, server: name, written, remarks: &remarks };
         print::json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run {
-        print::config(&edit::difference(shown, before, &added.text))?;
+        print::text_unredacted(&config_edit::unified_diff(shown, before, &added.text))?;
     } else {
         print::prose(&format!(
             "added `{name}` to toolbox `{toolbox}` in `{}`\n\nhint: `mcp-workbench check \
@@ -125,19 +124,21 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The entry of the server.
-fn entry(args: &Args) -> Result<serde_json::Value, Error> {
+fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {
     if let Some(url) = &args.url {
         let is_http = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
         if !is_http && !url.contains("${") {
-            return Err(Error::wrong(format!("expected an http address, found `{url}`"))
-                .hint(format!("write a command after `--`: `add {} -- {url}`", args.name.trim())));
+            return Err(CommandError::usage(format!("expected an http address, found `{url}`"))
+                .with_hint(format!(
+                    "write a command after `--`: `add {} -- {url}`",
+                    args.name.trim()
+                )));
         }
         return Ok(url_entry(url, &args.header));
     }
     if args.command.first().is_none_or(|program| program.trim().is_empty()) {
         let name = args.name.trim();
-        return Err(Error::wrong("expected what starts the server, or its address").hint(format!(
+        return Err(CommandError::usage("expected what starts the server, or its address").with_hint(format!(
             "`mcp-workbench add {name} -- COMMAND ARGUMENTS…`, or `mcp-workbench add {name} URL`"
         )));
     }
@@ -149,8 +150,7 @@ fn description(args: &Args) -> String {
     args.description.clone().unwrap_or_else(by_machine)
 }
 
-/// Values that look like secrets and would stand in the file as they are.
-fn remarks(args: &Args) -> Vec<String> {
+fn secret_warnings(args: &Args) -> Vec<String> {
     let is_plain = |value: &str| !value.trim().is_empty() && !value.contains("${");
     let advice = |what: &str, instead: &str| {
         format!(
@@ -159,13 +159,13 @@ fn remarks(args: &Args) -> Vec<String> {
     };
     let mut remarks = Vec::new();
     for (name, value) in &args.env {
-        if (is_secret(name) || !password(value).is_empty()) && is_plain(value) {
+        if (is_secret_variable(name) || !url_password(value).is_empty()) && is_plain(value) {
             let instead = format!("`--env '{name}=${{{name}}}'`");
             remarks.push(advice(&format!("the value of `{name}`"), &instead));
         }
     }
     for (name, value) in &args.header {
-        if is_secret(&name.replace('-', "_")) && is_plain(value) {
+        if is_secret_variable(&name.replace('-', "_")) && is_plain(value) {
             let scheme =
                 value.split_once(' ').map_or(String::new(), |(word, _)| format!("{word} "));
             let instead = format!("`--header '{name}: {scheme}${{TOKEN}}'`");
@@ -180,13 +180,11 @@ fn remarks(args: &Args) -> Vec<String> {
     remarks
 }
 
-/// Reads `NAME=VALUE`.
-fn variable(text: &str) -> Result<(String, String), String> {
+fn parse_env(text: &str) -> Result<(String, String), String> {
     pair(text, '=').ok_or_else(|| "expected NAME=VALUE".to_owned())
 }
 
-/// Reads `NAME: VALUE`.
-fn header(text: &str) -> Result<(String, String), String> {
+fn parse_header(text: &str) -> Result<(String, String), String> {
     let (name, value) = pair(text, ':').ok_or("expected NAME: VALUE")?;
     Ok((name, value.trim().to_owned()))
 }

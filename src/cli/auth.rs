@@ -1,4 +1,4 @@
-//! `auth`: signing in at servers over HTTP, signing out, and how it stands with that.
+//! `auth`: signs in to HTTP servers, signs out, and shows the status.
 
 mod browser;
 mod login;
@@ -17,14 +17,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app;
-use crate::backend::{Whose, tell_of_login};
-use crate::cli::error::Error;
-use crate::cli::{Global, block_on, complete};
-use crate::login::{Failure, Keep, Logins, Place, Standing, Told};
+use crate::backend::{LoginScope, tell_of_login};
+use crate::cli::error::CommandError;
+use crate::cli::{GlobalArgs, block_on, completion};
+use crate::login::{
+    LoginError, LoginEvent, LoginRegistry, LoginStorage, LoginTarget, SignInStatus,
+};
 use crate::name::{self, AgentName};
-use crate::observe::Observer;
+use crate::redis_store::{RedisStore, RedisStoreOptions, RedisTarget, StoreTimeouts};
 use crate::settings::{Config, Launch};
-use crate::shared::{Address, Limits, Options, Redis};
+use crate::telemetry::Telemetry;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,11 +45,11 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: AuthCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum AuthCommand {
     /// Sign in at a server in a browser, or at all that want it, one after the other
     ///
     /// The address to open is printed, and opened where there is a browser. Where the browser is on
@@ -59,7 +61,7 @@ enum Command {
     /// agent; where there is one login alone, that one is.
     Logout {
         #[command(flatten)]
-        which: Which,
+        which: LoginSelector,
     },
     /// Show where tokens are kept, or move all of them to files or to the system's keyring
     ///
@@ -69,7 +71,7 @@ enum Command {
     /// Show where you are signed in, as which client, for what and until when; no token
     Status {
         #[command(flatten)]
-        which: Which,
+        which: LoginSelector,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -78,95 +80,100 @@ enum Command {
 
 /// The logins that are meant.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct LoginSelector {
     /// The server, or toolbox/server; all where none is named
-    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    #[arg(add = ArgValueCandidates::new(completion::servers))]
     server: Option<String>,
     /// The agent whose own login it is, for agents that come over HTTP
-    #[arg(long = "for", value_name = "AGENT", add = ArgValueCandidates::new(complete::agents))]
+    #[arg(long = "for", value_name = "AGENT", add = ArgValueCandidates::new(completion::agents))]
     agent: Option<String>,
 }
 
-/// Does what is asked; fails where a login did not come about.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
-        Command::Login(args) => login::run(global, args),
-        Command::Logout { which } => logout::run(global, which),
-        Command::Store(args) => store::run(global, args),
-        Command::Status { which, json } => status::run(global, which, *json),
+        AuthCommand::Login(args) => login::run(global, args),
+        AuthCommand::Logout { which } => logout::run(global, which),
+        AuthCommand::Store(args) => store::run(global, args),
+        AuthCommand::Status { which, json } => status::run(global, which, *json),
     }
 }
 
-/// Does `work` with the logins, until a signal comes, and waits for a token that is being renewed.
+/// Runs `work` with the logins until a signal comes, then waits for token refreshes in flight.
 fn with_logins<T>(
-    global: &Global,
+    global: &GlobalArgs,
     config: &Config,
-    work: impl AsyncFnOnce(&Arc<Logins>) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let keep = global.logins().ok_or_else(no_folder)?;
-    let observer = Arc::new(Observer::default().uncounted());
-    observer.audit(config).map_err(|error| {
-        Error::failed("what is done cannot be recorded as `audit` wants it")
-            .because(&error.to_string())
+    work: impl AsyncFnOnce(&Arc<LoginRegistry>) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let storage = global.login_keep().ok_or_else(no_folder)?;
+    let observer = Arc::new(Telemetry::default().without_metrics());
+    observer.open_audit(config).map_err(|error| {
+        CommandError::failed("what is done cannot be recorded as `audit` wants it")
+            .with_cause(&error.to_string())
     })?;
-    let shared = Address::new(&config.shared).map_err(|why| Error::wrong(why.to_string()))?;
-    let shared = shared.filter(Address::has_keys);
+    let shared =
+        RedisTarget::new(&config.shared).map_err(|why| CommandError::usage(why.to_string()))?;
+    let shared = shared.filter(RedisTarget::has_keys);
     let done = block_on(async {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let keep = match shared {
+        let storage = match shared {
             Some(address) => {
                 let observer = Arc::clone(&observer);
                 let shared = in_shared_store(address, observer, &tasks, stop.clone()).await;
                 shared.map_err(|error| stopped(&stop, error))?
             }
-            None => keep,
+            None => storage,
         };
         let own = Arc::clone(&observer);
-        let told = move |told: Told<'_>| tell_of_login(&own, told);
-        let logins = Logins::new(keep, TaskTracker::new(), told);
-        let done = app::until_signal(work(&logins)).await;
+        let event = move |event: LoginEvent<'_>| tell_of_login(&own, event);
+        let logins = LoginRegistry::new(storage, TaskTracker::new(), event);
+        let done = app::run_until_signal(work(&logins)).await;
         logins.close().await;
         stop.cancel();
         tasks.close();
-        // Locks are given back.
-        let _ = timeout(app::LAST_RECORDS.1, tasks.wait()).await;
-        done.map_err(Error::internal)
+        // The tasks release their locks in the shared store.
+        let _ = timeout(app::FLUSH_TIMEOUT_RANGE.1, tasks.wait()).await;
+        done.map_err(CommandError::internal)
     })?;
-    observer.close(app::LAST_RECORDS.0);
+    observer.close(app::FLUSH_TIMEOUT_RANGE.0);
     done?
 }
 
-/// The logins of all workbenches that share a store, and have the key.
 async fn in_shared_store(
-    address: Address,
-    observer: Arc<Observer>,
+    address: RedisTarget,
+    observer: Arc<Telemetry>,
     tasks: &TaskTracker,
     stop: CancellationToken,
-) -> Result<Keep, Error> {
+) -> Result<LoginStorage, CommandError> {
     let problem = format!("the logins are in the shared store {address}, which cannot be used now");
-    let options = Options { session_idle: Duration::ZERO, limits: Limits::default() };
-    let store = Redis::open(address, options, observer, tasks, stop).await;
+    let options =
+        RedisStoreOptions { session_idle: Duration::ZERO, limits: StoreTimeouts::default() };
+    let store = RedisStore::open(address, options, observer, tasks, stop).await;
     match store.logins().filter(|_| store.is_up()) {
-        Some(logins) => Ok(Keep::In(logins)),
-        None => Err(Error::failed(problem).hint("`mcp-workbench check --connect` says why")),
+        Some(logins) => Ok(LoginStorage::Custom(logins)),
+        None => {
+            Err(CommandError::failed(problem).with_hint("`mcp-workbench check --connect` says why"))
+        }
     }
 }
 
-/// Ends what looks for a store that cannot be used.
-fn stopped(stop: &CancellationToken, error: Error) -> Error {
+/// Cancels the reconnect loop of an unusable store and passes the error on.
+fn stopped(stop: &CancellationToken, error: CommandError) -> CommandError {
     stop.cancel();
     error
 }
 
-fn no_folder() -> Error {
-    Error::wrong("there is no folder where logins could be kept").hint("set `HOME`")
+fn no_folder() -> CommandError {
+    CommandError::usage("there is no folder where logins could be kept").with_hint("set `HOME`")
 }
 
-/// The places of these servers, in the order of the configuration.
-fn places(global: &Global, config: &Config, which: &Which) -> Result<Vec<Place>, Error> {
+fn matching_logins(
+    global: &GlobalArgs,
+    config: &Config,
+    which: &LoginSelector,
+) -> Result<Vec<LoginTarget>, CommandError> {
     let caller = global.caller().agent;
-    let whose = Whose::only(caller.as_ref());
-    let mut places: Vec<Place> = Vec::new();
+    let scope = LoginScope::only(caller.as_ref());
+    let mut places: Vec<LoginTarget> = Vec::new();
     let (mut is_there, mut is_remote) = (false, false);
     for (toolbox, server) in config.servers() {
         let server_name = server.name.as_str();
@@ -177,73 +184,70 @@ fn places(global: &Global, config: &Config, which: &Which) -> Result<Vec<Place>,
         is_there = true;
         let Launch::Http(launch) = &server.launch else { continue };
         is_remote = true;
-        let Some(mut place) = whose.place(server_name, launch) else { continue };
+        let Some(mut target) = scope.place(server_name, launch) else { continue };
         if let Some(agent) = &which.agent {
-            place.account = Some(AgentName::new(agent).to_string());
+            target.account = Some(AgentName::new(agent).to_string());
         }
-        if !places.contains(&place) {
-            places.push(place);
+        if !places.contains(&target) {
+            places.push(target);
         }
     }
     match &which.server {
         Some(server) if !is_there => {
             let known = config.servers().map(|(_, server)| server.name.as_str());
             let near = name::nearest(server, known, 1).pop();
-            let error = Error::wrong(format!("there is no server `{server}`"));
+            let error = CommandError::usage(format!("there is no server `{server}`"));
             Err(match near {
-                Some(near) => error.hint(format!("did you mean `{near}`?")),
-                None => error.hint("`mcp-workbench list` shows the servers there are"),
+                Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+                None => error.with_hint("`mcp-workbench list` shows the servers there are"),
             })
         }
-        Some(server) if !is_remote => Err(Error::wrong(format!(
+        Some(server) if !is_remote => Err(CommandError::usage(format!(
             "`{server}` is no server over HTTP, so nobody signs in there"
         ))
-        .hint("what it needs to know stands in `env` of its entry")),
+        .with_hint("what it needs to know stands in `env` of its entry")),
         Some(server) if places.is_empty() => {
             let why = format!(
                 "nobody signs in at `{server}`: its entry says who asks, or `oauth` is off"
             );
-            Err(Error::wrong(why)
-                .hint("take `Authorization` out of `headers`, and `oauth: false` away"))
+            Err(CommandError::usage(why)
+                .with_hint("take `Authorization` out of `headers`, and `oauth: false` away"))
         }
         None | Some(_) => Ok(places),
     }
 }
 
-/// The logins that are kept besides those of `places`, as far as they are meant: agents' own, and those of servers
-/// that the configuration does not have any more.
-async fn others(
-    logins: &Arc<Logins>,
-    which: &Which,
-    places: &[Place],
-) -> Result<Vec<(Place, Standing)>, Error> {
-    let mut kept = logins
-        .all()
-        .await
-        .map_err(|failure| Error::failed(failure.reason.as_str()).hint(failure.hint.as_str()))?;
-    // A toolbox before the name of a server says nothing more: logins are by the server's.
+/// Returns the selected stored logins that are not in `places`: logins of individual agents or of
+/// servers that are no longer configured.
+async fn other_stored_logins(
+    logins: &Arc<LoginRegistry>,
+    which: &LoginSelector,
+    places: &[LoginTarget],
+) -> Result<Vec<(LoginTarget, SignInStatus)>, CommandError> {
+    let mut kept = logins.all().await.map_err(|failure| {
+        CommandError::failed(failure.reason.as_str()).with_hint(failure.hint.as_str())
+    })?;
+    // Logins are stored per server, so a toolbox prefix is irrelevant.
     let server = which.server.as_ref().map(|name| name.rsplit('/').next().unwrap_or(name));
-    kept.retain(|(place, _)| {
-        server.is_none_or(|server| server == place.server)
-            && which.agent.as_ref().is_none_or(|agent| Some(agent) == place.account.as_ref())
+    kept.retain(|(target, _)| {
+        server.is_none_or(|server| server == target.server)
+            && which.agent.as_ref().is_none_or(|agent| Some(agent) == target.account.as_ref())
             && !places.iter().any(|known| {
                 (&known.server, &known.url, &known.account)
-                    == (&place.server, &place.url, &place.account)
+                    == (&target.server, &target.url, &target.account)
             })
     });
     Ok(kept)
 }
 
-/// A failure of a login, as the error of a command.
-fn failed(place: &Place, failure: &Failure) -> Error {
-    Error::failed(format!("`{}`: {}", whole_name(place), failure.reason))
-        .hint(failure.hint.as_str())
+fn failed(target: &LoginTarget, failure: &LoginError) -> CommandError {
+    CommandError::failed(format!("`{}`: {}", display_name(target), failure.reason))
+        .with_hint(failure.hint.as_str())
 }
 
-/// The name of a place for people.
-fn whole_name(place: &Place) -> String {
-    match &place.account {
-        Some(agent) => format!("{} (for {agent})", place.server),
-        None => place.server.clone(),
+fn display_name(target: &LoginTarget) -> String {
+    match &target.account {
+        Some(agent) => format!("{} (for {agent})", target.server),
+        None => target.server.clone(),
     }
 }

@@ -1,4 +1,4 @@
-//! `cache`: what is kept of servers' listings between runs.
+//! `cache`: shows, refreshes or clears cached tool listings.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -7,12 +7,14 @@ use std::time::{Duration, SystemTime};
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::backend::{Fingerprint, Reach, Store, StoreEntry, Unusable, Whose};
-use crate::cli::error::Error;
-use crate::cli::servers;
-use crate::cli::size::{count, number};
+use crate::backend::{
+    Fingerprint, ListingRecordError, ListingStore, LoginScope, ServerTransport, StoreEntry,
+};
+use crate::cli::error::CommandError;
+use crate::cli::startup;
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print, with_gateway, without_rules};
+use crate::cli::units::{format_count, number};
+use crate::cli::{GlobalArgs, print, with_gateway, without_policy};
 use crate::gateway::FailedServer;
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
 
@@ -22,8 +24,8 @@ Examples:
   mcp-workbench cache refresh         Start every server once and keep what it lists
   mcp-workbench cache clear           Remove all of it";
 
-/// How much the clocks of a file system and of the machine may differ.
-const CLOCKS: Duration = Duration::from_secs(2);
+/// Tolerated clock difference between the file system and the machine.
+const CLOCK_SKEW: Duration = Duration::from_secs(2);
 
 /// See, renew or remove what is kept of servers' listings
 ///
@@ -33,11 +35,11 @@ const CLOCKS: Duration = Duration::from_secs(2);
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: CacheCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CacheCommand {
     /// Show what is kept of each server
     List {
         /// Print JSON
@@ -54,14 +56,13 @@ enum Command {
     Clear,
 }
 
-/// The kept listing of one server.
 #[derive(Debug, Serialize)]
-struct Row {
-    /// `None`: no server of the configuration is meant.
+struct CachedListingRow {
+    /// `None` if the listing belongs to no configured server.
     toolbox: Option<String>,
-    /// `None`: the file cannot be read.
+    /// `None` if the file is unreadable.
     server: Option<String>,
-    state: State,
+    state: CacheState,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,33 +76,32 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<Failure>,
+    failure: Option<RefreshFailure>,
     #[serde(skip)]
     since: Option<SystemTime>,
 }
 
-/// Why a listing could not be renewed.
 #[derive(Debug, Serialize)]
-struct Failure {
+struct RefreshFailure {
     reason: String,
     hint: String,
 }
 
-/// The state of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
-    Kept,
+enum CacheState {
+    #[serde(rename = "kept")]
+    Cached,
     Missing,
     Damaged,
     OtherVersion,
     TooLarge,
 }
 
-impl State {
+impl CacheState {
     fn as_str(self) -> &'static str {
         match self {
-            Self::Kept => "kept",
+            Self::Cached => "kept",
             Self::Missing => "missing",
             Self::Damaged => "damaged",
             Self::OtherVersion => "of another version",
@@ -113,58 +113,64 @@ impl State {
 #[derive(Serialize)]
 struct Report {
     folder: String,
-    listings: Vec<Row>,
+    listings: Vec<CachedListingRow>,
 }
 
-/// Does what is asked; a refresh fails where a server could not be started or its listing kept.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+/// Runs the subcommand. A refresh fails if a server doesn't start or its listing can't be written.
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let store = global.store().ok_or_else(|| {
-        Error::wrong("there is no folder for what is kept")
-            .hint("name one with `--cache-dir` or `MCP_WORKBENCH_CACHE`")
+        CommandError::usage("there is no folder for what is kept")
+            .with_hint("name one with `--cache-dir` or `MCP_WORKBENCH_CACHE`")
     })?;
     match args.command {
-        Command::List { json } => {
-            let config = without_rules(global.read()?.map_err(Error::config)?.config);
+        CacheCommand::List { json } => {
+            let config = without_policy(global.read()?.map_err(CommandError::config)?.config);
             show(&store, rows(&store, &config)?, json)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Refresh { json } => {
-            let loaded = global.read_to_start(|_, _| true)?.map_err(Error::config)?;
-            let config = without_rules(loaded.config);
+        CacheCommand::Refresh { json } => {
+            let loaded = global.read_for_start(|_, _| true)?.map_err(CommandError::config)?;
+            let config = without_policy(loaded.config);
             refresh(global, &store, &config, json)
         }
-        Command::Clear => {
+        CacheCommand::Clear => {
             let removed = store.clear().map_err(|error| unusable(&store, &error))?;
             let folder = store.folder().display();
-            print::data(&format!("{} removed from {folder}", count(removed, "listing")))?;
+            print::data(&format!("{} removed from {folder}", format_count(removed, "listing")))?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// Returns whether it is kept what a server lists, so that it need not be started for that.
-pub(crate) fn is_kept(global: &Global, server: &ServerConfig) -> bool {
-    let reach = Reach::of(server, &Whose::only(None)).ok();
+/// Returns `true` if the cache has a usable listing of the server.
+pub(crate) fn is_cached(global: &GlobalArgs, server: &ServerConfig) -> bool {
+    let reach = ServerTransport::from_config(server, &LoginScope::only(None)).ok();
     let store = global.store();
     let kept = reach.zip(store).and_then(|(reach, store)| store.look_up(&reach, server.protocol));
     kept.is_some_and(|entry| entry.record.is_ok())
 }
 
-fn refresh(global: &Global, store: &Store, config: &Config, json: bool) -> Result<ExitCode, Error> {
-    let began = SystemTime::now() - CLOCKS;
+fn refresh(
+    global: &GlobalArgs,
+    store: &ListingStore,
+    config: &Config,
+    json: bool,
+) -> Result<ExitCode, CommandError> {
+    let began = SystemTime::now() - CLOCK_SKEW;
     let starts = with_gateway(global, config.clone(), async |gateway| {
         let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-        servers::start(gateway, &toolboxes, |_| true).await
+        startup::start_servers(gateway, &toolboxes, |_| true).await
     })?;
     let mut rows = rows(store, config)?;
     let mut warnings = Vec::new();
-    // The rows begin with the servers of the configuration, in the order in which those start.
+    // The first rows are the configured servers, in start order.
     for (row, start) in rows.iter_mut().zip(&starts) {
-        let is_renewed = row.state == State::Kept && row.since.is_some_and(|since| since >= began);
+        let is_renewed =
+            row.state == CacheState::Cached && row.since.is_some_and(|since| since >= began);
         match &start.failure {
             Some(FailedServer { reason, hint, .. }) => {
-                row.failure = Some(Failure { reason: reason.clone(), hint: hint.clone() });
-                warnings.extend(start.explanation());
+                row.failure = Some(RefreshFailure { reason: reason.clone(), hint: hint.clone() });
+                warnings.extend(start.failure_text());
             }
             None if is_renewed => {}
             None => {
@@ -172,7 +178,7 @@ fn refresh(global: &Global, store: &Store, config: &Config, json: bool) -> Resul
                 let hint = format!("see whether `{}` can be written to", store.folder().display());
                 let (toolbox, server) = (&start.toolbox, &start.server);
                 warnings.push(format!("`{toolbox}/{server}`: {reason}\n  hint: {hint}"));
-                row.failure = Some(Failure { reason, hint });
+                row.failure = Some(RefreshFailure { reason, hint });
             }
         }
     }
@@ -183,34 +189,35 @@ fn refresh(global: &Global, store: &Store, config: &Config, json: bool) -> Resul
     Ok(if warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The kept listings of the configuration's servers, in its order; then those of others.
-fn rows(store: &Store, config: &Config) -> Result<Vec<Row>, Error> {
+/// Returns the listings of configured servers in configuration order, then all others.
+fn rows(store: &ListingStore, config: &Config) -> Result<Vec<CachedListingRow>, CommandError> {
     let mut meant: HashSet<Fingerprint> = HashSet::new();
     let mut rows = Vec::new();
     let mut row = |toolbox: &ToolboxConfig, server: &ServerConfig| {
-        let reach = Reach::of(server, &Whose::only(None)).ok();
+        let reach = ServerTransport::from_config(server, &LoginScope::only(None)).ok();
         let entry = reach.and_then(|reach| store.look_up(&reach, server.protocol));
         meant.extend(entry.as_ref().map(|entry| entry.fingerprint.clone()));
-        let mut row = entry.map_or(Row::missing(), |entry| Row::new(&entry));
+        let mut row =
+            entry.map_or(CachedListingRow::missing(), |entry| CachedListingRow::new(&entry));
         row.toolbox = Some(toolbox.name.to_string());
         row.server = Some(server.name.to_string());
         row
     };
     for toolbox in &config.toolboxes {
-        rows.extend(toolbox.launched().map(|server| row(toolbox, server)));
+        rows.extend(toolbox.launchable_servers().map(|server| row(toolbox, server)));
     }
     let entries = store.entries().map_err(|error| unusable(store, &error))?;
     let others = entries.iter().filter(|entry| !meant.contains(&entry.fingerprint));
-    rows.extend(others.map(Row::new));
+    rows.extend(others.map(CachedListingRow::new));
     Ok(rows)
 }
 
-impl Row {
+impl CachedListingRow {
     fn missing() -> Self {
         Self {
             toolbox: None,
             server: None,
-            state: State::Missing,
+            state: CacheState::Missing,
             tools: None,
             resources: None,
             prompts: None,
@@ -233,20 +240,22 @@ impl Row {
         match &entry.record {
             Ok(record) => Self {
                 server: Some(record.server.clone()),
-                state: State::Kept,
+                state: CacheState::Cached,
                 tools: Some(record.listing.tools.len()),
                 resources: Some(record.listing.resources.len()),
                 prompts: Some(record.listing.prompts.len()),
                 ..row
             },
-            Err(Unusable::Damaged) => Self { state: State::Damaged, ..row },
-            Err(Unusable::OtherVersion) => Self { state: State::OtherVersion, ..row },
-            Err(Unusable::TooLarge) => Self { state: State::TooLarge, ..row },
+            Err(ListingRecordError::Damaged) => Self { state: CacheState::Damaged, ..row },
+            Err(ListingRecordError::OtherVersion) => {
+                Self { state: CacheState::OtherVersion, ..row }
+            }
+            Err(ListingRecordError::TooLarge) => Self { state: CacheState::TooLarge, ..row },
         }
     }
 }
 
-fn show(store: &Store, rows: Vec<Row>, json: bool) -> Result<(), Error> {
+fn show(store: &ListingStore, rows: Vec<CachedListingRow>, json: bool) -> Result<(), CommandError> {
     let folder = store.folder().display().to_string();
     if json {
         return print::json(&Report { folder, listings: rows });
@@ -269,14 +278,14 @@ fn show(store: &Store, rows: Vec<Row>, json: bool) -> Result<(), Error> {
             cell(row.tools),
             cell(row.resources),
             cell(row.prompts),
-            row.since.map(|since| in_words(age(since))).unwrap_or_default(),
+            row.since.map(|since| format_age(age(since))).unwrap_or_default(),
             cell(row.bytes.and_then(|bytes| usize::try_from(bytes).ok())),
             row.state.as_str().to_owned(),
         ]);
     }
-    // Entries that are launched alike have one listing.
+    // Servers with the same launch share a listing.
     let files: HashSet<_> = rows.iter().filter_map(|row| row.file.as_ref()).collect();
-    let summary = format!("{} in {folder}", count(files.len(), "listing"));
+    let summary = format!("{} in {folder}", format_count(files.len(), "listing"));
     if rows.is_empty() {
         print::data(&summary)
     } else {
@@ -284,13 +293,12 @@ fn show(store: &Store, rows: Vec<Row>, json: bool) -> Result<(), Error> {
     }
 }
 
-/// How long ago something was; no time at all if clocks disagree.
+/// Time since `since`, or zero if that is in the future.
 pub(crate) fn age(since: SystemTime) -> Duration {
     since.elapsed().unwrap_or_default()
 }
 
-/// A time in its largest unit.
-pub(crate) fn in_words(time: Duration) -> String {
+pub(crate) fn format_age(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -300,9 +308,10 @@ pub(crate) fn in_words(time: Duration) -> String {
     }
 }
 
-fn unusable(store: &Store, error: &std::io::Error) -> Error {
+fn unusable(store: &ListingStore, error: &std::io::Error) -> CommandError {
     let folder = store.folder().display();
-    Error::failed(format!("what is kept in `{folder}` cannot be used")).because(&error.to_string())
+    CommandError::failed(format!("what is kept in `{folder}` cannot be used"))
+        .with_cause(&error.to_string())
 }
 
 #[cfg(test)]
@@ -310,8 +319,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_told_in_its_largest_unit() {
-        let told = [0, 59, 60, 7199, 86_399, 200_000].map(|s| in_words(Duration::from_secs(s)));
+    fn formats_age_in_its_largest_unit() {
+        let told = [0, 59, 60, 7199, 86_399, 200_000].map(|s| format_age(Duration::from_secs(s)));
         assert_eq!(told, ["0 s", "59 s", "1 min", "1 h", "23 h", "2 d"]);
     }
 }

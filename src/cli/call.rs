@@ -1,4 +1,4 @@
-//! `call`: one call of one tool.
+//! `call`: calls one tool.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -6,20 +6,20 @@ use std::process::ExitCode;
 use clap_complete::engine::ArgValueCandidates;
 use serde_json::value::RawValue;
 
-use crate::backend::{self, Outcome, events};
-use crate::cli::error::Error;
-use crate::cli::hidden::without_secrets;
-use crate::cli::progress::Spinner;
-use crate::cli::{Global, complete, print, with_recording_gateway};
+use crate::backend::{self, RpcOutcome, events};
+use crate::cli::error::CommandError;
+use crate::cli::redaction::redact;
+use crate::cli::spinner::Spinner;
+use crate::cli::{GlobalArgs, completion, print, with_recording_gateway};
 use crate::exposure;
-use crate::gateway::{CallError, Caller, Event, Gateway, Presence, RequestContext};
+use crate::gateway::{AgentEvent, AgentHandle, CallError, Caller, Gateway, RequestContext};
+use crate::json::RawJson;
 use crate::name::{self, ServerName, ToolId, ToolboxName};
-use crate::raw::Raw;
 use crate::settings::{MACROS, ServerConfig, ToolboxConfig};
 
-mod content;
+mod render;
 
-pub(crate) use content::Content;
+pub(crate) use render::RenderedResult;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,10 +28,9 @@ Examples:
   mcp-workbench call desk notes add_note - < note.json
   mcp-workbench call desk clock now --json | jq .structuredContent";
 
-/// How many notices of progress may wait to be shown.
+/// Capacity of the progress channel.
 const EVENTS: usize = 64;
-/// The most names that an error offers.
-const OFFERED: usize = 3;
+const MAX_SUGGESTIONS: usize = 3;
 
 /// Call one tool and print its answer
 ///
@@ -41,13 +40,13 @@ const OFFERED: usize = 3;
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The toolbox
-    #[arg(add = ArgValueCandidates::new(complete::toolboxes))]
+    #[arg(add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: String,
     /// The server in it
-    #[arg(add = ArgValueCandidates::new(complete::servers_of_toolbox))]
+    #[arg(add = ArgValueCandidates::new(completion::servers_of_toolbox))]
     server: String,
     /// The tool, as its server calls it
-    #[arg(add = ArgValueCandidates::new(complete::tools))]
+    #[arg(add = ArgValueCandidates::new(completion::tools))]
     tool: String,
     /// The arguments, a JSON object; `-` reads it from standard input [default: none]
     arguments: Option<String>,
@@ -59,15 +58,14 @@ pub(crate) struct Args {
     raw: bool,
 }
 
-/// Calls; fails where the tool or the way to it does.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let arguments = args.arguments.as_deref().map(read).transpose()?;
     let is_meant = |toolbox: &ToolboxConfig, server: &ServerConfig| {
         let is_macro = args.server == MACROS;
         let is_named = server.name.as_str() == args.server;
         is_macro || (toolbox.name.as_str() == args.toolbox && is_named)
     };
-    let config = global.read_to_start(is_meant)?.map_err(Error::config)?.config;
+    let config = global.read_for_start(is_meant)?.map_err(CommandError::config)?.config;
     let tool = ToolId {
         toolbox: ToolboxName::new(&args.toolbox),
         server: ServerName::new(&args.server),
@@ -76,54 +74,53 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     let caller = global.caller();
     let outcome = with_recording_gateway(global, config, async |gateway| {
         let outcome = call(gateway, &caller, &tool, arguments.as_ref()).await?;
-        // A program gets what the server has answered, and nothing else.
+        // JSON output is exactly the server's answer, without added explanations.
         let is_explained = !args.json;
         Ok(if is_explained {
-            gateway.explained(&tool, arguments.as_ref(), outcome)
+            gateway.with_argument_hints(&tool, arguments.as_ref(), outcome)
         } else {
             outcome
         })
     })?;
-    match outcome.map_err(|error| explain(&error))? {
-        Outcome::Result(result) => report(&tool, &result, args),
-        Outcome::Error(error) => Err(protocol_error(&tool, &error)),
+    match outcome.map_err(|error| call_error(&error))? {
+        RpcOutcome::Result(result) => report(&tool, &result, args),
+        RpcOutcome::Error(error) => Err(protocol_error(&tool, &error)),
     }
 }
 
-/// The arguments as they are written, if they are an object.
-fn read(arguments: &str) -> Result<Raw, Error> {
+/// Reads the arguments, from stdin for `-`. They must be a JSON object.
+fn read(arguments: &str) -> Result<RawJson, CommandError> {
     let mut text = arguments.to_owned();
     if arguments == "-" {
         text.clear();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .map_err(|error| Error::usage("cannot read standard input".to_owned(), &error))?;
+        std::io::stdin().read_to_string(&mut text).map_err(|error| {
+            CommandError::usage_with_cause("cannot read standard input".to_owned(), &error)
+        })?;
     }
     let raw: Box<RawValue> = serde_json::from_str(&text).map_err(|error| {
-        Error::usage("the arguments are not JSON".to_owned(), &error)
-            .hint("write an object in single quotes: '{\"name\": \"value\"}'")
+        CommandError::usage_with_cause("the arguments are not JSON".to_owned(), &error)
+            .with_hint("write an object in single quotes: '{\"name\": \"value\"}'")
     })?;
     if !raw.get().starts_with('{') {
-        return Err(Error::wrong("the arguments are JSON, but not an object")
-            .hint("write an object in single quotes: '{\"name\": \"value\"}'"));
+        return Err(CommandError::usage("the arguments are JSON, but not an object")
+            .with_hint("write an object in single quotes: '{\"name\": \"value\"}'"));
     }
-    Ok(Raw::encode(&raw))
+    Ok(RawJson::encode(&raw))
 }
 
-/// Calls, and shows on a terminal what the server says of its progress.
 async fn call(
     gateway: &Gateway,
     caller: &Caller,
     tool: &ToolId,
-    arguments: Option<&Raw>,
-) -> Result<Outcome, CallError> {
+    arguments: Option<&RawJson>,
+) -> Result<RpcOutcome, CallError> {
     let (sender, mut heard) = events::channel(EVENTS);
-    let nobody = Presence::new(None);
+    let no_agent = AgentHandle::new(None);
     let context = RequestContext {
         caller,
         events: Some(&sender),
         wants_progress: true,
-        ..RequestContext::nobody(&nobody)
+        ..RequestContext::detached(&no_agent)
     };
     let spinner = Spinner::new(&format!("calling {tool}"));
     let calling = gateway.call(tool, arguments, &[], &context);
@@ -132,35 +129,35 @@ async fn call(
         tokio::select! {
             outcome = &mut calling => return outcome,
             Some(event) = heard.recv() => match event {
-                Event::Progress(params) => {
-                    spinner.say(&format!("calling {tool}: {}", content::progress(&params)));
+                AgentEvent::Progress(params) => {
+                    spinner.say(&format!("calling {tool}: {}", render::progress(&params)));
                 }
-                // Nobody is asked here, and logs are not what was called for.
-                Event::Question(_) | Event::Notice { .. } => {}
+                // Server requests can't be answered here, and log messages aren't shown.
+                AgentEvent::Request(_) | AgentEvent::Notification { .. } => {}
             },
         }
     }
 }
 
-fn report(tool: &ToolId, result: &Raw, args: &Args) -> Result<ExitCode, Error> {
-    let content = Content::read(result);
+fn report(tool: &ToolId, result: &RawJson, args: &Args) -> Result<ExitCode, CommandError> {
+    let content = RenderedResult::read(result);
     if args.json {
         print::json_text(result.as_bytes())?;
         return Ok(if content.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     if content.is_error {
         let message = format!("the tool `{tool}` failed");
-        return Err(Error::failed(message).because(&content.text));
+        return Err(CommandError::failed(message).with_cause(&content.text));
     }
     if args.raw {
-        print::bytes(without_secrets(&content.text).as_bytes())?;
+        print::bytes(redact(&content.text).as_bytes())?;
     } else {
         print::data(&content.text)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn protocol_error(tool: &ToolId, error: &Raw) -> Error {
+fn protocol_error(tool: &ToolId, error: &RawJson) -> CommandError {
     #[derive(serde::Deserialize)]
     struct Parts {
         code: i64,
@@ -171,62 +168,64 @@ fn protocol_error(tool: &ToolId, error: &Raw) -> Error {
         Ok(Parts { code, message }) => format!("{message} (code {code})"),
         Err(_) => error.as_str().into_owned(),
     };
-    let failed =
-        Error::failed(format!("server `{}` refused the call of `{}`", tool.server, tool.tool))
-            .because(&cause);
+    let failed = CommandError::failed(format!(
+        "server `{}` refused the call of `{}`",
+        tool.server, tool.tool
+    ))
+    .with_cause(&cause);
     let hint = error.member("data").and_then(|data| data.member("hint"));
-    match hint.as_ref().and_then(Raw::text) {
-        Some(hint) => failed.because(&hint),
+    match hint.as_ref().and_then(RawJson::decode_string) {
+        Some(hint) => failed.with_cause(&hint),
         None => failed,
     }
 }
 
-/// Why a call did not reach its tool, and what to do: for a person, who has other commands than an
-/// agent has tools.
-pub(crate) fn explain(error: &CallError) -> Error {
+/// Converts an error of a call that didn't reach its tool. The hints name commands; an agent's
+/// would name tools.
+pub(crate) fn call_error(error: &CallError) -> CommandError {
     let did_you_mean = |wanted: &str, known: &[String], otherwise: &str| {
         let known = known.iter().map(String::as_str);
-        match name::nearest(wanted, known.clone(), OFFERED).as_slice() {
+        match name::nearest(wanted, known.clone(), MAX_SUGGESTIONS).as_slice() {
             [] => format!("{otherwise} {}", list(known)),
             near => format!("did you mean {}?", list(near.iter().copied())),
         }
     };
-    let failed = Error::failed(error.to_string());
+    let failed = CommandError::failed(error.to_string());
     match error {
         CallError::UnknownToolbox { wanted, known } => {
-            failed.hint(did_you_mean(wanted, known, "the toolboxes are"))
+            failed.with_hint(did_you_mean(wanted, known, "the toolboxes are"))
         }
         CallError::UnknownServer { wanted, known, .. } => {
-            failed.hint(did_you_mean(wanted, known, "its servers are"))
+            failed.with_hint(did_you_mean(wanted, known, "its servers are"))
         }
         CallError::UnknownTool { nearest, .. } if nearest.is_empty() => {
-            failed.hint("`mcp-workbench list` shows the tools there are")
+            failed.with_hint("`mcp-workbench list` shows the tools there are")
         }
-        CallError::UnknownTool { nearest, .. } => failed.hint(format!(
+        CallError::UnknownTool { nearest, .. } => failed.with_hint(format!(
             "did you mean {}? `mcp-workbench list` shows all",
-            list(nearest.iter().take(OFFERED).map(String::as_str))
+            list(nearest.iter().take(MAX_SUGGESTIONS).map(String::as_str))
         )),
         CallError::UnknownPrimitive { .. } => failed,
-        CallError::Refused { hint, .. } => failed.hint(hint),
+        CallError::Refused { hint, .. } => failed.with_hint(hint),
         CallError::NotAnObject { .. } => {
-            failed.hint("write an object in single quotes: '{\"name\": \"value\"}'")
+            failed.with_hint("write an object in single quotes: '{\"name\": \"value\"}'")
         }
-        CallError::BadArguments { tool, mismatches } => {
-            let failed = Error::failed(format!("{error}, so it was not called"));
+        CallError::InvalidArguments { tool, mismatches } => {
+            let failed = CommandError::failed(format!("{error}, so it was not called"));
             let causes = mismatches.iter().map(ToString::to_string);
             causes
-                .fold(failed, |error, cause| error.because(&cause))
-                .hint(format!("`mcp-workbench list {} --json` has the schema", tool.toolbox))
+                .fold(failed, |error, cause| error.with_cause(&cause))
+                .with_hint(format!("`mcp-workbench list {} --json` has the schema", tool.toolbox))
         }
-        CallError::Server { server, error: backend::Error::StartFailed(failure) } => {
-            Error::failed(format!("server `{server}` could not be started"))
-                .because(&failure.reason)
-                .hint(&failure.hint)
+        CallError::Server { server, error: backend::BackendError::StartFailed(failure) } => {
+            CommandError::failed(format!("server `{server}` could not be started"))
+                .with_cause(&failure.reason)
+                .with_hint(&failure.hint)
         }
         CallError::Server { .. } => {
-            let text = exposure::explain(error);
+            let text = exposure::error_text(error);
             let (message, rest) = text.split_once('\n').unwrap_or((&text, ""));
-            Error::failed(message).because(rest)
+            CommandError::failed(message).with_cause(rest)
         }
     }
 }

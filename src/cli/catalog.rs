@@ -1,15 +1,15 @@
-//! `catalog`: a folder of YAML files that says which tools there are, written and compared.
+//! `catalog`: generates a catalog folder, or compares one with its servers.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::catalog::ToolDefinition;
-use crate::cli::Global;
-use crate::cli::error::Error;
+use crate::cli::GlobalArgs;
+use crate::cli::error::CommandError;
 use crate::gateway::Snapshot;
 use crate::name::ServerRef;
 
-mod compare;
+mod check;
 mod draft;
 mod init;
 
@@ -19,29 +19,28 @@ mod init;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: CatalogCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum CatalogCommand {
     Init(init::Args),
-    Check(compare::Args),
+    Check(check::Args),
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     match &args.command {
-        Command::Init(args) => init::run(global, args),
-        Command::Check(args) => compare::run(global, args),
+        CatalogCommand::Init(args) => init::run(global, args),
+        CatalogCommand::Check(args) => check::run(global, args),
     }
 }
 
-/// The tools that a server lists, as it says them itself.
+/// Returns the tools of a server with their original definitions.
 pub(crate) fn tools(snapshot: &Snapshot, at: &ServerRef) -> Vec<Arc<ToolDefinition>> {
     let view = snapshot.view(&at.toolbox);
-    view.tools_of(&at.server).iter().map(|tool| Arc::clone(&tool.own)).collect()
+    view.tools_of(&at.server).iter().map(|tool| Arc::clone(&tool.server_definition)).collect()
 }
 
-/// The schema of a tool's arguments.
 fn schema(tool: &ToolDefinition) -> serde_json::Value {
     let whole: serde_json::Value = tool.raw.parse().unwrap_or_default();
     whole.get("inputSchema").cloned().unwrap_or_else(|| serde_json::json!({ "type": "object" }))

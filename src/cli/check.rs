@@ -1,34 +1,36 @@
-//! `check`: whether the configuration can be used, and its servers be started.
+//! `check`: validates the configuration and, with `--connect`, tests its servers.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::cli::error::Error;
-use crate::cli::global::noted;
-use crate::cli::misleading::Remarks;
-use crate::cli::servers::{self, Start};
-use crate::cli::size::{Size, count, number};
+use crate::cli::definition_remarks::DefinitionRemarks;
+use crate::cli::error::CommandError;
+use crate::cli::global::print_warnings;
+use crate::cli::startup::{self, StartReport};
 use crate::cli::table::{Align, Table};
-use crate::cli::values::Everything;
-use crate::cli::{Global, print, remarks, versions, with_gateway, without_rules};
-use crate::config::{self, Dialect, LoadError, Loaded, Severity};
+use crate::cli::units::{ContextSize, format_count, number};
+use crate::cli::value_sources::FetchAll;
+use crate::cli::{
+    GlobalArgs, config_remarks, print, unpinned_packages, with_gateway, without_policy,
+};
+use crate::config::{self, Dialect, LoadError, LoadedConfig, Severity};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::policy::{Heed, Policies};
+use crate::policy::{DriftAction, Policies};
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
-mod cells;
-mod definitions;
-mod encrypted;
-mod missing;
+mod access_summary;
+mod definition_remarks;
+mod log_isolation;
+mod missing_programs;
 mod report;
-mod service;
-mod store;
-mod talkative;
+mod sandbox_reach;
+mod shared_store;
+mod tls;
 
-use report::{Finding, Report, Row, Status};
+use report::{CheckReport, CheckStatus, FindingRow, ServerRow};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,61 +63,67 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Checks; fails where a server could not be started.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    // Commands are the user's to run, so they are run with the servers that want what they print.
-    let read = if args.connect { global.read_with(&Everything)? } else { global.read()? };
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    // Commands for secret values run only with `--connect`, which starts the servers that need
+    // them.
+    let read = if args.connect { global.read_with_values(&FetchAll)? } else { global.read()? };
     let loaded = if args.json {
         match read {
             Ok(loaded) => loaded,
             Err(LoadError::Invalid(report)) => {
-                print::json(&Report::invalid(&report))?;
+                print::json(&CheckReport::invalid(&report))?;
                 return Ok(ExitCode::from(2));
             }
-            Err(error) => return Err(Error::config(error)),
+            Err(error) => return Err(CommandError::config(error)),
         }
     } else {
-        noted(read)?
+        print_warnings(read)?
     };
     let is_broken = loaded.has_errors();
-    let Loaded { config, dialect, mut disabled, mut warnings, file, unasked: _ } = loaded;
+    let LoadedConfig { config, dialect, mut disabled, findings: mut warnings, file, .. } = loaded;
     let agent = global.caller().agent;
-    let mut service = if agent.is_some() { Vec::new() } else { service::lines(&config) };
-    // Without an agent, all servers are looked at; else what that agent may use, and nothing else.
+    let mut service = if agent.is_some() { Vec::new() } else { access_summary::lines(&config) };
+    // Without an agent, checks all servers; with one, only those that it may use.
     let rules = agent.is_none().then(|| config.clone());
-    let config = if agent.is_some() { config } else { without_rules(config) };
+    let config = if agent.is_some() { config } else { without_policy(config) };
     if agent.is_some() {
         disabled.clear();
     }
     let config = Arc::new(config);
-    let seen = Policies::new(Arc::clone(&config)).seen_by(agent.as_ref(), None);
+    let seen = Policies::new(Arc::clone(&config)).visible_config(agent.as_ref(), None);
     let mut files = tools_of_catalog(global, &seen, dialect)?;
     if let Some(config) = &rules {
-        let (line, faults) = beside_servers(config, args.connect)?;
+        let (line, faults) = check_tls_and_store(config, args.connect)?;
         service.extend(line);
         files.extend(faults);
     }
     let has_broken = files.iter().any(|finding| finding.severity == Severity::Error);
-    tell(args, &mut warnings, &file, files);
+    report_findings(args, &mut warnings, &file, files);
     let mode = seen.mode.as_str();
-    let owner = dialect.owner().map(|owner| format!(", a file of {owner},"));
+    let owner = dialect.program_name().map(|owner| format!(", a file of {owner},"));
     let head = format!(
         "`{file}`{} can be used{}: {} with {}, mode `{mode}`",
         owner.unwrap_or_default(),
         agent.map(|agent| format!(" by agent `{agent}`")).unwrap_or_default(),
-        count(seen.toolboxes.len(), "toolbox"),
-        count(seen.toolboxes.iter().map(|t| t.launched().count()).sum(), "server"),
+        format_count(seen.toolboxes.len(), "toolbox"),
+        format_count(seen.toolboxes.iter().map(|t| t.launchable_servers().count()).sum(), "server"),
     );
-    let Looked { mut servers, reached, failures, not_shown, talkative, said } =
-        with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
-            look(global, args, rules.as_ref(), gateway).await
-        })?;
+    let ServerInspection {
+        mut servers,
+        reach_lines: reached,
+        failures,
+        not_shown,
+        talkative,
+        remarks: said,
+    } = with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
+        inspect_servers(global, args, rules.as_ref(), gateway).await
+    })?;
     let mut remarks = match &rules {
         Some(config) => {
-            let mut found = remarks::findings(global, config)?;
-            // A file alone is not the place for it: most begin without versions.
+            let mut found = config_remarks::findings(global, config)?;
+            // Only with `--connect`: most configurations start without pinned versions.
             if args.connect {
-                found.extend(versions::findings(config));
+                found.extend(unpinned_packages::findings(config));
             }
             found
         }
@@ -123,22 +131,22 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     };
     remarks.extend(talkative);
     if !args.json {
-        remarks.extend(said.iter().flat_map(Remarks::findings));
+        remarks.extend(said.iter().flat_map(DefinitionRemarks::findings));
     }
-    tell(args, &mut warnings, &file, remarks);
-    servers.extend(disabled.iter().map(|(toolbox, server)| Row::new(toolbox, server)));
+    report_findings(args, &mut warnings, &file, remarks);
+    servers.extend(disabled.iter().map(|(toolbox, server)| ServerRow::new(toolbox, server)));
     let has_failed = (args.connect && !failures.is_empty()) || has_broken || is_broken;
     if args.json {
-        print::json(&Report {
+        print::json(&CheckReport {
             file: &file,
             is_valid: true,
             dialect: Some(dialect.as_str()),
             mode: Some(mode),
-            findings: warnings.iter().map(Finding::new).collect(),
+            findings: warnings.iter().map(FindingRow::new).collect(),
             servers,
             not_shown,
-            remarks: said.iter().flat_map(Remarks::rows).collect(),
-            more_remarks: said.iter().map(Remarks::more).sum(),
+            remarks: said.iter().flat_map(DefinitionRemarks::rows).collect(),
+            more_remarks: said.iter().map(DefinitionRemarks::hidden_count).sum(),
         })?;
     } else {
         let mut sections = vec![head];
@@ -160,80 +168,87 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The servers of a configuration, as far as one looks.
-struct Looked {
-    servers: Vec<Row>,
-    /// The files and addresses that servers in a sandbox reach.
-    reached: Vec<String>,
+struct ServerInspection {
+    servers: Vec<ServerRow>,
+    reach_lines: Vec<String>,
     failures: Vec<String>,
     not_shown: Vec<String>,
-    /// Servers whose answers may be long.
+    /// Warnings about servers whose log messages agents may miss.
     talkative: Vec<config::Finding>,
-    /// Remarks on what they say of themselves.
-    said: Vec<Remarks>,
+    remarks: Vec<DefinitionRemarks>,
 }
 
-/// Looks at the servers of a gateway, and starts them if that is wanted. `rules` is the whole configuration, where no agent
-/// is meant.
-async fn look(global: &Global, args: &Args, rules: Option<&Config>, gateway: &Gateway) -> Looked {
+/// Inspects the servers of a gateway, and starts them with `--connect`. `rules` is the full
+/// configuration, or `None` if the check is for one agent.
+async fn inspect_servers(
+    global: &GlobalArgs,
+    args: &Args,
+    rules: Option<&Config>,
+    gateway: &Gateway,
+) -> ServerInspection {
     let (servers, reached, failures) = if args.connect {
         let (mut rows, failures) = connect(gateway).await;
-        let reached = cells::mark(global, gateway.config(), &mut rows);
+        let reached = sandbox_reach::annotate_reach(global, gateway.config(), &mut rows);
         (rows, reached, failures)
     } else {
-        gateway.recalled().await;
+        gateway.wait_for_stored_listings().await;
         let mut rows = configured(gateway.config());
-        let failures = missing::mark(gateway.config(), &mut rows);
+        let failures = missing_programs::mark_missing(gateway.config(), &mut rows);
         (rows, Vec::new(), failures)
     };
     let snapshot = gateway.snapshot();
     let rules = rules.filter(|_| args.connect);
-    let talkative = rules.map(|config| talkative::findings(config, &snapshot));
-    let said = args.connect.then(|| definitions::look(gateway.config(), &snapshot));
-    Looked {
+    let talkative = rules.map(|config| log_isolation::findings(config, &snapshot));
+    let said = args.connect.then(|| definition_remarks::look(gateway.config(), &snapshot));
+    ServerInspection {
         servers,
-        reached,
+        reach_lines: reached,
         failures,
-        not_shown: not_shown(gateway.config(), &snapshot),
+        not_shown: hidden_primitives(gateway.config(), &snapshot),
         talkative: talkative.unwrap_or_default(),
-        said: said.unwrap_or_default(),
+        remarks: said.unwrap_or_default(),
     }
 }
 
-/// Tells of findings at once, or keeps them for what is printed as JSON.
-fn tell(args: &Args, kept: &mut Vec<config::Finding>, file: &str, findings: Vec<config::Finding>) {
+/// Prints findings, or collects them in `kept` for the JSON report.
+fn report_findings(
+    args: &Args,
+    kept: &mut Vec<config::Finding>,
+    file: &str,
+    findings: Vec<config::Finding>,
+) {
     if args.json {
         kept.extend(findings);
     } else if !findings.is_empty() {
-        print::note(&config::Report { file: file.to_owned(), findings });
+        print::note(&config::ConfigReport { file: file.to_owned(), findings });
     }
 }
 
-/// Looks at what serving needs besides servers: a line on the store if it was tried, and what is wrong.
-fn beside_servers(
+/// Checks TLS files and the shared store. Returns a line on the store, if it was probed, and the
+/// problems found.
+fn check_tls_and_store(
     config: &Config,
     connects: bool,
-) -> Result<(Option<String>, Vec<config::Finding>), Error> {
-    let (line, fault) = match store::tried(config, connects)? {
+) -> Result<(Option<String>, Vec<config::Finding>), CommandError> {
+    let (line, fault) = match shared_store::probe_store(config, connects)? {
         Ok(line) => (line, None),
         Err(fault) => (None, Some(fault)),
     };
-    Ok((line, encrypted::fault(config).into_iter().chain(fault).collect()))
+    Ok((line, tls::tls_finding(config).into_iter().chain(fault).collect()))
 }
 
-/// Says so where no server is on.
-fn nothing_to_serve(servers: &[Row]) -> Option<String> {
-    let is_off = servers.iter().all(|server| server.status == Status::Disabled);
+fn nothing_to_serve(servers: &[ServerRow]) -> Option<String> {
+    let is_off = servers.iter().all(|server| server.status == CheckStatus::Disabled);
     let why = if servers.is_empty() { "no servers" } else { "every server is disabled" };
     is_off.then(|| format!("{why}: there is nothing to serve"))
 }
 
-/// Reports faults and oddities in the files of a catalog's tools, which serving would not read yet.
+/// Checks the tool files of a catalog, which `serve` reads only when needed.
 fn tools_of_catalog(
-    global: &Global,
+    global: &GlobalArgs,
     config: &Config,
     dialect: Dialect,
-) -> Result<Vec<config::Finding>, Error> {
+) -> Result<Vec<config::Finding>, CommandError> {
     let Some(catalog) = &config.navigator.catalog else { return Ok(Vec::new()) };
     if dialect == Dialect::Catalog {
         return Ok(config::check_catalog_tools(catalog, ""));
@@ -244,33 +259,32 @@ fn tools_of_catalog(
     Ok(config::check_catalog_tools(catalog, &shown))
 }
 
-/// The servers as they are configured.
-fn configured(config: &Config) -> Vec<Row> {
+fn configured(config: &Config) -> Vec<ServerRow> {
     let of = |toolbox: &ToolboxConfig, server: &ServerConfig| {
-        let mut row = Row::new(&toolbox.name, &server.name);
+        let mut row = ServerRow::new(&toolbox.name, &server.name);
         match &server.launch {
             Launch::Stdio(launch) => {
-                row.status = Status::Configured;
+                row.status = CheckStatus::Configured;
                 row.command = Some(program(&launch.command));
             }
             Launch::Http(launch) => {
-                row.status = Status::Configured;
-                // The rest of an address may hold a secret.
+                row.status = CheckStatus::Configured;
+                // The rest of a URL may contain a secret.
                 row.command = Some(launch.url.origin().ascii_serialization());
             }
             Launch::Unsupported { reason, hint } => {
-                row.status = Status::Unsupported;
+                row.status = CheckStatus::Unsupported;
                 row.reason = Some(reason.clone());
                 row.hint = Some(hint.clone());
             }
             Launch::Broken { reason, hint } => {
-                row.status = Status::Failed;
+                row.status = CheckStatus::Failed;
                 row.reason = Some(reason.clone());
                 row.hint = Some(hint.clone());
             }
             Launch::Macros(macros) => {
-                row.status = Status::Configured;
-                row.command = Some(count(macros.len(), "macro"));
+                row.status = CheckStatus::Configured;
+                row.command = Some(format_count(macros.len(), "macro"));
             }
         }
         row
@@ -281,45 +295,46 @@ fn configured(config: &Config) -> Vec<Row> {
         .collect()
 }
 
-/// A command without the folder it is in.
 fn program(command: &str) -> String {
     let name = Path::new(command).file_name();
     name.map_or(command.into(), OsStr::to_string_lossy).into()
 }
 
-/// Starts every server; what came of each, and why those that failed did.
-async fn connect(gateway: &Gateway) -> (Vec<Row>, Vec<String>) {
+async fn connect(gateway: &Gateway) -> (Vec<ServerRow>, Vec<String>) {
     let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-    let starts = servers::start(gateway, &toolboxes, |_| true).await;
+    let starts = startup::start_servers(gateway, &toolboxes, |_| true).await;
     let snapshot = gateway.snapshot();
     let mut servers = configured(gateway.config());
     for (row, start) in servers.iter_mut().zip(&starts) {
-        if row.status == Status::Configured {
+        if row.status == CheckStatus::Configured {
             row.start_ms = Some(start.took.as_millis());
         }
         match &start.failure {
             None => {
                 let (tools, size) = shown(&snapshot, &start.toolbox, &start.server);
-                row.status = Status::Started;
+                row.status = CheckStatus::Started;
                 row.tools = Some(tools);
                 row.size = Some(size);
             }
             Some(failure) => {
-                if row.status == Status::Configured {
-                    row.status =
-                        if failure.wants_sign_in { Status::WantsSignIn } else { Status::Failed };
+                if row.status == CheckStatus::Configured {
+                    row.status = if failure.wants_sign_in {
+                        CheckStatus::SignInRequired
+                    } else {
+                        CheckStatus::Failed
+                    };
                 }
                 row.reason = Some(failure.reason.clone());
                 row.hint = Some(failure.hint.clone());
             }
         }
     }
-    (servers, starts.iter().filter_map(Start::explanation).collect())
+    (servers, starts.iter().filter_map(StartReport::failure_text).collect())
 }
 
-/// The primitives that are known and not shown: something else has the name, or a macro calls what is
-/// not there.
-fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
+/// Returns warnings about tools that are hidden: by another one of the same name, by a macro that
+/// calls a missing tool, or by definition drift.
+fn hidden_primitives(config: &Config, snapshot: &Snapshot) -> Vec<String> {
     let eclipsed = config.toolboxes.iter().flat_map(|toolbox| {
         let view = snapshot.view(&toolbox.name);
         let eclipsed = view.parts().iter().flat_map(|part| {
@@ -331,21 +346,20 @@ fn not_shown(config: &Config, snapshot: &Snapshot) -> Vec<String> {
         eclipsed.collect::<Vec<_>>()
     });
     let discarded = snapshot.namespaced().discarded.iter().map(ToString::to_string);
-    let lacking = snapshot.lacking().iter().map(ToString::to_string);
+    let lacking = snapshot.unavailable_macros().iter().map(ToString::to_string);
     eclipsed.chain(discarded).chain(lacking).chain(drifted(config, snapshot)).collect()
 }
 
-/// The servers with definitions that are not as the lock has them, and what helps.
 fn drifted(config: &Config, snapshot: &Snapshot) -> Vec<String> {
     let drifted = config.servers().filter_map(|(toolbox, server)| {
         let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
         let judged = snapshot.drift(&at)?;
-        let becomes = match judged.heed {
-            Heed::Serve => "and are served all the same",
-            Heed::LeaveOut => "and what is new or changed is not shown",
-            Heed::Close => "so the server is not opened",
+        let becomes = match judged.action {
+            DriftAction::Serve => "and are served all the same",
+            DriftAction::Quarantine => "and what is new or changed is not shown",
+            DriftAction::Deny => "so the server is not opened",
         };
-        let what = count(judged.drift.len(), "definition");
+        let what = format_count(judged.drift.len(), "definition");
         Some(format!(
             "{what} of `{}/{}` not as `workbench.lock` has them, {becomes} (`definitions`): see \
              `mcp-workbench lock --diff`, and take it over with `{}`",
@@ -357,15 +371,15 @@ fn drifted(config: &Config, snapshot: &Snapshot) -> Vec<String> {
     drifted.collect()
 }
 
-/// How many tools of a server an agent can see, and how large their definitions are.
-fn shown(snapshot: &Snapshot, toolbox: &ToolboxName, server: &ServerName) -> (usize, Size) {
+/// Returns the number of a server's tools that an agent sees, and the size of their definitions.
+fn shown(snapshot: &Snapshot, toolbox: &ToolboxName, server: &ServerName) -> (usize, ContextSize) {
     let view = snapshot.view(toolbox);
     let tools = view.tools_of(server).iter();
-    let sizes: Vec<_> = tools.map(|tool| Size::of(tool.definition.raw.len())).collect();
+    let sizes: Vec<_> = tools.map(|tool| ContextSize::of(tool.definition.raw.len())).collect();
     (sizes.len(), sizes.into_iter().sum())
 }
 
-fn configured_table(servers: &[Row]) -> Table {
+fn configured_table(servers: &[ServerRow]) -> Table {
     let mut table = Table::new([
         ("Toolbox", Align::Left),
         ("Server", Align::Left),
@@ -383,7 +397,7 @@ fn configured_table(servers: &[Row]) -> Table {
     table
 }
 
-fn started_table(servers: &[Row]) -> Table {
+fn started_table(servers: &[ServerRow]) -> Table {
     let mut table = Table::new([
         ("Toolbox", Align::Left),
         ("Server", Align::Left),
@@ -394,13 +408,13 @@ fn started_table(servers: &[Row]) -> Table {
         ("Status", Align::Left),
     ]);
     for server in servers {
-        let size = |of: fn(Size) -> usize| server.size.map(|size| number(of(size)));
+        let size = |of: fn(ContextSize) -> usize| server.size.map(|size| number(of(size)));
         table.row([
             server.toolbox.clone(),
             server.server.clone(),
             server.tools.map(number).unwrap_or_default(),
-            size(Size::bytes).unwrap_or_default(),
-            size(Size::tokens).unwrap_or_default(),
+            size(ContextSize::bytes).unwrap_or_default(),
+            size(ContextSize::tokens).unwrap_or_default(),
             server.start_ms.map(|ms| ms.to_string()).unwrap_or_default(),
             server.status.to_string(),
         ]);
@@ -408,14 +422,14 @@ fn started_table(servers: &[Row]) -> Table {
     table
 }
 
-fn summary(servers: &[Row]) -> String {
-    let started = servers.iter().filter(|server| server.status == Status::Started);
-    let wanted = servers.iter().filter(|server| server.status != Status::Disabled);
+fn summary(servers: &[ServerRow]) -> String {
+    let started = servers.iter().filter(|server| server.status == CheckStatus::Started);
+    let wanted = servers.iter().filter(|server| server.status != CheckStatus::Disabled);
     format!(
         "{} of {} started: {} in {}",
         number(started.clone().count()),
-        count(wanted.count(), "server"),
-        count(started.clone().filter_map(|server| server.tools).sum(), "tool"),
-        started.filter_map(|server| server.size).sum::<Size>(),
+        format_count(wanted.count(), "server"),
+        format_count(started.clone().filter_map(|server| server.tools).sum(), "tool"),
+        started.filter_map(|server| server.size).sum::<ContextSize>(),
     )
 }

@@ -1,7 +1,7 @@
-//! `connect`: a client on stdio, and the one workbench that all clients of the machine share.
+//! `connect`: bridges a client on stdio to the background workbench shared by all clients.
 //!
-//! The bridge of `wire` passes messages on as they are. Where there is no service for this client, it
-//! is served here, as `serve` does it.
+//! Messages pass unchanged. Without a usable service, this process serves the client itself, as
+//! `serve` does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,15 +11,15 @@ use std::sync::Arc;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
-use crate::authoring::service::Service;
+use crate::authoring::service::UserService;
 use crate::backend::launch::is_passed_on;
-use crate::cli::error::Error;
-use crate::cli::{Global, block_on, logging, print, service};
+use crate::cli::error::CommandError;
+use crate::cli::{GlobalArgs, background_service, block_on, logging, print};
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::settings::Limits;
-use crate::wire::remote::StaticHeaders;
-use crate::wire::remote::bridge::{End, Shore};
+use crate::wire::http_client::StaticHeaders;
+use crate::wire::http_client::bridge::{BridgeOutcome, BridgeUpstream};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,58 +37,53 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {}
 
-/// The outcome.
-pub(crate) enum Done {
-    /// The client has left.
-    Over(ExitCode),
-    /// There is no service for it.
-    ServesItself,
+pub(crate) enum ConnectOutcome {
+    Finished(ExitCode),
+    ServeLocally,
 }
 
-/// A service that a client can be led to.
-struct Found {
-    service: Service,
+struct ServiceTarget {
+    service: UserService,
     config: PathBuf,
     token: StaticHeaders,
 }
 
-/// Connects a client, unless there is no service for it.
-pub(crate) fn run(global: &Global) -> Result<Done, Error> {
+pub(crate) fn run(global: &GlobalArgs) -> Result<ConnectOutcome, CommandError> {
     let found = match find(global)? {
         Ok(found) => found,
-        Err(why) => return Ok(serves_itself(&why)),
+        Err(why) => return Ok(serve_locally(&why)),
     };
-    let Found { service, config, token } = found;
-    if let Err(why) = block_on(service::revive(&service, &config))? {
-        return Ok(serves_itself(&format!("the service does not answer: {why}")));
+    let ServiceTarget { service, config, token } = found;
+    if let Err(why) = block_on(background_service::ensure_running(&service, &config))? {
+        return Ok(serve_locally(&format!("the service does not answer: {why}")));
     }
-    let _log = logging::start(global, LevelFilter::WARN, None)?;
-    let url = service.url().parse().map_err(Error::internal)?;
+    let _log = logging::init(global, LevelFilter::WARN, None)?;
+    let url = service.url().parse().map_err(CommandError::internal)?;
     let credentials = Arc::new(token);
-    let shore = Shore { url, credentials, max: Limits::default().max_message_bytes };
-    let revive = async || service::revive(&service, &config).await;
-    let end = block_on(app::bridge(shore, revive))?.map_err(Error::internal)?;
-    match end.map_err(|why| Error::failed("the service cannot be asked").because(&why))? {
-        End::Left => Ok(Done::Over(ExitCode::SUCCESS)),
-        End::Another(why) => {
-            Err(Error::failed("the session cannot go on with the service that came back")
-                .because(&why)
-                .hint("connect again"))
+    let upstream = BridgeUpstream { url, credentials, max: Limits::default().max_message_bytes };
+    let revive = async || background_service::ensure_running(&service, &config).await;
+    let end = block_on(app::run_bridge(upstream, revive))?.map_err(CommandError::internal)?;
+    match end.map_err(|why| CommandError::failed("the service cannot be asked").with_cause(&why))? {
+        BridgeOutcome::ClientLeft => Ok(ConnectOutcome::Finished(ExitCode::SUCCESS)),
+        BridgeOutcome::ServerReplaced(why) => {
+            Err(CommandError::failed("the session cannot go on with the service that came back")
+                .with_cause(&why)
+                .with_hint("connect again"))
         }
     }
 }
 
-fn serves_itself(why: &str) -> Done {
+fn serve_locally(why: &str) -> ConnectOutcome {
     print::note(&format!("serving this client alone: {why}"));
-    Done::ServesItself
+    ConnectOutcome::ServeLocally
 }
 
-/// Finds the service of the configuration, or says why this client is none of its.
-fn find(global: &Global) -> Result<Result<Found, String>, Error> {
-    let Some(config) = global.own_file()? else {
+/// Returns the service of the configuration, or the reason why this client can't use it.
+fn find(global: &GlobalArgs) -> Result<Result<ServiceTarget, String>, CommandError> {
+    let Some(config) = global.source_file()? else {
         return Ok(Err("the embedded configuration has no service".to_owned()));
     };
-    let Some(service) = service::read(&config)? else {
+    let Some(service) = background_service::read(&config)? else {
         let file = config.display();
         return Ok(Err(format!(
             "`{file}` has no service; `mcp-workbench setup --service` makes one"
@@ -102,23 +97,23 @@ fn find(global: &Global) -> Result<Result<Found, String>, Error> {
         return Ok(Err(format!("the service has no token for `{agent}`")));
     };
     let text = fs::read_to_string(&config).unwrap_or_default();
-    let own = own_variables(&config, &text, &ProcessEnv);
+    let own = client_variables(&config, &text, &ProcessEnv);
     if !own.is_empty() {
         let names = own.join("`, `");
         return Ok(Err(format!(
             "the configuration takes `{names}` from the environment, and the service has another"
         )));
     }
-    Ok(Ok(Found { service, config, token }))
+    Ok(Ok(ServiceTarget { service, config, token }))
 }
 
-/// The variables that a configuration takes from the environment that we have, where the service may have
-/// others: neither those that every server gets, nor those of the file of secrets.
-pub(crate) fn own_variables(config: &Path, text: &str, env: &dyn EnvSource) -> Vec<String> {
-    let secrets = config::secrets_file(config);
+/// Returns the variables that the configuration takes from this process's environment and that may
+/// differ in the service. Excludes variables that every server gets and those in the secrets file.
+pub(crate) fn client_variables(config: &Path, text: &str, env: &dyn EnvSource) -> Vec<String> {
+    let secrets = config::secrets_env_path(config);
     let kept = fs::read_to_string(&secrets).unwrap_or_default();
-    let (kept, _) = config::read_secrets(&secrets, &kept);
-    let mut own: Vec<String> = config::variables(text)
+    let (kept, _) = config::parse_secrets_env(&secrets, &kept);
+    let mut own: Vec<String> = config::variable_names(text)
         .into_iter()
         .filter(|name| !is_passed_on(name) && !kept.contains_key(*name) && env.get(name).is_some())
         .map(str::to_owned)
@@ -137,14 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_a_clients_own_unless_all_have_the_same() {
+    fn lists_variables_that_differ_between_client_and_service() {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("config.json");
         let text = r#"{"env": {"A": "${TOKEN}", "B": "${HOME}", "C": "${KEPT}", "D": "${UNSET:-x}", "E": "${TOKEN}"}}"#;
         fs::write(folder.path().join("config.secrets.env"), "KEPT=1\n").unwrap();
         let env: BTreeMap<String, String> =
             ["TOKEN", "HOME", "KEPT", "OTHER"].map(|name| (name.to_owned(), "x".to_owned())).into();
-        assert_eq!(own_variables(&config, text, &env), ["TOKEN"]);
-        assert_eq!(own_variables(&config, text, &BTreeMap::new()), [""; 0]);
+        assert_eq!(client_variables(&config, text, &env), ["TOKEN"]);
+        assert_eq!(client_variables(&config, text, &BTreeMap::new()), [""; 0]);
     }
 }

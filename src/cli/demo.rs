@@ -1,8 +1,7 @@
-//! `demo`: what an agent sees, as it happens.
+//! `demo`: shows a real agent session.
 //!
-//! Nothing is staged: the workbench is started as a client would start it, and everything that is
-//! shown or counted went over its standard input and output. The two servers behind it are also
-//! asked directly, for the comparison at the end.
+//! It starts the workbench as a client would, and everything shown or counted passed through stdio.
+//! For the comparison at the end, it also connects to the two servers directly.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,23 +14,21 @@ use tokio_util::task::TaskTracker;
 use crate::app;
 use crate::backend::PoolOptions;
 use crate::catalog::ToolDefinition;
-use crate::cli::call::Content;
-use crate::cli::error::Error;
-use crate::cli::size::{Size, count, number};
+use crate::cli::call::RenderedResult;
+use crate::cli::error::CommandError;
 use crate::cli::table::{Align, Table};
-use crate::cli::{NAME, block_on, pool_options};
-use crate::raw::Raw;
+use crate::cli::units::{ContextSize, format_count, number};
+use crate::cli::{PROGRAM_NAME, block_on, pool_options};
+use crate::json::RawJson;
 use crate::settings::StdioLaunch;
 
-pub(in crate::cli) mod client;
+pub(in crate::cli) mod stdio_client;
 mod transcript;
 
-use client::Client;
+use stdio_client::StdioClient;
 use transcript::Transcript;
 
-/// How long all of it may take.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// The toolbox that is opened, and its servers.
+const TIMEOUT: Duration = Duration::from_mins(1);
 const TOOLBOX: &str = "desk";
 const SERVERS: [&str; 2] = ["clock", "notes"];
 
@@ -49,26 +46,25 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
 
-/// The bytes that a server puts into an agent's context.
-struct Seen {
+struct ContextFootprint {
     tools: Vec<Arc<ToolDefinition>>,
     instructions: String,
 }
 
-/// Shows all of it; fails at the first thing that is not as it should be.
-pub(crate) fn run() -> Result<ExitCode, Error> {
+pub(crate) fn run() -> Result<ExitCode, CommandError> {
     let options = pool_options(None);
-    let shown = async { timeout(PATIENCE, show(&options)).await };
-    match block_on(app::until_signal(shown))?.map_err(Error::internal)? {
+    let shown = async { timeout(TIMEOUT, show(&options)).await };
+    match block_on(app::run_until_signal(shown))?.map_err(CommandError::internal)? {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
-        Ok(Err(problem)) => {
-            Err(Error::failed("the demo came to an early end").because(&problem).hint(
+        Ok(Err(problem)) => Err(CommandError::failed("the demo came to an early end")
+            .with_cause(&problem)
+            .with_hint(
                 "`mcp-workbench serve --embedded-config --log-level debug` serves the same by hand",
-            ))
-        }
-        Err(_) => {
-            Err(Error::failed(format!("the demo was not over after {} s", PATIENCE.as_secs())))
-        }
+            )),
+        Err(_) => Err(CommandError::failed(format!(
+            "the demo was not over after {} s",
+            TIMEOUT.as_secs()
+        ))),
     }
 }
 
@@ -76,40 +72,39 @@ async fn show(options: &PoolOptions) -> Result<(), String> {
     let tasks = TaskTracker::new();
     let mut alone = Vec::new();
     for server in SERVERS {
-        let client = Client::start(&launch(&["builtin", server])?, options, &tasks).await?;
+        let client = StdioClient::start(&launch(&["builtin", server])?, options, &tasks).await?;
         let seen = look(&client).await;
         client.end().await;
         alone.push(seen?);
     }
-    // What the demo shows is what clients see that follow their list; nobody knows this one.
+    // The mode is set because the workbench can't know that this client follows `list_changed`.
     let serve =
         launch(&["serve", "--embedded-config", "--mode", "dynamic", "--log-level", "warn"])?;
-    let client = Client::start(&serve, options, &tasks).await?;
-    let shown = converse(&client, &alone).await;
+    let client = StdioClient::start(&serve, options, &tasks).await?;
+    let shown = play_session(&client, &alone).await;
     client.end().await;
     shown
 }
 
 fn launch(args: &[&str]) -> Result<StdioLaunch, String> {
     Ok(StdioLaunch {
-        command: NAME.to_owned(),
+        command: PROGRAM_NAME.to_owned(),
         args: args.iter().map(ToString::to_string).collect(),
         env: [].into(),
         cwd: std::env::current_dir().map_err(|error| error.to_string())?,
         inherit_env: false,
         has_own_folder: false,
         sandbox: None,
-        referred: [].into(),
+        secret_refs: [].into(),
         withheld: [].into(),
     })
 }
 
-async fn look(client: &Client) -> Result<Seen, String> {
-    Ok(Seen { tools: client.tools().await?, instructions: client.instructions() })
+async fn look(client: &StdioClient) -> Result<ContextFootprint, String> {
+    Ok(ContextFootprint { tools: client.tools().await?, instructions: client.instructions() })
 }
 
-/// The conversation, and the bill.
-async fn converse(client: &Client, alone: &[Seen]) -> Result<(), String> {
+async fn play_session(client: &StdioClient, alone: &[ContextFootprint]) -> Result<(), String> {
     let out = Transcript::new();
     out.title(
         "What an agent sees of MCP Workbench",
@@ -138,7 +133,7 @@ async fn converse(client: &Client, alone: &[Seen]) -> Result<(), String> {
     call(client, &out, "desk__notes__read_note", json!({"title": "Idea"})).await?;
 
     out.step("The bill: what the model has to read before its first word")?;
-    transcript::table(&bill(alone, &before, &after))?;
+    transcript::table(&cost_table(alone, &before, &after))?;
     let each = alone.iter().map(|seen| size(seen).tokens()).sum::<usize>() / alone.len();
     transcript::text(&format!(
         "All of it was just sent and counted; tokens are an estimate, one for 4.5 bytes. The \
@@ -147,8 +142,8 @@ async fn converse(client: &Client, alone: &[Seen]) -> Result<(), String> {
          The second line holds for all five toolboxes and grows by a sentence for each. Opening \
          costs what is opened, and its answer ({}) once: with everything open, the workbench \
          saves nothing.",
-        count(each, "token"),
-        count(answer.bytes(), "byte"),
+        format_count(each, "token"),
+        format_count(answer.bytes(), "byte"),
     ))?;
     transcript::text(
         "Next: `mcp-workbench setup --dry-run` shows what it would do to the clients you have, and \
@@ -156,8 +151,11 @@ async fn converse(client: &Client, alone: &[Seen]) -> Result<(), String> {
     )
 }
 
-/// Opens the toolbox and lists the tools again when told to, as a client does; what it sees then.
-async fn open(client: &Client, out: &Transcript) -> Result<(Seen, Size), String> {
+/// Opens the toolbox and lists the tools again after `list_changed`, as a client does.
+async fn open(
+    client: &StdioClient,
+    out: &Transcript,
+) -> Result<(ContextFootprint, ContextSize), String> {
     let arguments = json!({"toolbox": TOOLBOX});
     out.sent(&format!("tools/call open_toolbox {arguments}"))?;
     let opening = client.call("open_toolbox", &arguments);
@@ -168,12 +166,12 @@ async fn open(client: &Client, out: &Transcript) -> Result<(Seen, Size), String>
         answer = &mut opening => Some(answer?),
     };
     if let Some(answer) = early {
-        let text = Content::read(&answer).text;
+        let text = RenderedResult::read(&answer).text;
         return Err(format!("`{TOOLBOX}` brought no new tools: {text}"));
     }
     out.received("notifications/tools/list_changed")?;
     out.sent("tools/list")?;
-    // The answer to the call is held back until the client has the new list.
+    // The workbench holds back the answer until the client has fetched the new list.
     let (after, answer) = tokio::join!(look(client), opening);
     let after = after?;
     out.received(&tools_line(&after))?;
@@ -181,11 +179,11 @@ async fn open(client: &Client, out: &Transcript) -> Result<(Seen, Size), String>
     out.received("and the answer of open_toolbox:")?;
     let answer = answer?;
     out.quote(&result(&answer)?)?;
-    Ok((after, Size::of(answer.len())))
+    Ok((after, ContextSize::of(answer.len())))
 }
 
 async fn call(
-    client: &Client,
+    client: &StdioClient,
     out: &Transcript,
     tool: &str,
     arguments: Value,
@@ -195,26 +193,30 @@ async fn call(
     out.received(&result(&answer)?)
 }
 
-/// The text of a result that is no error.
-fn result(answer: &Raw) -> Result<String, String> {
-    let Content { text, is_error } = Content::read(answer);
+/// Returns the text of a result, as an error if the tool failed.
+fn result(answer: &RawJson) -> Result<String, String> {
+    let RenderedResult { text, is_error } = RenderedResult::read(answer);
     if is_error { Err(text) } else { Ok(text) }
 }
 
-fn tools_line(seen: &Seen) -> String {
-    let tools = count(seen.tools.len(), "tool");
+fn tools_line(seen: &ContextFootprint) -> String {
+    let tools = format_count(seen.tools.len(), "tool");
     format!("{tools}, {}:", list_size(seen))
 }
 
-fn list_size(seen: &Seen) -> Size {
-    seen.tools.iter().map(|tool| Size::of(tool.raw.len())).sum()
+fn list_size(seen: &ContextFootprint) -> ContextSize {
+    seen.tools.iter().map(|tool| ContextSize::of(tool.raw.len())).sum()
 }
 
-fn size(seen: &Seen) -> Size {
-    list_size(seen) + Size::of(seen.instructions.len())
+fn size(seen: &ContextFootprint) -> ContextSize {
+    list_size(seen) + ContextSize::of(seen.instructions.len())
 }
 
-fn bill(alone: &[Seen], before: &Seen, after: &Seen) -> Table {
+fn cost_table(
+    alone: &[ContextFootprint],
+    before: &ContextFootprint,
+    after: &ContextFootprint,
+) -> Table {
     let mut table = Table::new([
         ("", Align::Left),
         ("Tools", Align::Right),
@@ -223,10 +225,10 @@ fn bill(alone: &[Seen], before: &Seen, after: &Seen) -> Table {
         ("Bytes", Align::Right),
         ("Tokens", Align::Right),
     ]);
-    let mut row = |name: &str, seen: &[&Seen]| {
+    let mut row = |name: &str, seen: &[&ContextFootprint]| {
         let tools = seen.iter().map(|seen| seen.tools.len()).sum();
-        let definitions: Size = seen.iter().map(|seen| list_size(seen)).sum();
-        let all: Size = seen.iter().map(|seen| size(seen)).sum();
+        let definitions: ContextSize = seen.iter().map(|seen| list_size(seen)).sum();
+        let all: ContextSize = seen.iter().map(|seen| size(seen)).sum();
         table.row([
             name.to_owned(),
             number(tools),

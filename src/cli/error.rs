@@ -1,68 +1,61 @@
-//! The error that a person sees when a command fails: the problem, its causes, what to do.
+//! The error of a failed command: a message, its causes and a hint.
 
 use std::error::Error as StdError;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-/// Why a command failed.
 #[derive(Debug)]
-pub(crate) struct Error {
+pub(crate) struct CommandError {
     kind: Kind,
     message: String,
     causes: Vec<String>,
     hint: Option<String>,
 }
 
-/// The origin of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
-    /// The command line or the configuration.
+    /// Wrong command line or configuration: exit code 2.
     Usage,
-    /// The command was tried and failed.
+    /// The command failed: exit code 1.
     Failed,
 }
 
-impl Error {
-    /// The configuration cannot be used.
+impl CommandError {
     pub(crate) fn config(error: impl StdError) -> Self {
         Self::new(Kind::Usage, error)
     }
 
-    /// The command line asks for what cannot be.
-    pub(crate) fn usage(message: String, cause: &impl StdError) -> Self {
+    pub(crate) fn usage_with_cause(message: String, cause: &impl StdError) -> Self {
         Self { kind: Kind::Usage, message, causes: vec![cause.to_string()], hint: None }
     }
 
-    /// The command line asks for what cannot be, with nothing behind it.
-    pub(crate) fn wrong(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { kind: Kind::Usage, ..Self::failed(message) }
     }
 
-    /// An error of a command that was tried and failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { kind: Kind::Failed, message: message.into(), causes: Vec::new(), hint: None }
     }
 
-    /// Adds a cause, which may have several lines.
-    pub(crate) fn because(mut self, cause: &str) -> Self {
+    /// Adds a cause for each line.
+    pub(crate) fn with_cause(mut self, cause: &str) -> Self {
         self.causes.extend(cause.lines().map(str::to_owned));
         self
     }
 
-    /// Adds advice on what to do about it.
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// This error, for a command that tells failures from what it has found.
+    /// Changes the exit code to 2, for commands whose exit code 1 is a negative result.
     pub(crate) fn into_usage(self) -> Self {
         Self { kind: Kind::Usage, ..self }
     }
 
-    /// Something that should not have happened.
+    /// A failure that should not happen.
     pub(crate) fn internal(error: impl StdError) -> Self {
         Self::new(Kind::Failed, error)
     }
@@ -77,27 +70,25 @@ impl Error {
         Self { kind, message: error.to_string(), causes, hint: None }
     }
 
-    /// The argument parser refuses a command line.
-    pub(crate) fn arguments(error: &clap::Error) -> Self {
+    pub(crate) fn from_clap(error: &clap::Error) -> Self {
         let text = error.render().to_string();
         let mut parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
         let message = parts.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message);
         Self {
             hint: Some(parts.collect::<Vec<_>>().join("\n")).filter(|hint| !hint.is_empty()),
-            ..Self::wrong(message)
+            ..Self::usage(message)
         }
     }
 
-    /// The error for those who read JSON.
-    pub(crate) fn in_json(&self) -> impl Serialize + '_ {
+    pub(crate) fn to_json(&self) -> impl Serialize + '_ {
         #[derive(Serialize)]
         struct Shape<'a> {
-            error: Members<'a>,
+            error: ErrorBody<'a>,
         }
 
         #[derive(Serialize)]
-        struct Members<'a> {
+        struct ErrorBody<'a> {
             kind: Kind,
             message: &'a str,
             causes: &'a [String],
@@ -106,16 +97,15 @@ impl Error {
 
         let (message, hints) = without_hints(&self.message);
         let hints = hints.into_iter().chain(self.hint.as_deref()).collect();
-        Shape { error: Members { kind: self.kind, message, causes: &self.causes, hints } }
+        Shape { error: ErrorBody { kind: self.kind, message, causes: &self.causes, hints } }
     }
 
-    /// The deepest cause that is known, for a list of several failures.
-    pub(crate) fn cause(self) -> String {
+    /// Returns the deepest cause. Lists of several failures show only that.
+    pub(crate) fn into_root_cause(self) -> String {
         let Self { message, mut causes, .. } = self;
         causes.pop().unwrap_or(message)
     }
 
-    /// The status to leave with: 2 for usage and configuration, 1 for the rest.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
             Kind::Usage => ExitCode::from(2),
@@ -124,7 +114,6 @@ impl Error {
     }
 }
 
-/// A message, and the hints that it ends with.
 fn without_hints(message: &str) -> (&str, Vec<&str>) {
     let mut rest = message.trim_end();
     let mut hints = Vec::new();
@@ -137,7 +126,7 @@ fn without_hints(message: &str) -> (&str, Vec<&str>) {
     (rest, hints)
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for CommandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "error: {}", self.message.trim_end())?;
         for cause in &self.causes {
@@ -157,13 +146,13 @@ mod tests {
 
     use super::*;
 
-    fn in_json(error: &Error) -> serde_json::Value {
-        serde_json::to_value(error.in_json()).unwrap()
+    fn in_json(error: &CommandError) -> serde_json::Value {
+        serde_json::to_value(error.to_json()).unwrap()
     }
 
     #[test]
-    fn an_error_has_its_parts_in_json() {
-        let error = Error::failed("it broke").because("one\ntwo").hint("mend it");
+    fn serializes_kind_message_causes_and_hints() {
+        let error = CommandError::failed("it broke").with_cause("one\ntwo").with_hint("mend it");
         assert_eq!(
             in_json(&error),
             json!({"error": {"kind": "failed", "message": "it broke", "causes": ["one", "two"],
@@ -172,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn hints_at_the_end_of_a_message_are_hints() {
-        let error = Error::wrong("no file\n  a.json\n\nhint: make one\nhint: name one");
+    fn splits_trailing_hints_off_the_message() {
+        let error = CommandError::usage("no file\n  a.json\n\nhint: make one\nhint: name one");
         assert_eq!(
             in_json(&error),
             json!({"error": {"kind": "usage", "message": "no file\n  a.json", "causes": [],
                 "hints": ["make one", "name one"]}})
         );
-        assert_eq!(in_json(&Error::wrong("hint: alone"))["error"]["message"], "hint: alone");
+        assert_eq!(in_json(&CommandError::usage("hint: alone"))["error"]["message"], "hint: alone");
     }
 }

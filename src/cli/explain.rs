@@ -1,6 +1,6 @@
-//! `explain`: why an agent may use a tool, a resource or a prompt, or why that does not exist for it.
+//! `explain`: tells why an agent can or can't use a tool, resource or prompt.
 
-mod besides;
+mod primitives;
 
 use std::fmt::Write;
 use std::fs;
@@ -13,14 +13,14 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::catalog::Drifted;
-use crate::cli::error::Error;
-use crate::cli::logins::{self, Used};
-use crate::cli::{Global, block_on, complete, known, print};
-use crate::config::{Key, Loaded, find_key};
+use crate::catalog::DefinitionDrift;
+use crate::cli::error::CommandError;
+use crate::cli::login_summary::{self, LoginSummary};
+use crate::cli::{GlobalArgs, block_on, cached_listings, completion, print};
+use crate::config::{KeyLocation, LoadedConfig, locate_key};
 use crate::name::{self, AgentName, ServerRef, ToolId};
-use crate::policy::{Besides, Concern, Explanation, Moment, Policies, Traits};
-use crate::settings::{Config, Definitions, ToolOverride};
+use crate::policy::{Explanation, Policies, ResourceOrPrompt, RiskReason, ToolTraits, UnixTime};
+use crate::settings::{Config, DriftPolicy, ToolOverride};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,14 +39,14 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The agent; `-` is one without a name
-    #[arg(value_name = "AGENT", add = ArgValueCandidates::new(complete::agents))]
-    of: String,
+    #[arg(value_name = "AGENT", add = ArgValueCandidates::new(completion::agents))]
+    agent_name: String,
     /// The server, or toolbox/server
-    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    #[arg(add = ArgValueCandidates::new(completion::servers))]
     server: String,
     /// The tool, as its server or the file calls it
     #[arg(
-        add = ArgValueCandidates::new(complete::tools),
+        add = ArgValueCandidates::new(completion::tools),
         required_unless_present_any = ["resource", "prompt"],
         default_value = "",
         hide_default_value = true
@@ -63,30 +63,27 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The rules for the tool in one toolbox, for those who read JSON.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ToolExplanation<'a> {
     agent: Option<&'a str>,
-    /// `true` if there is an entry for the agent.
     agent_has_entry: bool,
     toolbox: &'a str,
     server: &'a str,
-    /// The tool as its server calls it.
     tool: &'a str,
-    /// The file's own name for it.
+    /// The configured name.
     #[serde(skip_serializing_if = "Option::is_none")]
     called: Option<&'a str>,
-    /// The arguments that the file gives in every call, which agents do not see.
+    /// Names of arguments that the configuration sets in every call. Agents don't see them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pinned: Vec<&'a str>,
     visible: bool,
-    /// In what it is not as the lock has it, and what helps.
+    /// How the definition differs from the lock, with commands to review and accept it.
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<String>,
-    /// `true` if it would be there with all conditions held.
+    /// `true` if the tool is available once all conditions hold.
     allowed: bool,
     rule: &'a str,
-    /// The tool of a macro's step that the rule is about.
+    /// The macro step that the rule is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,86 +93,86 @@ struct Answer<'a> {
     why: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<String>,
-    conditions: Vec<Condition<'a>>,
+    conditions: Vec<ConditionRow<'a>>,
     dangerous: Option<&'static str>,
     confirmed: Option<&'static str>,
-    /// `true` if its server has it; `null`: nothing is kept of that server.
+    /// `null` if the server has no cached listing.
     listed: Option<bool>,
-    /// The logins that the agent uses the server with; none where it wants none, as far as is known.
-    #[serde(skip_serializing_if = "<[Used]>::is_empty")]
-    logins: &'a [Used],
+    #[serde(skip_serializing_if = "<[LoginSummary]>::is_empty")]
+    logins: &'a [LoginSummary],
 }
 
 #[derive(Serialize)]
-struct Condition<'a> {
+struct ConditionRow<'a> {
     rule: &'a str,
     wants: &'a str,
     holds: bool,
 }
 
-/// Explains.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let Loaded { config, file, disabled, .. } = global.read()?.map_err(Error::config)?;
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let LoadedConfig { config, file, disabled, .. } =
+        global.read()?.map_err(CommandError::config)?;
     let (file, text) = settings(global, file)?;
     let off: Vec<ServerRef> = disabled
         .into_iter()
         .map(|(toolbox, server)| ServerRef { toolbox, server })
-        .filter(|at| is_meant(at, &args.server))
+        .filter(|at| matches_server(at, &args.server))
         .collect();
     let servers = servers(&config, &args.server, !off.is_empty())?;
-    let of = Some(args.of.trim()).filter(|name| !matches!(*name, "" | "-")).map(AgentName::new);
-    let besides = args.resource.as_deref().map(Besides::Resource);
-    if let Some(what) = besides.or(args.prompt.as_deref().map(Besides::Prompt)) {
-        let found = besides::Found { config, file, text, servers, off };
-        return besides::explain(global, of.as_ref(), what, found, args.json);
+    let of =
+        Some(args.agent_name.trim()).filter(|name| !matches!(*name, "" | "-")).map(AgentName::new);
+    let besides = args.resource.as_deref().map(ResourceOrPrompt::Resource);
+    if let Some(what) = besides.or(args.prompt.as_deref().map(ResourceOrPrompt::Prompt)) {
+        let found = primitives::ExplainInput { config, file, text, servers, off };
+        return primitives::explain(global, of.as_ref(), what, found, args.json);
     }
-    let (known, drift) = known::tools_and_drift(global, &config)?;
+    let (known, drift) = cached_listings::tools_with_drift(global, &config)?;
     let config = Arc::new(config);
     let policies = Policies::new(Arc::clone(&config));
-    let now = Moment::from(SystemTime::now());
-    let logins = logins::Reader::new(global);
+    let now = UnixTime::from(SystemTime::now());
+    let logins = login_summary::LoginSummaryReader::new(global);
     let mut answers = Vec::new();
     let mut texts = Vec::new();
     for at in servers {
         let tools = known.get(&at);
         let ServerRef { toolbox, server } = at;
         let asked = ToolId { toolbox, server, tool: args.tool.clone() };
-        let tool = config.own_id(&asked);
+        let tool = config.original_tool_id(&asked);
         let found = tools.and_then(|tools| tools.iter().find(|(own, _)| *own == tool.tool));
         let traits = found.map(|(_, traits)| *traits).unwrap_or_default();
-        let case = Case::new(&policies, of.as_ref(), &tool, traits, now);
+        let case = ToolCase::new(&policies, of.as_ref(), &tool, traits, now);
         let Some(mut case) = case else { continue };
         let own = config.toolbox(tool.toolbox.as_str());
         let own = own.and_then(|toolbox| toolbox.server(tool.server.as_str()));
-        let over = own.and_then(|own| own.tool_override(&tool.tool, traits.has_namesake));
-        case.over = over.cloned().unwrap_or_default();
-        case.is_eclipsed = asked != tool
+        let over = own.and_then(|own| own.tool_override(&tool.tool, traits.has_prefixed_twin));
+        case.tool_override = over.cloned().unwrap_or_default();
+        case.is_shadowed = asked != tool
             && tools.is_some_and(|tools| tools.iter().any(|(own, _)| *own == asked.tool));
         let rule = case.explanation.rule.path();
-        case.key = text.as_deref().and_then(|text| find_key(text, Path::new(&file), rule));
+        case.key = text.as_deref().and_then(|text| locate_key(text, Path::new(&file), rule));
         case.is_listed = tools.map(|_| found.is_some());
         let drifted = drift.get(&tool.server_ref()).into_iter().flatten();
         let mut drifted = drifted.filter(|one| one.word == "tool" && one.name == tool.tool);
         case.drift = own.zip(drifted.next()).map(|(own, drifted)| {
-            let name = config.name_in_lock(tool.toolbox.as_str(), own);
-            (own.definitions(), drifted.clone(), drifted.accepting(&name))
+            let name = config.lock_key(tool.toolbox.as_str(), own);
+            (own.effective_drift_policy(), drifted.clone(), drifted.accept_command(&name))
         });
         if let Some(own) = own {
             case.logins = block_on(logins.all(own, of.as_ref()))?;
         }
         if args.json {
-            answers.push(serde_json::to_value(case.answer()).map_err(Error::internal)?);
+            answers.push(serde_json::to_value(case.answer()).map_err(CommandError::internal)?);
         } else {
             texts.push(case.text(&file));
         }
     }
     for at in &off {
         let path = ["mcp_servers", at.server.as_str(), "disabled"].map(str::to_owned);
-        let key = text.as_deref().and_then(|text| find_key(text, Path::new(&file), &path));
+        let key = text.as_deref().and_then(|text| locate_key(text, Path::new(&file), &path));
         if args.json {
             answers.push(switched_off_as_json(at, of.as_ref(), &args.tool, key.as_ref()));
         } else {
-            texts.push(switched_off(at, &args.tool, key.as_ref(), &file));
+            texts.push(disabled_text(at, &args.tool, key.as_ref(), &file));
         }
     }
     if args.json {
@@ -186,9 +183,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file that has the rules, as the user calls it, and its text; of a catalog, that in its folder.
-fn settings(global: &Global, shown: String) -> Result<(String, Option<String>), Error> {
-    let Some(source) = global.own_file()? else { return Ok((shown, None)) };
+/// Returns the shown path and the text of the file with the rules: for a catalog, its
+/// `_config.yaml`.
+fn settings(global: &GlobalArgs, shown: String) -> Result<(String, Option<String>), CommandError> {
+    let Some(source) = global.source_file()? else { return Ok((shown, None)) };
     let mut names = ["_config.yaml", "_config.yml"].into_iter();
     let in_it = names.find_map(|name| Some((name, fs::read_to_string(source.join(name)).ok()?)));
     Ok(match in_it {
@@ -197,16 +195,15 @@ fn settings(global: &Global, shown: String) -> Result<(String, Option<String>), 
     })
 }
 
-/// Returns true if `wanted` is the name of a server, or that of its toolbox and its own.
-fn is_meant(at: &ServerRef, wanted: &str) -> bool {
+/// Returns `true` if `wanted` is `server` or `toolbox/server`.
+fn matches_server(at: &ServerRef, wanted: &str) -> bool {
     at.server.as_str() == wanted || format!("{}/{}", at.toolbox, at.server) == wanted
 }
 
-/// Says that a server is switched off, and so all of its tools.
-fn switched_off(at: &ServerRef, tool: &str, key: Option<&Key>, file: &str) -> String {
+fn disabled_text(at: &ServerRef, tool: &str, key: Option<&KeyLocation>, file: &str) -> String {
     let line = key.map(|key| format!(" ({file}:{})", key.line)).unwrap_or_default();
     format!(
-        "`{tool}` of `{}/{}` does not exist for anybody\n  rule      {}{line}\n  why       {OFF}\n  \
+        "`{tool}` of `{}/{}` does not exist for anybody\n  rule      {}{line}\n  why       {DISABLED_REASON}\n  \
          change    {SWITCH_ON}",
         at.toolbox,
         at.server,
@@ -218,7 +215,7 @@ fn switched_off_as_json(
     at: &ServerRef,
     of: Option<&AgentName>,
     tool: &str,
-    key: Option<&Key>,
+    key: Option<&KeyLocation>,
 ) -> Value {
     json!({
         "agent": of.map(AgentName::as_str),
@@ -230,90 +227,100 @@ fn switched_off_as_json(
         "rule": "disabled",
         "key": key.map(|key| &key.path),
         "line": key.map(|key| key.line),
-        "why": OFF,
+        "why": DISABLED_REASON,
         "change": SWITCH_ON,
     })
 }
 
-const OFF: &str = "its server is disabled";
+const DISABLED_REASON: &str = "its server is disabled";
 const SWITCH_ON: &str = "take `\"disabled\": true` (or `\"enabled\": false`) away";
 
-/// Where the server stands that is meant; nowhere is no error if `is_off`, for it is switched off.
-fn servers(config: &Config, wanted: &str, is_off: bool) -> Result<Vec<ServerRef>, Error> {
+/// Returns every server that matches `wanted`. An empty result is an error unless `is_off`: a
+/// disabled server is not part of the configuration.
+fn servers(config: &Config, wanted: &str, is_off: bool) -> Result<Vec<ServerRef>, CommandError> {
     let all = config.toolboxes.iter().flat_map(|toolbox| {
         let server_ref = |name| ServerRef { toolbox: toolbox.name.clone(), server: name };
         toolbox.servers.iter().map(move |server| server_ref(server.name.clone()))
     });
     let all: Vec<ServerRef> = all.collect();
-    let found: Vec<ServerRef> = all.iter().filter(|at| is_meant(at, wanted)).cloned().collect();
+    let found: Vec<ServerRef> =
+        all.iter().filter(|at| matches_server(at, wanted)).cloned().collect();
     if !found.is_empty() || is_off {
         return Ok(found);
     }
     let names = all.iter().map(|at| at.server.as_str());
     let mut near = name::nearest(wanted, names, 3);
     near.dedup();
-    let error = Error::wrong(format!("there is no server `{wanted}`"));
+    let error = CommandError::usage(format!("there is no server `{wanted}`"));
     let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
     Err(if near.is_empty() {
         error
     } else {
-        error.hint(format!("did you mean {}?", near.join(", ")))
+        error.with_hint(format!("did you mean {}?", near.join(", ")))
     })
 }
 
-/// One tool for one agent.
-struct Case<'a> {
-    of: Option<&'a AgentName>,
+struct ToolCase<'a> {
+    agent: Option<&'a AgentName>,
     tool: &'a ToolId,
     explanation: Explanation,
-    /// The changes that the file makes to it.
-    over: ToolOverride,
-    /// `true` if the server has another tool of the name that the file gives this one.
-    is_eclipsed: bool,
-    key: Option<Key>,
+    tool_override: ToolOverride,
+    /// `true` if the configured name hides another tool of the server.
+    is_shadowed: bool,
+    key: Option<KeyLocation>,
     is_listed: Option<bool>,
-    /// In what it is not as the lock has it, what becomes of that, and the command that takes it over.
-    drift: Option<(Definitions, Drifted, String)>,
-    logins: Vec<Used>,
+    /// The drift policy, the difference from the lock, and the command that accepts it.
+    drift: Option<(DriftPolicy, DefinitionDrift, String)>,
+    logins: Vec<LoginSummary>,
 }
 
-impl<'a> Case<'a> {
+impl<'a> ToolCase<'a> {
     fn new(
         policies: &Policies,
         of: Option<&'a AgentName>,
         tool: &'a ToolId,
-        traits: Traits,
-        now: Moment,
+        traits: ToolTraits,
+        now: UnixTime,
     ) -> Option<Self> {
         let explanation = policies.explain(of, tool, traits, now)?;
         let over = ToolOverride::default();
         let (is_eclipsed, logins) = (false, Vec::new());
         let (key, is_listed, drift) = (None, None, None);
-        Some(Self { of, tool, explanation, over, is_eclipsed, key, is_listed, drift, logins })
+        Some(Self {
+            agent: of,
+            tool,
+            explanation,
+            tool_override: over,
+            is_shadowed: is_eclipsed,
+            key,
+            is_listed,
+            drift,
+            logins,
+        })
     }
 
-    fn answer(&self) -> Answer<'_> {
+    fn answer(&self) -> ToolExplanation<'_> {
         let Explanation {
             is_visible,
             rule,
             is_allowed,
             step,
-            is_named,
-            demands,
+            has_agent_policy: is_named,
+            conditions: demands,
             danger,
             confirmation,
         } = &self.explanation;
         let (why, change) = self.reason();
-        Answer {
-            agent: self.of.map(AgentName::as_str),
+        ToolExplanation {
+            agent: self.agent.map(AgentName::as_str),
             agent_has_entry: *is_named,
             toolbox: self.tool.toolbox.as_str(),
             server: self.tool.server.as_str(),
             tool: &self.tool.tool,
-            called: self.over.name.as_deref(),
-            pinned: self.over.arguments.keys().map(String::as_str).collect(),
-            visible: *is_visible && !self.is_kept_back(),
-            lock: self.of_lock(),
+            called: self.tool_override.name.as_deref(),
+            pinned: self.tool_override.arguments.keys().map(String::as_str).collect(),
+            visible: *is_visible && !self.is_withheld(),
+            lock: self.lock_note(),
             allowed: *is_allowed,
             rule: rule.as_str(),
             step: step.as_ref().map(ToString::to_string),
@@ -323,28 +330,36 @@ impl<'a> Case<'a> {
             change,
             conditions: demands
                 .iter()
-                .map(|demand| Condition {
+                .map(|demand| ConditionRow {
                     rule: demand.rule.as_str(),
                     wants: &demand.words,
                     holds: demand.holds,
                 })
                 .collect(),
-            dangerous: danger.map(Concern::rule),
-            confirmed: confirmation.map(Concern::rule),
+            dangerous: danger.map(RiskReason::config_key),
+            confirmed: confirmation.map(RiskReason::config_key),
             listed: self.is_listed,
             logins: &self.logins,
         }
     }
 
     fn text(&self, file: &str) -> String {
-        let Explanation { is_visible, rule, step, is_named, demands, danger, confirmation, .. } =
-            &self.explanation;
+        let Explanation {
+            is_visible,
+            rule,
+            step,
+            has_agent_policy: is_named,
+            conditions: demands,
+            danger,
+            confirmation,
+            ..
+        } = &self.explanation;
         let ToolId { toolbox, server, tool } = self.tool;
-        let who = match self.of {
+        let who = match self.agent {
             None => "an agent without a name".to_owned(),
             Some(of) => format!("agent `{of}`"),
         };
-        let verdict = if *is_visible && !self.is_kept_back() {
+        let verdict = if *is_visible && !self.is_withheld() {
             "may be used by"
         } else {
             "does not exist for"
@@ -361,18 +376,18 @@ impl<'a> Case<'a> {
         if let Some(change) = change {
             line("change", &change);
         }
-        if let Some(name) = &self.over.name {
+        if let Some(name) = &self.tool_override.name {
             line("called", &format!("`{name}` for agents; `{tool}` is its server's name for it"));
-            if self.is_eclipsed {
+            if self.is_shadowed {
                 line(
                     "note",
                     &format!("its server's own `{name}` is not shown: this one has the name"),
                 );
             }
         }
-        if !self.over.arguments.is_empty() {
+        if !self.tool_override.arguments.is_empty() {
             let names: Vec<_> =
-                self.over.arguments.keys().map(|name| format!("`{name}`")).collect();
+                self.tool_override.arguments.keys().map(|name| format!("`{name}`")).collect();
             line(
                 "pinned",
                 &format!("the file gives {}, which agents do not see", names.join(", ")),
@@ -385,15 +400,21 @@ impl<'a> Case<'a> {
         if let Some(concern) = confirmation {
             line(
                 "confirmed",
-                &format!("the user is asked before each call: {concern} ({})", concern.rule()),
+                &format!(
+                    "the user is asked before each call: {concern} ({})",
+                    concern.config_key()
+                ),
             );
         } else if let Some(concern) = danger {
-            line("dangerous", &format!("{concern} ({}), and nobody is asked", concern.rule()));
+            line(
+                "dangerous",
+                &format!("{concern} ({}), and nobody is asked", concern.config_key()),
+            );
         }
-        if self.of.is_some() && !is_named && !self.is_stranger() {
+        if self.agent.is_some() && !is_named && !self.is_unknown_agent() {
             line("note", "`agentPolicies` has no such agent; it is one like any other");
         }
-        if let Some(says) = self.of_lock() {
+        if let Some(says) = self.lock_note() {
             line("lock", &says);
         }
         match self.is_listed {
@@ -402,18 +423,17 @@ impl<'a> Case<'a> {
             None => line("note", "nothing is kept of what its server has"),
         }
         for login in &self.logins {
-            line("login", &login.in_words());
+            line("login", &login.to_text());
         }
         text
     }
 
-    /// Returns true if it is kept from agents because it is not as the lock has it.
-    fn is_kept_back(&self) -> bool {
+    /// Returns `true` if agents don't see the tool because its definition differs from the lock.
+    fn is_withheld(&self) -> bool {
         self.drift.as_ref().is_some_and(|(definitions, ..)| definitions.is_enforced())
     }
 
-    /// Says in what it is not as the lock has it, and what helps.
-    fn of_lock(&self) -> Option<String> {
+    fn lock_note(&self) -> Option<String> {
         let (definitions, drifted, accept) = self.drift.as_ref()?;
         Some(format!(
             "not as `workbench.lock` has it: {drifted} (`definitions` is `{}`); `mcp-workbench lock --diff` \
@@ -422,13 +442,12 @@ impl<'a> Case<'a> {
         ))
     }
 
-    /// Returns true if the agent may use nothing because no rule knows it.
-    fn is_stranger(&self) -> bool {
-        let Explanation { rule, is_named, is_allowed, .. } = &self.explanation;
-        self.of.is_some() && !is_named && !is_allowed && rule.path() == ["agent_policies"]
+    fn is_unknown_agent(&self) -> bool {
+        let Explanation { rule, has_agent_policy: is_named, is_allowed, .. } = &self.explanation;
+        self.agent.is_some() && !is_named && !is_allowed && rule.path() == ["agent_policies"]
     }
 
-    /// Why, and what would have to change for the opposite.
+    /// Returns the reason, and the change that would reverse the outcome.
     fn reason(&self) -> (String, Option<String>) {
         let explanation = &self.explanation;
         let ToolId { server, tool, .. } = explanation.step.as_ref().unwrap_or(self.tool);
@@ -447,7 +466,7 @@ impl<'a> Case<'a> {
                 "the list does not have that server",
                 Some(format!("add \"{server}\" to that list")),
             ),
-            ["agent_policies"] if self.is_stranger() => (
+            ["agent_policies"] if self.is_unknown_agent() => (
                 "it has no such agent, and no `defaultPolicy` says what others may use",
                 Some("add the agent, or a `defaultPolicy`".to_owned()),
             ),

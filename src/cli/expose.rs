@@ -1,23 +1,24 @@
-//! `expose`: serves one server over HTTP as it is, so that it can live in a pod or on a machine of its own.
+//! `expose`: serves a single server over HTTP under its own names, to run it in a pod or on its own
+//! machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::app::{Renewal, Source};
-use crate::cli::error::Error;
-use crate::cli::global::as_run;
+use crate::app::{ReloadSource, ValueRefresh};
+use crate::cli::error::CommandError;
+use crate::cli::global::with_run_context;
 use crate::cli::serve;
-use crate::cli::values::Kept;
-use crate::cli::{Global, print};
+use crate::cli::value_sources::ValueCache;
+use crate::cli::{GlobalArgs, print};
 use crate::config::env::ProcessEnv;
-use crate::config::{self, Finding, LoadError, Loaded, Report, Severity};
+use crate::config::{self, ConfigReport, Finding, LoadError, LoadedConfig, Severity};
 use crate::name::{ServerName, ToolboxName, nearest};
-use crate::observe::running::Files;
 use crate::settings::{
     Config, Isolation, Launch, ServerConfig, StdioLaunch, ToolMode, ToolboxConfig,
 };
+use crate::telemetry::process_registry::ProcessFiles;
 
 const USAGE: &str = "\
 mcp-workbench expose [OPTIONS] --http <ADDRESS> <SERVER>
@@ -59,67 +60,72 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The files in which others are told what runs here; `None`: nobody is told.
-    pub(crate) fn files(&self, global: &Global) -> Option<Files> {
-        self.serving.files(global)
+    /// Files that make this process visible to `ps`, `logs` and `top`; `None` hides it.
+    pub(crate) fn files(&self, global: &GlobalArgs) -> Option<ProcessFiles> {
+        self.serving.run_files(global)
     }
 }
 
-/// Serves until a signal comes.
-pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result<ExitCode, Error> {
+pub(crate) fn run(
+    global: &GlobalArgs,
+    args: &Args,
+    files: Option<&ProcessFiles>,
+) -> Result<ExitCode, CommandError> {
     let Some(wanted) = args.server.clone() else {
-        let folder = std::env::current_dir().map_err(Error::internal)?;
-        let loaded = command(&args.command, &folder)?;
-        // There is no file, as there is none of the configuration that the executable carries.
-        let global = Global { embedded_config: true, config: None, ..global.clone() };
-        return serve::run_as(&global, &args.serving, None, loaded, None);
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let loaded = config_for_command(&args.command, &folder)?;
+        // No file can be reloaded, as with the embedded configuration.
+        let global = GlobalArgs { embedded_config: true, config: None, ..global.clone() };
+        return serve::serve_loaded(&global, &args.serving, None, loaded, None);
     };
-    let values = Arc::<Kept>::default();
-    let loaded = global.read_with(&values.asking(Renewal::All))?.map_err(Error::config)?;
+    let values = Arc::<ValueCache>::default();
+    let loaded = global
+        .read_with_values(&values.source(ValueRefresh::All))?
+        .map_err(CommandError::config)?;
     let report = loaded.report();
-    let loaded = alone(loaded, &wanted).map_err(|why| {
+    let loaded = select_server(loaded, &wanted).map_err(|why| {
         if let Some(report) = report {
             print::note(&report);
         }
-        Error::wrong(why.problem).hint(why.hint)
+        CommandError::usage(why.problem).with_hint(why.hint)
     })?;
-    let source = global.source(values)?.map(|source| narrowed(source, wanted));
-    serve::run_as(global, &args.serving, files, loaded, source)
+    let source = global.config_source(values)?.map(|source| single_server_source(source, wanted));
+    serve::serve_loaded(global, &args.serving, files, loaded, source)
 }
 
-/// Why a server cannot be served.
-struct Why {
+struct ExposeError {
     problem: String,
     hint: String,
 }
 
-/// The configuration with one server and nothing that stands between it and who calls it.
-fn alone(mut loaded: Loaded, wanted: &str) -> Result<Loaded, Why> {
+/// Reduces the configuration to one server, and turns off everything that would change its names,
+/// definitions or results.
+fn select_server(mut loaded: LoadedConfig, wanted: &str) -> Result<LoadedConfig, ExposeError> {
     let (toolbox, server) = find(&loaded.config, wanted)?;
     let config = &mut loaded.config;
     config.toolboxes.retain(|other| other.name == toolbox);
     for toolbox in &mut config.toolboxes {
         toolbox.servers.retain(|other| other.name == server);
         for server in &mut toolbox.servers {
-            // `/ready` is to say whether it runs. One for each session begins with the session.
+            // `/ready` reports whether a shared server runs. A server per session starts with its
+            // session.
             server.eager = server.isolation == Isolation::Shared;
-            // Who calls says which roots the server may know, as if it had started the server.
+            // The client decides which roots the server sees, as if it had started the server
+            // itself.
             server.roots = true;
         }
     }
-    present(config);
+    set_passthrough(config);
     Ok(loaded)
 }
 
-/// Has a configuration present its only server as it is.
-fn present(config: &mut Config) {
-    config.mode = ToolMode::Alone;
-    // The rest of a result would be an address of ours.
+fn set_passthrough(config: &mut Config) {
+    config.mode = ToolMode::Passthrough;
+    // The rest of a truncated result would be a resource of the workbench.
     config.limits.max_result_bytes = None;
 }
 
-/// Finds a server by `server` or `toolbox/server`.
-fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), Why> {
+fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), ExposeError> {
     let servers = || config.servers().filter(|(_, one)| !matches!(one.launch, Launch::Macros(_)));
     let full = |toolbox: &ToolboxConfig, server: &ServerConfig| {
         format!("{}/{}", toolbox.name, server.name)
@@ -129,7 +135,7 @@ fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), Why>
     };
     let found: Vec<_> = servers().filter(is_meant).collect();
     match found.as_slice() {
-        [(_, server)] if matches!(server.launch, Launch::Broken { .. }) => Err(Why {
+        [(_, server)] if matches!(server.launch, Launch::Broken { .. }) => Err(ExposeError {
             problem: format!("something is wrong with the entry of `{wanted}`"),
             hint: "`mcp-workbench check` says what".to_owned(),
         }),
@@ -137,7 +143,7 @@ fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), Why>
         [] => {
             let names: Vec<String> = servers().map(|(_, server)| server.name.to_string()).collect();
             let near = nearest(wanted, names.iter().map(String::as_str), 1).pop();
-            Err(Why {
+            Err(ExposeError {
                 problem: format!("there is no server `{wanted}` in the configuration"),
                 hint: near.map_or_else(
                     || "`mcp-workbench check` shows which there are".to_owned(),
@@ -147,7 +153,7 @@ fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), Why>
         }
         several => {
             let names = several.iter().map(|(toolbox, server)| full(toolbox, server));
-            Err(Why {
+            Err(ExposeError {
                 problem: format!("several toolboxes have a server `{wanted}`"),
                 hint: format!("name one of `{}`", names.collect::<Vec<_>>().join("`, `")),
             })
@@ -155,13 +161,12 @@ fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), Why>
     }
 }
 
-/// A source whose configurations have the one server.
-fn narrowed(source: Source, wanted: String) -> Source {
-    let Source { read, .. } = source;
+fn single_server_source(source: ReloadSource, wanted: String) -> ReloadSource {
+    let ReloadSource { load: read, .. } = source;
     let read = move |renewal| {
         let loaded = read(renewal)?;
         let file = loaded.file.clone();
-        alone(loaded, &wanted).map_err(|Why { problem, hint }| {
+        select_server(loaded, &wanted).map_err(|ExposeError { problem, hint }| {
             let finding = Finding {
                 severity: Severity::Error,
                 file: None,
@@ -170,33 +175,31 @@ fn narrowed(source: Source, wanted: String) -> Source {
                 message: problem,
                 hint: Some(hint),
             };
-            LoadError::Invalid(Report { file, findings: vec![finding] })
+            LoadError::Invalid(ConfigReport { file, findings: vec![finding] })
         })
     };
-    Source { read: Box::new(read), ..source }
+    ReloadSource { load: Box::new(read), ..source }
 }
 
-/// The name of a server that stands in no configuration.
-const NAME: &str = "server";
+const COMMAND_SERVER: &str = "server";
 
-/// A configuration whose only server is a command.
-fn command(words: &[String], folder: &Path) -> Result<Loaded, Error> {
+fn config_for_command(words: &[String], folder: &Path) -> Result<LoadedConfig, CommandError> {
     let file = Path::new("the command line");
-    // The words are put in afterwards, for none of them is a reference to a variable.
-    let text = format!("{{\"mcpServers\": {{\"{NAME}\": {{\"command\": \"x\"}}}}}}");
+    // The words are set afterward, so that `${…}` in them isn't expanded.
+    let text = format!("{{\"mcpServers\": {{\"{COMMAND_SERVER}\": {{\"command\": \"x\"}}}}}}");
     let loaded = config::parse(&text, file, folder, &ProcessEnv);
-    let loaded = loaded.map_err(|report| Error::config(LoadError::Invalid(report)))?;
-    let mut loaded = as_run(loaded, None, folder);
-    loaded.warnings.clear();
+    let loaded = loaded.map_err(|report| CommandError::config(LoadError::Invalid(report)))?;
+    let mut loaded = with_run_context(loaded, None, folder);
+    loaded.findings.clear();
     let (command, args) =
-        words.split_first().ok_or_else(|| Error::wrong("there is no command after `--`"))?;
+        words.split_first().ok_or_else(|| CommandError::usage("there is no command after `--`"))?;
     let servers = loaded.config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers);
     for server in servers {
         server.launch = Launch::Stdio(StdioLaunch {
             command: command.clone(),
             args: args.to_vec(),
             env: BTreeMap::new(),
-            referred: BTreeMap::new(),
+            secret_refs: BTreeMap::new(),
             cwd: folder.to_owned(),
             inherit_env: false,
             withheld: BTreeSet::new(),
@@ -205,6 +208,6 @@ fn command(words: &[String], folder: &Path) -> Result<Loaded, Error> {
         });
         (server.eager, server.roots) = (true, true);
     }
-    present(&mut loaded.config);
+    set_passthrough(&mut loaded.config);
     Ok(loaded)
 }

@@ -1,4 +1,4 @@
-//! The options that every command has, and what they lead to: configuration, caller and cache.
+//! The global options, and the configuration, caller, cache and logins that they select.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
-use crate::backend::Store;
-use crate::cli::error::Error;
-use crate::cli::hidden::hide;
-use crate::cli::keyring::Keyring;
-use crate::cli::values::{self, Everything, Kept, Looking, Needed};
+use crate::backend::ListingStore;
+use crate::cli::error::CommandError;
+use crate::cli::redaction::register_secrets;
+use crate::cli::system_keyring::SystemKeyring;
+use crate::cli::value_sources::{self, CheckOnly, FetchAll, FetchNeeded, ValueCache};
 use crate::cli::{EMBEDDED_CONFIG, print};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::values::{Unasked, ValueSource};
-use crate::config::{self, LoadError, Loaded, Location};
+use crate::config::secret_values::{NoSecrets, SecretResolver};
+use crate::config::{self, ConfigLocation, LoadError, LoadedConfig};
 use crate::gateway::Caller;
-use crate::login::{Chosen, Keep};
+use crate::login::{LoginStorage, SwitchableStore};
 use crate::name::{self, AgentName, PROGRAM};
-use crate::observe::running::Files;
 use crate::os;
 use crate::settings::{PolicyConfig, ServerConfig, ToolMode, ToolboxConfig};
+use crate::telemetry::process_registry::ProcessFiles;
 
 /// The options that every command has.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Global {
+pub(super) struct GlobalArgs {
     #[arg(
         help = "Configuration file [env: WORKBENCH_CONFIG]",
         long,
@@ -94,197 +94,199 @@ pub(super) struct Global {
     pub(super) embedded_config: bool,
 }
 
-impl Global {
-    /// Loads the configuration, and prints what is doubtful in it.
-    pub(super) fn load(&self) -> Result<Loaded, Error> {
-        noted(self.read()?)
+impl GlobalArgs {
+    /// Loads the configuration and prints its warnings.
+    pub(super) fn load(&self) -> Result<LoadedConfig, CommandError> {
+        print_warnings(self.read()?)
     }
 
-    /// Loads the configuration to start all of its servers, and prints what is doubtful in it.
-    pub(super) fn load_to_start(&self) -> Result<Loaded, Error> {
-        noted(self.read_to_start(|_, _| true)?)
+    pub(super) fn load_for_start(&self) -> Result<LoadedConfig, CommandError> {
+        print_warnings(self.read_for_start(|_, _| true)?)
     }
 
-    /// Loads the configuration, with the mode that the command line wants. Nobody is asked for values
-    /// that it refers to.
-    pub(super) fn read(&self) -> Result<Result<Loaded, LoadError>, Error> {
-        self.read_with(&Looking)
+    /// Loads the configuration with the mode of the command line. Runs no commands for values.
+    pub(super) fn read(&self) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
+        self.read_with_values(&CheckOnly)
     }
 
-    /// Loads the configuration to start the servers for which `starts` holds, with the values that they
-    /// need.
-    pub(super) fn read_to_start(
+    /// Loads the configuration with the values needed by the servers that `starts` selects.
+    pub(super) fn read_for_start(
         &self,
         starts: impl Fn(&ToolboxConfig, &ServerConfig) -> bool,
-    ) -> Result<Result<Loaded, LoadError>, Error> {
+    ) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
         let looked = self.read()?;
-        let needed = looked.as_ref().map(|loaded| values::needed(loaded, starts));
+        let needed = looked.as_ref().map(|loaded| value_sources::needed_values(loaded, starts));
         match needed {
-            Ok(needed) if !needed.is_empty() => self.read_with(&Needed(needed)),
+            Ok(needed) if !needed.is_empty() => self.read_with_values(&FetchNeeded(needed)),
             Ok(_) | Err(_) => Ok(looked),
         }
     }
 
-    /// Loads the configuration, with the values that it refers to from `source`.
-    pub(super) fn read_with(
+    pub(super) fn read_with_values(
         &self,
-        source: &dyn ValueSource,
-    ) -> Result<Result<Loaded, LoadError>, Error> {
-        let folder = std::env::current_dir().map_err(Error::internal)?;
+        source: &dyn SecretResolver,
+    ) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
         let loaded = if self.embedded_config {
             let file = PathBuf::from("the embedded configuration");
             config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv).map_err(LoadError::Invalid)
         } else {
-            let location = config::find(self.config.clone(), &ProcessEnv, &folder);
+            let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
             config::load(&location, &ProcessEnv, source)
         };
-        let loaded = loaded.map(|loaded| as_run(loaded, self.mode, &folder));
+        let loaded = loaded.map(|loaded| with_run_context(loaded, self.mode, &folder));
         if let Ok(loaded) = &loaded {
-            hide(&loaded.config);
+            register_secrets(&loaded.config);
         }
         if let (Some(agent), Ok(loaded)) = (self.caller().agent, &loaded) {
-            refuse_stranger(&agent, &loaded.config.policy)?;
+            reject_unknown_agent(&agent, &loaded.config.policy)?;
         }
         Ok(loaded)
     }
 
-    /// Loads the configuration to start all of its servers, whatever the lock beside it says.
-    pub(super) fn read_unlocked(&self) -> Result<Result<Loaded, LoadError>, Error> {
-        let folder = std::env::current_dir().map_err(Error::internal)?;
-        let location = config::find(self.config.clone(), &ProcessEnv, &folder);
-        let loaded = config::load_unlocked(&location, &ProcessEnv, &Everything);
+    /// Loads the configuration to start all servers, without comparing it with the lock file.
+    pub(super) fn read_unlocked(&self) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
+        let loaded = config::load_without_lockfile(&location, &ProcessEnv, &FetchAll);
         if let Ok(loaded) = &loaded {
-            hide(&loaded.config);
+            register_secrets(&loaded.config);
         }
         Ok(loaded)
     }
 
-    /// Loads the configuration with variables from elsewhere; nobody is asked for values.
-    pub(super) fn read_in(&self, env: &dyn EnvSource) -> Result<Result<Loaded, LoadError>, Error> {
-        let folder = std::env::current_dir().map_err(Error::internal)?;
-        let location = config::find(self.config.clone(), &ProcessEnv, &folder);
-        Ok(config::load_unlocked(&location, env, &Unasked))
+    /// Loads the configuration with `env` as its environment, without a lock file or secret values.
+    pub(super) fn read_with_env(
+        &self,
+        env: &dyn EnvSource,
+    ) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
+        Ok(config::load_without_lockfile(&location, env, &NoSecrets))
     }
 
-    /// Where the configuration is, unless it is the embedded one.
-    pub(super) fn location(&self) -> Result<Option<Location>, Error> {
-        let folder = std::env::current_dir().map_err(Error::internal)?;
-        let find = || config::find(self.config.clone(), &ProcessEnv, &folder);
+    /// Location of the configuration; `None` for the embedded one.
+    pub(super) fn location(&self) -> Result<Option<ConfigLocation>, CommandError> {
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let find = || config::discover(self.config.clone(), &ProcessEnv, &folder);
         Ok((!self.embedded_config).then(find))
     }
 
-    /// The configuration file.
-    pub(super) fn config_file(&self) -> Result<PathBuf, Error> {
-        let folder = std::env::current_dir().map_err(Error::internal)?;
-        Ok(config::find(self.config.clone(), &ProcessEnv, &folder).path)
+    pub(super) fn config_file(&self) -> Result<PathBuf, CommandError> {
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        Ok(config::discover(self.config.clone(), &ProcessEnv, &folder).path)
     }
 
-    /// Who is served.
     pub(super) fn caller(&self) -> Caller {
         let agent = self.agent.as_deref().map(str::trim).filter(|agent| !agent.is_empty());
         Caller { agent: agent.map(AgentName::new), toolbox: None }
     }
 
-    /// The configuration file, unless it is the embedded one.
-    pub(super) fn own_file(&self) -> Result<Option<PathBuf>, Error> {
+    /// The configuration file or catalog folder; `None` for the embedded configuration.
+    pub(super) fn source_file(&self) -> Result<Option<PathBuf>, CommandError> {
         (!self.embedded_config).then(|| self.config_file()).transpose()
     }
 
-    /// Where the configuration can be read again, with these values; the embedded one does not change.
-    pub(super) fn source(&self, values: Arc<Kept>) -> Result<Option<app::Source>, Error> {
+    /// Returns the reload source; `None` for the embedded configuration, which never changes.
+    pub(super) fn config_source(
+        &self,
+        values: Arc<ValueCache>,
+    ) -> Result<Option<app::ReloadSource>, CommandError> {
         if self.embedded_config {
             return Ok(None);
         }
-        let folder = std::env::current_dir().map_err(Error::internal)?;
-        let location = config::find(self.config.clone(), &ProcessEnv, &folder);
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
         let (file, mode) = (location.path.clone(), self.mode);
         let read = move |renewal| {
-            let loaded = config::load(&location, &ProcessEnv, &values.asking(renewal))?;
-            let loaded = as_run(loaded, mode, &folder);
-            hide(&loaded.config);
+            let loaded = config::load(&location, &ProcessEnv, &values.source(renewal))?;
+            let loaded = with_run_context(loaded, mode, &folder);
+            register_secrets(&loaded.config);
             Ok(loaded)
         };
-        Ok(Some(app::Source {
+        Ok(Some(app::ReloadSource {
             file,
-            read: Box::new(read),
-            served: Box::new(|_| {}),
-            difference: Box::new(|_, _| String::new()),
+            load: Box::new(read),
+            on_applied: Box::new(|_| {}),
+            describe_diff: Box::new(|_, _| String::new()),
         }))
     }
 
-    /// Where it is kept what servers list. What the embedded configuration has is nobody's.
-    pub(super) fn store(&self) -> Option<Arc<Store>> {
+    /// The listing cache; `None` for the embedded configuration, whose listings aren't cached.
+    pub(super) fn store(&self) -> Option<Arc<ListingStore>> {
         if self.embedded_config {
             return None;
         }
-        Some(Arc::new(Store::new(&self.cache().ok()?)))
+        Some(Arc::new(ListingStore::new(&self.resolve_cache_dir().ok()?)))
     }
 
-    /// Where logins at servers are kept. At those of the embedded configuration nobody signs in.
-    pub(super) fn logins(&self) -> Option<Keep> {
-        Some(Keep::In(Arc::new(self.chosen()?)))
+    pub(super) fn login_keep(&self) -> Option<LoginStorage> {
+        Some(LoginStorage::Custom(Arc::new(self.login_store()?)))
     }
 
-    /// The store of logins, in files or in the keyring, as its user has chosen.
-    pub(super) fn chosen(&self) -> Option<Chosen> {
-        Some(Chosen::new(self.credentials()?, Keyring))
+    /// The login store, in files or in the keyring, as the user chose.
+    pub(super) fn login_store(&self) -> Option<SwitchableStore> {
+        Some(SwitchableStore::new(self.credentials()?, SystemKeyring))
     }
 
-    /// The folder of logins.
+    /// Folder of login files; `None` for the embedded configuration.
     pub(super) fn credentials(&self) -> Option<PathBuf> {
         if self.embedded_config {
             return None;
         }
-        Some(ProcessEnv.state()?.join(PROGRAM).join("credentials"))
+        Some(ProcessEnv.state_dir()?.join(PROGRAM).join("credentials"))
     }
 
-    /// The folder with the homes of confined servers.
+    /// Parent folder of the home folders of sandboxed servers.
     pub(super) fn homes(&self) -> Option<PathBuf> {
-        Some(self.cache().ok()?.join("homes"))
+        Some(self.resolve_cache_dir().ok()?.join("homes"))
     }
 
-    /// The folders where a process may have its socket for others of this user, the best first.
+    /// Candidate folders for the admin socket, best first.
     pub(super) fn socket_folders(&self) -> Vec<PathBuf> {
         let runtime = ProcessEnv.get("XDG_RUNTIME_DIR").map(PathBuf::from);
         let runtime = runtime
-            .filter(|folder| folder.is_absolute() && os::check_owner(folder).is_ok())
+            .filter(|folder| folder.is_absolute() && os::check_private_dir(folder).is_ok())
             .map(|folder| folder.join("mcp-workbench"));
-        let own = self.cache().ok().map(|cache| Files::folder(&cache));
-        // The path of a socket has room for a hundred bytes.
+        let own = self.resolve_cache_dir().ok().map(|cache| ProcessFiles::folder(&cache));
+        // Socket paths are limited to about 100 bytes, and the folders above may be too long.
         let short = os::user().map(|(user, _)| format!("/tmp/mcp-workbench-{user}").into());
         [runtime, own, short].into_iter().flatten().collect()
     }
 
-    /// The folder for what can be made again.
-    pub(super) fn cache(&self) -> Result<PathBuf, Error> {
-        let folder = std::env::current_dir().map_err(Error::internal)?;
+    /// The cache folder. Its content can be recreated.
+    pub(super) fn resolve_cache_dir(&self) -> Result<PathBuf, CommandError> {
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
         let cache = config::locate_cache(self.cache_dir.as_deref(), &ProcessEnv, &folder);
         cache.ok_or_else(|| {
-            Error::wrong("there is no folder for what is kept")
-                .hint("name one with `--cache-dir` or `MCP_WORKBENCH_CACHE`")
+            CommandError::usage("there is no folder for what is kept")
+                .with_hint("name one with `--cache-dir` or `MCP_WORKBENCH_CACHE`")
         })
     }
 }
 
-/// A configuration that can be used, after what is doubtful in it has been printed.
-pub(super) fn noted(read: Result<Loaded, LoadError>) -> Result<Loaded, Error> {
-    let loaded = read.map_err(Error::config)?;
+pub(super) fn print_warnings(
+    read: Result<LoadedConfig, LoadError>,
+) -> Result<LoadedConfig, CommandError> {
+    let loaded = read.map_err(CommandError::config)?;
     if let Some(report) = loaded.report() {
         print::note(&report);
     }
     Ok(loaded)
 }
 
-/// The configuration with the mode that the command line wants, if it wants one, and the folder that
-/// we are in.
-pub(super) fn as_run(mut loaded: Loaded, mode: Option<ToolMode>, folder: &Path) -> Loaded {
+/// Sets the mode from the command line, if given, and the working folder.
+pub(super) fn with_run_context(
+    mut loaded: LoadedConfig,
+    mode: Option<ToolMode>,
+    folder: &Path,
+) -> LoadedConfig {
     loaded.config.mode = mode.unwrap_or(loaded.config.mode);
     loaded.config.policy.working_directory = Some(folder.to_owned());
     loaded
 }
 
-/// Refuses an agent of whom the rules do not say what it may use.
-fn refuse_stranger(agent: &AgentName, rules: &PolicyConfig) -> Result<(), Error> {
+fn reject_unknown_agent(agent: &AgentName, rules: &PolicyConfig) -> Result<(), CommandError> {
     if rules.knows(agent) {
         return Ok(());
     }
@@ -299,10 +301,9 @@ fn refuse_stranger(agent: &AgentName, rules: &PolicyConfig) -> Result<(), Error>
         |near| format!("did you mean `{near}`? A `defaultPolicy` says what other agents may use"),
     );
     let problem = format!("there is no agent `{agent}` in `agentPolicies`, so it may use nothing");
-    Err(Error::wrong(problem).hint(hint))
+    Err(CommandError::usage(problem).with_hint(hint))
 }
 
-/// Reads the name of a mode.
 fn tool_mode() -> impl TypedValueParser<Value = ToolMode> {
     let words = PossibleValuesParser::new(ToolMode::ALL.map(ToolMode::as_str));
     words.map(|word| ToolMode::from_word(&word).unwrap_or_default())

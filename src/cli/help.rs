@@ -1,30 +1,27 @@
-//! The help of the program as a whole: its commands in groups, on one screen or at length.
+//! Top-level help: commands in groups, in a short and a long form.
 
 use std::fmt::Write;
 
 use clap::{Arg, ArgAction, Command};
 
-/// The order of the parts of the program's help.
 const TEMPLATE: &str = "\
 {about-with-newline}
 {usage-heading} {usage}
 
 {before-help}{options}{after-help}";
 
-/// The longest line that a command may say of itself beside its name, in bytes.
+/// Limit in bytes of a command's own summary. Longer ones are replaced by the line in `GROUPS`.
 const MAX_ABOUT: usize = 65;
 
-/// Commands for one purpose.
-struct Group {
+struct CommandGroup {
     name: &'static str,
-    /// Each with a line that says in short what it does.
     commands: &'static [(&'static str, &'static str)],
-    /// The short help has them by name alone, for they are wanted seldom.
+    /// `true` if the short help lists only the names.
     is_brief: bool,
 }
 
-const GROUPS: &[Group] = &[
-    Group {
+const GROUPS: &[CommandGroup] = &[
+    CommandGroup {
         name: "Use",
         commands: &[
             ("serve", "Serve the toolboxes to agents; what happens without a command"),
@@ -35,7 +32,7 @@ const GROUPS: &[Group] = &[
         ],
         is_brief: false,
     },
-    Group {
+    CommandGroup {
         name: "Set up",
         commands: &[
             ("setup", "Put the workbench into your clients, and take it out again"),
@@ -46,7 +43,7 @@ const GROUPS: &[Group] = &[
         ],
         is_brief: false,
     },
-    Group {
+    CommandGroup {
         name: "Look",
         commands: &[
             ("top", "Watch servers, calls and failures live, with keys to act"),
@@ -56,7 +53,7 @@ const GROUPS: &[Group] = &[
         ],
         is_brief: false,
     },
-    Group {
+    CommandGroup {
         name: "Author",
         commands: &[
             ("import", "Add the servers of other clients to the configuration"),
@@ -71,7 +68,7 @@ const GROUPS: &[Group] = &[
         ],
         is_brief: true,
     },
-    Group {
+    CommandGroup {
         name: "More",
         commands: &[
             ("cache", "See, renew or remove what is kept of servers' listings"),
@@ -88,8 +85,8 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// The command with its subcommands in groups.
-pub(crate) fn grouped(command: Command) -> Command {
+/// Replaces clap's command list with the groups.
+pub(crate) fn with_groups(command: Command) -> Command {
     let (short, long) = (short(), long(&command));
     let version = Arg::new("version")
         .short('V')
@@ -105,10 +102,9 @@ pub(crate) fn grouped(command: Command) -> Command {
         .arg(version)
 }
 
-/// All commands, those of a brief group on one line.
 fn short() -> String {
     let mut lines = Vec::new();
-    for Group { name, commands, is_brief } in GROUPS {
+    for CommandGroup { name, commands, is_brief } in GROUPS {
         if *is_brief {
             let names: Vec<_> = commands.iter().map(|(command, _)| *command).collect();
             lines.push(format!("{name:<8}{}", names.join(", ")));
@@ -122,11 +118,10 @@ fn short() -> String {
     lines.join("\n")
 }
 
-/// All commands with what each says of itself.
 fn long(command: &Command) -> String {
     let mut text = String::new();
-    for Group { name, commands, .. } in GROUPS {
-        // Nothing fails that is written into a text.
+    for CommandGroup { name, commands, .. } in GROUPS {
+        // Writing to a `String` can't fail.
         _ = write!(text, "{}{name}:", if text.is_empty() { "" } else { "\n\n" });
         for (command_name, brief) in *commands {
             let about = command.find_subcommand(command_name).and_then(Command::get_about);

@@ -1,25 +1,27 @@
-//! `import`: servers that other clients have, written into the configuration.
+//! `import`: adds servers of other MCP clients to the configuration.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::authoring::import::{Gathered, Grade, Grouping, ImportPlan, Options, gather};
-use crate::cli::error::Error;
-use crate::cli::import::files::Files;
-use crate::cli::import::proposal::Proposed;
-use crate::cli::import::trial::Trial;
-use crate::cli::replace;
-use crate::cli::secrets::Variables;
-use crate::cli::{Global, lock, print};
+use crate::authoring::import::{
+    Grade, Grouping, ImportCandidates, ImportOptions, ImportPlan, collect_candidates,
+};
+use crate::cli::atomic_write;
+use crate::cli::error::CommandError;
+use crate::cli::import::sources::ImportSources;
+use crate::cli::import::toolbox_proposal::ToolboxProposal;
+use crate::cli::import::trial_run::TrialRun;
+use crate::cli::secret_variables::SecretVariables;
+use crate::cli::{GlobalArgs, lock, print};
 use crate::config::env::ProcessEnv;
-use crate::config::{self, Location};
+use crate::config::{self, ConfigLocation};
 
-pub(in crate::cli) mod ask;
-mod files;
 mod json;
-pub(in crate::cli) mod proposal;
+pub(in crate::cli) mod prompt;
 pub(in crate::cli) mod report;
-pub(in crate::cli) mod trial;
+mod sources;
+pub(in crate::cli) mod toolbox_proposal;
+pub(in crate::cli) mod trial_run;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +37,7 @@ Examples:
 /// carried over is reported.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct Args {
     /// A file that has servers in it (can be repeated) [default: those of all clients here]
     #[arg(value_name = "FILE")]
@@ -69,83 +71,85 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Imports; fails where nothing could be carried over, or not the rules that belong to it.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let folder = std::env::current_dir().map_err(Error::internal)?;
+/// Imports servers. Fails if nothing or not all access rules could be imported.
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let folder = std::env::current_dir().map_err(CommandError::internal)?;
     let target = config::locate(global.config.clone(), &ProcessEnv, &folder);
-    let Files { sources, models, unasked } = files::read(&args.files, &folder)?;
+    let ImportSources { sources, permission_sources: models, untrusted: unasked } =
+        sources::read(&args.files, &folder)?;
     let existing = match target.path.try_exists() {
         Ok(false) => None,
-        Ok(true) | Err(_) => Some(files::source(&target.shown, &target.path)?),
+        Ok(true) | Err(_) => Some(sources::source(&target.display_path, &target.path)?),
     };
-    let invalid = |report| Error::config(config::LoadError::Invalid(report));
-    let mut secrets = Variables::default();
-    let gathered = gather(existing.as_ref(), &sources, &mut secrets).map_err(invalid)?;
+    let invalid = |report| CommandError::config(config::LoadError::Invalid(report));
+    let mut secrets = SecretVariables::default();
+    let gathered =
+        collect_candidates(existing.as_ref(), &sources, &mut secrets).map_err(invalid)?;
     let trial = if args.no_start {
-        Trial::none(gathered.servers().len())
+        TrialRun::skipped(gathered.servers().len())
     } else {
-        trial::run(global, &gathered, &target, (&secrets, &unasked))?
+        trial_run::run(global, &gathered, &target, (&secrets, &unasked))?
     };
     let mut proposed = proposed(args, &gathered, &trial);
 
     let is_written = !args.dry_run;
-    if is_written && !args.json && !args.yes && !proposed.is_empty() && ask::is_possible() {
+    if is_written && !args.json && !args.yes && !proposed.is_empty() && prompt::is_interactive() {
         print::note(&report::proposal(&proposed));
-        if !ask::whether(&mut proposed, &target.shown)? {
+        if !prompt::confirm_toolboxes(&mut proposed, &target.display_path)? {
             print::note(&"nothing was written");
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let options = Options {
+    let options = ImportOptions {
         grouping: if args.per_server { Grouping::Server } else { Grouping::File },
         toolbox: args.toolbox.clone(),
-        proposal: proposed.iter().map(Proposed::to_proposal).collect(),
+        proposal: proposed.iter().map(ToolboxProposal::to_proposal).collect(),
         outcomes: trial.outcomes,
     };
     let planned = gathered.plan(&options).map_err(invalid)?;
     if is_written && !planned.added.is_empty() {
         let models = existing.as_ref().map_or(models, |_| vec![target.path.clone()]);
         let models: Vec<_> = models.iter().map(PathBuf::as_path).collect();
-        replace::file(&target, &planned.text, &models)?;
+        atomic_write::write_atomically(&target, &planned.text, &models)?;
     }
     print(args, &planned, &proposed, (&target, existing.is_some()))?;
     if !planned.added.is_empty() && wants_lock(args)? {
         let added = planned.added.iter().map(|added| (&*added.toolbox, &*added.server));
-        lock::beside(global, &target.path, &added.collect::<Vec<_>>())?;
+        lock::lock_added(global, &target.path, &added.collect::<Vec<_>>())?;
     }
-    let has_failed = nothing_came_of_it(&planned) || planned.has_refused_rules;
+    let has_failed = is_empty_import(&planned) || planned.has_rejected_policy;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Returns `true` if a lock is to be written, which whoever is there is asked.
-fn wants_lock(args: &Args) -> Result<bool, Error> {
-    let may_ask = !args.yes && !args.json && !args.dry_run && ask::is_possible();
-    Ok(args.lock || (may_ask && ask::whether_to_lock()?))
+fn wants_lock(args: &Args) -> Result<bool, CommandError> {
+    let may_ask = !args.yes && !args.json && !args.dry_run && prompt::is_interactive();
+    Ok(args.lock || (may_ask && prompt::confirm_lock()?))
 }
 
-/// The toolboxes to propose, where the command line does not say which there are to be.
-fn proposed(args: &Args, gathered: &Gathered, trial: &Trial) -> Vec<Proposed> {
+/// Returns the proposed toolboxes; empty if the command line determines them.
+fn proposed(args: &Args, gathered: &ImportCandidates, trial: &TrialRun) -> Vec<ToolboxProposal> {
     let servers = gathered.servers();
     if servers.is_empty() || args.toolbox.is_some() || args.per_server || args.per_client {
         Vec::new()
     } else if args.one {
-        vec![proposal::one(servers, &trial.tools)]
+        vec![toolbox_proposal::propose_single(servers, &trial.tools)]
     } else {
-        proposal::several(servers, &trial.tools)
+        toolbox_proposal::propose_by_purpose(servers, &trial.tools)
     }
 }
 
 fn print(
     args: &Args,
     planned: &ImportPlan,
-    proposed: &[Proposed],
-    (target, is_extended): (&Location, bool),
-) -> Result<(), Error> {
-    let report = || report::of(planned, proposed, target, (is_extended, args.dry_run), args.lock);
+    proposed: &[ToolboxProposal],
+    (target, is_extended): (&ConfigLocation, bool),
+) -> Result<(), CommandError> {
+    let report =
+        || report::import_report(planned, proposed, target, (is_extended, args.dry_run), args.lock);
     if args.json {
-        print::json_of_config(&json::Import::new(planned, proposed, target, args.dry_run))
+        print::json_unredacted(&json::ImportReport::new(planned, proposed, target, args.dry_run))
     } else if args.dry_run {
-        print::config(&planned.text.trim_end())?;
+        print::text_unredacted(&planned.text.trim_end())?;
         print::note(&report());
         Ok(())
     } else {
@@ -153,8 +157,7 @@ fn print(
     }
 }
 
-/// Returns `true` if nothing was added and nothing was there already.
-fn nothing_came_of_it(planned: &ImportPlan) -> bool {
+fn is_empty_import(planned: &ImportPlan) -> bool {
     let is_there = |grade| grade == Grade::Exact;
     planned.added.is_empty() && !planned.findings.iter().any(|finding| is_there(finding.grade))
 }

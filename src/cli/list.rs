@@ -1,4 +1,4 @@
-//! `list`: the tools of a toolbox, or of all.
+//! `list`: lists the tools of one toolbox or of all.
 
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -9,18 +9,18 @@ use serde_json::value::RawValue;
 
 use crate::cli::cache;
 use crate::cli::call;
-use crate::cli::error::Error;
-use crate::cli::logins::{self, Used};
-use crate::cli::print::printable;
-use crate::cli::servers::{self, Start};
-use crate::cli::size::{Size, count, number};
+use crate::cli::error::CommandError;
+use crate::cli::login_summary::{self, LoginSummary};
+use crate::cli::print::escape_to_line;
+use crate::cli::startup::{self, StartReport};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, complete, print, with_gateway};
+use crate::cli::units::{ContextSize, format_count, number};
+use crate::cli::{GlobalArgs, completion, print, with_gateway};
 use crate::gateway::Gateway;
+use crate::json::RawJson;
 use crate::name::{AgentName, ServerRef};
-use crate::raw::Raw;
 use crate::settings::ToolboxConfig;
-use crate::toolbox::ViewTool;
+use crate::toolbox::ExposedTool;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +38,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The toolbox [default: all of them]
-    #[arg(add = ArgValueCandidates::new(complete::toolboxes))]
+    #[arg(add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: Option<String>,
     /// Print JSON, definitions included
     #[arg(long)]
@@ -48,62 +48,58 @@ pub(crate) struct Args {
     refresh: bool,
 }
 
-/// One tool, for those who read JSON.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct ListedTool<'a> {
     toolbox: &'a str,
     server: &'a str,
     tool: &'a str,
-    /// The name by which agents see it in `dynamic` mode.
+    /// The name that agents see in `dynamic` mode.
     registered_name: &'a str,
     #[serde(flatten)]
-    size: Size,
+    size: ContextSize,
     definition: Box<RawValue>,
 }
 
-/// One server that could not be started, for those who read JSON.
 #[derive(Serialize)]
-struct Failed<'a> {
+struct UnstartedServer<'a> {
     toolbox: &'a str,
     server: &'a str,
     reason: &'a str,
     hint: &'a str,
 }
 
-/// One server that was not started, for those who read JSON.
 #[derive(Serialize)]
-struct Kept<'a> {
+struct CachedServer<'a> {
     toolbox: &'a str,
     server: &'a str,
     age_seconds: u64,
 }
 
-/// The login that one server is used with, for those who read JSON.
 #[derive(Serialize)]
-struct LoginOf {
+struct ServerLogin {
     toolbox: String,
     server: String,
     #[serde(flatten)]
-    login: Used,
+    login: LoginSummary,
 }
 
 #[derive(Serialize)]
-struct Listed<'a> {
-    tools: Vec<Entry<'a>>,
+struct ListReport<'a> {
+    tools: Vec<ListedTool<'a>>,
     #[serde(flatten)]
-    size: Size,
-    failed: Vec<Failed<'a>>,
-    #[serde(skip_serializing_if = "<[LoginOf]>::is_empty")]
-    logins: &'a [LoginOf],
+    size: ContextSize,
+    failed: Vec<UnstartedServer<'a>>,
+    #[serde(skip_serializing_if = "<[ServerLogin]>::is_empty")]
+    logins: &'a [ServerLogin],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    kept: Vec<Kept<'a>>,
+    kept: Vec<CachedServer<'a>>,
 }
 
-/// Lists; fails where no server could be started.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+/// Runs the command. Fails if no server could be listed.
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let config = global
-        .read_to_start(|_, server| args.refresh || !cache::is_kept(global, server))?
-        .map_err(Error::config)?
+        .read_for_start(|_, server| args.refresh || !cache::is_cached(global, server))?
+        .map_err(CommandError::config)?
         .config;
     let is_empty = config.toolboxes.is_empty();
     if is_empty {
@@ -117,25 +113,25 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         print::note(&format!("what is shown is what there is for {who}"));
     }
     let agent = global.caller().agent;
-    let logins = logins::Reader::new(global);
+    let logins = login_summary::LoginSummaryReader::new(global);
     with_gateway(global, config, async |gateway| {
         list(gateway, args, &logins, agent.as_ref()).await
     })?
 }
 
-/// The logins that the servers of these toolboxes are used with, of those that have ever wanted one.
+/// Returns the logins of these toolboxes' servers, except those that have never required one.
 async fn used(
-    logins: &logins::Reader,
+    logins: &login_summary::LoginSummaryReader,
     toolboxes: &[&ToolboxConfig],
     agent: Option<&AgentName>,
-) -> Vec<LoginOf> {
+) -> Vec<ServerLogin> {
     let mut all = Vec::new();
     for toolbox in toolboxes {
         for server in &toolbox.servers {
-            let login = logins.used(server, agent).await;
+            let login = logins.stdio_login(server, agent).await;
             let Some(login) = login.filter(|login| !login.is_unknown()) else { continue };
             let (toolbox, server) = (toolbox.name.to_string(), server.name.to_string());
-            all.push(LoginOf { toolbox, server, login });
+            all.push(ServerLogin { toolbox, server, login });
         }
     }
     all
@@ -144,59 +140,59 @@ async fn used(
 async fn list(
     gateway: &Gateway,
     args: &Args,
-    logins: &logins::Reader,
+    logins: &login_summary::LoginSummaryReader,
     agent: Option<&AgentName>,
-) -> Result<ExitCode, Error> {
+) -> Result<ExitCode, CommandError> {
     let toolboxes: Vec<&ToolboxConfig> = match &args.toolbox {
-        Some(name) => vec![gateway.toolbox(name).map_err(|e| call::explain(&e))?],
+        Some(name) => vec![gateway.toolbox(name).map_err(|e| call::call_error(&e))?],
         None => gateway.config().toolboxes.iter().collect(),
     };
-    gateway.recalled().await;
-    let mut kept = if args.refresh { Vec::new() } else { gateway.remembered() };
+    gateway.wait_for_stored_listings().await;
+    let mut kept = if args.refresh { Vec::new() } else { gateway.stored_listings() };
     kept.retain(|(server, _)| toolboxes.iter().any(|toolbox| toolbox.name == server.toolbox));
     let is_kept = |wanted: &ServerRef| kept.iter().any(|(server, _)| server == wanted);
-    let starts = servers::start(gateway, &toolboxes, |server| !is_kept(server)).await;
+    let starts = startup::start_servers(gateway, &toolboxes, |server| !is_kept(server)).await;
     let has_started = starts.iter().any(|start| start.failure.is_none());
     let has_listed = starts.is_empty() || has_started || !kept.is_empty();
     let snapshot = gateway.snapshot();
     let views: Vec<_> = toolboxes.iter().map(|t| snapshot.view(&t.name)).collect();
-    let tools: Vec<&ViewTool> = views.iter().flat_map(|view| view.tools()).collect();
+    let tools: Vec<&ExposedTool> = views.iter().flat_map(|view| view.tools()).collect();
     let logins = used(logins, &toolboxes, agent).await;
     if args.json {
         print::json(&in_json(&tools, &starts, &kept, &logins))?;
     } else if !toolboxes.is_empty() && has_listed {
-        print::prose(&in_words(&tools, &toolboxes))?;
+        print::prose(&to_text(&tools, &toolboxes))?;
     }
     if let Some(oldest) = kept.iter().map(|(_, since)| cache::age(*since)).max() {
         print::note(&format!(
             "{} not started and shown as last listed, {} ago at most; `--refresh` asks anew",
-            count(kept.len(), "server"),
-            cache::in_words(oldest),
+            format_count(kept.len(), "server"),
+            cache::format_age(oldest),
         ));
     }
-    // Whoever was started says it below.
-    let is_started = |it: &LoginOf| {
+    // Errors of started servers, printed below, already mention the login.
+    let is_started = |it: &ServerLogin| {
         starts
             .iter()
             .any(|start| start.toolbox.as_str() == it.toolbox && start.server.as_str() == it.server)
     };
-    for LoginOf { toolbox, server, login } in logins.iter().filter(|it| !is_started(it)) {
-        if login.is_wanted() || login.account.is_some() {
-            print::note(&format!("login at `{toolbox}/{server}`: {}", login.in_words()));
+    for ServerLogin { toolbox, server, login } in logins.iter().filter(|it| !is_started(it)) {
+        if login.wants_sign_in() || login.account.is_some() {
+            print::note(&format!("login at `{toolbox}/{server}`: {}", login.to_text()));
         }
     }
-    let failures = starts.iter().filter_map(Start::explanation);
+    let failures = starts.iter().filter_map(StartReport::failure_text);
     for failure in failures {
         print::note(&format!("warning: {failure}"));
     }
     Ok(if has_listed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn size(tool: &ViewTool) -> Size {
-    Size::of(tool.definition.raw.len())
+fn size(tool: &ExposedTool) -> ContextSize {
+    ContextSize::of(tool.definition.raw.len())
 }
 
-fn in_words(tools: &[&ViewTool], toolboxes: &[&ToolboxConfig]) -> String {
+fn to_text(tools: &[&ExposedTool], toolboxes: &[&ToolboxConfig]) -> String {
     let mut table = Table::new([
         ("Toolbox", Align::Left),
         ("Server", Align::Left),
@@ -209,50 +205,50 @@ fn in_words(tools: &[&ViewTool], toolboxes: &[&ToolboxConfig]) -> String {
         table.row([
             tool.id.toolbox.to_string(),
             tool.id.server.to_string(),
-            printable(&tool.id.tool),
+            escape_to_line(&tool.id.tool),
             number(size(tool).bytes()),
             number(size(tool).tokens()),
-            printable(&tool.definition.summary().unwrap_or_default()),
+            escape_to_line(&tool.definition.summary().unwrap_or_default()),
         ]);
     }
     let place = match toolboxes {
         [only] => format!("toolbox `{}`", only.name),
-        all => count(all.len(), "toolbox"),
+        all => format_count(all.len(), "toolbox"),
     };
-    let total: Size = tools.iter().map(|tool| size(tool)).sum();
-    let summary = format!("{} in {place}: {total}", count(tools.len(), "tool"));
+    let total: ContextSize = tools.iter().map(|tool| size(tool)).sum();
+    let summary = format!("{} in {place}: {total}", format_count(tools.len(), "tool"));
     if tools.is_empty() { summary } else { format!("{table}\n\n{summary}") }
 }
 
 fn in_json<'a>(
-    tools: &[&'a ViewTool],
-    starts: &'a [Start],
+    tools: &[&'a ExposedTool],
+    starts: &'a [StartReport],
     kept: &'a [(ServerRef, SystemTime)],
-    logins: &'a [LoginOf],
-) -> Listed<'a> {
-    let kept = kept.iter().map(|(server, since)| Kept {
+    logins: &'a [ServerLogin],
+) -> ListReport<'a> {
+    let kept = kept.iter().map(|(server, since)| CachedServer {
         toolbox: server.toolbox.as_str(),
         server: server.server.as_str(),
         age_seconds: cache::age(*since).as_secs(),
     });
-    let tool = |tool: &&'a ViewTool| Entry {
+    let tool = |tool: &&'a ExposedTool| ListedTool {
         toolbox: tool.id.toolbox.as_str(),
         server: tool.id.server.as_str(),
         tool: &tool.id.tool,
         registered_name: tool.name.as_str(),
         size: size(tool),
-        definition: verbatim(&tool.definition.raw),
+        definition: to_raw_value(&tool.definition.raw),
     };
-    let failed = |start: &'a Start| {
+    let failed = |start: &'a StartReport| {
         let failure = start.failure.as_ref()?;
-        Some(Failed {
+        Some(UnstartedServer {
             toolbox: start.toolbox.as_str(),
             server: start.server.as_str(),
             reason: &failure.reason,
             hint: &failure.hint,
         })
     };
-    Listed {
+    ListReport {
         tools: tools.iter().map(tool).collect(),
         size: tools.iter().map(|tool| size(tool)).sum(),
         failed: starts.iter().filter_map(failed).collect(),
@@ -261,7 +257,6 @@ fn in_json<'a>(
     }
 }
 
-/// Raw text as a part of a larger JSON text; what was read as JSON always is.
-pub(crate) fn verbatim(raw: &Raw) -> Box<RawValue> {
+pub(crate) fn to_raw_value(raw: &RawJson) -> Box<RawValue> {
     raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -1,4 +1,4 @@
-//! `lock`: what servers say of themselves, in a file that is reviewed like code.
+//! `lock`: records tool definitions in `workbench.lock` for review.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,31 +7,31 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use crate::catalog::{Comparison, Drifted};
-use crate::cli::error::Error;
-use crate::cli::global::noted;
-use crate::cli::misleading::Remarks;
-use crate::cli::print::printable;
-use crate::cli::size::count;
-use crate::cli::{Global, print, replace, versions};
-use crate::config::{self, ChosenBy, Finding, Location};
+use crate::catalog::{DefinitionDrift, DriftDetector};
+use crate::cli::definition_remarks::DefinitionRemarks;
+use crate::cli::error::CommandError;
+use crate::cli::global::print_warnings;
+use crate::cli::print::escape_to_line;
+use crate::cli::units::format_count;
+use crate::cli::{GlobalArgs, atomic_write, print, unpinned_packages};
+use crate::config::{self, ConfigLocation, ConfigOrigin, Finding};
 use crate::name::ServerRef;
-use crate::settings::{Config, Lock, LockedServer};
+use crate::settings::{Config, LockedServer, Lockfile};
 
 mod accept;
-mod difference;
-mod launch;
+mod launch_record;
+mod line_diff;
 mod markdown;
-mod names;
-mod package;
-mod record;
-mod remarked;
+mod package_record;
+mod recording;
+mod remarks;
 mod report;
 mod sarif;
+mod server_names;
 
-use record::{Listed, Recorded};
-use remarked::Texts;
-use report::{Outcome, Report};
+use recording::{LockRecording, ServerRecording};
+use remarks::ServerDefinitions;
+use report::{CheckOutcome, DriftReport};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +77,7 @@ pub(crate) struct Args {
     json: bool,
     /// How --check prints what it has found
     #[arg(long, value_enum, hide_short_help = true, requires = "check", conflicts_with = "json")]
-    format: Option<Format>,
+    format: Option<ReportFormat>,
     /// Write what --check has found into a file too: .sarif, .md or .json
     #[arg(long, value_name = "FILE", hide_short_help = true, requires = "check")]
     report: Vec<PathBuf>,
@@ -85,7 +85,7 @@ pub(crate) struct Args {
 
 /// A form of what was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ReportFormat {
     /// A text for people
     Text,
     /// JSON
@@ -96,154 +96,160 @@ enum Format {
     Markdown,
 }
 
-/// The files that the command is about.
-struct Place {
-    config: Location,
-    lock: Location,
+struct LockPaths {
+    config: ConfigLocation,
+    lock: ConfigLocation,
 }
 
-/// Locks, compares or shows; every failure but drift is that it could not be found out.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let done = work(global, args);
-    if args.check { done.map_err(Error::into_usage) } else { done }
+/// Writes or compares the lock. With `--check`, exit code 1 means drift and 2 that the comparison
+/// failed.
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let done = run_inner(global, args);
+    if args.check { done.map_err(CommandError::into_usage) } else { done }
 }
 
-/// Writes the lock beside a configuration that was just written; where there is one, takes over what the
-/// servers that were `added` say, each given by its toolbox and name, and nothing else.
-pub(crate) fn beside(global: &Global, config: &Path, added: &[(&str, &str)]) -> Result<(), Error> {
-    let global = Global { config: Some(config.to_owned()), ..global.clone() };
+/// Writes the lock next to a new configuration. If a lock exists, accepts only the `added` servers,
+/// each given as toolbox and name.
+pub(crate) fn lock_added(
+    global: &GlobalArgs,
+    config: &Path,
+    added: &[(&str, &str)],
+) -> Result<(), CommandError> {
+    let global = GlobalArgs { config: Some(config.to_owned()), ..global.clone() };
     let mut args = Args::default();
-    if Place::find(&global)?.lock.path.exists() {
-        let loaded = noted(global.read_unlocked()?)?;
+    if LockPaths::find(&global)?.lock.path.exists() {
+        let loaded = print_warnings(global.read_unlocked()?)?;
         let is_new = |at: &ServerRef| added.contains(&(at.toolbox.as_str(), at.server.as_str()));
-        let new = names::names(&loaded.config).into_iter().filter(|(at, _)| is_new(at));
+        let new = server_names::names(&loaded.config).into_iter().filter(|(at, _)| is_new(at));
         args.accept = new.map(|(_, name)| name).collect();
         if args.accept.is_empty() {
             return Ok(());
         }
     }
-    // Those that could not be started have been told of, and are tried again by whoever wants them.
-    work(&global, &args).map(|_code| ())
+    // Servers that failed to start have been reported already.
+    run_inner(&global, &args).map(|_code| ())
 }
 
-fn work(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let place = Place::find(global)?;
+fn run_inner(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let place = LockPaths::find(global)?;
     for file in &args.report {
-        Format::of_file(file)?;
+        ReportFormat::of_file(file)?;
     }
     let asks = args.check || args.diff || !args.accept.is_empty();
     let before = if asks {
-        let lock = config::load_lock(&place.config).map_err(Error::config)?;
-        lock.ok_or_else(|| place.none())?
+        let lock = config::load_lockfile(&place.config).map_err(CommandError::config)?;
+        lock.ok_or_else(|| place.missing_error())?
     } else {
-        // What cannot be read is written anew.
-        config::load_lock(&place.config).ok().flatten().unwrap_or_default()
+        // An unreadable lock is overwritten.
+        config::load_lockfile(&place.config).ok().flatten().unwrap_or_default()
     };
-    let loaded = noted(global.read_unlocked()?)?;
+    let loaded = print_warnings(global.read_unlocked()?)?;
     if args.check || args.diff {
-        let listed = record::listed(global, &loaded)?;
-        let packages = package::all(&loaded.config);
-        let report = Report::new(&before, &listed, &packages, &place.lock.shown);
-        return show(args, &report.noted(loose(&loaded.config)));
+        let listed = recording::record_current(global, &loaded)?;
+        let packages = package_record::identify_packages(&loaded.config);
+        let report = DriftReport::new(&before, &listed, &packages, &place.lock.display_path);
+        return show(args, &report.with_note(unpinned_note(&loaded.config)));
     }
-    let accepted = accept::wanted(&args.accept, &loaded)?;
-    let recorded =
-        record::recorded(global, &loaded, &before, |name| accept::concerns(&accepted, name))?;
+    let accepted = accept::parse_accepts(&args.accept, &loaded)?;
+    let recorded = recording::record_variants(global, &loaded, &before, |name| {
+        accept::concerns(&accepted, name)
+    })?;
     let next = if accepted.is_empty() {
-        whole(&before, &recorded)
+        build_lock(&before, &recorded)
     } else {
-        accept::taken_over(before.clone(), &recorded, &accepted)?
+        accept::apply_accepts(before.clone(), &recorded, &accepted)?
     };
-    if let Some(loose) = loose(&loaded.config) {
+    if let Some(loose) = unpinned_note(&loaded.config) {
         print::note(&format!("note: {loose}"));
     }
     write(args, &place, &before, &next, &recorded)
 }
 
-/// Tells of servers whose package has no version, of which the lock cannot say what starts next time.
-fn loose(config: &Config) -> Option<String> {
-    let Finding { message, hint, .. } = versions::findings(config)?;
+/// Returns a note about servers without a pinned package version, whose next start may run other
+/// code.
+fn unpinned_note(config: &Config) -> Option<String> {
+    let Finding { message, hint, .. } = unpinned_packages::findings(config)?;
     Some(format!("{message}{}", hint.map(|hint| format!(": {hint}")).unwrap_or_default()))
 }
 
-impl Place {
-    fn find(global: &Global) -> Result<Self, Error> {
+impl LockPaths {
+    fn find(global: &GlobalArgs) -> Result<Self, CommandError> {
         let config = global.location()?.ok_or_else(|| {
-            Error::wrong("the embedded configuration has no lock")
-                .hint("name a file with `--config`")
+            CommandError::usage("the embedded configuration has no lock")
+                .with_hint("name a file with `--config`")
         })?;
         let is_folder = config.path.is_dir();
-        let lock = Location {
-            shown: config::lock_file(&config.shown, is_folder),
-            path: config::lock_file(&config.path, is_folder),
-            chosen_by: ChosenBy::Default,
+        let lock = ConfigLocation {
+            display_path: config::lockfile_path(&config.display_path, is_folder),
+            path: config::lockfile_path(&config.path, is_folder),
+            chosen_by: ConfigOrigin::Default,
         };
         Ok(Self { config, lock })
     }
 
-    fn none(&self) -> Error {
-        Error::wrong(format!("there is no `{}`", self.lock.shown.display()))
-            .hint("`mcp-workbench lock` writes one: review it and commit it")
+    fn missing_error(&self) -> CommandError {
+        CommandError::usage(format!("there is no `{}`", self.lock.display_path.display()))
+            .with_hint("`mcp-workbench lock` writes one: review it and commit it")
     }
 }
 
-impl Format {
-    fn of_file(file: &Path) -> Result<Self, Error> {
+impl ReportFormat {
+    fn of_file(file: &Path) -> Result<Self, CommandError> {
         match file.extension().and_then(|ending| ending.to_str()) {
             Some("sarif") => Ok(Self::Sarif),
             Some("md" | "markdown") => Ok(Self::Markdown),
             Some("json") => Ok(Self::Json),
             Some("txt") => Ok(Self::Text),
-            _ => Err(Error::wrong(format!("`{}` has none of the endings", file.display()))
-                .hint("name a file that ends in .sarif, .md, .json or .txt")),
+            _ => Err(CommandError::usage(format!("`{}` has none of the endings", file.display()))
+                .with_hint("name a file that ends in .sarif, .md, .json or .txt")),
         }
     }
 
-    fn text(self, report: &Report) -> Result<String, Error> {
+    fn text(self, report: &DriftReport) -> Result<String, CommandError> {
         match self {
             Self::Text => Ok(report.to_string()),
-            Self::Json => serde_json::to_string_pretty(report).map_err(Error::internal),
+            Self::Json => serde_json::to_string_pretty(report).map_err(CommandError::internal),
             Self::Sarif => {
-                serde_json::to_string_pretty(&sarif::log(report)).map_err(Error::internal)
+                serde_json::to_string_pretty(&sarif::log(report)).map_err(CommandError::internal)
             }
             Self::Markdown => Ok(markdown::page(report)),
         }
     }
 }
 
-/// Tells what differs.
-fn show(args: &Args, report: &Report) -> Result<ExitCode, Error> {
+fn show(args: &Args, report: &DriftReport) -> Result<ExitCode, CommandError> {
     for file in &args.report {
-        let mut text = Format::of_file(file)?.text(report)?;
+        let mut text = ReportFormat::of_file(file)?.text(report)?;
         text.push('\n');
         std::fs::write(file, text).map_err(|error| {
-            Error::failed(format!("cannot write `{}`", file.display())).because(&error.to_string())
+            CommandError::failed(format!("cannot write `{}`", file.display()))
+                .with_cause(&error.to_string())
         })?;
     }
     if args.diff {
-        match difference::text(report) {
+        match line_diff::text(report) {
             text if text.is_empty() && !args.check => print::note(&report.to_string()),
             text => print::data(&text.trim_end())?,
         }
     }
     match args.format {
         _ if args.json => print::json(report)?,
-        Some(Format::Json) => print::json(report)?,
-        Some(format @ (Format::Sarif | Format::Markdown)) => {
+        Some(ReportFormat::Json) => print::json(report)?,
+        Some(format @ (ReportFormat::Sarif | ReportFormat::Markdown)) => {
             print::data(&format.text(report)?.trim_end())?;
         }
         _ if args.diff && !args.check => {}
-        Some(Format::Text) | None => print::prose(&report.to_string())?,
+        Some(ReportFormat::Text) | None => print::prose(&report.to_string())?,
     }
     Ok(match report.outcome() {
-        Outcome::InSync => ExitCode::SUCCESS,
-        Outcome::Drift => ExitCode::FAILURE,
-        Outcome::Unknown => ExitCode::from(2),
+        CheckOutcome::InSync => ExitCode::SUCCESS,
+        CheckOutcome::Drift => ExitCode::FAILURE,
+        CheckOutcome::Unknown => ExitCode::from(2),
     })
 }
 
-/// The lock of all that was recorded; of what could not be started, as it was before.
-fn whole(before: &Lock, recorded: &Recorded) -> Lock {
+/// Builds a new lock. Servers that failed to start or are disabled keep their old record.
+fn build_lock(before: &Lockfile, recorded: &LockRecording) -> Lockfile {
     let mut servers = BTreeMap::new();
     for (name, server) in &recorded.servers {
         servers.insert(name.clone(), Arc::new(server.clone()));
@@ -253,21 +259,21 @@ fn whole(before: &Lock, recorded: &Recorded) -> Lock {
             servers.insert(name.clone(), Arc::clone(server));
         }
     }
-    Lock { servers }
+    Lockfile { servers }
 }
 
 fn write(
     args: &Args,
-    place: &Place,
-    before: &Lock,
-    next: &Lock,
-    recorded: &Recorded,
-) -> Result<ExitCode, Error> {
-    let text = config::write_lock(next);
+    place: &LockPaths,
+    before: &Lockfile,
+    next: &Lockfile,
+    recorded: &LockRecording,
+) -> Result<ExitCode, CommandError> {
+    let text = config::render_lockfile(next);
     let old = std::fs::read_to_string(&place.lock.path).ok();
     let is_same = old.as_deref() == Some(text.as_str());
     if !is_same {
-        replace::file(&place.lock, &text, &[&place.config.path])?;
+        atomic_write::write_atomically(&place.lock, &text, &[&place.config.path])?;
     }
     for (name, why) in &recorded.failed {
         let kept = if next.servers.contains_key(name) {
@@ -284,23 +290,24 @@ fn write(
         }
     }
     let texts = next.servers.iter().map(|(name, server)| {
-        Texts::of_locked(name, server, before.servers.get(name).map(|server| &**server))
+        ServerDefinitions::of_locked(name, server, before.servers.get(name).map(|server| &**server))
     });
-    let remarks = remarked::remarked(&texts.collect::<Vec<_>>());
+    let remarks = remarks::remarked(&texts.collect::<Vec<_>>());
     if args.json {
         print::json(&serde_json::json!({
-            "file": place.lock.shown,
+            "file": place.lock.display_path,
             "written": !is_same,
             "servers": next.servers.len(),
             "failed": recorded.failed,
-            "remarks": remarks.iter().flat_map(Remarks::rows).collect::<Vec<_>>(),
+            "remarks": remarks.iter().flat_map(DefinitionRemarks::rows).collect::<Vec<_>>(),
         }))?;
     } else {
         let said = if is_same { "is as it was" } else { "was written" };
-        let mut lines = vec![format!("`{}` {said}: {}", place.lock.shown.display(), sums(next))];
+        let mut lines =
+            vec![format!("`{}` {said}: {}", place.lock.display_path.display(), sums(next))];
         lines.extend(changes(before, next));
         lines.extend(volatile(next));
-        lines.extend(remarked::told(&remarks).map(|remarks| format!("\n{remarks}\n")));
+        lines.extend(remarks::remarks_text(&remarks).map(|remarks| format!("\n{remarks}\n")));
         if !is_same {
             lines.push(
                 "Review it, commit it, and have CI run `mcp-workbench lock --check`.".to_owned(),
@@ -311,19 +318,18 @@ fn write(
     Ok(if recorded.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn sums(lock: &Lock) -> String {
+fn sums(lock: &Lockfile) -> String {
     let all = |of: fn(&LockedServer) -> usize| lock.servers.values().map(|one| of(one)).sum();
     format!(
         "{} with {}, {} and {}",
-        count(lock.servers.len(), "server"),
-        count(all(|one| one.tools.len()), "tool"),
-        count(all(|one| one.prompts.len()), "prompt"),
-        count(all(|one| one.templates.len()), "resource template"),
+        format_count(lock.servers.len(), "server"),
+        format_count(all(|one| one.tools.len()), "tool"),
+        format_count(all(|one| one.prompts.len()), "prompt"),
+        format_count(all(|one| one.templates.len()), "resource template"),
     )
 }
 
-/// The servers that are others than before, if there were some.
-fn changes(before: &Lock, next: &Lock) -> Vec<String> {
+fn changes(before: &Lockfile, next: &Lockfile) -> Vec<String> {
     if before.servers.is_empty() {
         return Vec::new();
     }
@@ -337,13 +343,13 @@ fn changes(before: &Lock, next: &Lock) -> Vec<String> {
     others.chain(gone).collect()
 }
 
-/// The definitions that differ from run to run, and those that only some clients are shown.
-fn volatile(lock: &Lock) -> Vec<String> {
+/// Lists definitions that vary between runs, and those that only some clients see.
+fn volatile(lock: &Lockfile) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, server) in &lock.servers {
         for (kind, all) in server.kinds() {
             for (own, locked) in all {
-                let own = printable(own);
+                let own = escape_to_line(own);
                 let whole = locked.ignore.iter().filter(|(_, words)| words.is_empty());
                 for (at, _) in whole {
                     lines.push(format!("  not compared, for it differs from run to run: `{at}` of {kind} `{own}` of `{name}`"));
@@ -362,9 +368,8 @@ fn volatile(lock: &Lock) -> Vec<String> {
     lines
 }
 
-/// Compares one server with the lock.
-fn drift(before: &Lock, listed: &Listed, name: &str) -> Vec<Drifted> {
+fn drift(before: &Lockfile, listed: &ServerRecording, name: &str) -> Vec<DefinitionDrift> {
     let nothing = LockedServer::default();
     let locked = before.servers.get(name).map_or(&nothing, |locked| &**locked);
-    Comparison::default().drift(locked, &listed.listing)
+    DriftDetector::default().detect(locked, &listed.listing)
 }

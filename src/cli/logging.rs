@@ -1,7 +1,7 @@
-//! The log: what the program does, to standard error or a file, never to standard output.
+//! The program's log on stderr or in a file, and the JSON log that `mcp-workbench logs` reads.
 
-mod kept;
-mod lossy;
+mod json_layer;
+mod non_blocking;
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -16,29 +16,27 @@ use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::cli::Global;
-use crate::cli::error::Error;
-use crate::cli::hidden::without_secrets;
-use crate::cli::logging::kept::Kept;
-use crate::cli::logging::lossy::{Flush, Lossy};
-use crate::cli::visible::visible;
-use crate::observe;
-use crate::observe::running::Files;
+use crate::cli::GlobalArgs;
+use crate::cli::error::CommandError;
+use crate::cli::escape::escape_controls;
+use crate::cli::logging::json_layer::JsonLayer;
+use crate::cli::logging::non_blocking::{FlushGuard, NonBlocking};
+use crate::cli::redaction::redact;
+use crate::telemetry;
+use crate::telemetry::process_registry::ProcessFiles;
 
-pub(crate) use crate::cli::logging::kept::Line;
+pub(crate) use crate::cli::logging::json_layer::LogLine;
 
-/// How long lines for others come together after others were written; standard error has each at once.
-const TOGETHER: Duration = Duration::from_millis(20);
+/// How long the JSON log collects lines after a write. Stderr gets every line immediately.
+const BATCH_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The log of this process, which is whole once this is dropped.
-pub(crate) struct Log {
-    /// The ends of its streams: ours, and the file for others.
-    flush: Vec<Flush>,
-    /// The file for others, which goes with us.
-    files: Option<Files>,
+/// Flushes the log and deletes the JSON log file when dropped.
+pub(crate) struct LogGuard {
+    flush: Vec<FlushGuard>,
+    files: Option<ProcessFiles>,
 }
 
-impl Drop for Log {
+impl Drop for LogGuard {
     fn drop(&mut self) {
         self.flush.clear();
         if let Some(files) = &self.files {
@@ -47,32 +45,38 @@ impl Drop for Log {
     }
 }
 
-/// Starts the log, which is whole once the result is dropped. Whoever is to read it may not read;
-/// what it then misses holds up neither us nor our servers. The protocol library only gets to say
-/// what goes wrong, unless more is asked for than `info`. With `files`, others can read it there.
-pub(crate) fn start(
-    global: &Global,
+/// Installs the `tracing` subscriber. The guard flushes on drop, for at most 100 ms. Writes never
+/// block: if the reader stalls, lines beyond 1 MiB are dropped and counted. `files` adds the JSON
+/// log for other processes.
+///
+/// The log of `rmcp` is limited to warnings, unless the level is more verbose than `info`.
+pub(crate) fn init(
+    global: &GlobalArgs,
     default: LevelFilter,
-    files: Option<Files>,
-) -> Result<Log, Error> {
+    files: Option<ProcessFiles>,
+) -> Result<LogGuard, CommandError> {
     let level = global.log_level.unwrap_or(default);
     let mut filter = targets(level);
     if global.log_level.is_none() && default < LevelFilter::INFO {
-        // The commands that start servers say themselves which failed.
-        filter = filter.with_target(observe::LOG_TARGET, LevelFilter::ERROR);
+        // Commands that start servers report failed starts themselves.
+        filter = filter.with_target(telemetry::LOG_TARGET, LevelFilter::ERROR);
     }
     let (log, flush, is_terminal) = match &global.log_file {
         None => {
             let (log, flush) =
-                Lossy::start(io::stderr(), Duration::ZERO).map_err(Error::internal)?;
+                NonBlocking::start(io::stderr(), Duration::ZERO).map_err(CommandError::internal)?;
             (log, flush, io::stderr().is_terminal())
         }
         Some(path) => {
             let file =
                 OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
-                    Error::usage(format!("cannot write the log to `{}`", path.display()), &error)
+                    CommandError::usage_with_cause(
+                        format!("cannot write the log to `{}`", path.display()),
+                        &error,
+                    )
                 })?;
-            let (log, flush) = Lossy::start(file, Duration::ZERO).map_err(Error::internal)?;
+            let (log, flush) =
+                NonBlocking::start(file, Duration::ZERO).map_err(CommandError::internal)?;
             (log, flush, false)
         }
     };
@@ -81,21 +85,21 @@ pub(crate) fn start(
     let mut flush = vec![flush];
     let mut kept = None;
     if let Some(files) = &files {
-        let (log, its_flush) = Lossy::start(files.log(), TOGETHER).map_err(Error::internal)?;
+        let (log, its_flush) =
+            NonBlocking::start(files.log(), BATCH_INTERVAL).map_err(CommandError::internal)?;
         flush.push(its_flush);
-        kept = Some(Kept::new(log).with_filter(targets(level.max(LevelFilter::INFO))));
+        kept = Some(JsonLayer::new(log).with_filter(targets(level.max(LevelFilter::INFO))));
     }
     tracing_subscriber::registry().with(layer.with_filter(filter)).with(kept).init();
-    Ok(Log { flush, files })
+    Ok(LogGuard { flush, files })
 }
 
-/// Returns the filter that logs at a level.
 fn targets(level: LevelFilter) -> Targets {
     let rmcp = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::WARN) };
     let mut filter = Targets::new().with_default(level).with_target("rmcp", rmcp);
-    // It tells codes and tokens.
+    // rmcp logs authorization codes and tokens under this target.
     filter = filter.with_target("rmcp::transport::auth", LevelFilter::OFF);
-    // What they say of every connection is of use to those who want everything.
+    // These log every connection, which only helps at `trace`.
     let http = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
     for library in ["hyper", "hyper_util", "reqwest", "rustls"] {
         filter = filter.with_target(library, http);
@@ -103,16 +107,15 @@ fn targets(level: LevelFilter) -> Targets {
     filter
 }
 
-/// Writes the fields of a line, without anything of servers that a terminal would obey.
 fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
     debug_fn(field).delimited(" ")
 }
 
 fn field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let text = format!("{value:?}");
-    let text = without_secrets(&text);
-    // What stands on a line of its own begins with the time.
-    let text = visible(&text).replace('\n', "\n    ");
+    let text = redact(&text);
+    // Indent continuation lines: a line without indent starts with a timestamp.
+    let text = escape_controls(&text).replace('\n', "\n    ");
     match field.name() {
         "message" => write!(writer, "{text}"),
         name if writer.has_ansi_escapes() => {
@@ -129,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_and_tokens_are_told_at_no_level() {
+    fn never_logs_oauth_codes_or_tokens() {
         let everything = targets(LevelFilter::TRACE);
         assert!(everything.would_enable("rmcp::service", &Level::TRACE));
         for target in ["rmcp::transport::auth", "rmcp::transport::auth::metadata_resolver"] {

@@ -1,4 +1,4 @@
-//! `logs`: what servers and the workbenches that serve have logged.
+//! `logs`: shows the logs of servers and of running workbenches.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,17 +9,17 @@ use std::time::{Duration, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::error::Error;
-use crate::cli::logging::Line;
-use crate::cli::{Global, complete, print};
-use crate::observe::running::{LogFile, LogReader, logs};
+use crate::cli::error::CommandError;
+use crate::cli::logging::LogLine;
+use crate::cli::{GlobalArgs, completion, print};
+use crate::telemetry::process_registry::{LogFile, LogReader, list_logs};
 
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench logs                 Show the last lines of all
   mcp-workbench logs desk/clock -f   Show those of a server, and what comes";
 
-/// How often it is looked for new lines.
+/// The poll interval of `--follow`.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Show what servers and workbenches log
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The server, or toolbox/server [default: everything]
-    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    #[arg(add = ArgValueCandidates::new(completion::servers))]
     server: Option<String>,
     /// Go on with what is logged from now on
     #[arg(long, short)]
@@ -43,14 +43,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Shows the last lines, and goes on with those that come.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let folder = global.cache()?;
-    let mut readers = Readers::default();
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let folder = global.resolve_cache_dir()?;
+    let mut readers = LogReaders::default();
     let found = readers.read(&folder, args)?;
     if readers.0.is_empty() && !args.follow {
-        return Err(Error::failed("there is no log: no workbench is serving now")
-            .hint("a workbench that was started with `--unlisted` keeps none"));
+        return Err(CommandError::failed("there is no log: no workbench is serving now")
+            .with_hint("a workbench that was started with `--unlisted` keeps none"));
     }
     let first = found.len().saturating_sub(args.lines);
     if !show(&found[first..], &readers, args)? {
@@ -60,8 +59,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         && !args.follow
         && let Some(server) = &args.server
     {
-        return Err(Error::failed(format!("nothing is logged of a server `{server}`"))
-            .hint("`mcp-workbench ps` shows which servers run"));
+        return Err(CommandError::failed(format!("nothing is logged of a server `{server}`"))
+            .with_hint("`mcp-workbench ps` shows which servers run"));
     }
     if args.follow {
         follow(&folder, &mut readers, args)?;
@@ -69,8 +68,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what is logged from now on, as long as somebody reads it.
-fn follow(folder: &Path, readers: &mut Readers, args: &Args) -> Result<(), Error> {
+fn follow(folder: &Path, readers: &mut LogReaders, args: &Args) -> Result<(), CommandError> {
     loop {
         thread::sleep(PAUSE);
         let found = readers.read(folder, args)?;
@@ -80,15 +78,13 @@ fn follow(folder: &Path, readers: &mut Readers, args: &Args) -> Result<(), Error
     }
 }
 
-/// A reader for each log.
 #[derive(Default)]
-struct Readers(BTreeMap<LogFile, LogReader>);
+struct LogReaders(BTreeMap<LogFile, LogReader>);
 
-impl Readers {
-    /// The lines that have come, with the process that has logged each.
-    fn read(&mut self, folder: &Path, args: &Args) -> Result<Vec<(u32, Line)>, Error> {
-        let found = logs(folder).map_err(|error| {
-            Error::failed("the logs cannot be read").because(&error.to_string())
+impl LogReaders {
+    fn read(&mut self, folder: &Path, args: &Args) -> Result<Vec<(u32, LogLine)>, CommandError> {
+        let found = list_logs(folder).map_err(|error| {
+            CommandError::failed("the logs cannot be read").with_cause(&error.to_string())
         })?;
         let mut lines = Vec::new();
         for log in &found {
@@ -96,40 +92,39 @@ impl Readers {
         }
         for (log, reader) in &mut self.0 {
             let read = reader.lines().into_iter();
-            let read = read.filter_map(|line| serde_json::from_slice::<Line>(&line).ok());
+            let read = read.filter_map(|line| serde_json::from_slice::<LogLine>(&line).ok());
             lines.extend(read.filter(|line| is_wanted(line, args)).map(|line| (log.pid, line)));
         }
-        // One that has gone has told its last.
+        // These logs have been read to their end above.
         self.0.retain(|log, _| found.contains(log));
         lines.sort_by_key(|(_, line)| line.ms);
         Ok(lines)
     }
 }
 
-fn is_wanted(line: &Line, args: &Args) -> bool {
+fn is_wanted(line: &LogLine, args: &Args) -> bool {
     let Some(wanted) = &args.server else { return true };
     let said = line.server.as_deref().unwrap_or_default();
     said == wanted || said.rsplit_once('/').is_some_and(|(_, server)| server == wanted)
 }
 
-/// Prints lines; says whether anybody reads them.
-fn show(lines: &[(u32, Line)], readers: &Readers, args: &Args) -> Result<bool, Error> {
+/// Prints lines. Returns `false` if stdout is closed.
+fn show(lines: &[(u32, LogLine)], readers: &LogReaders, args: &Args) -> Result<bool, CommandError> {
     for (pid, line) in lines {
         let text = if args.json {
-            serde_json::to_string(line).map_err(Error::internal)?
+            serde_json::to_string(line).map_err(CommandError::internal)?
         } else {
-            // The process is of interest where there are several.
-            in_words(line, (readers.0.len() > 1).then_some(*pid))
+            format_line(line, (readers.0.len() > 1).then_some(*pid))
         };
-        if !print::line(&text)? {
+        if !print::try_line(&text)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn in_words(line: &Line, pid: Option<u32>) -> String {
-    let Line { ms, level, server, is_stderr, text } = line;
+fn format_line(line: &LogLine, pid: Option<u32>) -> String {
+    let LogLine { ms, level, server, is_stderr, text } = line;
     let time = UNIX_EPOCH.checked_add(Duration::from_millis(*ms)).unwrap_or(UNIX_EPOCH);
     let time = DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Millis, true);
     let pid = pid.map(|pid| format!(" [{pid}]")).unwrap_or_default();
@@ -148,8 +143,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_when_who_and_what() {
-        let line = |server: Option<&str>, is_stderr| Line {
+    fn formats_time_process_level_and_server() {
+        let line = |server: Option<&str>, is_stderr| LogLine {
             ms: 1_000,
             level: "WARN".to_owned(),
             server: server.map(str::to_owned),
@@ -157,11 +152,11 @@ mod tests {
             text: "hello".to_owned(),
         };
         assert_eq!(
-            in_words(&line(Some("a/b"), true), None),
+            format_line(&line(Some("a/b"), true), None),
             "1970-01-01T00:00:01.000Z a/b | hello"
         );
         assert_eq!(
-            in_words(&line(None, false), Some(7)),
+            format_line(&line(None, false), Some(7)),
             "1970-01-01T00:00:01.000Z [7] WARN: hello"
         );
     }

@@ -1,4 +1,4 @@
-//! `man`: the manual, a page for the program and one for each command.
+//! `man`: prints the man page of the program, or writes one for each command.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::cli::error::Error;
-use crate::cli::size::count;
+use crate::cli::error::CommandError;
+use crate::cli::units::format_count;
 use crate::cli::{Cli, print};
 
 const EXAMPLES: &str = "\
@@ -25,8 +25,7 @@ pub(crate) struct Args {
     dir: Option<PathBuf>,
 }
 
-/// Prints the page of the program, or writes all pages.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     let Some(folder) = &args.dir else {
@@ -35,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     };
     let failed = |error: std::io::Error| {
         let message = format!("the pages cannot be written into `{}`", folder.display());
-        Error::failed(message).because(&error.to_string())
+        CommandError::failed(message).with_cause(&error.to_string())
     };
     fs::create_dir_all(folder).map_err(failed)?;
     let mut written = 0;
@@ -46,13 +45,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
         written += 1;
         commands.extend(command.get_subcommands().filter(|command| !command.is_hide_set()));
     }
-    print::data(&format!("wrote {} into `{}`", count(written, "page"), folder.display()))?;
+    print::data(&format!("wrote {} into `{}`", format_count(written, "page"), folder.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(command: &Command) -> Result<Vec<u8>, Error> {
+fn page(command: &Command) -> Result<Vec<u8>, CommandError> {
     let mut page = Vec::new();
     let title = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
-    Man::new(command.clone()).title(title).render(&mut page).map_err(Error::internal)?;
+    Man::new(command.clone()).title(title).render(&mut page).map_err(CommandError::internal)?;
     Ok(page)
 }

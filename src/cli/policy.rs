@@ -1,5 +1,5 @@
-//! `policy diff`: what each agent gains and loses between two configurations. The log says the same of
-//! one that waits.
+//! `policy diff`: compares the access of each agent between two configurations. `serve` logs the
+//! same difference for a changed configuration that waits for a reload.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use crate::catalog::Listing;
-use crate::cli::error::Error;
-use crate::cli::global::as_run;
-use crate::cli::known::{self, Known};
-use crate::cli::size::count;
-use crate::cli::values::Looking;
-use crate::cli::{Global, print};
+use crate::cli::cached_listings::{self, CachedTools};
+use crate::cli::error::CommandError;
+use crate::cli::global::with_run_context;
+use crate::cli::units::format_count;
+use crate::cli::value_sources::CheckOnly;
+use crate::cli::{GlobalArgs, print};
 use crate::config;
 use crate::config::env::ProcessEnv;
 use crate::name::{AgentName, ServerRef, ToolId};
-use crate::policy::{Besides, Moment, Policies, Traits};
+use crate::policy::{Policies, ResourceOrPrompt, ToolTraits, UnixTime};
 use crate::settings::{Config, Launch, ServerConfig};
 
 const EXAMPLES: &str = "\
@@ -33,11 +33,11 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: PolicyCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum PolicyCommand {
     /// Show what each agent gains and loses from one configuration to another
     ///
     /// Starts nothing. Of servers that have run before, the tools are named that they have; of
@@ -55,13 +55,12 @@ enum Command {
     },
 }
 
-/// Does what the command line says.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let Command::Diff { old, new, json } = &args.command;
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let PolicyCommand::Diff { old, new, json } = &args.command;
     let [old, new] = [load(global, old)?, load(global, new)?];
-    let known = known_of(global, &old, &new)?;
+    let known = cached_tools(global, &old, &new)?;
     note_unknown(&[&old, &new], &known);
-    let listings = listings_of(global, &old, &new)?;
+    let listings = cached_listings(global, &old, &new)?;
     let changes = changes(old, new, &known, &listings);
     if *json {
         print::json(&changes)?;
@@ -72,15 +71,19 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Says what each agent gains and loses from one configuration to another that is read while it is
-/// served, and which servers are launched in another way.
-pub(crate) fn difference(global: &Global, old: &Config, new: &Config) -> Result<String, Error> {
-    let known = known_of(global, old, new)?;
+/// Describes what each agent gains and loses if `new` replaces `old`, and which servers would be
+/// launched differently.
+pub(crate) fn describe_diff(
+    global: &GlobalArgs,
+    old: &Config,
+    new: &Config,
+) -> Result<String, CommandError> {
+    let known = cached_tools(global, old, new)?;
     let launched = |config: &Config| -> BTreeMap<String, Launch> {
         let toolboxes = config.toolboxes.iter();
         let servers = toolboxes.flat_map(|toolbox| {
             let name = |server: &ServerConfig| place(toolbox.name.as_str(), server.name.as_str());
-            toolbox.launched().map(move |server| (name(server), server.launch.clone()))
+            toolbox.launchable_servers().map(move |server| (name(server), server.launch.clone()))
         });
         servers.collect()
     };
@@ -88,30 +91,35 @@ pub(crate) fn difference(global: &Global, old: &Config, new: &Config) -> Result<
     let is_other = |server: &&String| before.get(*server).is_some_and(|was| *was != now[*server]);
     let mut lines: Vec<String> =
         now.keys().filter(is_other).map(|name| format!("launched otherwise: {name}")).collect();
-    let listings = listings_of(global, old, new)?;
+    let listings = cached_listings(global, old, new)?;
     lines.push(in_words(&changes(old.clone(), new.clone(), &known, &listings)));
     Ok(lines.join("\n"))
 }
 
-/// The tools of the servers of two configurations: what either knows of a server is known of it.
-fn known_of(global: &Global, old: &Config, new: &Config) -> Result<Known, Error> {
-    let mut known = known::tools(global, old)?;
-    known.extend(known::tools(global, new)?);
+fn cached_tools(
+    global: &GlobalArgs,
+    old: &Config,
+    new: &Config,
+) -> Result<CachedTools, CommandError> {
+    let mut known = cached_listings::tools(global, old)?;
+    known.extend(cached_listings::tools(global, new)?);
     Ok(known)
 }
 
-/// Looks up all that the servers of two configurations list.
-fn listings_of(global: &Global, old: &Config, new: &Config) -> Result<Listings, Error> {
-    let mut known = known::listings(global, old)?;
-    known.extend(known::listings(global, new)?);
+fn cached_listings(
+    global: &GlobalArgs,
+    old: &Config,
+    new: &Config,
+) -> Result<CachedListings, CommandError> {
+    let mut known = cached_listings::listings(global, old)?;
+    known.extend(cached_listings::listings(global, new)?);
     Ok(known)
 }
 
-/// Says of which servers it is not known what they have, for then less can be compared.
-fn note_unknown(configs: &[&Config], known: &Known) {
+fn note_unknown(configs: &[&Config], known: &CachedTools) {
     let mut unknown = BTreeSet::new();
     for toolbox in configs.iter().flat_map(|config| &config.toolboxes) {
-        for server in toolbox.launched() {
+        for server in toolbox.launchable_servers() {
             let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
             if !known.contains_key(&at) {
                 unknown.insert(format!("`{}`", server.name));
@@ -129,113 +137,113 @@ fn note_unknown(configs: &[&Config], known: &Known) {
     }
 }
 
-fn load(global: &Global, file: &Path) -> Result<Config, Error> {
-    let folder = std::env::current_dir().map_err(Error::internal)?;
+fn load(global: &GlobalArgs, file: &Path) -> Result<Config, CommandError> {
+    let folder = std::env::current_dir().map_err(CommandError::internal)?;
     let location = config::locate(Some(file.to_owned()), &ProcessEnv, &folder);
-    let loaded = config::load(&location, &ProcessEnv, &Looking).map_err(Error::config)?;
-    Ok(as_run(loaded, global.mode, &folder).config)
+    let loaded = config::load(&location, &ProcessEnv, &CheckOnly).map_err(CommandError::config)?;
+    Ok(with_run_context(loaded, global.mode, &folder).config)
 }
 
-/// The changes for one agent.
 #[derive(Debug, Serialize)]
-struct Changes {
-    /// `None`: all without an entry.
+struct AgentChanges {
+    /// `None` for agents without their own policy.
     agent: Option<String>,
-    gained: Vec<Entry>,
-    lost: Vec<Entry>,
-    changed: Vec<Changed>,
+    gained: Vec<AccessEntry>,
+    lost: Vec<AccessEntry>,
+    changed: Vec<ChangedTerms>,
 }
 
 #[derive(Debug, Serialize)]
-struct Entry {
+struct AccessEntry {
     toolbox: String,
     server: String,
-    /// `None`: the server as such, with its resources and prompts, or one of those.
+    /// `None` for the server itself, or one of its resources or prompts.
     tool: Option<String>,
     #[serde(flatten)]
-    besides: Option<Of>,
-    /// `true` if a server stands for all of its resources and prompts.
+    primitive: Option<PrimitiveRef>,
+    /// `true` if the row covers all resources and prompts of the server.
     #[serde(skip)]
     is_whole: bool,
 }
 
-/// A resource or a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Of {
+enum PrimitiveRef {
     Resource(String),
     Prompt(String),
 }
 
-impl Of {
-    fn as_asked(&self) -> Besides<'_> {
+impl PrimitiveRef {
+    fn as_query(&self) -> ResourceOrPrompt<'_> {
         match self {
-            Self::Resource(uri) => Besides::Resource(uri),
-            Self::Prompt(name) => Besides::Prompt(name),
+            Self::Resource(uri) => ResourceOrPrompt::Resource(uri),
+            Self::Prompt(name) => ResourceOrPrompt::Prompt(name),
         }
     }
 }
 
-type Listings = HashMap<ServerRef, Arc<Listing>>;
+type CachedListings = HashMap<ServerRef, Arc<Listing>>;
 
 #[derive(Debug, Serialize)]
-struct Changed {
+struct ChangedTerms {
     #[serde(flatten)]
-    entry: Entry,
-    before: Terms,
-    after: Terms,
+    entry: AccessEntry,
+    before: AccessTerms,
+    after: AccessTerms,
 }
 
-/// On which terms a tool may be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Terms {
-    /// `true` if the user confirms each call.
+struct AccessTerms {
     confirmed: bool,
-    /// The conditions that have to hold, in words.
     conditions: Vec<String>,
 }
 
-/// The tools that no list names, of a server of which nothing is kept.
+/// Stands for tools that no pattern names, if the server has no cached listing.
 const ANY_OTHER: &str = "(any other tool)";
-/// The resources and prompts that no list names, likewise.
+/// Stand for resources and prompts in the same case.
 const ANY_OTHER_RESOURCE: &str = "(any other resource)";
 const ANY_OTHER_PROMPT: &str = "(any other prompt)";
 
-fn changes(old: Config, new: Config, known: &Known, listings: &Listings) -> Vec<Changes> {
+fn changes(
+    old: Config,
+    new: Config,
+    known: &CachedTools,
+    listings: &CachedListings,
+) -> Vec<AgentChanges> {
     let names = |config: &Config| config.policy.agents.keys().cloned().collect::<Vec<_>>();
     let agents: BTreeSet<AgentName> = [names(&old), names(&new)].into_iter().flatten().collect();
     let candidates = candidates(&[&old, &new], known);
-    let besides = besides(&[&old, &new], listings);
+    let besides = primitives_to_compare(&[&old, &new], listings);
     let [old, new] = [old, new].map(|config| Policies::new(Arc::new(config)));
     let agents = agents.into_iter().map(Some).chain([None]);
     let compare = |agent: Option<AgentName>| {
-        let mut changes = Changes {
+        let mut changes = AgentChanges {
             agent: agent.as_ref().map(ToString::to_string),
             gained: Vec::new(),
             lost: Vec::new(),
             changed: Vec::new(),
         };
         for (at, tools) in &candidates {
-            let entry = |tool: Option<&str>, is_whole| Entry {
+            let entry = |tool: Option<&str>, is_whole| AccessEntry {
                 toolbox: at.toolbox.to_string(),
                 server: at.server.to_string(),
                 tool: tool.map(str::to_owned),
-                besides: None,
+                primitive: None,
                 is_whole,
             };
             let is_there = |policies: &Policies| {
-                let seen = policies.seen_by(agent.as_ref(), None);
+                let seen = policies.visible_config(agent.as_ref(), None);
                 seen.toolbox(at.toolbox.as_str())
                     .is_some_and(|toolbox| toolbox.server(at.server.as_str()).is_some())
             };
             let listing = listings.get(at).cloned().unwrap_or_default();
-            let may_have = |policies: &Policies, one: &Of| {
-                let asked = one.as_asked();
-                let verdict = policies.explain_besides(agent.as_ref(), at, asked, &listing);
+            let may_have = |policies: &Policies, one: &PrimitiveRef| {
+                let asked = one.as_query();
+                let verdict = policies.explain_primitive(agent.as_ref(), at, asked, &listing);
                 verdict.is_some_and(|verdict| verdict.is_visible)
             };
             let besides = || besides.get(at).into_iter().flatten();
-            // A server stands for what it has where the agent may have all of that.
+            // If the agent can use everything the server has, one row for the server is enough.
             let has_all = |policies: &Policies| besides().all(|one| may_have(policies, one));
             let is_whole = match (is_there(&old), is_there(&new)) {
                 (false, true) => has_all(&new),
@@ -248,7 +256,7 @@ fn changes(old: Config, new: Config, known: &Known, listings: &Listings) -> Vec<
                 _ => {}
             }
             for one in besides().filter(|_| !is_whole) {
-                let entry = || Entry { besides: Some(one.clone()), ..entry(None, true) };
+                let entry = || AccessEntry { primitive: Some(one.clone()), ..entry(None, true) };
                 match (may_have(&old, one), may_have(&new, one)) {
                     (false, true) => changes.gained.push(entry()),
                     (true, false) => changes.lost.push(entry()),
@@ -262,7 +270,7 @@ fn changes(old: Config, new: Config, known: &Known, listings: &Listings) -> Vec<
                     (None, Some(_)) => changes.gained.push(entry(Some(tool), true)),
                     (Some(_), None) => changes.lost.push(entry(Some(tool), true)),
                     (Some(before), Some(after)) if before != after => {
-                        changes.changed.push(Changed {
+                        changes.changed.push(ChangedTerms {
                             entry: entry(Some(tool), true),
                             before,
                             after,
@@ -278,27 +286,29 @@ fn changes(old: Config, new: Config, known: &Known, listings: &Listings) -> Vec<
     all.filter(|c| !c.gained.is_empty() || !c.lost.is_empty() || !c.changed.is_empty()).collect()
 }
 
-/// On which terms an agent may use a tool, if it may.
 fn terms(
     policies: &Policies,
     agent: Option<&AgentName>,
     at: &ServerRef,
     tool: &str,
-    traits: Traits,
-) -> Option<Terms> {
+    traits: ToolTraits,
+) -> Option<AccessTerms> {
     let ServerRef { toolbox, server } = at.clone();
     let id = ToolId { toolbox, server, tool: tool.to_owned() };
-    // What depends on the time is compared in words.
-    let explanation = policies.explain(agent, &id, traits, Moment::new(0))?;
-    explanation.is_allowed.then(|| Terms {
+    // The time doesn't matter: time limits are compared as text.
+    let explanation = policies.explain(agent, &id, traits, UnixTime::new(0))?;
+    explanation.is_allowed.then(|| AccessTerms {
         confirmed: explanation.confirmation.is_some(),
-        conditions: explanation.demands.into_iter().map(|demand| demand.words).collect(),
+        conditions: explanation.conditions.into_iter().map(|demand| demand.words).collect(),
     })
 }
 
-/// The tools to compare: those that servers have, and where that is not known, what the lists name.
-fn candidates(configs: &[&Config], known: &Known) -> BTreeMap<ServerRef, BTreeMap<String, Traits>> {
-    let mut all: BTreeMap<ServerRef, BTreeMap<String, Traits>> = BTreeMap::new();
+/// Collects the tools to compare: from cached listings, or else the names and patterns in rules.
+fn candidates(
+    configs: &[&Config],
+    known: &CachedTools,
+) -> BTreeMap<ServerRef, BTreeMap<String, ToolTraits>> {
+    let mut all: BTreeMap<ServerRef, BTreeMap<String, ToolTraits>> = BTreeMap::new();
     for config in configs {
         for toolbox in &config.toolboxes {
             for server in &toolbox.servers {
@@ -315,20 +325,23 @@ fn candidates(configs: &[&Config], known: &Known) -> BTreeMap<ServerRef, BTreeMa
                     .filter_map(|agent| agent.tool_overrides.get(server.name.as_str()));
                 let named = lists.chain(policy.exposed_tools.get(server.name.as_str())).flatten();
                 let prefix = format!("{}:", server.name);
-                // A glob matches itself, so that it stands for what it means.
+                // A glob matches itself, so it can stand for the tools it matches.
                 let named = named.map(|name| name.strip_prefix(&prefix).unwrap_or(name));
                 let named = named.chain([ANY_OTHER]);
-                tools.extend(named.map(|name| (name.to_owned(), Traits::default())));
+                tools.extend(named.map(|name| (name.to_owned(), ToolTraits::default())));
             }
         }
     }
     all
 }
 
-/// The resources and prompts to compare: those that servers list, and those that lists name. An address
-/// need not be listed to be read.
-fn besides(configs: &[&Config], known: &Listings) -> BTreeMap<ServerRef, BTreeSet<Of>> {
-    let mut all: BTreeMap<ServerRef, BTreeSet<Of>> = BTreeMap::new();
+/// Collects the resources and prompts to compare, from cached listings and rules. An unlisted URI
+/// can be readable, too.
+fn primitives_to_compare(
+    configs: &[&Config],
+    known: &CachedListings,
+) -> BTreeMap<ServerRef, BTreeSet<PrimitiveRef>> {
+    let mut all: BTreeMap<ServerRef, BTreeSet<PrimitiveRef>> = BTreeMap::new();
     for config in configs {
         let policy = &config.policy;
         for (toolbox, server) in config.servers() {
@@ -347,47 +360,52 @@ fn besides(configs: &[&Config], known: &Listings) -> BTreeMap<ServerRef, BTreeSe
             }
             resources.extend(server.resource_filters.iter().cloned());
             prompts.extend(server.prompt_filters.iter().cloned());
-            // A glob matches itself, so that it stands for what it means.
+            // A glob matches itself, so it can stand for the entries it matches.
             let bare = |pattern: &String| pattern.strip_prefix('!').unwrap_or(pattern).to_owned();
             let (has_resources, has_prompts) = (!resources.is_empty(), !prompts.is_empty());
-            found.extend(resources.iter().map(bare).map(Of::Resource));
+            found.extend(resources.iter().map(bare).map(PrimitiveRef::Resource));
             if has_resources && listing.is_none() {
-                found.insert(Of::Resource(ANY_OTHER_RESOURCE.to_owned()));
+                found.insert(PrimitiveRef::Resource(ANY_OTHER_RESOURCE.to_owned()));
             }
             let Some(listing) = listing else {
-                found.extend(prompts.iter().map(bare).map(Of::Prompt));
-                found.extend(has_prompts.then(|| Of::Prompt(ANY_OTHER_PROMPT.to_owned())));
+                found.extend(prompts.iter().map(bare).map(PrimitiveRef::Prompt));
+                found
+                    .extend(has_prompts.then(|| PrimitiveRef::Prompt(ANY_OTHER_PROMPT.to_owned())));
                 continue;
             };
-            found.extend(listing.resources.iter().map(|one| Of::Resource(one.uri.clone())));
-            found.extend(listing.templates.iter().map(|one| Of::Resource(one.uri.clone())));
-            found.extend(listing.prompts.iter().map(|one| Of::Prompt(one.name.clone())));
+            found.extend(
+                listing.resources.iter().map(|one| PrimitiveRef::Resource(one.uri.clone())),
+            );
+            found.extend(
+                listing.templates.iter().map(|one| PrimitiveRef::Resource(one.uri.clone())),
+            );
+            found.extend(listing.prompts.iter().map(|one| PrimitiveRef::Prompt(one.name.clone())));
         }
     }
     all
 }
 
-fn in_words(changes: &[Changes]) -> String {
+fn in_words(changes: &[AgentChanges]) -> String {
     if changes.is_empty() {
         return "nothing changes for any agent".to_owned();
     }
     let mut lines = Vec::new();
-    for Changes { agent, gained, lost, changed } in changes {
+    for AgentChanges { agent, gained, lost, changed } in changes {
         lines.push(match agent {
             Some(agent) => format!("agent `{agent}`"),
             None => "any other agent".to_owned(),
         });
         lines.extend(gained.iter().map(|entry| format!("  + {}", entry.in_words())));
         lines.extend(lost.iter().map(|entry| format!("  - {}", entry.in_words())));
-        lines.extend(changed.iter().map(|Changed { entry, before, after }| {
+        lines.extend(changed.iter().map(|ChangedTerms { entry, before, after }| {
             format!("  ~ {}: {}, was {}", entry.in_words(), after.in_words(), before.in_words())
         }));
         lines.push(String::new());
     }
-    let sum = |of: fn(&Changes) -> usize| changes.iter().map(of).sum::<usize>();
+    let sum = |of: fn(&AgentChanges) -> usize| changes.iter().map(of).sum::<usize>();
     lines.push(format!(
         "{}: {} gained, {} lost, {} changed",
-        count(changes.len(), "agent"),
+        format_count(changes.len(), "agent"),
         sum(|c| c.gained.len()),
         sum(|c| c.lost.len()),
         sum(|c| c.changed.len()),
@@ -395,19 +413,18 @@ fn in_words(changes: &[Changes]) -> String {
     lines.join("\n")
 }
 
-/// A server in its toolbox, as users read it.
 fn place(toolbox: &str, server: &str) -> String {
     if toolbox == server { server.to_owned() } else { format!("{toolbox}/{server}") }
 }
 
-impl Entry {
+impl AccessEntry {
     fn in_words(&self) -> String {
-        let Self { toolbox, server, tool, besides, is_whole } = self;
+        let Self { toolbox, server, tool, primitive: besides, is_whole } = self;
         let place = place(toolbox, server);
         match (tool, besides) {
             (Some(tool), _) => format!("{place}: {tool}"),
-            (None, Some(Of::Resource(uri))) => format!("{place}: resource {uri}"),
-            (None, Some(Of::Prompt(name))) => format!("{place}: prompt {name}"),
+            (None, Some(PrimitiveRef::Resource(uri))) => format!("{place}: resource {uri}"),
+            (None, Some(PrimitiveRef::Prompt(name))) => format!("{place}: prompt {name}"),
             (None, None) if *is_whole => {
                 format!("{place}: the server, with its resources and prompts")
             }
@@ -416,7 +433,7 @@ impl Entry {
     }
 }
 
-impl Terms {
+impl AccessTerms {
     fn in_words(&self) -> String {
         let mut words = Vec::new();
         if self.confirmed {

@@ -1,8 +1,8 @@
-//! Printing: data to standard output, everything else to standard error.
+//! Printing: data goes to stdout, everything else to stderr.
 //!
-//! All of it passes [`visible`], so that nothing of what servers and files say reaches a terminal as
-//! a command to it, and is without the secrets of the configuration, unless it is one itself. Prose is wrapped to the width of a terminal; in a file or a pipe it stays as it
-//! is.
+//! All text passes [`escape_controls`], so that text from servers and files can't control the
+//! terminal, and is redacted, unless a function says otherwise. Prose is wrapped to the width of a
+//! terminal, but not in files and pipes.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -14,121 +14,116 @@ use terminal_size::{Width, terminal_size};
 use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter};
 
-use crate::cli::error::Error;
-use crate::cli::hidden::without_secrets;
-use crate::cli::visible::{visible, visible_json};
+use crate::cli::error::CommandError;
+use crate::cli::escape::{escape_controls, escape_json_controls};
+use crate::cli::redaction::redact;
 use crate::config::env::{EnvSource, ProcessEnv};
 
-pub(crate) use crate::cli::visible::printable;
+pub(crate) use crate::cli::escape::escape_to_line;
 
-/// How wide a terminal is that does not say so.
+/// Used if the terminal doesn't report its width. In columns.
 const WIDTH: usize = 80;
-/// The narrowest terminal that text is wrapped for.
 const MIN_WIDTH: usize = 40;
-/// A label stands in so many columns at most.
+/// A label is at most this wide, in columns.
 const MAX_LABEL: usize = 20;
 
-/// Stands for the escape of a style of ours until the text is printed. It has a random number in it,
-/// so that nobody else can write it.
+/// Stands for the escape character of this program's own styles until printing. The random number
+/// keeps other text from forging it.
 static STYLE: LazyLock<String> = LazyLock::new(|| {
     let mut random = [0; 8];
-    // Without random numbers nothing is painted (see `Paint::new`).
+    // Without random numbers styling stays off (see `Paint::new`).
     let _ = getrandom::fill(&mut random);
     format!("<style {:016x}>", u64::from_ne_bytes(random))
 });
 
-/// Says why the command failed.
 pub(crate) fn error(error: &impl Display) {
     note(error);
 }
 
-/// Says something beside the data.
+/// Prints a text for people to stderr.
 pub(crate) fn note(text: &impl Display) {
-    let text = wrapped(&shown(&text.to_string()), width_of(&io::stderr()));
-    // There is nowhere left to say that standard error is closed.
+    let text = wrapped(&sanitize(&text.to_string()), width_of(&io::stderr()));
+    // There is nowhere left to report that stderr is closed.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Prints data, and a line break after it.
-pub(crate) fn data(text: &impl Display) -> Result<(), Error> {
-    bytes(shown(&text.to_string()).as_bytes())
+/// Prints data and a newline, unwrapped.
+pub(crate) fn data(text: &impl Display) -> Result<(), CommandError> {
+    bytes(sanitize(&text.to_string()).as_bytes())
 }
 
-/// Prints a text for people, and a line break after it.
-pub(crate) fn prose(text: &impl Display) -> Result<(), Error> {
-    bytes(wrapped(&shown(&text.to_string()), width_of(&io::stdout())).as_bytes())
+/// Prints a text for people and a newline, wrapped on a terminal.
+pub(crate) fn prose(text: &impl Display) -> Result<(), CommandError> {
+    bytes(wrapped(&sanitize(&text.to_string()), width_of(&io::stdout())).as_bytes())
 }
 
-/// Prints a value as JSON.
-pub(crate) fn json(value: &impl Serialize) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(value).map_err(Error::internal)?;
-    bytes(visible_json(&without_secrets(&text)).as_bytes())
+pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
+    let text = serde_json::to_string_pretty(value).map_err(CommandError::internal)?;
+    bytes(escape_json_controls(&redact(&text)).as_bytes())
 }
 
-/// Prints a value that has a configuration in it as JSON, with what is secret in that.
-pub(crate) fn json_of_config(value: &impl Serialize) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(value).map_err(Error::internal)?;
-    bytes(visible_json(&text).as_bytes())
+/// Prints JSON that contains a configuration, including its secrets.
+pub(crate) fn json_unredacted(value: &impl Serialize) -> Result<(), CommandError> {
+    let text = serde_json::to_string_pretty(value).map_err(CommandError::internal)?;
+    bytes(escape_json_controls(&text).as_bytes())
 }
 
-/// Prints the text of a configuration, with what is secret in it, and a line break after it.
-pub(crate) fn config(text: &impl Display) -> Result<(), Error> {
-    bytes(styled(&visible(&text.to_string())).as_bytes())
+/// Prints the text of a configuration, including its secrets, and a newline.
+pub(crate) fn text_unredacted(text: &impl Display) -> Result<(), CommandError> {
+    bytes(styled(&escape_controls(&text.to_string())).as_bytes())
 }
 
-/// Prints a JSON text as it is spelled, and a line break after it.
-pub(crate) fn json_text(json: &[u8]) -> Result<(), Error> {
+/// Prints JSON text without reformatting it, and a newline.
+pub(crate) fn json_text(json: &[u8]) -> Result<(), CommandError> {
     match str::from_utf8(json) {
-        Ok(json) => bytes(visible_json(&without_secrets(json)).as_bytes()),
+        Ok(json) => bytes(escape_json_controls(&redact(json)).as_bytes()),
         Err(_) => data(&String::from_utf8_lossy(json)),
     }
 }
 
-/// Prints bytes as they are, and a line break after them: what is ours, or what somebody wants so
-/// after [`without_secrets`].
-pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Error> {
-    // Whoever reads has seen enough, such as `head`.
+/// Prints bytes and a newline, unescaped. Text that isn't the program's own needs [`redact`] first.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), CommandError> {
+    // A reader such as `head` may have closed the pipe early.
     write(bytes).map(|_is_read| ())
 }
 
-/// Prints bytes as they are, and nothing else.
-pub(crate) fn raw(bytes: &[u8]) -> Result<(), Error> {
+/// Prints bytes unescaped, without a newline.
+pub(crate) fn raw(bytes: &[u8]) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::internal)
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(CommandError::internal)
 }
 
-/// Prints one of many lines; says whether anybody still reads.
-pub(crate) fn line(text: &str) -> Result<bool, Error> {
-    write(shown(text).as_bytes())
+/// Prints one of many lines. Returns `false` if stdout is closed.
+pub(crate) fn try_line(text: &str) -> Result<bool, CommandError> {
+    write(sanitize(text).as_bytes())
 }
 
-fn write(bytes: &[u8]) -> Result<bool, Error> {
+fn write(bytes: &[u8]) -> Result<bool, CommandError> {
     let mut out = io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.write_all(b"\n"));
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Error::internal(error)),
+        Err(error) => Err(CommandError::internal(error)),
         Ok(()) => Ok(true),
     }
 }
 
-/// The text with styles of ours, and no others.
-fn shown(text: &str) -> String {
-    styled(&visible(&without_secrets(text)))
+/// Redacts and escapes a text, and keeps only this program's own styles.
+fn sanitize(text: &str) -> String {
+    styled(&escape_controls(&redact(text)))
 }
 
 fn styled(text: &str) -> String {
     text.replace(STYLE.as_str(), "\u{1b}")
 }
 
-/// How wide lines may be; `None`: as wide as they are.
 fn width_of(stream: &impl IsTerminal) -> Option<usize> {
     let said = || terminal_size().map(|(Width(width), _)| usize::from(width));
     stream.is_terminal().then(|| said().filter(|width| *width > 0).unwrap_or(WIDTH))
 }
 
-/// The text with every line that is too long broken between words. What follows stands under the
-/// text of the line: behind its label, where it has one.
+/// Wraps long lines between words. Continuation lines are indented to the text of the line, after
+/// its label.
 fn wrapped(text: &str, width: Option<usize>) -> String {
     let Some(width) = width.map(|width| width.max(MIN_WIDTH)) else { return text.to_owned() };
     let mut lines = Vec::new();
@@ -152,8 +147,8 @@ fn wrapped(text: &str, width: Option<usize>) -> String {
     lines.join("\n")
 }
 
-/// How many columns come before the text that a line has behind a label, such as `hint: ` or a word
-/// and the spaces that set it apart.
+/// Returns the columns before the text of a line with a label: `hint: `, a bullet, or a word
+/// followed by at least two spaces.
 fn label(line: &str) -> usize {
     const WORDS: [&str; 4] = ["hint: ", "warning: ", "error: ", "- "];
     if let Some(word) = WORDS.iter().find(|word| line.starts_with(**word)) {
@@ -165,14 +160,13 @@ fn label(line: &str) -> usize {
     if line.is_char_boundary(column) { display_width(&line[..column]) } else { 0 }
 }
 
-/// Colors, where they are welcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     is_on: bool,
 }
 
 impl Paint {
-    /// Paints on a terminal that nobody has asked to be plain (`NO_COLOR`).
+    /// Styles are off without a terminal, and with `NO_COLOR` or `TERM=dumb`.
     pub(crate) fn new() -> Self {
         let is_set = |name| ProcessEnv.get(name).is_some_and(|value| !value.is_empty());
         let is_dumb = ProcessEnv.get("TERM").is_none_or(|term| term == "dumb");
@@ -181,22 +175,18 @@ impl Paint {
         Self { is_on: io::stdout().is_terminal() && !is_plain }
     }
 
-    /// A heading.
     pub(crate) fn heading(self, text: &str) -> String {
         self.with(Style::new().bold(), text)
     }
 
-    /// Paints text that stands back.
     pub(crate) fn faint(self, text: &str) -> String {
         self.with(Style::new().dimmed(), text)
     }
 
-    /// Paints text that goes out.
     pub(crate) fn sent(self, text: &str) -> String {
         self.with(AnsiColor::Cyan.on_default(), text)
     }
 
-    /// Paints text that comes back.
     pub(crate) fn received(self, text: &str) -> String {
         self.with(AnsiColor::Green.on_default(), text)
     }
@@ -218,10 +208,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_styles_of_ours_and_shows_those_of_others() {
+    fn keeps_own_styles_and_escapes_others() {
         let ours = Paint { is_on: true }.heading("a\u{1b}[1mb");
-        assert_eq!(shown(&ours), "\u{1b}[1ma\\x1b[1mb\u{1b}[0m");
-        assert_eq!(shown(&Paint { is_on: false }.heading("a")), "a");
+        assert_eq!(sanitize(&ours), "\u{1b}[1ma\\x1b[1mb\u{1b}[0m");
+        assert_eq!(sanitize(&Paint { is_on: false }.heading("a")), "a");
     }
 
     #[test]
@@ -245,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_the_terminal_where_words_are_short() {
+    fn wrapped_lines_fit_the_terminal() {
         let text =
             "   some   words and ever more words, 你好 你好 in a line that has a lot of them";
         for width in [40, 41, 60, 79] {

@@ -1,4 +1,4 @@
-//! `ps`: what runs now, in every workbench of this user that serves.
+//! `ps`: lists the running servers of all workbenches of this user.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -7,12 +7,14 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use crate::cli::cache;
-use crate::cli::error::Error;
-use crate::cli::size::number;
+use crate::cli::error::CommandError;
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print};
-use crate::observe::running::{self, Told, ToldAgent, ToldServer, ToldState};
-use crate::os::Memory;
+use crate::cli::units::number;
+use crate::cli::{GlobalArgs, print};
+use crate::os::ProcessMemory;
+use crate::telemetry::process_registry::{
+    self, ProcessAgentRecord, ProcessRecord, ProcessServerRecord, ServerRunState,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,9 +33,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// One workbench, for those who read JSON.
 #[derive(Serialize)]
-struct Workbench<'a> {
+struct WorkbenchRow<'a> {
     pid: u32,
     version: &'a str,
     since: u64,
@@ -41,27 +42,26 @@ struct Workbench<'a> {
     at: &'a str,
     mode: &'a str,
     memory_bytes: Option<u64>,
-    agents: &'a [ToldAgent],
-    servers: Vec<Server<'a>>,
+    agents: &'a [ProcessAgentRecord],
+    servers: Vec<RunningServerRow<'a>>,
 }
 
 #[derive(Serialize)]
-struct Server<'a> {
+struct RunningServerRow<'a> {
     #[serde(flatten)]
-    told: &'a ToldServer,
+    told: &'a ProcessServerRecord,
     memory_bytes: Option<u64>,
 }
 
-/// Shows what runs.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let folder = global.cache()?;
-    let all = running::told(&folder).map_err(|error| {
-        Error::failed("what runs cannot be found out").because(&error.to_string())
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let folder = global.resolve_cache_dir()?;
+    let all = process_registry::read_processes(&folder).map_err(|error| {
+        CommandError::failed("what runs cannot be found out").with_cause(&error.to_string())
     })?;
-    let servers = all.iter().flat_map(|told| &told.servers).filter_map(|server| server.pid);
-    let memory = Memory::of(servers.chain(all.iter().map(|told| told.pid)));
+    let servers = all.iter().flat_map(|record| &record.servers).filter_map(|server| server.pid);
+    let memory = ProcessMemory::of(servers.chain(all.iter().map(|record| record.pid)));
     if args.json {
-        let all: Vec<_> = all.iter().map(|told| in_json(told, &memory)).collect();
+        let all: Vec<_> = all.iter().map(|record| in_json(record, &memory)).collect();
         print::json(&all)?;
     } else if all.is_empty() {
         print::note(&"no workbench is serving now, or none that may be seen (`--unlisted`)");
@@ -71,25 +71,25 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn in_json<'a>(told: &'a Told, memory: &Memory) -> Workbench<'a> {
-    let server = |told: &'a ToldServer| Server {
+fn in_json<'a>(record: &'a ProcessRecord, memory: &ProcessMemory) -> WorkbenchRow<'a> {
+    let server = |told: &'a ProcessServerRecord| RunningServerRow {
         told,
         memory_bytes: told.pid.and_then(|p| memory.group(p)),
     };
-    Workbench {
-        pid: told.pid,
-        version: &told.version,
-        since: told.since,
-        config: &told.config,
-        at: &told.at,
-        mode: &told.mode,
-        memory_bytes: memory.process(told.pid),
-        agents: &told.agents,
-        servers: told.servers.iter().map(server).collect(),
+    WorkbenchRow {
+        pid: record.pid,
+        version: &record.version,
+        since: record.since,
+        config: &record.config,
+        at: &record.at,
+        mode: &record.mode,
+        memory_bytes: memory.process(record.pid),
+        agents: &record.agents,
+        servers: record.servers.iter().map(server).collect(),
     }
 }
 
-fn table(all: &[Told], memory: &Memory) -> Table {
+fn table(all: &[ProcessRecord], memory: &ProcessMemory) -> Table {
     let mut table = Table::new([
         ("Pid", Align::Right),
         ("Server", Align::Left),
@@ -98,20 +98,20 @@ fn table(all: &[Told], memory: &Memory) -> Table {
         ("Memory", Align::Right),
         ("For", Align::Left),
     ]);
-    for told in all {
+    for record in all {
         table.row([
-            told.pid.to_string(),
+            record.pid.to_string(),
             "workbench".to_owned(),
             "serving".to_owned(),
-            ago(told.since),
-            mebibytes(memory.process(told.pid)),
-            whom(told),
+            ago(record.since),
+            mebibytes(memory.process(record.pid)),
+            agents_text(record),
         ]);
-        for server in &told.servers {
+        for server in &record.servers {
             let state = match server.state {
-                ToldState::Starting => "starting",
-                ToldState::Running => "running",
-                ToldState::Failed => "failed",
+                ServerRunState::Starting => "starting",
+                ServerRunState::Running => "running",
+                ServerRunState::Failed => "failed",
             };
             let reason = server.reason.as_deref().unwrap_or_default();
             table.row([
@@ -127,16 +127,15 @@ fn table(all: &[Told], memory: &Memory) -> Table {
     table
 }
 
-/// The agents that are there, how they come, and what they are served.
-fn whom(told: &Told) -> String {
-    let agent = |agent: &ToldAgent| match (&agent.name, &agent.client) {
+fn agents_text(record: &ProcessRecord) -> String {
+    let agent = |agent: &ProcessAgentRecord| match (&agent.name, &agent.client) {
         (Some(name), Some(client)) if name != client => format!("{client} as `{name}`"),
         (Some(name), _) => format!("`{name}`"),
         (None, Some(client)) => client.clone(),
         (None, None) => "an agent".to_owned(),
     };
     let mut agents: BTreeMap<String, usize> = BTreeMap::new();
-    for told in &told.agents {
+    for told in &record.agents {
         *agents.entry(agent(told)).or_default() += 1;
     }
     let agents = agents.into_iter().map(|(agent, count)| match count {
@@ -145,13 +144,13 @@ fn whom(told: &Told) -> String {
     });
     let agents: Vec<_> = agents.collect();
     let agents = if agents.is_empty() { "nobody".to_owned() } else { agents.join(", ") };
-    format!("{agents}; {}, {}", told.at, told.config)
+    format!("{agents}; {}, {}", record.at, record.config)
 }
 
-/// How long ago a time was that is in seconds since 1970.
+/// `since` is in seconds since the Unix epoch.
 fn ago(since: u64) -> String {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(since);
-    cache::in_words(cache::age(time))
+    cache::format_age(cache::age(time))
 }
 
 fn mebibytes(bytes: Option<u64>) -> String {
@@ -166,21 +165,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_for_whom_servers_run() {
-        let agent = |name: Option<&str>, client: Option<&str>| ToldAgent {
+    fn lists_agents_with_counts() {
+        let agent = |name: Option<&str>, client: Option<&str>| ProcessAgentRecord {
             name: name.map(str::to_owned),
             client: client.map(str::to_owned),
             since: 0,
         };
-        let mut told =
-            Told { at: "stdio".to_owned(), config: "w.json".to_owned(), ..Told::default() };
-        assert_eq!(whom(&told), "nobody; stdio, w.json");
-        told.agents = vec![
+        let mut record = ProcessRecord {
+            at: "stdio".to_owned(),
+            config: "w.json".to_owned(),
+            ..ProcessRecord::default()
+        };
+        assert_eq!(agents_text(&record), "nobody; stdio, w.json");
+        record.agents = vec![
             agent(None, Some("codex")),
             agent(Some("ann"), Some("claude-code")),
             agent(None, Some("codex")),
             agent(None, None),
         ];
-        assert_eq!(whom(&told), "an agent, claude-code as `ann`, codex (2 times); stdio, w.json");
+        assert_eq!(
+            agents_text(&record),
+            "an agent, claude-code as `ann`, codex (2 times); stdio, w.json"
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! `reload`: what is served is what the file says now, whatever has changed in it.
+//! `reload`: asks running workbenches to reload their configuration.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::cli::error::Error;
-use crate::cli::size::count;
-use crate::cli::{Global, print};
-use crate::observe::running;
+use crate::cli::error::CommandError;
+use crate::cli::units::format_count;
+use crate::cli::{GlobalArgs, print};
 use crate::os;
+use crate::telemetry::process_registry;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,32 +24,32 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
 
-/// Asks every workbench of this user that serves the file.
-pub(crate) fn run(global: &Global, _: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(global: &GlobalArgs, _: &Args) -> Result<ExitCode, CommandError> {
     global.load()?;
     let file = global.config_file()?;
-    let told = running::told(&global.cache()?).map_err(|error| {
-        Error::failed("what runs cannot be found out").because(&error.to_string())
-    })?;
+    let record =
+        process_registry::read_processes(&global.resolve_cache_dir()?).map_err(|error| {
+            CommandError::failed("what runs cannot be found out").with_cause(&error.to_string())
+        })?;
     let is_same = |config: &str| match (Path::new(config).canonicalize(), file.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
     };
-    let serving: Vec<_> = told.iter().filter(|told| is_same(&told.config)).collect();
-    for told in &serving {
-        os::ask_to_reload(told.pid).map_err(|error| {
-            Error::failed(format!("the workbench {} cannot be asked", told.pid))
-                .because(&error.to_string())
-                .hint("restart it: it reads its configuration at the start")
+    let serving: Vec<_> = record.iter().filter(|record| is_same(&record.config)).collect();
+    for record in &serving {
+        os::send_reload_signal(record.pid).map_err(|error| {
+            CommandError::failed(format!("the workbench {} cannot be asked", record.pid))
+                .with_cause(&error.to_string())
+                .with_hint("restart it: it reads its configuration at the start")
         })?;
     }
     if serving.is_empty() {
-        return Err(Error::failed(format!("no workbench serves `{}` now", file.display()))
-            .hint("`mcp-workbench ps` shows those that serve"));
+        return Err(CommandError::failed(format!("no workbench serves `{}` now", file.display()))
+            .with_hint("`mcp-workbench ps` shows those that serve"));
     }
     print::note(&format!(
         "asked {}; `mcp-workbench logs` says what became of it",
-        count(serving.len(), "workbench")
+        format_count(serving.len(), "workbench")
     ));
     Ok(ExitCode::SUCCESS)
 }

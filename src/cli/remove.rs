@@ -1,4 +1,4 @@
-//! `remove`: a server less in the configuration.
+//! `remove`: removes a server from the configuration.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 
-use crate::authoring::edit::{Text, remove};
-use crate::cli::edit::{self, Target};
-use crate::cli::error::Error;
-use crate::cli::{Global, complete, print};
+use crate::authoring::edit::{ConfigText, remove_server};
+use crate::cli::config_edit::{self, EditTarget};
+use crate::cli::error::CommandError;
+use crate::cli::{GlobalArgs, completion, print};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,14 +21,14 @@ Examples:
 /// Everything else stays as it is, comments included; a toolbox that has no other server goes too. Says where the server is still named, in rules,
 /// overrides or macros; where the configuration could not be used without it, nothing is changed.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The server, or toolbox/server
-    #[arg(add = ArgValueCandidates::new(complete::servers))]
+    #[arg(add = ArgValueCandidates::new(completion::servers))]
     server: String,
     /// The toolbox that it is in
-    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(complete::toolboxes))]
+    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: Option<String>,
     /// Change ~/.config/mcp-workbench/config.json
     #[arg(long, conflicts_with = "config")]
@@ -44,14 +44,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A removed server in JSON.
 #[derive(Serialize)]
-struct Report<'a> {
+struct RemoveReport<'a> {
     file: &'a Path,
     toolbox: &'a str,
     server: &'a str,
     written: bool,
-    /// Where it is still named.
+    /// The rules, overrides and macros that still name the server.
     named: Vec<Mention<'a>>,
 }
 
@@ -61,31 +60,32 @@ struct Mention<'a> {
     line: usize,
 }
 
-/// Removes.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let target = Target::find(global, args.user)?;
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let target = EditTarget::find(global, args.user)?;
     let Some(before) = target.text.as_deref() else {
-        let file = target.location.shown.display();
-        return Err(Error::wrong(format!("there is no configuration at `{file}`")));
+        let file = target.location.display_path.display();
+        return Err(CommandError::usage(format!("there is no configuration at `{file}`")));
     };
     let (toolbox, server) = match (&args.toolbox, args.server.split_once('/')) {
         (None, Some((toolbox, server))) => (Some(toolbox), server),
         (toolbox, _) => (toolbox.as_deref(), args.server.as_str()),
     };
-    let source = Text { file: &target.location.path, text: before };
-    let removed = remove(source, toolbox, server).map_err(|error| edit::explain(error, &target))?;
+    let source = ConfigText { file: &target.location.path, text: before };
+    let removed = remove_server(source, toolbox, server)
+        .map_err(|error| config_edit::edit_error(error, &target))?;
     if !args.force {
         target.check(&removed.text, before).map_err(|error| {
-            error.hint("mend what names it first, or `--force` removes it all the same")
+            error.with_hint("mend what names it first, or `--force` removes it all the same")
         })?;
     }
     if !args.dry_run {
         target.write(&removed.text)?;
     }
-    let shown = &target.location.shown;
+    let shown = &target.location.display_path;
     if args.json {
-        let named = removed.mentions.iter().map(|(path, line)| Mention { path, line: *line });
-        print::json(&Report {
+        let named =
+            removed.remaining_references.iter().map(|(path, line)| Mention { path, line: *line });
+        print::json(&RemoveReport {
             file: shown,
             toolbox: &removed.toolbox,
             server,
@@ -95,17 +95,17 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run {
-        print::config(&edit::difference(shown, before, &removed.text))?;
+        print::text_unredacted(&config_edit::unified_diff(shown, before, &removed.text))?;
     } else {
         let (toolbox, file) = (&removed.toolbox, shown.display());
-        let what = if removed.is_toolbox_gone {
+        let what = if removed.removed_toolbox {
             format!("`{server}` with toolbox `{toolbox}`, which had no other server,")
         } else {
             format!("`{server}` of toolbox `{toolbox}`")
         };
         print::prose(&format!("removed {what} from `{file}`"))?;
     }
-    for (path, line) in &removed.mentions {
+    for (path, line) in &removed.remaining_references {
         let file = shown.display();
         print::note(&format!("remark: `{path}` still names it ({file}:{line})"));
     }

@@ -1,4 +1,4 @@
-//! `search`: the tools that fit what is wanted.
+//! `search`: finds the tools that match a query.
 
 use std::process::ExitCode;
 
@@ -6,18 +6,18 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::catalog::rank::{Finds, no_server_for};
+use crate::catalog::rank::{ScoreCutoff, absent_services_message};
 use crate::catalog::shorten;
 use crate::cli::cache;
 use crate::cli::call;
-use crate::cli::error::Error;
-use crate::cli::list::verbatim;
-use crate::cli::print::printable;
-use crate::cli::servers::{self, Start};
-use crate::cli::size::count;
+use crate::cli::error::CommandError;
+use crate::cli::list::to_raw_value;
+use crate::cli::print::escape_to_line;
+use crate::cli::startup::{self, StartReport};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, complete, print, with_gateway};
-use crate::gateway::{Found, Gateway, Presence, RequestContext, Sought};
+use crate::cli::units::format_count;
+use crate::cli::{GlobalArgs, completion, print, with_gateway};
+use crate::gateway::{AgentHandle, Gateway, RequestContext, ToolMatch, ToolQuery};
 use crate::settings::ToolboxConfig;
 
 const EXAMPLES: &str = "\
@@ -27,7 +27,7 @@ Examples:
   mcp-workbench search \"add note\" --toolbox desk        Look in one toolbox alone
   mcp-workbench search \"what time is it\" --json --full  Print definitions too";
 
-/// How much of a query a table repeats, in characters.
+/// In characters.
 const MAX_ECHO: usize = 120;
 
 /// Find tools by what is wanted of them
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "QUERY")]
     queries: Vec<String>,
     /// Look in this toolbox alone
-    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(complete::toolboxes))]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: Option<String>,
     /// How many tools a query gives at most
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = limit())]
@@ -56,28 +56,25 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Reads how many tools are wanted.
 fn limit() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=1000)
 }
 
-/// The finds of one query, for those who read JSON.
 #[derive(Serialize)]
-struct Answered<'a> {
+struct QueryReport<'a> {
     query: &'a str,
-    /// The well-known services that it names and that no server here is called or about.
+    /// Well-known services that the query names but no server here provides.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     absent_services: &'a [String],
-    tools: Vec<Entry<'a>>,
+    tools: Vec<MatchRow<'a>>,
 }
 
-/// One tool that was found, for those who read JSON.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct MatchRow<'a> {
     toolbox: &'a str,
     server: &'a str,
     tool: &'a str,
-    /// The name by which agents see it in `dynamic` mode.
+    /// The tool's name in `dynamic` mode.
     registered_name: &'a str,
     score: f64,
     signature: String,
@@ -87,11 +84,11 @@ struct Entry<'a> {
     definition: Option<Box<RawValue>>,
 }
 
-/// Searches; fails where nothing is found at all.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+/// Fails if no query finds a tool.
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let config = global
-        .read_to_start(|_, server| !cache::is_kept(global, server))?
-        .map_err(Error::config)?
+        .read_for_start(|_, server| !cache::is_cached(global, server))?
+        .map_err(CommandError::config)?
         .config;
     if config.toolboxes.is_empty() {
         print::note(&"there are no toolboxes: every server is disabled");
@@ -99,98 +96,96 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     with_gateway(global, config, async |gateway| search(gateway, args).await)?
 }
 
-async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, Error> {
+async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError> {
     let toolbox = match &args.toolbox {
-        Some(name) => Some(gateway.toolbox(name).map_err(|error| call::explain(&error))?),
+        Some(name) => Some(gateway.toolbox(name).map_err(|error| call::call_error(&error))?),
         None => None,
     };
     let toolboxes: Vec<&ToolboxConfig> = match toolbox {
         Some(only) => vec![only],
         None => gateway.config().toolboxes.iter().collect(),
     };
-    gateway.recalled().await;
+    gateway.wait_for_stored_listings().await;
     let unknown = gateway.unlisted();
-    let starts = servers::start(gateway, &toolboxes, |server| unknown.contains(server)).await;
+    let starts =
+        startup::start_servers(gateway, &toolboxes, |server| unknown.contains(server)).await;
     let toolbox = toolbox.map(|toolbox| &toolbox.name);
     let limit = usize::from(args.limit);
     let queries = || args.queries.iter().map(String::as_str);
-    let finds = Finds::WhatFits;
-    let sought = queries().map(|query| Sought { query, toolbox, server: None, finds, limit });
+    let finds = ScoreCutoff::Relevant;
+    let sought = queries().map(|query| ToolQuery { query, toolbox, server: None, finds, limit });
     let sought: Vec<_> = sought.collect();
-    let all = gateway.find_tools(&sought, &RequestContext::nobody(&Presence::new(None))).await;
+    let all =
+        gateway.search_listed(&sought, &RequestContext::detached(&AgentHandle::new(None))).await;
     let mut found = Vec::new();
     for (query, tools) in queries().zip(all) {
-        found.push(Answer { query, tools, absent: gateway.absent_services(query).await });
+        found.push(QueryResult { query, tools, absent: gateway.absent_services(query).await });
     }
     let has_found = found.iter().any(|answer| !answer.tools.is_empty());
     if args.json {
         print::json(&in_json(&found, args.full))?;
     } else if has_found {
-        let texts: Vec<_> = found.iter().map(|answer| in_words(answer, args.full)).collect();
+        let texts: Vec<_> = found.iter().map(|answer| to_text(answer, args.full)).collect();
         print::prose(&texts.join("\n\n"))?;
     }
     if has_found {
-        // Who has found something mostly does not care about servers that are broken.
+        // Tools were found, so failed servers get only a short note.
         starts.iter().filter(|start| start.failure.is_some()).for_each(mention);
         return Ok(ExitCode::SUCCESS);
     }
-    for failure in starts.iter().filter_map(Start::explanation) {
+    for failure in starts.iter().filter_map(StartReport::failure_text) {
         print::note(&format!("warning: {failure}"));
     }
     let queries: Vec<_> = found.iter().map(|answer| format!("`{}`", answer.echo())).collect();
-    let error = Error::failed(format!("no tool fits {}", queries.join(", ")));
+    let error = CommandError::failed(format!("no tool fits {}", queries.join(", ")));
     let error = found
         .iter()
         .filter(|answer| !answer.absent.is_empty())
-        .fold(error, |error, answer| error.because(&no_server_for(&answer.absent)));
-    let error = error.hint("say it in other words: service, verb and object of one step");
+        .fold(error, |error, answer| error.with_cause(&absent_services_message(&answer.absent)));
+    let error = error.with_hint("say it in other words: service, verb and object of one step");
     if args.json {
-        // What was found is on standard output, as JSON.
+        // The results are on stdout, as JSON.
         print::error(&error);
         return Ok(ExitCode::FAILURE);
     }
     Err(error)
 }
 
-/// The finds of one query.
-struct Answer<'a> {
+struct QueryResult<'a> {
     query: &'a str,
-    /// The tools, the best first.
-    tools: Vec<Found>,
-    /// The services that it names and that are not here.
+    /// Best match first.
+    tools: Vec<ToolMatch>,
     absent: Vec<String>,
 }
 
-impl Answer<'_> {
-    /// The query as it is repeated.
+impl QueryResult<'_> {
     fn echo(&self) -> String {
-        shorten(&printable(self.query.trim()), MAX_ECHO)
+        shorten(&escape_to_line(self.query.trim()), MAX_ECHO)
     }
 }
 
-/// Says in one line that a server has not been searched.
-fn mention(start: &Start) {
-    let Start { toolbox, server, .. } = start;
+fn mention(start: &StartReport) {
+    let StartReport { toolbox, server, .. } = start;
     print::note(&format!(
         "not searched: `{toolbox}/{server}`, which could not be started; \
          `mcp-workbench check --connect` says why"
     ));
 }
 
-fn in_words(answer: &Answer<'_>, is_full: bool) -> String {
-    let Answer { tools, absent, .. } = answer;
+fn to_text(answer: &QueryResult<'_>, is_full: bool) -> String {
+    let QueryResult { tools, absent, .. } = answer;
     let query = answer.echo();
     let Some(best) = tools.first() else {
         return format!("nothing fits `{query}`");
     };
     let remark = if !absent.is_empty() {
-        format!("; {}", no_server_for(absent))
+        format!("; {}", absent_services_message(absent))
     } else if best.fits_well() {
         String::new()
     } else {
         "; nothing fits well".to_owned()
     };
-    let head = format!("{} for `{query}`{remark}", count(tools.len(), "tool"));
+    let head = format!("{} for `{query}`{remark}", format_count(tools.len(), "tool"));
     let mut table = Table::new([
         ("Score", Align::Right),
         ("Toolbox", Align::Left),
@@ -202,26 +197,26 @@ fn in_words(answer: &Answer<'_>, is_full: bool) -> String {
         let tool = found.tool();
         let description = if is_full {
             let lines = tool.definition.description.iter().flat_map(|text| text.lines());
-            lines.map(printable).collect::<Vec<_>>().join("\n")
+            lines.map(escape_to_line).collect::<Vec<_>>().join("\n")
         } else {
-            printable(&tool.definition.summary().unwrap_or_default())
+            escape_to_line(&tool.definition.summary().unwrap_or_default())
         };
         let name = if is_full { &tool.definition.signature() } else { &tool.id.tool };
         table.row([
             format!("{:.2}", found.rounded_score()),
             tool.id.toolbox.to_string(),
             tool.id.server.to_string(),
-            printable(name),
+            escape_to_line(name),
             description,
         ]);
     }
     format!("{head}\n\n{table}")
 }
 
-fn in_json<'a>(found: &'a [Answer<'a>], is_full: bool) -> Vec<Answered<'a>> {
-    let entry = |found: &'a Found| {
+fn in_json<'a>(found: &'a [QueryResult<'a>], is_full: bool) -> Vec<QueryReport<'a>> {
+    let entry = |found: &'a ToolMatch| {
         let tool = found.tool();
-        Entry {
+        MatchRow {
             toolbox: tool.id.toolbox.as_str(),
             server: tool.id.server.as_str(),
             tool: &tool.id.tool,
@@ -229,10 +224,10 @@ fn in_json<'a>(found: &'a [Answer<'a>], is_full: bool) -> Vec<Answered<'a>> {
             score: found.rounded_score(),
             signature: tool.definition.signature(),
             description: tool.definition.summary(),
-            definition: is_full.then(|| verbatim(&tool.definition.raw)),
+            definition: is_full.then(|| to_raw_value(&tool.definition.raw)),
         }
     };
-    let of_query = |answer: &'a Answer<'a>| Answered {
+    let of_query = |answer: &'a QueryResult<'a>| QueryReport {
         query: answer.query,
         absent_services: &answer.absent,
         tools: answer.tools.iter().map(entry).collect(),

@@ -1,4 +1,4 @@
-//! `serve`: serves the toolboxes to an agent.
+//! `serve`: serves the toolboxes over stdio or HTTP.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -10,28 +10,31 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use url::Url;
 
-use crate::app::{self, Renewal, Served, Settling, Source};
+use crate::admin::socket;
+use crate::app::{self, MemoryReclaimer, ReloadSource, ServeOptions, ValueRefresh};
 use crate::backend::PoolOptions;
-use crate::cli::error::Error;
-use crate::cli::papers::papers;
-use crate::cli::remarks::RemarkLog;
-use crate::cli::values::Kept;
-use crate::cli::{Global, NAME, block_on, block_on_workers, policy, pool_options, print};
+use crate::cli::admin_config::admin_config;
+use crate::cli::config_remarks::RemarkLogger;
+use crate::cli::error::CommandError;
+use crate::cli::value_sources::ValueCache;
+use crate::cli::{
+    GlobalArgs, PROGRAM_NAME, block_on, block_on_workers, policy, pool_options, print,
+};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{Finding, LoadError, Loaded, Report, Severity, otlp_address};
-use crate::desk::socket;
-use crate::frontend::http::{Door, Grace, Tls};
-use crate::observe::Observer;
-use crate::observe::running::{Files, Told};
-use crate::settings::{Anonymous, Config, StoreUrl, TlsConfig};
-use crate::shared::Address;
+use crate::config::{ConfigReport, Finding, LoadError, LoadedConfig, Severity, otlp_traces_url};
+use crate::frontend::http::{DefaultAccess, DrainTimeouts, TlsCertificates};
+use crate::redis_store::RedisTarget;
+use crate::settings::{AnonymousPolicy, Config, StoreUrl, TlsConfig};
+use crate::telemetry::Telemetry;
+use crate::telemetry::process_registry::{ProcessFiles, ProcessRecord};
 
-/// Variables that OpenTelemetry has given a meaning.
+/// Standard environment variables of OpenTelemetry.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
-/// Has tests go through the text of every record, if it is set.
+/// Serializes every stored record and reads it back, if set. The value names a member that session
+/// records lose.
 #[cfg(feature = "test-fakes")]
 const REHEARSAL: &str = "WORKBENCH_REHEARSAL";
 
@@ -77,7 +80,7 @@ pub(crate) struct Args {
         help = "Tell an OpenTelemetry collector of every call, such as http://127.0.0.1:4318",
         long,
         value_name = "ADDRESS",
-        value_parser = otlp_address
+        value_parser = otlp_traces_url
     )]
     otlp: Option<Url>,
     /// Write no files for `ps` and `logs`, and let `top` not look
@@ -98,83 +101,99 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The files in which others are told what runs here; `None`: nobody is told.
-    pub(crate) fn files(&self, global: &Global) -> Option<Files> {
+    /// Returns the process files for `ps`, `logs` and `top`, or `None` if this workbench is hidden.
+    pub(crate) fn run_files(&self, global: &GlobalArgs) -> Option<ProcessFiles> {
         if self.unlisted || global.embedded_config {
             return None;
         }
         let mut random = [0; 4];
         getrandom::fill(&mut random).ok()?;
-        Some(Files::new(&global.cache().ok()?, &format!("{:08x}", u32::from_ne_bytes(random))))
+        Some(ProcessFiles::new(
+            &global.resolve_cache_dir().ok()?,
+            &format!("{:08x}", u32::from_ne_bytes(random)),
+        ))
     }
 }
 
-/// The address of the store that agents' state is in, of the command line or the file.
-fn shared_store(config: &Config, said: Option<&StoreUrl>) -> Result<Option<Address>, Error> {
+/// `said` is `--shared-store`, which overrides the configuration.
+fn shared_store(
+    config: &Config,
+    said: Option<&StoreUrl>,
+) -> Result<Option<RedisTarget>, CommandError> {
     let mut shared = config.shared.clone();
     shared.url = said.cloned().or(shared.url);
     if let Some(url) = shared.url.as_ref().filter(|url| !url.is_encrypted() && !url.is_local()) {
         tracing::warn!("what goes to the shared store {url} is not encrypted: use rediss://");
     }
-    Address::new(&shared).map_err(|unusable| Error::wrong(unusable.to_string()))
+    RedisTarget::new(&shared).map_err(|unusable| CommandError::usage(unusable.to_string()))
 }
 
-/// Serves until the agent leaves, or over HTTP until a signal comes.
-pub(crate) fn run(global: &Global, args: &Args, files: Option<&Files>) -> Result<ExitCode, Error> {
+/// Serves until stdin closes, or over HTTP until a signal arrives.
+pub(crate) fn run(
+    global: &GlobalArgs,
+    args: &Args,
+    files: Option<&ProcessFiles>,
+) -> Result<ExitCode, CommandError> {
     #[cfg(feature = "test-fakes")]
     if let Some(without) = ProcessEnv.get(REHEARSAL) {
-        crate::state::rehearsal::begin(without);
+        crate::state::round_trip::begin(without);
     }
-    let values = Arc::<Kept>::default();
-    let loaded = global.read_with(&values.asking(Renewal::All))?.map_err(Error::config)?;
-    let source = global.source(values)?;
-    run_as(global, args, files, loaded, source)
+    let values = Arc::<ValueCache>::default();
+    let loaded = global
+        .read_with_values(&values.source(ValueRefresh::All))?
+        .map_err(CommandError::config)?;
+    let source = global.config_source(values)?;
+    serve_loaded(global, args, files, loaded, source)
 }
 
-/// Serves a configuration that has been read, and can be read again from `source`.
-pub(crate) fn run_as(
-    global: &Global,
+/// `source` reads the configuration again for a reload.
+pub(crate) fn serve_loaded(
+    global: &GlobalArgs,
     args: &Args,
-    files: Option<&Files>,
-    loaded: Loaded,
-    source: Option<Source>,
-) -> Result<ExitCode, Error> {
-    let mut loaded = if args.strict { strictly(loaded).map_err(Error::config)? } else { loaded };
-    let own_tls = tls_files(args).map_err(Error::internal)?;
-    encrypt(&mut loaded.config, own_tls.as_ref());
+    files: Option<&ProcessFiles>,
+    loaded: LoadedConfig,
+    source: Option<ReloadSource>,
+) -> Result<ExitCode, CommandError> {
+    let mut loaded =
+        if args.strict { reject_broken(loaded).map_err(CommandError::config)? } else { loaded };
+    let own_tls = tls_files(args).map_err(CommandError::internal)?;
+    override_tls_files(&mut loaded.config, own_tls.as_ref());
     if let Some(report) = loaded.report() {
         print::note(&report);
     }
     tracing::info!("the configuration is that of `{}`", loaded.file);
-    let broken = loaded.broken();
+    let broken = loaded.broken_servers();
     if !broken.is_empty() {
         tracing::warn!("served without `{}`: {WHY_WITHOUT}", broken.join("`, `"));
     }
-    let source = source.map(|source| if args.strict { strict(source) } else { source });
-    let source = source.map(|source| encrypted(source, own_tls));
-    let listening = files.and_then(|files| socket::listen(&global.socket_folders(), files.run()));
+    let source = source.map(|source| if args.strict { strict_source(source) } else { source });
+    let source = source.map(|source| tls_override_source(source, own_tls));
+    let listening =
+        files.and_then(|files| socket::listen(&global.socket_folders(), files.run_id()));
     let (socket, path) = listening.unzip();
-    let settling = Settling::default();
+    let settling = MemoryReclaimer::default();
     let options = options(global, args, &loaded, files.map(|files| (files, path)), &settling)?;
-    let remarks = RemarkLog::new(global);
-    remarks.look(&loaded.config);
+    let remarks = RemarkLogger::new(global);
+    remarks.log_new_in_background(&loaded.config);
     let own = global.clone();
     let difference = move |old: &Config, new: &Config| {
-        policy::difference(&own, old, new).unwrap_or_else(|error| error.to_string())
+        policy::describe_diff(&own, old, new).unwrap_or_else(|error| error.to_string())
     };
-    let source = source.map(|source| Source {
-        served: Box::new(move |config| remarks.look(config)),
-        difference: Box::new(difference),
+    let source = source.map(|source| ReloadSource {
+        on_applied: Box::new(move |config| remarks.log_new_in_background(config)),
+        describe_diff: Box::new(difference),
         ..source
     });
-    let papers = papers(global, &loaded.file);
+    let papers = admin_config(global, &loaded.file);
     if let Some(address) = args.http {
         let [delay, time] = [args.drain_delay, args.grace].map(Duration::from_secs);
-        let grace = Grace { delay, time };
+        let grace = DrainTimeouts { delay, drain: time };
         let is_open = address.ip().is_loopback() || args.insecure_no_auth;
-        if let Some(reason) = exposed(&loaded.config, is_open) {
-            return Err(Error::wrong(format!("{address} can be reached by others, and {reason}"))
-                .hint(SAFE));
+        if let Some(reason) = open_access_reason(&loaded.config, is_open) {
+            return Err(CommandError::usage(format!(
+                "{address} can be reached by others, and {reason}"
+            ))
+            .with_hint(AUTH_HINT));
         }
         let tls = loaded.config.http.tls.as_ref().map(read_tls).transpose()?;
         if !address.ip().is_loopback() && tls.is_none() {
@@ -184,15 +203,24 @@ pub(crate) fn run_as(
             );
         }
         let shared = shared_store(&loaded.config, args.shared_store.as_ref())?;
-        let door = Door { agent: global.caller().agent, is_open };
-        let source = source.map(|source| guarded(source, is_open));
-        let served = Served { config: loaded.config, source, papers, shared, socket, settling };
+        let default_access =
+            DefaultAccess { agent: global.caller().agent, serves_anonymous: is_open };
+        let source = source.map(|source| authenticated_source(source, is_open));
+        let served = ServeOptions {
+            config: loaded.config,
+            config_source: source,
+            admin_config: papers,
+            shared_store: shared,
+            admin_socket: socket,
+            memory_reclaimer: settling,
+        };
         block_on_workers(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
-                Error::failed(format!("cannot listen at {address}")).because(&error.to_string())
+                CommandError::failed(format!("cannot listen at {address}"))
+                    .with_cause(&error.to_string())
             })?;
-            let served = app::serve_http(served, options, listener, door, grace, tls);
-            Box::pin(served).await.map_err(Error::internal)
+            let served = app::serve_http(served, options, listener, default_access, grace, tls);
+            Box::pin(served).await.map_err(CommandError::internal)
         })??;
         return Ok(ExitCode::SUCCESS);
     }
@@ -202,92 +230,97 @@ pub(crate) fn run_as(
               hint: `mcp-workbench demo` shows what an agent sees",
         );
     }
-    let served = Served { config: loaded.config, source, papers, shared: None, socket, settling };
-    block_on(app::serve_stdio(served, options, global.caller()))?.map_err(Error::internal)?;
+    let served = ServeOptions {
+        config: loaded.config,
+        config_source: source,
+        admin_config: papers,
+        shared_store: None,
+        admin_socket: socket,
+        memory_reclaimer: settling,
+    };
+    block_on(app::serve_stdio(served, options, global.caller()))?
+        .map_err(CommandError::internal)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files for TLS that the command line names.
 fn tls_files(args: &Args) -> std::io::Result<Option<[PathBuf; 2]>> {
     let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
     Ok(Some([std::path::absolute(cert)?, std::path::absolute(key)?]))
 }
 
-/// Has a configuration encrypt with the files of the command line, if it names any.
-fn encrypt(config: &mut Config, files: Option<&[PathBuf; 2]>) {
+/// Applies `--tls-cert` and `--tls-key` over the configuration, and keeps its client CA.
+fn override_tls_files(config: &mut Config, files: Option<&[PathBuf; 2]>) {
     if let Some([cert, key]) = files.cloned() {
         let client_ca = config.http.tls.take().and_then(|tls| tls.client_ca);
         config.http.tls = Some(TlsConfig { cert, key, client_ca });
     }
 }
 
-/// A source whose configurations encrypt with the files of the command line, if it names any.
-fn encrypted(source: Source, files: Option<[PathBuf; 2]>) -> Source {
-    let Source { read, .. } = source;
+fn tls_override_source(source: ReloadSource, files: Option<[PathBuf; 2]>) -> ReloadSource {
+    let ReloadSource { load: read, .. } = source;
     let read = move |renewal| {
         let mut loaded = read(renewal)?;
-        encrypt(&mut loaded.config, files.as_ref());
+        override_tls_files(&mut loaded.config, files.as_ref());
         Ok(loaded)
     };
-    Source { read: Box::new(read), ..source }
+    ReloadSource { load: Box::new(read), ..source }
 }
 
-/// Reads the certificates to serve with.
-fn read_tls(files: &TlsConfig) -> Result<Tls, Error> {
-    Tls::load(files).map_err(|error| {
-        Error::wrong("nothing can be encrypted as `http.tls` says")
-            .because(&error.to_string())
-            .hint(error.hint())
+fn read_tls(files: &TlsConfig) -> Result<TlsCertificates, CommandError> {
+    TlsCertificates::load(files).map_err(|error| {
+        CommandError::usage("nothing can be encrypted as `http.tls` says")
+            .with_cause(&error.to_string())
+            .with_hint(error.hint())
     })
 }
 
-/// The options that servers are started with, and the collector that is told of calls: the one that
-/// the command line names, else the file, else the environment.
+/// Builds the options of the server pool. Traces go to the collector of `--otlp`, or else of the
+/// configuration, or else of the environment.
 fn options(
-    global: &Global,
+    global: &GlobalArgs,
     args: &Args,
-    loaded: &Loaded,
-    files: Option<(&Files, Option<PathBuf>)>,
-    settling: &Settling,
-) -> Result<PoolOptions, Error> {
+    loaded: &LoadedConfig,
+    files: Option<(&ProcessFiles, Option<PathBuf>)>,
+    settling: &MemoryReclaimer,
+) -> Result<PoolOptions, CommandError> {
     let config = &loaded.config;
     let options = pool_options(Some(global));
-    let mut observer = Observer::default();
+    let mut observer = Telemetry::default();
     if args.http.is_none() {
-        // The figures are asked for over HTTP.
-        observer = observer.uncounted();
+        // Metrics are only readable over HTTP.
+        observer = observer.without_metrics();
     }
     let collector = match args.otlp.clone().or_else(|| config.telemetry.otlp.clone()) {
         Some(address) => Some(address),
-        None => otlp_of(&ProcessEnv).map_err(|error| {
-            Error::wrong("the address of the collector is wrong").because(&error)
+        None => otlp_endpoint(&ProcessEnv).map_err(|error| {
+            CommandError::usage("the address of the collector is wrong").with_cause(&error)
         })?,
     };
     if let Some(address) = collector {
         let service = ProcessEnv.get(SERVICE_NAME).filter(|name| !name.is_empty());
-        observer =
-            observer.exporting(&address, service.as_deref().unwrap_or(NAME)).map_err(|error| {
-                Error::failed("calls cannot be told to a collector").because(&error)
+        observer = observer
+            .with_otlp_exporter(&address, service.as_deref().unwrap_or(PROGRAM_NAME))
+            .map_err(|error| {
+                CommandError::failed("calls cannot be told to a collector").with_cause(&error)
             })?;
     }
     if let Some((files, socket)) = files {
-        let told = Told {
+        let record = ProcessRecord {
             socket,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: loaded.file.clone(),
             at: "stdio".to_owned(),
             mode: config.mode.as_str().to_owned(),
-            ..Told::default()
+            ..ProcessRecord::default()
         };
-        // Serving does not depend on it.
-        observer = observer.telling(files, told);
+        // Serving continues if these files can't be written.
+        observer = observer.with_process_registry(files, record);
     }
-    let observer = observer.heard_by(Arc::new(settling.clone()));
+    let observer = observer.with_listener(Arc::new(settling.clone()));
     Ok(PoolOptions { observer: Arc::new(observer), ..options })
 }
 
-/// The address of the collector that the environment names, as OpenTelemetry reads it.
-fn otlp_of(env: &impl EnvSource) -> Result<Option<Url>, String> {
+fn otlp_endpoint(env: &impl EnvSource) -> Result<Option<Url>, String> {
     let said = |name| env.get(name).filter(|value| !value.is_empty());
     if said(DISABLED).is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         return Ok(None);
@@ -295,64 +328,62 @@ fn otlp_of(env: &impl EnvSource) -> Result<Option<Url>, String> {
     let address = said(TRACES_ENDPOINT).map(|address| {
         Url::parse(&address).map_err(|_| format!("expected an http address, found `{address}`"))
     });
-    let address = address.or_else(|| said(ENDPOINT).map(|address| otlp_address(&address)));
+    let address = address.or_else(|| said(ENDPOINT).map(|address| otlp_traces_url(&address)));
     address.transpose()
 }
 
-/// Advice on how to serve nobody whom nobody knows.
-const SAFE: &str = "give agents tokens (`mcp-workbench token <agent>`, and its entry in \
+/// Hint for an address that would accept unauthenticated clients.
+const AUTH_HINT: &str = "give agents tokens (`mcp-workbench token <agent>`, and its entry in \
                     `auth.tokens`), or listen at 127.0.0.1; `--insecure-no-auth` serves whoever comes";
 
-/// Why everybody would be served who comes to an address that is not open to everybody.
-fn exposed(config: &Config, is_open: bool) -> Option<&'static str> {
+/// Returns why unauthenticated clients would be served, or `None` if they are rejected or `is_open`
+/// allows them.
+fn open_access_reason(config: &Config, is_open: bool) -> Option<&'static str> {
     if is_open {
         return None;
     }
     match config.auth.as_ref().map(|auth| &auth.anonymous) {
-        // Who has no certificate is refused.
+        // Clients without a certificate are rejected.
         None if config.http.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) => None,
         None => Some("the configuration asks nobody for a token"),
-        Some(Anonymous::Nameless | Anonymous::Named(_)) => {
+        Some(AnonymousPolicy::Nameless | AnonymousPolicy::Named(_)) => {
             Some("`auth.anonymous` serves those who have no token")
         }
-        Some(Anonymous::Refused) => None,
+        Some(AnonymousPolicy::Refused) => None,
     }
 }
 
-/// The reason that the log gives for servers that are left out.
 const WHY_WITHOUT: &str = "something is wrong with the entry; `mcp-workbench check` says what";
 
-/// The configuration, if nothing is wrong with any of its servers.
-fn strictly(loaded: Loaded) -> Result<Loaded, LoadError> {
+fn reject_broken(loaded: LoadedConfig) -> Result<LoadedConfig, LoadError> {
     match loaded.report() {
         Some(report) if loaded.has_errors() => Err(LoadError::Invalid(report)),
         _ => Ok(loaded),
     }
 }
 
-/// A source that gives no configuration in which anything is wrong.
-fn strict(source: Source) -> Source {
-    let Source { read, .. } = source;
-    Source { read: Box::new(move |renewal| strictly(read(renewal)?)), ..source }
+fn strict_source(source: ReloadSource) -> ReloadSource {
+    let ReloadSource { load: read, .. } = source;
+    ReloadSource { load: Box::new(move |renewal| reject_broken(read(renewal)?)), ..source }
 }
 
-/// A source that gives no configuration which would serve everybody.
-fn guarded(source: Source, is_open: bool) -> Source {
-    let Source { read, .. } = source;
+/// Rejects reloads that would let unauthenticated clients in.
+fn authenticated_source(source: ReloadSource, is_open: bool) -> ReloadSource {
+    let ReloadSource { load: read, .. } = source;
     let read = move |renewal| {
         let loaded = read(renewal)?;
-        let Some(reason) = exposed(&loaded.config, is_open) else { return Ok(loaded) };
+        let Some(reason) = open_access_reason(&loaded.config, is_open) else { return Ok(loaded) };
         let finding = Finding {
             severity: Severity::Error,
             file: None,
             path: "auth".to_owned(),
             position: None,
             message: format!("others can reach us, and {reason}"),
-            hint: Some(SAFE.to_owned()),
+            hint: Some(AUTH_HINT.to_owned()),
         };
-        Err(LoadError::Invalid(Report { file: loaded.file, findings: vec![finding] }))
+        Err(LoadError::Invalid(ConfigReport { file: loaded.file, findings: vec![finding] }))
     };
-    Source { read: Box::new(read), ..source }
+    ReloadSource { load: Box::new(read), ..source }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -367,11 +398,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_names_a_collector_as_opentelemetry_says() {
+    fn reads_the_otlp_endpoint_from_the_environment() {
         let of = |variables: &[(&str, &str)]| {
             let env: BTreeMap<String, String> =
                 variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            otlp_of(&env).map(|url| url.map(String::from))
+            otlp_endpoint(&env).map(|url| url.map(String::from))
         };
         assert_eq!(of(&[]), Ok(None));
         assert_eq!(of(&[(ENDPOINT, "")]), Ok(None));

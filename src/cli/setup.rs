@@ -1,27 +1,27 @@
-//! `setup`: the workbench in place of the servers that clients have, and back again.
+//! `setup`: replaces the servers of MCP clients with the workbench, and can undo it.
 //!
-//! `clients` are the files that are here, `plan` works out what is to be done, `carry` does it and keeps a
-//! journal (`kept`), `undo` takes it back.
+//! `clients` finds the clients' files, `plan` computes the changes, `apply` makes them and writes a
+//! journal (`state_dir`), and `undo` reverts them.
 
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 
-use crate::authoring::client_files::programs;
-use crate::cli::error::Error;
-use crate::cli::import::ask::{is_possible, whether_to_lock};
-use crate::cli::setup::plan::Plan;
-use crate::cli::{Global, lock, print};
+use crate::authoring::client_files::client_apps;
+use crate::cli::error::CommandError;
+use crate::cli::import::prompt::{confirm_lock, is_interactive};
+use crate::cli::setup::plan::SetupPlan;
+use crate::cli::{GlobalArgs, lock, print};
 
-mod ask;
-mod carry;
+mod apply;
 mod clients;
 mod json;
-mod kept;
 mod plan;
+mod prompt;
 mod report;
-mod savings;
-mod shared;
+mod service_plan;
+mod startup_size;
+mod state_dir;
 mod status;
 mod undo;
 
@@ -42,7 +42,7 @@ Examples:
 /// Run it again to take over what has come since.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
@@ -73,31 +73,31 @@ enum Action {
 }
 
 fn ids() -> PossibleValuesParser {
-    PossibleValuesParser::new(programs().iter().map(|program| program.id))
+    PossibleValuesParser::new(client_apps().iter().map(|program| program.id))
 }
 
-/// Sets up; fails where a client's file could not be written.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+/// Fails if a client's file could not be written.
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     match &args.action {
         Some(Action::Status(args)) => return status::run(global, args),
         Some(Action::Undo(args)) => return undo::run(global, args),
         None => {}
     }
-    let may_ask = !args.yes && !args.dry_run && !args.json && is_possible();
+    let may_ask = !args.yes && !args.dry_run && !args.json && is_interactive();
     let mut chosen = args.clients.clone();
     let plan = loop {
-        let plan = Plan::make(global, &chosen, args.service)?;
+        let plan = SetupPlan::build(global, &chosen, args.service)?;
         if !may_ask || plan.is_empty() {
             break plan;
         }
         print::note(&report::plan(&plan));
-        match ask::whether(&plan)? {
-            ask::Answer::Yes => break plan,
-            ask::Answer::No => {
+        match prompt::confirm_plan(&plan)? {
+            prompt::PlanDecision::Yes => break plan,
+            prompt::PlanDecision::No => {
                 print::note(&"nothing was changed");
                 return Ok(ExitCode::SUCCESS);
             }
-            ask::Answer::Only(clients) => chosen = clients,
+            prompt::PlanDecision::Only(clients) => chosen = clients,
         }
     };
     if args.dry_run || plan.is_empty() {
@@ -106,29 +106,29 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     }
     if !args.yes && !may_ask {
         show(args, &plan)?;
-        return Err(Error::wrong("nothing was changed, for nobody can be asked here")
-            .hint("`mcp-workbench setup --yes` does it, `--dry-run` only shows it"));
+        return Err(CommandError::usage("nothing was changed, for nobody can be asked here")
+            .with_hint("`mcp-workbench setup --yes` does it, `--dry-run` only shows it"));
     }
     if !may_ask && !args.json {
         print::prose(&format!("{}\n", report::plan(&plan)))?;
     }
-    let done = carry::out(global, &plan)?;
-    let start = savings::at_the_start(&plan.target.path);
+    let done = apply::apply(global, &plan)?;
+    let start = startup_size::measure_startup_size(&plan.target.path);
     if args.json {
-        print::json(&json::Setup::new(&plan, Some((&done, start.as_ref().ok()))))?;
+        print::json(&json::SetupReport::new(&plan, Some((&done, start.as_ref().ok()))))?;
     } else {
-        print::prose(&report::done(&plan, &done, start.as_ref(), args.lock))?;
+        print::prose(&report::outcome_text(&plan, &done, start.as_ref(), args.lock))?;
     }
-    if !plan.added.is_empty() && (args.lock || (may_ask && whether_to_lock()?)) {
+    if !plan.added.is_empty() && (args.lock || (may_ask && confirm_lock()?)) {
         let added = plan.added.iter().map(|added| (&*added.toolbox, &*added.server));
-        lock::beside(global, &plan.target.path, &added.collect::<Vec<_>>())?;
+        lock::lock_added(global, &plan.target.path, &added.collect::<Vec<_>>())?;
     }
     Ok(if done.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn show(args: &Args, plan: &Plan) -> Result<(), Error> {
+fn show(args: &Args, plan: &SetupPlan) -> Result<(), CommandError> {
     if args.json {
-        print::json(&json::Setup::new(plan, None))
+        print::json(&json::SetupReport::new(plan, None))
     } else {
         print::prose(&report::plan(plan))
     }

@@ -1,9 +1,9 @@
-//! `stats`: what the audit comes to.
+//! `stats`: summarizes the audit log.
 
 mod html;
 mod patch;
-mod prose;
 mod since;
+mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,15 +11,18 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::cli::error::Error;
-use crate::cli::size::{Size, count};
-use crate::cli::stats::patch::Server;
-use crate::cli::stats::prose::{in_words, size};
-use crate::cli::{Global, print, with_gateway, without_rules};
-use crate::config::{Dialect, LoadError, Loaded};
+use crate::cli::error::CommandError;
+use crate::cli::stats::patch::PatchServer;
+use crate::cli::stats::text::{size, to_text};
+use crate::cli::units::{ContextSize, format_count};
+use crate::cli::{GlobalArgs, print, with_gateway, without_policy};
+use crate::config::{Dialect, LoadError, LoadedConfig};
 use crate::gateway::Gateway;
-use crate::observe::stats::{Client, LoginUse, Model, Reads, Stats, Summary, Tool, files};
 use crate::settings::Config;
+use crate::telemetry::stats::{
+    AuditSummary, ClientStats, LoginStats, ModelStats, ReadStats, StatsBuilder, ToolStats,
+    audit_files,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,9 +57,9 @@ pub(crate) struct Args {
     top: usize,
 }
 
-/// A tool that agents may use and that none has.
+/// A tool that agents can use but none has called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Unused {
+pub(crate) struct UnusedTool {
     pub(crate) toolbox: String,
     pub(crate) server: String,
     pub(crate) tool: String,
@@ -65,19 +68,17 @@ pub(crate) struct Unused {
     pub(crate) bytes: usize,
 }
 
-/// The configuration's tools, used or not.
 #[derive(Default)]
-struct Known {
-    unused: Vec<Unused>,
-    /// How many tools each server shows, by toolbox and server.
+struct ConfiguredTools {
+    unused: Vec<UnusedTool>,
+    /// The toolbox, server and number of visible tools.
     shown: Vec<(String, String, usize)>,
-    /// Servers of which nothing is kept.
+    /// Servers without a cached listing, as `toolbox/server`.
     unlisted: Vec<String>,
 }
 
-/// One tool, for those who read JSON.
 #[derive(Serialize)]
-struct Row<'a> {
+struct ToolRow<'a> {
     toolbox: &'a str,
     server: &'a str,
     tool: &'a str,
@@ -93,7 +94,6 @@ struct Row<'a> {
     result_bytes: u64,
 }
 
-/// One language model, for those who read JSON.
 #[derive(Serialize)]
 struct ModelRow<'a> {
     model: &'a str,
@@ -107,7 +107,6 @@ struct ModelRow<'a> {
     p95_ms: Option<f64>,
 }
 
-/// One client's program, for those who read JSON.
 #[derive(Serialize)]
 struct ClientRow<'a> {
     client: &'a str,
@@ -118,7 +117,6 @@ struct ClientRow<'a> {
     saved_bytes: u64,
 }
 
-/// Somebody who was not let in, or wanted to hold more than it may, for those who read JSON.
 #[derive(Serialize)]
 struct IncidentRow<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -130,7 +128,6 @@ struct IncidentRow<'a> {
     times: u64,
 }
 
-/// One server of which something was read, for those who read JSON.
 #[derive(Serialize)]
 struct ReadRow<'a> {
     toolbox: &'a str,
@@ -141,34 +138,33 @@ struct ReadRow<'a> {
     result_bytes: u64,
 }
 
-/// One login at a server, for those who read JSON.
 #[derive(Serialize)]
 struct LoginRow<'a> {
     server: &'a str,
-    /// The agent whose own it is; none for this machine's.
+    /// The agent that owns the login; `None` for the machine's login.
     account: Option<&'a str>,
     signed_in: u64,
     renewed: u64,
     wanted: u64,
-    /// `true` if the server wanted a sign-in when it was last heard of.
+    /// `true` if the server required a sign-in in its last record.
     is_wanted: bool,
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct StatsReport<'a> {
     files: Vec<String>,
     from: &'a str,
     to: &'a str,
     calls: u64,
     agents: &'a [String],
     sessions: usize,
-    tools: Vec<Row<'a>>,
+    tools: Vec<ToolRow<'a>>,
     models: Vec<ModelRow<'a>>,
     reads: Vec<ReadRow<'a>>,
     logins: Vec<LoginRow<'a>>,
     denied: Vec<IncidentRow<'a>>,
     limits: Vec<IncidentRow<'a>>,
-    never_used: &'a [Unused],
+    never_used: &'a [UnusedTool],
     not_known: &'a [String],
     clients: Vec<ClientRow<'a>>,
     saved_bytes: u64,
@@ -178,64 +174,64 @@ struct Report<'a> {
     unreadable_lines: u64,
 }
 
-/// Summarises the audit and prints the summary.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let loaded = match global.read()? {
         Ok(loaded) => Some(loaded),
-        // An audit can be read without.
+        // `stats FILE` works without a configuration.
         Err(LoadError::Missing(_)) if args.file.is_some() && !args.patch => None,
-        Err(error) => return Err(Error::config(error)),
+        Err(error) => return Err(CommandError::config(error)),
     };
     let named = || Some(loaded.as_ref()?.config.audit.as_ref()?.file.clone());
     let audit = args.file.clone().or_else(named).ok_or_else(|| {
-        Error::failed("no calls are recorded: the configuration has no `audit`").hint(
+        CommandError::failed("no calls are recorded: the configuration has no `audit`").with_hint(
             "write `\"audit\": {\"file\": \"audit.jsonl\"}` at its top to record them from now on, or \
              name the file of another audit",
         )
     })?;
-    let files = files(&audit);
+    let files = audit_files(&audit);
     if files.is_empty() {
-        return Err(Error::failed(format!("there is no audit at `{}`", audit.display()))
-            .hint("it is made when something is served with `audit` in the configuration"));
+        return Err(CommandError::failed(format!("there is no audit at `{}`", audit.display()))
+            .with_hint("it is made when something is served with `audit` in the configuration"));
     }
-    let stats = Stats::read(&files, args.since.as_deref()).map_err(Error::internal)?;
+    let stats =
+        StatsBuilder::read(&files, args.since.as_deref()).map_err(CommandError::internal)?;
     let summary = stats.finish();
     let known = match &loaded {
-        Some(Loaded { config, .. }) => {
-            // What any agent may use counts, unless one is named.
+        Some(LoadedConfig { config, .. }) => {
+            // Without `--agent`, the tools that any agent can use count.
             let is_of_one = global.caller().agent.is_some();
             let config = config.clone();
-            let config = if is_of_one { config } else { without_rules(config) };
+            let config = if is_of_one { config } else { without_policy(config) };
             with_gateway(global, config, async |gateway| {
-                gateway.recalled().await;
-                Known::new(gateway, &summary)
+                gateway.wait_for_stored_listings().await;
+                ConfiguredTools::new(gateway, &summary)
             })?
         }
-        None => Known::default(),
+        None => ConfiguredTools::default(),
     };
     if let (true, Some(loaded)) = (args.patch, &loaded) {
         return patch(global, loaded, &known);
     }
     if args.html {
         let patch = loaded.as_ref().filter(|loaded| is_patched(loaded));
-        let patch = patch.map(|loaded| fragment(global, loaded, &known)).transpose()?.flatten();
+        let patch = patch.map(|loaded| build_patch(global, loaded, &known)).transpose()?.flatten();
         let page = html::page(&audit, &summary, &known, patch.as_ref());
         print::data(&page.into_string())?;
     } else if args.json {
         print::json(&report(&files, &summary, &known))?;
     } else {
-        print::prose(&in_words(&audit, &summary, &known, args.top))?;
+        print::prose(&to_text(&audit, &summary, &known, args.top))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl Known {
-    fn new(gateway: &Gateway, summary: &Summary) -> Self {
+impl ConfiguredTools {
+    fn new(gateway: &Gateway, summary: &AuditSummary) -> Self {
         let mut known = Self::default();
         let snapshot = gateway.snapshot();
         for toolbox in &gateway.config().toolboxes {
             let view = snapshot.view(&toolbox.name);
-            for server in toolbox.launched() {
+            for server in toolbox.launchable_servers() {
                 let tools = view.tools_of(&server.name);
                 let (toolbox, server) = (toolbox.name.to_string(), server.name.to_string());
                 if tools.is_empty() {
@@ -245,11 +241,11 @@ impl Known {
                     let called = summary.tool(&toolbox, &server, &tool.id.tool);
                     called.is_none_or(|called| called.calls == called.refused())
                 });
-                known.unused.extend(unused.map(|tool| Unused {
+                known.unused.extend(unused.map(|tool| UnusedTool {
                     toolbox: toolbox.clone(),
                     server: server.clone(),
                     tool: tool.id.tool.clone(),
-                    own_name: tool.own.name.clone(),
+                    own_name: tool.server_definition.name.clone(),
                     bytes: tool.definition.raw.len(),
                 }));
                 known.shown.push((toolbox, server, tools.len()));
@@ -259,46 +255,54 @@ impl Known {
     }
 }
 
-/// Returns `true` if the file is one that a patch can be merged into.
-fn is_patched(loaded: &Loaded) -> bool {
+fn is_patched(loaded: &LoadedConfig) -> bool {
     matches!(loaded.dialect, Dialect::Native | Dialect::Client | Dialect::Modular)
 }
 
-/// The patch that leaves out what was never used; none if nothing is to be left out.
-fn fragment(global: &Global, loaded: &Loaded, known: &Known) -> Result<Option<Value>, Error> {
-    let text = std::fs::read_to_string(&global.config_file()?).map_err(Error::internal)?;
+fn build_patch(
+    global: &GlobalArgs,
+    loaded: &LoadedConfig,
+    known: &ConfiguredTools,
+) -> Result<Option<Value>, CommandError> {
+    let text = std::fs::read_to_string(&global.config_file()?).map_err(CommandError::internal)?;
     let tree = jsonc_parser::parse_to_ast(
         text.trim_start_matches('\u{feff}'),
         &jsonc_parser::CollectOptions::default(),
         &jsonc_parser::ParseOptions::default(),
     );
-    let read = tree.map_err(Error::internal)?.value.map(Value::from);
+    let read = tree.map_err(CommandError::internal)?.value.map(Value::from);
     let servers = servers(&loaded.config, known);
     Ok(patch::fragment(&read.unwrap_or_default(), &servers, &known.unused))
 }
 
-/// The patch that leaves out these tools of servers that show so many; none if the file cannot be patched.
-pub(crate) fn fragment_of(
-    global: &Global,
-    loaded: &Loaded,
-    unused: Vec<Unused>,
+/// Builds the patch for these tools, or returns `None` if the configuration can't be patched.
+/// `shown` has the number of visible tools by toolbox and server.
+pub(crate) fn patch_for_unused(
+    global: &GlobalArgs,
+    loaded: &LoadedConfig,
+    unused: Vec<UnusedTool>,
     shown: Vec<(String, String, usize)>,
-) -> Result<Option<Value>, Error> {
-    let known = Known { unused, shown, unlisted: Vec::new() };
-    if is_patched(loaded) { fragment(global, loaded, &known) } else { Ok(None) }
+) -> Result<Option<Value>, CommandError> {
+    let known = ConfiguredTools { unused, shown, unlisted: Vec::new() };
+    if is_patched(loaded) { build_patch(global, loaded, &known) } else { Ok(None) }
 }
 
-fn patch(global: &Global, loaded: &Loaded, known: &Known) -> Result<ExitCode, Error> {
+fn patch(
+    global: &GlobalArgs,
+    loaded: &LoadedConfig,
+    known: &ConfiguredTools,
+) -> Result<ExitCode, CommandError> {
     let file = &loaded.file;
     if !is_patched(loaded) {
-        return Err(Error::failed(format!("`{file}` is not JSON, so it cannot be patched"))
-            .hint("`mcp-workbench import` makes a configuration of it"));
+        return Err(CommandError::failed(format!("`{file}` is not JSON, so it cannot be patched"))
+            .with_hint("`mcp-workbench import` makes a configuration of it"));
     }
-    match fragment(global, loaded, known)? {
+    match build_patch(global, loaded, known)? {
         Some(fragment) => {
-            print::json_of_config(&fragment)?;
-            let tools = count(known.unused.len(), "tool");
-            let size: Size = known.unused.iter().map(|tool| Size::of(tool.bytes)).sum();
+            print::json_unredacted(&fragment)?;
+            let tools = format_count(known.unused.len(), "tool");
+            let size: ContextSize =
+                known.unused.iter().map(|tool| ContextSize::of(tool.bytes)).sum();
             print::note(&format!(
                 "merged into `{file}` this leaves out {tools} that were never used: {size}"
             ));
@@ -306,29 +310,33 @@ fn patch(global: &Global, loaded: &Loaded, known: &Known) -> Result<ExitCode, Er
         None => print::note(&"nothing is to be left out"),
     }
     if !known.unlisted.is_empty() {
-        print::note(&not_known(known));
+        print::note(&unlisted_note(known));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn servers<'a>(config: &'a Config, known: &Known) -> Vec<Server<'a>> {
+fn servers<'a>(config: &'a Config, known: &ConfiguredTools) -> Vec<PatchServer<'a>> {
     let shown = known.shown.iter().filter_map(|(toolbox, server, tools)| {
         let toolbox = config.toolbox(toolbox)?;
         let config = toolbox.server(server)?;
-        Some(Server { toolbox: toolbox.name.as_str(), config, tools: *tools })
+        Some(PatchServer { toolbox: toolbox.name.as_str(), config, tools: *tools })
     });
     shown.collect()
 }
 
-fn not_known(known: &Known) -> String {
+fn unlisted_note(known: &ConfiguredTools) -> String {
     format!(
         "nothing is known of {}: `mcp-workbench cache refresh` finds out what there is",
         known.unlisted.join(", ")
     )
 }
 
-fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Report<'a> {
-    let row = |tool: &'a Tool| Row {
+fn report<'a>(
+    files: &[PathBuf],
+    summary: &'a AuditSummary,
+    known: &'a ConfiguredTools,
+) -> StatsReport<'a> {
+    let row = |tool: &'a ToolStats| ToolRow {
         toolbox: &tool.toolbox,
         server: &tool.server,
         tool: &tool.name,
@@ -341,7 +349,7 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         argument_bytes: tool.argument_bytes,
         result_bytes: tool.result_bytes,
     };
-    let model = |model: &'a Model| ModelRow {
+    let model = |model: &'a ModelStats| ModelRow {
         model: &model.name,
         requests: model.requests,
         failed: model.failed,
@@ -350,7 +358,7 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         p50_ms: model.percentile(50),
         p95_ms: model.percentile(95),
     };
-    let client = |client: &'a Client| ClientRow {
+    let client = |client: &'a ClientStats| ClientRow {
         client: &client.name,
         sessions: client.sessions,
         tool_search: client.has_tool_search,
@@ -358,7 +366,7 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         without_workbench_bytes: client.without_bytes,
         saved_bytes: client.saved_bytes,
     };
-    let read = |reads: &'a Reads| ReadRow {
+    let read = |reads: &'a ReadStats| ReadRow {
         toolbox: &reads.toolbox,
         server: &reads.server,
         resources: reads.resources,
@@ -366,7 +374,7 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         failed: reads.failed,
         result_bytes: reads.result_bytes,
     };
-    let login = |login: &'a LoginUse| LoginRow {
+    let login = |login: &'a LoginStats| LoginRow {
         server: &login.server,
         account: Some(login.account.as_str()).filter(|account| !account.is_empty()),
         signed_in: login.signed_in,
@@ -374,7 +382,7 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
         wanted: login.wanted,
         is_wanted: login.is_wanted,
     };
-    Report {
+    StatsReport {
         files: files.iter().map(|file| file.display().to_string()).collect(),
         from: &summary.from,
         to: &summary.to,
@@ -398,8 +406,8 @@ fn report<'a>(files: &[PathBuf], summary: &'a Summary, known: &'a Known) -> Repo
     }
 }
 
-/// Everybody who was not let in, or everybody who was at a limit.
-fn incidents(summary: &Summary, of_limits: bool) -> Vec<IncidentRow<'_>> {
+/// Returns the callers that reached a limit, or else those that were rejected.
+fn incidents(summary: &AuditSummary, of_limits: bool) -> Vec<IncidentRow<'_>> {
     let meant = summary.incidents.iter().filter(|(incident, _)| incident.is_limit == of_limits);
     let row = meant.map(|(incident, times)| {
         let cause = Some(incident.cause.as_str());

@@ -1,26 +1,23 @@
-//! Tables: columns without lines, as wide as they need to be but no wider than the terminal.
+//! Tables without rules, fitted to the terminal's width.
 
 use comfy_table::{CellAlignment, ContentArrangement, Row, presets};
 
-use crate::cli::hidden::without_secrets;
+use crate::cli::escape::escape_controls;
 use crate::cli::print::Paint;
-use crate::cli::visible::visible;
+use crate::cli::redaction::redact;
 
-/// How a column stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// Rows under a heading.
 pub(crate) struct Table {
     inner: comfy_table::Table,
     paint: Paint,
 }
 
 impl Table {
-    /// An empty table with these columns.
     pub(crate) fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
         let mut inner = comfy_table::Table::new();
         inner
@@ -30,7 +27,7 @@ impl Table {
         for (column, (index, (_, align))) in
             inner.column_iter_mut().zip(columns.into_iter().enumerate())
         {
-            // The first column begins where the text around the table does.
+            // The first column is flush with the text around the table.
             column.set_padding((u16::from(index > 0), 1));
             column.set_cell_alignment(match align {
                 Align::Left => CellAlignment::Left,
@@ -40,10 +37,10 @@ impl Table {
         Self { inner, paint: Paint::new() }
     }
 
-    /// Adds a row, without anything that a terminal would obey.
+    /// Adds a row with redacted and escaped cells.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.inner
-            .add_row(Row::from(cells.map(|cell| visible(&without_secrets(&cell)).into_owned())));
+            .add_row(Row::from(cells.map(|cell| escape_controls(&redact(&cell)).into_owned())));
     }
 }
 

@@ -1,4 +1,4 @@
-//! `tailor`: the configuration for one task, out of a full one.
+//! `tailor`: derives a configuration for one task from a full one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::authoring::import::Source;
-use crate::authoring::tailor::{Choice, Reason, Request, Tailored, tailor};
-use crate::cli::error::Error;
-use crate::cli::replace;
-use crate::cli::size::count;
+use crate::authoring::import::SourceFile;
+use crate::authoring::tailor::{SelectionReason, TailorPlan, TailorRequest, ToolSelection, tailor};
+use crate::cli::atomic_write;
+use crate::cli::error::CommandError;
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print};
+use crate::cli::units::format_count;
+use crate::cli::{GlobalArgs, print};
 use crate::config::env::ProcessEnv;
-use crate::config::{self, LoadError, Location};
+use crate::config::{self, ConfigLocation, LoadError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,34 +50,34 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Tailors; fails where nothing is left.
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let folder = std::env::current_dir().map_err(Error::internal)?;
-    let full = config::find(global.config.clone(), &ProcessEnv, &folder);
+/// Fails if no tool is left.
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let folder = std::env::current_dir().map_err(CommandError::internal)?;
+    let full = config::discover(global.config.clone(), &ProcessEnv, &folder);
     let output = args.output.clone().map(|path| config::locate(Some(path), &ProcessEnv, &folder));
     if output.as_ref().is_some_and(|output| is_same(&output.path, &full.path)) {
-        let message = format!("`{}` is the full configuration", full.shown.display());
-        return Err(Error::wrong(message).hint("write the result to another file"));
+        let message = format!("`{}` is the full configuration", full.display_path.display());
+        return Err(CommandError::usage(message).with_hint("write the result to another file"));
     }
-    let request = Request {
-        full: read(&full.shown, &full.path)?,
+    let request = TailorRequest {
+        full: read(&full.display_path, &full.path)?,
         folder: output.as_ref().and_then(|output| moved(&full.path, &output.path)),
         rules: args.rules.as_ref().map(|rules| read(rules, rules)).transpose()?,
         task: args.task.clone(),
         service: args.service_type.clone(),
     };
     let tailored = tailor(&request);
-    let tailored = tailored.map_err(|report| Error::config(LoadError::Invalid(report)))?;
+    let tailored = tailored.map_err(|report| CommandError::config(LoadError::Invalid(report)))?;
     if let (Some(output), Some(text)) = (&output, &tailored.text) {
-        replace::file(output, text, &[&full.path])?;
+        atomic_write::write_atomically(output, text, &[&full.path])?;
     }
     let report = report(&tailored, &full, output.as_ref());
     if args.json {
-        print::json_of_config(&in_json(&tailored, &full, output.as_ref()))?;
+        print::json_unredacted(&in_json(&tailored, &full, output.as_ref()))?;
     } else {
         match &tailored.text {
             Some(text) if output.is_none() => {
-                print::config(&text.trim_end())?;
+                print::text_unredacted(&text.trim_end())?;
                 print::note(&report);
             }
             Some(_) => print::prose(&report)?,
@@ -87,12 +87,13 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(if tailored.text.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn read(shown: &Path, path: &Path) -> Result<Source, Error> {
+fn read(shown: &Path, path: &Path) -> Result<SourceFile, CommandError> {
     let text = fs::read_to_string(path).map_err(|error| {
-        let error = Error::usage(format!("cannot read `{}`", shown.display()), &error);
-        error.hint("correct the path; nothing was written")
+        let error =
+            CommandError::usage_with_cause(format!("cannot read `{}`", shown.display()), &error);
+        error.with_hint("correct the path; nothing was written")
     })?;
-    Ok(Source { file: shown.display().to_string(), text })
+    Ok(SourceFile { file: shown.display().to_string(), text })
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -100,21 +101,22 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || real(one).is_some_and(|one| real(other) == Some(one))
 }
 
-/// The folder that the paths of a configuration start at, if another does not stand there too.
+/// Returns the folder that relative paths of the full configuration start from, if the output goes
+/// to another folder.
 fn moved(full: &Path, output: &Path) -> Option<PathBuf> {
     let (from, to) = (full.parent()?, output.parent()?);
     (!is_same(from, to)).then(|| from.to_owned())
 }
 
-fn report(tailored: &Tailored, full: &Location, output: Option<&Location>) -> String {
+fn report(tailored: &TailorPlan, full: &ConfigLocation, output: Option<&ConfigLocation>) -> String {
     let mut sections = Vec::new();
-    let from = full.shown.display();
+    let from = full.display_path.display();
     if tailored.text.is_none() {
         sections.push(format!("error: `{from}` has nothing of what the task needs"));
     } else {
-        let wrote = output.map(|output| format!("wrote `{}`: ", output.shown.display()));
-        let tools = count(tailored.choices.len(), "tool");
-        let servers = count(tailored.servers.len(), "server");
+        let wrote = output.map(|output| format!("wrote `{}`: ", output.display_path.display()));
+        let tools = format_count(tailored.choices.len(), "tool");
+        let servers = format_count(tailored.servers.len(), "server");
         sections.push(format!("{}{tools} of {servers}", wrote.unwrap_or_default()));
         sections.push(table(&tailored.choices).to_string());
     }
@@ -126,7 +128,7 @@ fn report(tailored: &Tailored, full: &Location, output: Option<&Location>) -> St
     sections.join("\n\n")
 }
 
-fn table(choices: &[Choice]) -> Table {
+fn table(choices: &[ToolSelection]) -> Table {
     let mut table = Table::new([
         ("Server", Align::Left),
         ("Tool", Align::Left),
@@ -135,7 +137,7 @@ fn table(choices: &[Choice]) -> Table {
     ]);
     for choice in choices {
         let reasons: Vec<_> = choice.reasons.iter().map(ToString::to_string).collect();
-        let agents = match (choice.agents.as_slice(), choice.all_but.as_slice()) {
+        let agents = match (choice.agents.as_slice(), choice.except_agents.as_slice()) {
             ([], []) => "all".to_owned(),
             ([], others) => format!("all but {}", others.join(", ")),
             (agents, _) => agents.join(", "),
@@ -145,48 +147,47 @@ fn table(choices: &[Choice]) -> Table {
     table
 }
 
-/// The whole outcome, for those who read JSON.
 #[derive(Serialize)]
-struct Outcome<'a> {
+struct TailorReport<'a> {
     from: &'a Path,
     file: Option<&'a Path>,
     servers: &'a [String],
-    tools: Vec<Chosen<'a>>,
+    tools: Vec<ChosenTool<'a>>,
     warnings: &'a [String],
-    /// The text that would have been written, where no file was named.
+    /// The generated configuration, unless it was written to a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
 }
 
 #[derive(Serialize)]
-struct Chosen<'a> {
+struct ChosenTool<'a> {
     server: &'a str,
     tool: &'a str,
-    /// The only agents that may have it; empty: all.
+    /// The only agents that can use the tool; empty for all.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     agents: &'a [String],
-    /// The agents that may not have it, where it is for all others.
+    /// The excluded agents, if all others can use the tool.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     all_but: &'a [String],
-    reasons: Vec<Why<'a>>,
+    reasons: Vec<ReasonRow<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "rule", rename_all = "snake_case")]
-enum Why<'a> {
+enum ReasonRow<'a> {
     EveryTask,
     ServiceType { name: &'a str, word: &'a str, service: &'a str },
     Pattern { name: &'a str, keyword: &'a str, found: &'a str },
 }
 
-impl<'a> From<&'a Reason> for Why<'a> {
-    fn from(reason: &'a Reason) -> Self {
+impl<'a> From<&'a SelectionReason> for ReasonRow<'a> {
+    fn from(reason: &'a SelectionReason) -> Self {
         match reason {
-            Reason::EveryTask => Self::EveryTask,
-            Reason::Service { kind, word, service } => {
+            SelectionReason::EveryTask => Self::EveryTask,
+            SelectionReason::Service { kind, word, service } => {
                 Self::ServiceType { name: kind, word, service }
             }
-            Reason::Keyword { pattern, keyword, found } => {
+            SelectionReason::Keyword { pattern, keyword, found } => {
                 Self::Pattern { name: pattern, keyword, found }
             }
         }
@@ -194,20 +195,22 @@ impl<'a> From<&'a Reason> for Why<'a> {
 }
 
 fn in_json<'a>(
-    tailored: &'a Tailored,
-    full: &'a Location,
-    output: Option<&'a Location>,
-) -> Outcome<'a> {
-    let tool = |choice: &'a Choice| Chosen {
+    tailored: &'a TailorPlan,
+    full: &'a ConfigLocation,
+    output: Option<&'a ConfigLocation>,
+) -> TailorReport<'a> {
+    let tool = |choice: &'a ToolSelection| ChosenTool {
         server: &choice.server,
         tool: &choice.tool,
         agents: &choice.agents,
-        all_but: &choice.all_but,
-        reasons: choice.reasons.iter().map(Why::from).collect(),
+        all_but: &choice.except_agents,
+        reasons: choice.reasons.iter().map(ReasonRow::from).collect(),
     };
-    Outcome {
-        from: &full.shown,
-        file: output.filter(|_| tailored.text.is_some()).map(|output| output.shown.as_path()),
+    TailorReport {
+        from: &full.display_path,
+        file: output
+            .filter(|_| tailored.text.is_some())
+            .map(|output| output.display_path.as_path()),
         servers: &tailored.servers,
         tools: tailored.choices.iter().map(tool).collect(),
         warnings: &tailored.warnings,

@@ -1,4 +1,4 @@
-//! `token`: makes a token for an agent, and what of it stands in the configuration.
+//! `token`: generates an access token for an agent, with its entry for the configuration.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 
-use crate::cli::error::Error;
+use crate::cli::error::CommandError;
 use crate::cli::print;
 use crate::config;
 use crate::settings;
@@ -18,9 +18,9 @@ Examples:
   mcp-workbench token claude --from-stdin < file   Make the entry of a token that you have
   mcp-workbench token --operator me                Make one for the page";
 
-/// The beginning of our tokens, so that a search for secrets finds them.
+/// Lets secret scanners recognize tokens.
 const PREFIX: &str = "mcpw_";
-/// The most bytes of a token that is read.
+/// Limits a token read from stdin. In bytes.
 const MOST: u64 = 4096;
 
 /// Make a token for an agent, and the entry of it for `auth.tokens`
@@ -43,36 +43,33 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The facts about a token that are shown.
 #[derive(Serialize)]
-struct Made<'a> {
+struct TokenReport<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<&'a str>,
-    entry: Entry<'a>,
+    entry: TokenEntry<'a>,
 }
 
-/// The entry in the configuration.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct TokenEntry<'a> {
     agent: &'a str,
     sha256: String,
 }
 
-/// Makes a token, or takes one, and prints what is to be done with it.
-pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let agent = args.agent.trim();
     if agent.is_empty() || agent.chars().any(char::is_control) {
-        return Err(Error::wrong("expected the name of an agent"));
+        return Err(CommandError::usage("expected the name of an agent"));
     }
-    let token = if args.from_stdin { read()? } else { make()? };
+    let token = if args.from_stdin { read()? } else { generate_token()? };
     let sha256 = hex(&settings::token_digest(&token));
     let shown = (!args.from_stdin).then_some(token.as_str());
-    let made = Made { token: shown, entry: Entry { agent, sha256 } };
+    let made = TokenReport { token: shown, entry: TokenEntry { agent, sha256 } };
     if args.json {
         print::json(&made)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let entry = serde_json::to_string(&made.entry).map_err(Error::internal)?;
+    let entry = serde_json::to_string(&made.entry).map_err(CommandError::internal)?;
     if let Some(token) = shown {
         let whose = if args.operator { "whoever is to act" } else { "the agent" };
         print::note(&format!("the token, for {whose}; it is not shown again:"));
@@ -84,21 +81,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a token.
-pub(super) fn make() -> Result<String, Error> {
+pub(super) fn generate_token() -> Result<String, CommandError> {
     let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(Error::internal)?;
+    getrandom::fill(&mut random).map_err(CommandError::internal)?;
     Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)))
 }
 
-fn read() -> Result<String, Error> {
+fn read() -> Result<String, CommandError> {
     let mut text = String::new();
     let mut input = std::io::stdin().lock().take(MOST);
-    input.read_to_string(&mut text).map_err(Error::internal)?;
+    input.read_to_string(&mut text).map_err(CommandError::internal)?;
     let token = text.trim();
-    if !config::is_token(token) {
+    if !config::is_valid_token(token) {
         let message = "expected a token: at least 16 letters, digits and `-._~+/=`";
-        return Err(Error::wrong(message).hint("`mcp-workbench token <agent>` makes one"));
+        return Err(
+            CommandError::usage(message).with_hint("`mcp-workbench token <agent>` makes one")
+        );
     }
     Ok(token.to_owned())
 }

@@ -1,12 +1,11 @@
-//! `top`: all that goes on in every workbench of this user, live in a terminal, with keys to do something
-//! about it.
+//! `top`: live view of all workbenches of this user in a terminal, with keys to control servers.
 //!
-//! *Theory of operation.* Each workbench that is found is watched through its socket by a task of its
-//! own. What they say, what is typed and what became of what was asked for goes to one [`State`], which a
-//! pure function draws. The terminal is put back however this ends.
+//! A task per workbench watches its admin socket. Their updates, typed keys and results of actions
+//! go through one channel into one [`TopState`], which `screen::draw` renders. The terminal is
+//! restored on every kind of exit.
 
+mod connection;
 mod keys;
-mod link;
 mod screen;
 mod state;
 mod terminal;
@@ -18,15 +17,15 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use crate::app;
-use crate::cli::error::Error;
-use crate::cli::top::keys::Wish;
-use crate::cli::top::link::Heard;
-use crate::cli::top::state::State;
-use crate::cli::top::terminal::Screen;
-use crate::cli::{Global, block_on};
+use crate::cli::error::CommandError;
+use crate::cli::top::connection::TopEvent;
+use crate::cli::top::keys::UserCommand;
+use crate::cli::top::state::TopState;
+use crate::cli::top::terminal::TerminalGuard;
+use crate::cli::{GlobalArgs, block_on};
 use crate::config::env::{EnvSource, ProcessEnv};
 
-/// How much of what is heard may wait.
+/// The capacity of the event channel.
 const HEARD: usize = 256;
 
 const EXAMPLES: &str = "\
@@ -47,55 +46,56 @@ until m is pressed again, Tab goes to the calls and back, / filters by name, ? s
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
 
-/// Watches until somebody has had enough.
-pub(crate) fn run(global: &Global, _: &Args) -> Result<ExitCode, Error> {
+pub(crate) fn run(global: &GlobalArgs, _: &Args) -> Result<ExitCode, CommandError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        return Err(Error::failed("`top` draws on a terminal, and this is none")
-            .hint("`mcp-workbench ps` prints what runs, with `--json` for programs"));
+        return Err(CommandError::failed("`top` draws on a terminal, and this is none")
+            .with_hint("`mcp-workbench ps` prints what runs, with `--json` for programs"));
     }
-    let cache = global.cache()?;
+    let cache = global.resolve_cache_dir()?;
     let has_color = ProcessEnv.get("NO_COLOR").is_none_or(|value| value.is_empty());
     block_on(async {
         let (told, heard) = mpsc::channel(HEARD);
-        let mut screen = Screen::open(told.clone()).map_err(Error::internal)?;
+        let mut screen = TerminalGuard::enter(told.clone()).map_err(CommandError::internal)?;
         let tasks = TaskTracker::new();
-        tasks.spawn(link::find(cache, told.clone(), tasks.clone()));
-        let state = State::new(has_color);
-        let watched = app::until_signal(watch(&mut screen, state, (told, heard), &tasks)).await;
+        tasks.spawn(connection::find(cache, told.clone(), tasks.clone()));
+        let state = TopState::new(has_color);
+        let watched = app::run_until_signal(watch(&mut screen, state, (told, heard), &tasks)).await;
         drop(screen);
         match watched {
             Ok(watched) => watched,
-            // The terminal is as it was; whoever sent the signal knows why.
-            Err(app::Stopped::Signal(_)) => Ok(()),
-            Err(stopped) => Err(Error::internal(stopped)),
+            // A signal is a normal way to end; the terminal is already restored.
+            Err(app::AppError::Interrupted(_)) => Ok(()),
+            Err(stopped) => Err(CommandError::internal(stopped)),
         }
     })??;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn watch(
-    screen: &mut Screen,
-    mut state: State,
-    (told, mut heard): (mpsc::Sender<Heard>, mpsc::Receiver<Heard>),
+    screen: &mut TerminalGuard,
+    mut state: TopState,
+    (told, mut heard): (mpsc::Sender<TopEvent>, mpsc::Receiver<TopEvent>),
     tasks: &TaskTracker,
-) -> Result<(), Error> {
+) -> Result<(), CommandError> {
     loop {
-        screen.draw(|frame| screen::draw(frame, &mut state)).map_err(Error::internal)?;
+        screen.draw(|frame| screen::draw(frame, &mut state)).map_err(CommandError::internal)?;
         let Some(first) = heard.recv().await else { return Ok(()) };
         let mut next = Some(first);
-        // Whatever has come meanwhile is drawn at once.
+        // Apply all queued events before the next draw.
         while let Some(heard_now) = next {
             let wish = match heard_now {
-                Heard::Key(key) => keys::press(&mut state, key),
-                Heard::End => Some(Wish::Quit),
+                TopEvent::Key(key) => keys::press(&mut state, key),
+                TopEvent::InputClosed => Some(UserCommand::Quit),
                 other => {
-                    state.hear(other);
+                    state.apply(other);
                     None
                 }
             };
             match wish {
-                Some(Wish::Quit) => return Ok(()),
-                Some(Wish::Act(deed)) => drop(tasks.spawn(link::act(deed, told.clone()))),
+                Some(UserCommand::Quit) => return Ok(()),
+                Some(UserCommand::Act(action)) => {
+                    drop(tasks.spawn(connection::act(action, told.clone())));
+                }
                 None => {}
             }
             next = heard.try_recv().ok();

@@ -1,4 +1,4 @@
-//! Our capabilities, and those that we need of a client.
+//! The capabilities of the server, and those that requests need from the client.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::wire::Fault;
 pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 pub(crate) const SKILLS: &str = "io.modelcontextprotocol/skills";
 
-/// The capabilities that we declare; extensions belong to the modern era.
+/// Extensions are declared only to modern clients.
 pub(crate) fn ours(modern: bool) -> Value {
     let mut capabilities = json!({
         "tools": { "listChanged": true },
@@ -23,7 +23,6 @@ pub(crate) fn ours(modern: bool) -> Value {
     capabilities
 }
 
-/// The capability that a client needs in order to be asked this.
 pub(crate) fn needed_for(method: &str) -> &'static str {
     match method {
         "elicitation/create" => "elicitation",
@@ -42,7 +41,6 @@ impl Request {
         self.modern && self.capabilities["extensions"][TASKS].is_object()
     }
 
-    /// Fails unless the client can all of this.
     pub(crate) fn need(&self, capabilities: &[&str]) -> Result<(), Fault> {
         let mut missing = json!({});
         for capability in capabilities.iter().filter(|capability| !self.can(capability)) {
@@ -51,7 +49,6 @@ impl Request {
         if missing == json!({}) { Ok(()) } else { Err(Fault::missing_capability(&missing)) }
     }
 
-    /// Fails unless the client has the tasks extension.
     pub(crate) fn need_tasks(&self) -> Result<(), Fault> {
         if self.has_tasks() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Lists that change, and who is told.
+//! Lists that change, and the notifications about them.
 
 use std::collections::HashSet;
 
@@ -11,21 +11,17 @@ use crate::wire::Fault;
 const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 const FLAGS: [&str; 3] = ["toolsListChanged", "promptsListChanged", "resourcesListChanged"];
 
-/// The things that come and go.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     pub(crate) has_dynamic_tool: bool,
     pub(crate) has_dynamic_prompt: bool,
-    /// How often the watched resource has changed.
     pub(crate) revision: u64,
 }
 
-/// Who wants to be told of changes.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    /// Resources that the client of the session has subscribed to.
     subscribed: HashSet<String>,
-    /// The open `subscriptions/listen` requests, with what they were granted.
+    /// The open `subscriptions/listen` requests: request ID and granted filter.
     open: Vec<(Value, Value)>,
 }
 
@@ -35,7 +31,6 @@ impl Listeners {
     }
 }
 
-/// A change of something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change<'a> {
     Tools,
@@ -62,7 +57,6 @@ impl Change<'_> {
         }
     }
 
-    /// Returns `true` if a filter lets it through.
     fn passes(self, filter: &Value) -> bool {
         let names = |list: &str, name: &str| {
             filter[list].as_array().is_some_and(|names| names.iter().any(|entry| entry == name))
@@ -77,7 +71,8 @@ impl Change<'_> {
 }
 
 impl Server {
-    /// Opens a subscription; its acknowledgement is the first that the client gets on it.
+    /// Opens a subscription. The acknowledgement is sent under the lock, so no change can precede
+    /// it.
     pub(crate) fn listen(&self, request: &Request) -> Result<(), Fault> {
         let wanted = &request.params["notifications"];
         if !wanted.is_object() {
@@ -113,7 +108,6 @@ impl Server {
         }
     }
 
-    /// Tells everybody who wants to know, in the way of their era.
     pub(crate) fn tell(&self, change: Change<'_>) {
         let has_session = self.has_session();
         let listeners = self.listeners.lock().unwrap();

@@ -1,11 +1,9 @@
-//! The parts that results are made of.
+//! Content blocks and results of tool calls.
 
 use serde_json::{Value, json};
 
-/// One red pixel.
 pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
-/// A WAV file without a sample.
 pub(crate) const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
 pub(crate) fn text(text: impl Into<String>) -> Value {
@@ -25,17 +23,14 @@ pub(crate) fn embedded(uri: &str, mime_type: &str, text: &str) -> Value {
     json!({ "type": "resource", "resource": resource })
 }
 
-/// The result of a call.
 pub(crate) fn result(content: &[Value]) -> Value {
     json!({ "content": content })
 }
 
-/// The result of a call that says one thing.
 pub(crate) fn saying(words: impl Into<String>) -> Value {
     result(&[text(words)])
 }
 
-/// The result of a call that failed.
 pub(crate) fn failure(words: impl Into<String>) -> Value {
     json!({ "content": [text(words)], "isError": true })
 }

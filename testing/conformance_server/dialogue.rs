@@ -1,5 +1,5 @@
-//! Asking the client, in rounds: with requests of our own (legacy), or with an `input_required`
-//! result and the client's retry (modern). Whoever asks sees the answers only.
+//! Multi-round input from the client: server requests in the legacy protocol, `input_required`
+//! results and retries in the modern one. Callers see only the answers.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,6 @@ use crate::server::Server;
 use crate::state::Progress;
 use crate::wire::Fault;
 
-/// One thing that we want to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) key: &'static str,
@@ -18,7 +17,6 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// As it stands in `inputRequests`.
     pub(crate) fn to_json(&self) -> Value {
         let mut request = json!({ "method": self.method });
         if let Some(params) = &self.params {
@@ -27,7 +25,6 @@ impl Question {
         request
     }
 
-    /// Checks that an answer is of the kind that the question wants.
     pub(crate) fn check(&self, answer: &Value) -> Result<(), Fault> {
         let is_good = match self.method {
             "elicitation/create" => {
@@ -49,32 +46,29 @@ impl Question {
     }
 }
 
-/// The questions of a tool or a prompt.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialogue {
-    /// All questions of a round are asked at once.
+    /// All questions of a round go into one `input_required` result.
     pub(crate) rounds: Vec<Vec<Question>>,
-    /// `true` if the client is given a `requestState`, without which it begins anew.
+    /// Send a `requestState`. A retry without it starts over.
     pub(crate) keeps_state: bool,
-    /// `true` if questions that the client cannot answer are left out, as long as some remain.
+    /// Leave out questions that the client lacks the capability for, as long as one remains.
     pub(crate) adapts: bool,
 }
 
-/// Where a dialogue has led.
 pub(crate) enum Outcome {
-    /// Everything is answered, by the keys of the questions.
     Answers(Map<String, Value>),
-    /// The client is to come back with answers to this.
+    /// The `input_required` result to return.
     Asked(Value),
 }
 
 impl Dialogue {
-    /// A single round, with nothing to remember.
+    /// A single round without `requestState`.
     pub(crate) fn once(questions: Vec<Question>) -> Self {
         Self { rounds: vec![questions], keeps_state: false, adapts: false }
     }
 
-    /// Goes on as far as it gets without the client.
+    /// Asks all rounds (legacy), or advances by the answers in the request (modern).
     pub(crate) fn hold(
         &self,
         server: &Server,
@@ -95,7 +89,6 @@ impl Dialogue {
         Ok(Outcome::Answers(answers))
     }
 
-    /// The questions of a round that this client can be asked.
     fn fitting(&self, round: &[Question], request: &Request) -> Result<Vec<Question>, Fault> {
         let can = |question: &&Question| request.can(needed_for(question.method));
         let fitting: Vec<Question> = round.iter().filter(can).cloned().collect();

@@ -1,10 +1,9 @@
-//! The questions of each tool and prompt, and the use of the answers.
+//! The questions of each tool and prompt, and the results made from the answers.
 
 use serde_json::{Map, Value, json};
 
 use crate::dialogue::{Dialogue, Question};
 
-/// The questions under this name, if there are any.
 pub(crate) fn dialogue(name: &str, arguments: &Value) -> Option<Dialogue> {
     let who = || form("user_name", "What is your name?", "name", "string");
     let confirm = || form("confirm", "Please confirm", "ok", "boolean");
@@ -62,7 +61,6 @@ pub(crate) fn dialogue(name: &str, arguments: &Value) -> Option<Dialogue> {
     })
 }
 
-/// The result when everything is answered.
 pub(crate) fn conclusion(name: &str, arguments: &Value, answers: &Map<String, Value>) -> String {
     let answer = |key: &str| answers.get(key).unwrap_or(&Value::Null);
     let content = |key: &str, field: &str| text(&answer(key)["content"], field);
@@ -105,7 +103,6 @@ fn elicit(key: &'static str, message: &str, schema: &Value) -> Question {
     Question { key, method: "elicitation/create", params: Some(params) }
 }
 
-/// Asks for a single field.
 fn form(key: &'static str, message: &str, field: &str, kind: &str) -> Question {
     let properties = json!({ field: { "type": kind } });
     let schema = json!({ "type": "object", "properties": properties, "required": [field] });
@@ -130,7 +127,7 @@ fn contact(message: &str) -> Question {
     elicit("contact", message, &schema)
 }
 
-/// A default for every primitive type.
+/// One field of every primitive type, each with a default (SEP-1034).
 fn defaults() -> Question {
     let states = ["active", "inactive", "pending"];
     let schema = json!({
@@ -147,7 +144,7 @@ fn defaults() -> Question {
     elicit("form", "Please review the form, which is filled in", &schema)
 }
 
-/// Every way to offer a choice.
+/// Every form of enum schema (SEP-1330).
 fn choices() -> Question {
     let plain = ["option1", "option2", "option3"];
     let titled = |word: &str| {

@@ -1,4 +1,4 @@
-//! The prompts.
+//! `prompts/list` and `prompts/get`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A request, and the era it belongs to.
+//! A request with its protocol version, capabilities and log level.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,6 @@ const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// The eras that we speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Eras {
     Legacy,
@@ -39,14 +38,13 @@ impl Eras {
         self != Self::Legacy
     }
 
-    /// The revisions that we speak, the oldest first.
+    /// The supported revisions, oldest first.
     pub(crate) fn versions(self) -> Vec<&'static str> {
         let legacy = LEGACY.into_iter().filter(|_| self.has_legacy());
         legacy.chain(self.has_modern().then_some(MODERN)).collect()
     }
 }
 
-/// How important a log message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Level(usize);
 
@@ -59,32 +57,30 @@ impl Level {
     }
 }
 
-/// The words of a client in `initialize` and since.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) capabilities: Value,
     pub(crate) level: Level,
 }
 
-/// A request with what holds for it: per session in the legacy era, per request in the modern one.
+/// A request. Capabilities and log level come from the session (legacy) or the request itself
+/// (modern).
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) id: Value,
     pub(crate) params: Value,
     pub(crate) modern: bool,
     pub(crate) capabilities: Value,
-    /// Log messages below are not wanted; without a level none is.
+    /// The lowest level to log; `None` turns logging off.
     pub(crate) level: Option<Level>,
 }
 
 impl Request {
-    /// A request in a session, which `initialize` begins.
     pub(crate) fn legacy(id: Value, params: Value, session: &Session) -> Self {
         let capabilities = session.capabilities.clone();
         Self { id, params, modern: false, capabilities, level: Some(session.level) }
     }
 
-    /// A request that says in its `_meta` what it needs.
     pub(crate) fn modern(id: Value, params: Value, versions: &[&str]) -> Result<Self, Fault> {
         let meta = &params["_meta"];
         let version = meta[VERSION_KEY]
@@ -104,18 +100,17 @@ impl Request {
         Ok(Self { id, params, modern: true, capabilities, level })
     }
 
-    /// Returns `true` if the parameters name a revision, as all of the modern era do.
+    /// Every modern request has a protocol version in its `_meta`.
     pub(crate) fn carries_version(params: &Value) -> bool {
         !params["_meta"][VERSION_KEY].is_null()
     }
 
-    /// A parameter that has to be text.
     pub(crate) fn text(&self, name: &str) -> Result<&str, Fault> {
         let value = self.params[name].as_str();
         value.ok_or_else(|| Fault::invalid_params(format!("`{name}` is missing or not a text")))
     }
 
-    /// The arguments of a call; none at all are empty ones.
+    /// Returns the arguments of a call, or `{}` if there are none.
     pub(crate) fn arguments(&self) -> Result<Value, Fault> {
         match &self.params["arguments"] {
             Value::Null => Ok(json!({})),

@@ -1,4 +1,4 @@
-//! The resources.
+//! Resource lists, templates and `resources/read`.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,9 @@ use crate::server::Server;
 use crate::skills;
 use crate::wire::{Answer, Fault};
 
-/// The resource that changes.
 pub(crate) const WATCHED: &str = "test://watched-resource";
 
-/// Skills belong to the modern era.
+/// Skills are listed only for modern clients.
 pub(crate) fn list(modern: bool) -> Vec<Value> {
     let mut resources = vec![
         json!({
@@ -67,7 +66,6 @@ pub(crate) fn read(server: &Server, request: &Request) -> Answer {
     Ok(json!({ "contents": [content] }))
 }
 
-/// The data under an id.
 fn templated(uri: &str) -> Option<Value> {
     let id = uri.strip_prefix("test://template/")?.strip_suffix("/data")?;
     if id.is_empty() || id.contains('/') {

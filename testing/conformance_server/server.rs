@@ -1,4 +1,4 @@
-//! The protocol: which request gets which answer.
+//! Dispatches requests and sends the server's own requests.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Sender, channel};
@@ -14,10 +14,9 @@ use crate::tasks::Tasks;
 use crate::wire::{Answer, Fault, Output};
 use crate::{capability, completion, prompts, resources, skills, tasks, tool_list, tools};
 
-/// How long we wait for a client's answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Results of these may be cached, and say for how long.
+/// Methods whose modern results have `ttlMs` and `cacheScope`.
 const CACHEABLE: [&str; 9] = [
     "server/discover",
     "tools/list",
@@ -30,12 +29,11 @@ const CACHEABLE: [&str; 9] = [
     "skills/get",
 ];
 
-/// The running server; calls share it between their threads.
 pub(crate) struct Server {
     eras: Eras,
     pub(crate) output: Output,
     session: Mutex<Option<Session>>,
-    /// The calls that are to be answered, by the text of their id.
+    /// The calls in flight, by request ID as JSON text.
     open: Mutex<HashSet<String>>,
     asked: Mutex<Asked>,
     pub(crate) lists: Mutex<Lists>,
@@ -43,8 +41,7 @@ pub(crate) struct Server {
     pub(crate) tasks: Tasks,
 }
 
-/// Our questions to the client, by the id of our request: the call that wants to know, and where
-/// its thread waits.
+/// Pending server requests by ID: the call that sent each one, and the channel its thread waits on.
 #[derive(Default)]
 struct Asked {
     count: u64,
@@ -65,7 +62,6 @@ impl Server {
         }
     }
 
-    /// Takes one line from the client.
     pub(crate) fn receive(self: &Arc<Self>, line: &str) {
         let Ok(mut message) = serde_json::from_str::<Value>(line) else {
             return self.output.answer(&Value::Null, Err(Fault::parse()));
@@ -89,7 +85,6 @@ impl Server {
         match begun {
             Err(fault) => self.output.answer(&id, Err(fault)),
             Ok(None) => {}
-            // These may take time, and ask.
             Ok(Some(request)) if matches!(method, "tools/call" | "prompts/get") => {
                 self.open.lock().unwrap().insert(id.to_string());
                 let server = Arc::clone(self);
@@ -105,7 +100,7 @@ impl Server {
         }
     }
 
-    /// Finds out what holds for a request; none is left when it has been dealt with.
+    /// Returns the request to serve, or `None` if it has already been answered.
     fn begin(&self, method: &str, id: Value, params: Value) -> Result<Option<Request>, Fault> {
         let is_modern = Request::carries_version(&params) || method == "server/discover";
         if is_modern && self.eras.has_modern() {
@@ -217,12 +212,11 @@ impl Server {
         }))
     }
 
-    /// Returns `true` if there is a client that has shaken hands.
     pub(crate) fn has_session(&self) -> bool {
         self.session.lock().unwrap().is_some()
     }
 
-    /// Asks the client and waits; what is not answered with a result is a fault.
+    /// Sends a server request and waits for the result. Error responses and timeouts become faults.
     pub(crate) fn ask(&self, request: &Request, method: &str, params: Option<&Value>) -> Answer {
         let (answer, answered) = channel();
         let id = {
@@ -233,7 +227,7 @@ impl Server {
             id
         };
         self.output.ask(&id, method, params);
-        let answer = answered.recv_timeout(PATIENCE);
+        let answer = answered.recv_timeout(TIMEOUT);
         self.asked.lock().unwrap().waiting.remove(&id);
         match answer {
             Ok(mut message) if message["error"].is_null() => Ok(message["result"].take()),
@@ -251,7 +245,6 @@ impl Server {
         }
     }
 
-    /// A call or a subscription is not wanted any more.
     fn cancel(&self, id: &Value) {
         let key = id.to_string();
         self.open.lock().unwrap().remove(&key);
@@ -259,7 +252,6 @@ impl Server {
         self.listeners.lock().unwrap().forget(id);
     }
 
-    /// Sends a log message to whoever made the request, if it is wanted.
     pub(crate) fn log(&self, request: &Request, text: &str) {
         let level = json!("info");
         let wanted = request.level.is_some_and(|least| {

@@ -1,4 +1,4 @@
-//! The skills extension: two skills, one of them with a folder of its own.
+//! The skills extension: two skills, one of them with a subfolder.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -10,13 +10,12 @@ use crate::wire::{Answer, Fault};
 const MARKDOWN: &str = "text/markdown";
 const DIRECTORY: &str = "inode/directory";
 
-/// A file of a skill.
 struct File {
     uri: &'static str,
     text: &'static str,
 }
 
-/// A skill: its folder, what its frontmatter says, its files with `SKILL.md` first.
+/// `files` starts with `SKILL.md`.
 struct Skill {
     folder: &'static str,
     name: &'static str,
@@ -56,7 +55,6 @@ impl Skill {
         self.files[0].uri
     }
 
-    /// As it stands in `skills/list`.
     fn entry(&self) -> Value {
         let files = self.files.iter().map(|file| {
             let digest = format!("sha256:{}", hex(&Sha256::digest(file.text)));
@@ -79,18 +77,16 @@ impl Skill {
     }
 }
 
-/// The skills as they stand among the resources.
 pub(crate) fn resources() -> Vec<Value> {
     SKILLS.iter().map(Skill::resource).collect()
 }
 
-/// The content of a file.
 pub(crate) fn file(uri: &str) -> Option<Value> {
     let file = SKILLS.iter().flat_map(|skill| skill.files).find(|file| file.uri == uri)?;
     Some(json!({ "uri": uri, "mimeType": MARKDOWN, "text": file.text }))
 }
 
-/// One skill a page, so that whoever lists has to turn pages.
+/// Lists one skill per page, so that clients have to paginate.
 pub(crate) fn list(request: &Request) -> Answer {
     let page = match &request.params["cursor"] {
         Value::Null => Some(0),
@@ -112,7 +108,6 @@ pub(crate) fn get(request: &Request) -> Answer {
     Ok(json!({ "skill": skill.entry() }))
 }
 
-/// The direct children of a folder.
 pub(crate) fn read_directory(request: &Request) -> Answer {
     let folder = request.text("uri")?.trim_end_matches('/');
     let mut children: Vec<Value> = Vec::new();
@@ -144,7 +139,6 @@ fn is_within(folder: &str, root: &str) -> bool {
     folder == root || below(root, folder).is_some()
 }
 
-/// The part that follows a folder in the address of something in it.
 fn below<'a>(folder: &str, uri: &'a str) -> Option<&'a str> {
     uri.strip_prefix(folder)?.strip_prefix('/')
 }

@@ -1,4 +1,4 @@
-//! `requestState`: what a dialogue has come to, signed, so that we need not remember it.
+//! `requestState`: the progress of a dialogue, signed, so that the server stores nothing.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -6,10 +6,9 @@ use sha2::{Digest, Sha256};
 
 use crate::wire::Fault;
 
-/// Nobody is kept out by it: it only has to be unknown to a client that tries its luck.
+/// Only has to be unknown to the suite's tampering scenario; not a real secret.
 const SECRET: &[u8] = b"the conformance server signs with this";
 
-/// Where a dialogue is.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) round: usize,
@@ -17,13 +16,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The text for the client, of which it makes nothing.
     pub(crate) fn seal(&self, name: &str) -> String {
         let body = json!({ "for": name, "round": self.round, "answers": self.answers }).to_string();
         format!("{}.{body}", signature(&body))
     }
 
-    /// Reads back what we have sealed for this name; anything else is refused.
+    /// Parses a token made by `seal` for the same `name`; rejects any other text.
     pub(crate) fn open(text: &str, name: &str) -> Result<Self, Fault> {
         let body = text
             .split_once('.')
@@ -43,7 +41,6 @@ fn signature(body: &str) -> String {
     hex(&outer)
 }
 
-/// Lower-case hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     format!("{:x}", Bytes::copy_from_slice(bytes))
 }

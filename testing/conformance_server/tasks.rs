@@ -1,4 +1,4 @@
-//! The tasks extension: calls that are answered with a task, and what becomes of it.
+//! The tasks extension: task creation, `tasks/get`, `tasks/update` and `tasks/cancel`.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,15 +15,13 @@ use crate::request::Request;
 use crate::server::Server;
 use crate::wire::{Answer, Fault};
 
-/// Longer than any test takes; nothing is thrown away before.
+/// Longer than any test runs. Tasks are never deleted.
 const TTL_MS: u64 = 600_000;
 const POLL_INTERVAL_MS: u64 = 100;
 
-/// The state of a task.
 #[derive(Clone, Debug)]
 enum Status {
     Working,
-    /// The questions that are still open.
     InputRequired(Vec<Question>),
     Completed(Value),
     Failed(Value),
@@ -56,7 +54,7 @@ struct Task {
 }
 
 impl Task {
-    /// As it is created: without what it has come to.
+    /// Returns the fields of a newly created task, without result or input requests.
     fn summary(&self) -> Value {
         json!({
             "taskId": self.id,
@@ -83,20 +81,18 @@ impl Task {
     }
 }
 
-/// All tasks, by their id.
 #[derive(Default)]
 pub(crate) struct Tasks {
     all: Mutex<HashMap<String, Task>>,
     changed: Condvar,
 }
 
-/// The work of one task, on its own thread.
 pub(crate) struct Work {
     server: Arc<Server>,
     id: String,
 }
 
-/// Answers a call with a task, which is there when the answer is.
+/// Returns a `CreateTaskResult`. The task can be queried before the response is sent.
 pub(crate) fn start(
     server: &Arc<Server>,
     work: impl FnOnce(&Work) -> Answer + Send + 'static,
@@ -124,7 +120,6 @@ pub(crate) fn start(
 }
 
 impl Work {
-    /// Waits this long, or less when the task is cancelled.
     pub(crate) fn rest(&self, time: Duration) {
         let tasks = &self.server.tasks;
         let all = tasks.all.lock().unwrap();
@@ -132,7 +127,7 @@ impl Work {
         drop(tasks.changed.wait_timeout_while(all, time, goes_on).unwrap());
     }
 
-    /// Asks a round of questions and waits for their answers, or for the end of the task.
+    /// Asks all questions and waits for the answers, or until the task is canceled.
     pub(crate) fn ask(&self, dialogue: Dialogue) -> Map<String, Value> {
         let questions = dialogue.rounds.into_iter().flatten().collect();
         change(&self.server, &self.id, |task| task.status = Status::InputRequired(questions));
@@ -146,7 +141,6 @@ impl Work {
     }
 }
 
-/// Changes a task that is not at its end, and tells who listens.
 fn change(server: &Server, id: &str, change: impl FnOnce(&mut Task)) {
     let detail = {
         let mut all = server.tasks.all.lock().unwrap();
@@ -159,7 +153,6 @@ fn change(server: &Server, id: &str, change: impl FnOnce(&mut Task)) {
     server.tell(Change::Task(&detail));
 }
 
-/// Answers `tasks/get`, `tasks/update` and `tasks/cancel`.
 pub(crate) fn serve(server: &Server, method: &str, request: &Request) -> Answer {
     request.need_tasks()?;
     let id = request.text("taskId")?;
@@ -181,7 +174,7 @@ pub(crate) fn serve(server: &Server, method: &str, request: &Request) -> Answer 
     Ok(json!({}))
 }
 
-/// Takes the answers that were asked for and leaves the others.
+/// Stores the answers to open questions and ignores the rest.
 fn update(server: &Server, id: &str, answers: &Map<String, Value>) -> Result<(), Fault> {
     let status = server.tasks.all.lock().unwrap().get(id).map(|task| task.status.clone());
     let Some(Status::InputRequired(open)) = status else { return Ok(()) };
@@ -206,7 +199,7 @@ fn now() -> String {
     Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// 128 bits that nobody guesses.
+/// 128 random bits, so that IDs can't be guessed.
 fn new_id() -> String {
     let random = || RandomState::new().hash_one("task");
     format!("task-{:016x}{:016x}", random(), random())

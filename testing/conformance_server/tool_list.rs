@@ -1,10 +1,11 @@
-//! The tools as they are listed.
+//! The definitions of `tools/list`.
 
 use serde_json::{Value, json};
 
 use crate::change::Lists;
 
-/// Tools without arguments. The first of all stays first: the suite calls it with none.
+/// Tools without arguments. The suite calls the first listed tool without arguments, so keep it
+/// first.
 const PLAIN: [(&str, &str); 27] = [
     ("test_simple_text", "Returns a text"),
     ("test_image_content", "Returns an image"),
@@ -100,7 +101,6 @@ fn tool(name: &str, description: &str, properties: &Value, required: &[&str]) ->
     json!({ "name": name, "description": description, "inputSchema": schema })
 }
 
-/// A tool whose schema uses what JSON Schema 2020-12 has.
 fn json_schema_tool() -> Value {
     json!({
         "name": "json_schema_2020_12_tool",

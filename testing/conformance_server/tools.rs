@@ -1,4 +1,4 @@
-//! The deeds of the tools.
+//! `tools/call`: the implementation of each tool.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -17,7 +17,6 @@ use crate::tasks;
 use crate::tool_list::list;
 use crate::wire::{Answer, Fault};
 
-/// Between the steps of tools that have steps.
 const STEP: Duration = Duration::from_millis(50);
 
 pub(crate) fn call(server: &Arc<Server>, request: &Request) -> Answer {
@@ -41,8 +40,8 @@ pub(crate) fn call(server: &Arc<Server>, request: &Request) -> Answer {
     act(server, request, name, &arguments)
 }
 
-/// Asks, and says what has come of it. Where the eras differ, a modern client gets an error of the
-/// protocol and a legacy one a failed call.
+/// Runs the dialogue of a tool. On failure, a modern client gets a protocol error and a legacy one
+/// an `isError` result.
 fn talk(
     server: &Arc<Server>,
     request: &Request,
@@ -76,7 +75,6 @@ fn talk(
     }
 }
 
-/// Work that is a task for clients that know tasks.
 fn work(server: &Arc<Server>, request: &Request, name: &str, arguments: &Value) -> Answer {
     if name == "failing_job" && request.modern {
         request.need_tasks()?;
@@ -96,7 +94,7 @@ fn work(server: &Arc<Server>, request: &Request, name: &str, arguments: &Value) 
             outcome()
         }));
     }
-    // The work.
+    // Simulates the work.
     sleep(time);
     outcome()
 }
@@ -122,10 +120,10 @@ fn act(server: &Arc<Server>, request: &Request, name: &str, arguments: &Value) -
         "test_error_handling" => failure("This tool intentionally returns an error for testing"),
         "test_tool_with_logging" => {
             server.log(request, "Tool execution started");
-            // The steps are apart, as those of real work are.
+            // Separates the log messages in time.
             sleep(STEP);
             server.log(request, "Tool processing data");
-            // As above.
+            // Separates the log messages in time.
             sleep(STEP);
             server.log(request, "Tool execution completed");
             saying("Logged three messages")
@@ -139,7 +137,7 @@ fn act(server: &Arc<Server>, request: &Request, name: &str, arguments: &Value) -
             saying("Reported three times")
         }
         "test_reconnection" => {
-            // Long enough for a stream to be closed before the answer.
+            // Long enough for the suite to close the stream before the response.
             sleep(2 * STEP);
             saying("Reconnection test completed")
         }
@@ -173,7 +171,7 @@ fn progress(server: &Server, request: &Request) {
     let token = &request.params["_meta"]["progressToken"];
     for (step, done) in [0, 50, 100].into_iter().enumerate() {
         if step > 0 {
-            // The steps are apart, as those of real work are.
+            // Separates the progress notifications in time.
             sleep(STEP);
         }
         if !token.is_null() {

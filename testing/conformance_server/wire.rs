@@ -1,4 +1,4 @@
-//! JSON-RPC: the errors, and the one writer of standard output.
+//! JSON-RPC errors, and the serialized writer of stdout.
 
 use std::io::{Write, stdout};
 use std::process::exit;
@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-/// The fault in a request.
 #[derive(Debug)]
 pub(crate) struct Fault {
     code: i64,
@@ -43,13 +42,12 @@ impl Fault {
         Self::new(-32603, message)
     }
 
-    /// The code is another one since 2026-07-28.
+    /// Revision 2026-07-28 changed the error code.
     pub(crate) fn no_resource(uri: &str, modern: bool) -> Self {
         let code = if modern { -32602 } else { -32002 };
         Self::new(code, "Resource not found").with(json!({ "uri": uri }))
     }
 
-    /// The client has not declared what the request needs of it.
     pub(crate) fn missing_capability(capabilities: &Value) -> Self {
         Self::new(-32021, "The client has not declared a capability that this needs")
             .with(json!({ "requiredCapabilities": capabilities }))
@@ -73,10 +71,9 @@ impl Fault {
     }
 }
 
-/// The answer to a request.
 pub(crate) type Answer = Result<Value, Fault>;
 
-/// Our standard output, one message a line.
+/// Stdout; the lock keeps messages whole.
 #[derive(Default)]
 pub(crate) struct Output(Mutex<()>);
 
@@ -96,7 +93,7 @@ impl Output {
         self.line(&request);
     }
 
-    /// Null stands for no parameters.
+    /// A null `params` is left out.
     pub(crate) fn notify(&self, method: &str, params: &Value) {
         let mut message = json!({ "jsonrpc": "2.0", "method": method });
         if !params.is_null() {
@@ -105,7 +102,7 @@ impl Output {
         self.line(&message);
     }
 
-    /// When nobody reads any more there is nothing left to do.
+    /// Exits if stdout is closed.
     fn line(&self, message: &Value) {
         let _writing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = stdout().lock();

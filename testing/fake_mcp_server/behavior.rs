@@ -1,4 +1,4 @@
-//! The behavior of tools when they are called.
+//! The behaviors of tool calls.
 
 use std::collections::BTreeMap;
 use std::process::exit;
@@ -14,10 +14,8 @@ use crate::script::tool;
 use crate::server::Server;
 use crate::wire::{Answer, RpcError};
 
-/// How long `ask` waits for the client's answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The behaviors by name, with their parameters.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "act", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(crate) enum Act {
@@ -30,7 +28,7 @@ pub(crate) enum Act {
         #[serde(default = "empty_result")]
         raw: String,
     },
-    /// Answers after `ms`, unless it is cancelled; reports progress every `progress_every_ms`.
+    /// Answers after `ms` unless canceled; reports progress every `progress_every_ms`.
     Sleep {
         #[serde(default = "hundred")]
         ms: u64,
@@ -48,51 +46,50 @@ pub(crate) enum Act {
         #[serde(default)]
         code: i32,
     },
-    /// Writes a line that is not JSON before the answer: `line`, or `bytes` of rubbish.
+    /// Writes a non-JSON line before the response: `line`, or `bytes` letters.
     Garbage {
         #[serde(default = "hundred")]
         bytes: u64,
         line: Option<String>,
     },
-    /// Writes `bytes` of what is neither text nor lines, and a line end, before the answer.
+    /// Writes `bytes` arbitrary bytes and a newline before the response.
     Binary {
         #[serde(default = "hundred")]
         bytes: u64,
     },
-    /// Answers, and from then on writes `line`, or rubbish, to both outputs as fast as it can.
+    /// Answers, then writes `line`, or letters, to stdout and stderr as fast as it can.
     Flood { line: Option<String> },
     /// Answers twice.
     Twice,
-    /// Answers amid the same id used for everything else, and answers to ids that nobody gave.
+    /// Sends a server request and responses with unknown and malformed IDs around the response.
     Ids,
-    /// Writes the first half of the answer and exits.
+    /// Writes the first half of the response and exits.
     Half,
     /// Sends `count` `list_changed` as fast as it can, then answers.
     Storm {
         #[serde(default = "hundred")]
         count: u64,
     },
-    /// Answers when `count` calls of it are waiting, and then all of them.
+    /// Blocks until `count` calls have arrived, then answers all of them.
     Gather {
         #[serde(default = "hundred")]
         count: u64,
     },
-    /// Answers with a text of `bytes`.
+    /// Answers with a text of `bytes` letters.
     Huge {
         #[serde(default = "hundred")]
         bytes: u64,
     },
-    /// Answers a byte at a time, `ms` apart, and writes nothing else meanwhile.
+    /// Writes the response one byte at a time, `ms` apart, while holding the output lock.
     Trickle {
         #[serde(default = "one")]
         ms: u64,
     },
-    /// Answers with this JSON-RPC error.
     Error {
         #[serde(flatten)]
         error: RpcError,
     },
-    /// Answers with exactly the text `raw` as the error, byte for byte.
+    /// Answers with exactly the text `raw` as the JSON-RPC error.
     RawError {
         #[serde(default = "empty_error")]
         raw: String,
@@ -108,19 +105,20 @@ pub(crate) enum Act {
     Env,
     /// Returns the working directory as text.
     Cwd,
-    /// Runs `command` in a shell, and returns what it wrote and `code`, how it ended.
+    /// Runs `command` in a shell and returns `stdout`, `stderr` and the exit `code`.
     Shell {
         #[serde(default)]
         command: String,
     },
-    /// Returns the command line as an array, in `args`.
+    /// Returns the command line as the array `args`.
     Args,
-    /// Adds `tools` (as in the script) in place of those of the same names, and sends `list_changed`.
+    /// Adds or replaces `tools` (as in the script) and sends `list_changed`.
     Grow {
         #[serde(default)]
         tools: Vec<Value>,
     },
-    /// From now on answers these methods so, and sends `list_changed` of these lists, such as `prompts`.
+    /// Changes the results of these methods and sends `list_changed` for the lists in `changed`,
+    /// such as `prompts`.
     Turn {
         answers: BTreeMap<String, Value>,
         #[serde(default)]
@@ -132,7 +130,7 @@ pub(crate) enum Act {
         tools: Vec<String>,
     },
     /// Returns `{calls: {tool: n}, cancelled: [request ids], lists: n}`, this call included, and
-    /// `reasons` of cancellations, where any were given.
+    /// the `reasons` of cancellations if there are any.
     Count,
     /// Never answers.
     Never,
@@ -143,15 +141,15 @@ pub(crate) enum Act {
         #[serde(default)]
         params: Value,
     },
-    /// Asks the client (legacy), cancels the question, and answers.
+    /// Sends a server request (legacy), cancels it immediately, and answers.
     Withdraw {
         #[serde(default = "ping")]
         method: String,
         #[serde(default)]
         params: Value,
     },
-    /// Asks the client and returns `{result}` or `{error}` as it came back; a modern caller gets
-    /// `input_required` and tries again.
+    /// Sends a server request and returns its `{result}` or `{error}`. A modern caller gets
+    /// `input_required` and retries.
     Ask {
         #[serde(default = "ping")]
         method: String,
@@ -180,7 +178,6 @@ fn ping() -> String {
     "ping".to_owned()
 }
 
-/// One call in flight.
 pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) params: Box<RawValue>,
@@ -188,12 +185,12 @@ pub(crate) struct Call {
     pub(crate) modern: bool,
     pub(crate) token: Option<Value>,
     pub(crate) input_responses: Option<Value>,
-    /// Gets a message when the client cancels.
+    /// Receives a message when the client cancels the call.
     pub(crate) cancelled: Receiver<()>,
 }
 
 impl Call {
-    /// Acts; `None` means that no answer is sent.
+    /// Runs the behavior. `None` means that no response is sent.
     pub(crate) fn run(&self, act: Act, server: &Server) -> Option<Answer> {
         match act {
             Act::Echo => Some(Ok(self.echo())),

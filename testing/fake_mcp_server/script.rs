@@ -1,4 +1,4 @@
-//! The script: what the fake's argument may say.
+//! The JSON script that configures the server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::behavior::Act;
 use crate::wire::RpcError;
 
-/// The parsed argument; the table in the crate's documentation explains the keys.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one independent key of the script")]
+#[expect(clippy::struct_excessive_bools, reason = "independent keys of the script")]
 pub(crate) struct Script {
     pub(crate) name: String,
     pub(crate) version: String,
@@ -87,7 +86,6 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Reads the argument, which may name a file.
     pub(crate) fn read(argument: &str) -> Result<Self, String> {
         match argument.strip_prefix('@') {
             None => Self::parse(argument),
@@ -98,7 +96,7 @@ impl Script {
         }
     }
 
-    /// Reads a script, and tries every behavior, so that a typing error shows at the start.
+    /// Parses a script and checks every behavior, so that mistakes show up at startup.
     fn parse(text: &str) -> Result<Self, String> {
         let script: Self =
             serde_json::from_str(text).map_err(|error| format!("bad script: {error}"))?;
@@ -108,12 +106,10 @@ impl Script {
         Ok(script)
     }
 
-    /// The tools at start, as they are listed.
     pub(crate) fn tools(&self) -> Vec<Value> {
         self.tools.iter().map(tool).collect()
     }
 
-    /// The deed of a call of `tool`: its behavior's parameters with the call's arguments over them.
     pub(crate) fn act(&self, tool: &str, arguments: &Map<String, Value>) -> Result<Act, String> {
         let (kind, mut parameters) = match self.behavior.get(tool) {
             None => (default_kind(tool), Map::new()),
@@ -136,7 +132,6 @@ impl Script {
             .map_err(|error| format!("behavior of `{tool}`: {error}"))
     }
 
-    /// The capabilities it declares.
     pub(crate) fn capabilities(&self) -> Value {
         let mut capabilities = Map::new();
         capabilities.insert("tools".to_owned(), json!({ "listChanged": true }));
@@ -145,7 +140,7 @@ impl Script {
     }
 }
 
-/// A tool object: a bare name gets a minimal definition, an object is taken as it is.
+/// Turns a bare name into a minimal definition; returns an object unchanged.
 pub(crate) fn tool(entry: &Value) -> Value {
     match entry {
         Value::String(name) => json!({
@@ -157,13 +152,12 @@ pub(crate) fn tool(entry: &Value) -> Value {
     }
 }
 
-/// A tool that is called like a behavior behaves so; every other tool is an echo.
+/// A tool named after a behavior has that behavior; every other tool echoes.
 fn default_kind(tool: &str) -> &str {
     let named = json!({ "act": tool });
     if serde_json::from_value::<Act>(named).is_ok() { tool } else { "echo" }
 }
 
-/// `failStart`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FailStart {
@@ -177,7 +171,6 @@ fn one() -> i32 {
     1
 }
 
-/// `failTimes`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct FailTimes {
@@ -185,7 +178,6 @@ pub(crate) struct FailTimes {
     pub(crate) counter_file: PathBuf,
 }
 
-/// `noise`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Noise {
@@ -193,7 +185,6 @@ pub(crate) struct Noise {
     pub(crate) stderr: Vec<String>,
 }
 
-/// `grandchild`: a flag, or which kind.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Grandchild {
@@ -201,7 +192,6 @@ pub(crate) enum Grandchild {
     Kind(GrandchildKind),
 }
 
-/// The grandchildren that are not plain.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum GrandchildKind {
@@ -212,7 +202,6 @@ pub(crate) enum GrandchildKind {
     Unmarked,
 }
 
-/// `protocol`: which eras it serves.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Protocol {

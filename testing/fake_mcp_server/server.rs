@@ -1,4 +1,4 @@
-//! The protocol: which request gets which answer.
+//! Dispatches requests, and holds the state that calls share.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::exit;
@@ -24,7 +24,6 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const UNSUPPORTED_VERSION: i64 = -32022;
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
-/// The running server; calls share it between their threads.
 pub(crate) struct Server {
     script: Script,
     pub(crate) output: Output,
@@ -35,20 +34,18 @@ pub(crate) struct Server {
     answered: AtomicUsize,
     lists: AtomicUsize,
     cancelled: Mutex<Vec<Value>>,
-    /// Why requests were cancelled, where that was said.
     reasons: Mutex<Vec<Value>>,
-    /// The calls in flight, by the text of their id.
+    /// The calls in flight, by request ID as JSON text. Sending cancels the call.
     in_flight: Mutex<HashMap<String, Sender<()>>>,
-    /// How many calls have come to wait for others.
+    /// The number of calls that have reached `gather`.
     gathered: Mutex<u64>,
     came: Condvar,
     questions: AtomicU64,
     asked: Mutex<HashMap<String, Sender<Value>>>,
-    /// The ids of open `subscriptions/listen` requests that want changes of the tool list.
+    /// IDs of open `subscriptions/listen` requests that asked for tool list changes.
     listeners: Mutex<Vec<Value>>,
 }
 
-/// The parameters that any request may have.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Params {
@@ -86,7 +83,6 @@ impl Server {
         }
     }
 
-    /// Takes one line from the client.
     pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) {
         if self.script.lean
             && let Some(call) = LeanCall::parse(line)
@@ -178,7 +174,7 @@ impl Server {
     fn initialize_late(self: &Arc<Self>, id: &str, params: Params) {
         let (server, id) = (Arc::clone(self), id.to_owned());
         thread::spawn(move || {
-            // What is scripted.
+            // The scripted delay.
             thread::sleep(Duration::from_millis(server.script.initialize_delay_ms));
             server.output.answer(&id, &server.initialize(&params));
         });
@@ -252,7 +248,7 @@ impl Server {
         Ok(result.to_string())
     }
 
-    /// Runs a call in its own thread, so that a slow one holds up nothing else.
+    /// Runs a call on its own thread, so that a slow one doesn't block the others.
     fn call(self: &Arc<Self>, id: &str, params: Params, raw_params: Box<RawValue>, modern: bool) {
         let name = params.name;
         let known = |tool: &Value| tool["name"].as_str() == Some(name.as_str());
@@ -321,7 +317,6 @@ impl Server {
         }
     }
 
-    /// Changes the tool list and tells the clients of either era.
     pub(crate) fn change_tools(&self, change: impl FnOnce(&mut Vec<Value>)) {
         change(&mut self.tools.lock().unwrap());
         if self.script.protocol != Protocol::Modern {
@@ -332,7 +327,6 @@ impl Server {
         }
     }
 
-    /// Has these tools in place of those of the same names.
     pub(crate) fn grow(&self, new: &[Value]) {
         let is_new = |entry: &Value| new.iter().any(|one| one["name"] == entry["name"]);
         self.change_tools(|list| {
@@ -341,7 +335,6 @@ impl Server {
         });
     }
 
-    /// Answers some methods otherwise from now on, and says that these lists have changed.
     pub(crate) fn turn(&self, answers: BTreeMap<String, Value>, changed: &[String]) {
         self.answers.lock().unwrap().extend(answers);
         for list in changed {
@@ -349,7 +342,6 @@ impl Server {
         }
     }
 
-    /// Returns when as many calls as this have come here.
     pub(crate) fn gather(&self, count: u64) {
         let mut gathered = self.gathered.lock().unwrap();
         *gathered += 1;
@@ -357,7 +349,6 @@ impl Server {
         let _all = self.came.wait_while(gathered, |gathered| *gathered < count).unwrap();
     }
 
-    /// Asks something, and takes it back at once.
     pub(crate) fn ask_in_vain(&self, method: &str, params: &Value) {
         let number = self.questions.fetch_add(1, Ordering::SeqCst) + 1;
         let id = format!("ask-{number}");
@@ -366,7 +357,7 @@ impl Server {
         self.output.notify("notifications/cancelled", &json!({ "requestId": id }));
     }
 
-    /// Sends a request of ours; the answer comes as `{result}` or `{error}`.
+    /// Sends a server request; the receiver gets `{result}` or `{error}`.
     pub(crate) fn ask(&self, method: &str, params: &Value) -> Receiver<Value> {
         let number = self.questions.fetch_add(1, Ordering::SeqCst) + 1;
         let id = format!("ask-{number}");
@@ -393,7 +384,7 @@ impl Server {
     }
 }
 
-/// A call whose arguments are all that matters; read in one pass, without a copy.
+/// A call reduced to its ID and arguments, parsed in one pass without copying.
 #[derive(Deserialize)]
 struct LeanCall<'a> {
     #[serde(borrow)]
@@ -415,7 +406,6 @@ impl<'a> LeanCall<'a> {
         (call.method == "tools/call").then_some(call)
     }
 
-    /// The line of the answer, with its end.
     fn answer(&self) -> Vec<u8> {
         let arguments = self.params.arguments.get().as_bytes();
         let mut line = Vec::with_capacity(arguments.len() + 100);
@@ -441,7 +431,6 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).expect("a literal that is JSON")
 }
 
-/// Leaves out the keys of an object that have no value.
 fn without_nulls(mut value: Value) -> Value {
     if let Some(object) = value.as_object_mut() {
         object.retain(|_, value| !value.is_null());

@@ -1,4 +1,4 @@
-//! The start, before the first line is read.
+//! The scripted startup, before the first line is read.
 
 use std::fs::{OpenOptions, read_to_string};
 use std::io::{BufRead, BufReader, Write};
@@ -12,10 +12,9 @@ use crate::STUBBORN_LIFE;
 use crate::script::{Grandchild, GrandchildKind, Script};
 use crate::wire::Output;
 
-/// The second argument of a stubborn server that has already started itself over.
+/// Marks a stubborn server that has already re-executed itself.
 const TRAPPED: &str = "--trapped";
 
-/// Acts out the start; returns the pids of the grandchildren.
 pub(crate) fn start(script: &Script, text: &str) -> Vec<u32> {
     if script.stubborn && std::env::args().nth(2).as_deref() != Some(TRAPPED) {
         trap(text);
@@ -48,8 +47,8 @@ pub(crate) fn start(script: &Script, text: &str) -> Vec<u32> {
     grandchildren
 }
 
-/// Starts this process over with SIGTERM ignored: a disposition that outlives `exec`, and the
-/// only way to get there with nothing but the standard library. The pid stays the same.
+/// Re-executes this process with SIGTERM ignored. An ignored signal stays ignored across `exec`,
+/// and the standard library has no way to ignore one. The PID stays the same.
 fn trap(text: &str) {
     let this = std::env::current_exe().expect("a running program has a path");
     let error = Command::new("sh")
@@ -61,7 +60,7 @@ fn trap(text: &str) {
     exit(2);
 }
 
-#[expect(clippy::zombie_processes, reason = "grandchildren are left behind on purpose")]
+#[expect(clippy::zombie_processes, reason = "leaves grandchildren behind on purpose")]
 fn grandchildren(script: &Script) -> Vec<u32> {
     let (trap, stdout, group) = match script.grandchild {
         Grandchild::Flag(false) => return Vec::new(),
@@ -87,7 +86,7 @@ fn grandchildren(script: &Script) -> Vec<u32> {
     vec![child.id()]
 }
 
-/// Starts a process in a session of its own, whose parent ends at once.
+/// Starts a process in its own session whose parent exits immediately.
 fn daemon(script: &Script, is_unmarked: bool) -> u32 {
     let mut command = Command::new("setsid");
     if is_unmarked {
@@ -115,7 +114,6 @@ fn note(script: &Script, grandchild: u32) {
     }
 }
 
-/// Adds a line to a file.
 pub(crate) fn append(file: &Path, line: &str) {
     OpenOptions::new()
         .create(true)

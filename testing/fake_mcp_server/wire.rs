@@ -1,4 +1,4 @@
-//! The bytes: requests as they were read, answers as they are written.
+//! Reads and writes JSON-RPC messages, keeping the raw bytes.
 
 use std::io::{Write, stdout};
 use std::process::exit;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// One incoming line; what matters for fidelity stays raw text.
+/// An incoming message. IDs, parameters and results stay raw to preserve their bytes.
 #[derive(Deserialize)]
 pub(crate) struct Message {
     pub(crate) id: Option<Box<RawValue>>,
@@ -20,7 +20,6 @@ pub(crate) struct Message {
     pub(crate) error: Option<Box<RawValue>>,
 }
 
-/// A JSON-RPC error object.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct RpcError {
@@ -42,7 +41,7 @@ impl RpcError {
     }
 }
 
-/// The answer to a request: the exact text of a result, or an error.
+/// A response: the exact text of a result, or an error.
 pub(crate) type Answer = Result<String, RpcError>;
 
 fn line(id: &str, answer: &Answer) -> String {
@@ -52,7 +51,7 @@ fn line(id: &str, answer: &Answer) -> String {
     }
 }
 
-/// Our stdout, one line at a time.
+/// Stdout; the lock keeps writes whole.
 #[derive(Default)]
 pub(crate) struct Output(Mutex<()>);
 
@@ -61,7 +60,6 @@ impl Output {
         self.line(&line(id, answer));
     }
 
-    /// Answers a byte at a time.
     pub(crate) fn trickle(&self, id: &str, answer: &Answer, pause: Duration) {
         let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for byte in line(id, answer).bytes().chain([b'\n']) {
@@ -69,12 +67,11 @@ impl Output {
             if out.write_all(&[byte]).and_then(|()| out.flush()).is_err() {
                 exit(0);
             }
-            // What this behavior is for.
+            // The scripted pause between bytes.
             sleep(pause);
         }
     }
 
-    /// Writes the first half of an answer.
     pub(crate) fn half(&self, id: &str, answer: &Answer) {
         let line = line(id, answer);
         self.bytes(&line.as_bytes()[..line.len() / 2]);
@@ -93,7 +90,7 @@ impl Output {
         self.bytes(format!("{line}\n").as_bytes());
     }
 
-    /// Writes bytes, such as a line with its end; when nobody reads any more there is nothing left to do.
+    /// Writes bytes as they are. Exits if stdout is closed.
     pub(crate) fn bytes(&self, line: &[u8]) {
         let _writing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = stdout().lock();

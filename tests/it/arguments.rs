@@ -1,5 +1,5 @@
-//! A server gets the arguments that were sent, whatever its schemas say of them: random schemas of the
-//! kinds that real servers have, random arguments, and every way to call a tool.
+//! Property tests: a server receives arguments exactly as sent, for random realistic schemas,
+//! random arguments and every way to call a tool.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -9,27 +9,25 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::support::{Agent, Bench, RequestId, fake};
+use crate::support::{Agent, RequestId, TestEnvironment, fake};
 
-/// How a schema was made.
 #[derive(Clone, Copy, Debug)]
 enum Maker {
-    /// By zod: what has a default is `required` too, and nothing else may be there.
+    /// zod: properties with a default are `required`, and `additionalProperties` is `false`.
     Zod,
-    /// By pydantic: titles, references, `null` for what is optional.
+    /// pydantic: titles, references, and `null` for optional values.
     Pydantic,
-    /// By `FastMCP`: the same, and nothing else may be there.
+    /// `FastMCP`: like pydantic, with `additionalProperties: false`.
     FastMcp,
-    /// By schemars, for rmcp: several types, formats of numbers.
+    /// schemars, as in rmcp: type unions and number formats.
     Rmcp,
-    /// By hand: with gaps, and with mistakes.
+    /// Handwritten: incomplete and faulty.
     Hand,
 }
 
-/// A property: its schema, and a value that fits it, as it is written.
+/// The schema of a property, and a valid value as JSON text.
 type Property = (Value, &'static str);
 
-/// The kinds of properties that a maker writes.
 fn properties(maker: Maker) -> Vec<Property> {
     match maker {
         Maker::Zod => vec![
@@ -87,11 +85,10 @@ fn properties(maker: Maker) -> Vec<Property> {
     }
 }
 
-/// Names that a property may have.
 const NAMES: [&str; 8] =
     ["path", "count", "fullPage", "max_count", "$type", "a/b", "arguments", "_meta"];
 
-/// Arguments that agents write in place of those that fit.
+/// Values that agents send although they don't fit.
 const BENT: [&str; 16] = [
     r#""5""#,
     r#""true""#,
@@ -111,14 +108,13 @@ const BENT: [&str; 16] = [
     r#"{"x" : {"x" : {"x":null}}, "x":2}"#,
 ];
 
-/// The schema of a tool, and for each call of it what is sent as its arguments, if something is.
+/// The schema of a tool, and the JSON text of the arguments of each call (`None`: no `arguments`).
 #[derive(Clone, Debug)]
 struct Tool {
     schema: Value,
     calls: Vec<Option<String>>,
 }
 
-/// How much of what a tool wants a call brings.
 #[derive(Clone, Copy, Debug)]
 enum Given {
     Absent,
@@ -189,13 +185,12 @@ fn schema(maker: Maker, chosen: &[(&str, &Property, bool)]) -> Value {
                 schema["additionalProperties"] = json!(false);
             }
         }
-        // Some say that what they never describe is required.
+        // Some handwritten schemas require a property that they don't describe.
         Maker::Hand => schema["required"] = json!(["query"]),
     }
     schema
 }
 
-/// The members of a call's arguments, each as it is written.
 fn arguments(
     how: Given,
     chosen: &[(&str, &Property, bool)],
@@ -232,7 +227,7 @@ fn written(members: &[(String, String)], is_wide: bool) -> String {
     format!("{{{}}}", members.collect::<Vec<_>>().join(comma))
 }
 
-/// A way to call a tool: the mode it is called in, and the parameters of the call.
+/// A mode, and a function that returns the params of a call in that mode.
 type Way = (&'static str, fn(&str, Option<&str>) -> String);
 
 const WAYS: [Way; 6] = [
@@ -253,7 +248,6 @@ const WAYS: [Way; 6] = [
     ("activate", |tool, arguments| named(&format!("box_{tool}"), arguments)),
 ];
 
-/// The parameters of a call of this name, without their braces.
 fn named(name: &str, arguments: Option<&str>) -> String {
     members(&format!(r#""name":"{name}""#), "arguments", arguments)
 }
@@ -263,7 +257,6 @@ fn members(first: &str, key: &str, arguments: Option<&str>) -> String {
     format!("{first}{rest}")
 }
 
-/// Calls a tool with parameters that are written so; returns the arguments that the server got.
 fn received(agent: &Agent, params: &str, id: &str) -> Result<Option<String>, TestCaseError> {
     #[derive(Deserialize)]
     struct Params<'a> {
@@ -282,7 +275,6 @@ fn received(agent: &Agent, params: &str, id: &str) -> Result<Option<String>, Tes
     Ok(params.arguments.map(|arguments| arguments.get().to_owned()))
 }
 
-/// Calls all tools in one way.
 fn check((mode, params): Way, tools: &[Tool], is_over_http: bool) -> Result<(), TestCaseError> {
     let names: Vec<_> = (0..tools.len()).map(|at| format!("t{at}")).collect();
     let listed = names
@@ -291,13 +283,12 @@ fn check((mode, params): Way, tools: &[Tool], is_over_http: bool) -> Result<(), 
         .map(|(name, tool)| json!({"name": name, "description": name, "inputSchema": tool.schema}));
     let behavior: Map<_, _> = names.iter().map(|name| (name.clone(), json!("request"))).collect();
     let script = json!({"tools": listed.collect::<Vec<_>>(), "behavior": behavior});
-    let bench = Bench::new().set("toolMode", json!(mode)).toolbox("box", "What is tried").server(
-        "box",
-        "srv",
-        fake(script),
-    );
+    let bench = TestEnvironment::new()
+        .set("toolMode", json!(mode))
+        .toolbox("box", "What is tried")
+        .server("box", "srv", fake(script));
     let agent = if is_over_http { Agent::over_http(bench.http()) } else { bench.agent() };
-    let agent = agent.relisting().begin(false, json!({}));
+    let agent = agent.relisting_on_change().begin(false, json!({}));
     if mode == "activate" {
         agent.call("toolman_activate", json!({"tools_on": names.iter().map(|name| format!("box_{name}")).collect::<Vec<_>>()})).ok();
     }
@@ -311,7 +302,6 @@ fn check((mode, params): Way, tools: &[Tool], is_over_http: bool) -> Result<(), 
     Ok(())
 }
 
-/// Random tools are called in every way, `cases` times.
 fn in_every_way(cases: u32, ways: &[Way], is_over_http: bool) {
     let config =
         Config { cases, max_shrink_iters: 40, failure_persistence: None, ..Config::default() };
@@ -323,19 +313,20 @@ fn in_every_way(cases: u32, ways: &[Way], is_over_http: bool) {
     }
 }
 
+// invariant: server-judges-arguments
 #[test]
-fn a_server_gets_the_arguments_that_were_sent() {
+fn server_receives_arguments_unchanged_over_stdio() {
     in_every_way(6, &WAYS, false);
 }
 
 #[test]
-fn a_server_gets_the_arguments_that_were_posted() {
+fn server_receives_arguments_unchanged_over_http() {
     in_every_way(2, &WAYS, true);
 }
 
 #[test]
-fn arguments_that_are_no_object_are_refused_with_one_clear_error() {
-    let bench = Bench::new().set("toolMode", json!("proxy")).server(
+fn non_object_arguments_are_rejected_with_a_hint() {
+    let bench = TestEnvironment::new().set("toolMode", json!("proxy")).server(
         "box",
         "srv",
         fake(json!({"tools": ["request"]})),
@@ -359,7 +350,7 @@ fn arguments_that_are_no_object_are_refused_with_one_clear_error() {
         let named = agent.call("box__srv__request", given);
         assert_eq!(named.text(), expected);
     }
-    // An object that is written as a string is understood, and `null` is nothing.
+    // An object in a string is accepted, and `null` counts as no arguments.
     let used = agent.call("use_tool", json!({"tool": tool, "arguments": "{ \"a\": 1.0}"}));
     assert!(used.text().contains(r#""arguments":{ "a": 1.0}"#), "{}", used.text());
     let used = agent.call("use_tool", json!({"tool": tool, "arguments": null}));

@@ -1,4 +1,4 @@
-//! The traces of calls when they are over: the audit file, as the real program writes it.
+//! The audit file as the real program writes it, and `stats` about it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,11 @@ use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, DEADLINE, fake};
+use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
 
-/// How long the program may take to end.
 const GONE: Duration = Duration::from_secs(5);
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let mut entry = fake(json!({
         "tools": ["echo", "fail", "refuse", "sleep", "secret", "crash", {"name": "strict", "inputSchema": {
             "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"],
@@ -26,7 +25,7 @@ fn bench() -> Bench {
     }));
     entry["toolFilters"] = json!(["!secret"]);
     entry["env"] = json!({"API_TOKEN": "hunter2hunter2"});
-    Bench::new()
+    TestEnvironment::new()
         .set("audit", json!({"file": "audit.jsonl", "arguments": "whole"}))
         .server("box", "srv", entry)
 }
@@ -36,8 +35,7 @@ fn read(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Ends the program, and reads what it has recorded.
-fn records(bench: &Bench, agent: &Agent) -> Vec<Value> {
+fn records(bench: &TestEnvironment, agent: &Agent) -> Vec<Value> {
     agent.close_stdin();
     agent.wait_exit(GONE);
     read(&bench.path("audit.jsonl"))
@@ -47,8 +45,7 @@ fn text<'a>(record: &'a Value, key: &str) -> &'a str {
     record[key].as_str().unwrap_or_default()
 }
 
-/// Waits for a file in the test's folder that ends in this.
-fn wait_file(bench: &Bench, end: &str) -> PathBuf {
+fn wait_file(bench: &TestEnvironment, end: &str) -> PathBuf {
     let until = Instant::now() + DEADLINE;
     loop {
         let entries = fs::read_dir(bench.dir()).expect("the folder");
@@ -62,9 +59,9 @@ fn wait_file(bench: &Bench, end: &str) -> PathBuf {
 }
 
 #[test]
-fn every_call_has_a_line_that_says_what_became_of_it() {
+fn every_call_is_recorded_with_its_outcome() {
     let bench = bench();
-    let agent = bench.agent_with(["--agent", "claude"]).relisting();
+    let agent = bench.agent_with(["--agent", "claude"]).relisting_on_change();
     agent.initialize();
     agent.call("box__srv__echo", json!({"say": "hunter2hunter2", "password": "x"}));
     agent.call("box__srv__fail", json!({}));
@@ -88,7 +85,7 @@ fn every_call_has_a_line_that_says_what_became_of_it() {
         .iter()
         .map(|call| [text(call, "tool"), text(call, "decision"), text(call, "outcome")]);
     let mut told: Vec<_> = told.collect();
-    // What is cancelled ends while the next call begins.
+    // The canceled call may end before or after the next call.
     told[9..11].sort_unstable();
     assert_eq!(
         told,
@@ -122,10 +119,10 @@ fn every_call_has_a_line_that_says_what_became_of_it() {
 }
 
 #[test]
-fn a_session_says_what_its_client_would_have_shown_without_the_workbench() {
+fn session_record_has_the_definition_size_without_the_workbench() {
     let session = |client: &str| {
         let bench = bench();
-        let agent = bench.agent().relisting();
+        let agent = bench.agent().relisting_on_change();
         agent.initialize_with(json!({"clientInfo": {"name": client, "version": "2.1.400"}}));
         agent.call("open_toolbox", json!({"toolbox": "box"}));
         agent.request("tools/list", json!({})).ok();
@@ -135,17 +132,18 @@ fn a_session_says_what_its_client_would_have_shown_without_the_workbench() {
     let [claude, opencode] = ["claude-code", "opencode"].map(session);
     assert_eq!((text(&claude, "client"), &claude["toolSearch"]), ("claude-code", &json!(true)));
     assert_eq!((text(&opencode, "client"), &opencode["toolSearch"]), ("opencode", &Value::Null));
-    // Six names with what stands around them: `mcp__srv__echo` and a line's end.
+    // Six names with the prefix `mcp__srv__` and a newline each.
     let names: usize =
         ["echo", "fail", "refuse", "sleep", "crash", "strict"].map(str::len).iter().sum();
     assert_eq!(claude["withoutBytes"], json!(names + 6 * (3 + 8)));
     assert!(opencode["withoutBytes"].as_u64() > claude["withoutBytes"].as_u64(), "{opencode}");
 }
 
+// invariant: every-call-recorded
 #[test]
-fn what_was_running_when_the_program_was_killed_is_told_by_the_next() {
+fn calls_interrupted_by_a_kill_are_recorded_as_lost() {
     let bench = bench();
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.call("box__srv__echo", json!({}));
     agent.send_call("box__srv__sleep", json!({"ms": 60_000}));
@@ -153,7 +151,7 @@ fn what_was_running_when_the_program_was_killed_is_told_by_the_next() {
     agent.signal(Signal::KILL);
     agent.wait_exit(GONE);
 
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let records = records(&bench, &agent);
     let told: Vec<_> =
@@ -162,7 +160,7 @@ fn what_was_running_when_the_program_was_killed_is_told_by_the_next() {
 }
 
 #[test]
-fn without_a_file_that_can_be_written_nothing_is_served() {
+fn refuses_to_serve_when_the_audit_file_is_not_writable() {
     let bench = bench().set("audit", json!({"file": "."}));
     let output = bench.run(["serve"]);
     assert_eq!(output.code, Some(1));
@@ -170,7 +168,7 @@ fn without_a_file_that_can_be_written_nothing_is_served() {
 }
 
 #[test]
-fn stats_tell_what_is_used_and_what_never() {
+fn stats_summarize_used_and_unused_tools() {
     let line = |tool: &str, outcome: &str, ms: u32| {
         json!({
             "time": "2026-11-20T10:00:00.000Z", "kind": "call", "session": "a-1", "toolbox": "box",
@@ -254,7 +252,7 @@ fn stats_tell_what_is_used_and_what_never() {
 }
 
 #[test]
-fn stats_as_a_page_fetch_nothing_and_run_nothing() {
+fn html_stats_escape_input_and_load_nothing() {
     let hostile = "</td><script>alert(1)</script>\u{1b}[31m";
     let line = |hour: u32, tool: &str, outcome: &str| {
         json!({
@@ -297,7 +295,7 @@ fn stats_as_a_page_fetch_nothing_and_run_nothing() {
 }
 
 #[test]
-fn a_patch_is_about_what_any_agent_may_use() {
+fn stats_patch_covers_tools_that_any_agent_may_use() {
     let line = json!({
         "time": "2026-11-20T10:00:00.000Z", "kind": "call", "session": "a-1", "agent": "ann",
         "toolbox": "box", "server": "srv", "tool": "echo", "outcome": "ok", "ms": 1, "resultBytes": 1,
@@ -318,18 +316,18 @@ fn a_patch_is_about_what_any_agent_may_use() {
 }
 
 #[test]
-fn stats_of_what_is_not_there_are_explained() {
+fn stats_explain_a_missing_audit() {
     let bench = bench();
     let missing = bench.run(["stats"]);
     assert_eq!(missing.code, Some(1));
     assert!(missing.stderr.contains("there is no audit at"), "{}", missing.stderr);
-    let none = Bench::new().server("box", "srv", fake(json!({}))).run(["stats"]);
+    let none = TestEnvironment::new().server("box", "srv", fake(json!({}))).run(["stats"]);
     assert_eq!(none.code, Some(1));
     assert!(none.stderr.contains("has no `audit`"), "{}", none.stderr);
 }
 
 #[test]
-fn what_a_person_calls_is_recorded_too() {
+fn cli_calls_are_recorded() {
     let bench = bench();
     assert_eq!(bench.run(["call", "box", "srv", "echo", "{}"]).code, Some(0));
     let told: Vec<_> = read(&bench.path("audit.jsonl"));
@@ -340,9 +338,9 @@ fn what_a_person_calls_is_recorded_too() {
     assert_eq!((told.len(), text(&told[1], "agent")), (2, "ann"));
 }
 
-/// Begins a session with a program that may write files of 2 KiB, as on a disk that is full then.
+/// Begins a session with a workbench that can't write files beyond 2 KiB, as on a full disk.
 #[cfg(target_os = "linux")]
-fn with_full_disk(bench: &Bench) -> Agent {
+fn with_full_disk(bench: &TestEnvironment) -> Agent {
     let serve = bench.serve();
     let mut command = crate::support::command("sh");
     command.args(["-c", "ulimit -Sf 4; exec \"$@\"", "sh"]);
@@ -352,9 +350,10 @@ fn with_full_disk(bench: &Bench) -> Agent {
     Agent::start(command).begin(false, json!({}))
 }
 
+// invariant: telemetry-never-blocks
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_tears_no_line_and_what_was_lost_is_counted() {
+fn full_disk_tears_no_line_and_counts_lost_records() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
     const CALLS: u64 = 40;
@@ -367,14 +366,14 @@ fn a_full_disk_tears_no_line_and_what_was_lost_is_counted() {
     agent.wait_stderr("calls cannot be recorded");
     let path = bench.path("audit.jsonl");
     assert!(fs::metadata(&path).expect("the file").len() <= 2048);
-    // It may be trying again just now, so that half a line is there for a moment.
+    // A retry may have written half a line for a moment.
     let until = Instant::now() + DEADLINE;
     while !fs::read(&path).expect("the file").ends_with(b"}\n") {
         assert!(Instant::now() < until, "half a line stays");
         std::thread::yield_now();
     }
 
-    // There is room again, and what was lost is told though nothing more happens.
+    // Once there is space, lost records are reported even without further events.
     let pid = i32::try_from(agent.pid()).ok().and_then(Pid::from_raw);
     let unlimited = Rlimit { current: None, maximum: None };
     prlimit(pid, Resource::Fsize, unlimited).expect("a limit");
@@ -398,13 +397,13 @@ fn a_full_disk_tears_no_line_and_what_was_lost_is_counted() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_lost_when_the_program_ends_on_a_full_disk_is_told_in_the_log() {
+fn records_lost_at_exit_on_a_full_disk_are_logged() {
     const CALLS: usize = 3;
     let bench = bench();
     let line =
         json!({ "time": "2026-01-01T00:00:00.000Z", "kind": "other", "x": "x".repeat(2048) });
     bench.write("audit.jsonl", &format!("{line}\n"));
-    // What a program has left that was killed in the middle of two calls.
+    // The leftover of a program that was killed during two calls.
     bench.write("audit.jsonl.dead-1.open", "{}\n{}\n");
     let agent = with_full_disk(&bench);
     agent.open("box").ok();
@@ -419,7 +418,7 @@ fn what_is_lost_when_the_program_ends_on_a_full_disk_is_told_in_the_log() {
 }
 
 #[test]
-fn what_is_read_and_what_is_reloaded_has_a_line() {
+fn reads_and_reloads_are_recorded() {
     let entry = fake(json!({
         "tools": ["echo"],
         "capabilities": { "resources": {}, "prompts": {} },
@@ -430,7 +429,7 @@ fn what_is_read_and_what_is_reloaded_has_a_line() {
             "resources/read": { "contents": [{ "uri": "odd://one", "text": "x" }] },
         },
     }));
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .set("audit", json!({ "file": "audit.jsonl" }))
         .server("box", "srv", entry);
@@ -454,7 +453,7 @@ fn what_is_read_and_what_is_reloaded_has_a_line() {
         (text(record, "kind"), what, record["resultBytes"].as_u64().is_some_and(|bytes| bytes > 0))
     });
     let mut told: Vec<_> = told.collect();
-    // A file that cannot be used may be read twice.
+    // An invalid file may be read twice.
     told.dedup();
     assert_eq!(
         told,

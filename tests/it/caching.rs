@@ -1,15 +1,15 @@
-//! Answers that are kept for a while.
+//! Caching of tool results.
 
 use std::time::{Duration, Instant};
 
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, Response, fake};
+use crate::support::{Agent, Response, TestEnvironment, fake};
 
 const HOUR: u64 = 3_600_000;
 
-/// A tool that answers how often everything was called, so that no two answers are the same.
+/// A tool whose results all differ, because they count the calls.
 fn counting(name: &str, annotations: Value) -> Value {
     json!({ "name": name, "inputSchema": {}, "annotations": annotations })
 }
@@ -30,8 +30,8 @@ fn entry(cache: Value) -> Value {
     entry
 }
 
-fn bench(cache: Value) -> Bench {
-    Bench::new().set("toolMode", json!("direct")).set("cache", cache).server(
+fn bench(cache: Value) -> TestEnvironment {
+    TestEnvironment::new().set("toolMode", json!("direct")).set("cache", cache).server(
         "box",
         "srv",
         entry(json!({})),
@@ -55,8 +55,9 @@ fn look_at(agent: &Agent, tool: &str, arguments: &str) -> Response {
     agent.wait(&id.as_str().into())
 }
 
+// invariant: bytes-unchanged
 #[test]
-fn the_same_call_is_answered_byte_for_byte_as_before_and_any_other_by_the_server() {
+fn equal_calls_are_answered_from_the_cache_byte_for_byte() {
     let agent = begin(bench(json!({ "ttlMs": HOUR })).agent());
     let first = look(&agent, r#"{"a":1,"b":"x"}"#).raw_result();
     let same = look(&agent, r#"{ "b" : "\u0078", "a":1 }"#).raw_result();
@@ -66,7 +67,7 @@ fn the_same_call_is_answered_byte_for_byte_as_before_and_any_other_by_the_server
         assert_ne!(look(&agent, other).raw_result(), first, "{other}");
     }
     assert_eq!(look(&agent, r#"{"a":1,"b":"x"}"#).raw_result(), first);
-    // Whatever is not said to be repeatable is called each time, and so is what fails.
+    // Tools that aren't declared repeatable are called every time, and so are failing ones.
     let [one, two] = [(); 2].map(|()| look_at(&agent, "half", "{}").raw_result());
     assert_ne!(one, two);
     for _ in 0..2 {
@@ -74,13 +75,13 @@ fn the_same_call_is_answered_byte_for_byte_as_before_and_any_other_by_the_server
     }
     let calls = look(&agent, r#"{"last":1}"#).structured()["calls"].clone();
     assert_eq!(calls, json!({ "look": 6, "half": 2, "fail": 2 }));
-    // A call that says more than what is called is another.
+    // A call with additional params has another cache key.
     let task = json!({ "name": "look", "arguments": {"a": 1, "b": "x"}, "task": {} });
     assert_ne!(agent.request("tools/call", task).raw_result(), first);
 }
 
 #[test]
-fn nothing_is_kept_unless_it_is_said_and_then_no_longer_than_is_said() {
+fn caches_results_only_when_configured_and_until_the_ttl() {
     let agent = begin(bench(json!({})).agent());
     assert_ne!(look(&agent, "{}").raw_result(), look(&agent, "{}").raw_result());
     let agent = begin(bench(json!({ "ttlMs": 100 })).agent());
@@ -91,13 +92,14 @@ fn nothing_is_kept_unless_it_is_said_and_then_no_longer_than_is_said() {
     assert!(since.elapsed() >= Duration::from_millis(100), "it does not hold");
 }
 
+// invariant: results-per-agent
 #[test]
-fn an_answer_is_for_the_agent_that_was_given_it() {
+fn cached_results_are_not_shared_between_agents() {
     let bench = bench(json!({ "ttlMs": HOUR }));
     let [one, other] = ["ann", "bob"].map(|name| begin(bench.agent_with(["--agent", name])));
     let answers = [&one, &other].map(|agent| look(agent, "{}").raw_result());
     assert_eq!([&one, &other].map(|agent| look(agent, "{}").raw_result()), answers);
-    // In one process, agents without a name are one.
+    // Within one process, unnamed agents count as one.
     let one = begin(Agent::over_http(bench.http()));
     let other = begin(one.beside());
     assert_eq!(look_over_http(&one), look_over_http(&other));
@@ -107,8 +109,9 @@ fn look_over_http(agent: &Agent) -> Value {
     agent.call("look", json!({})).ok()
 }
 
+// invariant: results-per-agent
 #[test]
-fn what_a_server_answered_before_it_changed_is_forgotten() {
+fn list_changed_and_restart_clear_cached_results() {
     let agent = begin(bench(json!({ "ttlMs": HOUR })).agent());
     let first = look(&agent, "{}").raw_result();
     assert_eq!(look(&agent, "{}").raw_result(), first);
@@ -121,22 +124,23 @@ fn what_a_server_answered_before_it_changed_is_forgotten() {
     assert_ne!(second, first);
     assert_eq!(look(&agent, "{}").raw_result(), second);
     assert!(agent.call("crash", json!({})).is_tool_error());
-    // It has begun to count anew.
+    // The restarted server counts from zero.
     let calls = look(&agent, "{}").structured()["calls"].clone();
     assert_eq!(calls, json!({ "look": 1 }));
 }
 
 #[test]
-fn what_a_server_asks_its_user_before_it_answers_is_not_kept() {
+fn results_that_needed_user_input_are_not_cached() {
     for protocol in ["legacy", "modern"] {
         let mut entry = entry(json!({ "ttlMs": HOUR }));
         let mut script: Value = serde_json::from_str(entry["args"][0].as_str().unwrap()).unwrap();
         script["protocol"] = protocol.into();
         entry["args"][0] = script.to_string().into();
-        let bench = Bench::new().set("toolMode", json!("direct")).server("box", "srv", entry);
+        let bench =
+            TestEnvironment::new().set("toolMode", json!("direct")).server("box", "srv", entry);
         let agent = bench
             .agent()
-            .answering("elicitation/create", json!({ "action": "accept", "content": {} }))
+            .with_reply("elicitation/create", json!({ "action": "accept", "content": {} }))
             .begin(false, json!({ "elicitation": {} }));
         let asked = json!({ "method": "elicitation/create", "params": {
             "message": "Sure?", "requestedSchema": { "type": "object", "properties": {} },

@@ -1,4 +1,4 @@
-//! Catalogs: folders of YAML files that are written, checked, compared and served.
+//! Catalogs: folders of YAML files that are generated, validated, compared and served.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,13 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::real::entry;
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// Two small servers that the executable carries, one with a secret in its block.
-fn configured() -> Bench {
+fn configured() -> TestEnvironment {
     let builtin = |name: &str| entry(env!("CARGO_BIN_EXE_mcp-workbench"), &["builtin", name]);
     let mut notes = builtin("notes");
     notes["env"] = json!({ "API_TOKEN": "a-plain-secret", "LEVEL": "${LEVEL:-debug}" });
-    Bench::new().server("desk", "clock", builtin("clock")).server("desk", "notes", notes)
+    TestEnvironment::new().server("desk", "clock", builtin("clock")).server("desk", "notes", notes)
 }
 
 fn files(folder: &Path) -> Vec<String> {
@@ -35,17 +34,17 @@ fn files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// An agent of the catalog in the folder `catalog`.
-fn serve(bench: &Bench, arguments: &[&str]) -> Agent {
+fn serve(bench: &TestEnvironment, arguments: &[&str]) -> Agent {
     let folder = bench.path_text("catalog");
     let arguments = [&["serve", "--config", folder.as_str()], arguments].concat();
-    let agent = bench.direct(&entry(env!("CARGO_BIN_EXE_mcp-workbench"), &arguments)).relisting();
+    let agent =
+        bench.direct(&entry(env!("CARGO_BIN_EXE_mcp-workbench"), &arguments)).relisting_on_change();
     agent.initialize();
     agent
 }
 
 #[test]
-fn what_init_writes_is_checked_compared_and_served() {
+fn generated_catalog_passes_checks_and_is_served() {
     let bench = configured().env("API_TOKEN", "another-secret");
     let folder = bench.path_text("catalog");
     let written = bench.run(["catalog", "init", &folder]);
@@ -89,21 +88,20 @@ fn what_init_writes_is_checked_compared_and_served() {
     assert!(!answer.is_tool_error(), "{}", answer.text());
 }
 
-/// The text of `_config.yaml` as `catalog init` writes it, and the remarks of that command on it.
-fn config_of(bench: &Bench) -> (String, String) {
+fn config_of(bench: &TestEnvironment) -> (String, String) {
     let written = bench.run(["catalog", "init", &bench.path_text("catalog")]);
     assert_eq!(written.code, Some(0), "{written}");
     (fs::read_to_string(bench.path("catalog/_config.yaml")).expect("a text"), written.stdout)
 }
 
 #[test]
-fn servers_with_different_secrets_stay_different_servers() {
+fn servers_with_different_secrets_stay_separate() {
     let account = |token: &str| {
         let mut server = fake(json!({ "tools": ["add"] }));
         server["env"]["GITHUB_TOKEN"] = token.into();
         server
     };
-    let bench = Bench::new().server("work", "github", account("first-s3cret")).server(
+    let bench = TestEnvironment::new().server("work", "github", account("first-s3cret")).server(
         "home",
         "github",
         account("other-s3cret"),
@@ -127,10 +125,10 @@ fn servers_with_different_secrets_stay_different_servers() {
 
 #[cfg(unix)]
 #[test]
-fn a_catalog_is_no_more_open_to_others_than_what_it_is_made_of() {
+fn catalog_config_inherits_the_permissions_of_its_source() {
     use std::os::unix::fs::PermissionsExt;
 
-    let bench = Bench::new().server("a", "b", fake(json!({ "tools": ["add"] })));
+    let bench = TestEnvironment::new().server("a", "b", fake(json!({ "tools": ["add"] })));
     bench.write_config();
     let only_ours = fs::Permissions::from_mode(0o600);
     fs::set_permissions(bench.config_path(), only_ours).expect("permissions");
@@ -140,8 +138,8 @@ fn a_catalog_is_no_more_open_to_others_than_what_it_is_made_of() {
 }
 
 #[test]
-fn what_is_forbidden_stays_forbidden_in_a_catalog_made_of_it() {
-    let bench = Bench::new()
+fn generated_catalog_keeps_access_rules() {
+    let bench = TestEnvironment::new()
         .server("maths", "calc", fake(json!({ "tools": ["add", "sub", "echo"] })))
         .set(
             "agentPolicies",
@@ -181,10 +179,10 @@ fn what_is_forbidden_stays_forbidden_in_a_catalog_made_of_it() {
 }
 
 #[test]
-fn tools_whatever_they_are_called_become_files_that_are_read_back() {
+fn unusual_tool_names_round_trip_through_file_names() {
     let long = "x".repeat(300);
     let names = ["send", "Send", "aux", "_x", "a\u{7}b", " ", &long];
-    let bench = Bench::new().server("a", "b", fake(json!({ "tools": names })));
+    let bench = TestEnvironment::new().server("a", "b", fake(json!({ "tools": names })));
     let (_, said) = config_of(&bench);
     assert!(said.contains("1 service and 4 tools"), "{said}");
     for left in ["a\\u{7}b", " ", &format!("{}…", "x".repeat(63))] {
@@ -197,8 +195,8 @@ fn tools_whatever_they_are_called_become_files_that_are_read_back() {
 }
 
 #[test]
-fn a_catalog_without_a_tool_is_not_written() {
-    let bench = Bench::new().server("a", "b", entry("no-such-program", &[]));
+fn catalog_init_refuses_to_write_an_empty_catalog() {
+    let bench = TestEnvironment::new().server("a", "b", entry("no-such-program", &[]));
     let written = bench.run(["catalog", "init", &bench.path_text("catalog")]);
     assert_eq!(written.code, Some(1), "{written}");
     assert!(written.stderr.contains("there are no tools for it"), "{written}");
@@ -207,8 +205,8 @@ fn a_catalog_without_a_tool_is_not_written() {
 }
 
 #[test]
-fn what_is_written_over_a_catalog_takes_the_place_of_either_ending() {
-    let bench = Bench::new().server("a", "b", fake(json!({ "tools": ["add"] })));
+fn catalog_init_force_replaces_yml_files() {
+    let bench = TestEnvironment::new().server("a", "b", fake(json!({ "tools": ["add"] })));
     config_of(&bench);
     for file in ["_config", "a/_category", "a/b/_service", "a/b/add"] {
         let path = |ending: &str| bench.path(&format!("catalog/{file}.{ending}"));
@@ -222,7 +220,7 @@ fn what_is_written_over_a_catalog_takes_the_place_of_either_ending() {
 }
 
 #[test]
-fn what_differs_from_the_servers_is_said() {
+fn catalog_check_reports_differences() {
     let bench = configured().env("API_TOKEN", "another-secret");
     let folder = bench.path_text("catalog");
     assert_eq!(bench.run(["catalog", "init", &folder]).code, Some(0));
@@ -247,11 +245,10 @@ fn what_differs_from_the_servers_is_said() {
     assert_eq!(report["differences"].as_array().map(Vec::len), Some(3), "{report}");
 }
 
-/// A catalog with one scripted server.
-fn scripted() -> Bench {
+fn scripted() -> TestEnvironment {
     let server = fake(json!({ "tools": ["add", "sub", "echo"] }));
     let config = json!({ "watch": "everything", "mcp_servers": { "calc-mcp": server } });
-    let bench = Bench::new();
+    let bench = TestEnvironment::new();
     for (path, text) in [
         // JSON is YAML.
         ("catalog/_config.yaml", config.to_string()),
@@ -265,8 +262,9 @@ fn scripted() -> Bench {
     bench
 }
 
+// invariant: catalog-degrades
 #[test]
-fn a_broken_file_of_a_tool_is_found_by_check_and_by_nothing_else() {
+fn only_check_reads_every_tool_file_of_a_catalog() {
     let bench = scripted();
     bench.write(
         "catalog/maths/calc/sub.yaml",
@@ -289,7 +287,7 @@ fn a_broken_file_of_a_tool_is_found_by_check_and_by_nothing_else() {
 }
 
 #[test]
-fn a_catalog_that_cannot_be_used_says_all_of_why() {
+fn invalid_catalog_reports_all_errors() {
     let bench = scripted();
     bench.write("catalog/_config.yaml", "mcp_servers: {calc-mcp: {}}\nlimits: {maxBites: 1}");
     bench.write("catalog/maths/_category.yaml", "description: [");
@@ -302,7 +300,7 @@ fn a_catalog_that_cannot_be_used_says_all_of_why() {
 }
 
 #[test]
-fn a_file_of_a_service_that_is_wrong_costs_that_service_alone() {
+fn invalid_service_file_disables_only_that_service() {
     let bench = scripted();
     fs::create_dir_all(bench.path("catalog/maths/more")).expect("a folder");
     bench.write("catalog/maths/more/sub.yaml", "description: Subtracts");
@@ -334,7 +332,6 @@ fn a_file_of_a_service_that_is_wrong_costs_that_service_alone() {
     assert!(!agent.use_tool(["maths", "more", "sub"], json!({})).is_tool_error());
 }
 
-/// The tools of an agent once there are so many.
 fn tools_of(agent: &Agent, count: usize) -> Vec<String> {
     let mut names = agent.tool_names();
     while names.len() != count {
@@ -345,7 +342,7 @@ fn tools_of(agent: &Agent, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_file_that_is_put_into_a_served_catalog_is_a_tool() {
+fn added_tool_file_becomes_a_tool() {
     let bench = scripted();
     let agent = serve(&bench, &["--mode", "direct"]);
     assert_eq!(agent.tool_names(), ["add"]);
@@ -359,14 +356,14 @@ fn a_file_that_is_put_into_a_served_catalog_is_a_tool() {
 }
 
 #[test]
-fn a_folder_that_is_put_into_a_served_catalog_is_a_service() {
+fn added_folder_becomes_a_service() {
     let bench = scripted();
     let agent = serve(&bench, &["--mode", "direct"]);
     assert_eq!(agent.tool_names(), ["add"]);
-    // Programs may start there, and keep what they like.
+    // Servers run in the catalog folder and may create files there.
     fs::create_dir_all(bench.path("catalog/data/cache")).expect("a folder");
     bench.write("catalog/data/cache/entry", "");
-    // It is there as a whole at once.
+    // Moved into place, so that the folder appears complete.
     let (ready, more) = (bench.path("ready"), bench.path("catalog/more"));
     fs::create_dir_all(ready.join("calc")).expect("a folder");
     for (file, text) in [
@@ -378,7 +375,7 @@ fn a_folder_that_is_put_into_a_served_catalog_is_a_service() {
     }
     fs::rename(&ready, &more).expect("moved");
     assert_eq!(tools_of(&agent, 2), ["add", "echo"]);
-    // What is in a folder that is new is watched too.
+    // New folders are watched, too.
     bench.write("catalog/more/calc/sub.yaml", "description: Subtracts");
     assert_eq!(tools_of(&agent, 3), ["add", "sub", "echo"]);
     fs::rename(&more, &ready).expect("moved");
@@ -386,7 +383,7 @@ fn a_folder_that_is_put_into_a_served_catalog_is_a_service() {
 }
 
 #[test]
-fn services_may_divide_the_tools_of_a_server() {
+fn services_can_share_a_server() {
     let bench = scripted();
     fs::create_dir_all(bench.path("catalog/other/less")).expect("a folder");
     bench.write("catalog/other/_category.yaml", "description: Others");
@@ -403,7 +400,7 @@ fn services_may_divide_the_tools_of_a_server() {
 }
 
 #[test]
-fn a_file_of_ours_may_name_a_catalog_over_its_servers() {
+fn configuration_can_refer_to_a_catalog() {
     let bench = scripted();
     fs::remove_file(bench.path("catalog/_config.yaml")).expect("removed");
     let bench = bench

@@ -1,4 +1,4 @@
-//! A catalog folder in `navigate` mode: the way of a task through it, and what it reads and starts.
+//! Tasks in `navigate` mode on a catalog folder: tool choice, files read and servers started.
 
 use std::fs;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::path::Path;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::llm::{AskedLlm, Llm, LlmAnswer};
+use crate::support::llm::{FakeLlm, LlmResponse, RecordedLlmRequest};
 use crate::support::real::entry;
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
 const SERVICES: [(&str, &[&str]); 4] = [
     ("slack", &["send_message", "list_channels", "search_messages"]),
@@ -30,9 +30,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The catalog that we show, with scripted servers, each of which notes what it is asked.
-fn bench(settings: &Value) -> Bench {
-    let bench = Bench::new();
+/// The catalog of `examples/catalog`, with scripted servers that record their requests.
+fn bench(settings: &Value) -> TestEnvironment {
+    let bench = TestEnvironment::new();
     let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/catalog");
     copy(&shown, &bench.path("catalog"));
     let mut config = settings.clone();
@@ -59,7 +59,7 @@ fn bench(settings: &Value) -> Bench {
     bench
 }
 
-fn serve(bench: &Bench, arguments: &[&str]) -> Agent {
+fn serve(bench: &TestEnvironment, arguments: &[&str]) -> Agent {
     let folder = bench.path_text("catalog");
     let arguments = [&["serve", "--config", folder.as_str()], arguments].concat();
     let agent = bench.direct(&entry(env!("CARGO_BIN_EXE_mcp-workbench"), &arguments));
@@ -67,33 +67,33 @@ fn serve(bench: &Bench, arguments: &[&str]) -> Agent {
     agent
 }
 
-fn started(bench: &Bench) -> Vec<&'static str> {
+fn started(bench: &TestEnvironment) -> Vec<&'static str> {
     let names = SERVICES.iter().map(|(name, _)| *name);
     names.filter(|name| bench.path(name).exists()).collect()
 }
 
-/// An endpoint that gives these answers, one after the other.
-fn saying(answers: Vec<Value>) -> Llm {
+/// A fake LLM that returns these answers in order and then repeats the last.
+fn saying(answers: Vec<Value>) -> FakeLlm {
     let next = std::sync::atomic::AtomicUsize::new(0);
-    Llm::start(move |_| {
+    FakeLlm::start(move |_| {
         let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        LlmAnswer::says(&answers[at.min(answers.len() - 1)])
+        LlmResponse::says(&answers[at.min(answers.len() - 1)])
     })
 }
 
-fn settings(llm: &Llm) -> Value {
+fn settings(llm: &FakeLlm) -> Value {
     json!({"llm": {"base_url": llm.base_url(), "model": "small"}})
 }
 
 #[test]
-fn a_message_to_slack_takes_four_questions_and_one_server() {
+fn task_takes_four_llm_requests_and_starts_one_server() {
     let message = json!({"channel": "#general", "text": "Hallo Team!"});
     let steps = ["communication", "slack", "send_message"];
     let mut answers: Vec<_> = steps.iter().map(|step| json!({"choice": step})).collect();
     answers.push(message.clone());
     let llm = saying(answers);
     let bench = bench(&settings(&llm));
-    // A file that nobody needs may be as broken as it likes.
+    // The task doesn't need this broken file, so it is never read.
     bench.write("catalog/files/gdrive/upload.yaml", "parameters: [");
     let agent = serve(&bench, &[]);
     assert_eq!(agent.tool_names(), ["execute_task"]);
@@ -101,7 +101,7 @@ fn a_message_to_slack_takes_four_questions_and_one_server() {
     let done = agent.call("execute_task", json!({"task": task}));
     let expected = json!({"success": true, "tool_used": "slack.send_message", "result": message});
     assert_eq!(done.structured(), expected);
-    let asked: Vec<_> = llm.asked().iter().map(AskedLlm::words).collect();
+    let asked: Vec<_> = llm.asked().iter().map(RecordedLlmRequest::words).collect();
     assert_eq!(asked.len(), 4);
     let options = [
         &["calendar", "communication", "database", "files", "web"][..],
@@ -119,19 +119,19 @@ fn a_message_to_slack_takes_four_questions_and_one_server() {
 }
 
 #[test]
-fn a_level_with_one_option_costs_no_question() {
+fn single_option_is_chosen_without_an_llm_request() {
     let llm = saying(vec![json!({"choice": "database"}), json!({"sql": "select 1"})]);
     let bench = bench(&settings(&llm));
     let agent = serve(&bench, &[]);
     let done = agent.call("execute_task", json!({"task": "PostgreSQL Query ausführen: select 1"}));
     assert_eq!(done.structured()["tool_used"], "postgres.query", "{}", done.text());
-    let chosen = llm.asked().iter().filter(|asked| asked.words().contains("web")).count();
+    let chosen = llm.asked().iter().filter(|request| request.words().contains("web")).count();
     assert_eq!(chosen, 1, "one choice in place of three");
     assert_eq!(started(&bench), ["postgres"]);
 }
 
 #[test]
-fn the_ranker_walks_a_catalog_and_asks_for_what_it_lacks() {
+fn ranker_picks_a_tool_and_reports_missing_parameters() {
     let bench = bench(&json!({}));
     let agent = serve(&bench, &[]);
     let task = "communication: Schreibe eine Nachricht an einen Channel in slack";
@@ -145,7 +145,7 @@ fn the_ranker_walks_a_catalog_and_asks_for_what_it_lacks() {
 }
 
 #[test]
-fn a_file_that_is_broken_costs_its_tool_where_everything_is_ranked() {
+fn broken_tool_file_is_left_out_of_retrieval() {
     let bench = bench(&json!({"navigator": {"strategy": "retrieve"}}));
     bench.write("catalog/files/gdrive/upload.yaml", "parameters: [");
     let agent = serve(&bench, &[]);
@@ -157,7 +157,7 @@ fn a_file_that_is_broken_costs_its_tool_where_everything_is_ranked() {
 }
 
 #[test]
-fn what_policy_denies_is_no_option_and_is_not_called() {
+fn denied_tools_are_never_offered_to_the_llm() {
     let llm = saying(vec![json!({"choice": "send_message"}), json!({"choice": "1"})]);
     let mut settings = settings(&llm);
     settings["agent_policies"] = json!({"ann": {
@@ -168,8 +168,8 @@ fn what_policy_denies_is_no_option_and_is_not_called() {
     let agent = serve(&bench, &["--agent", "ann"]);
     let done = agent.call("execute_task", json!({"task": "Schreibe eine Nachricht in Slack"}));
     assert!(!llm.asked().is_empty(), "two tools are left to choose from");
-    for asked in llm.asked() {
-        let words = asked.words();
+    for request in llm.asked() {
+        let words = request.words();
         for hidden in ["Schreibt eine", "postgres", "gdrive", "database", "email"] {
             assert!(!words.contains(hidden), "{hidden}: {words}");
         }

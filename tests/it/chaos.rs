@@ -1,5 +1,5 @@
-//! Peers at their worst, all at once or for long: nothing healthy fails, every call ends, and
-//! nothing is left behind. Each test ends with a line of figures on standard error.
+//! Misbehaving peers, in large numbers or for minutes. Healthy peers must not fail, every call must
+//! end, and nothing may leak. Each test prints its figures to stderr.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::agent::Response;
-use crate::support::process::{descendants, wait_gone};
+use crate::support::process::{descendants, wait_until_exited};
 use crate::support::{Agent, DEADLINE, RequestId};
 
 mod agents;
@@ -18,7 +18,6 @@ mod crowd;
 mod cycles;
 mod pressure;
 
-/// The resources that the workbench holds at one moment.
 #[derive(Clone, Copy)]
 struct Held {
     files: usize,
@@ -39,7 +38,6 @@ impl Held {
         Self { files: count("fd"), threads: count("task"), resident, processes }
     }
 
-    /// Waits until the held resources are as they should be, and returns them.
     #[track_caller]
     fn once(agent: &Agent, what: &str, is_so: impl Fn(&Self) -> bool) -> Self {
         let end = Instant::now() + DEADLINE;
@@ -49,7 +47,7 @@ impl Held {
                 return held;
             }
             assert!(Instant::now() < end, "{what}: {held}");
-            // Nothing tells of a file that another process closes.
+            // The descriptors of another process can only be polled.
             sleep(Duration::from_millis(5));
         }
     }
@@ -62,7 +60,7 @@ impl fmt::Display for Held {
     }
 }
 
-/// The calls of a test, each of which must end once.
+/// The calls of a test; each must end exactly once.
 struct Calls<'a> {
     agent: &'a Agent,
     sent: Vec<RequestId>,
@@ -74,7 +72,6 @@ impl<'a> Calls<'a> {
         Self { agent, sent: Vec::new(), ends: BTreeMap::new() }
     }
 
-    /// Calls a tool of toolbox `all` through `use_tool`.
     fn send(&mut self, server: &str, tool: &str, arguments: &Value) -> RequestId {
         let tool = json!({"toolbox": "all", "server": server, "tool": tool});
         let id = self.agent.send_call("use_tool", json!({"tool": tool, "arguments": arguments}));
@@ -88,13 +85,12 @@ impl<'a> Calls<'a> {
         response
     }
 
-    /// Forgets a call that has been cancelled, and is not answered.
+    /// Cancels a call, which must then stay unanswered.
     fn cancel(&mut self, id: &RequestId) {
         self.agent.cancel(id);
         *self.ends.entry("cancelled").or_default() += 1;
     }
 
-    /// Every call has ended, and none twice.
     fn check(&self) {
         assert_eq!(self.ends.values().sum::<usize>(), self.sent.len());
         for id in &self.sent {
@@ -113,7 +109,7 @@ impl fmt::Display for Calls<'_> {
     }
 }
 
-/// The workbench does nothing where there is nothing to do.
+/// Asserts that the idle workbench uses almost no CPU time.
 #[track_caller]
 fn check_rest(agent: &Agent) {
     let spent = || -> u64 {
@@ -122,16 +118,16 @@ fn check_rest(agent: &Agent) {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     };
     let before = spent();
-    // What is waited for is that nothing happens.
+    // The idle interval that is measured.
     sleep(Duration::from_millis(300));
     let spent = spent() - before;
     assert!(spent <= 6, "{spent} ticks out of 30 at rest");
 }
 
-/// Ends the workbench, which must be quick and leave nobody behind.
+/// Stops the workbench, which must exit within 3 s and leave no process behind.
 fn end(agent: &Agent) {
     let everybody = descendants(agent.pid());
     agent.close_stdin();
     assert_eq!(agent.wait_exit(Duration::from_secs(3)).code(), Some(0));
-    wait_gone(&everybody, Duration::from_secs(2));
+    wait_until_exited(&everybody, Duration::from_secs(2));
 }

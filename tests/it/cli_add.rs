@@ -1,4 +1,4 @@
-//! `add` and `remove`: servers come and go, and the rest of the file stays as it is.
+//! `add` and `remove` edit the file in place and preserve the rest of it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -6,9 +6,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
-/// A file that somebody has written with care.
 const OURS: &str = r#"{
   // Mine.
   "toolboxes": {
@@ -24,16 +23,16 @@ const OURS: &str = r#"{
 }
 "#;
 
-fn bench() -> Bench {
-    Bench::new().file("workbench-config.json", OURS)
+fn bench() -> TestEnvironment {
+    TestEnvironment::new().file("workbench-config.json", OURS)
 }
 
-fn config(bench: &Bench) -> String {
+fn config(bench: &TestEnvironment) -> String {
     fs::read_to_string(bench.path("workbench-config.json")).expect("the configuration")
 }
 
 #[test]
-fn a_server_is_added_used_and_removed_and_the_file_is_what_it_was() {
+fn add_then_remove_restores_the_file() {
     let bench = bench();
     let output = bench.run_bare([
         "add",
@@ -60,7 +59,7 @@ fn a_server_is_added_used_and_removed_and_the_file_is_what_it_was() {
 }
 
 #[test]
-fn a_dry_run_shows_the_difference_and_changes_nothing() {
+fn dry_run_prints_a_diff_and_writes_nothing() {
     let bench = bench();
     let added = bench.run_bare(["add", "--dry-run", "web", "https://example.com/mcp"]);
     insta::assert_snapshot!("what_would_be_added", added);
@@ -71,8 +70,8 @@ fn a_dry_run_shows_the_difference_and_changes_nothing() {
 }
 
 #[test]
-fn a_file_is_made_where_there_is_none_here_or_for_the_user() {
-    let bench = Bench::new();
+fn add_user_creates_a_private_configuration() {
+    let bench = TestEnvironment::new();
     let echo = fake(json!({"tools": ["echo"]}));
     let command = echo["command"].as_str().expect("a program");
     let script = echo["args"][0].as_str().expect("a script");
@@ -85,8 +84,8 @@ fn a_file_is_made_where_there_is_none_here_or_for_the_user() {
 }
 
 #[test]
-fn a_link_stays_one_and_the_mode_of_a_file_too() {
-    let bench = Bench::new().file("real.json", OURS);
+fn preserves_symlinks_and_file_mode() {
+    let bench = TestEnvironment::new().file("real.json", OURS);
     fs::set_permissions(bench.path("real.json"), fs::Permissions::from_mode(0o640))
         .expect("a mode");
     symlink("real.json", bench.path("workbench-config.json")).expect("a link");
@@ -103,7 +102,7 @@ fn a_link_stays_one_and_the_mode_of_a_file_too() {
 }
 
 #[test]
-fn what_looks_like_a_secret_is_remarked() {
+fn warns_about_secrets_in_arguments() {
     let bench = bench();
     let args = [
         "add",
@@ -131,7 +130,7 @@ fn what_looks_like_a_secret_is_remarked() {
 }
 
 #[test]
-fn what_cannot_be_done_changes_nothing_and_says_why() {
+fn rejected_edits_leave_the_file_unchanged() {
     let bench = bench().file("tools.toml", "").file("_config.yaml", "");
     for (args, says) in [
         (["add", "x"].as_slice(), "expected what starts the server, or its address"),
@@ -152,9 +151,9 @@ fn what_cannot_be_done_changes_nothing_and_says_why() {
         assert!(output.stderr.contains(says), "{args:?}: {output}");
     }
     assert_eq!(config(&bench), OURS);
-    // A macro needs the server.
+    // The macro depends on the server.
     let used = OURS.replace("\"dangerousTools\": [\"notes:delete_*\"]", r#""macros": {"m": {"toolbox": "dev", "description": "x", "steps": {"a": {"tool": "clock:now"}}}}"#);
-    let bench = Bench::new().file("workbench-config.json", &used);
+    let bench = TestEnvironment::new().file("workbench-config.json", &used);
     let output = bench.run_bare(["remove", "clock"]);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(

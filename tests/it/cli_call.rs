@@ -1,16 +1,16 @@
-//! `call`: one call, and what can become of it.
+//! `call`: arguments, results and failures.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
 const RESULT: &str = concat!(
     r#"{"content":[{"type":"text","text":"a\nb"},"#,
     r#"{"type":"image","mimeType":"image/png","data":"AAAA"}],  "x":1.50}"#
 );
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let strict = json!({
         "name": "strict",
         "inputSchema": {
@@ -29,7 +29,7 @@ fn bench() -> Bench {
             "crash": { "crash": { "stderr": ["out of memory"], "code": 3 } },
         },
     });
-    Bench::new().server("dev", "fake", fake(script)).server(
+    TestEnvironment::new().server("dev", "fake", fake(script)).server(
         "dev",
         "gone",
         json!({ "command": "no-such-program" }),
@@ -42,14 +42,14 @@ fn texts_are_printed_and_the_rest_described() {
 }
 
 #[test]
-fn json_is_the_result_byte_for_byte() {
+fn json_prints_the_raw_result() {
     let output = bench().run(["call", "dev", "fake", "exact", "--json"]);
     assert_eq!(output.code, Some(0));
     assert_eq!(output.stdout, format!("{RESULT}\n"));
 }
 
 #[test]
-fn arguments_are_passed_on_byte_for_byte() {
+fn arguments_keep_every_byte() {
     let arguments = r#"{"b": 1.0,  "a": [1e2]}"#;
     let output = bench().run(["call", "dev", "fake", "echo", arguments]);
     assert_eq!(output.stdout, format!("{arguments}\n"));
@@ -84,7 +84,7 @@ fn failures_are_explained() {
 }
 
 #[test]
-fn a_failed_tool_is_a_failure_in_json_too() {
+fn json_keeps_the_exit_code_of_a_failed_tool() {
     let output = bench().run(["call", "dev", "fake", "fails", "--json"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(1), ""));
     assert!(output.stdout.contains(r#""isError":true"#));

@@ -1,14 +1,14 @@
-//! Completions, as shells ask for them, and the manual.
+//! Shell completion and man pages.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::support::process::finish;
-use crate::support::{Bench, command, fake};
+use crate::support::process::run_to_exit;
+use crate::support::{TestEnvironment, command, fake};
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let script = json!({"tools": ["read_file", "write_file", "$(reboot)", "a b"]});
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .server("dev", "files", fake(script))
         .server("desk", "clock", json!({"command": "mcp-workbench", "args": ["builtin", "clock"]}))
         .set("agentPolicies", json!({"ann": {}, "bob": {}}));
@@ -17,8 +17,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// Returns the candidates for the last of these words.
-fn offered(bench: &Bench, words: &[&str]) -> Vec<String> {
+fn offered(bench: &TestEnvironment, words: &[&str]) -> Vec<String> {
     let index = words.len().to_string();
     let bench =
         bench.clone().env("MCP_WORKBENCH_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", &index);
@@ -30,7 +29,7 @@ fn offered(bench: &Bench, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn toolboxes_servers_tools_and_agents_are_offered_and_nothing_is_started() {
+fn completes_names_without_starting_servers() {
     let bench = bench();
     assert!(offered(&bench, &["che"]).contains(&"check".to_owned()));
     assert_eq!(offered(&bench, &["list", ""]), ["dev", "desk"]);
@@ -38,7 +37,7 @@ fn toolboxes_servers_tools_and_agents_are_offered_and_nothing_is_started() {
     assert_eq!(offered(&bench, &["call", "dev", ""]), ["files"]);
     assert_eq!(offered(&bench, &["call", "dev", "files", ""]), [""; 0], "nothing is known yet");
     assert_eq!(bench.run_bare(["cache", "refresh"]).code, Some(0));
-    // What a shell would run is not offered.
+    // Names that a shell would interpret aren't offered.
     assert_eq!(offered(&bench, &["call", "dev", "files", ""]), ["read_file", "write_file"]);
     assert_eq!(offered(&bench, &["call", "dev", "files", "w"]), ["write_file"]);
     assert_eq!(offered(&bench, &["explain", ""]), ["ann", "bob"]);
@@ -49,7 +48,7 @@ fn toolboxes_servers_tools_and_agents_are_offered_and_nothing_is_started() {
 }
 
 #[test]
-fn a_real_bash_completes() {
+fn completion_works_in_bash() {
     let bench = bench();
     let script = bench.run_bare(["completions", "bash"]).stdout;
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_mcp-workbench"));
@@ -59,13 +58,13 @@ fn a_real_bash_completes() {
     let bench = bench.file("try.bash", &format!("PATH={folder}:$PATH\n{script}\n{typed}\n"));
     let mut bash = command("bash");
     bash.arg("try.bash").current_dir(bench.dir()).env("HOME", bench.path("home"));
-    let output = finish(bash, "");
+    let output = run_to_exit(bash, "");
     assert_eq!(output.stdout, "dev\ndesk\n", "{output}");
 }
 
 #[test]
-fn the_manual_has_a_page_for_each_command() {
-    let bench = Bench::new();
+fn man_has_a_page_per_command() {
+    let bench = TestEnvironment::new();
     let page = bench.run_bare(["man"]);
     assert!(page.stdout.contains(".TH mcp-workbench 1"), "{page}");
     assert!(page.stdout.contains("WORKBENCH_CONFIG"), "{page}");

@@ -1,12 +1,12 @@
-//! `demo`: the whole of it, in an empty folder.
+//! `demo` in an empty folder.
 
 use pretty_assertions::assert_eq;
 
-use crate::support::Bench;
+use crate::support::TestEnvironment;
 
 #[test]
-fn the_demo_shows_what_an_agent_sees() {
-    let bench = Bench::new();
+fn demo_prints_a_sample_session() {
+    let bench = TestEnvironment::new();
     let output = bench.run_bare(["demo"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
     let mut settings = bench.settings();

@@ -1,11 +1,11 @@
-//! `explain`: why an agent may use a tool or not. And what `check` and `list` say of an agent.
+//! `explain`, and `check` and `list` with `--agent`.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let delete = json!({
         "name": "delete_repository",
         "inputSchema": { "type": "object" },
@@ -13,7 +13,7 @@ fn bench() -> Bench {
     });
     let mut github = fake(json!({ "tools": ["get_file", "create_issue", delete] }));
     github["toolFilters"] = json!(["!create_*"]);
-    Bench::new()
+    TestEnvironment::new()
         .server("dev", "github", github)
         .server("dev", "files", fake(json!({ "tools": ["read_file", "write_file"] })))
         .server("web", "search", fake(json!({ "tools": ["search"] })))
@@ -32,8 +32,7 @@ fn bench() -> Bench {
         .set("dangerousTools", json!(["destructiveHint"]))
 }
 
-/// The explanation of each case, with what is kept of the servers.
-fn explained(bench: &Bench, cases: &[[&str; 3]]) -> String {
+fn explained(bench: &TestEnvironment, cases: &[[&str; 3]]) -> String {
     let refreshed = bench.run(["cache", "refresh"]);
     assert_eq!(refreshed.code, Some(0), "{}", refreshed.stderr);
     let explained = cases.iter().map(|[agent, server, tool]| {
@@ -45,7 +44,7 @@ fn explained(bench: &Bench, cases: &[[&str; 3]]) -> String {
 }
 
 #[test]
-fn it_says_which_rule_decides_and_what_would_have_to_change() {
+fn explains_the_deciding_rule_and_the_needed_change() {
     let bench = bench();
     let text = explained(
         &bench,
@@ -64,13 +63,13 @@ fn it_says_which_rule_decides_and_what_would_have_to_change() {
 }
 
 #[test]
-fn a_tool_that_the_file_calls_otherwise_is_explained_by_either_name() {
+fn explains_renamed_tools_by_both_names() {
     let mut github = fake(json!({ "tools": ["get_file", "fetch", "push"] }));
     github["overrides"] = json!({
         "get_file": { "name": "fetch", "arguments": { "owner": "me" } },
         "push": { "enabled": false },
     });
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .server("dev", "github", github)
         .set("exposedTools", json!({ "github": ["get_file", "fetch", "push"] }));
     let text = explained(
@@ -86,8 +85,8 @@ fn a_tool_that_the_file_calls_otherwise_is_explained_by_either_name() {
 }
 
 #[test]
-fn a_server_that_is_disabled_is_said_to_be() {
-    let bench = Bench::new()
+fn explains_disabled_servers() {
+    let bench = TestEnvironment::new()
         .server("dev", "github", json!({ "command": "x", "disabled": true }))
         .server("dev", "files", fake(json!({ "tools": ["read_file"] })));
     let output = bench.run(["explain", "-", "github", "get_file"]);
@@ -100,7 +99,7 @@ fn a_server_that_is_disabled_is_said_to_be() {
 }
 
 #[test]
-fn it_explains_as_json_too() {
+fn explains_as_json() {
     let bench = bench();
     let output = bench.run(["explain", "writer", "files", "write_file", "--json"]);
     let answers: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -108,7 +107,7 @@ fn it_explains_as_json_too() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_wrong_usage() {
+fn unknown_server_is_a_usage_error() {
     let output = bench().run(["explain", "reader", "filles", "read_file"]);
     assert_eq!(output.code, Some(2));
     assert_eq!(
@@ -118,7 +117,7 @@ fn a_server_that_is_not_there_is_wrong_usage() {
 }
 
 #[test]
-fn check_and_list_speak_of_what_the_agent_may_use() {
+fn check_and_list_show_only_what_the_agent_may_use() {
     let bench = bench();
     let of_all = bench.run(["check"]).stdout;
     assert!(of_all.contains("2 toolboxes with 3 servers"), "{of_all}");

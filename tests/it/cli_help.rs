@@ -1,10 +1,10 @@
-//! The help that the program gives.
+//! The help texts, and the pages generated from them.
 
 use pretty_assertions::assert_eq;
 
-use crate::support::{Bench, expect_page};
+use crate::support::{TestEnvironment, expect_page};
 
-/// All commands, and those of theirs; the first is the program itself.
+/// All commands and subcommands; the empty string is the program itself.
 const COMMANDS: &[&str] = &[
     "",
     "serve",
@@ -48,9 +48,10 @@ const COMMANDS: &[&str] = &[
     "builtin",
 ];
 
+// invariant: conventions-hold
 #[test]
 fn every_command_has_help() {
-    let bench = Bench::new();
+    let bench = TestEnvironment::new();
     for command in COMMANDS {
         let args = command.split_whitespace().chain(["--help"]);
         let output = bench.run_bare(args);
@@ -62,14 +63,13 @@ fn every_command_has_help() {
 
 #[test]
 fn short_help_fits_one_screen() {
-    let output = Bench::new().run_bare(["-h"]);
+    let output = TestEnvironment::new().run_bare(["-h"]);
     assert!(output.stdout.lines().count() <= 24, "{}", output.stdout);
     insta::assert_snapshot!(output.stdout);
 }
 
-/// The commands that `help` names, and those of theirs.
 fn commands() -> Vec<String> {
-    let snapshot = Bench::new().run_bare(["--help"]).stdout;
+    let snapshot = TestEnvironment::new().run_bare(["--help"]).stdout;
     let listed = snapshot.lines().take_while(|line| *line != "Options:");
     let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
@@ -77,8 +77,8 @@ fn commands() -> Vec<String> {
 }
 
 #[test]
-fn help_is_no_wider_than_80_columns_and_the_short_one_fits_one_screen() {
-    let bench = Bench::new();
+fn help_fits_80_columns_and_short_help_24_lines() {
+    let bench = TestEnvironment::new();
     let commands = commands();
     assert!(commands.len() > 15, "{commands:?}");
     for command in commands.iter().map(String::as_str).chain([""]) {
@@ -95,36 +95,36 @@ fn help_is_no_wider_than_80_columns_and_the_short_one_fits_one_screen() {
 }
 
 #[test]
-fn the_schema_is_the_one_in_the_file() {
-    let output = Bench::new().run_bare(["schema"]);
+fn schema_matches_the_file() {
+    let output = TestEnvironment::new().run_bare(["schema"]);
     assert_eq!(output.code, Some(0));
     assert_eq!(output.stdout, include_str!("../../schemas/workbench-config.schema.json"));
 }
 
 #[test]
-fn completions_are_printed_for_a_shell() {
-    let output = Bench::new().run_bare(["completions", "bash"]);
+fn prints_bash_completions() {
+    let output = TestEnvironment::new().run_bare(["completions", "bash"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
     assert!(output.stdout.contains("_clap_complete_mcp_workbench"), "{}", output.stdout);
 }
 
 #[test]
-fn a_wrong_command_is_wrong_usage() {
-    let output = Bench::new().run_bare(["chek"]);
+fn unknown_command_is_a_usage_error() {
+    let output = TestEnvironment::new().run_bare(["chek"]);
     assert_eq!(output.code, Some(2));
     insta::assert_snapshot!(output.stderr);
 }
 
 #[test]
-fn the_page_of_commands_is_what_the_program_says() {
-    let bench = Bench::new();
+fn commands_page_matches_the_help() {
+    let bench = TestEnvironment::new();
     let mut page = vec![String::from(
         "# Commands\n\nWhat `mcp-workbench help COMMAND` prints. Exit codes are 0 for done, 1 when what was asked for failed,\n\
          and 2 for wrong usage or a configuration that cannot be used.\n",
     )];
     for command in COMMANDS {
         let help = bench.run_bare(command.split_whitespace().chain(["--help"])).stdout;
-        // What all commands have is said once, with the program.
+        // The global options appear only in the section of the program itself.
         let own = help.split_once("\nGlobal options:\n");
         let own = own.map_or(help.clone(), |(before, after)| {
             let examples = after.split_once("\nExamples:\n");

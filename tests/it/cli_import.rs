@@ -1,4 +1,4 @@
-//! `import`: a new configuration, a longer one, and none.
+//! `import` into new and existing configurations.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
 const CLIENT: &str = r#"{
   "mcpServers": {
@@ -28,17 +28,17 @@ const EXISTING: &str = r#"{
 }
 "#;
 
-fn mode(bench: &Bench, file: &str) -> u32 {
+fn mode(bench: &TestEnvironment, file: &str) -> u32 {
     fs::metadata(bench.path(file)).unwrap().permissions().mode() & 0o777
 }
 
-fn text(bench: &Bench, file: &str) -> String {
+fn text(bench: &TestEnvironment, file: &str) -> String {
     fs::read_to_string(bench.path(file)).unwrap()
 }
 
 #[test]
-fn a_new_configuration_is_written() {
-    let bench = Bench::new().file(".claude.json", CLIENT);
+fn writes_a_new_configuration() {
+    let bench = TestEnvironment::new().file(".claude.json", CLIENT);
     fs::set_permissions(bench.path(".claude.json"), Permissions::from_mode(0o600)).unwrap();
     let output = bench.run_bare(["import", ".claude.json", "--no-start"]);
     assert_eq!(mode(&bench, "workbench-config.json"), 0o600, "it holds the same secrets");
@@ -48,8 +48,8 @@ fn a_new_configuration_is_written() {
 }
 
 #[test]
-fn a_configuration_is_extended() {
-    let bench = Bench::new().file(".claude.json", CLIENT).file("my.json", EXISTING);
+fn extends_an_existing_configuration() {
+    let bench = TestEnvironment::new().file(".claude.json", CLIENT).file("my.json", EXISTING);
     fs::set_permissions(bench.path("my.json"), Permissions::from_mode(0o640)).unwrap();
     std::os::unix::fs::symlink("my.json", bench.path("link.json")).unwrap();
     let args =
@@ -68,8 +68,8 @@ fn a_configuration_is_extended() {
 }
 
 #[test]
-fn a_dry_run_writes_nothing() {
-    let bench = Bench::new().file(".claude.json", CLIENT);
+fn dry_run_writes_nothing() {
+    let bench = TestEnvironment::new().file(".claude.json", CLIENT);
     let output =
         bench.run_bare(["import", ".claude.json", "--per-server", "--no-start", "--dry-run"]);
     assert!(!bench.path("workbench-config.json").exists());
@@ -77,8 +77,8 @@ fn a_dry_run_writes_nothing() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() {
-    let bench = Bench::new().file(".claude.json", CLIENT).file("empty.json", "{}");
+fn rejects_unreadable_files() {
+    let bench = TestEnvironment::new().file(".claude.json", CLIENT).file("empty.json", "{}");
     bench.write("workbench-config.json", "{ \"toolboxes\": ");
     let runs: [&[&str]; 3] = [
         &["import", ".claude.json", "missing.json"],
@@ -92,9 +92,10 @@ fn what_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn what_was_imported_is_served() {
+fn imported_servers_are_served() {
     let servers = json!({ "calc": fake(json!({ "tools": ["add"] })) });
-    let bench = Bench::new().file("mcp.json", &json!({ "mcpServers": servers }).to_string());
+    let bench =
+        TestEnvironment::new().file("mcp.json", &json!({ "mcpServers": servers }).to_string());
     let output = bench.run_bare(["import", "mcp.json", "--toolbox", "math"]);
     assert_eq!(output.code, Some(0), "{output}");
     let output = bench.run_bare(["call", "math", "calc", "add", "{}"]);
@@ -102,12 +103,12 @@ fn what_was_imported_is_served() {
 }
 
 #[test]
-fn each_server_ends_as_soon_as_its_tools_are_known() {
-    let bench = Bench::new();
+fn servers_stop_once_their_tools_are_listed() {
+    let bench = TestEnvironment::new();
     let pids = bench.path_text("pids");
     let second = |server: &Value| {
         let words = [&server["command"], &server["args"][0]].map(|word| word.as_str().unwrap());
-        // It begins when the first has been started and has ended.
+        // Starts only after the first server has exited.
         let wait = format!(
             "until read -r _ pid < '{pids}' && ! kill -0 $pid; do sleep 0.02; done 2> /dev/null; exec \"$@\""
         );
@@ -123,23 +124,22 @@ fn each_server_ends_as_soon_as_its_tools_are_known() {
 }
 
 #[test]
-fn an_import_is_told_as_json() {
-    let bench = Bench::new().file(".claude.json", CLIENT);
+fn prints_the_import_as_json() {
+    let bench = TestEnvironment::new().file(".claude.json", CLIENT);
     let output = bench.run_bare(["import", ".claude.json", "--no-start", "--json"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
     assert!(bench.path("workbench-config.json").exists());
     insta::assert_snapshot!(output.stdout);
 }
 
-/// A fake server with these tools.
 fn server(tools: &[&str]) -> Value {
     fake(json!({ "tools": tools }))
 }
 
-/// A bench with what several clients have, each in its own place.
-fn clients() -> Bench {
-    let bench = Bench::new();
-    // Positions are told of what stands first, before paths that are as long as those of this folder.
+fn clients() -> TestEnvironment {
+    let bench = TestEnvironment::new();
+    // `broken` comes first, so that its reported position doesn't depend on the length of temporary
+    // paths.
     let claude = json!({ "mcpServers": {
         "broken": { "command": "no-such-program-here" },
         "git": server(&["git_status", "git_commit", "git_diff", "git_log"]),
@@ -175,7 +175,7 @@ fn clients() -> Bench {
 }
 
 #[test]
-fn what_all_clients_have_becomes_toolboxes_by_what_tools_do() {
+fn groups_the_servers_of_all_clients_by_function() {
     let bench = clients();
     let output = bench.run_bare(["import"]);
     assert_eq!(output.code, Some(0), "{output}");
@@ -193,8 +193,8 @@ fn what_all_clients_have_becomes_toolboxes_by_what_tools_do() {
 }
 
 #[test]
-fn nothing_is_started_that_only_the_folder_asks_for() {
-    let bench = Bench::new();
+fn does_not_start_servers_of_unnamed_project_files() {
+    let bench = TestEnvironment::new();
     let marked = json!({ "command": "touch", "args": [bench.path_text("was-run")] });
     bench.write(".mcp.json", &json!({ "mcpServers": { "evil": marked } }).to_string());
     let output = bench.run_bare(["import"]);
@@ -206,14 +206,14 @@ fn nothing_is_started_that_only_the_folder_asks_for() {
 }
 
 #[test]
-fn without_any_client_the_user_is_asked_for_a_file() {
-    let output = Bench::new().run_bare(["import"]);
+fn asks_for_a_file_when_no_client_is_installed() {
+    let output = TestEnvironment::new().run_bare(["import"]);
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("name the file: `mcp-workbench import FILE`"), "{output}");
 }
 
 #[test]
-fn the_arrangement_can_be_chosen() {
+fn flags_select_the_toolbox_grouping() {
     let bench = clients();
     for (flags, toolboxes) in [
         (&["--one"][..], &["tools"][..]),
@@ -233,13 +233,13 @@ fn the_arrangement_can_be_chosen() {
 }
 
 #[test]
-fn rules_are_imported_or_nothing_is() {
+fn imports_access_rules_or_nothing() {
     let ruled = json!({
         "servers": { "calc": server(&["add", "remove"]) },
         "agent_policies": { "reader": { "tool_overrides": { "calc": ["add"] } } },
         "default_policy": { "allow_unknown_tools": false },
     });
-    let bench = Bench::new().file("filter.json", &ruled.to_string());
+    let bench = TestEnvironment::new().file("filter.json", &ruled.to_string());
     let output = bench.run_bare(["import", "filter.json", "--config", "new.json"]);
     assert_eq!(output.code, Some(0), "{output}");
     let explain = |tool: &str| {

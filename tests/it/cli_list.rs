@@ -1,11 +1,11 @@
-//! `list`: what servers have.
+//! `list`: the tools of toolboxes.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
-fn two_toolboxes() -> Bench {
+fn two_toolboxes() -> TestEnvironment {
     let add = json!({
         "name": "add",
         "description": "Adds numbers. Never overflows, e.g. saturates.",
@@ -15,26 +15,26 @@ fn two_toolboxes() -> Bench {
     let calc = json!({ "tools": [add, "sub", "secret_sum"] });
     let mut filtered = fake(calc);
     filtered["toolFilters"] = json!(["*", "!secret_*"]);
-    Bench::new()
+    TestEnvironment::new()
         .server("dev", "calc", filtered)
         .server("dev", "text", fake(json!({ "tools": ["upper"] })))
         .server("web", "fetch", fake(json!({ "tools": ["get"] })))
 }
 
 #[test]
-fn every_toolbox_is_listed() {
+fn lists_every_toolbox() {
     let bench = two_toolboxes();
     bench.settings().bind(|| insta::assert_snapshot!(bench.run(["list"])));
 }
 
 #[test]
-fn one_toolbox_is_listed() {
+fn lists_one_toolbox() {
     let bench = two_toolboxes();
     bench.settings().bind(|| insta::assert_snapshot!(bench.run(["list", "web"])));
 }
 
 #[test]
-fn definitions_come_as_json() {
+fn prints_definitions_as_json() {
     let bench = two_toolboxes();
     let output = bench.run(["list", "dev", "--json"]);
     let listed: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -44,14 +44,14 @@ fn definitions_come_as_json() {
 }
 
 #[test]
-fn an_unknown_toolbox_is_an_error() {
+fn unknown_toolbox_is_an_error() {
     let bench = two_toolboxes();
     let outputs = ["dve", "zzz"].map(|name| bench.run(["list", name]).to_string());
     insta::assert_snapshot!(outputs.join("\n"));
 }
 
 #[test]
-fn a_server_that_fails_is_a_warning() {
+fn failed_server_is_a_warning() {
     let bench = two_toolboxes().server("dev", "broken", json!({ "command": "no-such-program" }));
     let output = bench.run(["list", "dev"]);
     assert_eq!(output.code, Some(0));
@@ -59,16 +59,18 @@ fn a_server_that_fails_is_a_warning() {
 }
 
 #[test]
-fn nothing_but_failures_is_a_failure() {
-    let bench = Bench::new().server("dev", "broken", json!({ "command": "no-such-program" }));
+fn fails_when_every_server_fails() {
+    let bench =
+        TestEnvironment::new().server("dev", "broken", json!({ "command": "no-such-program" }));
     let output = bench.run(["list"]);
     assert_eq!(output.code, Some(1));
     bench.settings().bind(|| insta::assert_snapshot!(output));
 }
 
 #[test]
-fn with_every_server_disabled_there_is_nothing_to_list() {
-    let bench = Bench::new().server("dev", "off", json!({ "command": "x", "disabled": true }));
+fn lists_nothing_when_every_server_is_disabled() {
+    let bench =
+        TestEnvironment::new().server("dev", "off", json!({ "command": "x", "disabled": true }));
     let output = bench.run(["list"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""));
     insta::assert_snapshot!(output.stderr);

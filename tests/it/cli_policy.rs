@@ -1,10 +1,10 @@
-//! `policy diff`: what agents gain and lose between two configurations.
+//! `policy diff`: access that agents gain and lose between two configurations.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::process::Output;
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
 fn servers() -> Value {
     let delete = json!({
@@ -42,7 +42,7 @@ fn new() -> Value {
     })
 }
 
-fn diff(bench: &Bench, old: &Value, new: &Value, more: &[&str]) -> Output {
+fn diff(bench: &TestEnvironment, old: &Value, new: &Value, more: &[&str]) -> Output {
     bench.write("old.json", &old.to_string());
     bench.write("new.json", &new.to_string());
     bench.run_bare(
@@ -51,8 +51,8 @@ fn diff(bench: &Bench, old: &Value, new: &Value, more: &[&str]) -> Output {
 }
 
 #[test]
-fn of_servers_that_have_run_it_names_the_tools() {
-    let bench = Bench::new().config(old());
+fn names_tools_of_servers_with_cached_listings() {
+    let bench = TestEnvironment::new().config(old());
     assert_eq!(bench.run(["cache", "refresh"]).code, Some(0));
     let output = diff(&bench, &old(), &new(), &[]);
     assert_eq!(output.code, Some(1));
@@ -60,16 +60,16 @@ fn of_servers_that_have_run_it_names_the_tools() {
 }
 
 #[test]
-fn of_others_it_names_what_the_lists_name() {
-    let bench = Bench::new();
+fn names_rule_patterns_without_cached_listings() {
+    let bench = TestEnvironment::new();
     let output = diff(&bench, &old(), &new(), &[]);
     assert_eq!(output.code, Some(1));
     bench.settings().bind(|| insta::assert_snapshot!(output.stdout));
 }
 
 #[test]
-fn changes_come_as_json_too() {
-    let bench = Bench::new();
+fn prints_changes_as_json() {
+    let bench = TestEnvironment::new();
     let output = diff(&bench, &old(), &new(), &["--json"]);
     let changes: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(output.code, Some(1));
@@ -77,8 +77,8 @@ fn changes_come_as_json_too() {
 }
 
 #[test]
-fn nothing_changes_between_spellings() {
-    let bench = Bench::new();
+fn key_spellings_make_no_difference() {
+    let bench = TestEnvironment::new();
     let mut snake = old();
     for (camel, spelled) in [("agentPolicies", "agent_policies"), ("exposedTools", "exposed_tools")]
     {
@@ -92,7 +92,7 @@ fn nothing_changes_between_spellings() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_used_is_refused() {
-    let output = diff(&Bench::new(), &old(), &json!({}), &[]);
+fn rejects_an_invalid_configuration() {
+    let output = diff(&TestEnvironment::new(), &old(), &json!({}), &[]);
     assert_eq!(output.code, Some(2));
 }

@@ -1,4 +1,4 @@
-//! `ps` and `logs`: what runs and what is logged, seen from outside while a workbench serves.
+//! `ps` and `logs` while a workbench serves.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,11 +9,11 @@ use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::process::{Started, wait_gone};
-use crate::support::{Bench, DEADLINE, fake};
+use crate::support::process::{StartedProcesses, wait_until_exited};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
-fn bench() -> Bench {
-    let bench = Bench::new();
+fn bench() -> TestEnvironment {
+    let bench = TestEnvironment::new();
     let pids = bench.path_text("pids");
     let mut chatty = fake(json!({
         "tools": ["echo"], "pidFile": pids, "noise": {"stderr": ["hello, the token is hunter2hunter2"]},
@@ -26,8 +26,7 @@ fn bench() -> Bench {
     )
 }
 
-/// Waits until `ps` says of the workbenches what is wanted.
-fn ps(bench: &Bench, is_it: impl Fn(&Value) -> bool) -> Value {
+fn ps(bench: &TestEnvironment, is_it: impl Fn(&Value) -> bool) -> Value {
     let end = std::time::Instant::now() + DEADLINE;
     loop {
         let output = bench.run(["ps", "--json"]);
@@ -40,29 +39,28 @@ fn ps(bench: &Bench, is_it: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-/// Returns `true` if one server runs, and the other could not be started.
 fn is_settled(all: &Value) -> bool {
     let servers = all[0]["servers"].as_array().into_iter().flatten();
     let states: Vec<_> = servers.filter_map(|server| server["state"].as_str()).collect();
     states.len() == 2 && states.contains(&"running") && states.contains(&"failed")
 }
 
-/// The files that the workbench has for others to read.
-fn files(bench: &Bench) -> Vec<String> {
+/// The run files of the workbench, without its socket.
+fn files(bench: &TestEnvironment) -> Vec<String> {
     let mut files = places(bench);
     files.retain(|name| Path::new(name).extension().is_none_or(|ending| ending != "sock"));
     files
 }
 
-/// Every file that the workbench has for others, its socket included.
-fn places(bench: &Bench) -> Vec<String> {
+fn places(bench: &TestEnvironment) -> Vec<String> {
     let folder = fs::read_dir(bench.path("home/.cache/mcp-workbench/running"));
     let names = folder.into_iter().flatten().flatten();
     names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
+// invariant: every-call-recorded
 #[test]
-fn what_runs_is_shown_with_its_agents_and_is_gone_with_the_workbench() {
+fn ps_lists_servers_and_agents_until_the_workbench_exits() {
     let bench = bench();
     assert!(bench.run(["ps"]).stderr.contains("no workbench is serving"), "{}", bench.run(["ps"]));
     let agent = bench.agent_with(["--agent", "ann"]).begin(false, json!({}));
@@ -73,7 +71,7 @@ fn what_runs_is_shown_with_its_agents_and_is_gone_with_the_workbench() {
     assert_eq!(workbench["agents"][0]["name"], "ann");
     let servers = workbench["servers"].as_array().expect("a list");
     let of = |name: &str| servers.iter().find(|server| server["server"] == name).expect("a server");
-    let pids = Started::read(bench.path("pids")).servers;
+    let pids = StartedProcesses::read(bench.path("pids")).servers;
     assert_eq!(of("box/chatty")["pid"], pids[0]);
     assert_eq!(of("box/chatty")["state"], "running");
     assert!(of("box/chatty")["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 100_000));
@@ -97,7 +95,7 @@ fn what_runs_is_shown_with_its_agents_and_is_gone_with_the_workbench() {
 }
 
 #[test]
-fn logs_show_what_a_server_writes_without_its_secrets() {
+fn logs_show_redacted_server_stderr() {
     let bench = bench();
     let nothing = bench.run(["logs"]);
     assert_eq!(nothing.code, Some(1), "{nothing}");
@@ -119,7 +117,7 @@ fn logs_show_what_a_server_writes_without_its_secrets() {
 }
 
 #[test]
-fn logs_go_on_with_what_comes() {
+fn logs_follow_prints_new_lines() {
     let bench = bench();
     let mut follow = bench.command(&["logs", "--follow", "--json"]);
     let mut follow = follow.stdout(Stdio::piped()).spawn().expect("the program");
@@ -140,21 +138,21 @@ fn logs_go_on_with_what_comes() {
 }
 
 #[test]
-fn what_was_killed_runs_no_more_and_its_log_is_there() {
+fn killed_workbench_is_not_listed_but_its_log_is() {
     let bench = bench();
     let agent = bench.agent().begin(false, json!({}));
     let _ = agent.open("box");
     ps(&bench, is_settled);
-    let pids = Started::read(bench.path("pids")).servers;
+    let pids = StartedProcesses::read(bench.path("pids")).servers;
     agent.signal(Signal::KILL);
     agent.wait_end();
-    wait_gone(&pids, DEADLINE);
+    wait_until_exited(&pids, DEADLINE);
     assert_eq!(bench.run(["ps", "--json"]).stdout, "[]\n");
     assert!(bench.run(["logs"]).stdout.contains("hello, the token is ***"));
 }
 
 #[test]
-fn who_wants_no_files_has_none() {
+fn unlisted_workbench_writes_no_run_files() {
     let bench = bench();
     let agent = bench.agent_with(["--unlisted"]).begin(false, json!({}));
     let _ = agent.open("box");

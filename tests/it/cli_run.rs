@@ -1,11 +1,11 @@
-//! `run`: one task in the shell, and what can become of it.
+//! `run`: one task, its output and its failures.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let tool = |name: &str, description: &str, required: &[&str]| {
         json!({
             "name": name,
@@ -28,21 +28,21 @@ fn bench() -> Bench {
             "delete_note": {"tool_error": {"text": "there is no such note"}},
         },
     });
-    Bench::new().server("desk", "notes", fake(script))
+    TestEnvironment::new().server("desk", "notes", fake(script))
 }
 
 #[test]
-fn each_step_is_shown_and_the_result_printed() {
+fn prints_each_step_and_the_result() {
     insta::assert_snapshot!(bench().run(["run", "list all notes"]));
 }
 
 #[test]
-fn options_and_scores_are_shown_on_demand() {
+fn explain_prints_options_and_scores() {
     insta::assert_snapshot!(bench().run(["run", "--explain", "list all notes"]));
 }
 
 #[test]
-fn a_rehearsal_ends_before_the_call() {
+fn dry_run_stops_before_the_call() {
     let given = r#"{"title": "milk"}"#;
     insta::assert_snapshot!(bench().run(["run", "--dry-run", "delete a note", given]));
     let output = bench().run(["run", "--dry-run", "--json", "delete a note", given]);
@@ -54,7 +54,7 @@ fn a_rehearsal_ends_before_the_call() {
 }
 
 #[test]
-fn json_is_the_answer_of_execute_task() {
+fn json_equals_the_execute_task_result() {
     let output = bench().run(["run", "--json", "list all notes"]);
     assert_eq!(output.code, Some(0));
     let expected =
@@ -91,7 +91,7 @@ fn failures_are_explained() {
 }
 
 #[test]
-fn it_runs_in_every_mode_and_for_an_agent() {
+fn runs_in_every_mode_and_as_an_agent() {
     for mode in ["dynamic", "direct", "navigate", "activate"] {
         let bench = bench().set("toolMode", json!(mode));
         let output = bench.run(["run", "list all notes"]);

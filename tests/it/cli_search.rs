@@ -1,11 +1,11 @@
-//! `search`: the tools that fit what is wanted.
+//! `search`: tools that fit a query.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let create = json!({
         "name": "create_issue",
         "description": "Creates an issue. With a title.",
@@ -26,7 +26,7 @@ fn bench() -> Bench {
         "description": "Sends a mail",
         "inputSchema": {"type": "object"},
     });
-    Bench::new()
+    TestEnvironment::new()
         .toolbox("dev", "Code")
         .server("dev", "github", fake(json!({"tools": [create, delete]})))
         .toolbox("office", "Letters")
@@ -34,14 +34,14 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn each_query_has_a_table() {
+fn prints_a_table_per_query() {
     let bench = bench();
     let output = bench.run(["search", "github create issue", "send a mail", "weather in Paris"]);
     bench.settings().bind(|| insta::assert_snapshot!(output));
 }
 
 #[test]
-fn whole_tools_and_one_toolbox_are_for_the_asking() {
+fn full_and_toolbox_flags_change_the_output() {
     let bench = bench();
     let output =
         bench.run(["search", "create issue", "--full", "--limit", "1", "--toolbox", "dev"]);
@@ -49,7 +49,7 @@ fn whole_tools_and_one_toolbox_are_for_the_asking() {
 }
 
 #[test]
-fn what_is_found_comes_as_json() {
+fn prints_matches_as_json() {
     let bench = bench();
     let output =
         bench.run(["search", "github create issue", "weather in Paris", "--json", "--limit", "1"]);
@@ -67,7 +67,7 @@ fn what_is_found_comes_as_json() {
 }
 
 #[test]
-fn nothing_found_is_a_failure_and_a_server_that_fails_a_warning() {
+fn no_match_is_an_error_and_a_failed_server_a_warning() {
     let bench = bench().server("dev", "broken", json!({"command": "no-such-program"}));
     let output = bench.run(["search", "weather in Paris"]);
     assert_eq!(output.code, Some(1));
@@ -78,7 +78,7 @@ fn nothing_found_is_a_failure_and_a_server_that_fails_a_warning() {
 }
 
 #[test]
-fn a_made_up_word_finds_nothing_and_fails() {
+fn nonsense_query_finds_nothing_and_fails() {
     let bench = bench();
     for query in ["zzzz", "xkqj vrzt"] {
         let output = bench.run(["search", query]);
@@ -92,7 +92,7 @@ fn a_made_up_word_finds_nothing_and_fails() {
 }
 
 #[test]
-fn a_service_that_is_not_here_is_said_to_be_missing() {
+fn reports_absent_services() {
     let bench = bench();
     let output = bench.run(["search", "gitlab create issue", "github create issue"]);
     assert_eq!(output.code, Some(0));
@@ -103,7 +103,7 @@ fn a_service_that_is_not_here_is_said_to_be_missing() {
 }
 
 #[test]
-fn a_server_that_fails_has_one_line_where_something_is_found() {
+fn failed_server_takes_one_line_next_to_matches() {
     let bench = bench().server("dev", "broken", json!({"command": "no-such-program"}));
     let output = bench.run(["search", "send a mail"]);
     assert_eq!(output.code, Some(0));
@@ -113,13 +113,13 @@ fn a_server_that_fails_has_one_line_where_something_is_found() {
 }
 
 #[test]
-fn what_a_server_writes_does_nothing_to_a_terminal() {
+fn replaces_control_characters_in_definitions() {
     let tool = json!({
         "name": "wi\u{1b}]0;x\u{7}pe",
         "description": "Wipes a\u{1b}[2J screen\nand more\u{9b}",
         "inputSchema": {"type": "object", "properties": {"\u{1b}[31m": {}}},
     });
-    let bench = Bench::new().server("desk", "screen", fake(json!({"tools": [tool]})));
+    let bench = TestEnvironment::new().server("desk", "screen", fake(json!({"tools": [tool]})));
     for command in [&["list"][..], &["search", "wipe a screen"], &["search", "screen", "--full"]] {
         let output = bench.run(command.iter().copied());
         assert!(output.stdout.contains("wi_]0;x_pe"), "{output}");
@@ -129,7 +129,7 @@ fn what_a_server_writes_does_nothing_to_a_terminal() {
 }
 
 #[test]
-fn what_an_agent_may_not_use_is_not_found() {
+fn hides_tools_that_the_agent_may_not_use() {
     let bench = bench()
         .set("agentPolicies", json!({"ann": {"allowedServers": ["post"]}}))
         .set("defaultPolicy", json!({"allowUnknownTools": true, "allowUnknownServers": true}));

@@ -1,4 +1,4 @@
-//! `tailor`: a configuration for one task, written, printed, and served.
+//! `tailor`: a configuration for one task, printed, written and served.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -7,11 +7,10 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::real::entry;
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
 const TASK: &str = "Write tests for the parser and open a pull request";
 
-/// A configuration that has more than any task needs.
 const FULL: &str = r#"{
   "mcpServers": {
     "filesystem": {"command": "npx", "args": ["-y", "files", "${WORKSPACE}"]},
@@ -30,8 +29,8 @@ const FULL: &str = r#"{
 }
 "#;
 
-fn bench() -> Bench {
-    Bench::new().file("full.json", FULL)
+fn bench() -> TestEnvironment {
+    TestEnvironment::new().file("full.json", FULL)
 }
 
 fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -39,7 +38,7 @@ fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_configuration_is_written_for_a_task() {
+fn writes_a_configuration_for_a_task() {
     let bench = bench();
     fs::set_permissions(bench.path("full.json"), Permissions::from_mode(0o600)).unwrap();
     let output = bench.run_bare(args(&[TASK, "--service-type", "api", "--output", "task.json"]));
@@ -52,7 +51,7 @@ fn a_configuration_is_written_for_a_task() {
 }
 
 #[test]
-fn choices_and_reasons_come_as_json() {
+fn prints_choices_and_reasons_as_json() {
     let output = bench().run_bare(args(&["Deploy it", "--service-type", "web-ui", "--json"]));
     let mut told: Value = serde_json::from_str(&output.stdout).unwrap();
     assert!(told["text"].take().as_str().unwrap().starts_with("// What one task needs"));
@@ -60,7 +59,7 @@ fn choices_and_reasons_come_as_json() {
 }
 
 #[test]
-fn what_cannot_be_tailored_is_refused() {
+fn rejects_unusable_input_and_output() {
     let bench = bench().file("empty.json", r#"{"mcpServers": {"x": {"command": "x"}}}"#);
     let nothing = bench.run_bare(["tailor", "--config", "empty.json", "--task", "a"]);
     let same = bench.run_bare(args(&["a", "--output", "./full.json"]));
@@ -69,22 +68,20 @@ fn what_cannot_be_tailored_is_refused() {
     insta::assert_snapshot!(format!("{nothing}\n---\n{same}\n---\n{missing}"));
 }
 
-/// An agent on the tailored configuration.
-fn serving(bench: &Bench, args: &[&str]) -> Agent {
+fn serving(bench: &TestEnvironment, args: &[&str]) -> Agent {
     let args = [&["--config", "task/task.json"], args].concat();
     let agent = bench.direct(&entry(env!("CARGO_BIN_EXE_mcp-workbench"), &args));
     agent.initialize();
     agent
 }
 
-/// The names that the tools have which an agent of this name is shown.
-fn names(bench: &Bench, agent: &str) -> Vec<String> {
+fn names(bench: &TestEnvironment, agent: &str) -> Vec<String> {
     let agent = serving(bench, &["--agent", agent]);
     agent.tool_names()
 }
 
 #[test]
-fn a_tailored_configuration_is_served() {
+fn tailored_configuration_is_served() {
     let server = |tools: &[&str]| fake(json!({"tools": tools, "behavior": {"read_file": "cwd"}}));
     let mut full: Value = serde_json::from_str(FULL).unwrap();
     let all = ["read_file", "write_file", "search_files", "delete_file"];
@@ -93,7 +90,7 @@ fn a_tailored_configuration_is_served() {
     full["mcpServers"]["taskmaster"] =
         server(&["get_tasks", "add_task", "update_task_status", "x"]);
     full["mcpServers"]["git"]["command"] = "/no/such/program".into();
-    let bench = Bench::new().file("full.json", &full.to_string());
+    let bench = TestEnvironment::new().file("full.json", &full.to_string());
     fs::create_dir(bench.path("task")).unwrap();
     let args = args(&["Add tests", "--output", "task/task.json"]);
     let output = bench.run_bare(args);

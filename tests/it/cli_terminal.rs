@@ -1,18 +1,18 @@
-//! Output on a terminal: nothing that servers, files or agents have written is a command to it; and
-//! errors for those who read JSON.
+//! Terminal output: control characters from servers, files and agents are escaped. And errors with
+//! `--json`.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::process::Output;
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
-/// Characters that a terminal obeys: a sequence that clears it, its one-byte form, a return to the start of the
-/// line, a mark that turns the text around.
+/// Characters that a terminal obeys: a clear-screen sequence with both forms of CSI, a backspace, a
+/// right-to-left override and a carriage return.
 const HOSTILE: &str = "x\u{1b}[2J\u{9b}2J\u{8}\u{202e}\r!";
 
-/// Two hostile servers, of which one does not start, and a hostile audit.
-fn bench() -> Bench {
+/// Two servers with hostile text, the second of them failing to start, and a hostile audit log.
+fn bench() -> TestEnvironment {
     let loud = json!({
         "instructions": HOSTILE,
         "tools": [
@@ -34,7 +34,7 @@ fn bench() -> Bench {
         "toolbox": HOSTILE, "server": HOSTILE, "tool": HOSTILE, "outcome": "ok", "ms": 1,
         "resultBytes": 10,
     });
-    Bench::new()
+    TestEnvironment::new()
         .server("dev", "loud", fake(loud))
         .server("dev", "broken", fake(broken))
         .set("audit", json!({"file": "audit.jsonl"}))
@@ -49,8 +49,9 @@ fn assert_tame(args: &[&str], output: &Output) {
     }
 }
 
+// invariant: server-text-is-escaped
 #[test]
-fn shows_what_servers_would_have_a_terminal_do() {
+fn escapes_terminal_controls_in_server_output() {
     let bench = bench();
     for (args, shows) in [
         (["check", "--connect"].as_slice(), "> x [2J 2J !"),
@@ -84,13 +85,14 @@ fn shows_what_servers_would_have_a_terminal_do() {
 }
 
 #[test]
-fn gives_a_text_as_it_is_to_whoever_asks_for_that() {
+fn raw_prints_control_characters_verbatim() {
     let output = bench().run(["call", "dev", "loud", "echo", "--raw"]);
     assert_eq!((output.code, output.stdout), (Some(0), format!("one\n\ttwo {HOSTILE}\n")));
 }
 
+// invariant: server-text-is-escaped
 #[test]
-fn shows_in_the_log_what_servers_would_have_a_terminal_do() {
+fn escapes_terminal_controls_in_the_log() {
     let agent = bench().agent();
     let agent = agent.begin(false, json!({}));
     let _ = agent.open("dev");
@@ -112,8 +114,8 @@ fn error_of(output: &Output) -> Value {
 }
 
 #[test]
-fn errors_are_json_for_those_who_read_json() {
-    let bench = Bench::new().server("dev", "srv", json!({"command": "no-such-program"}));
+fn json_flag_prints_errors_as_json() {
+    let bench = TestEnvironment::new().server("dev", "srv", json!({"command": "no-such-program"}));
     for (args, code, kind, message) in [
         (
             ["call", "dev", "srv", "x", "--json"].as_slice(),
@@ -162,9 +164,9 @@ fn errors_are_json_for_those_who_read_json() {
 }
 
 #[test]
-fn errors_are_no_json_for_people() {
-    let output = Bench::new().run_bare(["list"]);
+fn errors_are_text_without_the_json_flag() {
+    let output = TestEnvironment::new().run_bare(["list"]);
     assert_eq!(output.stdout, "");
-    let output = Bench::new().run_bare(["list", "--bogus", "--", "--json"]);
+    let output = TestEnvironment::new().run_bare(["list", "--bogus", "--", "--json"]);
     assert_eq!(output.stdout, "");
 }

@@ -1,13 +1,13 @@
-//! `token`: what is shown, and that the entry is good.
+//! `token`: new and existing tokens.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
 #[test]
-fn a_token_comes_with_an_entry_that_can_be_pasted() {
-    let bench = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
+fn new_token_comes_with_a_valid_entry() {
+    let bench = TestEnvironment::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
     let output = bench.run_bare(["token", "claude"]);
     assert_eq!(output.code, Some(0), "{output}");
     let (token, entry) = output.stdout.trim().split_once('\n').expect("two lines");
@@ -17,13 +17,13 @@ fn a_token_comes_with_an_entry_that_can_be_pasted() {
     assert!(!entry.to_string().contains(token));
     let checked = bench.set("auth", json!({ "tokens": [entry] })).run(["check"]);
     assert_eq!(checked.code, Some(0), "{checked}");
-    let other = Bench::new().run_bare(["token", "claude"]);
+    let other = TestEnvironment::new().run_bare(["token", "claude"]);
     assert_ne!(other.stdout, output.stdout);
 }
 
 #[test]
-fn a_token_that_is_there_already_is_hashed_and_not_shown() {
-    let bench = Bench::new();
+fn existing_token_is_hashed_and_not_printed() {
+    let bench = TestEnvironment::new();
     let args = ["token", "codex", "--from-stdin", "--json"];
     let output = bench.run_with_input(args, "a-token-of-an-agent\n");
     assert_eq!(output.code, Some(0), "{output}");

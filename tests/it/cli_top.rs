@@ -1,4 +1,4 @@
-//! `top`, and the socket that it looks through: what goes on in a workbench, seen and steered from outside.
+//! `top`, and the admin socket that it connects to.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,11 +13,11 @@ use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::process::{Started, alive, signal, wait_gone};
-use crate::support::{Agent, Bench, DEADLINE, command, fake};
+use crate::support::process::{StartedProcesses, alive, signal, wait_until_exited};
+use crate::support::{Agent, DEADLINE, TestEnvironment, command, fake};
 
-fn bench() -> Bench {
-    let bench = Bench::new();
+fn bench() -> TestEnvironment {
+    let bench = TestEnvironment::new();
     let pids = bench.path_text("pids");
     let said = fake(json!({
         "tools": ["echo"], "pidFile": pids, "noise": {"stderr": ["ready\u{1b}[2J"]},
@@ -25,11 +25,10 @@ fn bench() -> Bench {
     bench.server("box", "fake", said)
 }
 
-fn pids(bench: &Bench) -> Vec<u32> {
-    Started::read(bench.path("pids")).servers
+fn pids(bench: &TestEnvironment) -> Vec<u32> {
+    StartedProcesses::read(bench.path("pids")).servers
 }
 
-/// Waits until something is so.
 #[track_caller]
 fn wait<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + DEADLINE;
@@ -42,8 +41,7 @@ fn wait<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The socket of the one workbench that serves.
-fn socket(bench: &Bench) -> PathBuf {
+fn socket(bench: &TestEnvironment) -> PathBuf {
     wait("a socket", || {
         let folder = fs::read_dir(bench.path("home/.cache/mcp-workbench/running")).ok()?;
         let mut paths = folder.flatten().map(|entry| entry.path());
@@ -51,11 +49,10 @@ fn socket(bench: &Bench) -> PathBuf {
     })
 }
 
-/// A connection to a workbench.
 pub(crate) struct Desk(BufReader<UnixStream>);
 
 impl Desk {
-    pub(crate) fn new(bench: &Bench) -> Self {
+    pub(crate) fn new(bench: &TestEnvironment) -> Self {
         let stream = UnixStream::connect(socket(bench)).expect("somebody listens");
         stream.set_read_timeout(Some(DEADLINE)).expect("a limit");
         Self(BufReader::new(stream))
@@ -90,7 +87,7 @@ struct Top {
 }
 
 impl Top {
-    fn new(bench: &Bench) -> Self {
+    fn new(bench: &TestEnvironment) -> Self {
         let top = bench.command(&["top"]);
         let pid = bench.path("top.pid");
         let args: Vec<_> =
@@ -140,7 +137,7 @@ impl Top {
         self.keys.flush().expect("a key");
     }
 
-    /// Waits for its end, with the terminal as it was.
+    /// Waits until it has exited and restored the terminal.
     #[track_caller]
     fn ends(mut self) {
         let status = wait("its end", || self.child.try_wait().expect("a child"));
@@ -154,7 +151,7 @@ impl Top {
     }
 }
 
-/// The lines of a terminal that has got this.
+/// Renders terminal output to the lines of the screen.
 fn screen(text: &str) -> String {
     let mut cells = vec![vec![' '; 80]; 24];
     let (mut line, mut column) = (0, 0);
@@ -176,7 +173,7 @@ fn screen(text: &str) -> String {
                 break;
             }
         }
-        // Only what ends so is a place.
+        // Only a cursor position ends with `H`.
         let place = sequence.strip_suffix('H').and_then(|place| place.split_once(';'));
         if let Some((to, at)) = place {
             (line, column) = (to.parse::<usize>().unwrap() - 1, at.parse::<usize>().unwrap() - 1);
@@ -190,7 +187,7 @@ fn call(agent: &Agent) -> String {
 }
 
 #[test]
-fn calls_appear_and_keys_stop_mute_and_start_a_server() {
+fn shows_calls_and_controls_servers_by_key() {
     let bench = bench();
     let agent = bench.agent().begin(false, json!({}));
     let _ = agent.open("box");
@@ -201,7 +198,7 @@ fn calls_appear_and_keys_stop_mute_and_start_a_server() {
     call(&agent);
     top.shows("box/fake/echo");
     top.press("s");
-    wait_gone(&first, DEADLINE);
+    wait_until_exited(&first, DEADLINE);
     top.shows("stopped");
     top.press("m");
     top.shows("switched off");
@@ -221,7 +218,7 @@ fn calls_appear_and_keys_stop_mute_and_start_a_server() {
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back_and_without_one_it_says_what_to_use() {
+fn restores_the_terminal_on_a_signal_and_requires_one() {
     let bench = bench();
     let nothing = bench.run(["top"]);
     assert_eq!(nothing.code, Some(1), "{nothing}");
@@ -235,30 +232,30 @@ fn a_signal_gives_the_terminal_back_and_without_one_it_says_what_to_use() {
 }
 
 #[test]
-fn the_socket_is_for_its_user_alone_and_answers_whatever_comes() {
+fn socket_is_private_and_answers_any_input() {
     let bench = bench();
     let agent = bench.agent().begin(false, json!({}));
     let path = socket(&bench);
     let mode =
         |path: &std::path::Path| fs::metadata(path).expect("it").permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(path.parent().expect("a folder"))), (0o600, 0o700));
-    let mut desk = Desk::new(&bench);
-    assert_eq!(desk.ask(&json!("garbage"))["why"], "malformed");
-    assert_eq!(desk.server()["state"], "stopped");
-    assert_eq!(desk.act("open"), json!({"answer": "done"}));
-    let server = desk.server();
+    let mut admin = Desk::new(&bench);
+    assert_eq!(admin.ask(&json!("garbage"))["why"], "malformed");
+    assert_eq!(admin.server()["state"], "stopped");
+    assert_eq!(admin.act("open"), json!({"answer": "done"}));
+    let server = admin.server();
     assert_eq!((&server["state"], &server["pid"]), (&json!("running"), &json!(pids(&bench)[0])));
     assert!(server["memoryBytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{server}");
-    let called = desk.ask(&json!({
+    let called = admin.ask(&json!({
         "ask": "call", "toolbox": "box", "server": "fake", "tool": "echo",
         "arguments": {"n": 1}, "isConfirmed": false,
     }));
     assert_eq!(called["answer"], "called", "{called}");
-    let found = desk.ask(&json!({"ask": "findings"}));
+    let found = admin.ask(&json!({"ask": "findings"}));
     assert_eq!(found["answer"], "findings", "{found}");
-    let unused = desk.ask(&json!({"ask": "unused"}));
+    let unused = admin.ask(&json!({"ask": "unused"}));
     assert_eq!((&unused["answer"], &unused["tools"]), (&json!("unused"), &json!([])), "{unused}");
-    // One that does not read holds up neither of these.
+    // A client that doesn't read blocks neither of the others.
     let mut mute = Desk::new(&bench);
     writeln!(mute.0.get_mut(), "{{\"watch\":true}}").expect("it is taken");
     let mut watchers = [Desk::new(&bench), Desk::new(&bench)];
@@ -266,7 +263,7 @@ fn the_socket_is_for_its_user_alone_and_answers_whatever_comes() {
         let view = watcher.ask(&json!({"watch": true}));
         assert_eq!(view["calls"][0]["tool"], "echo", "{view}");
     }
-    // Whoever comes when there are too many is told so.
+    // Connections beyond the limit get an error.
     let crowd: Vec<_> = (0..12).map(|_| Desk::new(&bench)).collect();
     let told = Desk::new(&bench).answer();
     assert!(told["message"].as_str().is_some_and(|text| text.contains("16 connections")), "{told}");
@@ -277,19 +274,19 @@ fn the_socket_is_for_its_user_alone_and_answers_whatever_comes() {
 }
 
 #[test]
-fn a_toolbox_spares_each_agent_its_definitions_that_has_not_opened_it() {
+fn unopened_toolbox_adds_no_definitions() {
     let bench = bench();
     let agent = Agent::over_http(bench.http()).begin(false, json!({}));
     let beside = agent.beside().begin(false, json!({}));
     let _ = agent.open("box");
-    let mut desk = Desk::new(&bench);
-    let view = desk.ask(&json!({"ask": "view"}));
+    let mut admin = Desk::new(&bench);
+    let view = admin.ask(&json!({"ask": "view"}));
     let toolbox = &view["toolboxes"][0];
     let tokens = &toolbox["servers"][0]["tokens"];
     assert!(tokens.as_u64() > Some(0), "{view}");
     assert_eq!((&toolbox["opened"], &toolbox["savedTokens"]), (&json!(1), tokens), "{view}");
     let _ = beside.open("box");
-    let view = desk.ask(&json!({"ask": "view"}));
+    let view = admin.ask(&json!({"ask": "view"}));
     let toolbox = &view["toolboxes"][0];
     assert_eq!((&toolbox["opened"], &toolbox["savedTokens"]), (&json!(2), &json!(0)), "{view}");
     agent.leave();
@@ -297,30 +294,30 @@ fn a_toolbox_spares_each_agent_its_definitions_that_has_not_opened_it() {
 }
 
 #[test]
-fn what_is_done_with_a_server_is_done_for_all_agents_over_either_transport() {
+fn server_actions_affect_all_agents() {
     let bench = bench();
     let over_http = Agent::over_http(bench.http()).begin(false, json!({}));
     let beside = over_http.beside().begin(false, json!({}));
-    let mut desk = Desk::new(&bench);
+    let mut admin = Desk::new(&bench);
     for agent in [&over_http, &beside] {
         let _ = agent.open("box");
         call(agent);
     }
     let first = pids(&bench);
     assert_eq!(first.len(), 1, "they share it");
-    assert_eq!(desk.act("restart"), json!({"answer": "done"}));
-    wait_gone(&first, DEADLINE);
+    assert_eq!(admin.act("restart"), json!({"answer": "done"}));
+    wait_until_exited(&first, DEADLINE);
     for agent in [&over_http, &beside] {
         call(agent);
     }
     assert_eq!(pids(&bench).len(), 2);
-    assert_eq!(desk.act("mute"), json!({"answer": "done"}));
+    assert_eq!(admin.act("mute"), json!({"answer": "done"}));
     for agent in [&over_http, &beside] {
         let refused = agent.call("box__fake__echo", json!({})).text();
         assert!(refused.contains("its user has switched it off for now"), "{refused}");
     }
-    assert_eq!(desk.server()["isMuted"], true);
-    assert_eq!(desk.act("unmute"), json!({"answer": "done"}));
+    assert_eq!(admin.server()["isMuted"], true);
+    assert_eq!(admin.act("unmute"), json!({"answer": "done"}));
     for agent in [&over_http, &beside] {
         call(agent);
     }
@@ -330,7 +327,7 @@ fn what_is_done_with_a_server_is_done_for_all_agents_over_either_transport() {
 }
 
 #[test]
-fn what_a_killed_workbench_left_is_removed_by_the_next() {
+fn stale_socket_of_a_killed_workbench_is_removed() {
     let bench = bench();
     let agent = bench.agent().begin(false, json!({}));
     let left = socket(&bench);

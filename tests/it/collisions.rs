@@ -1,14 +1,14 @@
-//! Two servers that call things alike: only what collides has another name, and every way back
-//! leads to the right server.
+//! Two servers with equal names: only colliding names get a prefix, and every reference leads to
+//! the right server.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
 const SHARED: &str = "odd://shared";
 
-/// A server with something of its own and something that the other one has too.
+/// A server with some unique names, and some that the other server uses as well.
 fn entry(name: &str) -> Value {
     let content = json!([
         { "type": "resource_link", "uri": SHARED, "name": "s" },
@@ -62,7 +62,7 @@ fn entry(name: &str) -> Value {
 }
 
 fn agent(is_modern: bool) -> Agent {
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .server("box", "one", entry("one"))
         .server("box", "two", entry("two"));
@@ -75,13 +75,13 @@ fn column(agent: &Agent, method: &str, member: &str, key: &str) -> Vec<String> {
     entries.iter().map(|entry| entry[key].as_str().expect("a text").to_owned()).collect()
 }
 
-/// How agents know what the second server calls so too.
+/// The URI that agents see for a colliding resource.
 fn of(server: &str, uri: &str) -> String {
     format!("mcp-workbench://box/{server}/{uri}")
 }
 
 #[test]
-fn only_what_collides_has_another_name() {
+fn only_colliding_names_are_prefixed() {
     for is_modern in [false, true] {
         let agent = agent(is_modern);
         assert_eq!(
@@ -112,7 +112,7 @@ fn only_what_collides_has_another_name() {
 }
 
 #[test]
-fn every_way_back_leads_to_the_right_server() {
+fn prefixed_names_route_to_the_right_server() {
     for is_modern in [false, true] {
         let agent = agent(is_modern);
         agent.tools();
@@ -157,7 +157,7 @@ fn every_way_back_leads_to_the_right_server() {
 }
 
 #[test]
-fn a_user_interface_is_where_the_agent_finds_it() {
+fn ui_resource_uris_are_rewritten() {
     let agent = agent(false);
     let tools = agent.tools();
     let ui = |name: &str| {
@@ -173,7 +173,7 @@ fn a_user_interface_is_where_the_agent_finds_it() {
 }
 
 #[test]
-fn an_update_is_told_under_the_address_that_was_subscribed_to() {
+fn resource_updates_use_the_subscribed_uri() {
     let agent = agent(false);
     agent.tools();
     let uri = of("two", SHARED);

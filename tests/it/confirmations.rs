@@ -1,26 +1,25 @@
-//! Calls that the user confirms: agreed, refused, ignored, and where nobody can be asked.
+//! Calls that need confirmation: accepted, declined, ignored, and with a client that can't ask.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, RequestId, Response, fake};
+use crate::support::{Agent, RequestId, Response, TestEnvironment, fake};
 
 const QUESTION: &str = "elicitation/create";
 const WAYS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
-fn bench(confirm_timeout: u64) -> Bench {
-    Bench::new()
+fn bench(confirm_timeout: u64) -> TestEnvironment {
+    TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .set("dangerousTools", json!(["srv:ech*"]))
         .set("limits", json!({ "confirmTimeoutMs": confirm_timeout }))
         .server("box", "srv", fake(json!({ "tools": ["echo", "count", "ask"] })))
 }
 
-fn agent(bench: &Bench, over_http: bool) -> Agent {
+fn agent(bench: &TestEnvironment, over_http: bool) -> Agent {
     if over_http { Agent::over_http(bench.http()) } else { bench.agent() }
 }
 
-/// How often the dangerous tool has been called, as its server says.
 fn calls(agent: &Agent) -> Value {
     agent.call("count", json!({})).structured()["calls"]["echo"].clone()
 }
@@ -30,14 +29,14 @@ fn secret() -> Value {
 }
 
 #[test]
-fn a_call_that_the_user_agrees_to_is_made_once_and_each_call_is_asked_for() {
+fn accepted_call_runs_once_and_each_call_is_confirmed() {
     for (is_modern, over_http) in WAYS {
         let bench = bench(60_000);
         let agent = agent(&bench, over_http)
-            .answering(QUESTION, json!({ "action": "accept", "content": {} }))
+            .with_reply(QUESTION, json!({ "action": "accept", "content": {} }))
             .begin(is_modern, json!({ "elicitation": {} }));
         for times in 1..=2 {
-            let answer = agent.call_through("echo", secret());
+            let answer = agent.call_to_completion("echo", secret());
             assert_eq!(answer.structured(), secret(), "the arguments are as they were");
             let asked = agent.next_request(QUESTION);
             assert_eq!(
@@ -51,22 +50,22 @@ fn a_call_that_the_user_agrees_to_is_made_once_and_each_call_is_asked_for() {
             assert_eq!(asked["params"]["requestedSchema"], schema);
             assert_eq!(calls(&agent), times, "{is_modern} {over_http}");
         }
-        // Other tools are not asked for.
         agent.call("count", json!({})).ok();
     }
 }
 
+// invariant: confirm-before-send
 #[test]
-fn a_call_that_the_user_does_not_agree_to_does_not_reach_the_server() {
+fn declined_call_never_reaches_the_server() {
     for (is_modern, over_http) in WAYS {
         for (action, reason) in
             [("decline", "the user was asked, and declined"), ("cancel", "and did not decide")]
         {
             let bench = bench(60_000);
             let agent = agent(&bench, over_http)
-                .answering(QUESTION, json!({ "action": action }))
+                .with_reply(QUESTION, json!({ "action": action }))
                 .begin(is_modern, json!({ "elicitation": {} }));
-            refused(&agent.call_through("echo", json!({})), reason);
+            refused(&agent.call_to_completion("echo", json!({})), reason);
             assert_eq!(calls(&agent), Value::Null);
         }
     }
@@ -80,11 +79,14 @@ fn refused(answer: &Response, reason: &str) {
 }
 
 #[test]
-fn a_call_is_refused_where_nobody_can_be_asked() {
+fn call_is_refused_if_the_client_cannot_ask() {
     for (is_modern, over_http) in WAYS {
         let bench = bench(60_000);
         let agent = agent(&bench, over_http).begin(is_modern, json!({ "sampling": {} }));
-        refused(&agent.call_through("echo", json!({})), "cannot be asked through this client");
+        refused(
+            &agent.call_to_completion("echo", json!({})),
+            "cannot be asked through this client",
+        );
         assert_eq!(calls(&agent), Value::Null);
     }
     let run = bench(60_000).run(["call", "box", "srv", "echo", "{}"]);
@@ -92,15 +94,16 @@ fn a_call_is_refused_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn a_question_that_is_ignored_does_not_hold_the_call_for_ever() {
+fn unanswered_confirmation_times_out() {
     for over_http in [false, true] {
         let bench = bench(100);
-        let agent =
-            agent(&bench, over_http).holding(QUESTION).begin(false, json!({ "elicitation": {} }));
+        let agent = agent(&bench, over_http)
+            .without_reply(QUESTION)
+            .begin(false, json!({ "elicitation": {} }));
         let call = agent.send_call("echo", json!({}));
         let asked = agent.next_request(QUESTION);
         refused(&agent.wait(&call), "did not answer for 0.1 s");
-        // The user need not answer any more, and it makes no difference.
+        // A late answer changes nothing.
         let told = agent.next_notification("notifications/cancelled");
         assert_eq!(told["requestId"], asked["id"]);
         agent.respond(&asked, json!({ "action": "accept", "content": {} }));
@@ -109,9 +112,9 @@ fn a_question_that_is_ignored_does_not_hold_the_call_for_ever() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_takes_its_question_back() {
+fn canceled_call_cancels_its_confirmation() {
     let bench = bench(60_000);
-    let agent = bench.agent().holding(QUESTION).begin(false, json!({ "elicitation": {} }));
+    let agent = bench.agent().without_reply(QUESTION).begin(false, json!({ "elicitation": {} }));
     let call: RequestId = agent.send_call("echo", json!({}));
     let asked = agent.next_request(QUESTION);
     agent.cancel(&call);
@@ -122,8 +125,9 @@ fn a_call_that_is_cancelled_takes_its_question_back() {
     assert!(agent.answered(&call).is_none());
 }
 
+// invariant: confirm-before-send
 #[test]
-fn an_answer_is_good_for_the_call_that_was_asked_for_alone() {
+fn confirmation_is_bound_to_the_confirmed_call() {
     let bench = bench(60_000);
     let agent = bench.agent().begin(true, json!({ "elicitation": {} }));
     let accept = json!({ "question": { "action": "accept", "content": {} } });
@@ -135,11 +139,11 @@ fn an_answer_is_good_for_the_call_that_was_asked_for_alone() {
         }
         agent.request("tools/call", params)
     };
-    // Without a question there is nothing to agree to.
+    // An answer without the server's `requestState` confirms nothing.
     let asked = call(json!({ "n": 1 }), &Value::Null).ok();
     assert_eq!(asked["resultType"], "input_required");
     assert_eq!(call(json!({ "n": 1 }), &json!("made up")).ok()["resultType"], "input_required");
-    // What is called is what the user was asked about.
+    // The call runs with the arguments that were confirmed.
     let answer = call(json!({ "n": 2 }), &asked["requestState"]);
     assert_eq!(answer.structured(), json!({ "n": 1 }));
     assert_eq!(call(json!({ "n": 1 }), &asked["requestState"]).error()["code"], -32602);
@@ -147,25 +151,27 @@ fn an_answer_is_good_for_the_call_that_was_asked_for_alone() {
 }
 
 #[test]
-fn what_a_server_asks_is_told_from_what_we_ask() {
+fn server_requests_are_distinguished_from_confirmations() {
     for (is_modern, over_http) in WAYS {
         for protocol in ["legacy", "modern"] {
             for (dangerous, before) in
                 [(json!(["echo"]), "A server asks this, not MCP Workbench:\n\n"), (json!([]), "")]
             {
                 let server = fake(json!({ "tools": ["ask"], "protocol": protocol }));
-                let bench = Bench::new()
+                let bench = TestEnvironment::new()
                     .set("toolMode", json!("direct"))
                     .set("dangerousTools", dangerous)
                     .server("box", "srv", server);
                 let agent = agent(&bench, over_http)
-                    .answering(QUESTION, json!({ "action": "accept", "content": {} }))
+                    .with_reply(QUESTION, json!({ "action": "accept", "content": {} }))
                     .begin(is_modern, json!({ "elicitation": {} }));
                 let own = "The agent wants to call the tool `pay`.";
                 let params = json!({
                     "message": own, "requestedSchema": { "type": "object", "properties": {} },
                 });
-                agent.call_through("ask", json!({ "method": QUESTION, "params": params })).ok();
+                agent
+                    .call_to_completion("ask", json!({ "method": QUESTION, "params": params }))
+                    .ok();
                 let asked = agent.next_request(QUESTION);
                 let told = format!("{is_modern} {over_http} {protocol}");
                 assert_eq!(asked["params"]["message"], format!("{before}{own}"), "{told}");

@@ -1,4 +1,4 @@
-//! The server behind the conformance tests keeps to the protocol in both eras.
+//! The conformance server follows the protocol in both eras.
 
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -14,7 +14,6 @@ fn start(eras: &str) -> Agent {
     Agent::spawn(env!("CARGO_BIN_EXE_conformance-server"), [eras])
 }
 
-/// A client of a session, which can be asked everything.
 fn legacy() -> Agent {
     let agent = start("legacy");
     let capabilities = json!({ "elicitation": {}, "sampling": {}, "roots": {} });
@@ -31,7 +30,7 @@ fn with_tasks() -> Agent {
 }
 
 #[test]
-fn a_legacy_session_begins_with_its_handshake() {
+fn legacy_session_starts_with_initialize() {
     let agent = start("legacy");
     assert_eq!(agent.request("tools/list", json!({})).error()["code"], -32600);
     assert_eq!(agent.request("server/discover", json!({})).error()["code"], -32601);
@@ -48,7 +47,7 @@ fn a_legacy_session_begins_with_its_handshake() {
 }
 
 #[test]
-fn it_speaks_the_eras_that_it_is_told_to() {
+fn argument_selects_the_protocol_versions() {
     let agent = start("both");
     agent.initialize();
     let agent = agent.modern();
@@ -65,14 +64,14 @@ fn it_speaks_the_eras_that_it_is_told_to() {
 }
 
 #[test]
-fn a_legacy_client_is_asked_with_requests() {
+fn legacy_client_receives_server_requests() {
     let agent = legacy()
-        .answering(
+        .with_reply(
             "elicitation/create",
             json!({ "action": "accept", "content": { "name": "Ann" } }),
         )
-        .answering("roots/list", json!({ "roots": [] }))
-        .answering(
+        .with_reply("roots/list", json!({ "roots": [] }))
+        .with_reply(
             "sampling/createMessage",
             json!({
                 "role": "assistant",
@@ -93,7 +92,7 @@ fn a_legacy_client_is_asked_with_requests() {
 }
 
 #[test]
-fn a_legacy_client_is_asked_only_what_it_can() {
+fn legacy_client_receives_only_supported_requests() {
     let agent = start("legacy");
     agent.initialize();
     assert!(agent.call("test_sampling", json!({ "prompt": "Hi?" })).is_tool_error());
@@ -101,7 +100,7 @@ fn a_legacy_client_is_asked_only_what_it_can() {
 }
 
 #[test]
-fn log_messages_are_as_important_as_is_wanted() {
+fn log_level_filters_messages() {
     let agent = legacy();
     agent.request("logging/setLevel", json!({ "level": "error" })).ok();
     agent.call("test_logging_tool", json!({}));
@@ -124,7 +123,7 @@ fn progress_carries_the_token() {
 }
 
 #[test]
-fn a_legacy_client_is_told_of_what_it_has_subscribed_to() {
+fn legacy_client_is_notified_of_subscribed_resources() {
     let agent = legacy();
     let watched = json!({ "uri": "test://watched-resource" });
     agent.call("test_trigger_resource_change", json!({}));
@@ -145,7 +144,7 @@ fn a_legacy_client_is_told_of_what_it_has_subscribed_to() {
 }
 
 #[test]
-fn a_modern_request_says_what_it_needs() {
+fn modern_request_requires_version_and_capabilities() {
     let agent = start("modern");
     let meta = |changes: Value| {
         let mut meta = json!({
@@ -167,7 +166,7 @@ fn a_modern_request_says_what_it_needs() {
 }
 
 #[test]
-fn modern_results_say_what_they_are() {
+fn modern_results_have_a_type_and_cache_hints() {
     let agent = modern(json!({}));
     for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
         let result = agent.request(method, json!({})).ok();
@@ -185,7 +184,7 @@ fn modern_results_say_what_they_are() {
 }
 
 #[test]
-fn a_modern_client_is_asked_only_what_it_can() {
+fn modern_client_is_asked_only_for_supported_input() {
     let agent = modern(json!({ "sampling": {} }));
     assert_eq!(agent.call("test_missing_capability", json!({})).ok()["resultType"], "complete");
     let adapted = agent.call("test_input_required_result_capabilities", json!({})).ok();
@@ -197,7 +196,7 @@ fn a_modern_client_is_asked_only_what_it_can() {
 }
 
 #[test]
-fn a_dialogue_remembers_nothing_but_what_the_client_brings_back() {
+fn dialogue_state_travels_with_the_client() {
     let agent = modern(json!({ "elicitation": {} }));
     let go_on = |answer: Option<Value>, state: &Value| {
         let mut params = json!({ "name": "test_input_required_result_multi_round" });
@@ -230,7 +229,7 @@ fn a_dialogue_remembers_nothing_but_what_the_client_brings_back() {
 }
 
 #[test]
-fn a_listener_gets_what_it_asked_for() {
+fn listener_receives_only_requested_changes() {
     let agent = modern(json!({}));
     let wants = |filter: Value| {
         let listen = agent.send_request("subscriptions/listen", json!({ "notifications": filter }));
@@ -253,7 +252,7 @@ fn a_listener_gets_what_it_asked_for() {
 }
 
 #[test]
-fn a_task_is_there_at_once_and_ends_once() {
+fn task_exists_immediately_and_ends_once() {
     let agent = with_tasks();
     let created = agent.call("slow_compute", json!({ "seconds": 60, "label": "x" })).ok();
     assert_eq!(created["resultType"], "task");
@@ -267,7 +266,7 @@ fn a_task_is_there_at_once_and_ends_once() {
 }
 
 #[test]
-fn a_task_waits_for_all_of_its_answers() {
+fn task_waits_for_all_answers() {
     let agent = with_tasks();
     let created = agent.call("multi_input", json!({})).ok();
     let id = &created["taskId"];
@@ -275,7 +274,7 @@ fn a_task_waits_for_all_of_its_answers() {
     agent.send_request("subscriptions/listen", filter);
     agent.next_notification("notifications/subscriptions/acknowledged");
     let get = || agent.request("tasks/get", json!({ "taskId": id })).ok();
-    // The listener may have come after the task had asked.
+    // The task may have asked before the subscription was open.
     if get()["status"] == "working" {
         agent.next_notification("notifications/tasks");
     }
@@ -299,7 +298,7 @@ fn a_task_waits_for_all_of_its_answers() {
 }
 
 #[test]
-fn tasks_are_for_those_who_know_them() {
+fn tasks_require_the_extension() {
     let agent = modern(json!({}));
     let required = json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } });
     for error in [
@@ -313,7 +312,7 @@ fn tasks_are_for_those_who_know_them() {
 }
 
 #[test]
-fn a_skill_is_what_its_digests_say() {
+fn skill_files_match_their_digests() {
     let agent = modern(json!({}));
     let mut cursor = Value::Null;
     let mut skills = Vec::new();

@@ -1,4 +1,4 @@
-//! `connect`: clients on stdio that share one workbench, and what becomes of them when that ends.
+//! `connect`: stdio clients that share one workbench, its restarts, and the local fallback.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
@@ -7,24 +7,21 @@ use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::bench::{TOKEN_OF_ANN, TOKEN_OF_BOB};
-use crate::support::process::{Started, signal, wait_gone};
-use crate::support::{Agent, Bench, DEADLINE, fake};
+use crate::support::process::{StartedProcesses, signal, wait_until_exited};
+use crate::support::test_environment::{TOKEN_OF_ANN, TOKEN_OF_BOB};
+use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
 
-/// An address that nobody listens at.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// The digest of a token, as the configuration has it.
 fn digest(token: &str) -> String {
     let digest = mcp_workbench::settings::token_digest(token);
     digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// A configuration with one server, which clients with tokens may use.
-fn bench() -> Bench {
-    let bench = Bench::new();
+fn bench() -> TestEnvironment {
+    let bench = TestEnvironment::new();
     let pids = bench.path_text("pids");
     let bench = bench
         .server(
@@ -44,14 +41,14 @@ fn bench() -> Bench {
     bench
 }
 
-/// The service that a bridge has started, which ends with the test.
-struct Service(Bench);
+/// The service that a bridge has started; killed on drop.
+struct Service(TestEnvironment);
 
 impl Service {
     fn end(&self, with: Signal) {
         let pid = self.0.service();
         signal(pid, with);
-        wait_gone(&[pid], DEADLINE);
+        wait_until_exited(&[pid], DEADLINE);
     }
 }
 
@@ -66,7 +63,7 @@ fn echo(agent: &Agent) -> String {
 }
 
 #[test]
-fn two_windows_share_a_service_that_the_first_of_them_starts() {
+fn clients_share_the_service_that_the_first_one_starts() {
     let bench = bench();
     bench.remember_service(free_address(), env!("CARGO_BIN_EXE_mcp-workbench"));
     let service = Service(bench.clone());
@@ -75,13 +72,13 @@ fn two_windows_share_a_service_that_the_first_of_them_starts() {
     assert!(echo(&ann).contains("\"result\""), "{}", echo(&ann));
     assert!(echo(&bob).contains("\"result\""), "{}", echo(&bob));
     service.0.service();
-    assert_eq!(Started::read(bench.path("pids")).servers.len(), 1);
+    assert_eq!(StartedProcesses::read(bench.path("pids")).servers.len(), 1);
     let has_ann = || bench.workbenches()[0]["agents"].to_string().contains("ann");
     let end = Instant::now() + DEADLINE;
     while !has_ann() {
         assert!(Instant::now() < end, "nobody knows ann");
     }
-    // The end of its input ends a window and its session, and nothing else.
+    // Closing stdin ends the client and its session, and nothing else.
     ann.close_stdin();
     assert_eq!(ann.wait_exit(Duration::from_secs(2)).code(), Some(0));
     let end = Instant::now() + DEADLINE;
@@ -93,7 +90,7 @@ fn two_windows_share_a_service_that_the_first_of_them_starts() {
 }
 
 #[test]
-fn a_session_goes_on_with_a_service_that_was_restarted() {
+fn sessions_survive_a_service_restart() {
     let bench = bench();
     bench.remember_service(free_address(), env!("CARGO_BIN_EXE_mcp-workbench"));
     let service = Service(bench.clone());
@@ -102,7 +99,7 @@ fn a_session_goes_on_with_a_service_that_was_restarted() {
     assert!(echo(&legacy).contains("\"result\""));
     assert!(echo(&modern).contains("\"result\""));
     let before = service.0.service();
-    // Killed, it leaves a call that is under way without an answer.
+    // A killed service leaves the call in flight unanswered.
     let call = legacy.send_call("box__fake__sleep", json!({ "ms": 60_000 }));
     service.end(Signal::KILL);
     let echoed = echo_again(&legacy);
@@ -112,21 +109,21 @@ fn a_session_goes_on_with_a_service_that_was_restarted() {
     assert!(lost.contains("\"error\"") && !lost.contains("\"result\""), "{lost}");
     legacy.next_notification("notifications/tools/list_changed");
     assert_ne!(service.0.service(), before);
-    // Asked to end, it drains, and the next one takes what it did not.
+    // On SIGTERM it drains, and the next one serves later calls.
     service.end(Signal::TERM);
     assert!(echo_again(&legacy).contains("\"result\""));
     service.end(Signal::TERM);
 }
 
-/// A call that went out on a connection that had just been lost may have been done, and so it fails; the
-/// next one does not.
+/// A call on a connection that was just lost may have been executed, so it fails. The next call
+/// succeeds.
 fn echo_again(agent: &Agent) -> String {
     let first = echo(agent);
     if first.contains(r#""data":"broken""#) { echo(agent) } else { first }
 }
 
 #[test]
-fn without_a_service_that_can_be_started_a_client_is_served_here() {
+fn client_is_served_locally_without_a_service() {
     let bench = bench();
     for (agent, program, why) in [
         ("ann", Some("/nowhere/mcp-workbench"), "the service does not answer"),
@@ -146,8 +143,8 @@ fn without_a_service_that_can_be_started_a_client_is_served_here() {
 }
 
 #[test]
-fn a_client_with_an_environment_of_its_own_is_served_here() {
-    let bench = Bench::new().env("ONLY_HERE", "of the client");
+fn client_with_its_own_environment_is_served_locally() {
+    let bench = TestEnvironment::new().env("ONLY_HERE", "of the client");
     let mut server = fake(json!({ "tools": ["echo"] }));
     server["env"] = json!({ "X": "${ONLY_HERE}" });
     let bench = bench.server("box", "fake", server).set("toolMode", json!("direct"));
@@ -163,7 +160,7 @@ fn a_client_with_an_environment_of_its_own_is_served_here() {
 }
 
 #[test]
-fn a_token_that_the_service_does_not_know_is_refused_and_nothing_is_served() {
+fn unknown_token_is_refused_without_local_fallback() {
     let bench = bench();
     let (_program, http) = bench.http();
     let stranger = bench.set("auth", json!({ "tokens": [] }));
@@ -178,10 +175,10 @@ fn a_token_that_the_service_does_not_know_is_refused_and_nothing_is_served() {
 }
 
 #[test]
-fn a_bridge_says_what_is_no_message() {
+fn bridge_rejects_invalid_messages() {
     let bench = bench();
     let (_program, http) = bench.http();
-    let agent = bench.connect_to(http.0).tolerant();
+    let agent = bench.connect_to(http.0).allowing_violations();
     agent.send_raw("[1, 2");
     agent.send_raw("{}");
     agent.close_stdin();

@@ -1,7 +1,7 @@
-//! Servers in a container: they have what is put into it, and go with it.
+//! Isolation and cleanup of servers in containers.
 //!
-//! The engine is Podman, with a store of each test's own. Where it runs no containers, which is said,
-//! these tests show nothing.
+//! The engine is Podman with separate storage for each test. If it can't run containers, the tests
+//! print a notice and pass.
 
 #![cfg(target_os = "linux")]
 
@@ -11,21 +11,20 @@ use std::process::Stdio;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::process::wait_gone;
-use crate::support::{Agent, Bench, DEADLINE, command, fake};
+use crate::support::process::wait_until_exited;
+use crate::support::{Agent, DEADLINE, TestEnvironment, command, fake};
 
-/// An image with nothing in it.
 const IMAGE: &str = "workbench-empty";
 
-/// The variables by which Podman keeps to this folder.
-fn variables(bench: &Bench) -> [(&'static str, String); 2] {
+/// Environment variables that confine Podman to the test folder.
+fn variables(bench: &TestEnvironment) -> [(&'static str, String); 2] {
     [
         ("CONTAINERS_CONF", bench.path_text("containers.conf")),
         ("CONTAINERS_STORAGE_CONF", bench.path_text("storage.conf")),
     ]
 }
 
-fn podman(bench: &Bench, args: &[&str]) -> Option<String> {
+fn podman(bench: &TestEnvironment, args: &[&str]) -> Option<String> {
     let mut podman = command("podman");
     podman.args(args).envs(variables(bench)).stdin(Stdio::null());
     let output = podman.output().ok()?;
@@ -36,10 +35,10 @@ fn podman(bench: &Bench, args: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// A bench with an image in an engine that runs containers; none where there is no such engine.
-fn engine() -> Option<Bench> {
-    let bench = Bench::new();
-    // What a machine in a virtual one does not let an engine set, it must not.
+/// A test environment with an image, or `None` if no engine can run containers.
+fn engine() -> Option<TestEnvironment> {
+    let bench = TestEnvironment::new();
+    // Inside some virtual machines an engine can't set Podman's default limits.
     let conf = "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=1024:1024\"]\n\
                 [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"none\"\n";
     let (graph, run) = (bench.path_text("graph"), bench.path_text("run"));
@@ -71,7 +70,7 @@ fn engine() -> Option<Bench> {
     Some(bench)
 }
 
-/// A server in a container with the programs of this machine, whose working folder is `work`.
+/// A server in a container with the programs of this machine and the working directory `work`.
 fn contained(script: Value) -> Value {
     let mut server = fake(script);
     let program = server["command"].as_str().unwrap().to_owned();
@@ -85,14 +84,15 @@ fn contained(script: Value) -> Value {
     server
 }
 
-/// Runs a command in the server's process; what it wrote, or `None` if it failed.
+/// Runs a command in the server and returns its stdout, or `None` if it failed.
 fn shell(agent: &Agent, command: &str) -> Option<String> {
     let done = agent.call("box__srv__shell", json!({ "command": command })).structured();
     (done["code"] == 0).then(|| done["stdout"].as_str().unwrap().to_owned())
 }
 
+// invariant: sandbox-confines
 #[test]
-fn one_in_a_container_has_what_is_put_into_it_and_nothing_else() {
+fn container_sees_only_its_mounts() {
     let Some(bench) = engine() else { return };
     let mut server = contained(json!({ "tools": ["shell"] }));
     server["env"] = json!({ "TOKEN": "s3cret", "PATH": "/usr/bin:/bin" });
@@ -129,7 +129,7 @@ fn one_in_a_container_has_what_is_put_into_it_and_nothing_else() {
 }
 
 #[test]
-fn a_container_ends_with_the_workbench_however_that_ends() {
+fn container_stops_on_exit_and_on_kill() {
     let Some(bench) = engine() else { return };
     let script = json!({ "tools": ["echo"], "stubborn": true, "grandchild": "stubborn" });
     let bench = bench.server("box", "srv", contained(script));
@@ -145,8 +145,8 @@ fn a_container_ends_with_the_workbench_however_that_ends() {
             agent.close_stdin();
             assert_eq!(agent.wait_exit(DEADLINE).code(), Some(0));
         }
-        wait_gone(&[pid.parse().unwrap()], DEADLINE);
-        // The engine forgets it a moment after its processes have ended.
+        wait_until_exited(&[pid.parse().unwrap()], DEADLINE);
+        // The engine removes a container shortly after its processes have exited.
         while podman(&bench, &["ps", "--all", "--quiet"]).as_deref() != Some("") {
             std::thread::yield_now();
         }
@@ -154,13 +154,13 @@ fn a_container_ends_with_the_workbench_however_that_ends() {
 }
 
 #[test]
-fn without_an_engine_the_server_says_so_and_others_are_served() {
+fn missing_engine_fails_only_that_server() {
     let mut server = fake(json!({ "tools": ["echo"] }));
     server["container"] = "any".into();
     let other = fake(json!({ "tools": ["echo"] }));
-    let bench = Bench::new().server("box", "srv", server).server("box", "other", other);
+    let bench = TestEnvironment::new().server("box", "srv", server).server("box", "other", other);
     let bench = bench.env("PATH", "/nowhere");
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let opened = agent.open("box").structured();
     assert_eq!(opened["servers_connected"], 1, "{opened}");

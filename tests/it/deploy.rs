@@ -1,4 +1,4 @@
-//! The files in `deploy/`: what they say of this program is so.
+//! Checks the files in `deploy/` against this program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
-use crate::support::Bench;
+use crate::support::TestEnvironment;
 
-/// The configurations that are mounted where the program runs.
 const CONFIGS: [&str; 6] = [
     "kubernetes/base/workbench-config.json",
     "kubernetes/overlays/replicas/workbench-config.json",
@@ -27,7 +26,6 @@ fn read(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The names behind `mcp_workbench_` in a text, without what Prometheus puts behind a name for its kind.
 fn metrics(text: &str) -> BTreeSet<String> {
     let names = text.split("mcp_workbench_").skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(rest.len());
@@ -39,7 +37,7 @@ fn metrics(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn rules_and_dashboard_ask_for_metrics_that_there_are() {
+fn rules_and_dashboard_use_documented_metrics() {
     let reference = read("docs/reference.md");
     let (_, known) = reference.split_once("## Metrics").expect("the section");
     let (known, _) = known.split_once("\n## ").expect("the next section");
@@ -53,10 +51,10 @@ fn rules_and_dashboard_ask_for_metrics_that_there_are() {
 }
 
 #[test]
-fn every_configuration_in_the_deployments_can_be_used() {
+fn deployed_configurations_have_no_errors() {
     for file in CONFIGS {
         let text = read(&format!("deploy/{file}"));
-        let mut bench = Bench::new().file("config.json", &text);
+        let mut bench = TestEnvironment::new().file("config.json", &text);
         for name in ["CLAUDE", "WORKBENCH"] {
             bench = bench.env(&format!("TOKEN_OF_{name}"), "mcpw_0123456789abcdefghijklmnop");
         }
@@ -65,7 +63,7 @@ fn every_configuration_in_the_deployments_can_be_used() {
         }
         let checked = bench.run_bare(["check", "--json", "--config", "config.json"]);
         let report: Value = serde_json::from_str(&checked.stdout).expect("JSON");
-        // Which programs there are depends on the image.
+        // Warnings are ignored: which programs exist depends on the image.
         let problems = report["findings"].as_array().cloned().unwrap_or_default();
         let is_error = |problem: &&Value| problem["severity"] == "error";
         let errors: Vec<_> = problems.iter().filter(is_error).collect();
@@ -74,9 +72,9 @@ fn every_configuration_in_the_deployments_can_be_used() {
 }
 
 #[test]
-fn what_tailor_writes_for_the_example_of_a_task_is_what_is_there() {
+fn tailor_reproduces_the_per_task_example() {
     let folder = root().join("deploy/kubernetes/overlays/per-task");
-    let bench = Bench::new();
+    let bench = TestEnvironment::new();
     let (full, made) = (folder.join("full.json"), bench.path_text("workbench-config.json"));
     let full = full.to_string_lossy();
     let args = ["tailor", "--config", &full, "--task", "Add an endpoint", "--output", &made];

@@ -1,21 +1,21 @@
-//! Servers that are started before anybody asks for them, and what `/ready` says of them.
+//! Servers with `eager`, which start before the first request, and their state in `/ready`.
 
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::http::{Http, Session, request, tool};
-use crate::support::process::{Started, signal};
-use crate::support::{Bench, fake};
+use crate::support::http::{HttpClient, Session, request, tool};
+use crate::support::process::{StartedProcesses, signal};
+use crate::support::{TestEnvironment, fake};
 
-fn eager(bench: &Bench, pids: &str) -> Value {
+fn eager(bench: &TestEnvironment, pids: &str) -> Value {
     let mut server = fake(json!({ "tools": ["pid"], "pidFile": bench.path_text(pids) }));
     server["eager"] = true.into();
     server
 }
 
-fn bench() -> Bench {
-    let bench = Bench::new();
+fn bench() -> TestEnvironment {
+    let bench = TestEnvironment::new();
     let server = eager(&bench, "pids");
     bench
         .server("box", "srv", server)
@@ -23,14 +23,13 @@ fn bench() -> Bench {
         .set("toolMode", "proxy".into())
 }
 
-fn ready(http: Http) -> (u16, Value) {
+fn ready(http: HttpClient) -> (u16, Value) {
     let answer = http.send("GET", "/ready", &[], "");
     (answer.status, answer.json())
 }
 
-/// Asks until the answer is this one: nothing else tells of it.
 #[track_caller]
-fn wait_ready(http: Http, status: u16, body: Value) {
+fn wait_ready(http: HttpClient, status: u16, body: Value) {
     let mut last = ready(http);
     for _ in 0..20_000 {
         if last == (status, body.clone()) {
@@ -41,16 +40,17 @@ fn wait_ready(http: Http, status: u16, body: Value) {
     panic!("{last:?}");
 }
 
+// invariant: start-priority
 #[test]
-fn an_eager_server_runs_before_anybody_comes_and_again_when_it_has_died() {
+fn eager_server_starts_unasked_and_restarts_after_death() {
     let bench = bench();
     let (program, http) = bench.http();
     wait_ready(http, 200, json!({ "status": "ready" }));
     program.0.wait_stderr("the server is ready");
-    let started = Started::read(bench.path("pids")).servers;
+    let started = StartedProcesses::read(bench.path("pids")).servers;
     assert_eq!(started.len(), 1);
     assert!(!program.0.stderr().contains("box/lazy"));
-    // Agents that can do nothing in particular are served by that one.
+    // An agent without capabilities is served by the process that started eagerly.
     let name = ("Mcp-Name", "use_tool");
     let call = json!({
         "name": "use_tool",
@@ -59,18 +59,19 @@ fn an_eager_server_runs_before_anybody_comes_and_again_when_it_has_died() {
     let answer = http.modern("tools/call", call, &[name]).json();
     assert_eq!(answer["result"]["structuredContent"]["pid"], started[0]);
     signal(started[0], Signal::KILL);
-    while Started::read(bench.path("pids")).servers.len() < 2 {
+    while StartedProcesses::read(bench.path("pids")).servers.len() < 2 {
         std::thread::yield_now();
     }
     wait_ready(http, 200, json!({ "status": "ready" }));
 }
 
+// invariant: start-priority
 #[test]
-fn agents_that_can_do_more_find_theirs_running() {
+fn capable_agent_gets_its_own_eager_process() {
     let bench = bench();
     let (_program, http) = bench.http();
     let session = Session::begin(http);
-    while Started::read(bench.path("pids")).servers.len() < 2 {
+    while StartedProcesses::read(bench.path("pids")).servers.len() < 2 {
         std::thread::yield_now();
     }
     let listed = session.post(&request(1, "tools/call", tool("echo", json!({})))).status;
@@ -78,19 +79,19 @@ fn agents_that_can_do_more_find_theirs_running() {
 }
 
 #[test]
-fn one_that_fails_is_named_and_nothing_is_said_of_why() {
-    let bench = Bench::new().set("toolMode", "proxy".into()).set("watch", "everything".into());
+fn ready_names_failed_eager_servers_without_the_reason() {
+    let bench =
+        TestEnvironment::new().set("toolMode", "proxy".into()).set("watch", "everything".into());
     let secret = json!({ "command": "/no/such/secret", "eager": true });
     let bench = bench.server("box", "broken", secret);
     let (program, http) = bench.http();
     let failed = json!({ "toolbox": "box", "server": "broken", "state": "failed" });
     wait_ready(http, 503, json!({ "status": "starting", "servers": [failed] }));
     assert_eq!(http.send("GET", "/health", &[], "").status, 200);
-    // Whoever comes under another name is told less.
+    // A request with a foreign `Host` gets no details.
     let other = http.send("GET", "/ready", &[("Host", "evil.example.com")], "");
     assert_eq!((other.status, other.json()), (503, json!({ "status": "starting" })));
 
-    // A configuration that is read anew counts from then on.
     let repaired = eager(&bench, "pids");
     let bench = bench.server("box", "broken", repaired);
     bench.write_config();
@@ -99,17 +100,17 @@ fn one_that_fails_is_named_and_nothing_is_said_of_why() {
 }
 
 #[test]
-fn over_stdio_it_is_started_when_the_agent_comes() {
+fn starts_on_initialize_over_stdio() {
     let bench = bench();
     let agent = bench.agent();
     agent.initialize();
     agent.wait_stderr("the server is ready");
-    assert_eq!(Started::read(bench.path("pids")).servers.len(), 1);
+    assert_eq!(StartedProcesses::read(bench.path("pids")).servers.len(), 1);
 }
 
 #[test]
-fn nothing_else_than_serving_starts_it() {
+fn other_commands_do_not_start_eager_servers() {
     let bench = bench();
     let output = bench.run(["call", "box", "lazy", "echo", "{}"]);
-    assert_eq!(Started::read(bench.path("pids")).servers, [0; 0], "{output}");
+    assert_eq!(StartedProcesses::read(bench.path("pids")).servers, [0; 0], "{output}");
 }

@@ -1,4 +1,4 @@
-//! Tools are found by what a model says they mean, and without it where it fails.
+//! Semantic tool search with an embedding model, and the fallback when the model fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -7,18 +7,18 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::llm::{AskedLlm, Llm, LlmAnswer};
-use crate::support::{Bench, fake};
+use crate::support::llm::{FakeLlm, LlmResponse, RecordedLlmRequest};
+use crate::support::{TestEnvironment, fake};
 
-/// A word that neither the tools nor the table have, and the model does.
+/// A query word that only the model knows: neither the tools nor the synonym table contain it.
 const WORD: &str = "зонтик";
 const KEY: &str = "hunter2-hunter2";
 
-/// The model: what has to do with adding points one way, and all else nowhere.
-fn model(asked: &AskedLlm) -> LlmAnswer {
-    assert_eq!(asked.path, "/v1/embeddings");
-    assert_eq!(asked.authorization, format!("Bearer {KEY}"));
-    let texts = asked.body["input"].as_array().expect("texts");
+/// Embeds everything about adding as one vector, and every other text as zero.
+fn model(request: &RecordedLlmRequest) -> LlmResponse {
+    assert_eq!(request.path, "/v1/embeddings");
+    assert_eq!(request.authorization, format!("Bearer {KEY}"));
+    let texts = request.body["input"].as_array().expect("texts");
     let is_meant = |text: &Value| {
         let text = text.as_str().expect("a text");
         text.contains(WORD) || text.starts_with("calc add:")
@@ -26,20 +26,19 @@ fn model(asked: &AskedLlm) -> LlmAnswer {
     let vector = |text: &Value| if is_meant(text) { [1.0, 0.0] } else { [0.0, 0.0] };
     let data = texts.iter().map(|text| json!({ "embedding": vector(text) }));
     let body = json!({ "data": data.collect::<Vec<_>>() }).to_string();
-    LlmAnswer::Status(200, vec!["Content-Type: application/json".to_owned()], body)
+    LlmResponse::Status(200, vec!["Content-Type: application/json".to_owned()], body)
 }
 
-fn bench(llm: &Llm) -> Bench {
+fn bench(llm: &FakeLlm) -> TestEnvironment {
     let embeddings = json!({ "baseUrl": llm.base_url(), "model": "m-1", "apiKey": "${MODEL_KEY}" });
     let calc = json!({ "tools": ["add", "echo", "secret_add"] });
     let mut calc = fake(calc);
     calc["toolFilters"] = json!(["*", "!secret_*"]);
-    let bench = Bench::new().server("dev", "calc", calc).env("MODEL_KEY", KEY);
+    let bench = TestEnvironment::new().server("dev", "calc", calc).env("MODEL_KEY", KEY);
     bench.set("search", json!({ "embeddings": embeddings }))
 }
 
-/// The tools that a search finds, and what it says besides.
-fn found(bench: &Bench, query: &str) -> (Vec<String>, String) {
+fn found(bench: &TestEnvironment, query: &str) -> (Vec<String>, String) {
     let output = bench.run(["search", query, "--json"]);
     let answer: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
     let tools = answer[0]["tools"].as_array().expect("tools");
@@ -47,22 +46,21 @@ fn found(bench: &Bench, query: &str) -> (Vec<String>, String) {
     (tools.iter().map(name).collect(), output.stderr)
 }
 
-/// How many texts each request had.
-fn sizes(llm: &Llm) -> Vec<usize> {
-    let asked = llm.asked();
-    asked.iter().map(|asked| asked.body["input"].as_array().expect("texts").len()).collect()
+fn sizes(llm: &FakeLlm) -> Vec<usize> {
+    let request = llm.asked();
+    request.iter().map(|request| request.body["input"].as_array().expect("texts").len()).collect()
 }
 
 #[test]
-fn tools_are_found_by_what_a_model_says_they_mean_and_each_is_asked_for_once() {
+fn embeds_each_tool_once_and_falls_back_without_the_model() {
     let is_broken = Arc::new(AtomicBool::new(false));
     let broken = Arc::clone(&is_broken);
-    let llm = Llm::start(move |asked| {
+    let llm = FakeLlm::start(move |request| {
         if broken.load(Ordering::Relaxed) {
             let body = format!("<html>{KEY}</html>");
-            return LlmAnswer::Status(503, vec!["Retry-After: 60".to_owned()], body);
+            return LlmResponse::Status(503, vec!["Retry-After: 60".to_owned()], body);
         }
-        model(asked)
+        model(request)
     });
     let bench = bench(&llm);
     assert_eq!(found(&bench, WORD).0, ["add"]);
@@ -71,11 +69,11 @@ fn tools_are_found_by_what_a_model_says_they_mean_and_each_is_asked_for_once() {
     let sent = format!("{:?}", llm.asked());
     assert!(sent.contains("calc echo:") && !sent.contains("secret"), "{sent}");
 
-    // Another run asks for the query alone.
+    // Definitions are cached, so the second run embeds only the query.
     assert_eq!(found(&bench, WORD).0, ["add"]);
     assert_eq!(sizes(&llm)[2..], [1]);
 
-    // Without the model there is the table.
+    // Without the model, search falls back to the synonym table.
     is_broken.store(true, Ordering::Relaxed);
     let (tools, said) = found(&bench, "add two numbers");
     assert_eq!(tools[0], "add");
@@ -84,17 +82,17 @@ fn tools_are_found_by_what_a_model_says_they_mean_and_each_is_asked_for_once() {
     assert_eq!(found(&bench, WORD).0, [""; 0]);
 }
 
-// A server that is listed between the ranking and the answer was not searched, whatever is known of it
-// in the end.
+// A server that gets listed between ranking and response was not searched, so it is reported even
+// though its tools are known by then.
 #[test]
-fn a_server_that_is_listed_while_tools_are_ranked_is_said_to_be_missed() {
+fn server_listed_during_ranking_is_reported_as_not_searched() {
     let (go, gate) = mpsc::channel();
     let gate = Mutex::new(gate);
-    let llm = Llm::start(move |asked| {
-        // The index is made, and what it says of the query is not known yet.
+    let llm = FakeLlm::start(move |request| {
+        // The index is complete, but the query has no embedding yet.
         let going = gate.lock().expect("no panic").recv_timeout(Duration::from_secs(30));
         assert!(going.is_ok(), "nobody opened the gate");
-        model(asked)
+        model(request)
     });
     let bench = bench(&llm).set("toolMode", json!("search"));
     let starts = bench.path_text("starts");
@@ -105,9 +103,9 @@ fn a_server_that_is_listed_while_tools_are_ranked_is_said_to_be_missed() {
     let wanted = json!({"name": "search_tools", "arguments": {"queries": "sum of numbers"}});
     let searching = agent.send_request("tools/call", wanted);
     llm.wait_asked(1);
-    // It fails once, when the search tries it.
+    // The search's own attempt to start the server fails.
     assert!(!agent.use_tool(["dev", "late", "sum"], json!({})).is_tool_error());
-    // Once for what the tools mean, once for the query.
+    // One request embeds the tools, the other the query.
     for _ in 0..2 {
         go.send(()).expect("somebody waits");
     }

@@ -1,5 +1,4 @@
-//! The files of other programs that are among the examples, run as they are, with the servers that
-//! they start.
+//! Example files of other programs, run unmodified with the servers that they start.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,29 +8,28 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::real::{entry, npm};
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// A folder with a copy of an example, in which what `npx` starts is installed.
-fn folder(example: &str) -> Bench {
+/// A folder with a copy of the example and with the packages installed that its `npx` commands
+/// start.
+fn folder(example: &str) -> TestEnvironment {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(repository.join("examples").join(example)).expect("an example");
     let (_, name) = example.split_once('/').expect("a folder of examples");
-    let bench = Bench::new().file(name, &text);
+    let bench = TestEnvironment::new().file(name, &text);
     npm("mcp-server-memory");
     symlink(repository.join(".test-env/node/node_modules"), bench.path("node_modules"))
         .expect("a link to the installed servers");
     bench.env("npm_config_offline", "true")
 }
 
-/// An agent on the workbench, which was told of the file alone.
-fn agent(bench: &Bench, file: &str) -> Agent {
+fn agent(bench: &TestEnvironment, file: &str) -> Agent {
     let workbench = entry(env!("CARGO_BIN_EXE_mcp-workbench"), &["--config", file]);
-    let agent = bench.direct(&workbench).relisting();
+    let agent = bench.direct(&workbench).relisting_on_change();
     agent.initialize();
     agent
 }
 
-/// The first tool's description after its first sentences.
 fn catalog(agent: &Agent, begins: &str) -> String {
     let tools = agent.tools();
     let text = tools[0]["description"].as_str().expect("a text");
@@ -47,7 +45,7 @@ fn parsed(agent: &Agent, tool: &str, arguments: Value) -> Value {
 }
 
 #[test]
-fn the_file_of_toolman_runs_as_it_is() {
+fn toolman_file_runs_unmodified() {
     let agent = agent(&folder("toolman/tools.toml"), "tools.toml");
     let catalog = catalog(&agent, "TOOLS:");
     let lines: Vec<_> = catalog.lines().collect();
@@ -80,7 +78,7 @@ fn the_file_of_toolman_runs_as_it_is() {
 }
 
 #[test]
-fn the_file_of_modular_mcp_runs_as_it_is() {
+fn modular_mcp_file_runs_unmodified() {
     let agent = agent(&folder("modular/modular-mcp.json"), "modular-mcp.json");
     assert_eq!(agent.tool_names(), ["get-modular-tools", "call-modular-tool"]);
     assert_eq!(
@@ -102,7 +100,7 @@ fn the_file_of_modular_mcp_runs_as_it_is() {
 }
 
 #[test]
-fn the_file_with_categories_runs_as_it_is() {
+fn file_with_categories_runs_unmodified() {
     let bench = folder("modular/categories.json");
     fs::create_dir(bench.path("files")).expect("a folder");
     bench.write("files/notes.txt", "Guten Tag\n");
@@ -133,7 +131,7 @@ fn the_file_with_categories_runs_as_it_is() {
     assert!(call("clock", "now", json!({})).structured()["time"].is_string());
 }
 
-/// The tools that the servers of the document's example really have.
+/// The tools that the servers in the selective example really have.
 const REAL: [(&str, &[&str]); 8] = [
     (
         "server-filesystem",
@@ -243,12 +241,12 @@ const REAL: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// A folder with the document's example, in which `npx` and `uvx` start fakes of its servers.
-fn selective() -> Bench {
+/// A folder with the selective example, where `npx` and `uvx` start fakes of its servers.
+fn selective() -> TestEnvironment {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
     let example = repository.join("examples/selective/toolman_example.json");
     let text = fs::read_to_string(example).expect("the example");
-    let bench = Bench::new().file("toolman_example.json", &text);
+    let bench = TestEnvironment::new().file("toolman_example.json", &text);
     for (server, tools) in REAL {
         let tools: Vec<Value> = tools
             .iter()
@@ -273,8 +271,7 @@ fn selective() -> Bench {
     bench.env("PATH", &path)
 }
 
-/// The tools that an agent of this name is shown.
-fn seen_by(bench: &Bench, config: &str, agent: &[&str]) -> Vec<String> {
+fn seen_by(bench: &TestEnvironment, config: &str, agent: &[&str]) -> Vec<String> {
     let args = [&["--config", config], agent].concat();
     let agent = bench.direct(&entry(env!("CARGO_BIN_EXE_mcp-workbench"), &args));
     agent.initialize();
@@ -282,7 +279,7 @@ fn seen_by(bench: &Bench, config: &str, agent: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_example_of_the_document_can_be_used_as_it_is() {
+fn selective_example_is_valid_unmodified() {
     let bench = selective();
     let output = bench.run_bare(["check", "--config", "toolman_example.json", "--json"]);
     let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
@@ -290,7 +287,7 @@ fn the_example_of_the_document_can_be_used_as_it_is() {
     assert_eq!(findings.collect::<Vec<_>>(), [""; 0], "{output}");
     assert_eq!(output.code, Some(0));
     assert_eq!(report["mode"], "direct");
-    // **8 Real MCP Servers**, **50+ Actual Tools**, **5 Agent Personas**
+    // The document promises **8 Real MCP Servers**, **50+ Actual Tools** and **5 Agent Personas**.
     assert_eq!(report["servers"].as_array().map(Vec::len), Some(8));
     let text = fs::read_to_string(bench.path("toolman_example.json")).expect("the example");
     let example: Value = serde_json::from_str(&text).expect("plain JSON");
@@ -300,10 +297,9 @@ fn the_example_of_the_document_can_be_used_as_it_is() {
 }
 
 #[test]
-fn each_persona_of_the_document_sees_the_tools_of_its_use_case() {
+fn each_persona_sees_the_tools_of_its_use_case() {
     let bench = selective();
     for (agent, expected) in [
-        // ### Code Development Task; the example has the names that the servers really use
         (
             "claude-developer",
             &[
@@ -318,12 +314,10 @@ fn each_persona_of_the_document_sees_the_tools_of_its_use_case() {
                 "git_log",
             ][..],
         ),
-        // ### Research Task
         (
             "claude-researcher",
             &["read_file", "search_files", "brave_web_search", "create_entities", "search_nodes"],
         ),
-        // ### Data Analysis Task
         (
             "claude-analyst",
             &[
@@ -335,7 +329,6 @@ fn each_persona_of_the_document_sees_the_tools_of_its_use_case() {
                 "describe_table",
             ],
         ),
-        // ### Automation Task
         (
             "claude-automation",
             &[
@@ -375,7 +368,7 @@ fn each_persona_of_the_document_sees_the_tools_of_its_use_case() {
 }
 
 #[test]
-fn the_example_of_the_document_is_tailored_to_a_task() {
+fn selective_example_is_tailored_to_a_task() {
     let bench = selective();
     let task = "Deploy the new endpoint";
     let args =
@@ -410,10 +403,10 @@ fn sorted(names: impl IntoIterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// The document: the diagram under "Architecture", "Global Tool Exposure" and "Agent-Specific
-/// Overrides".
+/// Follows the sections "Architecture", "Global Tool Exposure" and "Agent-Specific Overrides" of
+/// the document.
 #[test]
-fn an_agent_sees_what_the_document_says_it_sees() {
+fn exposure_and_overrides_match_the_document() {
     let many = |names: &[&str], count: usize| {
         let more = (names.len()..count).map(|number| format!("other_{number}"));
         let names = names.iter().map(|&name| name.to_owned()).chain(more);
@@ -441,8 +434,8 @@ fn an_agent_sees_what_the_document_says_it_sees() {
             },
         },
     });
-    let bench = Bench::new().file("config.json", &config.to_string());
-    // H[Agent sees only:<br/>- 2 GitHub tools<br/>- 3 Taskmaster tools<br/>- 2 Filesystem tools]
+    let bench = TestEnvironment::new().file("config.json", &config.to_string());
+    // The diagram says "Agent sees only: 2 GitHub tools, 3 Taskmaster tools, 2 Filesystem tools".
     assert_eq!(
         seen_by(&bench, "config.json", &[]),
         [
@@ -469,14 +462,16 @@ fn an_agent_sees_what_the_document_says_it_sees() {
 }
 
 #[test]
-fn the_catalog_loads_without_a_remark_when_its_variables_are_set() {
+fn catalog_example_loads_cleanly_with_its_variables_set() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/catalog");
     let folder = folder.display().to_string();
-    let bench = Bench::new().env("SLACK_TOKEN", "x").env("DATABASE_URL", "postgres://localhost/x");
+    let bench = TestEnvironment::new()
+        .env("SLACK_TOKEN", "x")
+        .env("DATABASE_URL", "postgres://localhost/x");
     let checked = bench.run(["check", "--config", &folder]);
     assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{checked}");
     assert!(checked.stdout.contains("3 toolboxes with 4 servers, mode `navigate`"), "{checked}");
-    let unset = Bench::new().run(["check", "--config", &folder]);
+    let unset = TestEnvironment::new().run(["check", "--config", &folder]);
     assert_eq!(unset.code, Some(1), "{unset}");
     assert!(unset.stderr.contains("  _config.yaml:9:20: "), "{unset}");
     assert!(unset.stdout.contains("communication  email     python   configured"), "{unset}");

@@ -1,4 +1,4 @@
-//! `expose`: a server that lives elsewhere is the same as one that the workbench has started.
+//! `expose`: a remotely exposed server behaves like one that the workbench starts itself.
 
 use std::fs;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::agent::Response;
-use crate::support::http::{Http, Program, Session, request};
-use crate::support::{Agent, Bench, fake};
+use crate::support::http::{HttpClient, HttpWorkbench, Session, request};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// Tools whose names and spelling nobody but their server would choose.
+/// Tools with unusual names and spelling, which must come through byte for byte.
 const TOOLS: [&str; 5] = [
     r#"{ "inputSchema" : {"type":"object"} ,"name":"open_toolbox","odd":1.0,"odd":2,"description":"\/ \u00e9" }"#,
     r#"{"name":"use_tool","inputSchema":{"type":"object","properties":{"n":{"maximum":1e3,"default":-0}}},"outputSchema":{"type":"object"}}"#,
@@ -20,7 +20,6 @@ const TOOLS: [&str; 5] = [
     r#"{"name":"echo","inputSchema":{"type":"object"}}"#,
 ];
 
-/// A result in an odd spelling.
 const RESULT: &str = r#"{ "content" :[ {"type":"text","text":"\u0041","n":1.0} ] , "odd":-0}"#;
 
 fn script() -> Value {
@@ -43,8 +42,7 @@ fn script() -> Value {
     })
 }
 
-/// The text of the answer to a request, sent as a legacy or a modern client does.
-fn answer(http: Http, is_modern: bool, method: &str, params: Value) -> String {
+fn answer(http: HttpClient, is_modern: bool, method: &str, params: Value) -> String {
     let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
     if is_modern {
         let headers = [("Mcp-Name", name.as_str())];
@@ -54,8 +52,8 @@ fn answer(http: Http, is_modern: bool, method: &str, params: Value) -> String {
 }
 
 #[test]
-fn what_is_exposed_is_what_the_server_says_byte_for_byte() {
-    let bench = Bench::new()
+fn exposes_the_server_byte_for_byte() {
+    let bench = TestEnvironment::new()
         .server("box", "odd", fake(script()))
         .server("box", "other", fake(json!({ "tools": ["other"] })))
         .set("limits", json!({ "maxResultBytes": 2000 }));
@@ -85,16 +83,17 @@ fn what_is_exposed_is_what_the_server_says_byte_for_byte() {
     );
 }
 
-/// An agent of a workbench whose server is the child itself, and one whose server is exposed elsewhere.
-fn both(mode: &str, entry: &Value) -> [(Agent, Option<(Program, Http)>); 2] {
-    let far = Bench::new().server("box", "srv", entry.clone()).expose(["box/srv"]);
+/// Returns an agent whose workbench starts the server and one whose workbench reaches it through
+/// `expose`.
+fn both(mode: &str, entry: &Value) -> [(Agent, Option<(HttpWorkbench, HttpClient)>); 2] {
+    let far = TestEnvironment::new().server("box", "srv", entry.clone()).expose(["box/srv"]);
     let url = json!({ "url": format!("http://{}/mcp", far.1.0), "roots": true });
     let mut near = entry.clone();
     near["roots"] = true.into();
     [(near, None), (url, Some(far))].map(|(entry, far)| {
-        let bench = Bench::new().set("toolMode", mode.into()).server("box", "srv", entry);
+        let bench = TestEnvironment::new().set("toolMode", mode.into()).server("box", "srv", entry);
         (
-            bench.agent().answering(
+            bench.agent().with_reply(
                 "elicitation/create",
                 json!({ "action": "accept", "content": { "a": 1 } }),
             ),
@@ -103,7 +102,6 @@ fn both(mode: &str, entry: &Value) -> [(Agent, Option<(Program, Http)>); 2] {
     })
 }
 
-/// A result as it is written, or an error.
 fn said(response: &Response) -> String {
     match response.result() {
         Some(_) => response.raw_result(),
@@ -111,7 +109,6 @@ fn said(response: &Response) -> String {
     }
 }
 
-/// All that an agent is told and answered, as text.
 fn walk(agent: &Agent) -> Vec<String> {
     agent.initialize_with(json!({ "capabilities": { "elicitation": {}, "roots": {} } }));
     let mut seen = vec![agent.open("box").ok().to_string()];
@@ -144,7 +141,7 @@ fn walk(agent: &Agent) -> Vec<String> {
 }
 
 #[test]
-fn a_workbench_with_an_exposed_server_is_the_same_as_one_with_the_server() {
+fn exposed_server_is_equivalent_to_a_local_one() {
     let script = json!({
         "instructions": "Ask it twice.",
         "tools": ["echo", "ask", "sleep", "count"],
@@ -158,11 +155,10 @@ fn a_workbench_with_an_exposed_server_is_the_same_as_one_with_the_server() {
         },
     });
     let [near, far] = both("dynamic", &fake(script));
-    // The workbenches speak 2026-07-28 to each other, where what is read says how long it holds.
+    // The workbenches speak 2026-07-28 to each other, which adds cache hints to read results.
     let hints = r#""ttlMs":0,"cacheScope":"private","#;
     let seen: Vec<String> = walk(&far.0).into_iter().map(|text| text.replace(hints, "")).collect();
     assert_eq!(seen, walk(&near.0));
-    // What is cancelled here is cancelled there.
     let id = far.0.send_call("box__srv__sleep", json!({ "ms": 60_000, "progressEveryMs": 10 }));
     far.0.wait_progress(&id, 2);
     far.0.cancel(&id);
@@ -172,15 +168,15 @@ fn a_workbench_with_an_exposed_server_is_the_same_as_one_with_the_server() {
 }
 
 #[test]
-fn a_command_is_exposed_without_a_configuration() {
+fn exposes_a_command_without_a_configuration() {
     let entry = fake(json!({ "tools": ["echo"] }));
     let (program, script) =
         (entry["command"].as_str().unwrap(), entry["args"][0].as_str().unwrap());
-    let (program, http) = Bench::new().expose(["--", program, script]);
+    let (program, http) = TestEnvironment::new().expose(["--", program, script]);
     assert_eq!(http.send("GET", "/health", &[], "").status, 200);
     let ready = || http.send("GET", "/ready", &[], "").status == 200;
     assert!(std::iter::repeat_with(ready).take(1000).any(|is_ready| is_ready));
-    // It is ready a moment before those who listen have heard of it.
+    // `/ready` turns 200 slightly before the metrics are updated.
     let counts = || http.send("GET", "/metrics", &[], "").text();
     let is_counted = |metrics: String| metrics.contains("mcp_workbench_backends_running");
     assert!(std::iter::repeat_with(counts).take(1000).any(is_counted), "{}", counts());
@@ -192,17 +188,17 @@ fn a_command_is_exposed_without_a_configuration() {
 }
 
 #[test]
-fn who_cannot_start_says_so_and_is_not_ready() {
+fn exposed_server_that_fails_to_start_is_not_ready() {
     let broken = fake(json!({ "failStart": { "stderr": ["no key"] } }));
-    let (_program, http) = Bench::new().server("box", "odd", broken).expose(["odd"]);
+    let (_program, http) = TestEnvironment::new().server("box", "odd", broken).expose(["odd"]);
     let hello = answer(http, true, "server/discover", json!({}));
     assert!(hello.contains("the server `odd` could not be started"), "{hello}");
     assert_eq!(http.send("GET", "/ready", &[], "").status, 503);
 }
 
 #[test]
-fn a_name_that_is_not_there_is_refused_at_the_start_and_keeps_what_is_served() {
-    let bench = Bench::new()
+fn unknown_server_fails_at_start_and_is_ignored_on_reload() {
+    let bench = TestEnvironment::new()
         .server("one", "same", fake(json!({})))
         .server("two", "same", fake(json!({})))
         .server("two", "files", fake(json!({ "tools": ["echo"] })));
@@ -230,8 +226,8 @@ fn a_name_that_is_not_there_is_refused_at_the_start_and_keeps_what_is_served() {
 }
 
 #[test]
-fn rules_on_who_may_use_what_hold_for_an_exposed_server() {
-    let bench = Bench::new()
+fn access_rules_apply_to_an_exposed_server() {
+    let bench = TestEnvironment::new()
         .env("TOKEN_OF_ANN", "mcpw_ann_0123456789abcdefghij")
         .env("TOKEN_OF_BOB", "mcpw_bob_0123456789abcdefghij")
         .server("box", "files", fake(json!({ "tools": ["echo", "sleep"] })))

@@ -1,15 +1,14 @@
-//! Tasks and methods of extensions: they reach the server that is meant, where the client has
-//! said that it speaks them.
+//! Tasks and extension methods are routed to the right server if the client declared the extension.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, conformance, fake};
+use crate::support::{Agent, TestEnvironment, conformance, fake};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-fn bench() -> Bench {
-    Bench::new()
+fn bench() -> TestEnvironment {
+    TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .server("box", "plain", fake(json!({ "tools": ["echo"] })))
         .server("box", "suite", conformance("modern"))
@@ -20,7 +19,7 @@ fn speaking() -> Value {
 }
 
 #[test]
-fn a_task_is_asked_after_where_it_runs() {
+fn task_requests_reach_the_server_that_runs_the_task() {
     let bench = bench();
     let agent = bench.agent().modern_with(speaking());
     let created = agent.call("slow_compute", json!({ "seconds": 60, "label": "x" })).ok();
@@ -32,7 +31,7 @@ fn a_task_is_asked_after_where_it_runs() {
 }
 
 #[test]
-fn a_task_tells_those_who_listen() {
+fn task_notifications_reach_subscribers() {
     let bench = bench();
     let agent = bench.agent().modern_with(speaking());
     let created = agent.call("slow_compute", json!({ "seconds": 0.5, "label": "x" })).ok();
@@ -45,7 +44,7 @@ fn a_task_tells_those_who_listen() {
 }
 
 #[test]
-fn what_a_task_asks_is_answered_through_it() {
+fn task_input_requests_are_answered_with_tasks_update() {
     let bench = bench();
     let mut capabilities = speaking();
     capabilities["elicitation"] = json!({});
@@ -66,7 +65,7 @@ fn what_a_task_asks_is_answered_through_it() {
 }
 
 #[test]
-fn a_method_of_an_extension_reaches_the_server_that_speaks_it() {
+fn extension_methods_reach_the_server_that_implements_them() {
     let bench = bench();
     let agent = bench.agent().modern_with(speaking());
     let skills = agent.request("skills/list", json!({})).ok();
@@ -74,7 +73,6 @@ fn a_method_of_an_extension_reaches_the_server_that_speaks_it() {
     assert_eq!(skills["resultType"], "complete");
     let discovered = agent.request("server/discover", json!({})).ok();
     assert!(discovered["capabilities"]["extensions"][TASKS].is_object(), "{discovered}");
-    // The server does not know it, and so nobody does.
     assert_eq!(agent.request("skills/invent", json!({})).error()["code"], -32601);
 
     let plain = bench.agent().modern();
@@ -89,9 +87,10 @@ fn a_method_of_an_extension_reaches_the_server_that_speaks_it() {
 }
 
 #[test]
-fn where_no_server_speaks_extensions_a_method_is_for_agents_that_do() {
+fn extension_methods_require_an_agent_with_extensions() {
     let script = json!({ "tools": ["echo"], "repeat": ["odd/method"] });
-    let bench = Bench::new().set("toolMode", json!("direct")).server("box", "one", fake(script));
+    let bench =
+        TestEnvironment::new().set("toolMode", json!("direct")).server("box", "one", fake(script));
     let odd = |agent: &Agent| agent.request("odd/method", json!({ "n": 1.5 }));
     assert_eq!(odd(&bench.agent().modern()).error()["code"], -32601);
     let passed = odd(&bench.agent().modern_with(speaking())).ok();

@@ -1,4 +1,4 @@
-//! Everyone pays for themselves: attacks of one client, and another that goes on beside it.
+//! Per-caller limits: a client that exhausts its own quota doesn't affect another client.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,31 +7,29 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::http::{Http, Program, Response, request, tool};
-use crate::support::{Bench, DEADLINE, fake};
+use crate::support::http::{HttpClient, HttpWorkbench, Response, request, tool};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
 const ANN: &str = "a-token-for-ann-012345";
 const EVE: &str = "a-token-for-eve-678901";
 
-/// A server for two agents, with these limits for each of them.
-fn bench(per_caller: Value) -> Bench {
+fn bench(per_caller: Value) -> TestEnvironment {
     let script = json!({ "tools": ["echo", "sleep", "count", "ask"] });
     let entry = |agent: &str, token: &str| {
         let digest = Sha256::digest(token.as_bytes());
         let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         json!({ "agent": agent, "sha256": sha256 })
     };
-    Bench::new()
+    TestEnvironment::new()
         .server("box", "fake", fake(script))
         .set("toolMode", json!("proxy"))
         .set("auth", json!({ "tokens": [entry("ann", ANN), entry("eve", EVE)] }))
         .set("limits", json!({ "perCaller": per_caller }))
 }
 
-/// One of the agents, by its token.
 #[derive(Clone, Copy)]
 struct Client {
-    http: Http,
+    http: HttpClient,
     token: &'static str,
 }
 
@@ -52,7 +50,6 @@ impl Client {
         self.post(&[], &request(0, "initialize", params))
     }
 
-    /// Begins a session; its id.
     fn begin(self) -> String {
         let answer = self.initialize();
         assert_eq!(answer.status, 200);
@@ -70,33 +67,32 @@ impl Client {
     }
 }
 
-fn two(bench: &Bench) -> (Program, [Client; 2]) {
+fn two(bench: &TestEnvironment) -> (HttpWorkbench, [Client; 2]) {
     let (program, http) = bench.http();
     (program, [ANN, EVE].map(|token| Client { http, token }))
 }
 
-/// A connection on which this has been said.
-fn said(http: Http, text: &str) -> TcpStream {
+fn said(http: HttpClient, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(http.0).expect("the server listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     stream.write_all(text.as_bytes()).expect("the server reads");
     stream
 }
 
-/// The value of a figure.
-fn figure(http: Http, name: &str) -> u64 {
+fn figure(http: HttpClient, name: &str) -> u64 {
     let figures = http.send("GET", "/metrics", &[], "").text();
     let line = figures.lines().find(|line| line.starts_with(name));
     let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
     value.unwrap_or_else(|| panic!("no {name} in\n{figures}"))
 }
 
+// invariant: limits-hit-own-caller
 #[test]
-fn a_crowd_of_idle_connections_keeps_nobody_out() {
+fn idle_connections_do_not_block_new_clients() {
     let (_program, [ann, eve]) =
         two(&bench(json!({ "maxConnections": 8 })).set("http", json!({ "maxConnections": 12 })));
     let http = eve.http;
-    // Some have said nothing, and some the beginning of a request.
+    // Half of them send nothing, the others the start of a request.
     let mut crowd: Vec<_> =
         (0..60).map(|number| said(http, if number % 2 == 0 { "" } else { "GET /hea" })).collect();
     assert_eq!(http.send("GET", "/health", &[], "").status, 200);
@@ -104,12 +100,11 @@ fn a_crowd_of_idle_connections_keeps_nobody_out() {
     assert_eq!(ann.lists(&ann.begin()), 200);
     assert!(figure(http, "mcp_workbench_held{what=\"connections\"}") <= 8);
     assert!(figure(http, "mcp_workbench_limits_reached_total{what=\"connections\"}") >= 50);
-    // The oldest has been closed.
     assert_eq!(crowd[0].read(&mut [0]).ok(), Some(0));
 }
 
 #[test]
-fn where_every_connection_is_used_health_is_answered_and_the_rest_refused() {
+fn full_connection_limit_still_answers_health_checks() {
     let (_program, [ann, eve]) = two(&bench(json!({ "maxConnections": 3 })));
     let http = eve.http;
     let params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
@@ -129,7 +124,7 @@ fn where_every_connection_is_used_health_is_answered_and_the_rest_refused() {
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("2")));
     let said = refused.json()["error"]["message"].to_string();
     assert!(said.contains("limits.perCaller.maxConnections"), "{said}");
-    // The kept places are no way in for a crowd.
+    // A crowd can't use the connections reserved for health checks.
     let crowd: Vec<_> = (0..60).map(|_| self::said(http, "GET /hea")).collect();
     assert_eq!(http.send("GET", "/health", &[], "").status, 200);
     drop(crowd);
@@ -142,8 +137,8 @@ fn where_every_connection_is_used_health_is_answered_and_the_rest_refused() {
 }
 
 #[test]
-fn health_is_answered_at_a_listener_of_its_own() {
-    let (program, http) = Bench::new()
+fn health_listener_serves_health_and_metrics_only() {
+    let (program, http) = TestEnvironment::new()
         .server("box", "fake", fake(json!({ "tools": ["echo"] })))
         .set("http", json!({ "healthListen": "127.0.0.1:0", "maxConnections": 1 }))
         .http();
@@ -151,7 +146,7 @@ fn health_is_answered_at_a_listener_of_its_own() {
     let log = program.0.stderr();
     let (_, address) = log.split_once("/metrics at http://").expect("an address");
     let address = address.split_whitespace().next().and_then(|address| address.parse().ok());
-    let health = Http(address.expect("an address"));
+    let health = HttpClient(address.expect("an address"));
     for path in ["/health", "/ready", "/metrics"] {
         assert_eq!(health.send("GET", path, &[], "").status, 200, "{path}");
     }
@@ -159,8 +154,9 @@ fn health_is_answered_at_a_listener_of_its_own() {
     assert_eq!(http.send("GET", "/health", &[], "").status, 200);
 }
 
+// invariant: limits-hit-own-caller
 #[test]
-fn a_storm_of_sessions_ends_nobodys_but_its_own() {
+fn session_flood_evicts_only_its_own_sessions() {
     let limits = json!({ "maxSessions": 5, "sessionsPerMinute": 1000 });
     let (_program, [ann, eve]) = two(&bench(limits).set("http", json!({ "maxSessions": 8 })));
     let hers = ann.begin();
@@ -174,7 +170,7 @@ fn a_storm_of_sessions_ends_nobodys_but_its_own() {
 }
 
 #[test]
-fn sessions_begin_no_more_often_than_they_may() {
+fn new_sessions_are_rate_limited_per_caller() {
     let (_program, [ann, eve]) = two(&bench(json!({ "sessionsPerMinute": 3 })));
     let answers: Vec<_> = (0..5).map(|_| eve.initialize()).collect();
     let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
@@ -185,7 +181,7 @@ fn sessions_begin_no_more_often_than_they_may() {
 }
 
 #[test]
-fn a_flood_of_calls_is_its_callers_own_over_http() {
+fn call_flood_counts_only_against_its_caller_over_http() {
     let (_program, [ann, eve]) = two(&bench(json!({ "maxCalls": 3 })));
     let session = eve.begin();
     let running: Vec<_> = (0..3)
@@ -198,7 +194,7 @@ fn a_flood_of_calls_is_its_callers_own_over_http() {
             stream
         })
         .collect();
-    // In whichever session and era it comes.
+    // The limit covers all sessions and both eras.
     let answer = eve.modern("use_tool", tool("echo", json!({}))).json();
     assert_eq!(answer["result"]["isError"], true);
     let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
@@ -214,14 +210,13 @@ fn a_flood_of_calls_is_its_callers_own_over_http() {
     let pong = eve.post(&[("Mcp-Session-Id", &session)], &request(2, "ping", json!({})));
     assert_eq!(pong.json()["result"], json!({}));
     assert_eq!(figure(eve.http, "mcp_workbench_held{what=\"calls\"}"), 3);
-    // The other goes on.
     let answer = ann.modern("use_tool", tool("echo", json!({ "n": 1 }))).json();
     assert_eq!(answer["result"]["structuredContent"], json!({ "n": 1 }));
     drop(running);
 }
 
 #[test]
-fn a_flood_of_calls_is_refused_over_stdio() {
+fn call_flood_is_rejected_over_stdio() {
     let agent = bench(json!({ "maxCalls": 3 })).agent().begin(false, json!({}));
     let path = ["box", "fake", "sleep"];
     let long = json!({
@@ -245,8 +240,9 @@ fn a_flood_of_calls_is_refused_over_stdio() {
     agent.cancel(&running[2]);
 }
 
+// invariant: limits-hit-own-caller
 #[test]
-fn a_heap_of_unanswered_confirmations_discards_nobodys_but_its_callers_own() {
+fn pending_confirmations_are_evicted_per_caller() {
     let bench = bench(json!({ "maxQuestions": 3 })).set("dangerousTools", json!(["echo"]));
     let (_program, [ann, eve]) = two(&bench);
     let asking = |client: Client, state: Option<&Value>| {
@@ -273,7 +269,7 @@ fn a_heap_of_unanswered_confirmations_discards_nobodys_but_its_callers_own() {
 }
 
 #[test]
-fn calls_with_endless_progress_give_their_places_back() {
+fn calls_with_endless_progress_time_out_and_release_slots() {
     let mut entry = fake(json!({ "tools": ["echo", "sleep"] }));
     entry["totalCallTimeoutMs"] = json!(700);
     let bench = bench(json!({})).server("box", "fake", entry);
@@ -298,7 +294,7 @@ fn calls_with_endless_progress_give_their_places_back() {
 }
 
 #[test]
-fn who_has_its_processes_is_told_so_and_neither_others_nor_other_servers_are_touched() {
+fn process_limit_is_reported_and_affects_only_its_caller() {
     let mut apart = fake(json!({ "tools": ["pid"] }));
     apart["isolation"] = json!("session");
     let bench = bench(json!({ "maxProcesses": 2 })).server("box", "apart", apart);
@@ -323,7 +319,6 @@ fn who_has_its_processes_is_told_so_and_neither_others_nor_other_servers_are_tou
     assert!(is_error && text.contains(limit) && text.contains("end sessions"), "{text}");
     let (is_error, text) = call(eve, &sessions[2], "open_toolbox", json!({ "toolbox": "box" }));
     assert!(!is_error && text.contains(limit) && text.contains("\"echo\""), "{text}");
-    // Those that have theirs go on, and so does the other.
     assert!(!pid(eve, &sessions[1]).0 && !pid(ann, &ann.begin()).0);
     assert_eq!(figure(ann.http, "mcp_workbench_held{what=\"processes\"}"), 3);
     assert!(figure(ann.http, "mcp_workbench_limits_reached_total{what=\"processes\"}") >= 2);
@@ -346,7 +341,7 @@ fn who_has_its_processes_is_told_so_and_neither_others_nor_other_servers_are_tou
 }
 
 #[test]
-fn files_are_as_many_as_may_be_and_it_is_said_where_they_are_too_few() {
+fn raises_the_file_limit_and_warns_if_it_is_low() {
     let bench = bench(json!({}));
     let mut command = crate::support::command("sh");
     command.args(["-c", "ulimit -Sn 100; ulimit -Hn 300; exec \"$@\"", "sh"]);
@@ -354,14 +349,14 @@ fn files_are_as_many_as_may_be_and_it_is_said_where_they_are_too_few() {
     command.arg(serve.get_program()).args(serve.get_args()).args(["--http", "127.0.0.1:0"]);
     command.env_clear().envs(serve.get_envs().filter_map(|(key, value)| Some((key, value?))));
     command.current_dir(bench.dir());
-    let program = Program(crate::support::Agent::start(command));
+    let program = HttpWorkbench(crate::support::Agent::start(command));
     program.0.wait_stderr("/mcp");
     let log = program.0.stderr();
     assert!(log.contains("lets the program open 300 files"), "{log}");
 }
 
 #[test]
-fn who_tries_wrong_tokens_is_on_file_and_fills_no_disk() {
+fn rejected_tokens_are_audited_in_aggregate() {
     let bench = bench(json!({})).set("audit", json!({ "file": "audit.jsonl" }));
     let (program, [ann, eve]) = two(&bench);
     for _ in 0..22 {
@@ -387,7 +382,7 @@ fn who_tries_wrong_tokens_is_on_file_and_fills_no_disk() {
             (record["why"].as_str().unwrap_or_default(), record["times"].as_u64().unwrap_or(0))
         })
         .collect();
-    // The first of each at once, and the others together.
+    // The first of each kind is written immediately, the others are counted together.
     let (first, others) = denied.split_at(3);
     assert_eq!(first, [("invalid_token", 1), ("no_token", 1), ("malformed_token", 1)]);
     let others: std::collections::BTreeMap<_, _> = others.iter().copied().collect();
@@ -396,17 +391,17 @@ fn who_tries_wrong_tokens_is_on_file_and_fills_no_disk() {
     assert!(!said.iter().any(|said| text.contains(said)), "a token is in no file");
 }
 
-/// Messages of 1 MiB at most, and of each kind the least room that there can be.
-fn little_room(bench: Bench) -> Bench {
+/// Limits messages to 1 MiB and every byte pool to its minimum.
+fn little_room(bench: TestEnvironment) -> TestEnvironment {
     bench.set("limits", json!({ "maxMessageBytes": 1_048_576, "maxBytesInFlight": 6_700_000 }))
 }
 
-/// The most bytes that may be held then, as the metrics say.
 const LITTLE: u64 = 6_700_000;
 const BYTES: &str = "mcp_workbench_held{what=\"bytes\"}";
 
+// invariant: limits-hit-own-caller
 #[test]
-fn forty_bodies_that_never_end_leave_room_for_others() {
+fn unfinished_bodies_do_not_starve_other_requests() {
     let bench = little_room(bench(json!({})));
     let (_program, [ann, eve]) = two(&bench);
     let half = "x".repeat(900_000);
@@ -419,12 +414,12 @@ fn forty_bodies_that_never_end_leave_room_for_others() {
             let mut stream = said(eve.http, &head);
             let timeout = std::time::Duration::from_millis(20);
             stream.set_write_timeout(Some(timeout)).expect("a timeout");
-            // What finds no room is not read.
+            // The write blocks once the quota is used up.
             let _ = stream.write_all(half.as_bytes());
             stream
         })
         .collect();
-    // Its share of the common room, and the room of one longest message, as soon as that is read.
+    // Its share of the common pool, plus one message of maximum length once that is read.
     let end = std::time::Instant::now() + DEADLINE;
     let held = loop {
         let held = figure(ann.http, BYTES);
@@ -433,7 +428,6 @@ fn forty_bodies_that_never_end_leave_room_for_others() {
         }
     };
     assert!((500_000..=LITTLE / 3).contains(&held), "{held}");
-    // The other goes on, with a long message too.
     let long = "y".repeat(500_000);
     for _ in 0..3 {
         let answer = ann.modern("use_tool", tool("echo", json!({ "text": long }))).json();
@@ -443,7 +437,7 @@ fn forty_bodies_that_never_end_leave_room_for_others() {
 }
 
 #[test]
-fn more_answers_than_there_is_room_for_come_one_after_the_other() {
+fn responses_beyond_the_byte_limit_wait_for_each_other() {
     let bench = little_room(bench(json!({})));
     let (_program, [ann, eve]) = two(&bench);
     let text = |number: usize| format!("{number} {}", "z".repeat(200_000));
@@ -467,7 +461,7 @@ fn more_answers_than_there_is_room_for_come_one_after_the_other() {
 }
 
 #[test]
-fn over_stdio_long_answers_come_whole_however_little_room_there_is() {
+fn long_responses_are_complete_over_stdio() {
     let agent = little_room(bench(json!({}))).agent().begin(false, json!({}));
     let text = |number: usize| format!("{number} {}", "z".repeat(400_000));
     let calls: Vec<_> = (0..12)

@@ -1,4 +1,4 @@
-//! The fake server does what its script says, and the harness sees it.
+//! Tests of the scripted fake server and of the test harness.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,12 +9,11 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::process::{Started, alive, fake_path, wait_gone};
-use crate::support::{Agent, Bench, fake, snapshot};
+use crate::support::process::{StartedProcesses, alive, fake_path, wait_until_exited};
+use crate::support::{Agent, TestEnvironment, fake, snapshot};
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// An agent connected to the fake itself.
 fn connect(script: Value) -> Agent {
     let agent = start(script);
     agent.initialize();
@@ -26,7 +25,7 @@ fn start(script: Value) -> Agent {
 }
 
 #[test]
-fn it_shakes_hands_and_ends_with_its_input() {
+fn completes_the_handshake_and_exits_at_end_of_input() {
     let agent = start(json!({ "name": "calc", "version": "2.1.0", "instructions": "Add." }));
     let result = agent.initialize();
     assert_eq!(
@@ -43,7 +42,7 @@ fn it_shakes_hands_and_ends_with_its_input() {
 }
 
 #[test]
-fn an_echo_keeps_every_byte() {
+fn echo_preserves_every_byte() {
     let agent = connect(json!({ "tools": ["echo"] }));
     agent.send_raw(
         r#"{"jsonrpc":"2.0","id":"e","method":"tools/call","params":{"name":"echo","arguments":{"z":1.0e2,"a":[ 1 ]}}}"#,
@@ -56,7 +55,7 @@ fn an_echo_keeps_every_byte() {
 }
 
 #[test]
-fn a_scripted_result_keeps_every_byte() {
+fn scripted_result_preserves_every_byte() {
     let raw = r#"{"content":[],  "extra":{"n":1.50}}"#;
     let agent = connect(
         json!({ "tools": ["exact"], "behavior": { "exact": { "result": { "raw": raw } } } }),
@@ -65,7 +64,7 @@ fn a_scripted_result_keeps_every_byte() {
 }
 
 #[test]
-fn a_list_comes_in_pages() {
+fn list_is_paginated() {
     let agent =
         connect(json!({ "tools": ["a", { "name": "b", "unknown": 1 }, "c"], "pageSize": 2 }));
     let first = agent.request("tools/list", json!({})).ok();
@@ -84,7 +83,7 @@ fn a_repeated_cursor_never_ends() {
 }
 
 #[test]
-fn a_crash_says_why_and_ends_the_process() {
+fn crash_writes_stderr_and_exits() {
     let script = json!({
         "tools": ["crash"],
         "behavior": { "crash": { "crash": { "stderr": ["out of cheese"], "code": 3 } } },
@@ -96,7 +95,7 @@ fn a_crash_says_why_and_ends_the_process() {
 }
 
 #[test]
-fn an_answer_can_come_twice() {
+fn response_can_be_sent_twice() {
     let agent = connect(json!({ "tools": ["twice"] }));
     let id = agent.send_call("twice", json!({}));
     assert_eq!(agent.wait(&id).text(), "first");
@@ -104,8 +103,8 @@ fn an_answer_can_come_twice() {
 }
 
 #[test]
-fn an_answer_can_come_amid_the_ids_of_others() {
-    let agent = connect(json!({ "tools": ["ids"] })).tolerant();
+fn response_can_be_mixed_with_other_ids() {
+    let agent = connect(json!({ "tools": ["ids"] })).allowing_violations();
     let id = agent.send_call("ids", json!({}));
     assert_eq!(agent.wait(&id).text(), "the answer");
     assert_eq!(agent.wait(&id).text(), "another answer");
@@ -114,8 +113,8 @@ fn an_answer_can_come_amid_the_ids_of_others() {
 }
 
 #[test]
-fn half_an_answer_can_be_the_last_of_it() {
-    let agent = connect(json!({ "tools": ["half"] })).tolerant();
+fn response_can_be_truncated() {
+    let agent = connect(json!({ "tools": ["half"] })).allowing_violations();
     agent.send_call("half", json!({}));
     assert_eq!(agent.wait_exit(SOON).code(), Some(0));
     agent.wait_end();
@@ -124,21 +123,21 @@ fn half_an_answer_can_be_the_last_of_it() {
 }
 
 #[test]
-fn bytes_can_be_anything() {
-    let agent = connect(json!({ "tools": ["binary"] })).tolerant();
+fn output_can_be_binary() {
+    let agent = connect(json!({ "tools": ["binary"] })).allowing_violations();
     assert_eq!(agent.call("binary", json!({ "bytes": 1000 })).text(), "after the bytes");
     assert!(agent.violations().iter().any(|line| line.contains('\0')));
 }
 
 #[test]
-fn a_storm_of_changes_comes_before_the_answer() {
+fn storm_precedes_the_response() {
     let agent = connect(json!({ "tools": ["storm"] }));
     agent.call("storm", json!({ "count": 300 }));
     assert_eq!(agent.notifications().len(), 300);
 }
 
 #[test]
-fn a_list_can_change_whenever_it_is_listed() {
+fn list_can_change_on_every_listing() {
     let agent = connect(json!({ "tools": ["count"], "changeOnList": true }));
     for _ in 0..2 {
         agent.tools();
@@ -148,8 +147,8 @@ fn a_list_can_change_whenever_it_is_listed() {
 }
 
 #[test]
-fn a_flood_comes_after_the_answer() {
-    let agent = connect(json!({ "tools": ["flood"] })).tolerant();
+fn flood_follows_the_response() {
+    let agent = connect(json!({ "tools": ["flood"] })).allowing_violations();
     assert_eq!(agent.call("flood", json!({})).text(), "as you wish");
     agent.wait_stderr("xxx");
     agent.kill();
@@ -166,7 +165,7 @@ fn calls_can_wait_for_each_other() {
 }
 
 #[test]
-fn a_scripted_error_keeps_every_byte() {
+fn scripted_error_preserves_every_byte() {
     let agent = connect(json!({ "tools": ["raw_error"] }));
     let raw = r#"{ "code":-1,"message":"n\u006f","data":1.50}"#;
     let id = agent.call("raw_error", json!({ "raw": raw })).line;
@@ -174,7 +173,7 @@ fn a_scripted_error_keeps_every_byte() {
 }
 
 #[test]
-fn progress_comes_in_order_and_before_the_answer() {
+fn progress_is_ordered_and_precedes_the_response() {
     let agent = connect(json!({ "tools": ["progress"] }));
     let id = agent.send_call("progress", json!({ "count": 200 }));
     agent.wait(&id);
@@ -185,7 +184,7 @@ fn progress_comes_in_order_and_before_the_answer() {
 
 #[test]
 fn garbage_on_stdout_is_a_violation() {
-    let agent = connect(json!({ "tools": ["garbage"] })).tolerant();
+    let agent = connect(json!({ "tools": ["garbage"] })).allowing_violations();
     agent.call("garbage", json!({ "line": "Listening on port 3000" }));
     assert_eq!(agent.violations(), ["Listening on port 3000"]);
 }
@@ -202,7 +201,7 @@ fn garbage_on_stdout_fails_a_test() {
 }
 
 #[test]
-fn a_slow_call_holds_up_no_other_and_can_be_cancelled() {
+fn slow_call_blocks_no_other_and_can_be_cancelled() {
     let agent = connect(json!({ "tools": ["sleep", "echo", "count"] }));
     let slow = agent.send_call("sleep", json!({ "ms": 60_000, "progressEveryMs": 10 }));
     agent.next_notification("notifications/progress");
@@ -216,8 +215,8 @@ fn a_slow_call_holds_up_no_other_and_can_be_cancelled() {
 }
 
 #[test]
-fn a_grown_list_is_listed_again_by_a_relisting_agent() {
-    let agent = connect(json!({ "tools": ["grow", "shrink"] })).relisting();
+fn relisting_agent_lists_after_each_change() {
+    let agent = connect(json!({ "tools": ["grow", "shrink"] })).relisting_on_change();
     agent.call("grow", json!({ "tools": ["more"] }));
     assert_eq!(agent.wait_relists(1), ["grow", "shrink", "more"]);
     agent.call("shrink", json!({ "tools": ["more", "shrink"] }));
@@ -227,8 +226,8 @@ fn a_grown_list_is_listed_again_by_a_relisting_agent() {
 #[test]
 fn a_server_can_ask_the_agent() {
     let agent = connect(json!({ "tools": ["ask"] }))
-        .answering("roots/list", json!({ "roots": [] }))
-        .holding("elicitation/create");
+        .with_reply("roots/list", json!({ "roots": [] }))
+        .without_reply("elicitation/create");
     let ask = |method: &str| agent.call("ask", json!({ "method": method })).structured();
     assert_eq!(ask("ping"), json!({ "result": {} }));
     assert_eq!(ask("roots/list"), json!({ "result": { "roots": [] } }));
@@ -260,23 +259,23 @@ fn a_huge_answer_is_one_line() {
 }
 
 #[test]
-fn a_grandchild_outlives_its_server_and_shows_in_the_pid_file() {
+fn grandchild_outlives_its_server_and_is_recorded() {
     let dir = TempDir::new().unwrap();
     let pids = dir.path().join("pids");
     let agent = connect(json!({ "tools": ["pid"], "grandchild": "stubborn", "pidFile": pids }));
     let said = agent.call("pid", json!({})).structured();
-    let started = Started::read(&pids);
+    let started = StartedProcesses::read(&pids);
     assert_eq!(started.servers, [agent.pid()]);
     assert_eq!(said, json!({ "pid": agent.pid(), "grandchildren": started.grandchildren }));
     agent.close_stdin();
     agent.wait_exit(SOON);
     assert!(alive(started.grandchildren[0]));
     drop(agent); // kills the group
-    wait_gone(&started.all(), SOON);
+    wait_until_exited(&started.all(), SOON);
 }
 
 #[test]
-fn a_stubborn_server_wants_to_be_killed() {
+fn stubborn_server_ignores_sigterm_and_end_of_input() {
     let agent = connect(json!({ "tools": ["pid"], "stubborn": true }));
     agent.signal(Signal::TERM);
     assert_eq!(agent.call("pid", json!({})).structured()["pid"], agent.pid());
@@ -287,7 +286,7 @@ fn a_stubborn_server_wants_to_be_killed() {
 }
 
 #[test]
-fn the_first_starts_can_fail() {
+fn first_starts_can_fail() {
     let dir = TempDir::new().unwrap();
     let script = json!({
         "failTimes": { "n": 2, "counterFile": dir.path().join("starts") },
@@ -303,14 +302,14 @@ fn the_first_starts_can_fail() {
 }
 
 #[test]
-fn a_start_can_fail_for_good() {
+fn every_start_can_fail() {
     let agent = start(json!({ "failStart": { "code": 7, "stderr": ["no licence"] } }));
     assert_eq!(agent.wait_exit(SOON).code(), Some(7));
     agent.wait_stderr("no licence");
 }
 
 #[test]
-fn it_ends_after_the_scripted_number_of_calls() {
+fn exits_after_the_scripted_number_of_calls() {
     let agent = connect(json!({ "tools": ["echo"], "exitAfterCalls": 2 }));
     agent.call("echo", json!({}));
     agent.call("echo", json!({}));
@@ -318,7 +317,7 @@ fn it_ends_after_the_scripted_number_of_calls() {
 }
 
 #[test]
-fn a_typing_error_in_a_script_ends_it_at_once() {
+fn rejects_a_misspelled_script() {
     for script in [json!({ "tolls": [] }), json!({ "behavior": { "a": "ecko" } })] {
         let agent = start(script.clone());
         assert_eq!(agent.wait_exit(SOON).code(), Some(2));
@@ -326,7 +325,7 @@ fn a_typing_error_in_a_script_ends_it_at_once() {
 }
 
 #[test]
-fn a_modern_server_refuses_the_handshake_and_takes_modern_requests() {
+fn modern_server_rejects_initialize() {
     let script = json!({ "tools": ["echo", "ask", "grow"], "protocol": "modern" });
     let agent = start(script.clone());
     let refused = agent.request("initialize", json!({ "protocolVersion": "2025-11-25" }));
@@ -348,7 +347,7 @@ fn a_modern_server_refuses_the_handshake_and_takes_modern_requests() {
 }
 
 #[test]
-fn old_servers_hate_discovery() {
+fn legacy_servers_reject_discovery() {
     let agent = start(json!({}));
     assert_eq!(agent.request("server/discover", json!({})).error()["code"], -32601);
     let agent = start(json!({ "dieOnDiscover": true }));
@@ -361,7 +360,7 @@ fn old_servers_hate_discovery() {
 }
 
 #[test]
-fn the_environment_is_what_the_harness_gives() {
+fn environment_comes_from_the_harness() {
     let agent = connect(json!({ "tools": ["env", "cwd", "args"] }));
     let env = agent.call("env", json!({})).structured();
     let names: BTreeSet<_> = env.as_object().unwrap().keys().map(String::as_str).collect();
@@ -372,7 +371,7 @@ fn the_environment_is_what_the_harness_gives() {
 }
 
 #[test]
-fn snapshots_hide_what_changes() {
+fn snapshots_mask_volatile_values() {
     let dir = TempDir::new().unwrap();
     let text = format!(
         "2026-11-20T18:00:00.123Z {}/a on 127.0.0.1:4711 pid=42 in 1.5s, mcp-workbench 0.1.0",
@@ -388,8 +387,8 @@ fn snapshots_hide_what_changes() {
 }
 
 #[test]
-fn a_bench_writes_its_configuration() {
-    let bench = Bench::new()
+fn test_environment_writes_its_configuration() {
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("proxy"))
         .server("tb", "srv", fake(json!({ "name": "srv" })))
         .toolbox("tb", "Two servers")

@@ -1,4 +1,4 @@
-//! The end of serving over HTTP: what was taken is answered, and nothing else is taken.
+//! Shutdown over HTTP: accepted requests are answered, new ones are rejected.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -8,21 +8,20 @@ use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::http::{Http, Program, Session, request, tool};
-use crate::support::{Bench, fake};
+use crate::support::http::{HttpClient, HttpWorkbench, Session, request, tool};
+use crate::support::{TestEnvironment, fake};
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let script = json!({ "tools": ["echo", "sleep"] });
-    Bench::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"))
+    TestEnvironment::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"))
 }
 
-fn serve(grace: &str) -> (Program, Http) {
+fn serve(grace: &str) -> (HttpWorkbench, HttpClient) {
     let (program, http) = bench().http_with(["--grace", grace]);
     program.0.close_stdin();
     (program, http)
 }
 
-/// The parameters of a call that tells how far it is.
 fn long(ms: u32) -> Value {
     let mut params = tool("sleep", json!({ "ms": ms, "progressEveryMs": 20 }));
     params["_meta"] = json!({ "progressToken": 1 });
@@ -30,7 +29,7 @@ fn long(ms: u32) -> Value {
 }
 
 #[test]
-fn without_time_a_signal_ends_it_whoever_is_connected() {
+fn zero_grace_exits_without_waiting_for_clients() {
     let (program, http) = serve("0");
     let session = Session::begin(http);
     let mut stream = session.get(None);
@@ -40,8 +39,9 @@ fn without_time_a_signal_ends_it_whoever_is_connected() {
     assert_eq!(program.0.wait_exit(Duration::from_secs(3)).code(), Some(0));
 }
 
+// invariant: shutdown-is-complete
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn second_signal_exits_immediately() {
     let (program, http) = serve("3600");
     let session = Session::begin(http);
     let mut call = session.post(&request(1, "tools/call", long(60_000)));
@@ -53,7 +53,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn with_nothing_under_way_it_ends_at_once() {
+fn exits_immediately_without_running_calls() {
     let (program, http) = serve("3600");
     let session = Session::begin(http);
     let mut stream = session.get(None);
@@ -65,8 +65,9 @@ fn with_nothing_under_way_it_ends_at_once() {
     assert_eq!(stream.event(), None);
 }
 
+// invariant: shutdown-is-complete
 #[test]
-fn while_it_drains_nothing_new_is_taken() {
+fn draining_rejects_new_requests() {
     let (program, http) = serve("3600");
     assert_eq!(http.send("GET", "/ready", &[], "").status, 200);
     let session = Session::begin(http);
@@ -89,18 +90,18 @@ fn while_it_drains_nothing_new_is_taken() {
         assert_eq!((refused.status, refused.header("retry-after")), (503, Some("2")));
         assert_eq!(refused.json()["error"]["code"], -32000);
     }
-    // What is under way can still be told something: here, that it is not wanted any more.
+    // A cancellation of a running call still gets through.
     assert_eq!(session.cancel(1).status, 202);
     assert_eq!(program.0.wait_exit(Duration::from_secs(3)).code(), Some(0));
 }
 
-/// Clients of both eras that do not stop calling; one that is told to come back later has seen the
-/// end, and every call before that is answered.
+// invariant: shutdown-is-complete
+/// Clients of both eras call until they get a 503. Every call before that must be answered.
 #[test]
 fn a_drain_under_load_loses_no_call() {
     const CLIENTS: usize = 12;
     let (program, http) = serve("30");
-    // It holds the end off until every client has been refused.
+    // Keeps the drain from ending before every client has been rejected.
     let last = Session::begin(http);
     let mut held = last.post(&request(1, "tools/call", long(60_000)));
     assert!(held.event().is_some());
@@ -109,7 +110,7 @@ fn a_drain_under_load_loses_no_call() {
         let session = (client.is_multiple_of(2)).then(|| Session::begin(http));
         loop {
             under_way.fetch_add(1, Ordering::SeqCst);
-            // Some answers are streams, and some take longer than the signal.
+            // Some responses are streams, and some calls outlast the signal.
             let (ms, tells) = ([0, 30, 120][client % 3], client % 4 < 2);
             let mut params = tool("sleep", json!({ "ms": ms, "progressEveryMs": 10 }));
             if tells {
@@ -148,7 +149,7 @@ fn a_drain_under_load_loses_no_call() {
 }
 
 #[test]
-fn with_a_delay_requests_are_taken_while_it_is_no_longer_ready() {
+fn drain_delay_accepts_requests_while_not_ready() {
     let (program, http) = bench().http_with(["--grace", "1", "--drain-delay", "3600"]);
     program.0.close_stdin();
     let session = Session::begin(http);

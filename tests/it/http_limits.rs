@@ -1,4 +1,4 @@
-//! The price of a client over HTTP before it says anything of use.
+//! HTTP limits on headers, bodies, connections and sessions.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,25 +6,23 @@ use std::net::TcpStream;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::http::{Http, Program, Response, Session, request, tool};
-use crate::support::{Bench, DEADLINE, fake};
+use crate::support::http::{HttpClient, HttpWorkbench, Response, Session, request, tool};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
-/// A server in `proxy` mode with these limits, and one client.
-fn serve(limits: Value) -> (Program, Http) {
+fn serve(limits: Value) -> (HttpWorkbench, HttpClient) {
     let script = json!({ "tools": ["echo", "sleep", "count"] });
-    let bench = Bench::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"));
+    let bench =
+        TestEnvironment::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"));
     bench.set("http", limits).set("limits", json!({ "maxMessageBytes": 65536 })).http()
 }
 
-/// A connection on which this has been said.
-fn said(http: Http, text: &str) -> TcpStream {
+fn said(http: HttpClient, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(http.0).expect("the server listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     stream.write_all(text.as_bytes()).expect("the server reads");
     stream
 }
 
-/// The head of a POST to the endpoint with a body of this length.
 fn head(length: usize) -> String {
     format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -32,17 +30,15 @@ fn head(length: usize) -> String {
     )
 }
 
-/// Everything that comes until the other side closes the connection.
 fn rest(mut stream: TcpStream) -> String {
     let mut text = String::new();
-    // One that is cut off has been closed, too.
+    // A reset counts as closed.
     let _ = stream.read_to_string(&mut text);
     text
 }
 
-/// Asserts that everything is as it was.
 #[track_caller]
-fn assert_unharmed(http: Http) {
+fn assert_unharmed(http: HttpClient) {
     let name = ("Mcp-Name", "use_tool");
     let answer = http.modern("tools/call", tool("echo", json!({ "text": "hello" })), &[name]);
     assert_eq!(answer.json()["result"]["isError"], Value::Null);
@@ -56,22 +52,21 @@ fn headers_are_bounded_in_size_and_number() {
     let many: Vec<_> = (0..200).map(|number| format!("X-{number}")).collect();
     let many: Vec<_> = many.iter().map(|name| (name.as_str(), "1")).collect();
     assert_eq!(http.send("GET", "/health", &many, "").status, 431);
-    // One that never ends is cut off when it is too long.
     let mut endless = said(http, "GET /health HTTP/1.1\r\nX-Long: ");
     while endless.write_all(&[b'x'; 4096]).is_ok() {}
     assert_unharmed(http);
 }
 
 #[test]
-fn a_head_that_comes_too_slowly_costs_its_connection() {
+fn closes_connections_with_slow_headers() {
     let (_program, http) = serve(json!({ "headTimeoutMs": 200 }));
     let slow = said(http, "POST /mcp HTTP/1.1\r\nHost: localh");
     let silent = said(http, "");
     assert_eq!((rest(slow), rest(silent)), (String::new(), String::new()));
-    // So is one that is not used any more.
+    // An idle keep-alive connection times out too.
     let used = said(http, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(rest(used).ends_with(r#"{"status":"alive"}"#));
-    // A stream is not a head.
+    // The timeout doesn't apply to a running response.
     let session = Session::begin(http);
     let params = tool("sleep", json!({ "ms": 600 }));
     assert_eq!(session.post(&request(1, "tools/call", params)).json()["id"], 1);
@@ -95,7 +90,7 @@ fn a_body_is_bounded_in_size_and_time() {
 }
 
 #[test]
-fn a_body_that_is_cut_off_is_not_taken() {
+fn truncated_body_is_not_processed() {
     let (_program, http) = serve(json!({}));
     let call = tool("echo", json!({ "text": "x" }));
     let body = request(1, "tools/call", call).to_string();
@@ -105,7 +100,6 @@ fn a_body_that_is_cut_off_is_not_taken() {
         let answer = rest(stream);
         assert!(!answer.contains("200 OK"), "{cut}: {answer}");
     }
-    // The client has gone before anything was answered.
     for _ in 0..20 {
         drop(said(http, &(head(body.len()) + &body)));
     }
@@ -113,7 +107,7 @@ fn a_body_that_is_cut_off_is_not_taken() {
 }
 
 #[test]
-fn a_connection_that_is_not_used_gives_way_to_a_new_one() {
+fn idle_connection_is_evicted_for_a_new_one() {
     let (_program, http) = serve(json!({ "maxConnections": 2 }));
     let held = [said(http, "GET /hea"), said(http, "GET /hea")];
     let new = said(http, "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -123,7 +117,7 @@ fn a_connection_that_is_not_used_gives_way_to_a_new_one() {
 }
 
 #[test]
-fn the_session_that_was_idle_for_longest_makes_room() {
+fn longest_idle_session_is_evicted() {
     let (_program, http) = serve(json!({ "maxSessions": 2 }));
     let list = |session: &Session| session.post(&request(1, "tools/list", json!({}))).status;
     let (first, second) = (Session::begin(http), Session::begin(http));
@@ -131,7 +125,7 @@ fn the_session_that_was_idle_for_longest_makes_room() {
     let third = Session::begin(http);
     assert_eq!((list(&first), list(&second), list(&third)), (200, 404, 200));
 
-    // Nobody whose call is under way has to go.
+    // Sessions with a running call are never evicted.
     let running = [&first, &third].map(|session| {
         let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
         params["_meta"] = json!({ "progressToken": "mine" });

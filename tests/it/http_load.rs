@@ -1,9 +1,9 @@
-//! Many sessions at once, a small version of `benches/http.rs`: nothing fails.
+//! A small version of `benches/http.rs`: many concurrent sessions without a failure.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
 #[path = "../../benches/http/load.rs"]
 mod load;
@@ -13,7 +13,8 @@ fn many_sessions_are_held_and_served_at_once() {
     const SESSIONS: usize = 100;
     const CALLS: usize = 3;
     let script = json!({ "tools": ["echo"] });
-    let bench = Bench::new().server("box", "srv", fake(script)).set("toolMode", "proxy".into());
+    let bench =
+        TestEnvironment::new().server("box", "srv", fake(script)).set("toolMode", "proxy".into());
     let (program, http) = bench.http();
     let mut load = load::Load::begin(http.0, SESSIONS);
     load.listen(SESSIONS / 5);

@@ -1,21 +1,19 @@
-//! Servers of which each session has one for itself.
+//! Servers with `isolation: session`, which run one process per session.
 
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::json;
 
-use crate::support::process::{Started, alive, wait_gone};
-use crate::support::{Agent, Bench, DEADLINE, fake};
+use crate::support::process::{StartedProcesses, alive, wait_until_exited};
+use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
 
-/// A bench whose one server keeps its sessions apart.
-fn bench(mode: &str) -> Bench {
-    let bench = Bench::new();
+fn bench(mode: &str) -> TestEnvironment {
+    let bench = TestEnvironment::new();
     let script = json!({ "tools": ["pid", "echo"], "pidFile": bench.path_text("pids") });
     let mut server = fake(script);
     server["isolation"] = "session".into();
     bench.server("box", "srv", server).set("toolMode", mode.into())
 }
 
-/// The process that this agent's calls go to.
 fn process(agent: &Agent) -> u32 {
     let path = ["box", "srv", "pid"];
     let pid = agent.use_tool(path, json!({})).structured()["pid"].as_u64();
@@ -26,6 +24,7 @@ fn begin(agent: Agent) -> Agent {
     agent.begin(false, json!({}))
 }
 
+// invariant: sharing-needs-equality
 #[test]
 fn each_session_has_its_own_process_which_ends_with_it() {
     let bench = bench("proxy");
@@ -34,44 +33,48 @@ fn each_session_has_its_own_process_which_ends_with_it() {
     let (one, two) = (process(&first), process(&second));
     assert_ne!(one, two);
     assert_eq!((process(&first), process(&second)), (one, two));
-    assert_eq!(Started::read(bench.path("pids")).servers, [one, two], "and nobody has more");
+    assert_eq!(
+        StartedProcesses::read(bench.path("pids")).servers,
+        [one, two],
+        "and nobody has more"
+    );
 
-    // The first one has been the one that said what there is.
+    // The gateway listed the tools through the first session's process.
     first.leave();
-    wait_gone(&[one], DEADLINE);
+    wait_until_exited(&[one], DEADLINE);
     assert!(alive(two));
     let third = begin(first.beside());
     let three = process(&third);
     assert!(![one, two].contains(&three), "what one session leaves is not the next one's");
     second.leave();
-    wait_gone(&[two], DEADLINE);
+    wait_until_exited(&[two], DEADLINE);
     assert_eq!(process(&third), three);
-    assert_eq!(Started::read(bench.path("pids")).servers, [one, two, three]);
+    assert_eq!(StartedProcesses::read(bench.path("pids")).servers, [one, two, three]);
 }
 
 #[test]
-fn in_direct_mode_too() {
+fn session_isolation_in_direct_mode() {
     let bench = bench("direct");
     let first = begin(Agent::over_http(bench.http()));
     let second = begin(first.beside());
     assert_eq!(first.tool_names(), second.tool_names());
     let pid = |agent: &Agent| agent.call("pid", json!({})).structured()["pid"].clone();
     assert_ne!(pid(&first), pid(&second));
-    assert_eq!(Started::read(bench.path("pids")).servers.len(), 2);
+    assert_eq!(StartedProcesses::read(bench.path("pids")).servers.len(), 2);
 }
 
 #[test]
-fn over_stdio_the_one_session_has_the_one_process() {
+fn stdio_session_has_a_single_process() {
     let bench = bench("proxy");
     let agent = bench.agent();
     agent.initialize();
     let pid = process(&agent);
-    assert_eq!(Started::read(bench.path("pids")).servers, [pid]);
+    assert_eq!(StartedProcesses::read(bench.path("pids")).servers, [pid]);
 }
 
-/// Such a request could be anybody's.
+/// Without a session and an agent name, the request can't be attributed to a process.
 #[test]
-fn a_request_without_session_and_name_is_refused_with_the_reason() {
+fn anonymous_sessionless_request_is_rejected_with_the_reason() {
     let bench = bench("proxy");
     let agent = Agent::over_http(bench.http()).begin(true, json!({}));
     let answer = agent.use_tool(["box", "srv", "echo"], json!({ "text": "x" }));
@@ -81,5 +84,5 @@ fn a_request_without_session_and_name_is_refused_with_the_reason() {
     assert!(text.contains("belongs to none"), "{text}");
     let opened = agent.open("box").text();
     assert!(opened.contains("belongs to none"), "{opened}");
-    assert_eq!(Started::read(bench.path("pids")).servers, [0; 0]);
+    assert_eq!(StartedProcesses::read(bench.path("pids")).servers, [0; 0]);
 }

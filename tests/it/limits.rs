@@ -1,12 +1,12 @@
-//! Limits on rate and concurrency, as agents meet them.
+//! Rate and concurrency limits as agents see them.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-fn bench(limits: Value) -> Bench {
-    Bench::new().set("toolMode", json!("direct")).set("limits", limits).server(
+fn bench(limits: Value) -> TestEnvironment {
+    TestEnvironment::new().set("toolMode", json!("direct")).set("limits", limits).server(
         "box",
         "srv",
         fake(json!({ "tools": ["echo", "count", "sleep", "never"] })),
@@ -18,9 +18,9 @@ fn begin(agent: Agent) -> Agent {
 }
 
 #[test]
-fn a_call_too_many_is_refused_with_the_time_to_wait_and_does_not_reach_the_server() {
+fn rate_limited_call_is_rejected_with_a_retry_time() {
     let bench = bench(json!({ "perAgent": { "callsPerMinute": 2 } }));
-    // Each connection has sessions of its own, and the rate is that of the agent in all of them.
+    // The connections have separate sessions; the rate limit covers the agent across all of them.
     let one = Agent::over_http(bench.http());
     let (one, other) = {
         let other = one.beside();
@@ -36,12 +36,12 @@ fn a_call_too_many_is_refused_with_the_time_to_wait_and_does_not_reach_the_serve
          which may be 2 a minute.\nWhat to do: wait 30 s, then call it again.",
     );
     assert_eq!(counted["calls"], json!({ "echo": 1, "count": 1 }));
-    // Lists are no calls.
     assert_eq!(one.tools().len(), 4);
 }
 
+// invariant: no-unrelated-failures
 #[test]
-fn a_call_waits_for_its_turn_and_one_that_is_cancelled_lets_the_next_through() {
+fn canceled_call_frees_its_slot_for_queued_calls() {
     let bench = bench(json!({ "perServer": { "concurrentCalls": 1 }, "maxWaitMs": 60_000 }));
     let agent = begin(bench.agent());
     let first = agent.send_call("sleep", json!({ "ms": 60_000, "progressEveryMs": 10 }));
@@ -57,7 +57,7 @@ fn a_call_waits_for_its_turn_and_one_that_is_cancelled_lets_the_next_through() {
 }
 
 #[test]
-fn a_call_does_not_wait_for_ever() {
+fn queued_call_times_out() {
     let bench = bench(json!({ "concurrentCalls": 1, "maxWaitMs": 50 }));
     let agent = begin(bench.agent());
     let first = agent.send_call("sleep", json!({ "ms": 60_000, "progressEveryMs": 10 }));

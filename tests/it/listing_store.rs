@@ -1,4 +1,4 @@
-//! Listings that are kept: servers are known before they run again.
+//! The listing store: servers that ran before are known without being started.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,40 +7,38 @@ use std::time::{Duration, Instant};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::process::{Output, Started, fake_path, wait_gone};
-use crate::support::{Agent, Bench, DEADLINE, command};
+use crate::support::process::{Output, StartedProcesses, fake_path, wait_until_exited};
+use crate::support::{Agent, DEADLINE, TestEnvironment, command};
 
-/// A server whose script is in a file, so that it can change and still be the same server.
-fn scripted(bench: Bench, toolbox: &str, server: &str, script: Value) -> Bench {
+/// A server whose script is in a file: changing the script doesn't change the server's identity.
+fn scripted(bench: TestEnvironment, toolbox: &str, server: &str, script: Value) -> TestEnvironment {
     let file = format!("{server}.script.json");
     let argument = format!("@{}", bench.path_text(&file));
     let bench = bench.file(&file, &script.to_string());
     bench.server(toolbox, server, json!({ "command": fake_path(), "args": [argument] }))
 }
 
-/// Changes it.
-fn change(bench: &Bench, server: &str, script: Value) {
+fn change(bench: &TestEnvironment, server: &str, script: Value) {
     bench.write(&format!("{server}.script.json"), &script.to_string());
 }
 
-fn bench(mode: &str) -> Bench {
-    Bench::new().set("toolMode", json!(mode))
+fn bench(mode: &str) -> TestEnvironment {
+    TestEnvironment::new().set("toolMode", json!(mode))
 }
 
-fn greeted(bench: &Bench) -> Agent {
+fn greeted(bench: &TestEnvironment) -> Agent {
     let agent = bench.agent();
     agent.initialize();
     agent
 }
 
-/// Ends an agent, and waits until the program has kept what it is to keep.
+/// Ends the agent and waits for the program to exit, which writes the listing store.
 fn leave(agent: &Agent) {
     agent.close_stdin();
     agent.wait_exit(DEADLINE);
 }
 
-/// Lets every server run once.
-fn warm(bench: &Bench) {
+fn warm(bench: &TestEnvironment) {
     let output = bench.run(["cache", "refresh"]);
     assert_eq!(output.code, Some(0), "{output}");
 }
@@ -49,21 +47,20 @@ fn parse(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"))
 }
 
-/// One member of each server's entry in `cache list`, in the order of the configuration.
-fn kept(bench: &Bench, member: &str) -> Vec<Value> {
+fn kept(bench: &TestEnvironment, member: &str) -> Vec<Value> {
     let report = parse(&bench.run(["cache", "list", "--json"]));
     let rows = report["listings"].as_array().expect("rows");
     rows.iter().map(|row| row[member].clone()).collect()
 }
 
-fn cache(bench: &Bench) -> PathBuf {
+fn cache(bench: &TestEnvironment) -> PathBuf {
     bench.path("home/.cache/mcp-workbench/listings")
 }
 
 const TOOLBOXES: usize = 10;
 const SERVERS: usize = 5;
 
-fn fifty_servers(mode: &str) -> Bench {
+fn fifty_servers(mode: &str) -> TestEnvironment {
     let mut bench = bench(mode);
     let pids = bench.path_text("pids");
     for toolbox in 0..TOOLBOXES {
@@ -77,12 +74,12 @@ fn fifty_servers(mode: &str) -> Bench {
     bench
 }
 
-fn started(bench: &Bench) -> usize {
-    Started::read(bench.path("pids")).servers.len()
+fn started(bench: &TestEnvironment) -> usize {
+    StartedProcesses::read(bench.path("pids")).servers.len()
 }
 
 #[test]
-fn a_greeting_waits_for_no_server_and_has_what_servers_said_before() {
+fn handshake_uses_cached_instructions_without_waiting() {
     let script = json!({ "tools": ["echo"], "instructions": "Be kind." });
     let bench = scripted(bench("direct"), "box", "srv", script);
     let is_told = || {
@@ -97,7 +94,7 @@ fn a_greeting_waits_for_no_server_and_has_what_servers_said_before() {
 }
 
 #[test]
-fn fifty_servers_that_have_run_once_are_listed_without_one_being_started() {
+fn lists_fifty_cached_servers_without_starting_one() {
     let bench = fifty_servers("dynamic");
     let first = parse(&bench.run(["list", "--json"]));
     assert_eq!(started(&bench), TOOLBOXES * SERVERS);
@@ -111,7 +108,7 @@ fn fifty_servers_that_have_run_once_are_listed_without_one_being_started() {
 }
 
 #[test]
-fn a_refresh_of_many_servers_loses_none_and_leaves_none() {
+fn refresh_of_many_servers_caches_all_and_leaves_no_process() {
     const MANY: usize = 80;
     let mut bench = bench("dynamic");
     let pids = bench.path_text("pids");
@@ -123,10 +120,9 @@ fn a_refresh_of_many_servers_loses_none_and_leaves_none() {
     warm(&bench);
     assert_eq!(kept(&bench, "state"), vec![json!("kept"); MANY]);
     assert_eq!(started(&bench), MANY);
-    wait_gone(&Started::read(bench.path("pids")).servers, DEADLINE);
+    wait_until_exited(&StartedProcesses::read(bench.path("pids")).servers, DEADLINE);
 }
 
-/// With everything known, a list shows all fifty servers and none of them runs.
 fn a_list_starts_nothing(mode: &str, catalog: &str, of_each: impl Fn(usize, usize) -> String) {
     let bench = fifty_servers(mode);
     warm(&bench);
@@ -147,26 +143,28 @@ fn a_list_starts_nothing(mode: &str, catalog: &str, of_each: impl Fn(usize, usiz
     assert_eq!(started(&bench), TOOLBOXES * SERVERS, "a session has started servers");
 }
 
+// invariant: lists-are-stable
 #[test]
-fn in_activate_mode_a_list_starts_nothing_once_fifty_servers_have_run() {
+fn activate_mode_lists_cached_servers_without_starting_one() {
     a_list_starts_nothing("activate", "toolman_activate", |toolbox, server| {
         format!("box{toolbox}_s{toolbox}x{server}_two")
     });
 }
 
+// invariant: lists-are-stable
 #[test]
-fn in_modular_mode_a_list_starts_nothing_once_fifty_servers_have_run() {
+fn modular_mode_lists_cached_servers_without_starting_one() {
     a_list_starts_nothing("modular", "get-modular-tools", |toolbox, _| format!("box{toolbox}"));
 }
 
 #[test]
-fn opening_does_not_wait_long_for_a_server_whose_tools_are_known() {
+fn opening_does_not_wait_for_a_slow_cached_server() {
     let quick = json!({"tools": ["echo"]});
     let bench = scripted(bench("dynamic"), "box", "quick", quick);
     let bench = scripted(bench, "box", "slow", json!({"tools": ["think"]}));
     warm(&bench);
     change(&bench, "slow", json!({"tools": ["think"], "startDelayMs": 5000}));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let began = Instant::now();
     let opened = agent.open("box");
@@ -182,7 +180,7 @@ fn opening_does_not_wait_long_for_a_server_whose_tools_are_known() {
 }
 
 #[test]
-fn what_is_known_is_listed_while_servers_hang() {
+fn cached_tools_are_listed_while_servers_hang() {
     let bench = fifty_servers("direct");
     warm(&bench);
     for toolbox in 0..TOOLBOXES {
@@ -195,7 +193,7 @@ fn what_is_known_is_listed_while_servers_hang() {
 }
 
 #[test]
-fn a_difference_is_told_and_what_is_the_same_is_not() {
+fn only_changed_listings_are_announced() {
     let bench = scripted(bench("direct"), "box", "same", json!({ "tools": ["echo"] }));
     let bench = scripted(bench, "box", "other", json!({ "tools": ["old", "kept"] }));
     warm(&bench);
@@ -203,7 +201,7 @@ fn a_difference_is_told_and_what_is_the_same_is_not() {
     change(&bench, "other", script);
     let agent = greeted(&bench);
     assert_eq!(agent.tool_names(), ["echo", "old", "kept"]);
-    // This one runs, and has been compared, before the other one is ready.
+    // `same` is running and has been compared before `other` is ready.
     agent.call("echo", json!({})).ok();
     agent.next_notification("notifications/tools/list_changed");
     assert_eq!(agent.tool_names(), ["echo", "kept", "new"]);
@@ -215,7 +213,7 @@ fn a_difference_is_told_and_what_is_the_same_is_not() {
 }
 
 #[test]
-fn a_tool_that_has_gone_is_explained_in_the_words_of_the_catalog() {
+fn removed_tool_is_explained_with_its_catalog_name() {
     let bench = bench("activate").set("activeToolsets", json!(["*"]));
     let bench = scripted(bench, "box", "srv", json!({ "tools": ["convert_length"] }));
     warm(&bench);
@@ -230,8 +228,9 @@ fn a_tool_that_has_gone_is_explained_in_the_words_of_the_catalog() {
     );
 }
 
+// invariant: store-is-a-cache
 #[test]
-fn a_tool_that_is_only_remembered_is_called_and_one_that_has_gone_is_explained() {
+fn cached_tool_is_called_and_removed_tool_is_explained() {
     let script = json!({ "tools": ["echo", "convert_length"] });
     let bench = scripted(bench("dynamic"), "box", "srv", script);
     warm(&bench);
@@ -244,14 +243,14 @@ fn a_tool_that_is_only_remembered_is_called_and_one_that_has_gone_is_explained()
     agent.call("box__srv__echo", json!({})).ok();
     leave(&agent);
 
-    // Arguments are checked against the schema that the tool has now.
+    // Arguments are checked against the tool's current schema.
     change(&bench, "srv", json!({ "tools": ["convert_lengths"] }));
     let agent = greeted(&bench);
     agent.call("box__srv__convert_lengths", json!({})).ok();
 }
 
 #[test]
-fn a_server_that_no_longer_starts_is_explained_when_it_is_called() {
+fn call_explains_why_a_cached_server_fails_to_start() {
     let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
     warm(&bench);
     change(&bench, "srv", json!({ "failStart": { "code": 7, "stderr": ["no disk"] } }));
@@ -260,8 +259,8 @@ fn a_server_that_no_longer_starts_is_explained_when_it_is_called() {
 }
 
 #[test]
-fn the_era_that_worked_is_tried_first_by_the_next_process() {
-    let new = Bench::new();
+fn next_process_tries_the_cached_era_first() {
+    let new = TestEnvironment::new();
     let requests = new.path("requests");
     let script = json!({ "tools": ["echo"], "protocol": "modern", "requestFile": requests });
     let bench = scripted(new, "box", "srv", script);
@@ -275,7 +274,7 @@ fn the_era_that_worked_is_tried_first_by_the_next_process() {
 }
 
 #[test]
-fn a_changed_listing_is_kept_too() {
+fn changed_listing_is_cached() {
     let script = json!({ "tools": ["grow"] });
     let bench = scripted(bench("direct"), "box", "srv", script);
     warm(&bench);
@@ -287,7 +286,7 @@ fn a_changed_listing_is_kept_too() {
 }
 
 #[test]
-fn what_is_damaged_is_as_good_as_not_there() {
+fn rebuilds_damaged_cache_entries() {
     let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
     warm(&bench);
     for file in fs::read_dir(cache(&bench)).unwrap() {
@@ -304,7 +303,7 @@ fn what_is_damaged_is_as_good_as_not_there() {
 }
 
 #[test]
-fn without_a_place_for_it_nothing_is_kept_and_all_goes_on() {
+fn works_without_a_writable_cache() {
     let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
     let bench = bench.file("in-the-way", "").env("MCP_WORKBENCH_CACHE", "in-the-way");
     let output = bench.run(["list"]);
@@ -315,7 +314,7 @@ fn without_a_place_for_it_nothing_is_kept_and_all_goes_on() {
 }
 
 #[test]
-fn the_folder_is_the_flag_the_variable_or_the_users_own() {
+fn cache_folder_is_flag_then_variable_then_home() {
     let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
     let bench = bench.env("MCP_WORKBENCH_CACHE", "~/by-variable");
     warm(&bench);
@@ -326,8 +325,9 @@ fn the_folder_is_the_flag_the_variable_or_the_users_own() {
     assert!(bench.path("by-flag/listings/key").exists());
 }
 
+// invariant: store-is-a-cache
 #[test]
-fn secrets_of_the_configuration_are_nowhere_in_the_cache() {
+fn cache_contains_no_configured_secrets() {
     let mut entry =
         json!({ "command": fake_path(), "args": [r#"{"tools":["echo"],"name":"hunter2"}"#] });
     entry["env"] = json!({ "API_TOKEN": "hunter2" });
@@ -345,7 +345,7 @@ fn secrets_of_the_configuration_are_nowhere_in_the_cache() {
 }
 
 #[test]
-fn what_is_kept_is_shown_renewed_and_removed() {
+fn cache_listings_are_shown_refreshed_and_cleared() {
     let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo", "sleep"] }));
     assert_eq!(kept(&bench, "state"), ["missing"]);
     let output = bench.run(["list"]);
@@ -365,7 +365,6 @@ fn what_is_kept_is_shown_renewed_and_removed() {
     assert_eq!(report["listings"][1]["state"], "missing");
     assert!(report["listings"][1]["failure"]["reason"].is_string(), "{report}");
 
-    // A server that the configuration no longer has.
     let bench = bench.config(json!({
         "toolboxes": { "new": { "description": "x", "mcpServers": { "off": { "command": "x" } } } },
     }));
@@ -383,8 +382,8 @@ fn what_is_kept_is_shown_renewed_and_removed() {
 }
 
 #[test]
-fn the_configuration_that_the_program_carries_is_not_kept() {
-    let bench = Bench::new();
+fn embedded_configuration_is_not_cached() {
+    let bench = TestEnvironment::new();
     let mut serve = command(env!("CARGO_BIN_EXE_mcp-workbench"));
     serve.args(["serve", "--embedded-config"]).current_dir(bench.dir());
     serve.env("HOME", bench.path("home")).env_remove("MCP_WORKBENCH_CACHE");

@@ -1,13 +1,13 @@
-//! Results that are too long to be given at once.
+//! Results over `maxResultBytes`: truncation, and reading the rest as a resource.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, Response, fake};
+use crate::support::{Agent, Response, TestEnvironment, fake};
 
 const MOST: usize = 2000;
 
-fn bench(mode: &str) -> Bench {
+fn bench(mode: &str) -> TestEnvironment {
     let echo = json!({ "name": "echo", "inputSchema": {}, "outputSchema": { "type": "object" } });
     let script = json!({
         "protocol": "dual",
@@ -15,14 +15,13 @@ fn bench(mode: &str) -> Bench {
         "capabilities": { "resources": {} },
         "answers": { "resources/list": { "resources": [{ "uri": "file:///a", "name": "a" }] } },
     });
-    Bench::new()
+    TestEnvironment::new()
         .set("toolMode", json!(mode))
         .set("limits", json!({ "maxResultBytes": MOST }))
         .set("activeToolsets", json!(["*"]))
         .server("box", "srv", fake(script))
 }
 
-/// Calls a tool of the server in the way of the mode.
 fn call(agent: &Agent, mode: &str, tool: &str, arguments: Value) -> Response {
     let path = json!({ "toolbox": "box", "server": "srv", "tool": tool });
     match mode {
@@ -39,7 +38,6 @@ fn read(agent: &Agent, uri: &str) -> Response {
     agent.request("resources/read", json!({ "uri": uri }))
 }
 
-/// The address of the rest of a result.
 fn rest(result: &Value) -> String {
     let blocks = result["content"].as_array().unwrap();
     let note = blocks.last().unwrap()["text"].as_str().unwrap();
@@ -48,7 +46,6 @@ fn rest(result: &Value) -> String {
     uri.to_owned()
 }
 
-/// Everything from an address on, piece by piece.
 fn read_all(agent: &Agent, uri: &str) -> String {
     let (mut uri, mut all) = (uri.to_owned(), String::new());
     loop {
@@ -108,7 +105,8 @@ fn a_long_result_is_read_in_pieces_in_every_mode_and_era() {
             let all = read_all(&agent, &uri);
             let expected = "\n{\"type\":\"image\",\"data\":\"aaaa\"}\nstructuredContent: {\"n\":1}";
             assert_eq!(format!("{first}{all}"), format!("{text}{expected}"));
-            // It is in no list, and what is not there is answered like any other resource.
+            // Stored results aren't listed, and an unknown URI gets the error of any missing
+            // resource.
             let list = agent.request("resources/list", json!({})).ok();
             assert!(!list.to_string().contains("results/"), "{list}");
             let code = if is_modern { -32602 } else { -32002 };
@@ -122,7 +120,7 @@ fn a_long_result_is_read_in_pieces_in_every_mode_and_era() {
 }
 
 #[test]
-fn what_is_short_is_given_byte_for_byte_and_errors_are_cut_too() {
+fn short_results_are_verbatim_and_tool_errors_truncated() {
     let agent = bench("direct").agent().begin(false, json!({}));
     let raw = format!(r#"{{ "content":[], "structuredContent":{{"a":"{}"}} }}"#, "x".repeat(1000));
     assert_eq!(agent.call("result", json!({ "raw": raw })).raw_result(), raw);
@@ -131,19 +129,20 @@ fn what_is_short_is_given_byte_for_byte_and_errors_are_cut_too() {
     let failed = failed.ok();
     let first = failed["content"][0]["text"].as_str().unwrap().len();
     assert_eq!(read_all(&agent, &rest(&failed)), "y".repeat(5000 - first));
-    // An error of the protocol is none of it.
     let message = "z".repeat(5000);
     let error = agent.call("error", json!({ "code": -32000, "message": message })).error();
     assert_eq!(error["message"], message);
-    // A client that checks results would look for what was left out.
+    // Truncated results lack `structuredContent`, so a client would reject them against an output
+    // schema.
     assert!(agent.tools().iter().all(|tool| tool["outputSchema"].is_null()));
     let whole = bench("direct").set("limits", json!({})).agent().begin(false, json!({}));
     assert!(whole.tools().iter().any(|tool| !tool["outputSchema"].is_null()));
     assert_eq!(whole.call("huge", json!({ "bytes": 5000 })).text().len(), 5000);
 }
 
+// invariant: results-per-agent
 #[test]
-fn what_is_left_of_a_result_is_for_its_own_session_alone() {
+fn stored_results_are_private_to_their_session() {
     let bench = bench("proxy");
     let one = Agent::over_http(bench.http());
     let other = one.beside().begin(false, json!({}));
@@ -154,14 +153,14 @@ fn what_is_left_of_a_result_is_for_its_own_session_alone() {
     let refused = read(&other, &uri).error();
     assert_eq!(refused["code"], -32002);
     assert_eq!(refused["message"], format!("there is no resource `{uri}`"));
-    // Where requests have no session, it is for the agent that has the name.
+    // Sessionless requests are attributed to the agent.
     let modern = one.beside().begin(true, json!({}));
     let uri = rest(&call(&modern, "proxy", "huge", json!({ "bytes": 5000 })).ok());
     assert!(read(&modern, &uri).result().is_some());
 }
 
 #[test]
-fn a_caller_has_the_rest_of_so_many_results_and_of_so_much() {
+fn stored_results_are_limited_per_caller() {
     let limits = json!({
         "maxResultBytes": MOST,
         "perCaller": { "maxKeptResults": 2, "maxKeptBytes": 20_000 },
@@ -174,7 +173,7 @@ fn a_caller_has_the_rest_of_so_many_results_and_of_so_much() {
     assert!(is_there(&first) && is_there(&second));
     let third = rest(&long(5000));
     assert_eq!([&first, &second, &third].map(|uri| is_there(uri)), [false, true, true]);
-    // One that is longer than all may be is kept as far as there is room, and alone.
+    // A result over the quota evicts the others and is stored up to the quota.
     let longest = long(50_000);
     assert!(longest.to_string().contains("The first 20000 bytes of that can be read"));
     assert_eq!([&second, &third, &rest(&longest)].map(|uri| is_there(uri)), [false, false, true]);
@@ -182,7 +181,7 @@ fn a_caller_has_the_rest_of_so_many_results_and_of_so_much() {
 }
 
 #[test]
-fn a_client_that_knows_no_links_gets_none() {
+fn client_without_resource_links_gets_text_only() {
     let agent = bench("direct").agent();
     agent.initialize_with(json!({ "protocolVersion": "2025-03-26" }));
     let result = agent.call("huge", json!({ "bytes": 5000 })).ok();

@@ -1,18 +1,16 @@
-//! Macros through the real program: values that are passed on, steps side by side, what an agent is
-//! told of one that fails, and policy on each of its steps.
+//! Macros end to end: passing values, parallel steps, failure reports and policy on each step.
 
+mod catalogs_and_categories;
 mod failures;
 mod modes;
-mod places;
 mod policy;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// Two servers in a toolbox.
-fn bench(mode: &str, macros: Value) -> Bench {
+fn bench(mode: &str, macros: Value) -> TestEnvironment {
     let raw = r#"{"content":[],"structuredContent":{"one":1.0,"big":123456789012345678901234,"e":1e3,"a/b":["x"]}}"#;
     let one = fake(json!({
         "tools": ["echo", "get", "plain", "gather", "count", "never", "refuse", "ask"],
@@ -23,23 +21,21 @@ fn bench(mode: &str, macros: Value) -> Bench {
         },
     }));
     let two = fake(json!({"tools": ["request", "echo"], "name": "two"}));
-    Bench::new()
+    TestEnvironment::new()
         .set("toolMode", json!(mode))
         .set("macros", macros)
         .server("box", "one", one)
         .server("box", "two", two)
 }
 
-fn begin(bench: &Bench) -> Agent {
+fn begin(bench: &TestEnvironment) -> Agent {
     bench.agent().begin(false, json!({}))
 }
 
-/// A macro in that toolbox.
 fn in_box(steps: Value) -> Value {
     json!({"description": "Does several things", "toolbox": "box", "steps": steps})
 }
 
-/// How often each tool of the first server has been called, and what was cancelled there.
 fn counts(agent: &Agent) -> Value {
     agent.use_tool(["box", "one", "count"], json!({})).structured()
 }
@@ -82,12 +78,12 @@ fn values_are_passed_by_pointer_and_keep_their_spelling() {
 }
 
 #[test]
-fn the_example_runs_with_the_servers_that_we_carry() {
+fn example_runs_with_the_built_in_servers() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/macros.json");
     let text = std::fs::read_to_string(example).unwrap();
     let program = json!(env!("CARGO_BIN_EXE_mcp-workbench")).to_string();
     let text = text.replace("\"mcp-workbench\"", &program);
-    let bench = Bench::new().file("example.json", &text);
+    let bench = TestEnvironment::new().file("example.json", &text);
     let args = ["--config", "example.json", "call", "desk", "macros", "note_the_time"];
     let called = bench.run_bare(args.into_iter().chain([r#"{"title": "Lunch"}"#]));
     assert_eq!(called.code, Some(0), "{}", called.stderr);
@@ -95,7 +91,7 @@ fn the_example_runs_with_the_servers_that_we_carry() {
 }
 
 #[test]
-fn a_result_is_made_of_what_the_steps_came_to() {
+fn result_template_uses_step_results() {
     let mut tool = in_box(json!({
         "a": {"tool": "one:get"},
         "b": {"tool": "one:echo", "arguments": {"n": 1}},
@@ -113,8 +109,8 @@ fn a_result_is_made_of_what_the_steps_came_to() {
 }
 
 #[test]
-fn steps_that_do_not_need_each_other_run_at_the_same_time() {
-    // Each of them is answered when three are waiting.
+fn independent_steps_run_in_parallel() {
+    // `gather` answers once three calls are waiting, so sequential steps would hang.
     let gather = json!({"tool": "one:gather", "arguments": {"count": 3}});
     let bench =
         bench("proxy", json!({"meet": in_box(json!({"a": gather, "b": gather, "c": gather}))}));
@@ -125,7 +121,7 @@ fn steps_that_do_not_need_each_other_run_at_the_same_time() {
 }
 
 #[test]
-fn what_was_done_before_a_failure_is_told_and_nothing_more_is_begun() {
+fn failed_macro_reports_completed_steps_and_stops() {
     let bench = bench(
         "proxy",
         json!({"try": in_box(json!({
@@ -144,7 +140,7 @@ fn what_was_done_before_a_failure_is_told_and_nothing_more_is_begun() {
     while !std::fs::read_to_string(&audit).unwrap_or_default().contains("refuse") {
         std::thread::yield_now();
     }
-    // What has been sent is waited for, and it ends when this call joins it.
+    // The macro waits for the running `gather` step, which this call completes.
     agent.use_tool(["box", "one", "gather"], json!({"count": 2})).ok();
     let answer = agent.wait(&run);
     assert!(answer.is_tool_error());
@@ -158,7 +154,7 @@ fn what_was_done_before_a_failure_is_told_and_nothing_more_is_begun() {
 }
 
 #[test]
-fn a_value_that_is_not_there_fails_the_step_that_wants_it() {
+fn missing_value_fails_the_step_that_uses_it() {
     let bench = bench(
         "proxy",
         json!({"lack": in_box(json!({
@@ -176,7 +172,7 @@ fn a_value_that_is_not_there_fails_the_step_that_wants_it() {
 }
 
 #[test]
-fn cancelling_one_cancels_the_steps_that_run() {
+fn canceling_a_macro_cancels_its_running_steps() {
     let bench = bench(
         "proxy",
         json!({"wait": in_box(json!({
@@ -194,7 +190,7 @@ fn cancelling_one_cancels_the_steps_that_run() {
 }
 
 #[test]
-fn an_agent_hears_how_far_it_is() {
+fn progress_is_reported_for_each_step() {
     let bench = bench(
         "proxy",
         json!({"three": in_box(json!({
@@ -221,13 +217,13 @@ fn an_agent_hears_how_far_it_is() {
 }
 
 #[test]
-fn what_a_server_asks_within_a_step_is_asked_of_the_agent() {
+fn server_requests_within_a_step_reach_the_agent() {
     let form =
         json!({"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}});
     let ask = |server: &str| json!({"tool": format!("{server}:ask"), "arguments": {"method": "elicitation/create", "params": form}});
     let server = |eras: &str| fake(json!({"tools": ["ask"], "protocol": eras}));
     for is_modern in [false, true] {
-        let bench = Bench::new()
+        let bench = TestEnvironment::new()
             .set("toolMode", json!("proxy"))
             .set(
                 "macros",
@@ -239,16 +235,16 @@ fn what_a_server_asks_within_a_step_is_asked_of_the_agent() {
             .server("box", "new", server("modern"));
         let agent = bench
             .agent()
-            .answering("elicitation/create", json!({"action": "accept", "content": {}}))
+            .with_reply("elicitation/create", json!({"action": "accept", "content": {}}))
             .begin(is_modern, json!({"elicitation": {}}));
-        let answer = agent.call_through("box__macros__both", json!({}));
+        let answer = agent.call_to_completion("box__macros__both", json!({}));
         let said = r#"{"result":{"action":"accept","content":{}}}"#;
         assert_eq!(answer.text(), format!("[{said},{said}]"), "{is_modern}");
     }
 }
 
 #[test]
-fn a_value_is_in_structure_and_in_an_object_for_agents_of_the_older_revisions() {
+fn structured_results_are_wrapped_for_legacy_agents() {
     let valued = |value: Value| {
         let mut tool = in_box(json!({"a": {"tool": "one:echo"}}));
         tool["result"] = value;
@@ -295,8 +291,9 @@ fn a_value_is_in_structure_and_in_an_object_for_agents_of_the_older_revisions() 
     }
 }
 
+// invariant: macro-steps-are-calls
 #[test]
-fn each_step_and_the_whole_have_a_line_in_the_audit() {
+fn each_step_and_the_macro_are_audited() {
     let macros = json!({"two": in_box(json!({
         "a": {"tool": "one:echo"},
         "b": {"tool": "two:echo", "after": ["a"]},

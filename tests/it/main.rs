@@ -1,4 +1,5 @@
-//! The integration tests: one binary, because each further one links the whole program again.
+//! Integration tests in a single binary, because each additional binary would link the whole
+//! program again.
 #![allow(
     clippy::expect_used,
     clippy::print_stderr,
@@ -11,7 +12,6 @@
     reason = "a JSON literal as an argument reads best without `&`"
 )]
 
-mod agents_apart;
 mod arguments;
 mod audit;
 #[cfg(target_os = "linux")]
@@ -36,27 +36,30 @@ mod cli_tailor;
 mod cli_terminal;
 mod cli_token;
 mod cli_top;
+mod client_credentials;
 mod collisions;
 mod confirmations;
 mod conformance_server;
 mod connect;
 mod containers;
+mod cross_agent_isolation;
 mod deploy;
 mod eager;
 mod embeddings;
-mod everything;
+mod everything_server;
 mod examples;
 mod expose;
 mod extensions;
 mod fair_shares;
 mod fakes;
 mod fidelity;
-mod forged_words;
-mod greetings;
+mod handshakes;
 mod hostile_llm;
+mod http_auth;
 mod http_drain;
 mod http_limits;
 mod http_load;
+mod http_retry_and_resume;
 mod isolation;
 mod limits;
 mod listing_store;
@@ -64,15 +67,15 @@ mod lock;
 mod long_results;
 mod macros;
 mod modular_original;
+mod name_hijacking;
 mod navigate_llm;
 mod navigate_starts;
-mod never_crosses;
 mod old_sse;
 mod one_policy;
 mod overrides;
-mod owned_names;
 mod pairings;
 mod policy_changes;
+mod process_sharing;
 mod questions;
 mod ranking;
 mod real;
@@ -82,7 +85,6 @@ mod reload;
 mod reload_starts;
 mod remote_live;
 mod remote_servers;
-mod remote_ways;
 mod replicas;
 mod replicas_sign_in;
 mod resource_rules;
@@ -108,9 +110,9 @@ mod sign_in;
 mod sign_in_fastmcp;
 mod sign_in_keyring;
 mod sign_in_secrets;
-mod sign_in_ways;
 mod stdio;
 mod support;
+mod text_injection;
 #[cfg(target_os = "linux")]
 mod threads;
 mod tidy;
@@ -119,4 +121,3 @@ mod tls_clients;
 mod tls_files;
 mod traces;
 mod values;
-mod who_asks;

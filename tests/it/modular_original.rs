@@ -1,16 +1,15 @@
-//! Modular MCP from npm and the workbench, started with the same file: the same tools, groups,
-//! definitions and results. Every difference is a test of its own that says why it is there.
+//! Compares Modular MCP from npm with the workbench on the same file: tools, groups, definitions
+//! and results are equal. Each intended difference has its own test, with the reason.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::real::{entry, npm};
-use crate::support::{Agent, Bench, RequestId, fake};
+use crate::support::{Agent, RequestId, TestEnvironment, fake};
 
 const GET: &str = "get-modular-tools";
 const CALL: &str = "call-modular-tool";
 
-/// Both, on the same file.
 struct Both {
     original: Agent,
     ours: Agent,
@@ -19,7 +18,7 @@ struct Both {
 impl Both {
     fn start(servers: Value) -> Self {
         let text = json!({"mcpServers": servers}).to_string();
-        let bench = Bench::new().file("modular-mcp.json", &text);
+        let bench = TestEnvironment::new().file("modular-mcp.json", &text);
         let file = bench.path_text("modular-mcp.json");
         let original = bench.direct(&entry(&npm("modular-mcp"), &[&file]));
         let ours = entry(env!("CARGO_BIN_EXE_mcp-workbench"), &["--config", &file]);
@@ -29,7 +28,6 @@ impl Both {
         Self { original, ours }
     }
 
-    /// The answers of both to the same call: the original's, then ours.
     fn call(&self, tool: &str, arguments: Value) -> [Value; 2] {
         let answer = |agent: &Agent| {
             let id = agent.send_call(tool, arguments.clone());
@@ -38,7 +36,6 @@ impl Both {
         [answer(&self.original), answer(&self.ours)]
     }
 
-    /// The definitions of a group as both give them.
     fn definitions(&self, group: &str) -> [Value; 2] {
         self.call(GET, json!({"group": group})).map(|answer| {
             let text = answer["result"]["content"][0]["text"].as_str().expect("a text").to_owned();
@@ -51,14 +48,13 @@ impl Both {
     }
 }
 
-/// It does not end when its input does.
+/// The original doesn't exit at end of input.
 impl Drop for Both {
     fn drop(&mut self) {
         self.original.kill();
     }
 }
 
-/// An answer, result or error.
 fn message(agent: &Agent, id: &RequestId) -> Value {
     serde_json::from_str(&agent.wait(id).line).expect("a line of JSON")
 }
@@ -70,7 +66,6 @@ fn described(mut server: Value, description: &str) -> Value {
 
 const REAL: [&str; 3] = ["files", "memory", "everything"];
 
-/// Both, in front of these real servers.
 fn real(groups: &[&str]) -> Both {
     let server = |group: &str| match group {
         "files" => {
@@ -85,7 +80,6 @@ fn real(groups: &[&str]) -> Both {
     Both::start(groups.iter().map(|group| ((*group).to_owned(), server(group))).collect())
 }
 
-/// A folder that is there.
 fn examples() -> String {
     concat!(env!("CARGO_MANIFEST_DIR"), "/examples").to_owned()
 }
@@ -97,13 +91,11 @@ fn faked() -> Both {
     }))
 }
 
-/// The groups that may be asked for.
 fn groups(tools: &[Value]) -> Vec<String> {
     let groups = &tools[0]["inputSchema"]["properties"]["group"]["enum"];
     groups.as_array().unwrap().iter().map(|group| group.as_str().unwrap().to_owned()).collect()
 }
 
-/// The first tool's description.
 fn lines(tools: &[Value]) -> Vec<String> {
     tools[0]["description"].as_str().unwrap().lines().map(str::to_owned).collect()
 }
@@ -118,7 +110,7 @@ fn text(answer: &Value) -> &str {
 }
 
 #[test]
-fn both_have_the_same_tools_groups_definitions_and_results() {
+fn tools_groups_definitions_and_results_are_equal() {
     let both = real(&REAL);
     let [original, ours] = both.tools();
     for (original, ours) in original.iter().zip(&ours) {
@@ -133,8 +125,8 @@ fn both_have_the_same_tools_groups_definitions_and_results() {
         }
     }
     assert_eq!(original.len(), ours.len());
-    // The original has them in the order in which their servers were ready, which may be another
-    // each time; ours have that of the file, so that a client's prompt cache holds.
+    // The original lists groups as their servers become ready. The workbench uses file order, so
+    // that a client's prompt cache stays valid.
     assert_eq!(sorted(groups(&original)), sorted(groups(&ours)));
     assert_eq!(groups(&ours), REAL);
     assert_eq!(sorted(lines(&original)), sorted(lines(&ours)));
@@ -142,7 +134,7 @@ fn both_have_the_same_tools_groups_definitions_and_results() {
     for group in REAL {
         let [original, mut ours] = both.definitions(group);
         for tool in ours.as_array_mut().unwrap() {
-            // See `what_a_tool_may_do_is_told`.
+            // See `tool_annotations_are_passed_on`.
             tool.as_object_mut().unwrap().remove("annotations");
         }
         assert_eq!(original, ours, "{group}");
@@ -163,9 +155,9 @@ fn both_have_the_same_tools_groups_definitions_and_results() {
     }
 }
 
-// Some tools answer in their `structuredContent` alone, and clients read `_meta`.
+// Some tools respond only in `structuredContent`, and clients read `_meta`.
 #[test]
-fn results_are_whole() {
+fn results_keep_structured_content() {
     let both = faked();
     let call = json!({"group": "fake", "name": "echo", "args": {"x": 1}});
     let [original, ours] = both.call(CALL, call);
@@ -173,8 +165,8 @@ fn results_are_whole() {
     assert_eq!(ours["result"]["structuredContent"], json!({"x": 1}));
 }
 
-// Models often leave out empty arguments, or write the object as a string. The original's own
-// schema says that they may be left out.
+// Models often omit empty arguments or send the object as a string. The original's own schema
+// allows omitting them.
 #[test]
 fn arguments_may_be_missing_or_a_string() {
     let both = faked();
@@ -188,9 +180,9 @@ fn arguments_may_be_missing_or_a_string() {
     }
 }
 
-// A stack says nothing to a model, and each turn has it in its context.
+// A stack trace is useless to a model and costs context in each turn.
 #[test]
-fn the_reason_for_a_group_that_cannot_be_had_is_short() {
+fn failed_group_has_a_short_reason() {
     let both = faked();
     let [original, ours] =
         both.tools().map(|tools| tools[0]["description"].as_str().unwrap().to_owned());
@@ -201,18 +193,18 @@ fn the_reason_for_a_group_that_cannot_be_had_is_short() {
     assert!(our_reason.starts_with("there is no program `/does/not/exist`)\n"), "{our_reason}");
 }
 
-// A server may be there a moment later. The original would have to be started again.
+// A server may recover a moment later. The original would need a restart.
 #[test]
-fn a_group_that_failed_can_be_asked_for_again() {
+fn failed_group_can_be_requested_again() {
     let both = faked();
     let [original, ours] = both.tools();
     assert_eq!(groups(&original), ["fake"]);
     assert_eq!(groups(&ours), ["fake", "broken"]);
 }
 
-// Clients show errors of the protocol to the user, or end the turn; a result is for the model.
+// Clients show protocol errors to the user or end the turn; a result reaches the model.
 #[test]
-fn what_a_model_can_mend_is_a_result_that_says_how() {
+fn correctable_errors_are_results_with_a_hint() {
     let both = faked();
     let [original, ours] = both.call(GET, json!({"group": "fak"}));
     assert_eq!(original["error"]["message"], "Not connected to group: fak");
@@ -232,9 +224,9 @@ fn what_a_model_can_mend_is_a_result_that_says_how() {
     assert!(text(&ours).contains(r#"Expected {"group": "<name>"}"#), "{ours}");
 }
 
-// A model that knows that a tool deletes things, or only reads, takes more care.
+// A model takes more care if it knows that a tool is destructive or read-only.
 #[test]
-fn what_a_tool_may_do_is_told() {
+fn tool_annotations_are_passed_on() {
     let [original, ours] = real(&["files"]).definitions("files");
     let annotated = |tools: &Value| {
         tools.as_array().unwrap().iter().filter(|tool| tool["annotations"].is_object()).count()
@@ -243,9 +235,9 @@ fn what_a_tool_may_do_is_told() {
     assert!(annotated(&ours) > 0);
 }
 
-// The answer is bounded; where it had to be shortened, single tools can be had whole.
+// The response is bounded; a truncated definition can be requested individually.
 #[test]
-fn single_tools_can_be_asked_for() {
+fn single_tools_can_be_requested() {
     let both = faked();
     let [original, ours] =
         both.tools().map(|tools| tools[0]["inputSchema"]["properties"].as_object().unwrap().len());
@@ -255,9 +247,9 @@ fn single_tools_can_be_asked_for() {
     assert_eq!([count(&original), count(&ours)], [2, 1]);
 }
 
-// How a server wants to be used is part of what it gives; without it some tools cannot be used.
+// Some tools can't be used without the server's instructions.
 #[test]
-fn what_a_server_says_of_itself_is_passed_on() {
+fn server_instructions_are_passed_on() {
     let server = fake(json!({"tools": ["echo"], "instructions": "Call echo twice."}));
     let both = Both::start(json!({"fake": described(server, "Echoes.")}));
     let [original, ours] = both.call(GET, json!({"group": "fake"}));
@@ -268,9 +260,8 @@ fn what_a_server_says_of_itself_is_passed_on() {
     );
 }
 
-// Servers have more than tools.
 #[test]
-fn resources_of_groups_are_there() {
+fn resources_of_groups_are_listed() {
     let both = real(&["everything"]);
     let list = |agent: &Agent| {
         let id = agent.send_request("resources/list", json!({}));
@@ -282,9 +273,8 @@ fn resources_of_groups_are_there() {
     assert!(!listed["result"]["resources"].as_array().unwrap().is_empty(), "{listed}");
 }
 
-// The server finds a mistake, and what it says is followed by what was expected.
 #[test]
-fn an_error_of_the_server_is_followed_by_what_was_expected() {
+fn server_error_is_followed_by_the_expected_arguments() {
     let both = real(&["everything"]);
     let [original, ours] =
         both.call(CALL, json!({"group": "everything", "name": "get-sum", "args": {"a": "x"}}));

@@ -1,4 +1,4 @@
-//! `navigate` mode with a language model that chooses: the flow of the document, against a scripted
+//! `navigate` mode with a language model as selector: the documented flow against a scripted
 //! endpoint.
 
 use std::fs;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::llm::{AskedLlm, Llm, LlmAnswer};
-use crate::support::{Agent, Bench, fake};
+use crate::support::llm::{FakeLlm, LlmResponse, RecordedLlmRequest};
+use crate::support::{Agent, TestEnvironment, fake};
 
 const TASK: &str = "Schick eine Nachricht an #general in Slack: Hallo Team!";
 
-fn bench(llm: &Llm) -> Bench {
+fn bench(llm: &FakeLlm) -> TestEnvironment {
     let object = json!({"type": "object"});
     let send = json!({
         "name": "send_message",
@@ -38,7 +38,7 @@ fn bench(llm: &Llm) -> Bench {
     let one = |name: &str| {
         fake(json!({"tools": [{"name": name, "inputSchema": object}], "behavior": {name: "echo"}}))
     };
-    Bench::new()
+    TestEnvironment::new()
         .set("toolMode", json!("navigate"))
         .set(
             "navigator",
@@ -61,42 +61,41 @@ fn bench(llm: &Llm) -> Bench {
         .server("web", "browser", one("open"))
 }
 
-fn agent(bench: &Bench) -> Agent {
+fn agent(bench: &TestEnvironment) -> Agent {
     let agent = bench.agent();
     agent.initialize();
     agent
 }
 
-/// An endpoint that gives these answers, one after the other, and the last one for ever.
-fn saying(answers: Vec<LlmAnswer>) -> Llm {
+/// An endpoint that gives these responses in order and then repeats the last one.
+fn saying(answers: Vec<LlmResponse>) -> FakeLlm {
     let next = std::sync::atomic::AtomicUsize::new(0);
-    Llm::start(move |_| {
+    FakeLlm::start(move |_| {
         let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         answers[at.min(answers.len() - 1)].clone()
     })
 }
 
-fn choice(name: &str) -> LlmAnswer {
-    LlmAnswer::says(&json!({"choice": name}))
+fn choice(name: &str) -> LlmResponse {
+    LlmResponse::says(&json!({"choice": name}))
 }
 
-/// Asserts that each of these texts stands in what the model was asked.
 #[track_caller]
-fn asked_of(asked: &AskedLlm, texts: &[&str]) {
-    let words = asked.words();
+fn asked_of(request: &RecordedLlmRequest, texts: &[&str]) {
+    let words = request.words();
     for text in texts {
         assert!(words.contains(text), "{text}: {words}");
     }
 }
 
 #[test]
-fn the_flow_of_the_document() {
+fn follows_the_documented_flow() {
     let message = json!({"channel": "#general", "text": "Hallo Team!"});
     let llm = saying(vec![
         choice("communication"),
         choice("slack"),
         choice("send_message"),
-        LlmAnswer::says(&message),
+        LlmResponse::says(&message),
     ]);
     let agent = agent(&bench(&llm));
     let done = agent.call("execute_task", json!({"task": TASK}));
@@ -104,17 +103,17 @@ fn the_flow_of_the_document() {
         done.structured(),
         json!({"success": true, "tool_used": "slack.send_message", "result": message})
     );
-    let asked = llm.asked();
-    assert_eq!(asked.len(), 4);
-    asked_of(&asked[0], &[TASK, "communication", "database", "files", "calendar", "web"]);
-    asked_of(&asked[1], &[TASK, "slack", "email"]);
-    asked_of(&asked[2], &[TASK, "send_message", "list_channels", "search_messages"]);
-    asked_of(&asked[3], &[TASK, "send_message", "channel", "Nachrichtentext"]);
-    assert!(asked.iter().all(|asked| asked.path == "/v1/chat/completions"));
+    let request = llm.asked();
+    assert_eq!(request.len(), 4);
+    asked_of(&request[0], &[TASK, "communication", "database", "files", "calendar", "web"]);
+    asked_of(&request[1], &[TASK, "slack", "email"]);
+    asked_of(&request[2], &[TASK, "send_message", "list_channels", "search_messages"]);
+    asked_of(&request[3], &[TASK, "send_message", "channel", "Nachrichtentext"]);
+    assert!(request.iter().all(|request| request.path == "/v1/chat/completions"));
 }
 
 #[test]
-fn a_level_with_one_option_costs_no_question() {
+fn level_with_one_option_costs_no_model_call() {
     let llm = saying(vec![choice("database")]);
     let agent = agent(&bench(&llm));
     let done = agent.call("execute_task", json!({"task": "PostgreSQL Query ausführen"}));
@@ -123,7 +122,7 @@ fn a_level_with_one_option_costs_no_question() {
 }
 
 #[test]
-fn arguments_that_are_given_are_not_asked_for() {
+fn given_arguments_are_not_extracted() {
     let llm = saying(vec![choice("communication"), choice("slack"), choice("send_message")]);
     let agent = agent(&bench(&llm));
     let given = json!({"channel": "#general", "text": "Hallo Team!"});
@@ -133,7 +132,7 @@ fn arguments_that_are_given_are_not_asked_for() {
 }
 
 #[test]
-fn a_choice_that_is_none_is_asked_again_and_given_up() {
+fn invalid_choice_is_retried_twice() {
     let llm = saying(vec![choice("databse"), choice("database")]);
     let agent = agent(&bench(&llm));
     let done = agent.call("execute_task", json!({"task": "PostgreSQL Query ausführen"}));
@@ -148,12 +147,12 @@ fn a_choice_that_is_none_is_asked_again_and_given_up() {
 }
 
 #[test]
-fn what_the_model_does_not_find_is_asked_of_the_agent() {
+fn missing_arguments_are_reported_to_the_agent() {
     let llm = saying(vec![
         choice("communication"),
         choice("slack"),
         choice("send_message"),
-        LlmAnswer::says(&json!({"channel": "#general"})),
+        LlmResponse::says(&json!({"channel": "#general"})),
     ]);
     let agent = agent(&bench(&llm));
     let asked = agent.call("execute_task", json!({"task": "Nachricht an #general"}));
@@ -163,33 +162,35 @@ fn what_the_model_does_not_find_is_asked_of_the_agent() {
     assert_eq!(llm.asked().len(), 4, "who is asked again makes something up");
 }
 
+// invariant: navigator-never-guesses
 #[test]
-fn a_second_question_asks_for_what_is_wrong_and_not_for_what_is_left_out() {
+fn retry_asks_for_wrong_arguments_not_missing_ones() {
     let llm = saying(vec![
         choice("communication"),
         choice("slack"),
         choice("send_message"),
-        LlmAnswer::says(&json!({"channel": 7})),
-        LlmAnswer::says(&json!({"channel": "#general"})),
+        LlmResponse::says(&json!({"channel": 7})),
+        LlmResponse::says(&json!({"channel": "#general"})),
     ]);
     let agent = agent(&bench(&llm));
     let asked = agent.call("execute_task", json!({"task": "Nachricht an #general"}));
     let error = asked.structured()["error"].clone();
     assert_eq!(error["type"], "missing_parameters", "{error}");
     assert_eq!(error["parameters"][0]["name"], "text");
-    let asked = llm.asked();
-    assert_eq!(asked.len(), 5);
-    let words = asked[4].words();
+    let request = llm.asked();
+    assert_eq!(request.len(), 5);
+    let words = request[4].words();
     let problem = words.lines().find(|line| line.starts_with("{\"problem\"")).expect("a problem");
     assert!(problem.contains("`channel` is a number") && !problem.contains("text"), "{problem}");
     asked_of(
-        &asked[4],
+        &request[4],
         &["leaving it out is always right", "leave out what the task does not say"],
     );
 }
 
+// invariant: navigator-never-guesses
 #[test]
-fn a_task_that_is_too_long_for_the_model_is_refused_and_never_cut() {
+fn too_long_task_is_rejected_instead_of_truncated() {
     let llm = saying(vec![choice("communication"), choice("slack"), choice("send_message")]);
     let agent = agent(&bench(&llm));
     let text = "Hallo Team! ".repeat(2_000);
@@ -199,7 +200,6 @@ fn a_task_that_is_too_long_for_the_model_is_refused_and_never_cut() {
     assert_eq!(shape["error"]["type"], "task_too_long", "{}", shape["error"]);
     assert_eq!(shape["tool_used"], "slack.send_message");
     assert_eq!(llm.asked().len(), 3, "nobody is asked for arguments");
-    // The way that the answer proposes.
     let arguments = json!({
         "task": "send it",
         "tool": shape["tool_used"],
@@ -211,14 +211,17 @@ fn a_task_that_is_too_long_for_the_model_is_refused_and_never_cut() {
 }
 
 #[test]
-fn a_model_that_cannot_be_had_is_told_of_within_the_budget() {
+fn unavailable_model_is_reported_within_the_budget() {
     let html = "<html>Bad Gateway</html>".to_owned();
     for (answer, kinds) in [
-        (LlmAnswer::Status(401, Vec::new(), "{}".to_owned()), &["llm_error"][..]),
-        (LlmAnswer::Status(200, vec!["Content-Type: text/html".to_owned()], html), &["llm_error"]),
-        (LlmAnswer::Nothing, &["budget_exhausted"]),
-        // It may be too long before it has taken too long.
-        (LlmAnswer::Endless("{"), &["llm_error", "budget_exhausted"]),
+        (LlmResponse::Status(401, Vec::new(), "{}".to_owned()), &["llm_error"][..]),
+        (
+            LlmResponse::Status(200, vec!["Content-Type: text/html".to_owned()], html),
+            &["llm_error"],
+        ),
+        (LlmResponse::Nothing, &["budget_exhausted"]),
+        // The response can exceed its size limit before the timeout.
+        (LlmResponse::Endless("{"), &["llm_error", "budget_exhausted"]),
     ] {
         let llm = saying(vec![answer.clone()]);
         let mut config = json!({"strategy": "hierarchy", "budget": {"timeoutMs": 800}});
@@ -226,7 +229,7 @@ fn a_model_that_cannot_be_had_is_told_of_within_the_budget() {
         let agent = agent(&bench(&llm).set("navigator", config));
         let since = Instant::now();
         let failed = agent.call("execute_task", json!({"task": TASK}));
-        // An endpoint is given 20 s where nothing is said.
+        // The default timeout of an endpoint is 20 s.
         assert!(since.elapsed() < Duration::from_secs(15), "{answer:?}: {:?}", since.elapsed());
         let error: Value = failed.structured()["error"].clone();
         let kind = error["type"].as_str().unwrap_or_default();
@@ -235,7 +238,7 @@ fn a_model_that_cannot_be_had_is_told_of_within_the_budget() {
 }
 
 #[test]
-fn what_the_file_says_of_a_server_is_told() {
+fn prompt_contains_the_configured_description() {
     let llm = saying(vec![choice("web"), choice("none")]);
     let mut pets = fake(json!({"tools": []}));
     pets["description"] = json!("Walks of dogs");
@@ -245,9 +248,9 @@ fn what_the_file_says_of_a_server_is_told() {
 }
 
 #[test]
-fn a_tool_that_the_model_rejects_is_not_called() {
+fn tool_rejected_by_the_model_is_not_called() {
     let llm = saying(vec![choice("none")]);
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("navigate"))
         .set("navigator", json!({"llm": {"baseUrl": llm.base_url(), "model": "small"}}));
     let script = json!({"tools": ["wipe"], "requestFile": bench.path_text("requests")});
@@ -259,13 +262,13 @@ fn a_tool_that_the_model_rejects_is_not_called() {
     assert!(!requests.contains("tools/call"), "{requests}");
 }
 
-fn with_sampling(settings: &Bench) -> Bench {
+fn with_sampling(settings: &TestEnvironment) -> TestEnvironment {
     let navigator = json!({"strategy": "hierarchy", "chooser": "sampling"});
     settings.clone().set("navigator", navigator)
 }
 
 #[test]
-fn the_clients_own_model_chooses_in_both_eras() {
+fn sampling_selects_in_both_eras() {
     let llm = saying(vec![choice("nobody asks it")]);
     let bench = with_sampling(&bench(&llm));
     for is_modern in [false, true] {
@@ -275,9 +278,9 @@ fn the_clients_own_model_chooses_in_both_eras() {
             "stopReason": "endTurn",
             "content": {"type": "text", "text": "the second</think>{\"choice\": \"2\"}"},
         });
-        let agent = bench.agent().answering("sampling/createMessage", answer);
+        let agent = bench.agent().with_reply("sampling/createMessage", answer);
         let agent = agent.begin(is_modern, json!({"sampling": {}}));
-        let done = agent.call_through("execute_task", json!({"task": TASK}));
+        let done = agent.call_to_completion("execute_task", json!({"task": TASK}));
         assert_eq!(done.structured()["tool_used"], "postgres.query", "{}", done.text());
         let asked = agent.next_request("sampling/createMessage");
         let words = asked["params"]["messages"][0]["content"]["text"].as_str().expect("a text");
@@ -287,19 +290,20 @@ fn the_clients_own_model_chooses_in_both_eras() {
 }
 
 #[test]
-fn where_the_client_lends_no_model_the_ranker_chooses() {
+fn ranker_selects_without_sampling_support() {
     let llm = saying(vec![choice("nobody asks it")]);
     let bench = with_sampling(&bench(&llm));
     for is_modern in [false, true] {
         let agent = bench.agent().begin(is_modern, json!({}));
-        let done = agent.call_through("execute_task", json!({"task": "database: postgres query"}));
+        let done =
+            agent.call_to_completion("execute_task", json!({"task": "database: postgres query"}));
         assert_eq!(done.structured()["tool_used"], "postgres.query", "{}", done.text());
     }
 }
 
 #[test]
-fn who_is_asked_is_left_alone_when_the_task_is_cancelled() {
-    let llm = saying(vec![LlmAnswer::Nothing]);
+fn canceled_task_aborts_the_model_request() {
+    let llm = saying(vec![LlmResponse::Nothing]);
     let agent = agent(&bench(&llm));
     let task = agent.send_call("execute_task", json!({"task": TASK}));
     llm.wait_asked(1);
@@ -311,9 +315,9 @@ fn who_is_asked_is_left_alone_when_the_task_is_cancelled() {
 }
 
 #[test]
-fn a_call_ends_at_its_server_when_the_task_is_cancelled() {
+fn canceled_task_cancels_the_tool_call() {
     let llm = saying(vec![choice("1")]);
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("navigate"))
         .set("navigator", json!({"llm": {"baseUrl": llm.base_url(), "model": "small"}}))
         .server(
@@ -326,7 +330,7 @@ fn a_call_ends_at_its_server_when_the_task_is_cancelled() {
         );
     let agent = agent(&bench);
     let task = agent.send_call("execute_task", json!({"task": "sleep well"}));
-    // Three steps, and what the tool says itself.
+    // Three steps of the workbench, then the tool's own progress.
     agent.wait_progress(&task, 5);
     agent.cancel(&task);
     let counts = || agent.use_tool(["box", "one", "count"], json!({})).structured();

@@ -1,23 +1,23 @@
-//! Servers that `execute_task` starts for a task, and the cost of one that has to be started again.
+//! Servers that `execute_task` starts, and confirmations across restarts.
 
 use std::fs;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-fn bench(strategy: &str) -> Bench {
+fn bench(strategy: &str) -> TestEnvironment {
     let navigator = json!({ "strategy": strategy });
-    Bench::new().set("toolMode", json!("navigate")).set("navigator", navigator)
+    TestEnvironment::new().set("toolMode", json!("navigate")).set("navigator", navigator)
 }
 
 fn execute(agent: &Agent, task: &str) -> Value {
-    agent.call_through("execute_task", json!({ "task": task })).structured()
+    agent.call_to_completion("execute_task", json!({ "task": task })).structured()
 }
 
 #[test]
-fn a_tool_that_fails_starts_no_server_for_a_suggestion() {
+fn failed_tool_starts_no_server_for_suggestions() {
     let bench = bench("hierarchy");
     let chat = json!({
         "tools": ["archive", "rename"],
@@ -31,14 +31,14 @@ fn a_tool_that_fails_starts_no_server_for_a_suggestion() {
         .server("files", "disk", fake(other));
     let agent = bench.agent().begin(false, json!({}));
     let task = json!({"task": "archive one of the channels", "tool": "slack.archive"});
-    let failed = agent.call_through("execute_task", task).structured();
+    let failed = agent.call_to_completion("execute_task", task).structured();
     assert_eq!(failed["tool_used"], "slack.archive", "{failed}");
     assert_eq!(failed["error"]["type"], "tool_execution_error");
     assert!(!bench.path("started").exists(), "{failed}");
 }
 
 #[test]
-fn a_server_is_chosen_by_what_the_file_says_of_it() {
+fn selects_a_server_by_its_configured_description() {
     let described = |description: &str| {
         let mut server = fake(json!({"tools": ["run"]}));
         server["description"] = description.into();
@@ -56,10 +56,10 @@ fn a_server_is_chosen_by_what_the_file_says_of_it() {
 }
 
 #[test]
-fn who_confirms_a_call_is_not_asked_for_each_start_of_its_server() {
+fn restarting_the_server_does_not_repeat_the_confirmation() {
     let bench = bench("retrieve");
     let counter = "counter";
-    // So many starts fail as there are lines to come.
+    // The fake fails its first two starts. Each line counts as a start, so this one succeeds.
     bench.write(counter, "started\nstarted\n");
     let wipe = json!({
         "name": "wipe",
@@ -76,7 +76,7 @@ fn who_confirms_a_call_is_not_asked_for_each_start_of_its_server() {
         bench.server("disk", "disk", fake(script)).set("dangerousTools", json!(["disk:wipe"]));
     let agent = bench
         .agent()
-        .answering("elicitation/create", json!({"action": "accept", "content": {}}))
+        .with_reply("elicitation/create", json!({"action": "accept", "content": {}}))
         .begin(false, json!({"elicitation": {}}));
     assert!(agent.use_tool(["disk", "disk", "crash"], json!({})).is_tool_error());
     bench.write(counter, "");

@@ -1,4 +1,4 @@
-//! Servers of the transport before streamable HTTP (2024-11-05, HTTP with SSE).
+//! Servers on the HTTP+SSE transport of 2024-11-05, the predecessor of streamable HTTP.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,32 +8,30 @@ use std::time::{Duration, Instant};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::far::{Far, Kind};
-use crate::support::{Agent, Bench};
+use crate::support::real_http_server::{Kind, RealHttpServer};
+use crate::support::{Agent, TestEnvironment};
 
-/// A bench with a server at this address.
-fn bench(url: &str, kind: Option<&str>) -> Bench {
+fn bench(url: &str, kind: Option<&str>) -> TestEnvironment {
     let mut entry = json!({ "url": url });
     if let Some(kind) = kind {
         entry["type"] = kind.into();
     }
-    Bench::new().server("web", "far", entry)
+    TestEnvironment::new().server("web", "far", entry)
 }
 
-/// An agent that has opened the toolbox of a server.
-fn opened(bench: &Bench) -> Agent {
-    let agent = bench.agent().relisting();
+fn opened(bench: &TestEnvironment) -> Agent {
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.open("web").ok();
     agent
 }
 
 #[test]
-fn real_servers_are_called_whether_or_not_the_file_says_what_they_speak() {
+fn real_servers_work_with_and_without_a_configured_type() {
     for (server, path) in
         [(Kind::EverythingSse, "/sse"), (Kind::Python1Sse, "/sse"), (Kind::Python2Sse, "/sse")]
     {
-        let far = Far::start(server);
+        let far = RealHttpServer::start(server);
         for kind in [None, Some("http"), Some("sse")] {
             let bench = bench(&far.url(path), kind);
             let output = bench.run(["call", "web", "far", "echo", r#"{"message": "ä"}"#]);
@@ -44,46 +42,44 @@ fn real_servers_are_called_whether_or_not_the_file_says_what_they_speak() {
 }
 
 #[test]
-fn a_server_that_speaks_both_is_spoken_to_as_its_address_says() {
-    let far = Far::start(Kind::Both);
+fn url_decides_the_transport_of_a_dual_server() {
+    let server = RealHttpServer::start(Kind::Both);
     for (path, kind) in [("/sse", None), ("/sse", Some("sse")), ("/mcp", None)] {
-        let agent = opened(&bench(&far.url(path), kind));
+        let agent = opened(&bench(&server.url(path), kind));
         let arguments = json!({ "interval": 10, "count": 1 });
         let called = agent.call("web__far__start-notification-stream", arguments);
         assert!(!called.is_tool_error(), "{path}: {}", called.text());
     }
-    // What the file says and the server does not speak is told.
-    let output = bench(&far.url("/nothing"), Some("sse")).run(["call", "web", "far", "x"]);
+    let output = bench(&server.url("/nothing"), Some("sse")).run(["call", "web", "far", "x"]);
     assert!(output.stderr.contains("404") && output.stderr.contains("`url`"), "{output}");
 }
 
 #[test]
-fn a_restart_fails_the_call_in_it_and_no_other() {
-    let mut far = Far::start(Kind::EverythingSse);
-    let agent = opened(&bench(&far.url("/sse"), None));
+fn restart_fails_only_the_call_in_flight() {
+    let mut server = RealHttpServer::start(Kind::EverythingSse);
+    let agent = opened(&bench(&server.url("/sse"), None));
     let long = json!({ "duration": 60, "steps": 120 });
     let call = agent.send_call("web__far__trigger-long-running-operation", long);
     agent.wait_progress(&call, 1);
-    far.kill();
+    server.kill();
     let lost = agent.wait(&call);
     assert!(lost.is_tool_error(), "{}", lost.text());
     let text = lost.text();
     assert!(text.contains("server `far`") && text.contains("connection to it was lost"), "{text}");
     assert!(text.contains("may or may not have had effects"), "{text}");
-    far = Far::start_at(Kind::EverythingSse, far.address.port());
+    server = RealHttpServer::start_at(Kind::EverythingSse, server.address.port());
     let echo = agent.call("web__far__echo", json!({ "message": "again" }));
     assert_eq!(echo.text(), "Echo: again");
-    // One that nobody uses meanwhile is no failure, and the next call connects anew.
-    far.restart();
+    // Losing an idle connection isn't a failure; the next call reconnects.
+    server.restart();
     let echo = agent.call("web__far__echo", json!({ "message": "once more" }));
     assert_eq!(echo.text(), "Echo: once more");
     agent.wait_stderr("its connection has ended while it was not in use");
 }
 
-/// The end of serving: the first lines of what was asked, and the connections, which stay open.
 type Serving = thread::JoinHandle<(Vec<String>, Vec<TcpStream>)>;
 
-/// Answers the next requests with these heads and bodies, and then ends; gives what it was asked.
+/// Answers one request with each response, then stops listening.
 fn hostile(answers: Vec<String>) -> (String, Serving) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/sse", listener.local_addr().unwrap());
@@ -98,7 +94,6 @@ fn hostile(answers: Vec<String>) -> (String, Serving) {
             (&stream).write_all(answer.as_bytes()).unwrap();
             open.push(stream);
         }
-        // What is not taken back stays open.
         (asked, open)
     });
     (url, serving)
@@ -107,7 +102,7 @@ fn hostile(answers: Vec<String>) -> (String, Serving) {
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
 #[test]
-fn what_a_server_does_wrong_is_told_with_what_to_do() {
+fn server_errors_are_reported_with_a_hint() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     elsewhere.set_nonblocking(true).unwrap();
     let there = elsewhere.local_addr().unwrap();
@@ -137,7 +132,7 @@ fn what_a_server_does_wrong_is_told_with_what_to_do() {
     ] {
         let (url, serving) = hostile(vec![answer]);
         let entry = json!({ "type": "sse", "url": url, "startupTimeoutMs": 1500 });
-        let bench = Bench::new().server("web", "far", entry);
+        let bench = TestEnvironment::new().server("web", "far", entry);
         let begun = Instant::now();
         let output = bench.run(["call", "web", "far", "x"]);
         assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
@@ -149,10 +144,11 @@ fn what_a_server_does_wrong_is_told_with_what_to_do() {
 }
 
 #[test]
-fn an_import_keeps_what_the_file_says_of_the_transport() {
-    let far = Far::start(Kind::EverythingSse);
-    let servers = json!({ "old": { "type": "sse", "url": far.url("/sse") } });
-    let bench = Bench::new().file("mcp.json", &json!({ "mcpServers": servers }).to_string());
+fn import_keeps_the_transport_type() {
+    let server = RealHttpServer::start(Kind::EverythingSse);
+    let servers = json!({ "old": { "type": "sse", "url": server.url("/sse") } });
+    let bench =
+        TestEnvironment::new().file("mcp.json", &json!({ "mcpServers": servers }).to_string());
     let output = bench.run_bare(["import", "mcp.json", "--json"]);
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(report["added"][0]["carried_over"], "exact", "{output}");

@@ -1,22 +1,23 @@
-//! One policy on every surface: what an agent receives from a catalog with forbidden servers, tools,
-//! resources and prompts in it is, byte for byte, what it receives from the same catalog without them.
+//! One policy everywhere: removing forbidden servers, tools, resources and prompts from a catalog
+//! doesn't change a byte of the messages that an agent receives.
 //!
 //! Random worlds with random rules are served in this process, in every mode and both eras, over a
-//! stream or over HTTP, to an agent that tries everything, often while another one does the same; then
-//! it is done alone with what an independent transcription of the rules leaves of that world, and no
-//! rules but those about arguments. No call comes to a server that the transcription does not let through.
+//! stream or HTTP. The agent tries everything, often while a second agent does the same. The run is
+//! then repeated without the second agent, in the world reduced by an independent implementation of
+//! the rules, where only conditions on arguments remain. No call may reach a server unless that
+//! implementation allows it.
 
 mod agent;
-mod company;
 mod comparing;
 mod conditions;
 mod executable;
 mod lock;
+mod notifications;
 mod oracle;
 mod over_http;
 mod probes;
+mod second_agent;
 mod servers;
-mod talk;
 mod workbench;
 mod world;
 
@@ -31,49 +32,47 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
-use crate::one_policy::agent::{Asker, Heard};
-use crate::one_policy::company::{Company, Sharing, company, paths};
+use crate::one_policy::agent::{AgentProfile, ReceivedMessages};
 use crate::one_policy::comparing::{check_marks, check_words, differences};
 use crate::one_policy::conditions::when;
 use crate::one_policy::oracle::{Oracle, without_the_forbidden};
 use crate::one_policy::probes::{LISTS, Probe, call, marked, probe};
-use crate::one_policy::servers::{Called, Servers};
+use crate::one_policy::second_agent::{SecondAgent, Sharing, company, paths};
+use crate::one_policy::servers::{ReceivedCall, Servers};
 use crate::one_policy::workbench::{Beside, Doors, Visit, auth, checked, heard};
 use crate::one_policy::world::{Agent, Policy, World, world};
 
-/// How often two worlds are compared before they count as different.
+/// Attempts before a difference counts. See [`compare`].
 const TRIES: usize = 4;
 
 const MODES: [&str; 8] =
     ["dynamic", "proxy", "auto", "activate", "modular", "direct", "search", "navigate"];
-/// Words in what each of two agents asks, which the other must not receive.
+/// Marks in the requests of the two agents; neither may receive the other's.
 const MARKS: [&str; 2] = ["business-of-the-one", "business-of-the-other"];
 
-/// How an agent is served, and what it tries.
 #[derive(Clone, Debug)]
 struct Attempt {
     mode: &'static str,
-    /// `true` if `search_tools` is offered in the modes that do not have it.
+    /// `true` to offer `search_tools` in modes without it.
     is_searched: bool,
-    /// How `execute_task` looks for a tool.
     strategy: &'static str,
-    /// `true` if servers say things that nobody has asked.
+    /// `true` if servers send unsolicited notifications.
     is_talkative: bool,
-    asker: Asker,
+    asker: AgentProfile,
     probes: Vec<Probe>,
-    company: Option<Company>,
+    company: Option<SecondAgent>,
 }
 
-fn asker() -> impl Strategy<Value = Asker> + Clone {
+fn asker() -> impl Strategy<Value = AgentProfile> + Clone {
     let names = select(vec![Some("ann"), Some("ann"), Some("bob"), Some("nobody"), None]);
     let clients = select(vec!["claude-code", "codex-mcp-client", "test"]);
     let toolboxes = option::weighted(0.15, select(vec!["desk", "lab", "solo", "one"]));
     let ways = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.7));
     let asker = (names, clients, toolboxes, ways);
-    asker.prop_map(|(name, client, toolbox, (is_modern, is_over_http, is_curious))| Asker {
+    asker.prop_map(|(name, client, toolbox, (is_modern, is_over_http, is_curious))| AgentProfile {
         name: name.map(str::to_owned),
         is_modern,
-        // Whom no rule knows is turned away there, and told so.
+        // Over HTTP, an agent that no rule names is rejected with an error that says so.
         is_over_http: is_over_http && name != Some("nobody"),
         client: client.to_owned(),
         toolbox: toolbox.map(str::to_owned),
@@ -100,29 +99,26 @@ impl Attempt {
     }
 }
 
-/// Every request of an agent, about everything that is in this world.
 fn requests(world: &World, probes: &[Probe], mark: &str) -> Vec<(String, Value)> {
     let lists = || LISTS.iter().map(|method| ((*method).to_owned(), json!({})));
     let probes = probes.iter().map(|probe| marked(probe.request(world), mark));
     lists().chain(probes).chain(lists()).collect()
 }
 
-/// A world as it is served, and who comes.
 struct Scene<'a> {
     world: &'a World,
     one: Visit<'a>,
     beside: Option<Beside<'a>>,
-    /// `true` if all servers are running when the agents come.
     is_eager: bool,
 }
 
-/// Plays a scene, and tells what both agents receive, and which servers were asked anything.
+/// Plays a scene. Returns the messages of both agents and the servers that got requests.
 fn played(
     servers: &Servers,
     address: SocketAddr,
     attempt: &Attempt,
     scene: &Scene<'_>,
-) -> Result<([Heard; 2], BTreeSet<String>), TestCaseError> {
+) -> Result<([ReceivedMessages; 2], BTreeSet<String>), TestCaseError> {
     let Scene { world, one, beside, is_eager } = scene;
     servers.serve(world, attempt.is_talkative);
     let mut config = world.config(attempt.mode, &address.to_string(), *is_eager);
@@ -133,7 +129,7 @@ fn played(
         config["auth"] = auth();
     }
     let config = checked(&config);
-    // Such as one that gives two tools the same name.
+    // For example if two tools get the same name.
     let mut config = config.ok_or_else(|| TestCaseError::reject("no good configuration"))?;
     world.attach_lock(&mut config);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -142,10 +138,10 @@ fn played(
     Ok((heard, servers.asked()))
 }
 
-/// Compares what an agent is told of a world with what it is told of what is left of it.
+/// Compares an agent's messages in a world with those in the reduced world.
 ///
-/// How far a toolbox has got that opens behind a call is a matter of time, on a busy machine in
-/// either world. What tells of the forbidden differs each time.
+/// Timing can differ on a busy machine, for example how far a toolbox has opened behind a call. A
+/// leak differs in every attempt.
 fn compare(
     servers: &Servers,
     address: SocketAddr,
@@ -162,8 +158,7 @@ fn compare(
     compared
 }
 
-/// Returns the difference, if there is one this time; fails where something was said that never
-/// may be.
+/// Returns the difference of one attempt. Fails if a message leaked that is never allowed.
 fn compare_once(
     servers: &Servers,
     address: SocketAddr,
@@ -202,14 +197,14 @@ fn compare_once(
     Ok(compared)
 }
 
-/// Checks that every call that came to a server is one that the rules let through, with the arguments
-/// that it came with. A step of a macro has no mark, and is known to be an agent's where it is alone.
+/// Checks that the rules allow every call that reached a server, with its arguments. Steps of
+/// macros carry no mark, so they are checked only if there is a single agent.
 fn check_calls(
     world: &World,
-    [one, other]: [Option<&Asker>; 2],
-    called: &[Called],
+    [one, other]: [Option<&AgentProfile>; 2],
+    called: &[ReceivedCall],
 ) -> Result<(), TestCaseError> {
-    let is_marked = |call: &Called, mark: &str| call.arguments["mark"] == mark;
+    let is_marked = |call: &ReceivedCall, mark: &str| call.arguments["mark"] == mark;
     for call in called {
         let asker = match () {
             () if is_marked(call, MARKS[0]) || other.is_none() => one,
@@ -236,27 +231,28 @@ fn run(cases: u32, scenes: impl Strategy<Value = (World, Attempt)>) {
     assert!(telling.get() > cases / 5, "only in {} worlds something was forbidden", telling.get());
 }
 
+// invariant: forbidden-equals-missing
 #[test]
-fn what_is_forbidden_is_as_if_it_were_not_there() {
+fn forbidden_items_are_indistinguishable_from_missing_ones() {
     run(80, (world(), attempt()));
 }
 
 #[test]
-fn what_filters_leave_out_is_as_if_it_were_not_there() {
+fn filtered_items_are_indistinguishable_from_missing_ones() {
     let worlds = world().prop_map(|world| World { policy: Policy::default(), ..world });
     run(40, (worlds, attempt()));
 }
 
-/// Of an agent that may have everything but for conditions, and that calls and calls.
+/// The agent may use everything except for conditions, and makes many calls.
 #[test]
-fn what_conditions_do_not_let_through_comes_to_no_server() {
+fn calls_that_fail_conditions_reach_no_server() {
     let worlds = (world(), vec(when(), 1..4)).prop_map(|(world, when)| {
         let ann = Agent { when, ..Agent::default() };
         let agents = Some(BTreeMap::from([("ann".to_owned(), ann)]));
         World { policy: Policy { agents, allows_tools: Some(true), ..Policy::default() }, ..world }
     });
     let attempts = (attempt(), vec(call(), 8..20)).prop_map(|(attempt, probes)| {
-        let asker = Asker { name: Some("ann".to_owned()), toolbox: None, ..attempt.asker };
+        let asker = AgentProfile { name: Some("ann".to_owned()), toolbox: None, ..attempt.asker };
         Attempt { asker, probes, ..attempt }
     });
     run(20, (worlds, attempts));

@@ -1,12 +1,11 @@
-//! Changes that the configuration makes to single tools, in every mode: which there are, their
-//! names and descriptions, and the arguments that they always have.
+//! `overrides` and categories in every mode: disabled tools, names, descriptions and pinned
+//! arguments.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// Tools that echo their arguments.
 fn tools() -> Value {
     let schema = json!({
         "type": "object",
@@ -24,14 +23,13 @@ fn tools() -> Value {
     ])
 }
 
-/// A server that is divided into two categories.
-fn bench(mode: &str) -> Bench {
+fn bench(mode: &str) -> TestEnvironment {
     let mut files = fake(json!({ "tools": tools() }));
     files["overrides"] = json!({
         "stat": {"enabled": false},
         "read": {"description": "Said of all", "arguments": {"root": "/srv"}},
     });
-    Bench::new().config(json!({
+    TestEnvironment::new().config(json!({
         "toolMode": mode,
         "mcpServers": {"files": files},
         "categories": {
@@ -54,14 +52,14 @@ fn bench(mode: &str) -> Bench {
     }))
 }
 
-fn greeted(bench: &Bench) -> Agent {
-    let agent = bench.agent().relisting();
+fn greeted(bench: &TestEnvironment) -> Agent {
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent
 }
 
 #[test]
-fn a_category_has_the_tools_it_names_with_its_own_words() {
+fn category_has_its_tools_with_their_overrides() {
     let bench = bench("dynamic");
     let agent = greeted(&bench);
     agent.open("get");
@@ -90,24 +88,24 @@ fn a_category_has_the_tools_it_names_with_its_own_words() {
 }
 
 #[test]
-fn pinned_arguments_are_put_into_every_call() {
+fn pinned_arguments_are_added_to_every_call() {
     for mode in ["dynamic", "proxy", "direct"] {
         let bench = bench(mode);
         let agent = greeted(&bench);
         let path = ["get", "files", "fetch"];
         let called = agent.use_tool(path, json!({"path": "a"})).structured();
         assert_eq!(called, json!({"path": "a", "root": "/srv"}), "{mode}");
-        // What the model gives for one does not count.
+        // A model can't override a pinned argument.
         let called = agent.call("get__files__fetch", json!({"path": "a", "root": "/"}));
         assert_eq!(called.structured(), json!({"path": "a", "root": "/srv"}), "{mode}");
-        // Whether the rest is right is for the server to say.
+        // The server validates the other arguments.
         let called = agent.call("get__files__fetch", json!({"paht": "a"}));
         assert_eq!(called.structured(), json!({"paht": "a", "root": "/srv"}), "{mode}");
     }
 }
 
 #[test]
-fn the_other_arguments_stay_byte_for_byte() {
+fn other_arguments_are_passed_verbatim() {
     let bench = bench("proxy");
     let agent = greeted(&bench);
     agent.send_raw(
@@ -119,7 +117,7 @@ fn the_other_arguments_stay_byte_for_byte() {
 }
 
 #[test]
-fn what_is_left_out_looks_like_what_is_not_there() {
+fn excluded_tools_are_indistinguishable_from_missing_ones() {
     for mode in ["dynamic", "proxy", "direct"] {
         let bench = bench(mode);
         let agent = greeted(&bench);
@@ -130,7 +128,7 @@ fn what_is_left_out_looks_like_what_is_not_there() {
             response.text().replace(tool, "…")
         };
         let absent = text("nowhere");
-        // Switched off, of another category, called otherwise, and not what was meant.
+        // Disabled, in another category, renamed, and a different tool than the prefixed one.
         for tool in ["stat", "write", "read", "list"] {
             assert_eq!(text(tool).split('.').next(), absent.split('.').next(), "{mode}: {tool}");
         }
@@ -138,10 +136,10 @@ fn what_is_left_out_looks_like_what_is_not_there() {
 }
 
 #[test]
-fn in_direct_mode_what_differs_has_full_names() {
+fn direct_mode_uses_full_names_for_ambiguous_tools() {
     let bench = bench("direct");
     let agent = greeted(&bench);
-    // What begins as clients begin the names of a server's tools is a name of its own.
+    // A prefix as clients use it is part of this tool's own name.
     let namesake = "get__files__mcp__files__list";
     assert_eq!(agent.tool_names(), ["fetch", namesake, "read", "write"]);
     let called = agent.call("read", json!({"path": "a"})).structured();
@@ -149,10 +147,10 @@ fn in_direct_mode_what_differs_has_full_names() {
 }
 
 #[test]
-fn of_two_tools_that_come_to_one_name_the_first_has_it_and_check_says_so() {
+fn first_tool_keeps_a_duplicate_name_and_check_warns() {
     let mut entry = fake(json!({ "tools": ["echo", "b"] }));
     entry["overrides"] = json!({"b": {"name": "echo"}});
-    let bench = Bench::new().server("box", "one", entry);
+    let bench = TestEnvironment::new().server("box", "one", entry);
     let output = bench.run(["check", "--connect"]);
     assert_eq!(output.code, Some(0), "{output}");
     let said = "warning: tool `b` of `box/one` is not shown: another is called `echo`";

@@ -1,16 +1,13 @@
-//! Agents of either era with servers of either era: everything that passes between them besides
-//! plain calls, row by row.
+//! Agents of either era with servers of either era: every feature except plain calls.
 
 use Way::{Connect, Http, Stdio};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, conformance, fake};
+use crate::support::{Agent, TestEnvironment, conformance, fake};
 
-/// A behavior, and what shows that it is there.
 type Row = (&'static str, fn(&Agent));
 
-/// The rows that every pairing fills.
 const ROWS: [Row; 10] = [
     ("elicitation", elicitation),
     ("sampling", sampling),
@@ -24,12 +21,11 @@ const ROWS: [Row; 10] = [
     ("resource update", resource_update),
 ];
 
-/// How the agent is connected.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Stdio,
     Http,
-    /// On stdio, with the bridge to one that serves over HTTP.
+    /// On stdio, through the bridge to a workbench on HTTP.
     Connect,
 }
 
@@ -37,67 +33,70 @@ const LEGACY: bool = false;
 const MODERN: bool = true;
 const WATCHED: &str = "test://watched-resource";
 
+// invariant: any-era-pairing
 #[test]
-fn a_legacy_agent_on_stdio_and_legacy_servers() {
+fn legacy_agent_on_stdio_with_legacy_servers() {
     pair(Stdio, LEGACY, "legacy");
 }
 
+// invariant: any-era-pairing
 #[test]
-fn a_legacy_agent_on_stdio_and_modern_servers() {
+fn legacy_agent_on_stdio_with_modern_servers() {
     pair(Stdio, LEGACY, "modern");
 }
 
+// invariant: any-era-pairing
 #[test]
-fn a_modern_agent_on_stdio_and_legacy_servers() {
+fn modern_agent_on_stdio_with_legacy_servers() {
     pair(Stdio, MODERN, "legacy");
 }
 
+// invariant: any-era-pairing
 #[test]
-fn a_modern_agent_on_stdio_and_modern_servers() {
+fn modern_agent_on_stdio_with_modern_servers() {
     pair(Stdio, MODERN, "modern");
 }
 
 #[test]
-fn a_legacy_agent_on_http_and_legacy_servers() {
+fn legacy_agent_on_http_with_legacy_servers() {
     pair(Http, LEGACY, "legacy");
 }
 
 #[test]
-fn a_legacy_agent_on_http_and_modern_servers() {
+fn legacy_agent_on_http_with_modern_servers() {
     pair(Http, LEGACY, "modern");
 }
 
 #[test]
-fn a_modern_agent_on_http_and_legacy_servers() {
+fn modern_agent_on_http_with_legacy_servers() {
     pair(Http, MODERN, "legacy");
 }
 
 #[test]
-fn a_modern_agent_on_http_and_modern_servers() {
+fn modern_agent_on_http_with_modern_servers() {
     pair(Http, MODERN, "modern");
 }
 
 #[test]
-fn a_legacy_agent_on_a_bridge_and_legacy_servers() {
+fn legacy_agent_on_bridge_with_legacy_servers() {
     pair(Connect, LEGACY, "legacy");
 }
 
 #[test]
-fn a_legacy_agent_on_a_bridge_and_modern_servers() {
+fn legacy_agent_on_bridge_with_modern_servers() {
     pair(Connect, LEGACY, "modern");
 }
 
 #[test]
-fn a_modern_agent_on_a_bridge_and_legacy_servers() {
+fn modern_agent_on_bridge_with_legacy_servers() {
     pair(Connect, MODERN, "legacy");
 }
 
 #[test]
-fn a_modern_agent_on_a_bridge_and_modern_servers() {
+fn modern_agent_on_bridge_with_modern_servers() {
     pair(Connect, MODERN, "modern");
 }
 
-/// Looks at all rows in one session.
 fn pair(way: Way, is_modern: bool, servers: &str) {
     let bench = bench(servers);
     let mut _program = None;
@@ -120,12 +119,12 @@ fn pair(way: Way, is_modern: bool, servers: &str) {
     }
 }
 
-/// A strict server that does everything, one that may not know the roots, and a scripted one.
-fn bench(era: &str) -> Bench {
+/// The conformance server, which gets the roots, and a scripted server, which doesn't.
+fn bench(era: &str) -> TestEnvironment {
     let mut suite = conformance(era);
     suite["roots"] = true.into();
     let scripted = json!({ "protocol": era, "tools": ["sleep", "count", "ask"] });
-    Bench::new().set("toolMode", json!("direct")).server("box", "suite", suite).server(
+    TestEnvironment::new().set("toolMode", json!("direct")).server("box", "suite", suite).server(
         "box",
         "scripted",
         fake(scripted),
@@ -135,8 +134,8 @@ fn bench(era: &str) -> Bench {
 fn answering(agent: Agent) -> Agent {
     let contact = json!({ "username": "ann", "email": "ann@example.org", "name": "Ann" });
     agent
-        .answering("elicitation/create", json!({ "action": "accept", "content": contact }))
-        .answering(
+        .with_reply("elicitation/create", json!({ "action": "accept", "content": contact }))
+        .with_reply(
             "sampling/createMessage",
             json!({
                 "role": "assistant",
@@ -145,11 +144,11 @@ fn answering(agent: Agent) -> Agent {
                 "stopReason": "endTurn",
             }),
         )
-        .answering("roots/list", json!({ "roots": [{ "uri": "file:///work", "name": "work" }] }))
+        .with_reply("roots/list", json!({ "roots": [{ "uri": "file:///work", "name": "work" }] }))
 }
 
 fn elicitation(agent: &Agent) {
-    let answer = agent.call_through("test_elicitation", json!({ "message": "Who are you?" }));
+    let answer = agent.call_to_completion("test_elicitation", json!({ "message": "Who are you?" }));
     assert_eq!(
         answer.text(),
         r#"User response: action=accept, content={"username":"ann","email":"ann@example.org","name":"Ann"}"#
@@ -160,7 +159,7 @@ fn elicitation(agent: &Agent) {
 }
 
 fn sampling(agent: &Agent) {
-    let answer = agent.call_through("test_sampling", json!({ "prompt": "The capital?" }));
+    let answer = agent.call_to_completion("test_sampling", json!({ "prompt": "The capital?" }));
     assert_eq!(answer.text(), "LLM response: Paris");
     let asked = agent.next_request("sampling/createMessage");
     assert_eq!(asked["params"]["messages"][0]["content"]["text"], "The capital?");
@@ -168,21 +167,21 @@ fn sampling(agent: &Agent) {
 }
 
 fn roots(agent: &Agent) {
-    let answer = agent.call_through("test_list_roots", json!({}));
+    let answer = agent.call_to_completion("test_list_roots", json!({}));
     assert!(answer.text().contains("file:///work"), "{}", answer.text());
     agent.next_request("roots/list");
 }
 
-/// The scripted server asks though it was not told that it may.
+/// The scripted server requests roots although the capability was not declared to it.
 fn no_roots(agent: &Agent) {
-    let answer = agent.call_through("ask", json!({ "method": "roots/list" }));
+    let answer = agent.call_to_completion("ask", json!({ "method": "roots/list" }));
     assert!(answer.line.contains("no roots are given to this server"), "{}", answer.line);
     assert!(!answer.line.contains("file:///work"));
 }
 
 fn several_questions(agent: &Agent) {
     let tool = "test_input_required_result_multiple_inputs";
-    let answer = agent.call_through(tool, json!({}));
+    let answer = agent.call_to_completion(tool, json!({}));
     for part in ["Ann", "Paris", "file:///work"] {
         assert!(answer.text().contains(part), "{}", answer.text());
     }
@@ -190,7 +189,7 @@ fn several_questions(agent: &Agent) {
         agent.next_request(method);
     }
     let prompt = json!({ "name": "test_input_required_result_prompt" });
-    let prompt = agent.see_through("prompts/get", prompt).ok();
+    let prompt = agent.request_to_completion("prompts/get", prompt).ok();
     let text = &prompt["messages"][0]["content"]["text"];
     assert!(text.as_str().unwrap().starts_with("Answer in this context"), "{text}");
     agent.next_request("elicitation/create");
@@ -212,7 +211,6 @@ fn cancellation(agent: &Agent) {
     };
     assert_eq!(cancelled(), 0);
     let call = agent.send_call("sleep", json!({ "ms": 60_000, "progressEveryMs": 10 }));
-    // It has reached the server.
     agent.wait_progress(&call, 1);
     agent.cancel(&call);
     let seen = (0..1000).any(|_| cancelled() == 1);
@@ -247,7 +245,7 @@ fn list_change(agent: &Agent) {
         let list = format!("{kind}/list");
         assert!(!has(&list, kind, name));
         agent.call(trigger, json!({})).ok();
-        // A legacy agent has also been told of servers that have come since it began.
+        // A legacy agent has pending changes of servers that started since the handshake.
         loop {
             let told = agent.next_notification(&format!("notifications/{kind}/list_changed"));
             let tag = &told["_meta"]["io.modelcontextprotocol/subscriptionId"];
@@ -266,7 +264,7 @@ fn list_change(agent: &Agent) {
 fn resource_update(agent: &Agent) {
     agent.call("test_trigger_resource_change", json!({})).ok();
     let listen = agent.hear_changes(&[WATCHED]);
-    // A modern server hears in a subscription of what is wanted, which may take a moment.
+    // Subscribing at a modern server takes a moment.
     agent.call("test_trigger_resource_change", json!({})).ok();
     let told = agent.next_notification("notifications/resources/updated");
     assert_eq!(told["uri"], WATCHED);

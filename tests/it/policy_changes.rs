@@ -1,22 +1,21 @@
-//! Agents of several names that are served by one process, and policies that change meanwhile.
+//! Several agents at one workbench while policies change.
 
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::http::{Http, Response, request};
-use crate::support::process::{Started, alive};
-use crate::support::{Bench, fake};
+use crate::support::http::{HttpClient, Response, request};
+use crate::support::process::{StartedProcesses, alive};
+use crate::support::{TestEnvironment, fake};
 
 const READ: &str = "the configuration was read anew: ";
 
-/// An agent whose token is its name and some more.
 fn token(agent: &str) -> String {
     format!("a-token-for-{agent}-0123")
 }
 
-fn bench(is_eager: bool, policies: Value) -> Bench {
-    let bench = Bench::new().set("watch", json!("everything"));
+fn bench(is_eager: bool, policies: Value) -> TestEnvironment {
+    let bench = TestEnvironment::new().set("watch", json!("everything"));
     let tokens = ["claude", "codex"].map(|agent| {
         let digest = Sha256::digest(token(agent).as_bytes());
         let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
@@ -40,28 +39,26 @@ fn bench(is_eager: bool, policies: Value) -> Bench {
         .set("agentPolicies", policies)
 }
 
-/// The answer to a call of one of the server's tools.
-fn call_with(http: Http, agent: &str, tool: &str, arguments: Value) -> Value {
+fn call_with(http: HttpClient, agent: &str, tool: &str, arguments: Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
     let bearer = format!("Bearer {}", token(agent));
     let headers = [("Mcp-Name", tool), ("Authorization", bearer.as_str())];
     http.modern("tools/call", params, &headers).json()["result"].clone()
 }
 
-/// The server's process, as an agent is told it.
-fn call(http: Http, agent: &str) -> Value {
+fn call(http: HttpClient, agent: &str) -> Value {
     call_with(http, agent, "pid", json!({}))["structuredContent"]["pid"].clone()
 }
 
-/// A session of the older kind.
+/// A legacy session.
 struct Session {
-    http: Http,
+    http: HttpClient,
     bearer: String,
     id: String,
 }
 
 impl Session {
-    fn begin(http: Http, agent: &str) -> Self {
+    fn begin(http: HttpClient, agent: &str) -> Self {
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -91,7 +88,7 @@ impl Session {
 }
 
 #[test]
-fn a_server_that_one_agent_loses_goes_on_for_the_others() {
+fn server_keeps_running_when_one_agent_loses_access() {
     for is_eager in [false, true] {
         let bench = bench(is_eager, json!({}));
         let (program, http) = bench.http();
@@ -104,14 +101,14 @@ fn a_server_that_one_agent_loses_goes_on_for_the_others() {
             assert_eq!(call(http, "claude"), before);
         }
         assert_eq!(call(http, "codex"), Value::Null);
-        let servers = Started::read(bench.path("pids")).servers;
+        let servers = StartedProcesses::read(bench.path("pids")).servers;
         assert_eq!(servers.len(), 1, "it is started once");
         assert!(alive(servers[0]));
     }
 }
 
 #[test]
-fn an_agent_hears_nothing_more_of_a_server_that_it_loses() {
+fn agent_gets_no_notifications_after_losing_access() {
     let bench = bench(false, json!({}));
     let (program, http) = bench.http();
     let codex = Session::begin(http, "codex");
@@ -145,7 +142,7 @@ fn an_agent_hears_nothing_more_of_a_server_that_it_loses() {
 }
 
 #[test]
-fn a_task_is_its_own_agents_where_agents_have_tools_of_their_own() {
+fn tasks_are_private_if_agents_have_different_tools() {
     let task = json!({ "taskId": "t1", "status": "working" });
     let server = fake(json!({
         "tools": ["free", "secret"],

@@ -1,10 +1,10 @@
-//! Questions of servers that do not go as usual: not answered, taken back, answered twice.
+//! Server requests that don't complete normally: unanswered, canceled, answered twice.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::agent::Response;
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
 const QUESTION: &str = "elicitation/create";
 
@@ -12,24 +12,25 @@ fn question() -> Value {
     json!({ "method": QUESTION, "params": { "message": "Sure?", "requestedSchema": { "type": "object", "properties": {} } } })
 }
 
-/// A legacy server that asks, and one whose calls may take any time.
-fn bench() -> Bench {
+/// A legacy server that sends requests, with a call timeout of 1 s, and one with the default
+/// timeout.
+fn bench() -> TestEnvironment {
     let mut asking = fake(json!({ "tools": ["ask", "withdraw", "sleep", "count", "never"] }));
     asking["callTimeoutMs"] = 1000.into();
     let clock = fake(
         json!({ "tools": [{ "name": "clock", "inputSchema": {} }], "behavior": { "clock": "sleep" } }),
     );
-    Bench::new()
+    TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .server("box", "asking", asking)
         .server("box", "clock", clock)
 }
 
-fn legacy(bench: &Bench) -> Agent {
-    bench.agent().holding(QUESTION).begin(false, json!({ "elicitation": {} }))
+fn legacy(bench: &TestEnvironment) -> Agent {
+    bench.agent().without_reply(QUESTION).begin(false, json!({ "elicitation": {} }))
 }
 
-fn modern(bench: &Bench) -> Agent {
+fn modern(bench: &TestEnvironment) -> Agent {
     bench.agent().begin(true, json!({ "elicitation": {} }))
 }
 
@@ -37,7 +38,7 @@ fn accept() -> Value {
     json!({ "action": "accept", "content": {} })
 }
 
-/// Makes a call of a tool with what a modern client adds to it when it was asked.
+/// Repeats a call with the `requestState`, as a modern client does.
 fn go_on(agent: &Agent, tool: &str, state: &Value, answer: Option<Value>) -> Response {
     let mut params = json!({ "name": tool, "arguments": question(), "requestState": state });
     if let Some(answer) = answer {
@@ -47,7 +48,7 @@ fn go_on(agent: &Agent, tool: &str, state: &Value, answer: Option<Value>) -> Res
 }
 
 #[test]
-fn a_state_is_good_for_its_own_request_and_once() {
+fn request_state_is_bound_to_its_request_and_single_use() {
     let bench = bench();
     let agent = modern(&bench);
     let asked = agent.call("ask", question()).ok();
@@ -66,7 +67,7 @@ fn a_state_is_good_for_its_own_request_and_once() {
         let refused = go_on(&agent, tool, &state, Some(accept())).error();
         assert_eq!(refused["code"], -32602, "{tool} {state}: {refused}");
     }
-    // Without an answer it is still good.
+    // A retry without a response doesn't consume the state.
     assert_eq!(go_on(&agent, "ask", state, None).error()["code"], -32602);
     let answered = go_on(&agent, "ask", state, Some(accept()));
     assert_eq!(answered.structured(), json!({ "result": accept() }));
@@ -76,7 +77,7 @@ fn a_state_is_good_for_its_own_request_and_once() {
 }
 
 #[test]
-fn a_state_of_another_process_is_refused() {
+fn request_state_of_another_process_is_rejected() {
     let bench = bench();
     let state = modern(&bench).call("ask", question()).ok()["requestState"].clone();
     let refused = go_on(&modern(&bench), "ask", &state, Some(accept())).error();
@@ -84,7 +85,7 @@ fn a_state_of_another_process_is_refused() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_takes_its_question_back() {
+fn canceled_call_cancels_its_server_request() {
     let bench = bench();
     let agent = legacy(&bench);
     let call = agent.send_call("ask", question());
@@ -92,7 +93,6 @@ fn a_call_that_is_cancelled_takes_its_question_back() {
     agent.cancel(&call);
     let told = agent.next_notification("notifications/cancelled");
     assert_eq!(told["requestId"], asked["id"]);
-    // The late answer concerns nobody.
     agent.respond(&asked, accept());
     let cancelled = |agent: &Agent| {
         let counts = agent.call("count", json!({})).structured();
@@ -103,12 +103,12 @@ fn a_call_that_is_cancelled_takes_its_question_back() {
 }
 
 #[test]
-fn a_question_that_its_server_takes_back_is_taken_back_from_the_agent() {
+fn canceled_server_request_is_canceled_at_the_agent() {
     let bench = bench();
     let agent = legacy(&bench);
     let call = agent.send_call("withdraw", question());
     assert_eq!(agent.wait(&call).text(), "never mind");
-    // It may have been taken back before it was put.
+    // The request may have been canceled before the agent got it.
     let asked = agent.transcript().iter().filter(|line| line.contains(QUESTION)).count();
     let calls = usize::from(asked > 1);
     for _ in 0..calls {
@@ -118,12 +118,12 @@ fn a_question_that_its_server_takes_back_is_taken_back_from_the_agent() {
 }
 
 #[test]
-fn a_person_who_is_asked_may_take_their_time() {
+fn call_timeout_pauses_while_the_user_is_asked() {
     let bench = bench();
     let agent = legacy(&bench);
     let call = agent.send_call("ask", question());
     let asked = agent.next_request(QUESTION);
-    // Longer than a call of that server may take.
+    // Longer than the call timeout.
     agent.call("clock", json!({ "ms": 1500 })).ok();
     assert!(agent.answered(&call).is_none());
     agent.respond(&asked, accept());
@@ -137,7 +137,7 @@ fn a_person_who_is_asked_may_take_their_time() {
 }
 
 #[test]
-fn progress_keeps_a_call_alive_and_nothing_else_does() {
+fn only_progress_extends_the_call_timeout() {
     let bench = bench();
     let agent = legacy(&bench);
     let call = agent.call("sleep", json!({ "ms": 1600, "progressEveryMs": 100 }));
@@ -148,7 +148,7 @@ fn progress_keeps_a_call_alive_and_nothing_else_does() {
 }
 
 #[test]
-fn an_agent_is_asked_only_what_it_can() {
+fn agent_gets_only_requests_it_supports() {
     let bench = bench();
     let agent = bench.agent();
     agent.initialize();
@@ -160,9 +160,10 @@ fn an_agent_is_asked_only_what_it_can() {
 }
 
 #[test]
-fn what_speaks_of_the_connection_to_a_server_is_not_relayed_as_it_is() {
+fn connection_level_error_codes_are_translated() {
     let script = json!({ "tools": ["error"], "protocol": "dual" });
-    let bench = Bench::new().set("toolMode", json!("direct")).server("box", "srv", fake(script));
+    let bench =
+        TestEnvironment::new().set("toolMode", json!("direct")).server("box", "srv", fake(script));
     let code = |agent: &Agent, code: i64| {
         let answer =
             agent.call("error", json!({ "code": code, "message": "so", "data": { "n": 1 } }));
@@ -178,7 +179,7 @@ fn what_speaks_of_the_connection_to_a_server_is_not_relayed_as_it_is() {
     let older = bench.agent();
     older.initialize();
     let newer = bench.agent().modern();
-    // The code, and what an older and a newer agent get.
+    // The server's code, then the codes for a legacy and a modern agent.
     for (given, to_older, to_newer) in [
         (-32601, -32603, -32603),
         (-32020, -32603, -32603),
@@ -194,8 +195,8 @@ fn what_speaks_of_the_connection_to_a_server_is_not_relayed_as_it_is() {
 }
 
 #[test]
-fn a_wanted_log_level_reaches_servers_that_start_later_and_requests_that_say_it() {
-    let bench = Bench::new();
+fn log_level_reaches_later_servers_and_stateless_requests() {
+    let bench = TestEnvironment::new();
     let entry = |file: &str, protocol: &str| {
         fake(json!({
             "protocol": protocol,

@@ -1,26 +1,28 @@
-//! How good search is, on the small data of ours: what `just eval` prints is what is on file.
+//! Search quality on the small data set: the report of `just eval` must equal the stored baseline.
 
 use std::fs;
 use std::path::Path;
 
 use pretty_assertions::assert_eq;
 
-#[allow(dead_code, reason = "what exports rankings is for people")]
+#[allow(dead_code, reason = "the export is a developer tool")]
 #[path = "../../benches/eval/measure.rs"]
 mod measure;
 
 use measure::{Acts, Data, report};
 
+// invariant: navigator-never-guesses
 #[test]
-fn the_ranker_is_wrong_in_at_most_5_of_100_acts() {
+fn at_most_5_percent_of_ranker_actions_are_wrong() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/eval");
     let Acts { all, wrong } = Data::read(&folder).acts();
     assert!(all >= 40, "it acts on no more than {all} tasks");
     assert!(20 * wrong <= all, "{wrong} of {all} acts are wrong");
 }
 
+// invariant: search-without-model
 #[test]
-fn search_is_as_good_as_is_on_file() {
+fn search_matches_the_stored_baseline() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/eval");
     let report = report(&Data::read(&folder));
     let baseline = fs::read_to_string(folder.join("baseline.txt")).expect("a baseline");

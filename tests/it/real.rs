@@ -1,14 +1,13 @@
-//! The pinned servers and SDK clients work here by themselves, before the gateway is between them.
+//! The pinned servers and SDK clients work without the gateway.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::Agent;
-use crate::support::process::{fake_path, finish};
+use crate::support::process::{fake_path, run_to_exit};
 use crate::support::real::{Sdk, npm, pypi, sdk_client};
 
-/// How many tools a server lists.
 fn tool_count(server: String, args: &[&str]) -> usize {
     let agent = Agent::spawn(&server, args);
     agent.initialize();
@@ -62,7 +61,7 @@ fn sdk_clients_call_through() {
 fn run(sdk: Sdk, mode: &str, script: Value) -> Vec<Value> {
     let mut client = sdk_client(sdk, mode, ["tb", "srv", "add"], json!({ "a": 1 }));
     client.arg(fake_path()).arg(script.to_string());
-    let seen = finish(client, "").json_lines();
+    let seen = run_to_exit(client, "").json_lines();
     let events: Vec<&Value> = seen.iter().map(|line| &line["event"]).collect();
     assert_eq!(events, ["connected", "tools", "opened", "tools_after", "called", "closed"]);
     seen

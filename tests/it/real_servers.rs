@@ -1,4 +1,4 @@
-//! Real servers through the real executable: an agent gets what they said, byte for byte.
+//! Real servers through the real executable: an agent gets their messages byte for byte.
 
 use std::fs;
 use std::path::Path;
@@ -10,23 +10,21 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::support::agent::Response;
-use crate::support::process::finish;
+use crate::support::process::run_to_exit;
 use crate::support::real::{entry, npm, pypi};
-use crate::support::{Agent, Bench, command};
+use crate::support::{Agent, TestEnvironment, command};
 
-/// The toolbox that all of them are in.
 const TOOLBOX: &str = "box";
 
-/// One server: how it is started, and calls that show what it does.
 struct Real {
     name: &'static str,
     entry: Value,
     calls: Vec<(&'static str, Value)>,
-    /// Patterns of what is another text at every call; all else must be the same.
+    /// Patterns of text that differs in each call; the rest must be equal.
     unstable: &'static [&'static str],
 }
 
-fn everything(_: &Bench) -> Real {
+fn everything(_: &TestEnvironment) -> Real {
     let reference = |kind: &str, id: i64| json!({ "resourceType": kind, "resourceId": id });
     let message = |kind: &str, image: bool| json!({ "messageType": kind, "includeImage": image });
     let gzip = |output: &str| json!({ "name": "a.gz", "data": "data:text/plain,hello", "outputType": output });
@@ -59,10 +57,10 @@ fn everything(_: &Bench) -> Real {
             ("toggle-subscriber-updates", json!({})),
             ("toggle-subscriber-updates", json!({})),
             ("trigger-long-running-operation", json!({ "duration": 0.2, "steps": 4 })),
-            // It asks for a task, which neither we nor the direct client offer.
+            // It needs a task, which neither the workbench nor the direct client offers.
             ("simulate-research-query", json!({ "topic": "tools" })),
         ],
-        // Its resources say when they were made, as text and inside of Base64.
+        // Its resources contain their creation time, as text and in Base64.
         unstable: &[
             r"\d+:\d\d:\d\d.[AP]M",
             r#""blob":"UmVzb3VyY2UgMjogVGhpcyBpcyBhIGJhc2U2NCBibG9i[^"]+""#,
@@ -70,7 +68,7 @@ fn everything(_: &Bench) -> Real {
     }
 }
 
-fn filesystem(bench: &Bench) -> Real {
+fn filesystem(bench: &TestEnvironment) -> Real {
     let dir = bench.path_text("state");
     let at = |file: &str| json!({ "path": format!("{dir}/{file}") });
     let write = |file: &str, text: &str| {
@@ -108,12 +106,12 @@ fn filesystem(bench: &Bench) -> Real {
             ),
             ("list_directory", at("")),
         ],
-        // When the file was made, changed and read.
+        // Timestamps of the file.
         unstable: &[r"(created|modified|accessed): [^\\]+"],
     }
 }
 
-fn memory(bench: &Bench) -> Real {
+fn memory(bench: &TestEnvironment) -> Real {
     let entity = |name: &str| json!({ "name": name, "entityType": "thing", "observations": ["is named", name] });
     Real {
         name: "memory",
@@ -140,7 +138,7 @@ fn memory(bench: &Bench) -> Real {
     }
 }
 
-fn time(_: &Bench) -> Real {
+fn time(_: &TestEnvironment) -> Real {
     let convert = |time: &str| json!({ "source_timezone": "UTC", "time": time, "target_timezone": "Asia/Tokyo" });
     Real {
         name: "time",
@@ -151,12 +149,12 @@ fn time(_: &Bench) -> Real {
             ("convert_time", convert("25:30")),
             ("get_current_time", json!({ "timezone": "Nowhere/Town" })),
         ],
-        // The time, and the day where a test runs into midnight.
+        // The time, and the weekday in case the test runs across midnight.
         unstable: &[r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", r"(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"],
     }
 }
 
-fn git(bench: &Bench) -> Real {
+fn git(bench: &TestEnvironment) -> Real {
     let repository = bench.path_text("state/repository");
     let with = |members: Value| {
         let mut arguments = json!({ "repo_path": repository });
@@ -188,7 +186,7 @@ fn git(bench: &Bench) -> Real {
     }
 }
 
-/// Who commits when: with these in the environment a commit always has the same hash.
+/// Fixed identities and dates, so that a commit always has the same hash.
 fn author() -> Value {
     let date = "2026-01-02T03:04:05+00:00";
     json!({
@@ -197,8 +195,7 @@ fn author() -> Value {
     })
 }
 
-/// Brings what the servers work on back to its beginning.
-fn reset(bench: &Bench) {
+fn reset(bench: &TestEnvironment) {
     let state = bench.path("state");
     let repository = state.join("repository");
     if state.exists() {
@@ -222,11 +219,10 @@ fn run_git(repository: &Path, args: &[&str]) {
     git.args(args)
         .current_dir(repository)
         .envs(author.map(|(name, value)| (name, value.as_str().unwrap())));
-    let output = finish(git, "");
+    let output = run_to_exit(git, "");
     assert_eq!(output.code, Some(0), "{output:#?}");
 }
 
-/// How an agent gets at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Direct,
@@ -235,23 +231,20 @@ enum Way {
 }
 
 impl Way {
-    /// The ways through the gateway.
     const THROUGH: [Self; 2] = [Self::Dynamic, Self::Proxy];
 
-    /// Starts a gateway in this mode and opens the toolbox; the text of the answer comes along.
-    fn open(self, bench: &Bench, servers: &[&Real]) -> (Agent, String) {
+    fn open(self, bench: &TestEnvironment, servers: &[&Real]) -> (Agent, String) {
         let mode = if self == Self::Dynamic { "dynamic" } else { "proxy" };
         let bench = servers.iter().fold(bench.clone(), |bench, server| {
             bench.server(TOOLBOX, server.name, server.entry.clone())
         });
-        let agent = bench.set("toolMode", mode.into()).agent().relisting();
+        let agent = bench.set("toolMode", mode.into()).agent().relisting_on_change();
         agent.initialize();
         let opened = agent.open(TOOLBOX);
         assert!(!opened.is_tool_error(), "{}", opened.text());
         (agent, opened.text())
     }
 
-    /// Calls a tool; returns its answer and the progress before it.
     fn call(self, agent: &Agent, server: &str, tool: &str, arguments: Value) -> Answer {
         let id = match self {
             Self::Direct => agent.send_call(tool, arguments),
@@ -265,7 +258,7 @@ impl Way {
             ),
         };
         let response = agent.wait(&id);
-        // What we say of a server that is slow to start is none of its own.
+        // Progress that the gateway itself reports during a slow start doesn't count.
         let is_its_own = |params: &Value| {
             let message = params["message"].as_str();
             !message.is_some_and(|message| message.starts_with("waiting for server"))
@@ -284,9 +277,9 @@ struct Answer {
 }
 
 impl Answer {
-    /// The exact text of the result, but for what is unstable.
+    /// The exact result text with unstable parts replaced.
     fn steady(&self, server: &Real) -> String {
-        // Each launch has a mark of its own in the environment.
+        // Each launch gets a unique mark in its environment.
         let mark = Regex::new(r#"\\n *\\"MCP_WORKBENCH_LAUNCH\\": \\"[^"\\]*\\","#).unwrap();
         let mut text = mark.replace_all(&self.response.raw_result(), "").into_owned();
         for pattern in server.unstable {
@@ -297,7 +290,6 @@ impl Answer {
     }
 }
 
-/// Makes all calls of a server, in order, from the same beginning.
 fn answers(way: Way, agent: &Agent, server: &Real) -> Vec<Answer> {
     let calls = server.calls.iter();
     calls.map(|(tool, arguments)| way.call(agent, server.name, tool, arguments.clone())).collect()
@@ -319,7 +311,6 @@ fn assert_same(way: Way, server: &Real, direct: &[Answer], through: &[Answer]) {
     }
 }
 
-/// The definitions of a `tools/list` result, each as its exact text.
 fn definitions(list: &Response) -> Vec<String> {
     #[derive(Deserialize)]
     struct List {
@@ -330,7 +321,6 @@ fn definitions(list: &Response) -> Vec<String> {
     tools.map(|tool| tool.get().to_owned()).collect()
 }
 
-/// The definition with the name that it is registered under.
 fn registered(server: &str, definition: &str) -> String {
     let head: Value = serde_json::from_str(definition).unwrap();
     let name = head["name"].as_str().unwrap();
@@ -340,13 +330,12 @@ fn registered(server: &str, definition: &str) -> String {
     definition.replacen(&own, &ours, 1)
 }
 
-/// The definition as opening a toolbox in proxy mode returns it.
+/// The definition as `open_toolbox` returns it in proxy mode.
 fn located(server: &str, definition: &str) -> String {
     let members = definition.strip_prefix('{').unwrap();
     format!(r#"{{"toolbox":"{TOOLBOX}","server":"{server}",{members}"#)
 }
 
-/// The lines of an answer that hold tools.
 fn tool_lines(text: &str) -> Vec<&str> {
     let lines = text.lines().map(|line| line.trim_end_matches(','));
     lines
@@ -354,9 +343,9 @@ fn tool_lines(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Drives a server directly and through the gateway, each time from the same beginning.
-fn compare(server: impl Fn(&Bench) -> Real) {
-    let bench = Bench::new();
+/// Compares a server with itself behind the gateway, each time from the initial state.
+fn compare(server: impl Fn(&TestEnvironment) -> Real) {
+    let bench = TestEnvironment::new();
     let server = server(&bench);
     reset(&bench);
     let agent = bench.direct(&server.entry);
@@ -374,7 +363,7 @@ fn compare(server: impl Fn(&Bench) -> Real) {
     }
 }
 
-/// Checks that the tools are those of the servers, in their order, each as its server wrote it.
+/// Checks that the agent gets all tools of `servers`, in order and verbatim.
 #[track_caller]
 fn assert_tools(way: Way, agent: &Agent, opened: &str, servers: &[(&Real, &[String])]) {
     let all = |wanted: fn(&str, &str) -> String| -> Vec<String> {
@@ -393,7 +382,7 @@ fn assert_tools(way: Way, agent: &Agent, opened: &str, servers: &[(&Real, &[Stri
     }
 }
 
-/// However often a server says that its list has changed, the agent is told what changes for it.
+/// Checks that the agent was notified only of changes that it can see.
 #[track_caller]
 fn assert_changes_told(way: Way, agent: &Agent) {
     let told = agent.notifications().into_iter();
@@ -402,33 +391,33 @@ fn assert_changes_told(way: Way, agent: &Agent) {
 }
 
 #[test]
-fn everything_is_the_same() {
+fn everything_is_equivalent() {
     compare(everything);
 }
 
 #[test]
-fn filesystem_is_the_same() {
+fn filesystem_is_equivalent() {
     compare(filesystem);
 }
 
 #[test]
-fn memory_is_the_same() {
+fn memory_is_equivalent() {
     compare(memory);
 }
 
 #[test]
-fn time_is_the_same() {
+fn time_is_equivalent() {
     compare(time);
 }
 
 #[test]
-fn git_is_the_same() {
+fn git_is_equivalent() {
     compare(git);
 }
 
 #[test]
-fn one_toolbox_holds_them_all() {
-    let bench = Bench::new().set("limits", json!({ "maxListingBytes": 1_000_000 }));
+fn one_toolbox_holds_all_servers() {
+    let bench = TestEnvironment::new().set("limits", json!({ "maxListingBytes": 1_000_000 }));
     let servers = [everything, filesystem, memory, time, git].map(|server| server(&bench));
     reset(&bench);
     let direct = servers.each_ref().map(|server| {
@@ -447,7 +436,7 @@ fn one_toolbox_holds_them_all() {
     for way in Way::THROUGH {
         let (agent, opened) = way.open(&bench, &servers.each_ref());
         let header: Value = serde_json::from_str(&opened).unwrap();
-        // A server that was listed before may still be starting on a busy machine.
+        // A cached server may still be starting on a busy machine.
         let starting = header["still_starting"].as_str().map_or(0, |text| {
             let (names, _) = text.split_once(':').unwrap();
             names.split(", ").count() as u64
@@ -464,15 +453,15 @@ fn one_toolbox_holds_them_all() {
 }
 
 #[test]
-fn what_a_server_offers_for_a_capability_of_the_client_is_not_there() {
-    let bench = Bench::new();
+fn tools_that_need_client_capabilities_are_absent() {
+    let bench = TestEnvironment::new();
     let server = everything(&bench);
     let capable = bench.direct(&server.entry);
     let capabilities = json!({ "roots": {}, "sampling": {}, "elicitation": {} });
     capable.initialize_with(json!({ "capabilities": capabilities }));
     let more = capable.tool_names();
     for way in Way::THROUGH {
-        // Servers are shared by sessions, so the gateway declares no capability of one agent.
+        // Sessions share servers, so the gateway doesn't declare one agent's capabilities.
         let (agent, _) = way.open(&bench, &[&server]);
         let name = "trigger-elicitation-request";
         assert!(more.iter().any(|tool| tool == name), "{more:?}");
@@ -483,8 +472,8 @@ fn what_a_server_offers_for_a_capability_of_the_client_is_not_there() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_refused_by_the_server_in_its_own_words() {
-    let bench = Bench::new();
+fn server_rejects_invalid_arguments_in_its_own_words() {
+    let bench = TestEnvironment::new();
     let server = everything(&bench);
     for way in Way::THROUGH {
         let (agent, _) = way.open(&bench, &[&server]);

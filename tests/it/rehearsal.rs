@@ -1,6 +1,6 @@
-//! Sessions that go on from their records. In a rehearsal every record is written as text and read
-//! again, and before each request of a session that has nothing under way another takes its place,
-//! which is made of that text. Whole modules of scenarios are run so; what they assert is the same.
+//! Sessions that resume from their records. In rehearsal mode the program serializes each record,
+//! and before each request of an idle session replaces the session with one restored from that
+//! text. Entire test modules run again in this mode and must still pass.
 
 use std::process::Command;
 use std::thread;
@@ -9,14 +9,14 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::http::request;
-use crate::support::{Agent, Bench, REHEARSAL, fake};
+use crate::support::{Agent, REHEARSAL_VAR, TestEnvironment, fake};
 
-/// Runs the tests whose names have this in them, in a rehearsal in which sessions lose this member of theirs.
-/// Returns `true` if all pass, and what was said.
-#[expect(clippy::disallowed_methods, reason = "it is this program that is spawned")]
+/// Runs the matching tests in rehearsal mode, where restored sessions lack the member `without`.
+/// Returns whether all passed, and the output.
+#[expect(clippy::disallowed_methods, reason = "spawns this test executable")]
 fn rehearsed(tests: &str, without: &str) -> (bool, String) {
     let mut run = Command::new(std::env::current_exe().expect("this program"));
-    let run = run.arg(tests).args(["--test-threads", "2"]).env(REHEARSAL, without).output();
+    let run = run.arg(tests).args(["--test-threads", "2"]).env(REHEARSAL_VAR, without).output();
     let run = run.expect("it starts");
     let said = [run.stdout, run.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     assert!(!said[0].contains("running 0 tests"), "there is no {tests}");
@@ -39,23 +39,23 @@ macro_rules! rehearsals {
 }
 
 rehearsals! {
-    agents_apart, collisions, confirmations, conformance_server, extensions, greetings, isolation,
+    process_sharing, collisions, confirmations, conformance_server, extensions, handshakes, isolation,
     limits, long_results, macros, policy_changes, questions, reload, serve_activate, serve_auto,
     serve_direct, serve_dynamic, serve_http, serve_modular, serve_navigate, serve_policy, serve_proxy,
-    serve_search, who_asks,
+    serve_search, http_auth,
 }
 
 #[test]
-fn each_member_of_a_record_is_missed_where_it_is_lost() {
+fn losing_any_member_of_a_record_fails_a_test() {
     let scenarios = [
-        ("agent", "who_asks::a_session_is_its_own_agents"),
-        ("toolbox", "rehearsal::one_toolbox_alone_stays_the_one"),
+        ("agent", "http_auth::sessions_are_bound_to_their_agent"),
+        ("toolbox", "rehearsal::session_at_a_toolbox_endpoint_keeps_its_toolbox"),
         ("mode", "reload::another_mode_is_for_new_sessions"),
-        ("introduction", "agents_apart::agents_that_can_do_the_same_share"),
+        ("introduction", "process_sharing::agents_with_equivalent_capabilities"),
         ("chosen", "serve_activate::each_session_has_its_own_active_tools"),
-        ("lists", "serve_auto::a_model_is_told_that_its_client_which_nobody"),
-        ("subscriptions", "collisions::an_update_is_told"),
-        ("logLevel", "questions::a_wanted_log_level"),
+        ("lists", "serve_auto::dynamic_mode_notes_a_client"),
+        ("subscriptions", "collisions::resource_updates_use"),
+        ("logLevel", "questions::log_level_reaches"),
     ];
     thread::scope(|scope| {
         for (member, scenario) in scenarios {
@@ -70,8 +70,8 @@ fn each_member_of_a_record_is_missed_where_it_is_lost() {
 }
 
 #[test]
-fn one_toolbox_alone_stays_the_one() {
-    let bench = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
+fn session_at_a_toolbox_endpoint_keeps_its_toolbox() {
+    let bench = TestEnvironment::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
     let (_program, http) = bench.server("other", "fake", fake(json!({ "tools": ["pid"] }))).http();
     let post = |session: &[(&str, &str)], method: &str, params: Value| {
         http.send("POST", "/mcp/box", session, &request(1, method, params).to_string())
@@ -88,13 +88,14 @@ fn one_toolbox_alone_stays_the_one() {
     }
 }
 
-/// Says how often sessions have gone on from their records.
 fn resumed(log: &str) -> usize {
     log.matches("a session goes on from its record").count()
 }
 
-fn bench() -> Bench {
-    Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] }))).env(REHEARSAL, "nothing")
+fn bench() -> TestEnvironment {
+    TestEnvironment::new()
+        .server("box", "fake", fake(json!({ "tools": ["echo"] })))
+        .env(REHEARSAL_VAR, "nothing")
 }
 
 #[track_caller]
@@ -109,8 +110,9 @@ fn goes_on(agent: &Agent) {
     assert_eq!(agent.tool_names(), opened);
 }
 
+// invariant: session-from-record
 #[test]
-fn what_is_opened_stays_open_over_stdio() {
+fn open_toolbox_survives_a_resume_over_stdio() {
     let agent = bench().agent();
     agent.initialize();
     goes_on(&agent);
@@ -118,7 +120,7 @@ fn what_is_opened_stays_open_over_stdio() {
 }
 
 #[test]
-fn what_is_opened_stays_open_over_http() {
+fn open_toolbox_survives_a_resume_over_http() {
     let (program, http) = bench().http();
     let agent = Agent::over_http((program, http)).begin(false, json!({}));
     goes_on(&agent);
@@ -126,8 +128,9 @@ fn what_is_opened_stays_open_over_http() {
 }
 
 #[test]
-fn without_a_rehearsal_no_session_is_made_of_a_record() {
-    let agent = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] }))).agent();
+fn sessions_do_not_resume_without_a_rehearsal() {
+    let agent =
+        TestEnvironment::new().server("box", "fake", fake(json!({ "tools": ["echo"] }))).agent();
     agent.initialize();
     goes_on(&agent);
     assert_eq!(resumed(&agent.stderr()), 0);

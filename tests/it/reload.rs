@@ -1,4 +1,4 @@
-//! The configuration is changed while agents are served: what of it is the same goes on.
+//! Reloading the configuration while agents are connected: unchanged parts keep running.
 
 use std::collections::BTreeSet;
 use std::fs::{create_dir, read_dir, rename};
@@ -10,34 +10,31 @@ use pretty_assertions::{assert_eq, assert_ne};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::process::{Started, alive, descendants, wait_gone};
-use crate::support::{Agent, Bench, DEADLINE, fake};
+use crate::support::process::{StartedProcesses, alive, descendants, wait_until_exited};
+use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
 
 const CHANGED: &str = "notifications/tools/list_changed";
 const READ: &str = "the configuration was read anew: ";
 
-/// A configuration of which every change is taken over by itself.
-fn watching() -> Bench {
-    Bench::new().set("watch", json!("everything"))
+/// A configuration that applies every change without an explicit reload.
+fn watching() -> TestEnvironment {
+    TestEnvironment::new().set("watch", json!("everything"))
 }
 
-/// A server that tells its process, and writes it to a file of its own.
-fn server(bench: &Bench, name: &str, tools: &[&str]) -> Value {
+fn server(bench: &TestEnvironment, name: &str, tools: &[&str]) -> Value {
     fake(json!({ "tools": tools, "pidFile": bench.path_text(name) }))
 }
 
-/// A toolbox of one server, called `srv`.
-fn with_toolbox(bench: Bench, name: &str, tools: &[&str]) -> Bench {
+fn with_toolbox(bench: TestEnvironment, name: &str, tools: &[&str]) -> TestEnvironment {
     let entry = server(&bench, name, tools);
     bench.server(name, "srv", entry)
 }
 
-/// An agent that can be asked, on stdio.
-fn begin(bench: &Bench) -> Agent {
+fn begin(bench: &TestEnvironment) -> Agent {
     bench
         .agent()
-        .relisting()
-        .holding("elicitation/create")
+        .relisting_on_change()
+        .without_reply("elicitation/create")
         .begin(false, json!({ "elicitation": {} }))
 }
 
@@ -50,7 +47,7 @@ fn pid_of(answer: &Value) -> u32 {
     u32::try_from(pid).expect("a pid")
 }
 
-/// Lists until the tool is there, or is not. Lists come when something has changed.
+/// Relists after each change until the tool appears or disappears.
 fn wait_for_tool(agent: &Agent, tool: &str, is_there: bool) -> Vec<String> {
     let mut names = agent.tool_names();
     while names.iter().any(|name| name == tool) != is_there {
@@ -60,7 +57,6 @@ fn wait_for_tool(agent: &Agent, tool: &str, is_there: bool) -> Vec<String> {
     names
 }
 
-/// Calls a tool that asks the agent, and leaves the question unanswered.
 fn ask(agent: &Agent, tool: &str) -> (crate::support::RequestId, Value) {
     let form = json!({ "message": "Go on?", "requestedSchema": { "type": "object" } });
     let question = json!({ "method": "elicitation/create", "params": form });
@@ -68,8 +64,9 @@ fn ask(agent: &Agent, tool: &str) -> (crate::support::RequestId, Value) {
     (call, agent.next_request("elicitation/create"))
 }
 
+// invariant: reload-is-minimal
 #[test]
-fn one_of_five_servers_is_changed_and_four_keep_their_process() {
+fn changing_one_server_restarts_only_that_server() {
     let mut bench = watching();
     let names = ["a", "b", "c", "d", "e"];
     for name in names {
@@ -87,12 +84,13 @@ fn one_of_five_servers_is_changed_and_four_keep_their_process() {
     for (index, name) in names.iter().enumerate() {
         assert_eq!(before[index] == after[index], *name != "c", "{name}");
     }
-    wait_gone(&[before[2]], DEADLINE);
+    wait_until_exited(&[before[2]], DEADLINE);
     assert!(agent.stderr().contains(&format!("{READ}changed: `box`")), "{}", agent.stderr());
 }
 
+// invariant: reload-is-minimal
 #[test]
-fn a_bad_file_changes_nothing_and_the_log_says_why() {
+fn invalid_file_is_logged_and_changes_nothing() {
     let bench = with_toolbox(watching(), "box", &["pid"]);
     let agent = begin(&bench);
     agent.open("box").ok();
@@ -113,7 +111,7 @@ fn a_bad_file_changes_nothing_and_the_log_says_why() {
 }
 
 #[test]
-fn an_entry_that_becomes_wrong_ends_its_server_and_no_other() {
+fn invalid_entry_stops_only_its_server() {
     let bench = with_toolbox(watching(), "good", &["pid"]);
     let both = with_toolbox(bench.clone(), "bad", &["pid"]);
     let agent = begin(&both);
@@ -123,7 +121,7 @@ fn an_entry_that_becomes_wrong_ends_its_server_and_no_other() {
     let wrong = json!({ "command": "x", "env": { "T": "${NO_SUCH_TOKEN}" } });
     bench.clone().server("bad", "srv", wrong).write_config();
     agent.wait_stderr("`NO_SUCH_TOKEN` is not set");
-    wait_gone(&[bad], DEADLINE);
+    wait_until_exited(&[bad], DEADLINE);
     let lost = agent.call("bad__srv__pid", json!({}));
     assert!(lost.is_tool_error() && lost.text().contains("NO_SUCH_TOKEN"), "{}", lost.text());
     assert_eq!(pid(&agent, "good__srv__pid"), good);
@@ -133,8 +131,9 @@ fn an_entry_that_becomes_wrong_ends_its_server_and_no_other() {
     assert_ne!(pid(&agent, "bad__srv__pid"), bad);
 }
 
+// invariant: reload-is-minimal
 #[test]
-fn a_call_in_a_toolbox_that_is_removed_ends_well_and_then_its_server_ends() {
+fn removed_toolbox_completes_its_call_then_stops_its_server() {
     let bench = with_toolbox(watching(), "stays", &["ask", "pid"]);
     let both = with_toolbox(with_toolbox(bench.clone(), "goes", &["ask", "pid"]), "idle", &["pid"]);
     let agent = begin(&both);
@@ -147,19 +146,19 @@ fn a_call_in_a_toolbox_that_is_removed_ends_well_and_then_its_server_ends() {
     bench.write_config();
     let tools = wait_for_tool(&agent, "goes__srv__pid", false);
     assert!(tools.contains(&"stays__srv__pid".to_owned()), "{tools:?}");
-    // What nobody uses ends at once, whatever else goes on.
-    wait_gone(&[idle], DEADLINE);
+    // Unused servers stop immediately, even while others have calls in flight.
+    wait_until_exited(&[idle], DEADLINE);
     assert!(alive(goes));
     agent.respond(&question, json!({ "action": "accept", "content": {} }));
     let answer = agent.wait(&call).structured();
     assert_eq!(answer["result"]["action"], "accept");
-    wait_gone(&[goes], DEADLINE);
+    wait_until_exited(&[goes], DEADLINE);
     assert_eq!(pid(&agent, "stays__srv__pid"), stays);
     assert!(agent.open("goes").is_tool_error(), "it is not there any more");
 }
 
 #[test]
-fn a_server_that_is_changed_during_a_call_starts_when_the_one_before_has_gone() {
+fn changed_server_starts_after_the_old_process_exits() {
     let bench = with_toolbox(watching(), "box", &["ask", "pid"]);
     let agent = begin(&bench);
     agent.open("box").ok();
@@ -167,7 +166,7 @@ fn a_server_that_is_changed_during_a_call_starts_when_the_one_before_has_gone() 
     let (call, question) = ask(&agent, "box__srv__ask");
     with_toolbox(bench.clone(), "box", &["pid", "more"]).write_config();
     wait_for_tool(&agent, "box__srv__ask", false);
-    assert_eq!(Started::read(bench.path("box")).servers, [before]);
+    assert_eq!(StartedProcesses::read(bench.path("box")).servers, [before]);
     agent.respond(&question, json!({ "action": "decline" }));
     assert_eq!(agent.wait(&call).structured()["result"]["action"], "decline");
     wait_for_tool(&agent, "box__srv__more", true);
@@ -176,11 +175,11 @@ fn a_server_that_is_changed_during_a_call_starts_when_the_one_before_has_gone() 
 }
 
 #[test]
-fn a_toolbox_that_is_added_is_told_of_and_can_be_opened() {
+fn added_toolbox_is_announced_and_can_be_opened() {
     let bench = with_toolbox(watching(), "box", &["pid"]);
     let agent = begin(&bench);
     assert_eq!(agent.tool_names(), ["open_toolbox"]);
-    // As editors do it: the new file takes the place of the old one.
+    // Editors replace the file by renaming a new one.
     let next = with_toolbox(bench.clone(), "other", &["pid"]);
     rename(bench.config_path(), bench.path("old")).expect("a file");
     next.write_config();
@@ -193,7 +192,7 @@ fn a_toolbox_that_is_added_is_told_of_and_can_be_opened() {
 }
 
 #[test]
-fn what_the_name_of_the_file_leads_to_is_watched_too() {
+fn link_target_is_watched() {
     let empty = watching();
     let bench = with_toolbox(empty.clone(), "one", &["pid"]);
     for (folder, toolbox) in [("here", "one"), ("there", "two")] {
@@ -209,15 +208,14 @@ fn what_the_name_of_the_file_leads_to_is_watched_too() {
     let agent = begin(&bench);
     lead("there");
     agent.wait_stderr(&format!("{READ}new: `two`; gone: `one`"));
-    // This goes to where the name leads.
     with_toolbox(empty, "three", &["pid"]).write_config();
     agent.wait_stderr(&format!("{READ}new: `three`; gone: `two`"));
 }
 
-/// As Kubernetes mounts a `ConfigMap`: the file is a link through the link `..data`, and that one
-/// is swapped. The folders of before and after both stay.
+/// Kubernetes mounts a `ConfigMap` as a link through `..data` and swaps that link. The old and the
+/// new folder both stay.
 #[test]
-fn a_swapped_link_to_a_folder_on_the_way_to_the_file_is_noticed() {
+fn swapped_folder_link_is_noticed() {
     let empty = watching();
     let bench = with_toolbox(empty.clone(), "one", &["pid"]);
     for (folder, toolbox) in [("..first", "one"), ("..second", "two"), ("..third", "three")] {
@@ -252,8 +250,9 @@ fn a_server_that_is_added_to_an_open_toolbox_is_started() {
     wait_for_tool(&agent, "box__added__pid", true);
 }
 
+// invariant: reload-is-minimal
 #[test]
-fn what_does_not_concern_a_launch_changes_without_a_restart() {
+fn settings_outside_the_launch_apply_without_a_restart() {
     let bench = watching();
     let mut entry = server(&bench, "pids", &["pid", "echo"]);
     let agent = begin(&bench.clone().server("box", "srv", entry.clone()));
@@ -266,17 +265,17 @@ fn what_does_not_concern_a_launch_changes_without_a_restart() {
     let tools = wait_for_tool(&agent, "box__srv__echo", false);
     assert_eq!(tools, ["open_toolbox", "box__srv__pid"]);
     assert!(agent.call("box__srv__echo", json!({})).is_tool_error());
-    // Under another name it is the same server, too.
+    // The server's identity doesn't depend on its toolbox.
     bench.clone().server("renamed", "srv", entry).write_config();
     agent.wait_stderr(&format!("{READ}new: `renamed`; gone: `box`"));
     wait_for_tool(&agent, "box__srv__pid", false);
     agent.open("renamed").ok();
     assert_eq!(pid(&agent, "renamed__srv__pid"), before);
-    assert_eq!(Started::read(bench.path("pids")).servers, [before]);
+    assert_eq!(StartedProcesses::read(bench.path("pids")).servers, [before]);
 }
 
 #[test]
-fn at_sighup_the_file_is_read_and_the_same_changes_nothing() {
+fn sighup_with_an_unchanged_file_changes_nothing() {
     let bench = with_toolbox(watching(), "box", &["pid"]);
     let agent = begin(&bench);
     agent.open("box").ok();
@@ -291,12 +290,12 @@ fn at_sighup_the_file_is_read_and_the_same_changes_nothing() {
 fn another_mode_is_for_new_sessions() {
     let bench = with_toolbox(watching(), "box", &["pid"]).set("toolMode", "dynamic".into());
     let (program, http) = bench.http();
-    let old = Agent::over_http((program, http)).relisting().begin(false, json!({}));
+    let old = Agent::over_http((program, http)).relisting_on_change().begin(false, json!({}));
     assert_eq!(old.tool_names(), ["open_toolbox"]);
     bench.clone().set("toolMode", "direct".into()).write_config();
     let new = loop {
         let new = old.beside().begin(false, json!({}));
-        // There is no agent yet that could be told that the mode has changed.
+        // No connected agent is notified of the new mode, so new sessions poll for it.
         if new.tool_names() == ["pid"] {
             break new;
         }
@@ -311,7 +310,7 @@ fn another_mode_is_for_new_sessions() {
 }
 
 #[test]
-fn what_one_agent_has_for_itself_stays_its_own() {
+fn private_processes_survive_a_reload() {
     let bench = watching();
     let mut entry = server(&bench, "pids", &["pid"]);
     entry["roots"] = true.into();
@@ -319,7 +318,7 @@ fn what_one_agent_has_for_itself_stays_its_own() {
     let first = Agent::over_http(bench.http());
     let second = first.beside();
     let [first, second] = [first, second].map(|agent| {
-        let agent = agent.relisting().answering("roots/list", json!({ "roots": [] }));
+        let agent = agent.relisting_on_change().with_reply("roots/list", json!({ "roots": [] }));
         agent.begin(false, json!({ "roots": {} }))
     });
     let pids = || [&first, &second].map(|agent| pid(agent, "box__srv__pid"));
@@ -336,7 +335,7 @@ fn what_one_agent_has_for_itself_stays_its_own() {
 }
 
 #[test]
-fn the_groups_of_modular_mode_change_with_the_file() {
+fn modular_groups_follow_the_file() {
     let bench = with_toolbox(watching(), "box", &["pid"]).set("toolMode", "modular".into());
     let agent = bench.agent();
     agent.initialize();
@@ -351,7 +350,7 @@ fn the_groups_of_modular_mode_change_with_the_file() {
 }
 
 #[test]
-fn a_modern_agent_that_listens_hears_of_it() {
+fn subscribed_modern_agent_is_notified() {
     let bench = with_toolbox(watching(), "box", &["pid"]).set("toolMode", "proxy".into());
     let agent = bench.agent().begin(true, json!({}));
     agent.hear_changes(&[]);
@@ -363,7 +362,7 @@ fn a_modern_agent_that_listens_hears_of_it() {
 }
 
 #[test]
-fn where_everything_is_shown_what_is_added_is_started_and_what_is_gone_is_not_shown() {
+fn direct_mode_starts_added_servers_and_drops_removed_ones() {
     let bench = watching().set("toolMode", "direct".into());
     let first = with_toolbox(bench.clone(), "box", &["pid"]);
     let agent = begin(&first);
@@ -375,7 +374,7 @@ fn where_everything_is_shown_what_is_added_is_started_and_what_is_gone_is_not_sh
 }
 
 #[test]
-fn what_an_agent_has_subscribed_to_is_heard_of_from_a_server_that_is_changed() {
+fn resource_subscription_moves_to_the_changed_server() {
     let entry = |version: &str| {
         fake(json!({
             "version": version,
@@ -402,8 +401,9 @@ fn what_an_agent_has_subscribed_to_is_heard_of_from_a_server_that_is_changed() {
     assert_eq!(notice["uri"], "test://one");
 }
 
+// invariant: reload-is-minimal
 #[test]
-fn nothing_is_left_behind_after_twenty_changes() {
+fn twenty_reloads_leak_nothing() {
     let bench = with_toolbox(watching(), "stays", &["pid"]);
     let agent = begin(&bench);
     agent.open("stays").ok();
@@ -417,7 +417,7 @@ fn nothing_is_left_behind_after_twenty_changes() {
         let pid = pid(&agent, &format!("{name}__srv__pid"));
         bench.write_config();
         agent.wait_stderr(&format!("{READ}gone: `{name}`"));
-        wait_gone(&[pid], DEADLINE);
+        wait_until_exited(&[pid], DEADLINE);
     };
     change(0);
     let processes = || -> BTreeSet<u32> {
@@ -430,7 +430,7 @@ fn nothing_is_left_behind_after_twenty_changes() {
     }
     assert_eq!(pid(&agent, "stays__srv__pid"), stays);
     assert_eq!(processes(), before);
-    // The pipes of a server are closed a moment after it has ended.
+    // The pipes of a server are closed slightly after it exits.
     while files() > most {
         assert!(Instant::now() < end, "{} files are open, where {most} were", files());
         yield_now();
@@ -438,12 +438,12 @@ fn nothing_is_left_behind_after_twenty_changes() {
 }
 
 #[test]
-fn what_agents_may_do_changes_when_somebody_asks_for_it_and_not_before() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+fn policy_changes_wait_for_an_explicit_reload() {
+    let bench = with_toolbox(TestEnvironment::new(), "box", &["pid"]);
     let agent = begin(&bench);
     agent.open("box").ok();
     let before = (pid(&agent, "box__srv__pid"), agent.tools());
-    // As an agent would write it that has a tool for files.
+    // As an agent with a file tool could write it.
     let wider = with_toolbox(bench.clone(), "other", &["pid"]);
     let wider = wider.set("toolMode", json!("proxy"));
     wider.write_config();
@@ -459,8 +459,8 @@ fn what_agents_may_do_changes_when_somebody_asks_for_it_and_not_before() {
 }
 
 #[test]
-fn that_every_change_is_followed_is_followed_when_somebody_asks_for_it() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+fn watch_everything_applies_only_after_an_explicit_reload() {
+    let bench = with_toolbox(TestEnvironment::new(), "box", &["pid"]);
     let agent = begin(&bench);
     let wider = with_toolbox(bench.clone(), "other", &["pid"]);
     let following = wider.clone().set("watch", json!("everything"));
@@ -473,8 +473,8 @@ fn that_every_change_is_followed_is_followed_when_somebody_asks_for_it() {
 }
 
 #[test]
-fn how_toolboxes_are_presented_is_followed_at_once() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+fn presentation_changes_apply_immediately() {
+    let bench = with_toolbox(TestEnvironment::new(), "box", &["pid"]);
     let agent = begin(&bench);
     bench.clone().toolbox("box", "Another description").write_config();
     agent.wait_stderr(&format!("{READ}changed: `box`"));
@@ -483,8 +483,8 @@ fn how_toolboxes_are_presented_is_followed_at_once() {
 }
 
 #[test]
-fn a_reload_says_where_nobody_serves_the_file_or_it_cannot_be_used() {
-    let bench = with_toolbox(Bench::new(), "box", &["pid"]);
+fn reload_fails_without_a_workbench_or_with_an_invalid_file() {
+    let bench = with_toolbox(TestEnvironment::new(), "box", &["pid"]);
     let nobody = bench.run(["reload"]);
     assert_eq!(nobody.code, Some(1), "{nobody}");
     assert!(nobody.stderr.contains("no workbench serves"), "{nobody}");

@@ -1,4 +1,5 @@
-//! The life of servers over HTTP: restarts, lost sessions, slow answers, proxies, own authorities.
+//! The lifecycle of remote servers: restarts, lost sessions, slow responses, proxies and private
+//! CAs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -9,17 +10,15 @@ use std::time::{Duration, Instant};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::far::{Far, Kind, Proxy};
-use crate::support::{Agent, Bench, DEADLINE, command, fake};
+use crate::support::real_http_server::{Kind, Proxy, RealHttpServer};
+use crate::support::{Agent, DEADLINE, TestEnvironment, command, fake};
 
-/// A bench with a server at this address.
-fn bench(url: &str) -> Bench {
-    Bench::new().server("web", "far", json!({ "url": url }))
+fn bench(url: &str) -> TestEnvironment {
+    TestEnvironment::new().server("web", "far", json!({ "url": url }))
 }
 
-/// An agent that has opened the toolbox of a server.
-fn opened(bench: &Bench) -> Agent {
-    let agent = bench.agent().relisting();
+fn opened(bench: &TestEnvironment) -> Agent {
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.open("web").ok();
     agent
@@ -29,8 +28,7 @@ fn echo(agent: &Agent, message: &str) -> String {
     agent.call("web__far__echo", json!({ "message": message })).text()
 }
 
-/// Waits until `ps` says this of the one server, and returns that.
-fn ps(bench: &Bench, state: &str) -> Value {
+fn ps(bench: &TestEnvironment, state: &str) -> Value {
     let end = Instant::now() + DEADLINE;
     loop {
         let output = bench.run(["ps", "--json"]);
@@ -44,28 +42,26 @@ fn ps(bench: &Bench, state: &str) -> Value {
 }
 
 #[test]
-fn a_restart_costs_a_pause_and_no_call() {
+fn remote_restart_delays_calls_without_losing_any() {
     for kind in [Kind::Everything, Kind::Python2] {
-        let mut far = Far::start(kind);
-        let agent = opened(&bench(&far.url("/mcp")));
+        let mut server = RealHttpServer::start(kind);
+        let agent = opened(&bench(&server.url("/mcp")));
         assert_eq!(echo(&agent, "one"), "Echo: one", "{kind:?}");
-        far.kill();
-        // It is called while nobody is there, and answers when it is back.
+        server.kill();
+        // The call starts while the server is down and completes after the restart.
         let call = agent.send_call("web__far__echo", json!({ "message": "two" }));
-        far = Far::start_at(kind, far.address.port());
+        server = RealHttpServer::start_at(kind, server.address.port());
         let answer = agent.wait(&call);
         assert_eq!(answer.text(), "Echo: two", "{kind:?}");
-        far.restart();
+        server.restart();
         assert_eq!(echo(&agent, "three"), "Echo: three", "{kind:?}");
     }
 }
 
-/// The answer to a call whose session ended while it was under way.
 const ENDED_WITH_ITS_SESSION: &str = "server `far`: the server ended while the call was running: the \
      connection to it was lost\nThe call may or may not have had effects. The next call starts the \
      server again.";
 
-/// Calls a server that is gone, and returns what the agent is told.
 fn lost(agent: &Agent, kind: Kind) -> String {
     let answer = agent.call("web__far__echo", json!({ "message": "two" }));
     let text = answer.text();
@@ -73,31 +69,30 @@ fn lost(agent: &Agent, kind: Kind) -> String {
     text
 }
 
-/// Fails unless the agent is told one of these, and what to do.
 fn tells(kind: Kind, text: &str, words: &[&str]) {
     assert!(words.iter().any(|word| text.contains(word)), "{kind:?}: {text}");
     assert!(text.contains("What to do: "), "{kind:?}: {text}");
 }
 
 #[test]
-fn one_that_is_gone_is_shown_and_comes_back_by_itself() {
+fn stopped_server_is_reported_and_recovers() {
     for (kind, path) in
         [(Kind::Everything, "/mcp"), (Kind::Python2, "/mcp"), (Kind::EverythingSse, "/sse")]
     {
-        let mut far = Far::start(kind);
-        let bench = bench(&far.url(path));
+        let mut server = RealHttpServer::start(kind);
+        let bench = bench(&server.url(path));
         let (program, http) = bench.http();
-        let agent = Agent::over_http((program, http)).relisting();
+        let agent = Agent::over_http((program, http)).relisting_on_change();
         agent.initialize();
         agent.open("web").ok();
         assert_eq!(echo(&agent, "one"), "Echo: one", "{kind:?}");
         ps(&bench, "running");
-        far.kill();
+        server.kill();
         let begun = Instant::now();
         let text = lost(&agent, kind);
         assert!(begun.elapsed() < Duration::from_secs(10), "{kind:?}: {:?}", begun.elapsed());
-        // The last connection may take the call and break before the answer. Over the old transport the
-        // end of the stream may come to be known first, and ends the session with the call in it.
+        // The last connection may accept the call and break before the response. Over HTTP+SSE the
+        // end of the stream may be noticed first, which ends the session with the call in flight.
         if kind != Kind::EverythingSse || text != ENDED_WITH_ITS_SESSION {
             tells(kind, &text, &["cannot be reached", "broke off"]);
             ps(&bench, "failed");
@@ -107,40 +102,39 @@ fn one_that_is_gone_is_shown_and_comes_back_by_itself() {
         let shown = ps(&bench, "failed");
         let reason = shown["reason"].as_str().unwrap_or_default();
         assert!(reason.contains("cannot be reached"), "{kind:?}: {shown:#}");
-        // Agents can be served all the same.
         assert_eq!(http.send("GET", "/ready", &[], "").status, 200, "{kind:?}");
-        far = Far::start_at(kind, far.address.port());
+        server = RealHttpServer::start_at(kind, server.address.port());
         assert_eq!(echo(&agent, "three"), "Echo: three", "{kind:?}");
         ps(&bench, "running");
-        drop(far);
+        drop(server);
     }
 }
 
 #[test]
-fn one_that_goes_unused_is_noticed() {
+fn loss_of_an_idle_server_is_noticed() {
     for kind in [Kind::Everything, Kind::Python2] {
-        let mut far = Far::start(kind);
-        let bench = bench(&far.url("/mcp"));
+        let mut server = RealHttpServer::start(kind);
+        let bench = bench(&server.url("/mcp"));
         let agent = opened(&bench);
         assert_eq!(echo(&agent, "one"), "Echo: one");
-        far.kill();
+        server.kill();
         let reason = ps(&bench, "failed")["reason"].clone();
         assert!(reason.as_str().unwrap().contains("cannot be reached"), "{kind:?}: {reason}");
     }
 }
 
 #[test]
-fn a_toolbox_opens_in_the_time_of_its_slowest_server_and_within_limits() {
-    // They take connections and never answer.
+fn toolbox_opens_within_the_slowest_startup_timeout() {
+    // These servers accept connections and never respond.
     let silent: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let far = Far::start(Kind::Everything);
+    let far = RealHttpServer::start(Kind::Everything);
     let mut bench = bench(&far.url("/mcp")).server("web", "quick", fake(json!({"tools": ["add"]})));
     for (number, server) in silent.iter().enumerate() {
         let url = format!("http://{}/mcp", server.local_addr().unwrap());
         let entry = json!({ "url": url, "startupTimeoutMs": 2000 });
         bench = bench.server("web", &format!("slow{number}"), entry);
     }
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let begun = Instant::now();
     let told = agent.open("web").text();
@@ -154,12 +148,12 @@ fn a_toolbox_opens_in_the_time_of_its_slowest_server_and_within_limits() {
 }
 
 #[test]
-fn a_proxy_is_used_where_the_environment_names_one() {
-    let far = Far::start(Kind::Everything);
-    let proxy = Proxy::before(far.address);
+fn proxy_from_the_environment_is_used() {
+    let server = RealHttpServer::start(Kind::Everything);
+    let proxy = Proxy::before(server.address);
     let at = format!("http://{}", proxy.address);
     let call = ["call", "web", "far", "echo", r#"{"message": "x"}"#];
-    // Nobody but the proxy knows this name.
+    // Only the proxy resolves this name.
     let output = bench("http://far.test/mcp").env("HTTP_PROXY", &at).run(call);
     assert_eq!((output.code, output.stdout.as_str()), (Some(0), "Echo: x\n"), "{output}");
     assert!(
@@ -172,21 +166,21 @@ fn a_proxy_is_used_where_the_environment_names_one() {
     let output = around.run(call);
     assert!(output.stderr.contains("cannot be reached"), "{output}");
     assert_eq!(proxy.heads().len(), heads);
-    // What is on this machine is no matter for a proxy.
-    let output = bench(&far.url("/mcp")).env("HTTP_PROXY", &at).run(call);
+    // Loopback addresses bypass the proxy.
+    let output = bench(&server.url("/mcp")).env("HTTP_PROXY", &at).run(call);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(proxy.heads().len(), heads);
 }
 
-/// A server of TLS before another one, with a certificate of an authority of its own.
+/// A TLS terminator with a certificate of its own CA.
 struct Tls {
     child: Child,
     address: SocketAddr,
-    /// The certificate of the authority.
+    /// The CA certificate (PEM).
     authority: String,
 }
 
-/// Passes on what comes over TLS to the port of its first argument.
+/// Forwards TLS connections to the port in its first argument.
 const TLS: &str = "const [, port, cert, key] = process.argv;\
     const server = require('node:tls').createServer({ cert, key }, (near) => {\
       const far = require('node:net').connect(Number(port), '127.0.0.1');\
@@ -225,12 +219,12 @@ impl Drop for Tls {
 }
 
 #[test]
-fn an_authority_of_ones_own_is_believed_where_the_environment_names_it() {
-    let far = Far::start(Kind::Everything);
-    let tls = Tls::before(far.address);
+fn private_ca_from_the_environment_is_trusted() {
+    let server = RealHttpServer::start(Kind::Everything);
+    let tls = Tls::before(server.address);
     let url = format!("https://localhost:{}/mcp", tls.address.port());
     let call = ["call", "web", "far", "echo", r#"{"message": "x"}"#];
-    let folder = |bench: &Bench| {
+    let folder = |bench: &TestEnvironment| {
         std::fs::create_dir(bench.path("certs")).unwrap();
         bench.write("certs/authority.pem", &tls.authority);
         (bench.path_text("certs/authority.pem"), bench.path_text("certs"))
@@ -246,7 +240,7 @@ fn an_authority_of_ones_own_is_believed_where_the_environment_names_it() {
     let bench = bench.env("SSL_CERT_FILE", &file);
     let output = bench.run(call);
     assert_eq!((output.code, output.stdout.as_str()), (Some(0), "Echo: x\n"), "{output}");
-    // In a folder they have names that are made of what they hold.
+    // OpenSSL finds a CA in a folder by its subject hash.
     let hashed = command("openssl")
         .args(["x509", "-hash", "-noout", "-in", &file])
         .output()
@@ -256,7 +250,7 @@ fn an_authority_of_ones_own_is_believed_where_the_environment_names_it() {
         let output = self::bench(&url).env("SSL_CERT_DIR", &certs).run(call);
         assert_eq!((output.code, output.stdout.as_str()), (Some(0), "Echo: x\n"), "{output}");
     }
-    // Through a proxy the line is a tunnel, and the name is that of the server.
+    // Through a proxy the connection is a tunnel, and TLS verifies the server's name.
     let proxy = Proxy::before(tls.address);
     let through = self::bench("https://far.test/mcp")
         .env("SSL_CERT_FILE", &file)
@@ -267,7 +261,7 @@ fn an_authority_of_ones_own_is_believed_where_the_environment_names_it() {
 }
 
 #[test]
-fn a_redirect_to_another_server_is_told_and_not_followed() {
+fn cross_origin_redirect_is_reported_and_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     elsewhere.set_nonblocking(true).unwrap();
     let there = elsewhere.local_addr().unwrap();

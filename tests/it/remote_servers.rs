@@ -1,4 +1,4 @@
-//! Servers that are reached over HTTP.
+//! Servers over HTTP against a scripted endpoint: both eras, failures and redaction of secrets.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,40 +9,35 @@ use std::thread;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::Bench;
+use crate::support::TestEnvironment;
 
 const SECRET: &str = "hunter2-hunter2";
 const KEY: &str = "key-of-the-query";
 
-/// The trouble with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
-    /// Nothing.
+enum ServerFault {
     None,
-    /// A proxy before it says that it is not there, and repeats what it was asked.
+    /// A proxy in front of it responds with 502 and echoes the request.
     BadGateway,
-    /// It ends the connection in place of an answer.
     HangsUp,
-    /// It has gone.
     Gone,
 }
 
-/// The kind of a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// One of 2025-11-25, with sessions.
+    /// MCP 2025-11-25, with sessions.
     Legacy,
-    /// One of 2026-07-28.
+    /// MCP 2026-07-28.
     Modern,
-    /// One that lets nobody in.
+    /// Rejects every request with 401.
     Closed,
 }
 
-/// A server over HTTP with one tool, `echo`. Its threads end with the test's process.
+/// A server with one tool, `echo`. Its threads end with the test process.
 struct Remote {
     url: String,
     seen: Receiver<String>,
-    trouble: Arc<Mutex<Trouble>>,
+    fault: Arc<Mutex<ServerFault>>,
 }
 
 impl Remote {
@@ -50,26 +45,25 @@ impl Remote {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let (sender, seen) = channel();
-        let trouble = Arc::new(Mutex::new(Trouble::None));
-        let has = Arc::clone(&trouble);
+        let fault = Arc::new(Mutex::new(ServerFault::None));
+        let has = Arc::clone(&fault);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (sender, trouble) = (sender.clone(), *has.lock().unwrap());
-                if trouble == Trouble::Gone {
+                let (sender, fault) = (sender.clone(), *has.lock().unwrap());
+                if fault == ServerFault::Gone {
                     return;
                 }
-                thread::spawn(move || serve(kind, trouble, &stream.unwrap(), &sender));
+                thread::spawn(move || serve(kind, fault, &stream.unwrap(), &sender));
             }
         });
-        Self { url, seen, trouble }
+        Self { url, seen, fault }
     }
 
-    /// Gets into trouble.
-    fn has(&self, trouble: Trouble) {
-        *self.trouble.lock().unwrap() = trouble;
+    fn has(&self, fault: ServerFault) {
+        *self.fault.lock().unwrap() = fault;
         let address = self.url.trim_start_matches("http://").trim_end_matches("/mcp");
-        // It goes when it hears of the next connection.
-        while trouble == Trouble::Gone && TcpStream::connect(address).is_ok() {}
+        // The listener stops at the next connection.
+        while fault == ServerFault::Gone && TcpStream::connect(address).is_ok() {}
     }
 
     fn entry(&self) -> Value {
@@ -78,8 +72,7 @@ impl Remote {
     }
 }
 
-/// Answers the one request of a connection.
-fn serve(kind: Kind, trouble: Trouble, stream: &TcpStream, seen: &Sender<String>) {
+fn serve(kind: Kind, fault: ServerFault, stream: &TcpStream, seen: &Sender<String>) {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -104,8 +97,8 @@ fn serve(kind: Kind, trouble: Trouble, stream: &TcpStream, seen: &Sender<String>
     let is_modern = header("mcp-protocol-version").as_deref() == Some("2026-07-28");
     let has_session = header("mcp-session-id").as_deref() == Some("s1");
     let (status, headers, result) = match (kind, method.as_str()) {
-        (_, "tools/call" | "resources/read") if trouble == Trouble::HangsUp => return,
-        (_, "tools/call" | "resources/read") if trouble == Trouble::BadGateway => {
+        (_, "tools/call" | "resources/read") if fault == ServerFault::HangsUp => return,
+        (_, "tools/call" | "resources/read") if fault == ServerFault::BadGateway => {
             (502, "", json!(null))
         }
         (Kind::Closed, _) => (401, "", json!(null)),
@@ -155,7 +148,6 @@ fn serve(kind: Kind, trouble: Trouble, stream: &TcpStream, seen: &Sender<String>
         "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\nconnection: close\r\n\
          content-length: {length}\r\n{headers}\r\n{body}"
     );
-    // The client may have gone in the meantime.
     let _ = (&*stream).write_all(answer.as_bytes());
 }
 
@@ -163,12 +155,12 @@ fn serve(kind: Kind, trouble: Trouble, stream: &TcpStream, seen: &Sender<String>
 fn a_server_over_http_is_called_in_either_era() {
     for (kind, ends_session) in [(Kind::Legacy, true), (Kind::Modern, false)] {
         let remote = Remote::start(kind);
-        let bench = Bench::new().server("web", "far", remote.entry());
+        let bench = TestEnvironment::new().server("web", "far", remote.entry());
         let output = bench.run(["call", "web", "far", "echo", r#"{"a": 1.0}"#]);
         assert_eq!((output.code, output.stdout.as_str()), (Some(0), "{\"a\":1.0}\n"), "{output}");
         let seen: Vec<_> = remote.seen.try_iter().collect();
         assert_eq!(seen.first().map(String::as_str), Some("post server/discover"), "{seen:?}");
-        // A stream for what changes is opened beside the call, and may come after it.
+        // The stream for changes opens concurrently and may come after the call.
         assert!(seen.iter().any(|request| request == "post tools/call"), "{seen:?}");
         let is_ended = seen.last().is_some_and(|request| request == "delete ");
         assert_eq!(is_ended, ends_session, "{seen:?}");
@@ -178,7 +170,7 @@ fn a_server_over_http_is_called_in_either_era() {
 #[test]
 fn a_server_over_http_is_checked() {
     let remote = Remote::start(Kind::Legacy);
-    let bench = Bench::new().server("web", "far", remote.entry());
+    let bench = TestEnvironment::new().server("web", "far", remote.entry());
     let output = bench.run(["check"]);
     assert!(output.stdout.contains("http://127.0.0.1:"), "{output}");
     assert!(!output.stdout.contains("/mcp"), "{output}");
@@ -187,7 +179,7 @@ fn a_server_over_http_is_checked() {
 }
 
 #[test]
-fn what_keeps_a_server_over_http_away_is_explained() {
+fn connection_failures_are_explained_with_a_hint() {
     let closed = Remote::start(Kind::Closed);
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = json!({ "url": format!("http://{nobody}/{SECRET}") });
@@ -202,7 +194,7 @@ fn what_keeps_a_server_over_http_away_is_explained() {
         (nobody, "refused", "check that the server runs"),
         (elsewhere, "400 Bad Request", "check the path of its `url`"),
     ] {
-        let bench = Bench::new().server("web", "far", entry);
+        let bench = TestEnvironment::new().server("web", "far", entry);
         let output = bench.run(["call", "web", "far", "echo", "--log-level", "trace"]);
         let said = output.to_string();
         assert_eq!(output.code, Some(1), "{said}");
@@ -212,11 +204,12 @@ fn what_keeps_a_server_over_http_away_is_explained() {
 }
 
 #[test]
-fn an_import_tells_of_a_server_that_wants_its_user_to_sign_in() {
+fn import_reports_servers_that_require_a_login() {
     let closed = Remote::start(Kind::Closed);
     let open = Remote::start(Kind::Legacy);
     let servers = json!({ "closed": { "url": closed.url }, "open": open.entry() });
-    let bench = Bench::new().file("mcp.json", &json!({ "mcpServers": servers }).to_string());
+    let bench =
+        TestEnvironment::new().file("mcp.json", &json!({ "mcpServers": servers }).to_string());
     let output = bench.run_bare(["import", "mcp.json", "--json"]);
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     let grades = report["added"].as_array().unwrap().iter();
@@ -228,13 +221,14 @@ fn an_import_tells_of_a_server_that_wants_its_user_to_sign_in() {
     assert!(told.contains("it wants its user to sign in"), "{told}");
 }
 
+// invariant: store-is-a-cache
 #[test]
-fn a_renewed_token_keeps_what_a_server_has_listed() {
+fn changed_token_keeps_the_cached_listing() {
     let remote = Remote::start(Kind::Legacy);
-    let bench = Bench::new().server("web", "far", remote.entry());
+    let bench = TestEnvironment::new().server("web", "far", remote.entry());
     let output = bench.run(["cache", "refresh"]);
     assert_eq!(output.code, Some(0), "{output}");
-    let state = |bench: &Bench| {
+    let state = |bench: &TestEnvironment| {
         let report = bench.run(["cache", "list", "--json"]).stdout;
         let report: Value = serde_json::from_str(&report).unwrap();
         report["listings"][0]["state"].clone()
@@ -242,30 +236,32 @@ fn a_renewed_token_keeps_what_a_server_has_listed() {
     let renewed = json!({ "url": remote.url, "headers": { "Authorization": "Bearer renewed" } });
     let bench = bench.server("web", "far", renewed);
     assert_eq!(state(&bench), "kept");
-    // Under another name it is another account, which may see other tools.
+    // Another server name can mean another account with other tools, so its cache entry is
+    // separate.
     let box_of_other = json!({ "description": "x", "mcpServers": { "other": remote.entry() } });
     let bench = bench.config(json!({ "toolboxes": { "web": box_of_other } }));
     assert_eq!(state(&bench), "missing");
 }
 
 #[test]
-fn a_server_over_http_that_is_gone_is_named_with_what_to_do() {
+fn lost_server_is_named_with_a_hint() {
     for kind in [Kind::Legacy, Kind::Modern] {
         let remote = Remote::start(kind);
         let mut entry = remote.entry();
         entry["url"] = format!("{}?key={KEY}", remote.url).into();
-        let agent = Bench::new().server("web", "far", entry).agent().relisting();
+        let agent =
+            TestEnvironment::new().server("web", "far", entry).agent().relisting_on_change();
         agent.initialize();
         agent.open("web").ok();
         assert!(!agent.call("web__far__echo", json!({})).is_tool_error());
-        for (trouble, reason, hint) in [
-            (Trouble::BadGateway, "HTTP status 502", "try again later"),
-            (Trouble::HangsUp, "cannot be reached", "try again later"),
-            (Trouble::Gone, "cannot be reached", "see whether the server runs"),
+        for (fault, reason, hint) in [
+            (ServerFault::BadGateway, "HTTP status 502", "try again later"),
+            (ServerFault::HangsUp, "cannot be reached", "try again later"),
+            (ServerFault::Gone, "cannot be reached", "see whether the server runs"),
         ] {
-            remote.has(trouble);
+            remote.has(fault);
             let lost = agent.call("web__far__echo", json!({}));
-            assert!(lost.is_tool_error(), "{trouble:?}: {}", lost.text());
+            assert!(lost.is_tool_error(), "{fault:?}: {}", lost.text());
             let read = agent.request("resources/read", json!({ "uri": "note://a" })).error();
             let message = read["message"].as_str().expect("a message").to_owned();
             for said in [lost.text(), message] {
@@ -274,7 +270,7 @@ fn a_server_over_http_that_is_gone_is_named_with_what_to_do() {
                 assert!(!said.contains(SECRET) && !said.contains(KEY), "{said}");
             }
             let may_have_come = lost.text().contains("may or may not have had effects");
-            assert_eq!(may_have_come, trouble != Trouble::Gone, "{}", lost.text());
+            assert_eq!(may_have_come, fault != ServerFault::Gone, "{}", lost.text());
         }
     }
 }

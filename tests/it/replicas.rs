@@ -1,4 +1,5 @@
-//! Several workbenches with one store, behind a proxy or asked one by one: a session outlives the one that it was with.
+//! Several workbenches with a shared store, behind a proxy or addressed directly: sessions survive
+//! the loss of their workbench.
 
 #[path = "../../benches/load/agent.rs"]
 mod agent;
@@ -13,10 +14,10 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::bench::{TOKEN_OF_ANN, TOKEN_OF_BOB};
-use crate::support::http::{Http, Response, Session, request};
-use crate::support::{Bench, DEADLINE, fake};
-use agent::{Failed, Line, Step};
+use crate::support::http::{HttpClient, Response, Session, request};
+use crate::support::test_environment::{TOKEN_OF_ANN, TOKEN_OF_BOB};
+use crate::support::{DEADLINE, TestEnvironment, fake};
+use agent::{Line, Step, StepError};
 use fleet::{Fleet, Process, Proxy, wait_until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-workbench");
@@ -26,7 +27,6 @@ fn sha256(token: &str) -> String {
     digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// A configuration with one server, as each workbench has it.
 fn config(mode: &str, script: Value) -> Value {
     let toolbox = json!({ "description": "What there is", "mcpServers": { "srv": fake(script) } });
     json!({ "toolMode": mode, "toolboxes": { "box": toolbox } })
@@ -36,9 +36,9 @@ fn several(count: usize, proxy: Proxy, config: &Value) -> Fleet {
     Fleet::start(PROGRAM, count, proxy, |_| config.clone())
 }
 
-/// A session whose requests come to another workbench.
+/// The same session, with requests going to another workbench.
 fn at(replica: &Process, session: &Session) -> Session {
-    Session { http: Http(replica.address), id: session.id.clone() }
+    Session { http: HttpClient(replica.address), id: session.id.clone() }
 }
 
 fn open(session: &Session) -> Value {
@@ -52,19 +52,18 @@ fn tool_names(session: &Session) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// A figure of the metrics of a workbench.
 fn figure(replica: &Process, name: &str) -> Option<f64> {
-    let text = Http(replica.address).send("GET", "/metrics", &[], "").text();
+    let text = HttpClient(replica.address).send("GET", "/metrics", &[], "").text();
     let line = text.lines().find(|line| line.starts_with(name))?;
     line.rsplit_once(' ')?.1.parse().ok()
 }
 
 #[test]
-fn a_session_goes_on_at_another_workbench_with_what_it_had_open() {
+fn session_moves_with_its_open_toolboxes() {
     let config = config("dynamic", json!({ "tools": ["echo", "add"] }));
     let fleet = several(2, Proxy::Haproxy, &config);
     let [first, second] = [&fleet.replicas[0], &fleet.replicas[1]];
-    let session = Session::begin(Http(first.address));
+    let session = Session::begin(HttpClient(first.address));
     let few = tool_names(&session);
     open(&session);
     let all = tool_names(&session);
@@ -78,13 +77,12 @@ fn a_session_goes_on_at_another_workbench_with_what_it_had_open() {
     assert_eq!(answer["result"]["structuredContent"]["text"], "still here", "{answer}");
     assert_eq!(figure(second, "mcp_workbench_sessions_adopted_total"), Some(1.0));
 
-    // Its end is its end everywhere.
     assert_eq!(moved.http.send("DELETE", "/mcp", &moved.headers(), "").status, 204);
     assert_eq!(moved.post(&request(4, "ping", json!({}))).status, 404);
 }
 
 #[test]
-fn a_session_is_nobody_else_s_at_any_workbench() {
+fn replicas_reject_sessions_of_other_callers() {
     let mut config = config("proxy", json!({ "tools": ["echo"] }));
     config["auth"] = json!({ "tokens": [
         { "agent": "ann", "sha256": sha256(TOKEN_OF_ANN) },
@@ -97,7 +95,7 @@ fn a_session_is_nobody_else_s_at_any_workbench() {
         if let Some(id) = id {
             headers.extend([("Mcp-Session-Id", id), ("MCP-Protocol-Version", "2025-11-25")]);
         }
-        Http(replica.address).post(&headers, &request(1, method, params))
+        HttpClient(replica.address).post(&headers, &request(1, method, params))
     };
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -119,8 +117,8 @@ fn a_session_is_nobody_else_s_at_any_workbench() {
     }
 }
 
-/// Lets agents take steps until `over` says so; how many were taken and what failed.
-fn drive(fleet: &Fleet, meanwhile: impl FnOnce(&AtomicUsize)) -> (usize, Vec<Failed>) {
+/// Drives agents around `meanwhile`. Returns the number of steps and the failures.
+fn drive(fleet: &Fleet, meanwhile: impl FnOnce(&AtomicUsize)) -> (usize, Vec<StepError>) {
     const LINES: usize = 6;
     let address = fleet.proxy.address;
     let (taken, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -136,7 +134,6 @@ fn drive(fleet: &Fleet, meanwhile: impl FnOnce(&AtomicUsize)) -> (usize, Vec<Fai
                     taken.fetch_add(1, Ordering::SeqCst);
                 }
             }
-            // All of them are there in the end.
             for session in &mut sessions {
                 session.take(Step::List, &mut line).expect("it goes on");
             }
@@ -154,17 +151,18 @@ fn drive(fleet: &Fleet, meanwhile: impl FnOnce(&AtomicUsize)) -> (usize, Vec<Fai
 }
 
 #[test]
-fn a_workbench_that_is_killed_costs_what_was_under_way_there_and_no_session() {
+fn killed_workbench_loses_calls_in_flight_but_no_session() {
     for proxy in [Proxy::Haproxy, Proxy::Nginx] {
         let fleet = several(3, proxy, &config("proxy", json!({ "tools": ["echo"] })));
         let (taken, failed) = drive(&fleet, |_| fleet.replicas[0].signal("KILL"));
-        // Each of six lines has one request under way, and may send one more on what the proxy kept open.
+        // Each of the six lines can lose one call in flight and one more on a connection that the
+        // proxy kept open.
         assert!(failed.len() <= 12, "{proxy:?}: {} of {taken}: {failed:?}", failed.len());
     }
 }
 
 #[test]
-fn a_workbench_that_drains_costs_nothing() {
+fn draining_workbench_loses_no_call() {
     let config = config("proxy", json!({ "tools": ["echo"] }));
     let mut fleet = several(3, Proxy::Haproxy, &config);
     let (taken, failed) = drive(&fleet, |_| fleet.replicas[0].signal("TERM"));
@@ -173,12 +171,12 @@ fn a_workbench_that_drains_costs_nothing() {
 }
 
 #[test]
-fn calls_are_counted_by_all_together() {
+fn call_rate_is_shared_by_all_workbenches() {
     let mut config = config("proxy", json!({ "tools": ["echo"] }));
     config["limits"] = json!({ "perAgent": { "callsPerMinute": 30 }, "maxWaitMs": 0 });
     let fleet = several(3, Proxy::Haproxy, &config);
     let sessions: Vec<Session> =
-        fleet.replicas.iter().map(|replica| Session::begin(Http(replica.address))).collect();
+        fleet.replicas.iter().map(|replica| Session::begin(HttpClient(replica.address))).collect();
     let path = json!({ "toolbox": "box", "server": "srv", "tool": "echo" });
     let params =
         json!({ "name": "use_tool", "arguments": { "tool": path, "arguments": { "text": "x" } } });
@@ -190,10 +188,10 @@ fn calls_are_counted_by_all_together() {
 }
 
 #[test]
-fn living_sessions_do_not_notice_that_the_store_is_gone() {
+fn local_sessions_survive_the_loss_of_the_store() {
     let config = config("dynamic", json!({ "tools": ["echo"] }));
     let mut fleet = several(2, Proxy::Haproxy, &config);
-    let [here, there] = [0, 1].map(|n| Http(fleet.replicas[n].address));
+    let [here, there] = [0, 1].map(|n| HttpClient(fleet.replicas[n].address));
     let session = Session::begin(here);
     let other = Session::begin(here);
     open(&session);
@@ -206,14 +204,14 @@ fn living_sessions_do_not_notice_that_the_store_is_gone() {
         let new = Session::begin(here);
         open(&new);
         assert_eq!(tool_names(&new), all, "{trouble}");
-        // Where they are not known they are not found, and clients begin anew.
+        // Workbenches that don't know the session return 404, and the client starts a new one.
         let lost = Session { http: there, id: session.id.clone() };
         assert_eq!(lost.post(&request(1, "ping", json!({}))).status, 404, "{trouble}");
         for replica in &fleet.replicas {
             wait_until("it is told that the store is gone", || {
                 figure(replica, "mcp_workbench_shared_store_up") == Some(0.0)
             });
-            assert_eq!(Http(replica.address).send("GET", "/ready", &[], "").status, 200);
+            assert_eq!(HttpClient(replica.address).send("GET", "/ready", &[], "").status, 200);
         }
         fleet.restart_store();
         wait_until("the store is found again", || {
@@ -221,7 +219,7 @@ fn living_sessions_do_not_notice_that_the_store_is_gone() {
             fleet.replicas.iter().all(up)
         });
     }
-    // It is empty now: what changes is known there again.
+    // The restarted store is empty; new sessions are shared again.
     let new = Session::begin(here);
     open(&new);
     assert_eq!(tool_names(&at(&fleet.replicas[1], &new)), all);
@@ -230,12 +228,12 @@ fn living_sessions_do_not_notice_that_the_store_is_gone() {
 }
 
 #[test]
-fn without_affinity_nothing_is_done_twice_and_the_log_says_what_is_wrong() {
+fn missing_affinity_duplicates_no_call_and_is_logged() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("requests");
     let script = json!({ "tools": ["echo", "sleep"], "requestFile": file });
     let fleet = several(3, Proxy::RoundRobin, &config("proxy", script));
-    let session = Session::begin(Http(fleet.proxy.address));
+    let session = Session::begin(HttpClient(fleet.proxy.address));
     let path = json!({ "toolbox": "box", "server": "srv", "tool": "echo" });
     let params =
         json!({ "name": "use_tool", "arguments": { "tool": path, "arguments": { "text": "x" } } });
@@ -254,10 +252,10 @@ fn without_affinity_nothing_is_done_twice_and_the_log_says_what_is_wrong() {
 }
 
 #[test]
-fn workbenches_of_other_configurations_say_so_and_serve_what_is_theirs() {
+fn differing_configurations_are_logged() {
     let with = |tool: &str| config("dynamic", json!({ "tools": [tool] }));
     let fleet = Fleet::start(PROGRAM, 2, Proxy::Haproxy, |n| with(["echo", "add"][n]));
-    let session = Session::begin(Http(fleet.replicas[0].address));
+    let session = Session::begin(HttpClient(fleet.replicas[0].address));
     open(&session);
     assert!(tool_names(&session).contains(&"box__srv__echo".to_owned()));
     let moved = at(&fleet.replicas[1], &session);
@@ -266,10 +264,10 @@ fn workbenches_of_other_configurations_say_so_and_serve_what_is_theirs() {
 }
 
 #[test]
-fn one_that_comes_later_takes_over_what_others_began() {
+fn later_workbench_adopts_existing_sessions() {
     let config = config("dynamic", json!({ "tools": ["echo"] }));
     let fleet = several(1, Proxy::Haproxy, &config);
-    let session = Session::begin(Http(fleet.replicas[0].address));
+    let session = Session::begin(HttpClient(fleet.replicas[0].address));
     open(&session);
     let all = tool_names(&session);
     let late = fleet.one_more(&config);
@@ -278,18 +276,18 @@ fn one_that_comes_later_takes_over_what_others_began() {
 }
 
 #[test]
-fn check_tries_the_store_and_says_what_becomes_of_it() {
+fn check_connects_to_the_store_and_reports_failures() {
     let mut fleet = several(1, Proxy::Haproxy, &config("dynamic", json!({ "tools": ["echo"] })));
     let url = format!("redis://:hunter2@{}", fleet.store.address);
     let bench = |url: &str| {
         let server = fake(json!({ "tools": ["echo"] }));
-        Bench::new().server("box", "srv", server).set("shared", json!({ "url": url }))
+        TestEnvironment::new().server("box", "srv", server).set("shared", json!({ "url": url }))
     };
     let open = bench(&format!("redis://{}", fleet.store.address));
     let tried = open.run(["check", "--connect"]);
     assert_eq!(tried.code, Some(0), "{tried}");
     assert!(tried.stdout.contains("is Redis ") && tried.stdout.contains("answers in"), "{tried}");
-    // A password where none is wanted.
+    // A password for a store that requires none.
     let refused = bench(&url).run(["check", "--connect"]);
     assert_eq!(refused.code, Some(1), "{refused}");
     assert!(refused.stderr.contains("the shared store redis://"), "{refused}");

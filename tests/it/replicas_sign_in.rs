@@ -1,4 +1,4 @@
-//! Several workbenches with one store and one key: who has signed in at one of them has at all of them.
+//! Several workbenches with a shared store and key: a login at one of them is valid at all.
 
 use std::fs;
 use std::thread::{scope, sleep};
@@ -12,16 +12,15 @@ use url::Url;
 
 use crate::replicas::fleet::{Fleet, Process, Proxy, wait_until};
 use crate::sign_in::authority::Authority;
-use crate::support::bench::TOKEN_OF_ANN;
-use crate::support::http::{Http, Session, request};
-use crate::support::{Bench, fake};
+use crate::support::http::{HttpClient, Session, request};
+use crate::support::test_environment::TOKEN_OF_ANN;
+use crate::support::{TestEnvironment, fake};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-workbench");
 
-/// Where browsers come back to: a proxy, which passes it on to any of them.
+/// The public URL of the proxy that the browser returns to.
 const PUBLIC: &str = "https://tools.example.com/";
 
-/// A configuration with a server that wants a sign-in, and a key in `folder`.
 fn config(authority: &Authority, folder: &TempDir) -> Value {
     let key = folder.path().join("key");
     fs::write(&key, "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n").unwrap();
@@ -37,7 +36,6 @@ fn config(authority: &Authority, folder: &TempDir) -> Value {
     })
 }
 
-/// Calls the server's tool as the agent, in the newest revision.
 fn call(replica: &Process) -> Value {
     let tool = json!({ "toolbox": "dev", "server": "hub", "tool": "read" });
     let params = json!({
@@ -56,21 +54,20 @@ fn call(replica: &Process) -> Value {
         ("Mcp-Method", "tools/call"),
         ("Mcp-Name", "use_tool"),
     ];
-    Http(replica.address).post(&headers, &request(1, "tools/call", params)).last()
+    HttpClient(replica.address).post(&headers, &request(1, "tools/call", params)).last()
 }
 
 fn read(replica: &Process) -> String {
     call(replica).to_string()
 }
 
-/// Asks a workbench for the page to sign in on.
 fn page(replica: &Process) -> Url {
     let answer = call(replica);
     let page = &answer["result"]["inputRequests"]["question"]["params"]["url"];
     Url::parse(page.as_str().unwrap_or_else(|| panic!("{answer}"))).unwrap()
 }
 
-/// Lets the browser's user agree; what a proxy passes on to a workbench.
+/// Completes the login in a browser. Returns the callback path that a proxy would forward.
 fn agree(authority: &Authority, page: &Url) -> String {
     let came = authority.browse(page.as_str());
     let came = Url::parse(came["url"].as_str().unwrap()).unwrap();
@@ -79,11 +76,11 @@ fn agree(authority: &Authority, page: &Url) -> String {
 
 fn come_back(replica: &Process, path: &str) -> (u16, String) {
     let host = [("Host", "tools.example.com")];
-    let answer = Http(replica.address).send("GET", path, &host, "");
+    let answer = HttpClient(replica.address).send("GET", path, &host, "");
     (answer.status, answer.text())
 }
 
-/// Fails if anything of a login can be read in the store.
+/// Asserts that the store contains no readable part of a login.
 fn nothing_is_told(fleet: &Fleet, authority: &Authority) {
     let keys = fleet.ask_store("KEYS *");
     let keys: Vec<&str> = keys.lines().filter(|line| line.contains("mcp-workbench:")).collect();
@@ -102,7 +99,7 @@ fn nothing_is_told(fleet: &Fleet, authority: &Authority) {
 }
 
 #[test]
-fn a_browser_comes_back_to_another_workbench_and_both_are_signed_in() {
+fn callback_at_another_workbench_signs_in_both() {
     let (authority, folder) = (Authority::start(), TempDir::new().unwrap());
     authority.set("paste=true");
     let config = config(&authority, &folder);
@@ -116,13 +113,14 @@ fn a_browser_comes_back_to_another_workbench_and_both_are_signed_in() {
     assert!(shown.contains("Agent `ann` is signed in at server `hub` now"), "{shown}");
     for replica in &fleet.replicas {
         wait_until("it is signed in", || read(replica).contains("read by ann"));
-        // It is taken once, wherever it comes.
+        // The callback is single-use across all workbenches.
         assert_eq!(come_back(replica, &back).0, 400);
     }
     assert_eq!(authority.counts()["code"], 1);
     nothing_is_told(&fleet, &authority);
 
-    // The store is gone, and what is in memory goes on; it is there again when the store is.
+    // Without the store, logins in memory keep working. They are stored again once the store is
+    // back.
     for trouble in ["CLIENT PAUSE 600000 ALL", "SHUTDOWN NOSAVE"] {
         fleet.ask_store(trouble);
         assert!(read(&fleet.replicas[0]).contains("read by ann"), "{trouble}");
@@ -140,7 +138,6 @@ fn a_browser_comes_back_to_another_workbench_and_both_are_signed_in() {
     }
 }
 
-/// Fails if what the browser will bring, or its digest, stands in the name of a key.
 fn nothing_to_see(fleet: &Fleet, page: &Url) {
     let state = page.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
     let keys = fleet.ask_store("KEYS *");
@@ -148,7 +145,7 @@ fn nothing_to_see(fleet: &Fleet, page: &Url) {
 }
 
 #[test]
-fn two_workbenches_renew_a_token_once() {
+fn token_is_refreshed_once_across_workbenches() {
     let (authority, folder) = (Authority::start(), TempDir::new().unwrap());
     authority.set("paste=true");
     authority.set("ttl=2");
@@ -159,7 +156,7 @@ fn two_workbenches_renew_a_token_once() {
     for replica in &fleet.replicas {
         assert!(read(replica).contains("read by ann"));
     }
-    // It has to have expired by the clock of the authorization server.
+    // The token must expire by the authorization server's clock.
     sleep(Duration::from_millis(2500));
     authority.set("ttl=3600");
     let before = authority.counts()["refresh"].as_u64().unwrap_or_default();
@@ -176,14 +173,14 @@ fn two_workbenches_renew_a_token_once() {
 }
 
 #[test]
-fn a_command_signs_in_and_out_for_all_workbenches() {
+fn auth_command_signs_in_and_out_for_all_workbenches() {
     let (authority, folder) = (Authority::start(), TempDir::new().unwrap());
     let config = config(&authority, &folder);
     let fleet = Fleet::start(PROGRAM, 2, Proxy::Haproxy, |_| config.clone());
     let mut shared = config["shared"].clone();
     shared["url"] = json!(format!("redis://{}", fleet.store.address));
     let server = config["toolboxes"]["dev"]["mcpServers"]["hub"].clone();
-    let bench = Bench::new().server("dev", "hub", server).set("shared", shared);
+    let bench = TestEnvironment::new().server("dev", "hub", server).set("shared", shared);
     let checked = bench.run(["check", "--connect"]);
     assert!(checked.stdout.contains("its key seals and opens what is kept there"), "{checked}");
     assert_eq!(authority.sign_in(&bench, &["hub", "--for", "ann"]).code, Some(0));
@@ -198,7 +195,7 @@ fn a_command_signs_in_and_out_for_all_workbenches() {
     assert_eq!(out.code, Some(0), "{out}");
     let late = fleet.one_more(&config);
     assert!(!read(&late).contains("read by ann"));
-    // A key that is none is told at the start.
+    // An invalid key is reported at startup.
     fs::write(folder.path().join("key"), "hunter2").unwrap();
     let wrong = bench.run(["check"]);
     assert_eq!(wrong.code, Some(1), "{wrong}");
@@ -207,14 +204,14 @@ fn a_command_signs_in_and_out_for_all_workbenches() {
 }
 
 #[test]
-fn a_workbench_with_an_empty_disk_knows_what_others_have_listed() {
+fn new_workbench_uses_listings_from_the_shared_store() {
     let folder = TempDir::new().unwrap();
     let starts = folder.path().join("starts");
     let key = folder.path().join("key");
     fs::write(&key, [7; 32]).unwrap();
     let script = json!({ "tools": ["echo"], "requestFile": starts });
     let mut server = fake(script);
-    // It is the same server that is started in the same folder.
+    // The working folder is part of a server's identity.
     server["cwd"] = json!(folder.path());
     let toolbox = json!({ "description": "What there is", "mcpServers": { "srv": server } });
     let config = json!({
@@ -225,7 +222,7 @@ fn a_workbench_with_an_empty_disk_knows_what_others_have_listed() {
     let fleet = Fleet::start(PROGRAM, 1, Proxy::Haproxy, |_| config.clone());
     let search = |replica: &Process| {
         let params = json!({ "name": "search_tools", "arguments": { "query": "echo" } });
-        Session::begin(Http(replica.address)).post(&request(1, "tools/call", params)).text()
+        Session::begin(HttpClient(replica.address)).post(&request(1, "tools/call", params)).text()
     };
     assert!(search(&fleet.replicas[0]).contains("echo"));
     wait_until("it is in the store", || fleet.ask_store("KEYS *listing:*").contains("listing:"));

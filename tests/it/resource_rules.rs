@@ -1,5 +1,5 @@
-//! Rules for resources and prompts (`resourceFilters`, `promptFilters`, `resourceOverrides`,
-//! `promptOverrides`), as agents meet them.
+//! Access rules for resources and prompts (`resourceFilters`, `promptFilters`, `resourceOverrides`,
+//! `promptOverrides`).
 
 use std::fs;
 
@@ -8,10 +8,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::agent::Agent;
-use crate::support::bench::{TOKEN_OF_ANN, TOKEN_OF_BOB};
-use crate::support::{Bench, fake};
+use crate::support::test_environment::{TOKEN_OF_ANN, TOKEN_OF_BOB};
+use crate::support::{TestEnvironment, fake};
 
-/// A server that reads every address that it is asked for.
+/// A server that returns the same content for every URI.
 fn files() -> Value {
     fake(json!({
         "tools": ["echo", "notify"],
@@ -38,8 +38,8 @@ fn files() -> Value {
     }))
 }
 
-fn bench(mode: &str) -> Bench {
-    Bench::new()
+fn bench(mode: &str) -> TestEnvironment {
+    TestEnvironment::new()
         .set("toolMode", json!(mode))
         .set("audit", json!({"file": "audit.jsonl"}))
         .set("mcpServers", json!({"files": files()}))
@@ -66,12 +66,11 @@ fn listed(agent: &Agent, what: &str, key: &str) -> Vec<String> {
     entries.map(|entry| entry[key].as_str().expect("a text").to_owned()).collect()
 }
 
-/// The answer to a request about this, with the name in it made the same.
 fn answer(agent: &Agent, method: &str, params: Value, name: &str) -> String {
     agent.request(method, params).error().to_string().replace(name, "NAME")
 }
 
-/// Checks everything that an agent may try for which the keys and `leak` do not exist.
+/// Checks that the agent can't distinguish the keys and `leak` from missing items.
 fn check_without(agent: &Agent, prefix: &str) {
     assert_eq!(listed(agent, "resources", "uri"), [format!("{prefix}file:///docs/a")]);
     let templates = [format!("{prefix}file:///docs/{{name}}")];
@@ -80,7 +79,7 @@ fn check_without(agent: &Agent, prefix: &str) {
 
     let docs = agent.request("resources/read", json!({"uri": format!("{prefix}file:///docs/b")}));
     assert_eq!(docs.ok()["contents"][0]["text"], "CONTENT");
-    // The server reads all of these.
+    // The server itself would read all of these.
     for uri in [
         "file:///keys/id",
         "file:///keys/other",
@@ -118,16 +117,15 @@ fn check_without(agent: &Agent, prefix: &str) {
 }
 
 #[test]
-fn what_an_agent_may_not_have_is_not_there_in_any_mode() {
+fn forbidden_items_do_not_exist_in_any_mode() {
     for (mode, prefix) in [("direct", ""), ("proxy", ""), ("activate", "files+")] {
         let bench = bench(mode);
-        let agent = bench.agent_with(["--agent", "ann"]).relisting();
+        let agent = bench.agent_with(["--agent", "ann"]).relisting_on_change();
         agent.initialize();
         if mode == "proxy" {
             agent.open("files").ok();
         }
         if mode == "activate" {
-            // What is not active is not listed.
             let catalog = agent.tools();
             let catalog = catalog[0]["description"].as_str().expect("a catalog");
             assert!(catalog.contains("docs/a") && !catalog.contains("key"), "{catalog}");
@@ -138,7 +136,7 @@ fn what_an_agent_may_not_have_is_not_there_in_any_mode() {
 }
 
 #[test]
-fn two_agents_over_http_have_what_is_theirs() {
+fn agents_over_http_have_their_own_access() {
     let digest = |token: &str| {
         use sha2::{Digest, Sha256};
         let digest = Sha256::digest(token.as_bytes());
@@ -163,11 +161,11 @@ fn two_agents_over_http_have_what_is_theirs() {
 }
 
 #[test]
-fn updates_of_what_an_agent_may_not_have_are_not_told() {
+fn updates_of_forbidden_resources_are_dropped() {
     let agent = bench("direct").agent_with(["--agent", "ann"]);
     agent.initialize();
     agent.tools();
-    // A server may tell of what is below an address.
+    // A server may send updates for any URI below the subscribed one.
     for uri in ["file:///", "file:///docs/a"] {
         agent.request("resources/subscribe", json!({"uri": uri})).ok();
     }
@@ -182,7 +180,7 @@ fn updates_of_what_an_agent_may_not_have_are_not_told() {
 }
 
 #[test]
-fn each_denial_has_a_line_in_the_audit_with_its_rule() {
+fn denials_are_audited_with_their_rule() {
     let bench = bench("direct");
     let agent = bench.agent_with(["--agent", "ann"]);
     agent.initialize();
@@ -214,7 +212,7 @@ fn each_denial_has_a_line_in_the_audit_with_its_rule() {
 }
 
 #[test]
-fn a_subscription_ends_with_its_permission() {
+fn losing_access_ends_the_subscription() {
     let bench = bench("direct");
     let agent = bench.agent_with(["--agent", "bob"]);
     agent.initialize();
@@ -241,7 +239,7 @@ fn a_subscription_ends_with_its_permission() {
 }
 
 #[test]
-fn explain_and_policy_diff_tell_of_resources_and_prompts() {
+fn explain_and_policy_diff_cover_resources_and_prompts() {
     let bench = bench("direct");
     assert_eq!(bench.run(["cache", "refresh"]).code, Some(0));
     let explain = |args: &[&str]| {
@@ -269,8 +267,8 @@ fn explain_and_policy_diff_tell_of_resources_and_prompts() {
 }
 
 #[test]
-fn patterns_that_mean_nothing_are_reported() {
-    let bench = Bench::new().set("mcpServers", {
+fn unmatched_patterns_are_reported() {
+    let bench = TestEnvironment::new().set("mcpServers", {
         let mut server = files();
         server["resourceFilters"] = json!(["!file:///kyes/id", "file:///docs/zzz*"]);
         server["promptFilters"] = json!(["!laek"]);

@@ -1,4 +1,4 @@
-//! Servers in a sandbox: what they need to run they have, and nothing else.
+//! Sandboxed servers have access to everything they need and to nothing else.
 
 #![cfg(target_os = "linux")]
 
@@ -9,11 +9,10 @@ use std::os::unix::net::UnixListener;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// A folder with a server in a sandbox like this, whose working folder is `work`.
-fn bench(sandbox: &Value) -> Bench {
-    let bench = Bench::new();
+fn bench(sandbox: &Value) -> TestEnvironment {
+    let bench = TestEnvironment::new();
     for (file, text) in [("secret", "mine"), ("work/own", "its own"), ("shared/book", "to read")] {
         let file = bench.path(file);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -25,20 +24,21 @@ fn bench(sandbox: &Value) -> Bench {
     bench.server("box", "srv", server)
 }
 
-fn agent(bench: &Bench) -> Agent {
+fn agent(bench: &TestEnvironment) -> Agent {
     let agent = bench.agent();
     agent.initialize();
     agent
 }
 
-/// Runs a command in the server's process; what it wrote, or `None` if it failed.
+/// Runs a command in the server's process. Returns its stdout, or `None` if it failed.
 fn shell(agent: &Agent, command: &str) -> Option<String> {
     let done = agent.call("box__srv__shell", json!({ "command": command })).structured();
     (done["code"] == 0).then(|| done["stdout"].as_str().unwrap().to_owned())
 }
 
+// invariant: sandbox-confines
 #[test]
-fn one_in_a_sandbox_reaches_its_own_and_nothing_else() {
+fn sandboxed_server_sees_only_granted_paths() {
     let bench = bench(&json!("workspace"));
     let agent = agent(&bench);
     let run = |command: &str| shell(&agent, command);
@@ -65,7 +65,7 @@ fn one_in_a_sandbox_reaches_its_own_and_nothing_else() {
 }
 
 #[test]
-fn one_in_a_sandbox_has_no_part_in_other_processes() {
+fn sandboxed_server_cannot_access_other_processes() {
     let bench = bench(&json!("workspace"));
     let agent = agent(&bench);
     let run = |command: &str| shell(&agent, command);
@@ -79,8 +79,8 @@ fn one_in_a_sandbox_has_no_part_in_other_processes() {
     ] {
         assert_eq!(run(&refused), None, "{refused}");
     }
-    // Older kernels let it end whatever we may end, which `check --connect` says.
-    if mcp_workbench_os::os::hides_from_signals() {
+    // Older kernels don't restrict signals to processes outside; `check --connect` reports that.
+    if mcp_workbench_os::os::supports_signal_scope() {
         assert_eq!(run(&format!("kill -0 {pid}")), None);
     }
     assert_eq!(run("unshare --user true"), None);
@@ -88,7 +88,7 @@ fn one_in_a_sandbox_has_no_part_in_other_processes() {
 }
 
 #[test]
-fn one_in_a_sandbox_has_the_network_and_the_sockets_that_its_entry_gives() {
+fn sandbox_grants_network_and_sockets_as_configured() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap().port();
     for (sandbox, has_network, has_sockets) in [
@@ -111,7 +111,7 @@ fn one_in_a_sandbox_has_the_network_and_the_sockets_that_its_entry_gives() {
 }
 
 #[test]
-fn a_sandbox_is_widened_by_its_entry_and_by_what_its_arguments_name() {
+fn sandbox_grants_configured_and_argument_paths() {
     let bench = bench(&json!({ "read": ["shared"], "write": ["work/../extra"] }));
     fs::create_dir(bench.path("extra")).unwrap();
     let agent = agent(&bench);
@@ -121,7 +121,7 @@ fn a_sandbox_is_widened_by_its_entry_and_by_what_its_arguments_name() {
 }
 
 #[test]
-fn a_sandbox_for_all_leaves_out_who_says_so() {
+fn server_can_opt_out_of_the_global_sandbox() {
     let bench = bench(&json!("off")).set("sandbox", json!("workspace"));
     let mut confined = fake(json!({ "tools": ["shell"] }));
     confined["env"] = json!({ "OTHER": "launch" });
@@ -134,7 +134,7 @@ fn a_sandbox_for_all_leaves_out_who_says_so() {
 }
 
 #[test]
-fn what_each_server_could_reach_is_shown_where_they_are_started() {
+fn check_reports_the_reach_of_each_server() {
     let bench = bench(&json!({ "read": ["shared"], "network": false }));
     let bench = bench.server("box", "free", fake(json!({ "tools": ["echo"] })));
     let checked = bench.run(["check", "--connect"]);
@@ -149,7 +149,7 @@ fn what_each_server_could_reach_is_shown_where_they_are_started() {
 }
 
 #[test]
-fn a_word_that_is_no_sandbox_starts_nothing() {
+fn unknown_sandbox_value_is_rejected() {
     let bench = bench(&json!("workspce"));
     let checked = bench.run(["check"]);
     assert_ne!(checked.code, Some(0));
@@ -157,11 +157,11 @@ fn a_word_that_is_no_sandbox_starts_nothing() {
 }
 
 #[test]
-fn a_server_of_ours_runs_in_a_sandbox_wherever_the_program_is() {
+fn built_in_server_runs_in_a_sandbox() {
     let server = json!({
         "command": "mcp-workbench", "args": ["builtin", "clock"], "sandbox": "workspace",
     });
-    let agent = agent(&Bench::new().server("box", "clock", server));
+    let agent = agent(&TestEnvironment::new().server("box", "clock", server));
     agent.open("box").ok();
     assert!(agent.call("box__clock__now", json!({})).structured()["time"].is_string());
 }

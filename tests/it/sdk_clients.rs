@@ -4,9 +4,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::real::{Sdk, address_client, npm};
-use crate::support::{Bench, DEADLINE, conformance, fake};
+use crate::support::{DEADLINE, TestEnvironment, conformance, fake};
 
-/// The events that a client saw.
 struct Seen(Vec<Value>);
 
 impl Seen {
@@ -17,14 +16,14 @@ impl Seen {
     }
 }
 
-fn bench(mode: &str) -> Bench {
+fn bench(mode: &str) -> TestEnvironment {
     let definition = json!({
         "name": "add",
         "description": "Adds",
         "inputSchema": { "type": "object", "properties": { "a": { "type": "number" } } },
         "outputSchema": { "type": "object", "properties": { "a": { "type": "number" } } },
     });
-    Bench::new()
+    TestEnvironment::new()
         .set("toolMode", mode.into())
         .server("math", "calc", fake(json!({ "tools": [definition, "count"] })))
         .server("idle", "never", json!({ "command": "no-such-program-anywhere" }))
@@ -46,7 +45,7 @@ fn assert_called(seen: &Seen, sdk: Sdk) {
     seen.event("closed");
 }
 
-/// Lists that change exist in the older era only, so that is what clients of both end up with.
+/// Dynamic mode refuses `server/discover`, so clients that probe for the modern era fall back.
 #[test]
 fn every_client_gets_the_registered_tools_in_dynamic_mode() {
     for sdk in Sdk::ALL {
@@ -63,9 +62,9 @@ fn every_client_gets_the_registered_tools_in_dynamic_mode() {
     }
 }
 
-/// Nothing changes in this mode, so a client that asks for the modern era gets it.
+/// Proxy mode offers the modern era, so clients that probe for it get it.
 #[test]
-fn every_client_calls_through_in_proxy_mode() {
+fn every_client_calls_tools_in_proxy_mode() {
     for sdk in Sdk::ALL {
         let seen = run(sdk, "proxy");
         let expected = if sdk.probes() { "2026-07-28" } else { "2025-11-25" };
@@ -77,7 +76,6 @@ fn every_client_calls_through_in_proxy_mode() {
     }
 }
 
-/// Asserts what every client sees over HTTP in this mode, at this path.
 fn over_http(
     mode: &str,
     path: &str,
@@ -95,9 +93,9 @@ fn over_http(
     }
 }
 
-/// A client that asks for the modern era gets it here, where each request is in an era of its own.
+/// Over HTTP each request has its own era, so clients that probe get the modern one.
 #[test]
-fn every_client_gets_tools_as_its_era_allows_in_dynamic_mode_over_http() {
+fn dynamic_mode_over_http_serves_each_client_in_its_era() {
     let mode = |sdk: Sdk| if sdk.probes() { "proxy" } else { "dynamic" };
     over_http("dynamic", "/mcp", mode, |sdk, seen| {
         let (protocol, tools) = if sdk.probes() {
@@ -111,7 +109,7 @@ fn every_client_gets_tools_as_its_era_allows_in_dynamic_mode_over_http() {
 }
 
 #[test]
-fn every_client_calls_through_over_http() {
+fn every_client_calls_tools_over_http() {
     over_http(
         "proxy",
         "/mcp",
@@ -123,7 +121,7 @@ fn every_client_calls_through_over_http() {
     );
 }
 
-/// Whatever the mode, and in the era that the client would like best.
+/// A toolbox path ignores the mode, so each client gets the era it prefers.
 #[test]
 fn every_client_gets_all_tools_of_one_toolbox_over_http() {
     over_http(
@@ -140,7 +138,8 @@ fn every_client_gets_all_tools_of_one_toolbox_over_http() {
 
 fn reach_a_real_server(mode: &str) {
     let everything = json!({ "command": npm("mcp-server-everything"), "args": ["stdio"] });
-    let bench = Bench::new().set("toolMode", mode.into()).server("box", "everything", everything);
+    let bench =
+        TestEnvironment::new().set("toolMode", mode.into()).server("box", "everything", everything);
     for sdk in Sdk::ALL {
         let path = ["box", "everything", "get-structured-content"];
         let seen = Seen(bench.sdk(sdk, mode, path, json!({ "location": "Chicago" })));
@@ -162,11 +161,12 @@ fn every_client_reaches_a_real_server_in_proxy_mode() {
     reach_a_real_server("proxy");
 }
 
-/// The first Python SDK fails a whole list, or a whole result, for one address that is no URL; a
-/// namespace may have a `_`, and a scheme may not.
+// invariant: names-lead-to-owner
+/// The Python SDK 1 rejects a whole list or result if one URI isn't a valid URL. Namespaces can
+/// contain `_`, URL schemes can't.
 #[test]
-fn a_client_that_takes_valid_addresses_only_reads_and_calls_in_activate_mode() {
-    let bench = Bench::new()
+fn activate_mode_lists_only_valid_uris() {
+    let bench = TestEnvironment::new()
         .set("toolMode", "activate".into())
         .set("activeToolsets", json!(["*"]))
         .server("x_x", "one", conformance("legacy"));

@@ -1,4 +1,4 @@
-//! Secrets of the configuration: who can read them where, and where nobody can.
+//! Secrets of the configuration: redacted in all output, and unreadable for servers.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -10,12 +10,10 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::support::process::Output;
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// A secret among a server's arguments.
 const SECRET: &str = "s3cret-of-the-arguments";
 
-/// A server with a secret among its arguments, which it repeats wherever it can.
 fn repeating(mut script: Value) -> Value {
     script["noise"] = json!({ "stderr": [format!("connecting with {SECRET}")] });
     script["capabilities"] = json!({ "logging": {} });
@@ -28,13 +26,14 @@ fn said(output: &Output) -> String {
     format!("{}{}", output.stdout, output.stderr)
 }
 
+// invariant: no-secrets-in-records
 #[test]
-fn secrets_in_arguments_are_in_nothing_that_we_say() {
+fn redacts_secret_arguments_in_all_output() {
     let crash = json!({ "stderr": [format!("bad key {SECRET}")] });
     let tools = json!([{ "name": "echo", "description": format!("Uses {SECRET}"),
         "inputSchema": { "type": "object" } }, "crash"]);
     let error = json!({ "code": -32000, "message": format!("bad key {SECRET}") });
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .server(
             "box",
             "good",
@@ -48,7 +47,7 @@ fn secrets_in_arguments_are_in_nothing_that_we_say() {
     assert!(opened.contains("bad key ***"), "{opened}");
     let died = agent.call("box__good__crash", json!({})).text();
     assert!(died.contains("bad key ***"), "{died}");
-    // Definitions are the server's, and pass as they are.
+    // Definitions come from the server and aren't redacted.
     let (opened, _) = opened.split_once("tools_registered").expect("a list of failures");
     let listed = agent.request("tools/list", json!({})).raw_result();
     for text in [opened.to_owned(), died, agent.stderr()] {
@@ -75,7 +74,6 @@ fn secrets_in_arguments_are_in_nothing_that_we_say() {
     }
 }
 
-/// Lets everybody read and write what is in this folder.
 fn open_to_all(folder: &Path) {
     for path in fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path()) {
         if path.is_dir() {
@@ -87,13 +85,14 @@ fn open_to_all(folder: &Path) {
     fs::set_permissions(folder, Permissions::from_mode(0o777)).expect("ours");
 }
 
+// invariant: no-secrets-for-servers
 #[test]
-fn no_server_can_read_our_environment_or_memory() {
-    /// Somebody who is not root, whom the kernel would let read everything.
+fn servers_cannot_read_the_gateway_environment_or_memory() {
+    /// An unprivileged user: root can read everything in `/proc`.
     const NOBODY: u32 = 65534;
 
-    let bench = Bench::new();
-    // The server looks around before it serves: at us, at itself, and at all others of this user.
+    let bench = TestEnvironment::new();
+    // Before it serves, the server inspects its parent, itself and all other processes of its user.
     let look = r#"
         cd "$0"
         { cat /proc/$PPID/environ; } >parent 2>&1
@@ -107,7 +106,7 @@ fn no_server_can_read_our_environment_or_memory() {
     "#;
     let script = fake(json!({ "tools": ["pid"] }));
     let [command, argument] = [&script["command"], &script["args"][0]];
-    // Cargo's folder may be closed to others.
+    // Other users can't always enter Cargo's target folder.
     let program = |name: &str, from: &Path| {
         fs::copy(from, bench.path(name)).expect("a copy");
         bench.path(name)
@@ -125,7 +124,7 @@ fn no_server_can_read_our_environment_or_memory() {
     for program in [&ours, &server] {
         fs::set_permissions(program, Permissions::from_mode(0o755)).expect("ours");
     }
-    #[expect(clippy::disallowed_methods, reason = "it is run as somebody else")]
+    #[expect(clippy::disallowed_methods, reason = "runs as another user")]
     let mut as_nobody = Command::new(&ours);
     as_nobody.args(command.get_args());
     as_nobody.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));

@@ -1,12 +1,10 @@
-//! `activate` mode, as the document of the Toolman gateway describes it: each test quotes the
-//! sentences that it shows to be true.
+//! `activate` mode as the Toolman gateway documents it. Each test quotes the sentences it verifies.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, Response, conformance, fake};
+use crate::support::{Agent, Response, TestEnvironment, conformance, fake};
 
-/// A server for projects, as in the document.
 fn pjpd() -> Value {
     fake(json!({
         "tools": [
@@ -51,19 +49,19 @@ fn tool(name: &str, description: &str) -> Value {
     json!({"name": name, "description": description, "inputSchema": schema})
 }
 
-fn bench(active: &[&str]) -> Bench {
-    let bench =
-        Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(active));
+fn bench(active: &[&str]) -> TestEnvironment {
+    let bench = TestEnvironment::new()
+        .set("toolMode", json!("activate"))
+        .set("activeToolsets", json!(active));
     bench.server("pjpd", "projects", pjpd()).server("vec", "vecbook", vec())
 }
 
-fn greeted(bench: &Bench) -> Agent {
-    let agent = bench.agent().relisting();
+fn greeted(bench: &TestEnvironment) -> Agent {
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent
 }
 
-/// The catalog in the description of `toolman_activate`, without what stands before it.
 fn catalog(agent: &Agent) -> String {
     let tools = agent.tools();
     let own = tools.first().expect("there is always one tool");
@@ -76,7 +74,7 @@ fn activate(agent: &Agent, arguments: Value) -> Value {
     ours(&agent.call("toolman_activate", arguments))
 }
 
-/// An answer of the workbench's own.
+/// Parses a response of the workbench itself, as opposed to a relayed one.
 fn ours(response: &Response) -> Value {
     let answer: Value = serde_json::from_str(&response.text()).expect("JSON");
     assert_eq!(answer["success"] == false, response.is_tool_error());
@@ -84,7 +82,6 @@ fn ours(response: &Response) -> Value {
     answer
 }
 
-/// The error that the workbench reports.
 fn problem(response: &Response) -> String {
     let answer = ours(response);
     assert_eq!((&answer["success"], &answer["result"]), (&json!(false), &json!("")));
@@ -106,11 +103,9 @@ fn uris(agent: &Agent) -> Vec<String> {
 }
 
 /// "The model sees `toolman_activate` (with the full catalog in its description) plus the currently
-/// active tools." "It looks like this": "Items marked with `*` are currently active." "The model
-/// sees the catalog every time it lists tools, so it always knows what's available without an extra
-/// call."
+/// active tools." "Items marked with `*` are currently active."
 #[test]
-fn the_catalog_looks_like_in_the_document() {
+fn catalog_matches_the_documented_format() {
     let agent = greeted(&bench(&["pjpd_list*", "pjpd_get*", "pjpd_projects://all"]));
     assert_eq!(
         catalog(&agent),
@@ -134,7 +129,7 @@ fn the_catalog_looks_like_in_the_document() {
 #[test]
 fn descriptions_are_truncated_to_132_characters() {
     let long = format!("Liest {}", "größere\n  Dateien ".repeat(20));
-    let bench = Bench::new().set("toolMode", json!("activate"));
+    let bench = TestEnvironment::new().set("toolMode", json!("activate"));
     let bench = bench.server("box", "s", fake(json!({"tools": [tool("read", &long)]})));
     let catalog = catalog(&greeted(&bench));
     let line = catalog.lines().nth(1).expect("one tool");
@@ -149,12 +144,13 @@ fn descriptions_are_truncated_to_132_characters() {
 
 /// "With namespace `pjpd`: Tool `list_projects` becomes `pjpd_list_projects`; Resource
 /// `projects://all` becomes `pjpd_projects://all`; Prompt `summarize` becomes `pjpd_summarize`."
-/// The address is listed as `pjpd+projects://all`, for clients that allow no `_` in a scheme; both
-/// are read.
 /// "When the model calls an active tool, toolman strips the namespace and forwards the request to
 /// the upstream server."
+///
+/// Resources are listed as `pjpd+projects://all`, because some clients reject `_` in a URI scheme.
+/// Both forms can be read.
 #[test]
-fn names_have_their_namespace_in_front_and_servers_get_their_own() {
+fn namespaces_are_added_and_stripped_before_forwarding() {
     let bench = bench(&["pjpd*"]);
     let requests = bench.path_text("requests");
     let entry = json!({"tools": ["request"], "requestFile": requests});
@@ -177,11 +173,11 @@ fn names_have_their_namespace_in_front_and_servers_get_their_own() {
 
 /// "Use an empty string to pass names through as-is." (Fields, `namespace`)
 #[test]
-fn an_empty_namespace_passes_names_through() {
+fn empty_namespace_passes_names_through() {
     let mut config = json!({"toolMode": "activate", "activeToolsets": ["*"], "toolboxes": {}});
     config["toolboxes"]["any"] =
         json!({"description": "x", "namespace": "", "mcpServers": {"one": pjpd()}});
-    let agent = greeted(&Bench::new().config(config));
+    let agent = greeted(&TestEnvironment::new().config(config));
     assert_eq!(agent.tool_names()[1], "list_projects");
     assert_eq!(uris(&agent)[0], "projects://all");
     agent.call("get_task", json!({"id": "7"})).ok();
@@ -190,24 +186,23 @@ fn an_empty_namespace_passes_names_through() {
 /// "If two servers produce the same namespaced name, the first one listed in `tools.toml` wins. The
 /// duplicate is discarded."
 #[test]
-fn the_first_server_wins_a_name() {
+fn first_server_wins_a_duplicate_name() {
     let mut config = json!({"toolMode": "activate", "activeToolsets": ["*"], "toolboxes": {}});
     for (toolbox, text) in [("first", "One"), ("second", "Two")] {
         let server = fake(json!({"tools": [tool("same", text), tool(text, text)]}));
         config["toolboxes"][toolbox] =
             json!({"description": "x", "namespace": "n", "mcpServers": {"srv": server}});
     }
-    let agent = greeted(&Bench::new().config(config));
+    let agent = greeted(&TestEnvironment::new().config(config));
     assert_eq!(catalog(&agent), "TOOLS:\n* n_same: One\n* n_One: One\n* n_Two: Two");
     agent.wait_stderr("tool `n_same` of server `srv` in `second` is left out");
 }
 
 /// "A list of glob patterns matched against the full namespaced name (namespace + `_` + original
 /// name). Matching tools and resources start active. Non-matching ones start inactive. Prompts are
-/// always active." "It evaluates `active_toolsets` wildcard patterns to decide which items start
-/// active."
+/// always active."
 #[test]
-fn patterns_decide_what_starts_active() {
+fn patterns_select_the_initially_active_items() {
     let agent = greeted(&bench(&["pjpd_*task", "vec*"]));
     let tools = ["toolman_activate", "pjpd_get_task", "pjpd_create_task", "vec_search"];
     assert_eq!(agent.tool_names(), tools);
@@ -221,7 +216,7 @@ fn patterns_decide_what_starts_active() {
 
 /// "The model calls `toolman_activate` to turn tools and resources on or off as needed."
 #[test]
-fn the_model_turns_tools_and_resources_on_and_off() {
+fn tools_and_resources_are_activated_and_deactivated() {
     let agent = greeted(&bench(&["pjpd_get_task"]));
     agent.tools();
     let answer = activate(
@@ -258,7 +253,7 @@ fn the_model_turns_tools_and_resources_on_and_off() {
 /// `success`, `result`, and `error` fields. The error messages are written as actionable prompts
 /// that tell the model how to fix the problem."
 #[test]
-fn own_errors_are_objects_that_say_what_to_do() {
+fn own_errors_are_objects_with_a_hint() {
     let agent = greeted(&bench(&["pjpd_get_task"]));
     assert_eq!(
         problem(&agent.call("vec_search", json!({}))),
@@ -290,13 +285,15 @@ fn own_errors_are_objects_that_say_what_to_do() {
 
 /// "Errors from upstream servers are relayed directly without wrapping."
 #[test]
-fn errors_of_servers_are_relayed_as_they_are() {
+fn server_errors_are_relayed_unchanged() {
     let behavior = json!({
         "one": {"error": {"code": -32050, "message": "no such thing"}},
         "two": {"tool_error": {"text": "it went wrong"}},
     });
     let script = json!({"tools": ["one", "two"], "behavior": behavior});
-    let bench = Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(["*"]));
+    let bench = TestEnvironment::new()
+        .set("toolMode", json!("activate"))
+        .set("activeToolsets", json!(["*"]));
     let agent = greeted(&bench.server("box", "s", fake(script)));
     agent.tools();
     let error = agent.call("box_one", json!({})).error();
@@ -309,7 +306,7 @@ fn errors_of_servers_are_relayed_as_they_are() {
 /// "If an upstream server crashes, toolman removes all of its tools, resources, and prompts from
 /// the catalog. The model sees them disappear on the next `listTools` call."
 #[test]
-fn what_a_crashed_server_has_is_gone_until_it_is_back() {
+fn crashed_server_leaves_the_catalog_until_restarted() {
     let agent = greeted(&bench(&["*"]));
     let before = catalog(&agent);
     agent.next_notification("notifications/prompts/list_changed");
@@ -327,12 +324,12 @@ fn what_a_crashed_server_has_is_gone_until_it_is_back() {
     assert_eq!(uris(&agent), ["vec+data://stats"]);
     assert_eq!(agent.request("prompts/list", json!({})).ok()["prompts"], json!([]));
 
-    // A model that remembers one of its tools calls it, and everything is back.
+    // Calling a tool that the model remembers restarts the server and restores the catalog.
     agent.call("pjpd_get_task", json!({"id": "1"})).ok();
     agent.next_notification("notifications/prompts/list_changed");
     assert_eq!(catalog(&agent), before);
 
-    // So does one that switches it on.
+    // Activating one does so, too.
     problem(&agent.call("pjpd_die", json!({})));
     agent.next_notification("notifications/prompts/list_changed");
     let answer = activate(&agent, json!({"tools_on": ["pjpd_get_task"]}));
@@ -340,15 +337,17 @@ fn what_a_crashed_server_has_is_gone_until_it_is_back() {
     assert!(agent.tool_names().contains(&"pjpd_get_task".to_owned()));
 }
 
-/// A server that stops because nobody used it has not crashed.
+/// Stopping an idle server isn't a crash.
 #[test]
-fn what_an_idle_server_has_stays() {
+fn idle_server_keeps_its_catalog_entries() {
     let entry = |script: Value| {
         let mut entry = fake(script);
         entry["idleTimeoutMs"] = json!(100);
         entry
     };
-    let bench = Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(["*"]));
+    let bench = TestEnvironment::new()
+        .set("toolMode", json!("activate"))
+        .set("activeToolsets", json!(["*"]));
     let agent = greeted(&bench.server("box", "s", entry(json!({"tools": ["echo"]}))));
     agent.tools();
     agent.wait_stderr("stopped, having been idle");
@@ -356,10 +355,10 @@ fn what_an_idle_server_has_stays() {
     agent.call("box_echo", json!({})).ok();
 }
 
-/// "It queries every server for tools, resources, and prompts": one that cannot be started, or is
-/// slow, does not hold up the others.
+/// "It queries every server for tools, resources, and prompts": a server that can't start doesn't
+/// delay the others.
 #[test]
-fn a_server_that_cannot_be_started_leaves_the_others_in_the_catalog() {
+fn unstartable_server_leaves_the_others_in_the_catalog() {
     let bench = bench(&["vec*"]).server("bad", "missing", json!({"command": "/does/not/exist"}));
     let agent = greeted(&bench);
     assert_eq!(agent.tool_names(), ["toolman_activate", "vec_search"]);
@@ -369,7 +368,7 @@ fn a_server_that_cannot_be_started_leaves_the_others_in_the_catalog() {
 }
 
 #[test]
-fn a_modern_agent_has_constant_lists_and_may_call_everything() {
+fn modern_agents_get_constant_lists_and_call_any_tool() {
     let bench = bench(&["pjpd_get*"]);
     let agent = bench.agent().modern();
     let refused = agent.request("server/discover", json!({}));
@@ -390,11 +389,12 @@ fn a_modern_agent_has_constant_lists_and_may_call_everything() {
     agent.request("resources/read", json!({"uri": "pjpd_projects://all"})).ok();
 }
 
-/// Lists have a namespace before each address, and what servers say besides is left as it is: an
-/// agent reads either.
+/// List entries carry the namespace, URIs inside results don't. Both can be read.
 #[test]
-fn addresses_in_results_are_left_alone_and_can_be_read() {
-    let bench = Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(["*"]));
+fn uris_in_results_are_unchanged_and_readable() {
+    let bench = TestEnvironment::new()
+        .set("toolMode", json!("activate"))
+        .set("activeToolsets", json!(["*"]));
     let agent = greeted(&bench.server("my_box", "one", conformance("legacy")));
     assert!(uris(&agent).contains(&"my-box+test://static-text".to_owned()));
     let result = agent.call("my_box_test_embedded_resource", json!({})).ok();
@@ -413,10 +413,11 @@ fn addresses_in_results_are_left_alone_and_can_be_read() {
     agent.request("resources/unsubscribe", watched).ok();
 }
 
-/// Two servers that give the same address are told apart in results too.
 #[test]
-fn an_address_in_a_result_that_two_servers_have_leads_to_the_one_that_said_it() {
-    let bench = Bench::new().set("toolMode", json!("activate")).set("activeToolsets", json!(["*"]));
+fn shared_uri_in_a_result_resolves_to_its_server() {
+    let bench = TestEnvironment::new()
+        .set("toolMode", json!("activate"))
+        .set("activeToolsets", json!(["*"]));
     let server = |text: &str| {
         let link = json!({"type": "resource_link", "uri": "notes://all", "name": "All"});
         let result = json!({"content": [link]}).to_string();
@@ -440,13 +441,13 @@ fn an_address_in_a_result_that_two_servers_have_leads_to_the_one_that_said_it() 
     assert_eq!(read["contents"][0]["text"], "B");
 }
 
-/// "A list of glob patterns matched against the full namespaced name." A name that is too long for
-/// clients ends in a hash in the list; the full name is understood in its place.
+/// "A list of glob patterns matched against the full namespaced name." Names that are too long for
+/// clients are listed with a hash suffix; the full name still works.
 #[test]
-fn a_long_name_matches_its_pattern_and_can_be_called_and_switched_in_full() {
+fn shortened_names_also_work_in_full() {
     let long = format!("read_{}", "very_".repeat(10));
     let full = format!("box_{long}");
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("activate"))
         .set("activeToolsets", json!([full]))
         .server("box", "s", fake(json!({"tools": [long, "other"]})));
@@ -462,7 +463,6 @@ fn a_long_name_matches_its_pattern_and_can_be_called_and_switched_in_full() {
     assert_eq!(agent.tool_names(), names);
 }
 
-/// One agent's switches are nothing to another.
 #[test]
 fn each_session_has_its_own_active_tools() {
     let first = Agent::over_http(bench(&["pjpd_get*"]).http());
@@ -476,12 +476,11 @@ fn each_session_has_its_own_active_tools() {
     assert_eq!(second.tool_names(), ["toolman_activate", "pjpd_get_task"]);
 }
 
-/// Whatever is switched on, the answer stays within `maxListingBytes`.
 #[test]
-fn answers_step_down_where_definitions_are_long() {
+fn long_answers_stay_within_max_listing_bytes() {
     let long = "A very long story. ".repeat(20);
     let tools: Vec<_> = (0..8).map(|n| tool(&format!("tool_{n}"), &long)).collect();
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("activate"))
         .set("limits", json!({"maxListingBytes": 2000}))
         .server("box", "srv", fake(json!({"tools": tools})));

@@ -1,15 +1,14 @@
-//! Decisions by a client's program: which mode it meets, and what else its profile changes.
+//! Client profiles: the mode that each client gets, and other adjustments to a client.
 
 use std::time::{Duration, Instant};
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// A configuration that names no mode.
-fn bench() -> Bench {
-    Bench::new().in_default_mode().toolbox("box", "Saying things again").server(
+fn bench() -> TestEnvironment {
+    TestEnvironment::new().in_default_mode().toolbox("box", "Saying things again").server(
         "box",
         "srv",
         fake(json!({"tools": [
@@ -23,14 +22,12 @@ fn bench() -> Bench {
     )
 }
 
-/// An agent of this program, that has said hello.
-fn greeted(bench: &Bench, client: &str) -> Agent {
+fn greeted(bench: &TestEnvironment, client: &str) -> Agent {
     greeted_in(bench, client, "1").0
 }
 
-/// An agent of this program in this version, and the instructions that it was given.
-fn greeted_in(bench: &Bench, client: &str, version: &str) -> (Agent, String) {
-    let agent = bench.agent().relisting();
+fn greeted_in(bench: &TestEnvironment, client: &str, version: &str) -> (Agent, String) {
+    let agent = bench.agent().relisting_on_change();
     let hello = agent.initialize_with(json!({"clientInfo": {"name": client, "version": version}}));
     (agent, hello["instructions"].as_str().expect("instructions").to_owned())
 }
@@ -48,7 +45,7 @@ fn description(agent: &Agent, tool: usize) -> String {
 }
 
 #[test]
-fn a_client_that_follows_its_list_gets_tools_registered() {
+fn relisting_client_gets_registered_tools() {
     let bench = bench();
     for client in ["gemini-cli-mcp-client", "opencode"] {
         let agent = greeted(&bench, client);
@@ -58,8 +55,9 @@ fn a_client_that_follows_its_list_gets_tools_registered() {
     }
 }
 
+// invariant: relisting-is-optional
 #[test]
-fn a_client_that_nobody_knows_gets_both_ways_at_once() {
+fn unknown_client_gets_registered_tools_and_use_tool() {
     let agent = bench().agent();
     let hello = agent.initialize();
     insta::assert_snapshot!(hello["instructions"].as_str().expect("instructions"));
@@ -77,8 +75,9 @@ fn a_client_that_nobody_knows_gets_both_ways_at_once() {
     agent.call("box__srv__count", json!({})).ok();
 }
 
+// invariant: relisting-is-optional
 #[test]
-fn a_client_that_never_lists_again_is_served_and_told_so_in_every_mode_that_changes_lists() {
+fn non_relisting_client_gets_use_tool_in_auto_and_dynamic_mode() {
     for (bench, is_told) in [(bench(), false), (bench().set("toolMode", json!("dynamic")), true)] {
         let (agent, instructions) = greeted_in(&bench, "codex-mcp-client", "0.169.0");
         assert!(
@@ -101,7 +100,7 @@ fn a_client_that_never_lists_again_is_served_and_told_so_in_every_mode_that_chan
 }
 
 #[test]
-fn a_model_is_told_that_its_client_which_nobody_knows_does_not_list_again() {
+fn dynamic_mode_notes_a_client_that_does_not_relist() {
     let bench = bench().set("toolMode", json!("dynamic")).toolbox("more", "More of it").server(
         "more",
         "srv",
@@ -121,18 +120,18 @@ fn a_model_is_told_that_its_client_which_nobody_knows_does_not_list_again() {
     assert_eq!(first["tools"][0]["inputSchema"]["required"], json!(["text"]), "{first}");
     assert_eq!(first["tools"][0]["in_your_list"], "box__srv__echo");
     agent.use_tool(["box", "srv", "echo"], json!({"text": "x"})).ok();
-    // It is told once, and how tools are called each time.
+    // The note comes once, the calling instructions come each time.
     let second = opened(&agent, "more");
     assert!(second["call"].is_string() && second.get("note").is_none(), "{second}");
-    // It was merely slow.
+    // The client was only slow.
     agent.tools();
-    let agent = agent.relisting();
+    let agent = agent.relisting_on_change();
     let third = opened(&agent, "box");
     assert!(third.get("call").is_none() && third["tools_registered"] == 2, "{third}");
 }
 
 #[test]
-fn in_activate_mode_a_model_is_told_that_its_client_does_not_list_again() {
+fn activate_mode_notes_a_client_that_does_not_relist() {
     let bench = bench().set("toolMode", json!("activate"));
     let agent = bench.agent();
     agent.initialize();
@@ -147,16 +146,17 @@ fn in_activate_mode_a_model_is_told_that_its_client_does_not_list_again() {
     assert!(inactive.is_tool_error() && inactive.text().contains("is inactive"), "{inactive:?}");
     let answer = on("box_count");
     assert!(answer.contains("use_tool") && !answer.contains("relistsInTime"), "{answer}");
-    // Another that lists again has nothing to be told.
-    let agent = bench.agent().relisting();
+    // A client that lists again gets no such note.
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.tools();
     let answer = agent.call("toolman_activate", json!({"tools_on": ["box_echo"]})).text();
     assert!(!answer.contains("use_tool"), "{answer}");
 }
 
+// invariant: relisting-is-optional
 #[test]
-fn in_activate_mode_a_client_that_never_lists_again_calls_everything_with_use_tool() {
+fn activate_mode_offers_use_tool_to_non_relisting_clients() {
     let bench = bench().set("toolMode", json!("activate"));
     let (agent, instructions) = greeted_in(&bench, "codex-mcp-client", "0.169.0");
     assert!(
@@ -168,7 +168,7 @@ fn in_activate_mode_a_client_that_never_lists_again_calls_everything_with_use_to
     assert!(answer.contains("call these tools with use_tool {tool: <name>"), "{answer}");
     let used = agent.call("use_tool", json!({"tool": "box_echo", "arguments": {"text": "x"}}));
     assert_eq!(used.structured(), json!({"text": "x"}));
-    // One that was not asked for, and one by where it is.
+    // An inactive tool, and a tool by its full path.
     assert!(!agent.call("use_tool", json!({"tool": "box_count"})).is_tool_error());
     assert!(!agent.use_tool(["box", "srv", "count"], json!({})).is_tool_error());
     assert_eq!(agent.tool_names(), ["toolman_activate", "use_tool"]);
@@ -178,7 +178,7 @@ fn in_activate_mode_a_client_that_never_lists_again_calls_everything_with_use_to
 }
 
 #[test]
-fn a_client_that_hides_tools_behind_a_search_has_their_signatures_from_the_start() {
+fn tool_search_client_gets_signatures_in_the_description() {
     let bench = bench().toolbox("more", "What is not known yet").server(
         "more",
         "new",
@@ -205,11 +205,11 @@ fn a_client_that_hides_tools_behind_a_search_has_their_signatures_from_the_start
 }
 
 #[test]
-fn signatures_are_those_that_the_agent_may_see_and_that_fit() {
+fn signatures_are_filtered_and_truncated() {
     let filtered = {
         let mut entry = fake(json!({"tools": ["echo", "secret"]}));
         entry["toolFilters"] = json!(["!secret"]);
-        Bench::new().in_default_mode().server("box", "srv", entry)
+        TestEnvironment::new().in_default_mode().server("box", "srv", entry)
     };
     let agent = greeted(&filtered, "claude-code");
     agent.open("box").ok();
@@ -227,8 +227,9 @@ fn signatures_are_those_that_the_agent_may_see_and_that_fit() {
     assert!(new.len() <= 4096 && new.contains("a_tool_with_quite_a_long_name_59()"), "{new}");
 }
 
+// invariant: text-is-bounded
 #[test]
-fn lists_of_tools_are_no_longer_than_the_client_shows_of_an_answer() {
+fn tool_lists_fit_the_client_answer_limit() {
     let tools: Vec<_> = (0..200)
         .map(|n| {
             let description = "Does it. ".repeat(20);
@@ -254,7 +255,7 @@ fn lists_of_tools_are_no_longer_than_the_client_shows_of_an_answer() {
 }
 
 #[test]
-fn an_answer_waits_for_as_long_as_a_list_takes_to_reach_the_model() {
+fn answer_waits_for_the_client_settling_time() {
     let bench = bench().set("clients", json!({"slow": {"relistsInTime": true, "settlingMs": 700}}));
     let agent = greeted(&bench, "slow");
     let started = Instant::now();
@@ -263,7 +264,7 @@ fn an_answer_waits_for_as_long_as_a_list_takes_to_reach_the_model() {
 }
 
 #[test]
-fn modern_requests_get_a_constant_list_and_who_would_follow_one_is_sent_to_the_older_era() {
+fn modern_era_is_offered_only_to_non_relisting_clients() {
     let bench = bench();
     let agent = bench.agent().modern();
     assert!(has_use_tool(&agent));
@@ -286,7 +287,7 @@ fn modern_requests_get_a_constant_list_and_who_would_follow_one_is_sent_to_the_o
 }
 
 #[test]
-fn over_http_it_is_the_same() {
+fn auto_mode_over_http() {
     let first = Agent::over_http(bench().http());
     let names = |client: &str| {
         let agent = first.beside();
@@ -300,7 +301,7 @@ fn over_http_it_is_the_same() {
 }
 
 #[test]
-fn the_configuration_knows_better() {
+fn configuration_overrides_client_detection() {
     let clients = json!({
         "*": {"relistsInTime": true},
         "claude-code": {"relistsInTime": false, "toolSearch": false},
@@ -317,7 +318,7 @@ fn the_configuration_knows_better() {
 }
 
 #[test]
-fn our_own_tools_ask_not_to_be_hidden_behind_a_search() {
+fn own_tools_are_marked_always_load() {
     let bench = bench().set("toolMode", json!("dynamic"));
     let agent = greeted(&bench, "claude-code");
     agent.open("box").ok();
@@ -331,16 +332,16 @@ fn our_own_tools_ask_not_to_be_hidden_behind_a_search() {
     assert!(greeted(&bench, "somebody").tools().iter().all(|tool| tool.get("_meta").is_none()));
 }
 
-/// Claude Code was seen to show 2 KiB of a description.
+/// Claude Code shows 2 KiB of a description.
 #[test]
-fn the_catalog_fits_a_client_that_cuts_descriptions() {
+fn catalog_fits_truncated_descriptions() {
     let tools: Vec<_> = (0..60)
         .map(|n| {
             let description = format!("Does thing {n} {}", "and more of it ".repeat(6));
             json!({"name": format!("tool_{n}"), "description": description, "inputSchema": {}})
         })
         .collect();
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("activate"))
         .set("activeToolsets", json!(["box_tool_7"]))
         .server("box", "srv", fake(json!({"tools": tools})));

@@ -1,25 +1,24 @@
-//! `direct` mode, and what servers have besides tools in every mode.
+//! `direct` mode, and the resources and prompts of servers in every mode.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
 fn server(era: &str) -> Value {
     json!({ "command": env!("CARGO_BIN_EXE_conformance-server"), "args": [era] })
 }
 
-fn bench(mode: &str) -> Bench {
-    Bench::new().set("toolMode", json!(mode)).server("box", "one", server("both"))
+fn bench(mode: &str) -> TestEnvironment {
+    TestEnvironment::new().set("toolMode", json!(mode)).server("box", "one", server("both"))
 }
 
-fn greeted(bench: &Bench) -> Agent {
+fn greeted(bench: &TestEnvironment) -> Agent {
     let agent = bench.agent();
     agent.initialize();
     agent
 }
 
-/// One member of every entry of a list.
 fn listed(agent: &Agent, method: &str, member: &str, key: &str) -> Vec<String> {
     let result = agent.request(method, json!({})).ok();
     let entries = result[member].as_array().expect("a list");
@@ -39,7 +38,7 @@ fn read(agent: &Agent, uri: &str) -> Value {
 }
 
 #[test]
-fn everything_is_there_from_the_start_in_direct_mode() {
+fn direct_mode_lists_everything_from_the_start() {
     let bench = bench("direct");
     for agent in [greeted(&bench), bench.agent().modern()] {
         assert_eq!(agent.tool_names()[0], "test_simple_text");
@@ -51,13 +50,12 @@ fn everything_is_there_from_the_start_in_direct_mode() {
 }
 
 #[test]
-fn a_server_that_cannot_start_leaves_the_others_listed_in_direct_mode() {
+fn unstartable_server_leaves_the_others_listed() {
     let bench = bench("direct").server("box", "bad", json!({ "command": "/does/not/exist" }));
     assert_eq!(greeted(&bench).tool_names()[0], "test_simple_text");
 }
 
-/// A server with this tool that does not start before there is the file `go`, and then not at once: whatever was
-/// asked before that has been heard by then.
+/// A server that starts 300 ms after the file `go` appears, so that earlier requests have arrived.
 fn late(tool: &str) -> Value {
     let server = fake(json!({ "tools": [tool] }));
     let wait = "until [ -e go ]; do sleep 0.02; done; sleep 0.3; exec \"$@\"";
@@ -65,8 +63,8 @@ fn late(tool: &str) -> Value {
     json!({ "command": "sh", "args": args })
 }
 
-fn early_and_late() -> Bench {
-    let bench = Bench::new().set("toolMode", json!("direct"));
+fn early_and_late() -> TestEnvironment {
+    let bench = TestEnvironment::new().set("toolMode", json!("direct"));
     let early = fake(json!({ "tools": ["grow"] }));
     bench.server("box", "early", early).server("box", "late", late("sleep"))
 }
@@ -78,9 +76,9 @@ fn is_told_to_list(agent: &Agent) -> bool {
 }
 
 #[test]
-fn a_list_that_has_waited_for_servers_is_up_to_date_and_need_not_be_fetched_again() {
+fn awaited_list_is_complete_without_list_changed() {
     for over_http in [false, true] {
-        let bench = Bench::new().set("toolMode", json!("direct"));
+        let bench = TestEnvironment::new().set("toolMode", json!("direct"));
         let bench = bench.server("box", "one", late("grow")).server("box", "two", late("sleep"));
         let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
         agent.initialize();
@@ -98,20 +96,20 @@ fn a_list_that_has_waited_for_servers_is_up_to_date_and_need_not_be_fetched_agai
 }
 
 #[test]
-fn a_list_that_waits_for_long_keeps_no_news_back() {
+fn slow_list_does_not_delay_list_changed() {
     let bench = early_and_late();
     let agent = greeted(&bench);
     let listing = agent.send_request("tools/list", json!({}));
     agent.next_notification(CHANGED);
     assert!(agent.answered(&listing).is_none(), "one server has not started");
-    // It is told of what the list has too, for it may have given it up.
+    // A client may have dropped the list, so it is also notified of tools in that list.
     bench.write("go", "");
     agent.wait(&listing).ok();
     agent.next_notification(CHANGED);
 }
 
 #[test]
-fn an_agent_that_gives_its_list_up_is_told_of_what_comes() {
+fn cancelled_list_is_followed_by_list_changed() {
     let bench = early_and_late();
     let agent = greeted(&bench);
     let listing = agent.send_request("tools/list", json!({}));
@@ -122,8 +120,9 @@ fn an_agent_that_gives_its_list_up_is_told_of_what_comes() {
     assert_eq!(agent.tool_names(), ["grow", "sleep"]);
 }
 
+// invariant: names-lead-to-owner
 #[test]
-fn what_two_servers_have_alike_is_told_apart() {
+fn duplicate_names_and_uris_are_disambiguated() {
     let bench = bench("direct").server("other", "two", server("legacy"));
     let agent = greeted(&bench);
     let names = agent.tool_names();
@@ -142,7 +141,7 @@ fn what_two_servers_have_alike_is_told_apart() {
 fn resources_and_prompts_come_with_their_toolbox() {
     for mode in ["dynamic", "proxy"] {
         let bench = bench(mode);
-        let agent = bench.agent().relisting();
+        let agent = bench.agent().relisting_on_change();
         agent.initialize();
         assert!(uris(&agent).is_empty() && prompts(&agent).is_empty());
         agent.open("box").ok();
@@ -153,8 +152,9 @@ fn resources_and_prompts_come_with_their_toolbox() {
     }
 }
 
+// invariant: lists-are-stable
 #[test]
-fn the_lists_of_modern_agents_do_not_change_but_what_is_open_can_be_read() {
+fn modern_lists_are_constant_and_open_resources_readable() {
     for mode in ["dynamic", "proxy"] {
         let bench = bench(mode);
         let agent = bench.agent().modern();
@@ -168,9 +168,11 @@ fn the_lists_of_modern_agents_do_not_change_but_what_is_open_can_be_read() {
     }
 }
 
+// invariant: suspended-call-once
 #[test]
-fn a_call_that_waits_for_an_answer_goes_on_once_and_for_its_own_request() {
-    let bench = Bench::new().set("toolMode", json!("direct")).server("b", "s", server("legacy"));
+fn request_state_is_valid_once_and_for_its_own_request() {
+    let bench =
+        TestEnvironment::new().set("toolMode", json!("direct")).server("b", "s", server("legacy"));
     let agent = bench.agent().modern_with(json!({ "elicitation": {} }));
     let tool = "test_input_required_result_elicitation";
     let call = |params: Value| agent.request("tools/call", params);

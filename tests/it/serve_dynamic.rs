@@ -1,12 +1,12 @@
-//! `dynamic` mode: what an agent of the older era sees and can do.
+//! `dynamic` mode for agents of the older era.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-fn bench() -> Bench {
-    Bench::new()
+fn bench() -> TestEnvironment {
+    TestEnvironment::new()
         .toolbox("math", "Adding and echoing")
         .server("math", "calc", fake(json!({"tools": [
             {"name": "echo", "description": "Says it again. And again.", "inputSchema": {"type": "object"}, "later": {"x": 1.0}},
@@ -20,7 +20,7 @@ fn bench() -> Bench {
         .server("other", "misc", fake(json!({"tools": ["echo", "count", "pid"]})))
 }
 
-fn initialized(bench: &Bench) -> Agent {
+fn initialized(bench: &TestEnvironment) -> Agent {
     let agent = bench.agent();
     agent.initialize();
     agent
@@ -38,9 +38,9 @@ fn open_json(agent: &Agent, toolbox: &str) -> Value {
 }
 
 #[test]
-fn an_agent_starts_with_one_tool_and_gets_the_others_by_opening() {
+fn opening_a_toolbox_registers_its_tools() {
     let bench = bench();
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     let hello = agent.initialize();
     let instructions = hello["instructions"].as_str().unwrap();
     assert!(
@@ -77,30 +77,30 @@ fn an_agent_starts_with_one_tool_and_gets_the_others_by_opening() {
     assert_eq!(result["structuredContent"], json!({"n": 1}));
 }
 
-/// Opens a toolbox, and finds that the answer comes only after the tools were listed again.
 fn answer_waits_for_list(agent: &Agent, toolbox: &str) {
     let id = agent.send_call("open_toolbox", json!({"toolbox": toolbox}));
     agent.next_notification("notifications/tools/list_changed");
-    // An answer that did not wait would have come before this one.
+    // A response that doesn't wait would arrive before the one to the ping.
     agent.request("ping", json!({})).ok();
     assert!(agent.answered(&id).is_none(), "it waits for the client");
     agent.tools();
     agent.wait(&id).ok();
 }
 
+// invariant: relisting-is-optional
 #[test]
-fn the_answer_waits_for_a_client_that_lists_again_but_once_for_one_that_does_not() {
+fn answer_waits_for_relisting_until_a_client_ignores_it() {
     let bench = bench().server("more", "misc", fake(json!({"tools": ["count"]})));
     answer_waits_for_list(&initialized(&bench), "math");
 
-    // This one is told of the change and lets it go by: no second opening waits for it.
+    // This client ignores the change, so a second opening doesn't wait for it.
     let agent = initialized(&bench);
     agent.open("math");
     agent.open("other");
     let given_up = "the agent does not list again";
     agent.wait_stderr(given_up);
     assert_eq!(agent.stderr().matches(given_up).count(), 1);
-    // It was merely slow, and is waited for from now on.
+    // The client was only slow. From now on, openings wait for it.
     agent.tools();
     for _ in ["math", "other"] {
         agent.next_notification("notifications/tools/list_changed");
@@ -109,9 +109,9 @@ fn the_answer_waits_for_a_client_that_lists_again_but_once_for_one_that_does_not
 }
 
 #[test]
-fn opening_again_changes_nothing_and_tells_nothing() {
+fn reopening_a_toolbox_sends_no_list_changed() {
     let bench = bench();
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let first = open_json(&agent, "math");
     let second = open_json(&agent, "math");
@@ -120,10 +120,11 @@ fn opening_again_changes_nothing_and_tells_nothing() {
     assert_eq!(told.len(), 1, "{told:?}");
 }
 
+// invariant: bytes-unchanged
 #[test]
-fn a_definition_is_served_as_the_server_wrote_it() {
+fn definitions_are_served_unchanged() {
     let bench = bench();
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.open("math");
     let list = agent.request("tools/list", json!({}));
@@ -137,10 +138,10 @@ fn a_definition_is_served_as_the_server_wrote_it() {
 }
 
 #[test]
-fn a_valid_name_works_before_its_toolbox_was_opened_and_opens_it() {
+fn calling_a_tool_opens_its_toolbox() {
     let bench =
         bench().server("other", "slow", fake(json!({"tools": ["add"], "startDelayMs": 300})));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let result = agent.call("other__misc__echo", json!({"x": 1})).ok();
     assert_eq!(result["structuredContent"], json!({"x": 1}));
@@ -151,9 +152,9 @@ fn a_valid_name_works_before_its_toolbox_was_opened_and_opens_it() {
 }
 
 #[test]
-fn what_cannot_be_called_is_explained() {
+fn invalid_calls_are_explained() {
     let bench = bench();
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let explained = |tool: &str, arguments: Value| {
         let result = agent.call(tool, arguments).ok();
@@ -169,19 +170,20 @@ fn what_cannot_be_called_is_explained() {
 }
 
 #[test]
-fn a_name_of_a_server_that_cannot_be_started_says_so() {
+fn calling_a_tool_of_an_unstartable_server_gives_the_reason() {
     let bench =
         bench().server("far", "remote", json!({"type": "ws", "url": "https://example.com/sse"}));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let answer = agent.call("far__remote__fetch", json!({}));
     assert!(answer.is_tool_error());
     assert!(answer.text().starts_with("server `remote` could not be started: "), "{answer:?}");
 }
 
+// invariant: no-unrelated-failures
 #[test]
-fn a_server_that_fails_does_not_spoil_the_rest_and_is_tried_again() {
-    let bench = Bench::new();
+fn failed_server_is_retried_and_leaves_the_others_working() {
+    let bench = TestEnvironment::new();
     let counter = bench.path_text("counter");
     let bench = bench
         .server("box", "good", fake(json!({"tools": ["echo"]})))
@@ -196,7 +198,7 @@ fn a_server_that_fails_does_not_spoil_the_rest_and_is_tried_again() {
         .server("box", "missing", json!({"command": "no-such-program-anywhere"}));
     let pid_file = bench.path_text("pids");
     let bench = bench.server("box", "steady", fake(json!({"tools": ["pid"], "pidFile": pid_file})));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
 
     let first = open_json(&agent, "box");
@@ -212,16 +214,17 @@ fn a_server_that_fails_does_not_spoil_the_rest_and_is_tried_again() {
     let second = open_json(&agent, "box");
     assert_eq!(second["servers_connected"], 3);
     assert_eq!(second["failed_servers"].as_array().unwrap().len(), 1);
-    let starts = crate::support::process::Started::read(bench.path("pids")).servers;
+    let starts = crate::support::process::StartedProcesses::read(bench.path("pids")).servers;
     assert_eq!(starts.len(), 1, "what ran was not started again");
 }
 
+// invariant: permit-for-each-call
 #[test]
-fn filters_decide_what_is_registered_and_what_can_be_called() {
+fn filtered_tools_are_neither_listed_nor_callable() {
     let mut entry = fake(json!({"tools": ["read_a", "read_b", "write_a", "list"]}));
     entry["toolFilters"] = json!(["read_*", "list", "!read_b"]);
-    let bench = Bench::new().server("box", "files", entry);
-    let agent = bench.agent().relisting();
+    let bench = TestEnvironment::new().server("box", "files", entry);
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.open("box");
     assert_eq!(agent.tool_names(), ["open_toolbox", "box__files__read_a", "box__files__list"]);
@@ -231,9 +234,9 @@ fn filters_decide_what_is_registered_and_what_can_be_called() {
 }
 
 #[test]
-fn names_stay_within_the_limit_and_apart() {
+fn names_are_unique_and_within_the_limit() {
     let long = "a_tool_with_a_name_that_goes_on_and_on_and_on";
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .server(
             "box",
             "srv",
@@ -242,7 +245,7 @@ fn names_stay_within_the_limit_and_apart() {
             ]})),
         )
         .server("box", "srv__get", fake(json!({"tools": ["x"]})));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.open("box");
     let names = agent.tool_names();
@@ -259,9 +262,9 @@ fn names_stay_within_the_limit_and_apart() {
 }
 
 #[test]
-fn a_server_that_changes_its_tools_is_listed_again_and_the_client_told() {
-    let bench = Bench::new().server("box", "srv", fake(json!({"tools": ["grow"]})));
-    let agent = bench.agent().relisting();
+fn server_list_changes_reach_the_client() {
+    let bench = TestEnvironment::new().server("box", "srv", fake(json!({"tools": ["grow"]})));
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.open("box");
     agent.wait_relists(1);
@@ -271,28 +274,27 @@ fn a_server_that_changes_its_tools_is_listed_again_and_the_client_told() {
 }
 
 #[test]
-fn every_page_of_a_list_is_read_even_when_the_pages_repeat() {
+fn paginated_lists_are_read_completely_and_loops_end() {
     let names: Vec<_> = (0..25).map(|n| format!("t{n}")).collect();
-    let bench =
-        Bench::new().server("box", "paged", fake(json!({"tools": names, "pageSize": 10}))).server(
+    let bench = TestEnvironment::new()
+        .server("box", "paged", fake(json!({"tools": names, "pageSize": 10})))
+        .server(
             "loop",
             "endless",
             fake(json!({"tools": names, "pageSize": 10, "repeatCursor": true})),
         );
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     assert_eq!(open_json(&agent, "box")["tools_registered"], 25);
     assert_eq!(open_json(&agent, "loop")["servers_connected"], 1);
 }
 
 #[test]
-fn progress_says_what_an_opening_waits_for() {
-    let bench = Bench::new().server("box", "fast", fake(json!({"tools": ["echo"]}))).server(
-        "box",
-        "slow",
-        fake(json!({"tools": ["count"], "startDelayMs": 400})),
-    );
-    let agent = bench.agent().relisting();
+fn opening_reports_pending_servers_as_progress() {
+    let bench = TestEnvironment::new()
+        .server("box", "fast", fake(json!({"tools": ["echo"]})))
+        .server("box", "slow", fake(json!({"tools": ["count"], "startDelayMs": 400})));
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let id = agent.send_request(
         "tools/call",
@@ -313,25 +315,26 @@ fn progress_says_what_an_opening_waits_for() {
     );
 }
 
+// invariant: no-unrelated-failures
 #[test]
-fn a_call_does_not_depend_on_other_servers_of_its_toolbox() {
-    let bench = Bench::new()
+fn call_does_not_wait_for_other_servers_of_its_toolbox() {
+    let bench = TestEnvironment::new()
         .server("dev", "git", fake(json!({"tools": ["git_log"]})))
         .server("dev", "git2", fake(json!({"tools": ["x"], "hangOnInitialize": true})))
         .server("dev", "github", json!({"command": "no-such-program"}));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     assert!(!agent.call("dev__git__git_log", json!({})).is_tool_error());
 }
 
 #[test]
-fn the_servers_own_instructions_come_with_their_toolbox() {
+fn opening_returns_server_instructions() {
     let long = format!("Ask first. {}", "Then ask again. ".repeat(400));
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .server("box", "wordy", fake(json!({"tools": ["echo"], "instructions": long})))
         .server("box", "terse", fake(json!({"tools": ["count"], "instructions": "Count on me."})))
         .server("box", "silent", fake(json!({"tools": ["pid"]})));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     let instructions = &open_json(&agent, "box")["server_instructions"];
     assert_eq!(instructions["terse"], "Count on me.");

@@ -1,4 +1,4 @@
-//! Servers that fail, in every way they can, harm nobody else.
+//! Failing servers affect neither other servers nor the gateway.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -8,30 +8,31 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::process::{Started, fake_path, signal, wait_gone};
-use crate::support::{Agent, Bench, fake};
+use crate::support::process::{StartedProcesses, fake_path, signal, wait_until_exited};
+use crate::support::{Agent, TestEnvironment, fake};
 
 const SOON: Duration = Duration::from_secs(5);
 
-fn with_pids(bench: &Bench, mut script: Value) -> Value {
+fn with_pids(bench: &TestEnvironment, mut script: Value) -> Value {
     script["pidFile"] = bench.path_text("pids").into();
     fake(script)
 }
 
-fn agent(bench: &Bench) -> Agent {
-    let agent = bench.agent().relisting();
+fn agent(bench: &TestEnvironment) -> Agent {
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent
 }
 
-fn starts(bench: &Bench) -> Vec<u32> {
-    Started::read(bench.path("pids")).servers
+fn starts(bench: &TestEnvironment) -> Vec<u32> {
+    StartedProcesses::read(bench.path("pids")).servers
 }
 
 #[test]
-fn ten_openings_at_once_start_each_server_once() {
-    let bench = Bench::new();
-    let slow = |bench: &Bench| with_pids(bench, json!({"tools": ["echo"], "startDelayMs": 100}));
+fn concurrent_openings_start_each_server_once() {
+    let bench = TestEnvironment::new();
+    let slow =
+        |bench: &TestEnvironment| with_pids(bench, json!({"tools": ["echo"], "startDelayMs": 100}));
     let (one, two) = (slow(&bench), slow(&bench));
     let mut two = two;
     two["shared"] = json!(false);
@@ -46,8 +47,8 @@ fn ten_openings_at_once_start_each_server_once() {
 }
 
 #[test]
-fn equal_launches_share_a_process_unless_told_otherwise() {
-    let bench = Bench::new();
+fn equal_launches_share_a_process_by_default() {
+    let bench = TestEnvironment::new();
     let entry = with_pids(&bench, json!({"tools": ["pid"]}));
     let mut alone = entry.clone();
     alone["shared"] = json!(false);
@@ -62,9 +63,10 @@ fn equal_launches_share_a_process_unless_told_otherwise() {
     assert_eq!(starts(&bench).len(), 2);
 }
 
+// invariant: no-unrelated-failures
 #[test]
-fn a_death_fails_the_calls_in_it_alone_and_the_next_call_starts_it_again() {
-    let bench = Bench::new();
+fn crash_fails_only_calls_in_flight_and_next_call_restarts() {
+    let bench = TestEnvironment::new();
     let entry = with_pids(
         &bench,
         json!({
@@ -94,15 +96,15 @@ fn a_death_fails_the_calls_in_it_alone_and_the_next_call_starts_it_again() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_death_fails_its_calls_though_a_runaway_child_holds_the_output_open() {
-    let bench = Bench::new();
+fn crash_fails_calls_while_a_child_holds_stdout_open() {
+    let bench = TestEnvironment::new();
     let mut entry = fake(json!({
         "tools": ["sleep", "crash"],
         "behavior": {"crash": {"crash": {"code": 3}}},
     }));
     let program = entry["command"].take();
     let script = entry["args"][0].take();
-    // What leaves the process group is not ended with it.
+    // `setsid` leaves the process group, so this child survives the kill of the group.
     entry["args"] = json!(["-c", r#"setsid sleep 10 & exec "$0" "$1""#, program, script]);
     entry["command"] = json!("sh");
     let bench = bench.server("box", "mortal", entry);
@@ -116,8 +118,8 @@ fn a_death_fails_its_calls_though_a_runaway_child_holds_the_output_open() {
 }
 
 #[test]
-fn a_death_is_noticed_though_what_the_server_started_holds_its_streams() {
-    let bench = Bench::new();
+fn exit_is_noticed_while_a_grandchild_holds_the_streams() {
+    let bench = TestEnvironment::new();
     let script = json!({"tools": ["crash", "echo"], "grandchild": "detached"});
     let entry = with_pids(&bench, script);
     let mut failing =
@@ -131,17 +133,18 @@ fn a_death_is_noticed_though_what_the_server_started_holds_its_streams() {
     let opened = agent.open("bad").structured();
     let reason = opened["failed_servers"][0]["reason"].to_string();
     assert!(reason.contains("it ended before it was ready"), "{reason}");
-    for pid in Started::read(bench.path("pids")).grandchildren {
+    for pid in StartedProcesses::read(bench.path("pids")).grandchildren {
         signal(pid, Signal::KILL);
     }
 }
 
 #[test]
-fn a_server_that_takes_nothing_any_more_is_started_again() {
-    let bench = Bench::new();
+fn server_with_closed_stdin_is_restarted() {
+    let bench = TestEnvironment::new();
     let script =
         json!({"tools": ["echo"], "listDelayMs": 1500, "pidFile": bench.path_text("pids")});
-    // Reads what is said until the tools are listed, and closes its input while it lists them.
+    // Reads three messages (the handshake and `tools/list`), then closes its input while the
+    // listing is delayed.
     let deaf = r#"
         listen() { for _ in 1 2 3; do IFS= read -r line; printf '%s\n' "$line"; done; }
         exec 3<&0 </dev/null
@@ -158,10 +161,10 @@ fn a_server_that_takes_nothing_any_more_is_started_again() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_stops_nothing() {
+fn a_blocked_log_file_does_not_block_serving() {
     let noise: Vec<_> = (0..1000).map(|n| format!("{n:090}")).collect();
     let script = json!({"tools": ["echo"], "noise": {"stderr": noise}});
-    let bench = Bench::new().server("box", "srv", fake(script));
+    let bench = TestEnvironment::new().server("box", "srv", fake(script));
     let log = bench.path("log");
     mkfifoat(CWD, &log, Mode::RUSR | Mode::WUSR).unwrap();
     let _nobody_reads = File::options().read(true).write(true).open(&log).unwrap();
@@ -172,9 +175,10 @@ fn a_log_that_nobody_reads_stops_nothing() {
     assert_eq!(agent.wait_exit(Duration::from_secs(2)).code(), Some(0));
 }
 
+// invariant: at-most-once
 #[test]
-fn a_server_that_keeps_dying_is_started_once_for_each_call() {
-    let bench = Bench::new();
+fn crashing_server_is_started_once_per_call() {
+    let bench = TestEnvironment::new();
     let entry = with_pids(&bench, json!({"tools": ["crash"]}));
     let bench = bench.server("box", "mortal", entry);
     let agent = agent(&bench);
@@ -185,8 +189,8 @@ fn a_server_that_keeps_dying_is_started_once_for_each_call() {
 }
 
 #[test]
-fn rubbish_repeated_answers_and_huge_lines_harm_nobody() {
-    let bench = Bench::new().set("limits", json!({"maxMessageBytes": 1_000_000})).server(
+fn garbage_duplicate_responses_and_huge_lines_are_survived() {
+    let bench = TestEnvironment::new().set("limits", json!({"maxMessageBytes": 1_000_000})).server(
         "box",
         "odd",
         fake(json!({
@@ -207,12 +211,10 @@ fn rubbish_repeated_answers_and_huge_lines_harm_nobody() {
 }
 
 #[test]
-fn a_line_of_64_mib_is_refused_by_default_and_harms_nobody() {
-    let bench = Bench::new().server("box", "odd", fake(json!({"tools": ["huge", "echo"]}))).server(
-        "box",
-        "calm",
-        fake(json!({"tools": ["echo"]})),
-    );
+fn message_over_64_mib_is_rejected_by_default() {
+    let bench = TestEnvironment::new()
+        .server("box", "odd", fake(json!({"tools": ["huge", "echo"]})))
+        .server("box", "calm", fake(json!({"tools": ["echo"]})));
     let agent = agent(&bench);
     agent.open("box");
     let huge = agent.send_call("box__odd__huge", json!({"bytes": 64 * 1024 * 1024 + 1000}));
@@ -222,8 +224,8 @@ fn a_line_of_64_mib_is_refused_by_default_and_harms_nobody() {
 }
 
 #[test]
-fn an_endless_start_is_given_up_and_holds_up_nobody() {
-    let bench = Bench::new();
+fn hanging_start_times_out_without_blocking_others() {
+    let bench = TestEnvironment::new();
     let pid_file = bench.path_text("pids");
     let mut endless = fake(json!({"hangOnInitialize": true, "pidFile": pid_file}));
     endless["startupTimeoutMs"] = json!(300);
@@ -239,20 +241,20 @@ fn an_endless_start_is_given_up_and_holds_up_nobody() {
     assert_eq!(opened["servers_connected"], 1);
     let failed = &opened["failed_servers"][0];
     assert_eq!(failed["reason"], "it was not ready within 300 ms");
-    wait_gone(&starts(&bench), SOON);
+    wait_until_exited(&starts(&bench), SOON);
 }
 
 #[test]
-fn a_call_without_answer_or_progress_is_cancelled_at_the_server() {
+fn timed_out_call_is_cancelled_at_the_server() {
     let mut entry = fake(json!({"tools": ["never", "sleep", "count"]}));
     entry["callTimeoutMs"] = json!(300);
-    let bench = Bench::new().server("box", "slow", entry);
+    let bench = TestEnvironment::new().server("box", "slow", entry);
     let agent = agent(&bench);
     agent.open("box");
     let never = agent.call("box__slow__never", json!({}));
     assert!(never.is_tool_error());
     insta::assert_snapshot!(never.text());
-    // Progress keeps a call alive that takes longer than its timeout.
+    // Progress notifications extend the call timeout.
     let slow = agent.send_call("box__slow__sleep", json!({"ms": 900, "progressEveryMs": 100}));
     assert!(!agent.wait(&slow).is_tool_error());
     assert!(agent.progress(&slow).len() >= 7);
@@ -261,22 +263,24 @@ fn a_call_without_answer_or_progress_is_cancelled_at_the_server() {
 }
 
 #[test]
-fn an_agent_that_cancels_gets_no_answer_and_the_server_is_told() {
-    let bench = Bench::new().server("box", "slow", fake(json!({"tools": ["sleep", "count"]})));
+fn cancellation_is_forwarded_and_gets_no_response() {
+    let bench =
+        TestEnvironment::new().server("box", "slow", fake(json!({"tools": ["sleep", "count"]})));
     let agent = agent(&bench);
     agent.open("box");
     let id = agent.send_call("box__slow__sleep", json!({"ms": 60_000, "progressEveryMs": 20}));
     agent.next_notification("notifications/progress");
     agent.cancel(&id);
-    // The cancellation was written before the next call, and the server reads in order.
+    // The server reads in order, so it gets the cancellation before the next call.
     let count = agent.call("box__slow__count", json!({})).structured();
     assert_eq!(count["cancelled"].as_array().map(Vec::len), Some(1), "{count}");
     assert!(agent.answered(&id).is_none());
 }
 
 #[test]
-fn a_hundred_calls_at_once_are_each_answered_with_their_own() {
-    let bench = Bench::new().server("box", "srv", fake(json!({"tools": ["echo", "sleep"]})));
+fn concurrent_calls_get_their_own_responses() {
+    let bench =
+        TestEnvironment::new().server("box", "srv", fake(json!({"tools": ["echo", "sleep"]})));
     let agent = agent(&bench);
     agent.open("box");
     let ids: Vec<_> =
@@ -292,8 +296,8 @@ fn a_hundred_calls_at_once_are_each_answered_with_their_own() {
 }
 
 #[test]
-fn a_server_of_the_modern_era_alone_is_served_to_an_agent_of_the_older() {
-    let bench = Bench::new().server(
+fn modern_only_server_works_for_a_legacy_agent() {
+    let bench = TestEnvironment::new().server(
         "box",
         "new",
         fake(json!({
@@ -312,10 +316,11 @@ fn a_server_of_the_modern_era_alone_is_served_to_an_agent_of_the_older() {
     assert!(agent.wait_relists(2).contains(&"box__new__fresh".to_owned()));
 }
 
+// invariant: bytes-unchanged
 #[test]
 fn results_and_errors_pass_byte_for_byte() {
     let raw = r#"{"content":[{"type":"text","text":"\u00e9","later":1.0}],"structuredContent":null,"isError":true,"big":123456789012345678901234567890,"e":1e3, "x" : {}}"#;
-    let bench = Bench::new().server(
+    let bench = TestEnvironment::new().server(
         "box",
         "srv",
         fake(json!({
@@ -346,12 +351,12 @@ fn results_and_errors_pass_byte_for_byte() {
 }
 
 #[test]
-fn children_get_a_small_environment_unless_they_inherit() {
+fn servers_get_a_minimal_environment_unless_they_inherit() {
     let mut own = fake(json!({"tools": ["env", "cwd"]}));
     own["env"] = json!({"MINE": "yes", "GREETING": "${HELLO:-hi} ${WORLD}"});
     let mut all = fake(json!({"tools": ["env"]}));
     all["inheritEnv"] = json!(true);
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .env("SECRET_OF_OURS", "s3cret")
         .env("WORLD", "${MINE}")
         .server("box", "own", own)
@@ -371,22 +376,22 @@ fn children_get_a_small_environment_unless_they_inherit() {
 }
 
 #[test]
-fn an_idle_server_is_stopped_and_comes_back_when_it_is_needed() {
-    let bench = Bench::new();
+fn idle_server_is_stopped_and_restarted_on_demand() {
+    let bench = TestEnvironment::new();
     let mut entry = with_pids(&bench, json!({"tools": ["echo"]}));
     entry["idleTimeoutMs"] = json!(200);
     let bench = bench.server("box", "srv", entry);
     let agent = agent(&bench);
     agent.open("box");
-    wait_gone(&starts(&bench), SOON);
+    wait_until_exited(&starts(&bench), SOON);
     assert_eq!(agent.call("box__srv__echo", json!({"x": 1})).structured(), json!({"x": 1}));
     assert_eq!(starts(&bench).len(), 2);
 }
 
 #[test]
-fn opening_a_toolbox_of_which_nothing_starts_is_an_error() {
+fn opening_fails_if_no_server_starts() {
     for mode in ["dynamic", "proxy"] {
-        let bench = Bench::new().set("toolMode", json!(mode));
+        let bench = TestEnvironment::new().set("toolMode", json!(mode));
         let broken = fake(json!({"failStart": {"code": 3, "stderr": ["no database"]}}));
         let bench = bench
             .server("dead", "one", broken.clone())
@@ -404,9 +409,8 @@ fn opening_a_toolbox_of_which_nothing_starts_is_an_error() {
     }
 }
 
-/// A server that works, and one for each way in which an entry can be wrong.
-fn with_wrong_entries() -> Bench {
-    Bench::new()
+fn with_wrong_entries() -> TestEnvironment {
+    TestEnvironment::new()
         .server("box", "good", fake(json!({"tools": ["echo"]})))
         .server("box", "unset", json!({"command": "x", "env": {"TOKEN": "${NO_SUCH_TOKEN}"}}))
         .server("box", "typed", json!({"command": 3, "args": "-y"}))
@@ -416,8 +420,9 @@ fn with_wrong_entries() -> Bench {
         .server("dead", "unset", json!({"command": "x", "args": ["${NO_SUCH_TOKEN}"]}))
 }
 
+// invariant: bad-entry-fails-alone
 #[test]
-fn an_entry_that_is_wrong_costs_its_server_alone() {
+fn invalid_entry_disables_only_its_server() {
     let bench = with_wrong_entries();
     let agent = agent(&bench);
     let opened = agent.open("box");
@@ -433,11 +438,11 @@ fn an_entry_that_is_wrong_costs_its_server_alone() {
 }
 
 #[test]
-fn a_wrong_entry_is_refused_where_that_is_wanted() {
+fn strict_serve_rejects_an_invalid_entry() {
     let bench = with_wrong_entries();
     let output = bench.run(["serve", "--strict"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output}");
     assert!(output.stderr.contains("`NO_SUCH_TOKEN` is not set"), "{output}");
-    let good = Bench::new().server("box", "good", fake(json!({"tools": ["echo"]})));
+    let good = TestEnvironment::new().server("box", "good", fake(json!({"tools": ["echo"]})));
     assert_eq!(good.run(["serve", "--strict"]).code, Some(0));
 }

@@ -1,22 +1,22 @@
-//! Agents over HTTP, in sessions of the older revisions and without any in the newest.
+//! Agents over HTTP: sessions of the older revisions, and the newest revision without sessions.
 
 use std::thread;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::http::{Http, Program, Response, Session, request, tool};
-use crate::support::{Bench, fake};
+use crate::support::http::{HttpClient, HttpWorkbench, Response, Session, request, tool};
+use crate::support::{TestEnvironment, fake};
 
-/// A server in `proxy` mode, and one client.
-fn serve() -> (Program, Http) {
+fn serve() -> (HttpWorkbench, HttpClient) {
     let script = json!({ "tools": ["echo", "sleep", "count", "ask"] });
-    let bench = Bench::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"));
+    let bench =
+        TestEnvironment::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"));
     bench.http()
 }
 
 #[test]
-fn a_session_from_its_beginning_to_its_end() {
+fn session_lifecycle() {
     let (_program, http) = serve();
     let session = Session::begin(http);
     let tools = session.post(&request(1, "tools/list", json!({}))).json();
@@ -34,12 +34,10 @@ fn a_session_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn one_toolbox_is_served_alone_with_everything_in_it() {
-    let bench = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] }))).server(
-        "other box",
-        "other",
-        fake(json!({ "tools": ["count"] })),
-    );
+fn toolbox_path_serves_only_that_toolbox() {
+    let bench = TestEnvironment::new()
+        .server("box", "fake", fake(json!({ "tools": ["echo"] })))
+        .server("other box", "other", fake(json!({ "tools": ["count"] })));
     let (_program, http) = bench.http();
     let tools = |path: &str| {
         let answer = http.modern_at(path, "tools/list", json!({}), &[]).json();
@@ -56,14 +54,14 @@ fn one_toolbox_is_served_alone_with_everything_in_it() {
 
     let answer = http.modern_at("/mcp/no-box", "tools/list", json!({}), &[]);
     assert_eq!((answer.status, answer.json()["error"]["code"].clone()), (404, json!(-32600)));
-    // A session begun there is not one of everything.
+    // A session of `/mcp` isn't valid at a toolbox path.
     let session = Session::begin(http);
     let answer = http.send("GET", "/mcp/box", &session.headers(), "");
     assert_eq!(answer.status, 404);
 }
 
 #[test]
-fn whoever_looks_after_it_is_told_that_it_is_alive() {
+fn health_reports_alive() {
     let (_program, http) = serve();
     let alive = http.send("GET", "/health", &[], "");
     assert_eq!((alive.status, alive.json()), (200, json!({ "status": "alive" })));
@@ -71,7 +69,7 @@ fn whoever_looks_after_it_is_told_that_it_is_alive() {
 }
 
 #[test]
-fn a_request_of_the_newest_revision_needs_no_session() {
+fn modern_requests_need_no_session() {
     let (_program, http) = serve();
     let found = http.modern("server/discover", json!({}), &[]);
     assert_eq!((found.status, found.header("mcp-session-id")), (200, None));
@@ -96,7 +94,7 @@ fn a_request_of_the_newest_revision_needs_no_session() {
 }
 
 #[test]
-fn what_belongs_to_a_call_comes_on_its_stream_and_a_lost_stream_goes_on() {
+fn call_stream_carries_progress_and_can_be_resumed() {
     let (_program, http) = serve();
     let session = Session::begin(http);
     let mut params = tool("sleep", json!({ "ms": 300, "progressEveryMs": 50 }));
@@ -115,7 +113,7 @@ fn what_belongs_to_a_call_comes_on_its_stream_and_a_lost_stream_goes_on() {
 }
 
 #[test]
-fn what_a_server_asks_comes_on_the_stream_of_the_call() {
+fn server_requests_arrive_on_the_stream_of_the_call() {
     let (_program, http) = serve();
     let session = Session::begin(http);
     let form = json!({ "message": "Who?", "requestedSchema": { "type": "object" } });
@@ -134,7 +132,7 @@ fn what_a_server_asks_comes_on_the_stream_of_the_call() {
 }
 
 #[test]
-fn what_a_server_asks_is_answered_in_another_request_of_the_newest_revision() {
+fn modern_server_requests_are_answered_by_a_new_request() {
     let (_program, http) = serve();
     let form = json!({ "message": "Who?", "requestedSchema": { "type": "object" } });
     let params = tool("ask", json!({ "method": "elicitation/create", "params": form }));
@@ -161,7 +159,7 @@ fn what_a_server_asks_is_answered_in_another_request_of_the_newest_revision() {
 }
 
 #[test]
-fn a_client_that_closes_its_stream_cancels_a_request_of_the_newest_revision() {
+fn closing_the_stream_cancels_a_modern_request() {
     let (_program, http) = serve();
     let mut params = tool("sleep", json!({ "ms": 60_000, "progressEveryMs": 20 }));
     params["_meta"] = json!({ "progressToken": "mine" });
@@ -169,7 +167,7 @@ fn a_client_that_closes_its_stream_cancels_a_request_of_the_newest_revision() {
     let mut stream = http.modern("tools/call", params, &[name]);
     assert!(stream.event().is_some());
     drop(stream);
-    // Nothing tells of the cancellation but the server, which has to be asked.
+    // Only the server can tell that the call was cancelled, so poll it.
     loop {
         let count = http.modern("tools/call", tool("count", json!({})), &[name]).json();
         let cancelled = count["result"]["structuredContent"]["cancelled"].as_array();
@@ -180,9 +178,9 @@ fn a_client_that_closes_its_stream_cancels_a_request_of_the_newest_revision() {
 }
 
 #[test]
-fn a_session_hears_of_new_tools_on_a_stream_of_its_own() {
+fn list_changed_arrives_on_the_session_stream() {
     let script = json!({ "tools": ["echo"] });
-    let bench = Bench::new().server("box", "fake", fake(script));
+    let bench = TestEnvironment::new().server("box", "fake", fake(script));
     let (_program, http) = bench.http();
     let session = Session::begin(http);
     let mut stream = session.get(None);
@@ -197,15 +195,15 @@ fn a_session_hears_of_new_tools_on_a_stream_of_its_own() {
         assert!(names.into_iter().any(|tool| tool["name"] == "box__fake__echo"), "{tools}");
         assert_eq!(opened.join().expect("an answer").status, 200);
     });
-    // Another one has not opened it.
+    // Another session hasn't opened the toolbox.
     let other = Session::begin(http);
     let tools = other.post(&request(1, "tools/list", json!({}))).json();
     assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(1), "{tools}");
 }
 
 #[test]
-fn what_is_not_for_us_is_refused() {
-    let bench = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
+fn invalid_requests_are_rejected() {
+    let bench = TestEnvironment::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
     let bench = bench.set("limits", json!({ "maxMessageBytes": 65536 }));
     let (_program, http) = bench.http();
     let message = request(1, "tools/list", json!({}));
@@ -229,16 +227,17 @@ fn what_is_not_for_us_is_refused() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_said_to_be() {
-    let bench = Bench::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
+fn serve_reports_an_address_in_use() {
+    let bench = TestEnvironment::new().server("box", "fake", fake(json!({ "tools": ["echo"] })));
     let (_program, http) = bench.http();
     let output = bench.run(["serve", "--http", &http.0.to_string()]);
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.contains("cannot listen at"), "{output}");
 }
 
+// invariant: no-secrets-in-records
 #[test]
-fn metrics_count_what_was_done_by_the_names_of_the_configuration() {
+fn metrics_are_labeled_with_configured_names_only() {
     let (_program, http) = serve();
     let session = Session::begin(http);
     session.post(&request(1, "tools/list", json!({}))).text();

@@ -1,14 +1,13 @@
-//! `modular` mode. What a test quotes stands in the document that the mode is made after.
+//! `modular` mode. Tests quote the sentences of the Modular MCP documentation that they verify.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
 const TOOLS: [&str; 2] = ["get-modular-tools", "call-modular-tool"];
 
-/// Two groups, as they are written for Modular MCP.
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let mut context7 = fake(json!({"tools": [
         {"name": "resolve-library-id", "description": "Finds a library", "inputSchema": {
             "$schema": "http://json-schema.org/draft-07/schema#",
@@ -36,11 +35,11 @@ fn bench() -> Bench {
     with_servers(json!({"context7": context7, "playwright": playwright}))
 }
 
-fn with_servers(servers: Value) -> Bench {
-    Bench::new().config(json!({"toolMode": "modular", "mcpServers": servers}))
+fn with_servers(servers: Value) -> TestEnvironment {
+    TestEnvironment::new().config(json!({"toolMode": "modular", "mcpServers": servers}))
 }
 
-fn greeted(bench: &Bench) -> Agent {
+fn greeted(bench: &TestEnvironment) -> Agent {
     let agent = bench.agent();
     agent.initialize();
     agent
@@ -52,7 +51,6 @@ fn described(server: Value, description: &str) -> Value {
     server
 }
 
-/// The description of `get-modular-tools`.
 fn description(agent: &Agent) -> String {
     agent.tools()[0]["description"].as_str().expect("a description").to_owned()
 }
@@ -73,13 +71,10 @@ fn error(agent: &Agent, tool: &str, arguments: Value) -> String {
     response.text()
 }
 
-// "This uses the standard MCP server configuration format, with one addition: a `description` field
-// for each server." - "The `description` field is the only extension to the standard MCP
-// configuration."
 // "**Note**: The `type` field defaults to `"stdio"` if not specified. For `stdio` type servers, you
 // can omit the `type` field for cleaner configuration."
 #[test]
-fn the_configuration_is_the_standard_one_with_descriptions() {
+fn standard_server_entries_with_descriptions_are_accepted() {
     let mut plain = described(fake(json!({"tools": ["echo"]})), "Plain.");
     plain["env"] = json!({});
     let mut typed = plain.clone();
@@ -93,7 +88,7 @@ fn the_configuration_is_the_standard_one_with_descriptions() {
 // "Create a configuration file (e.g., `modular-mcp.json`) for the upstream MCP servers you want to
 // manage." - "Register Modular MCP in your MCP client configuration"
 #[test]
-fn the_file_may_have_any_name_and_the_client_gives_it() {
+fn configuration_file_can_have_any_name() {
     let bench = bench();
     bench.write_config();
     std::fs::rename(bench.config_path(), bench.path("modular-mcp.json")).unwrap();
@@ -105,10 +100,8 @@ fn the_file_may_have_any_name_and_the_client_gives_it() {
 }
 
 // "This workflow keeps context usage minimal while providing access to all tools when needed."
-// "**Context Efficiency**: Group information is embedded in tool descriptions, so LLMs can discover
-// available groups without making any tool calls"
 #[test]
-fn the_list_does_not_grow_with_the_tools() {
+fn tool_list_does_not_grow_with_the_servers_tools() {
     let listed = |count: usize| {
         let tools: Vec<_> = (0..count).map(|n| format!("tool_{n}")).collect();
         let agent = greeted(&with_servers(json!({"s": fake(json!({"tools": tools}))})));
@@ -122,7 +115,7 @@ fn the_list_does_not_grow_with_the_tools() {
 
 // "When Modular MCP starts, it registers only two tools to the LLM"
 #[test]
-fn there_are_two_tools_in_both_eras() {
+fn both_eras_list_two_tools() {
     let bench = bench();
     for agent in [greeted(&bench), bench.agent().modern()] {
         assert_eq!(agent.tool_names(), TOOLS);
@@ -134,7 +127,7 @@ fn there_are_two_tools_in_both_eras() {
 // "The `get-modular-tools` tool description includes information about available groups, like
 // this"
 #[test]
-fn the_description_has_the_groups() {
+fn description_lists_the_groups() {
     let agent = greeted(&bench());
     assert_eq!(
         description(&agent),
@@ -148,9 +141,8 @@ fn the_description_has_the_groups() {
 }
 
 // "allowing it to discover available groups without making any tool calls"
-// "**Discovery**: The LLM sees available groups in the tool description (no tool calls needed)"
 #[test]
-fn the_groups_are_an_enumeration_too() {
+fn input_schema_enumerates_the_groups() {
     let agent = greeted(&bench());
     for tool in agent.tools() {
         let groups = &tool["inputSchema"]["properties"]["group"]["enum"];
@@ -162,10 +154,8 @@ fn the_groups_are_an_enumeration_too() {
 }
 
 // "`get-modular-tools`: Retrieves tool name and schemas for a specific group"
-// "**Exploration**: When the LLM needs playwright tools, it calls `get-modular-tools` with
-// `group="playwright"`" - "Returns all playwright tool schemas"
 #[test]
-fn the_tools_of_a_group_are_returned_with_their_schemas() {
+fn group_returns_its_tools_with_schemas() {
     let agent = greeted(&bench());
     let response = agent.call("get-modular-tools", json!({"group": "playwright"}));
     assert_eq!(response.ok()["content"].as_array().map(Vec::len), Some(1));
@@ -193,11 +183,9 @@ fn the_tools_of_a_group_are_returned_with_their_schemas() {
 }
 
 // "`call-modular-tool`: Executes a tool from a specific group"
-// "**Execution**: The LLM uses `call-modular-tool` to execute specific tools like
-// `browser_navigate`" - "Executes the navigation through the playwright MCP server"
 // "**Transparent**: Tools execute exactly as if called directly on upstream servers"
 #[test]
-fn a_result_is_the_servers_own_byte_for_byte() {
+fn results_pass_byte_for_byte() {
     let agent = greeted(&bench());
     let args = json!({"url": "https://example.com"});
     let response = agent.call(
@@ -210,10 +198,9 @@ fn a_result_is_the_servers_own_byte_for_byte() {
     );
 }
 
-// "The LLM can now load and use tools on a per-group basis"
 // "**On-Demand Loading**: Retrieves detailed tool schemas only when needed for specific groups"
 #[test]
-fn a_tool_can_be_called_before_its_group_was_asked_for() {
+fn tools_can_be_called_before_their_group_is_loaded() {
     let bench = bench();
     for agent in [greeted(&bench), bench.agent().modern()] {
         let result = call(&agent, "context7", "get-library-docs", json!({"a": 1}));
@@ -223,7 +210,7 @@ fn a_tool_can_be_called_before_its_group_was_asked_for() {
 
 // "It helps the LLM understand each tool group's purpose without loading detailed tool schemas."
 #[test]
-fn the_instructions_name_the_groups_and_stay_short() {
+fn instructions_name_the_groups_and_stay_short() {
     let bench = bench();
     let agent = bench.agent();
     let instructions = agent.initialize()["instructions"].as_str().unwrap().to_owned();
@@ -235,7 +222,7 @@ fn the_instructions_name_the_groups_and_stay_short() {
 }
 
 #[test]
-fn arguments_are_understood_however_they_are_written() {
+fn arguments_can_be_an_object_a_string_or_missing() {
     let agent = greeted(&bench());
     let x = json!({"x": 1});
     for (args, expected) in [
@@ -253,7 +240,7 @@ fn arguments_are_understood_however_they_are_written() {
 }
 
 #[test]
-fn a_tool_goes_by_its_own_name_or_with_its_server_before_it() {
+fn tools_are_callable_with_or_without_server_prefix() {
     let agent = greeted(&bench());
     for name in
         ["browser_close", "mcp__playwright__browser_close", "playwright__playwright__browser_close"]
@@ -261,7 +248,7 @@ fn a_tool_goes_by_its_own_name_or_with_its_server_before_it() {
         let result = call(&agent, "playwright", name, json!({"x": 1}));
         assert_eq!(result["structuredContent"], json!({"x": 1}), "{name}");
     }
-    // What other modes have is understood as well.
+    // Names of other modes also work.
     let used = agent.use_tool(["playwright", "playwright", "browser_close"], json!({"x": 1}));
     assert_eq!(used.structured(), json!({"x": 1}));
     let registered = agent.call("playwright__playwright__browser_close", json!({"x": 1}));
@@ -270,8 +257,8 @@ fn a_tool_goes_by_its_own_name_or_with_its_server_before_it() {
 }
 
 #[test]
-fn a_group_of_several_servers_tells_their_tools_apart() {
-    let bench = Bench::new()
+fn duplicate_tools_of_a_group_are_disambiguated() {
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("modular"))
         .server("web", "one", fake(json!({"tools": ["search", "fetch"]})))
         .server("web", "two", fake(json!({"tools": ["search", "pid"]})));
@@ -286,7 +273,7 @@ fn a_group_of_several_servers_tells_their_tools_apart() {
 }
 
 #[test]
-fn what_cannot_be_done_is_explained() {
+fn invalid_calls_are_explained() {
     let agent = greeted(&bench());
     let explained = |tool: &str, arguments: Value| error(&agent, tool, arguments);
     insta::assert_snapshot!(explained(TOOLS[0], json!({})));
@@ -299,7 +286,7 @@ fn what_cannot_be_done_is_explained() {
 }
 
 #[test]
-fn an_error_of_the_server_is_followed_by_what_does_not_fit() {
+fn server_error_is_followed_by_schema_mismatches() {
     let schema = json!({"type": "object", "properties": {"text": {}}, "required": ["text"]});
     let script = json!({
         "tools": [{"name": "type", "inputSchema": schema}],
@@ -319,8 +306,8 @@ fn an_error_of_the_server_is_followed_by_what_does_not_fit() {
 }
 
 #[test]
-fn a_server_that_fails_is_an_unavailable_group_and_is_tried_again_when_it_is_asked_for() {
-    let bench = Bench::new();
+fn failed_server_is_an_unavailable_group_and_is_retried() {
+    let bench = TestEnvironment::new();
     let counter = bench.path_text("count");
     let failing = json!({"tools": ["late"], "failTimes": {"n": 2, "counterFile": counter}});
     let bench = bench.config(json!({"toolMode": "modular", "mcpServers": {
@@ -357,8 +344,8 @@ fn a_server_that_fails_is_an_unavailable_group_and_is_tried_again_when_it_is_ask
 }
 
 #[test]
-fn a_modern_agent_that_listens_hears_that_a_group_can_be_had_now() {
-    let bench = Bench::new();
+fn modern_subscriber_is_notified_of_a_recovered_group() {
+    let bench = TestEnvironment::new();
     let counter = bench.path_text("count");
     let failing = json!({"tools": ["late"], "failTimes": {"n": 1, "counterFile": counter}});
     let bench = bench.config(json!({"toolMode": "modular", "mcpServers": {"db": fake(failing)}}));
@@ -373,8 +360,8 @@ fn a_modern_agent_that_listens_hears_that_a_group_can_be_had_now() {
 }
 
 #[test]
-fn what_was_listed_before_is_shown_with_nothing_running() {
-    let bench = Bench::new();
+fn cached_listing_is_shown_without_a_start() {
+    let bench = TestEnvironment::new();
     let pids = bench.path_text("pids");
     let starts = || std::fs::read_to_string(&pids).unwrap().lines().count();
     let server = fake(json!({"tools": ["echo"], "pidFile": pids}));
@@ -394,8 +381,8 @@ fn what_was_listed_before_is_shown_with_nothing_running() {
 }
 
 #[test]
-fn a_slow_server_holds_nobody_up_and_fails_later() {
-    let bench = Bench::new().config(json!({"toolMode": "modular", "mcpServers": {
+fn slow_server_does_not_delay_the_list() {
+    let bench = TestEnvironment::new().config(json!({"toolMode": "modular", "mcpServers": {
         "good": fake(json!({"tools": ["echo"]})),
         "slow": fake(json!({"initializeDelayMs": 3000, "dieOnList": true})),
     }}));
@@ -411,7 +398,7 @@ fn a_slow_server_holds_nobody_up_and_fails_later() {
 }
 
 #[test]
-fn a_long_answer_steps_down_and_details_are_for_the_asking() {
+fn long_answers_fall_back_to_signatures() {
     let tools: Vec<_> = (0..40)
         .map(|n| {
             json!({
@@ -442,10 +429,10 @@ fn a_long_answer_steps_down_and_details_are_for_the_asking() {
     assert_eq!(some[0]["inputSchema"]["type"], "object");
 }
 
-// Gemini CLI takes a text that is JSON for the `structuredContent` of an answer that has none, and refuses
-// the answer where that is no object, as revisions up to 2025-11-25 want it.
+// Gemini CLI parses a JSON text as `structuredContent` if an answer has none, and rejects the
+// answer if that isn't an object, as revisions up to 2025-11-25 require.
 #[test]
-fn an_agent_of_the_older_revisions_has_an_object_with_all_that_the_texts_say() {
+fn legacy_agents_get_all_texts_as_structured_content() {
     let server = fake(json!({"tools": ["echo", "get"], "instructions": "Use it well."}));
     let bench = with_servers(json!({"s": server, "mute": fake(json!({"tools": ["get"]}))}));
     let arguments = json!({"group": "s"});
@@ -463,7 +450,7 @@ fn an_agent_of_the_older_revisions_has_an_object_with_all_that_the_texts_say() {
 }
 
 #[test]
-fn resources_and_prompts_come_with_the_groups_that_were_asked_for() {
+fn resources_and_prompts_come_with_loaded_groups() {
     let server = json!({ "command": env!("CARGO_BIN_EXE_conformance-server"), "args": ["both"] });
     let bench = with_servers(json!({"box": server}));
     let agent = greeted(&bench);
@@ -476,16 +463,14 @@ fn resources_and_prompts_come_with_the_groups_that_were_asked_for() {
     assert_eq!(resources["resources"][0]["uri"], "test://static-text");
 }
 
-// === categories ===
-
-/// The document's example with a server that runs here in place of Serena.
-fn categories() -> Bench {
+/// The example of the documentation, with a fake server instead of Serena.
+fn categories() -> TestEnvironment {
     let mut serena = fake(json!({"tools": [
         "read_file", "create_text_file", "list_dir", "get_symbols_overview", "find_symbol",
         "replace_symbol_body", "delete_everything",
     ]}));
     serena["description"] = "社内コードベース操作に最適化された MCP。".into();
-    Bench::new().config(json!({
+    TestEnvironment::new().config(json!({
         "toolMode": "modular",
         "mcpServers": {"serena": serena, "notes": fake(json!({"tools": ["note"]}))},
         "categories": {
@@ -523,21 +508,15 @@ fn categories() -> Bench {
     }))
 }
 
-/// The names of a category's tools, in their order.
 fn category_tools(agent: &Agent, category: &str) -> Vec<String> {
     let tools = get(agent, category)["tools"].clone();
     tools.as_object().expect("tools by name").keys().cloned().collect()
 }
 
-// "Modular MCP supports **categories** - a way to subdivide tools within a single MCP server into
-// logical groupings."
-// "**`description`**: What this category of tools provides"
-// "**Registration**: Modular MCP exposes categories instead of server groups"
-// "**Discovery**: The LLM sees available categories in the tool description"
 // "You can use both approaches simultaneously - organize multiple servers as groups, and subdivide
 // large servers using categories."
 #[test]
-fn categories_stand_in_place_of_their_server_and_beside_other_groups() {
+fn categories_replace_their_server_among_the_groups() {
     let agent = greeted(&categories());
     let text = description(&agent);
     let (_, groups) = text.split_once("Available groups:\n").unwrap();
@@ -550,12 +529,9 @@ fn categories_stand_in_place_of_their_server_and_beside_other_groups() {
 
 // "**Loading**: Use `get-modular-tools` with `group="category-name"` to load tools for that
 // category" - "Returns file system tools from Serena"
-// "**`tools.includeNames`**: Array of tool names to include in this category"
-// "**Logical separation**: When tools naturally group by functionality"
-// "**Context optimization**: When you want even finer-grained control over what tools are loaded"
 // "**`server`**: Which MCP server (from `mcpServers`) these tools come from"
 #[test]
-fn the_tools_of_a_category_are_returned_by_the_names_that_were_written() {
+fn category_returns_tools_under_configured_names() {
     let agent = greeted(&categories());
     let fs = get(&agent, "fs");
     assert_eq!(
@@ -578,7 +554,7 @@ fn the_tools_of_a_category_are_returned_by_the_names_that_were_written() {
             "inputSchema": {"type": "object"},
         })
     );
-    // As tools of the program that has categories call it.
+    // The tool names of the program that introduced categories also work.
     let same = agent.call("get-category-tools", json!({"category": "fs"})).text();
     assert_eq!(serde_json::from_str::<Value>(&same).unwrap(), fs);
 }
@@ -586,7 +562,7 @@ fn the_tools_of_a_category_are_returned_by_the_names_that_were_written() {
 // "**Execution**: Use `call-modular-tool` with the category name and tool name" - "Executes the
 // file read through Serena MCP server"
 #[test]
-fn a_tool_of_a_category_is_called_as_it_was_written_or_by_its_own_name() {
+fn category_tools_are_callable_by_either_name() {
     let agent = greeted(&categories());
     let args = json!({"path": "src/index.ts"});
     for name in ["mcp__serena__read_file", "read_file", "serena__read_file"] {
@@ -600,7 +576,7 @@ fn a_tool_of_a_category_is_called_as_it_was_written_or_by_its_own_name() {
 // "**Selective exposure**: When you want to enable/disable specific tools or customize their
 // descriptions"
 #[test]
-fn what_is_not_in_a_category_cannot_be_called_through_it() {
+fn tools_outside_a_category_are_not_callable_through_it() {
     let agent = greeted(&categories());
     let asked = json!({"group": "fs", "name": "delete_everything"});
     insta::assert_snapshot!(error(&agent, TOOLS[1], asked));
@@ -610,12 +586,10 @@ fn what_is_not_in_a_category_cannot_be_called_through_it() {
     assert!(error(&agent, TOOLS[1], asked).starts_with("the group `fs` has no tool `find_file`."));
 }
 
-// "**`tools.overrides`** (optional): Per-tool customization"
-// "Per-tool overrides"
 // "**`enabled`**: Whether to expose this tool (default: true)"
 // "**`description`**: Custom description to override the original"
 #[test]
-fn single_tools_are_switched_off_or_described_otherwise() {
+fn overrides_disable_or_redescribe_tools() {
     let agent = greeted(&categories());
     let fs = get(&agent, "fs");
     let described = &fs["tools"]["mcp__serena__read_file"]["description"];
@@ -632,7 +606,6 @@ fn single_tools_are_switched_off_or_described_otherwise() {
     assert!(refused.starts_with("the group `code` has no tool "), "{refused}");
 }
 
-// "**Large MCP servers**: When a single server provides many tools (e.g., 20+ tools)"
 // "Subset of tools from one server"
 #[test]
 fn categories_share_the_process_of_their_server() {
@@ -654,7 +627,7 @@ fn categories_share_the_process_of_their_server() {
 }
 
 #[test]
-fn a_tool_that_is_called_without_its_group_is_looked_for_where_this_mode_has_it() {
+fn unknown_tool_hint_names_get_modular_tools() {
     let agent = greeted(&bench());
     let unknown = agent.call("browser_navigat", json!({}));
     assert!(unknown.is_tool_error());
@@ -663,7 +636,7 @@ fn a_tool_that_is_called_without_its_group_is_looked_for_where_this_mode_has_it(
 }
 
 #[test]
-fn a_long_name_that_is_not_there_is_not_repeated_in_full() {
+fn unknown_long_names_are_truncated_in_errors() {
     let agent = greeted(&bench());
     let long = "x".repeat(100_000);
     let group = error(&agent, TOOLS[0], json!({"group": long}));

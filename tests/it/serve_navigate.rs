@@ -1,12 +1,12 @@
-//! `navigate` mode: one tool does a task with the tool that fits, here as the ranker finds it.
+//! `navigate` mode: one tool runs a task with the best-matching tool, here chosen by the ranker.
 
 use std::fs;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::process::Started;
-use crate::support::{Agent, Bench, Response, fake};
+use crate::support::process::StartedProcesses;
+use crate::support::{Agent, Response, TestEnvironment, fake};
 
 fn send_message() -> Value {
     json!({
@@ -28,9 +28,9 @@ fn simple(name: &str, description: &str) -> Value {
     json!({"name": name, "description": description, "inputSchema": {"type": "object"}})
 }
 
-/// A bench with the document's example: five categories, of which one has one service with one
+/// The example of the documentation: five categories. `database` has a single service with a single
 /// tool.
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let slack = json!({
         "tools": [send_message(), simple("list_channels", "Lists the channels of a workspace.")],
         "behavior": {"send_message": "echo"},
@@ -38,7 +38,7 @@ fn bench() -> Bench {
     let email = json!({"tools": [simple("send_email", "Sends an electronic mail.")]});
     let postgres =
         json!({"tools": [simple("query", "Runs a query in SQL.")], "behavior": {"query": "echo"}});
-    Bench::new()
+    TestEnvironment::new()
         .set("toolMode", json!("navigate"))
         .toolbox("communication", "Chat messages and mail")
         .server("communication", "slack", fake(slack))
@@ -57,7 +57,7 @@ fn bench() -> Bench {
         .server("web", "browser", fake(json!({"tools": [simple("open", "Opens a page.")]})))
 }
 
-fn agent(bench: &Bench) -> Agent {
+fn agent(bench: &TestEnvironment) -> Agent {
     let agent = bench.agent();
     agent.initialize();
     agent
@@ -67,7 +67,6 @@ fn execute(agent: &Agent, task: &str) -> Response {
     agent.call("execute_task", json!({"task": task}))
 }
 
-/// The error of a failure, which says the same in its text.
 #[track_caller]
 fn error(response: &Response) -> Value {
     assert!(response.is_tool_error(), "{}", response.text());
@@ -79,13 +78,13 @@ fn error(response: &Response) -> Value {
     shape["error"].clone()
 }
 
-fn calls(bench: &Bench, file: &str) -> usize {
+fn calls(bench: &TestEnvironment, file: &str) -> usize {
     let requests = fs::read_to_string(bench.path(file)).unwrap_or_default();
     requests.lines().filter(|method| *method == "tools/call").count()
 }
 
 #[test]
-fn there_is_one_tool_which_says_what_there_is() {
+fn execute_task_describes_the_toolboxes() {
     let bench = bench();
     let agent = bench.agent();
     let greeting = agent.initialize();
@@ -106,7 +105,7 @@ fn there_is_one_tool_which_says_what_there_is() {
 }
 
 #[test]
-fn a_task_ends_in_the_result_of_the_tool_for_it_in_both_eras() {
+fn task_returns_the_tool_result_in_both_eras() {
     let bench = bench();
     for modern in [false, true] {
         let agent = if modern { bench.agent().modern() } else { agent(&bench) };
@@ -127,7 +126,7 @@ fn a_task_ends_in_the_result_of_the_tool_for_it_in_both_eras() {
 }
 
 #[test]
-fn the_hierarchy_asks_for_a_level_with_several_options_alone() {
+fn hierarchy_skips_levels_with_a_single_option() {
     let bench = bench().set("navigator", json!({"strategy": "hierarchy"}));
     let run = bench.run(["run", "a query of the PostgreSQL database"]);
     assert_eq!(run.code, Some(0), "{run}");
@@ -148,7 +147,7 @@ fn the_hierarchy_asks_for_a_level_with_several_options_alone() {
 }
 
 #[test]
-fn what_the_tool_lacks_is_a_question_that_the_next_call_answers() {
+fn missing_parameters_can_be_passed_in_the_next_call() {
     for strategy in ["hierarchy", "retrieve"] {
         let bench = bench().set("navigator", json!({"strategy": strategy}));
         let agent = agent(&bench);
@@ -176,7 +175,7 @@ fn what_the_tool_lacks_is_a_question_that_the_next_call_answers() {
 }
 
 #[test]
-fn arguments_are_passed_on_byte_for_byte_and_so_is_the_result() {
+fn arguments_and_results_pass_byte_for_byte() {
     let bench = bench();
     let agent = agent(&bench);
     agent.send_raw(
@@ -192,7 +191,7 @@ fn arguments_are_passed_on_byte_for_byte_and_so_is_the_result() {
 }
 
 #[test]
-fn what_is_no_task_and_what_no_tool_fits_is_told() {
+fn rejects_an_empty_task_and_a_task_without_a_matching_tool() {
     let bench = bench();
     let agent = agent(&bench);
     let invalid = error(&agent.call("execute_task", json!({"taks": "x"})));
@@ -205,9 +204,9 @@ fn what_is_no_task_and_what_no_tool_fits_is_told() {
 }
 
 #[test]
-fn what_does_not_fit_the_tool_is_for_its_server_to_judge() {
+fn schema_mismatches_are_left_to_the_server() {
     let requests = "requests";
-    let bench = Bench::new().set("toolMode", json!("navigate"));
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate"));
     let file = bench.path_text(requests);
     let raw = r#"{"content":[{"type":"text","text":"no channel 7"}],"isError":true}"#;
     let behavior = json!({"send_message": {"result": {"raw": raw}}});
@@ -225,7 +224,7 @@ fn what_does_not_fit_the_tool_is_for_its_server_to_judge() {
 }
 
 #[test]
-fn a_tool_that_fails_answers_with_its_words_its_context_and_a_suggestion() {
+fn tool_error_has_message_context_and_suggestion() {
     let script = json!({
         "tools": [
             simple("archive_channel", "Archives a channel."),
@@ -237,8 +236,11 @@ fn a_tool_that_fails_answers_with_its_words_its_context_and_a_suggestion() {
             "explode": {"error": {"code": -32602, "message": "no such cheese"}},
         },
     });
-    let bench =
-        Bench::new().set("toolMode", json!("navigate")).server("chat", "slack", fake(script));
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate")).server(
+        "chat",
+        "slack",
+        fake(script),
+    );
     let agent = agent(&bench);
     let arguments = json!({"task": "archive the channel", "arguments": {"name": "#general-old"}});
     let failed = agent.call("execute_task", arguments);
@@ -259,8 +261,8 @@ fn a_tool_that_fails_answers_with_its_words_its_context_and_a_suggestion() {
 }
 
 #[test]
-fn a_server_that_does_not_start_is_tried_again_and_then_told_of() {
-    let bench = Bench::new().set("toolMode", json!("navigate"));
+fn failed_start_is_retried_before_it_is_reported() {
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate"));
     let counter = bench.path_text("counter");
     let script = json!({
         "tools": [simple("walk", "Walks the dog.")],
@@ -273,7 +275,11 @@ fn a_server_that_does_not_start_is_tried_again_and_then_told_of() {
     assert_eq!(done.structured()["success"], true);
 
     let script = json!({"failStart": {"code": 3, "stderr": ["no leash"]}});
-    let bench = Bench::new().set("toolMode", json!("navigate")).server("pets", "cat", fake(script));
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate")).server(
+        "pets",
+        "cat",
+        fake(script),
+    );
     let agent = self::agent(&bench);
     let told = error(&execute(&agent, "walk the cat"));
     assert_eq!(told["type"], "server_unavailable");
@@ -281,9 +287,10 @@ fn a_server_that_does_not_start_is_tried_again_and_then_told_of() {
     assert!(message.contains("`cat`") && message.contains("no leash"), "{message}");
 }
 
+// invariant: at-most-once
 #[test]
-fn a_server_that_dies_in_the_call_is_called_once() {
-    let bench = Bench::new().set("toolMode", json!("navigate"));
+fn crash_during_a_call_is_not_retried() {
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate"));
     let (requests, pids) = (bench.path_text("requests"), bench.path_text("pids"));
     let script = json!({
         "tools": [simple("fire", "Fires the rocket.")],
@@ -299,12 +306,13 @@ fn a_server_that_dies_in_the_call_is_called_once() {
     assert_eq!(told["type"], "no_answer");
     assert!(told["suggestion"].as_str().is_some_and(|text| text.contains("not called again")));
     assert_eq!(calls(&bench, "requests"), 1);
-    assert_eq!(Started::read(bench.path("pids")).servers.len(), 1);
+    assert_eq!(StartedProcesses::read(bench.path("pids")).servers.len(), 1);
 }
 
+// invariant: at-most-once
 #[test]
-fn a_server_that_does_not_answer_the_call_is_called_once() {
-    let bench = Bench::new().set("toolMode", json!("navigate"));
+fn timed_out_call_is_not_retried() {
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate"));
     let requests = bench.path_text("requests");
     let script = json!({
         "tools": [simple("wait", "Waits for Godot.")],
@@ -319,9 +327,9 @@ fn a_server_that_does_not_answer_the_call_is_called_once() {
     assert_eq!(calls(&bench, "requests"), 1);
 }
 
-/// Two servers, of which the agent `reader` may have one tool.
-fn guarded() -> Bench {
-    let bench = Bench::new();
+/// Two servers. The agent `reader` is allowed a single tool.
+fn guarded() -> TestEnvironment {
+    let bench = TestEnvironment::new();
     let requests = bench.path_text("requests");
     let vault = json!({
         "tools": [simple("delete_secret", "Deletes a secret."), simple("list_secrets", "Lists secrets.")],
@@ -340,8 +348,9 @@ fn guarded() -> Bench {
         }))
 }
 
+// invariant: answer-is-an-option
 #[test]
-fn what_policy_forbids_is_no_option_is_not_named_and_not_called() {
+fn forbidden_tools_are_neither_named_nor_called() {
     for strategy in ["hierarchy", "retrieve"] {
         let bench = guarded().set("navigator", json!({"strategy": strategy}));
         let agent = bench.agent_with(["--agent", "reader"]);
@@ -371,9 +380,9 @@ fn what_policy_forbids_is_no_option_is_not_named_and_not_called() {
 }
 
 #[test]
-fn a_call_that_the_user_has_to_confirm_is_confirmed_or_refused() {
+fn dangerous_tools_need_confirmation() {
     let script = json!({"tools": [simple("wipe", "Wipes the disk.")]});
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("navigate"))
         .server("disk", "disk", fake(script))
         .set("dangerousTools", json!(["disk:wipe"]));
@@ -382,15 +391,15 @@ fn a_call_that_the_user_has_to_confirm_is_confirmed_or_refused() {
     for is_modern in [false, true] {
         let agent = bench
             .agent()
-            .answering("elicitation/create", json!({"action": "accept", "content": {}}))
+            .with_reply("elicitation/create", json!({"action": "accept", "content": {}}))
             .begin(is_modern, json!({"elicitation": {}}));
-        let done = agent.call_through("execute_task", json!({"task": "wipe the disk"}));
+        let done = agent.call_to_completion("execute_task", json!({"task": "wipe the disk"}));
         assert_eq!(done.structured()["success"], true, "{}", done.text());
     }
 }
 
 #[test]
-fn a_question_of_the_server_reaches_the_agent_in_both_eras() {
+fn server_requests_reach_the_agent_in_both_eras() {
     let elicit =
         json!({"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}});
     let script = json!({
@@ -400,14 +409,17 @@ fn a_question_of_the_server_reaches_the_agent_in_both_eras() {
     for server in ["legacy", "modern"] {
         let mut script = script.clone();
         script["protocol"] = server.into();
-        let bench =
-            Bench::new().set("toolMode", json!("navigate")).server("disk", "disk", fake(script));
+        let bench = TestEnvironment::new().set("toolMode", json!("navigate")).server(
+            "disk",
+            "disk",
+            fake(script),
+        );
         for is_modern in [false, true] {
             let agent = bench
                 .agent()
-                .answering("elicitation/create", json!({"action": "accept", "content": {}}))
+                .with_reply("elicitation/create", json!({"action": "accept", "content": {}}))
                 .begin(is_modern, json!({"elicitation": {}}));
-            let done = agent.call_through("execute_task", json!({"task": "format the disk"}));
+            let done = agent.call_to_completion("execute_task", json!({"task": "format the disk"}));
             assert_eq!(done.structured()["tool_used"], "disk.format", "{}", done.text());
             assert_eq!(done.structured()["success"], true, "{}", done.text());
         }
@@ -415,7 +427,7 @@ fn a_question_of_the_server_reaches_the_agent_in_both_eras() {
 }
 
 #[test]
-fn images_and_meta_pass_and_what_is_too_long_is_cut() {
+fn images_and_meta_pass_and_long_results_are_truncated() {
     let image = r#"{"type":"image","mimeType":"image/png","data":"AAAA"}"#;
     let result =
         format!(r#"{{"content":[{{"type":"text","text":"a cat"}},{image}],"_meta":{{"k":1.0}}}}"#);
@@ -423,7 +435,11 @@ fn images_and_meta_pass_and_what_is_too_long_is_cut() {
         "tools": [simple("paint", "Paints a cat."), simple("write", "Writes a novel.")],
         "behavior": {"paint": {"result": {"raw": result}}, "write": {"huge": {"bytes": 50_000}}},
     });
-    let bench = Bench::new().set("toolMode", json!("navigate")).server("art", "art", fake(script));
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate")).server(
+        "art",
+        "art",
+        fake(script),
+    );
     let cut = bench.clone().set("limits", json!({"maxResultBytes": 4000}));
     let agent = agent(&bench);
     let painted = execute(&agent, "paint a cat").raw_result();
@@ -439,7 +455,7 @@ fn images_and_meta_pass_and_what_is_too_long_is_cut() {
 }
 
 #[test]
-fn steps_are_told_to_an_agent_that_wants_progress() {
+fn steps_are_reported_as_progress() {
     let bench = bench();
     let agent = agent(&bench);
     let call = agent.send_call("execute_task", json!({"task": "run a query in SQL"}));
@@ -460,7 +476,7 @@ fn steps_are_told_to_an_agent_that_wants_progress() {
 }
 
 #[test]
-fn other_names_are_understood_as_in_every_mode() {
+fn use_tool_and_registered_names_also_work() {
     let bench = bench();
     let agent = agent(&bench);
     let echoed = agent.use_tool(["database", "postgres", "query"], json!({"x": 1}));
@@ -471,15 +487,14 @@ fn other_names_are_understood_as_in_every_mode() {
     );
 }
 
-/// A chat server with tools that are much alike, and the file that it writes its requests to.
-fn chat() -> Bench {
+fn chat() -> TestEnvironment {
     let tools = json!([
         simple("archive_channel", "Archives a channel of the team chat."),
         simple("mute_channel", "Mutes a channel of the team chat."),
         simple("rename_channel", "Renames a channel of the team chat."),
         simple("delete_channel", "Deletes a channel of the team chat."),
     ]);
-    let bench = Bench::new().set("toolMode", json!("navigate"));
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate"));
     let requests = bench.path_text("requests");
     let script = json!({
         "tools": tools,
@@ -490,7 +505,7 @@ fn chat() -> Bench {
 }
 
 #[test]
-fn an_unclear_task_is_answered_with_three_tools_and_the_next_call_names_one() {
+fn ambiguous_task_returns_candidates_for_the_next_call() {
     let bench = chat();
     let agent = agent(&bench);
     let task = "the channel of the team chat";
@@ -517,7 +532,7 @@ fn an_unclear_task_is_answered_with_three_tools_and_the_next_call_names_one() {
 }
 
 #[test]
-fn a_task_for_a_service_that_is_not_here_is_done_with_no_other() {
+fn task_for_an_unknown_service_is_rejected() {
     let bench = chat();
     let agent = agent(&bench);
     for task in ["archive a channel of the team chat in slack", "archive the channel in Slack"] {
@@ -530,7 +545,7 @@ fn a_task_for_a_service_that_is_not_here_is_done_with_no_other() {
 }
 
 #[test]
-fn a_tool_that_is_named_wrongly_is_not_called_and_the_likeliest_are_proposed() {
+fn unknown_tool_name_returns_candidates() {
     let bench = chat();
     let agent = agent(&bench);
     for tool in ["discord.delete", "delete_everything", "chat", "../discord.mute_channel"] {
@@ -546,7 +561,7 @@ fn a_tool_that_is_named_wrongly_is_not_called_and_the_likeliest_are_proposed() {
 }
 
 #[test]
-fn a_tool_that_may_change_something_is_not_called_without_its_arguments() {
+fn mutating_tool_is_not_called_without_arguments() {
     let schema = json!({"type": "object", "properties": {"channel": {"type": "string"}}});
     let tool = |name: &str, about: &str| json!({"name": name, "description": about, "inputSchema": schema});
     let script = json!({
@@ -556,8 +571,11 @@ fn a_tool_that_may_change_something_is_not_called_without_its_arguments() {
         ],
         "behavior": {"archive_channel": "echo", "list_members": "echo"},
     });
-    let bench =
-        Bench::new().set("toolMode", json!("navigate")).server("chat", "discord", fake(script));
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate")).server(
+        "chat",
+        "discord",
+        fake(script),
+    );
     let agent = agent(&bench);
     let told = error(&execute(&agent, "archive a channel of the chat"));
     assert_eq!(told["type"], "missing_parameters", "{told}");
@@ -571,7 +589,7 @@ fn a_tool_that_may_change_something_is_not_called_without_its_arguments() {
 }
 
 #[test]
-fn a_task_in_other_words_than_english_is_done() {
+fn tasks_in_other_languages_are_matched() {
     let bench = chat();
     for (task, tool) in [
         ("archiviere einen Kanal im Team-Chat", "archive_channel"),

@@ -1,20 +1,19 @@
-//! Rules for agents, through the real executable: the document's file, and names in every mode.
+//! Access rules through the real executable: the documented file, and tool names in every mode.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// The command of a server that has these tools.
 fn server(tools: &[&str]) -> Value {
     let mut entry = fake(json!({ "tools": tools }));
     entry["enabled"] = true.into();
     entry
 }
 
-/// "8 Real MCP Servers" of the document, as far as its use cases name tools of them, with its "Code
-/// Development Task" and its "Research Task" as agents.
-fn document() -> Bench {
+/// The "8 Real MCP Servers" of the document, reduced to the tools that its use cases name. The
+/// agents are its "Code Development Task" and its "Research Task".
+fn document() -> TestEnvironment {
     let filesystem = [
         "read_file",
         "write_file",
@@ -23,7 +22,7 @@ fn document() -> Bench {
         "search_files",
         "delete_file",
     ];
-    Bench::new().config(json!({
+    TestEnvironment::new().config(json!({
         "servers": {
             "filesystem": server(&filesystem),
             "github": server(&["get_file", "create_pull_request", "create_issue", "delete_repository"]),
@@ -53,14 +52,14 @@ fn document() -> Bench {
     }))
 }
 
-fn agent(bench: &Bench, args: &[&str]) -> Agent {
+fn agent(bench: &TestEnvironment, args: &[&str]) -> Agent {
     let agent = bench.agent_with(args.iter().copied());
     agent.initialize();
     agent
 }
 
 #[test]
-fn each_agent_of_the_document_s_file_sees_and_calls_its_own_tools() {
+fn documented_agents_see_and_call_their_own_tools() {
     let bench = document();
     let developer = agent(&bench, &["--agent", "claude-developer"]);
     let names = [
@@ -90,10 +89,10 @@ fn each_agent_of_the_document_s_file_sees_and_calls_its_own_tools() {
     assert_eq!(nobody.tool_names(), ["get_file", "create_pull_request", "create_issue"]);
 }
 
-/// A misspelt name would get what is for everybody else.
+/// A misspelled name would otherwise get the default policy.
 #[test]
-fn an_agent_whom_no_rule_knows_is_refused_at_the_start() {
-    let bench = Bench::new()
+fn unknown_agent_is_refused_at_startup() {
+    let bench = TestEnvironment::new()
         .server("box", "srv", fake(json!({ "tools": ["read", "drop"] })))
         .set("toolMode", json!("direct"))
         .set("agentPolicies", json!({ "reader": { "toolOverrides": { "srv": ["read"] } } }))
@@ -113,9 +112,8 @@ fn an_agent_whom_no_rule_knows_is_refused_at_the_start() {
     assert_eq!(agent(&open, &["--agent", "raeder"]).tool_names(), ["read", "drop"]);
 }
 
-/// Rules of the Toolman server, and `auth` of ours beside them.
 #[test]
-fn the_document_s_file_serves_several_agents_with_keys_of_ours_beside_its_own() {
+fn documented_file_works_with_additional_workbench_keys() {
     let token = |agent: &str, digit: &str| json!({ "agent": agent, "sha256": digit.repeat(64) });
     let bench = document()
         .set(
@@ -138,7 +136,7 @@ fn the_document_s_file_serves_several_agents_with_keys_of_ours_beside_its_own() 
 }
 
 #[test]
-fn a_forbidden_tool_is_answered_as_one_that_does_not_exist() {
+fn forbidden_tools_look_like_unknown_ones() {
     let agent = agent(&document(), &["--agent", "claude-researcher"]);
     for (forbidden, missing) in [
         ("delete_file", "debate_pile"),
@@ -160,9 +158,9 @@ fn a_forbidden_tool_is_answered_as_one_that_does_not_exist() {
 }
 
 #[test]
-fn a_tool_is_called_by_any_of_its_names_in_every_mode() {
+fn tools_are_callable_by_any_name_in_every_mode() {
     for mode in ["dynamic", "proxy", "direct", "modular", "activate"] {
-        let bench = Bench::new()
+        let bench = TestEnvironment::new()
             .set("toolMode", json!(mode))
             .set("exposedTools", json!({ "one": ["*"], "two": ["own"] }))
             .server("box", "one", fake(json!({ "tools": ["get", "own"] })))
@@ -185,8 +183,8 @@ fn a_tool_is_called_by_any_of_its_names_in_every_mode() {
 }
 
 #[test]
-fn a_condition_on_arguments_is_asked_at_the_call_and_explained() {
-    let bench = Bench::new()
+fn argument_conditions_are_checked_at_the_call() {
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .set(
             "agentPolicies",
@@ -210,9 +208,9 @@ fn a_condition_on_arguments_is_asked_at_the_call_and_explained() {
 }
 
 #[test]
-fn a_condition_on_the_folder_and_the_time_hides_tools() {
+fn folder_and_time_conditions_hide_tools() {
     let when = |condition: Value| json!({ "toolOverrides": { "files": ["read", "write"] }, "when": [condition] });
-    let bench = Bench::new().set("toolMode", json!("direct")).server(
+    let bench = TestEnvironment::new().set("toolMode", json!("direct")).server(
         "box",
         "files",
         fake(json!({ "tools": ["read", "write"] })),

@@ -1,12 +1,12 @@
-//! `proxy` mode, and the constant surface that modern requests get in every mode.
+//! `proxy` mode, and the constant tool list of modern requests in every mode.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
-fn bench() -> Bench {
-    Bench::new()
+fn bench() -> TestEnvironment {
+    TestEnvironment::new()
         .set("toolMode", json!("proxy"))
         .toolbox("math", "Adding and echoing")
         .server("math", "calc", fake(json!({"tools": [
@@ -19,14 +19,14 @@ fn bench() -> Bench {
         ]})))
 }
 
-fn agent(bench: &Bench) -> Agent {
+fn agent(bench: &TestEnvironment) -> Agent {
     let agent = bench.agent();
     agent.initialize();
     agent
 }
 
 #[test]
-fn opening_returns_whole_definitions_one_a_line() {
+fn opening_returns_one_definition_per_line() {
     let bench = bench();
     let agent = agent(&bench);
     assert_eq!(agent.tool_names(), ["open_toolbox", "use_tool"]);
@@ -47,7 +47,7 @@ fn opening_returns_whole_definitions_one_a_line() {
 }
 
 #[test]
-fn use_tool_understands_every_way_models_write_it() {
+fn use_tool_accepts_all_argument_shapes() {
     let bench = bench();
     let agent = agent(&bench);
     let tool = json!({"toolbox": "math", "server": "calc", "tool": "echo"});
@@ -75,12 +75,12 @@ fn use_tool_understands_every_way_models_write_it() {
         let echoed = if echoed.is_null() { json!({}) } else { echoed };
         assert_eq!(echoed, expected, "{arguments}");
     }
-    // The registered name itself works too, though it is never listed.
+    // The registered name also works, although it is never listed.
     assert_eq!(agent.call("math__calc__echo", x.clone()).structured(), x);
 }
 
 #[test]
-fn what_use_tool_cannot_do_is_explained() {
+fn invalid_use_tool_calls_are_explained() {
     let bench = bench();
     let agent = agent(&bench);
     let explained = |arguments: Value| {
@@ -100,7 +100,7 @@ fn what_use_tool_cannot_do_is_explained() {
 }
 
 #[test]
-fn an_error_of_the_server_is_followed_by_what_does_not_fit_the_schema() {
+fn server_error_is_followed_by_schema_mismatches() {
     let schema = json!({
         "type": "object",
         "properties": {"a": {"type": "number"}, "b": {"type": "string", "default": "x"}},
@@ -108,7 +108,7 @@ fn an_error_of_the_server_is_followed_by_what_does_not_fit_the_schema() {
     });
     let raw = r#"{"isError":true, "content":[ {"text":"\u0061 is bad" , "type":"text"} ],"n":1.0}"#;
     let tool = |name: &str| json!({"name": name, "inputSchema": schema});
-    let bench = Bench::new().set("toolMode", json!("proxy")).server(
+    let bench = TestEnvironment::new().set("toolMode", json!("proxy")).server(
         "math",
         "calc",
         fake(json!({
@@ -146,7 +146,7 @@ fn an_error_of_the_server_is_followed_by_what_does_not_fit_the_schema() {
 }
 
 #[test]
-fn a_large_toolbox_steps_down_to_signatures_and_details_are_for_the_asking() {
+fn large_toolbox_falls_back_to_signatures() {
     let tools: Vec<_> = (0..40)
         .map(|n| {
             json!({
@@ -156,7 +156,7 @@ fn a_large_toolbox_steps_down_to_signatures_and_details_are_for_the_asking() {
             })
         })
         .collect();
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("proxy"))
         .set("limits", json!({"maxListingBytes": 8000}))
         .server("big", "srv", fake(json!({"tools": tools})));
@@ -191,10 +191,11 @@ fn a_large_toolbox_steps_down_to_signatures_and_details_are_for_the_asking() {
     assert!(response.text().contains("`tool_3`"), "{}", response.text());
 }
 
+// invariant: text-is-bounded
 #[test]
-fn even_the_shortest_list_is_bounded_and_says_what_it_left_out() {
+fn truncated_list_reports_the_omitted_count() {
     let tools: Vec<_> = (0..500).map(|n| format!("a_tool_with_a_rather_long_name_{n}")).collect();
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("proxy"))
         .set("limits", json!({"maxListingBytes": 4000}))
         .server("big", "srv", fake(json!({"tools": tools})));
@@ -208,7 +209,7 @@ fn even_the_shortest_list_is_bounded_and_says_what_it_left_out() {
 }
 
 #[test]
-fn a_modern_request_gets_a_constant_list_in_dynamic_mode_too() {
+fn modern_requests_get_a_constant_list_in_dynamic_mode() {
     let bench = bench().set("toolMode", json!("dynamic"));
     let agent = bench.agent().modern();
     let probe = agent.request("server/discover", json!({}));
@@ -224,6 +225,7 @@ fn a_modern_request_gets_a_constant_list_in_dynamic_mode_too() {
     assert!(agent.notifications().is_empty());
 }
 
+// invariant: any-era-pairing
 #[test]
 fn proxy_serves_both_eras_on_one_pipe() {
     let bench = bench();
@@ -236,7 +238,7 @@ fn proxy_serves_both_eras_on_one_pipe() {
     assert_eq!(list["resultType"], "complete");
     agent.call("math__calc__echo", json!({})).ok();
 
-    // Without `_meta`, and so of the older revisions.
+    // Without `_meta`, so it is a request of an older revision.
     agent.send_raw(
         &json!({"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": {
             "protocolVersion": "2025-11-25",
@@ -252,7 +254,7 @@ fn proxy_serves_both_eras_on_one_pipe() {
 }
 
 #[test]
-fn what_an_agent_says_before_its_first_request_does_no_harm() {
+fn notification_before_initialize_is_ignored() {
     let bench = bench();
     let agent = bench.agent();
     agent.notify("notifications/initialized", Value::Null);
@@ -261,7 +263,7 @@ fn what_an_agent_says_before_its_first_request_does_no_harm() {
 }
 
 #[test]
-fn a_request_of_an_unknown_revision_is_refused_with_the_known_ones() {
+fn unknown_revision_is_rejected_with_the_supported_ones() {
     let bench = bench();
     let agent = bench.agent();
     let response = agent.request(
@@ -273,7 +275,7 @@ fn a_request_of_an_unknown_revision_is_refused_with_the_known_ones() {
 }
 
 #[test]
-fn a_subscription_does_not_hold_up_the_end() {
+fn open_subscription_does_not_delay_shutdown() {
     let bench = bench();
     let agent = bench.agent().modern();
     agent.request("server/discover", json!({})).ok();

@@ -1,12 +1,12 @@
-//! `search` mode, and the search that other modes offer.
+//! `search` mode, and `search_tools` in other modes.
 
 use std::time::Instant;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::process::Started;
-use crate::support::{Agent, Bench, DEADLINE, fake};
+use crate::support::process::StartedProcesses;
+use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
 
 fn tool(name: &str, description: &str, properties: Value) -> Value {
     let required: Vec<_> = properties.as_object().expect("properties").keys().take(1).collect();
@@ -32,9 +32,9 @@ fn slack() -> Vec<Value> {
     vec![tool("post_message", "Send a message to a channel", json!({"channel": text}))]
 }
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let files = json!({"path": {"type": "string"}});
-    Bench::new()
+    TestEnvironment::new()
         .set("toolMode", json!("search"))
         .toolbox("dev", "Code and talk")
         .server("dev", "github", fake(json!({"tools": github()})))
@@ -50,7 +50,7 @@ fn bench() -> Bench {
         )
 }
 
-fn agent(bench: &Bench) -> Agent {
+fn agent(bench: &TestEnvironment) -> Agent {
     bench.agent().begin(false, json!({}))
 }
 
@@ -60,14 +60,13 @@ fn search(agent: &Agent, arguments: Value) -> Value {
     serde_json::from_str(&response.text()).expect("one JSON text")
 }
 
-/// The names of what one query has found.
 fn names(answer: &Value, query: usize) -> Vec<&str> {
     let tools = answer["results"][query]["tools"].as_array().expect("tools");
     tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect()
 }
 
 #[test]
-fn what_is_wanted_is_found_and_called() {
+fn tools_are_found_and_called() {
     for is_modern in [false, true] {
         let bench = bench();
         let agent = bench.agent().begin(is_modern, json!({}));
@@ -87,7 +86,7 @@ fn what_is_wanted_is_found_and_called() {
 }
 
 #[test]
-fn what_a_model_sees() {
+fn texts_for_the_model() {
     let bench = bench();
     let agent = bench.agent();
     let mut seen = vec![agent.initialize()["instructions"].as_str().unwrap().to_owned()];
@@ -116,14 +115,14 @@ fn what_a_model_sees() {
 }
 
 #[test]
-fn whole_definitions_step_down_where_they_do_not_fit() {
+fn full_definitions_fall_back_when_too_long() {
     let tools: Vec<_> = (0..40)
         .map(|n| {
             let more = "More about it. ".repeat(40);
             tool(&format!("tool_{n}"), &format!("Does thing {n}. {more}"), json!({"path": {}}))
         })
         .collect();
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("search"))
         .set("limits", json!({"maxListingBytes": 6000}))
         .server("big", "srv", fake(json!({"tools": tools})));
@@ -145,7 +144,7 @@ fn whole_definitions_step_down_where_they_do_not_fit() {
 }
 
 #[test]
-fn an_answer_is_never_longer_than_it_may_be() {
+fn answers_stay_within_max_listing_bytes() {
     let broken = || json!({"command": format!("no-such-program-{}", "x".repeat(200))});
     let bench = bench()
         .set("limits", json!({"maxListingBytes": 1000}))
@@ -173,14 +172,14 @@ fn an_answer_is_never_longer_than_it_may_be() {
 }
 
 #[test]
-fn a_definition_does_not_say_where_it_is_or_how_well_it_fits() {
+fn definition_cannot_forge_its_location_or_score() {
     let mut hostile = tool("pay", "Pays a bill", json!({"sum": {}}));
     for (key, value) in [("server", json!("bank")), ("toolbox", json!("prod")), ("score", json!(1))]
     {
         hostile[key] = value;
     }
     hostile["in_your_list"] = json!("bank__pay");
-    let bench = Bench::new().set("toolMode", json!("search")).server(
+    let bench = TestEnvironment::new().set("toolMode", json!("search")).server(
         "desk",
         "bills",
         fake(json!({"tools": [hostile]})),
@@ -193,7 +192,7 @@ fn a_definition_does_not_say_where_it_is_or_how_well_it_fits() {
 }
 
 #[test]
-fn hostile_queries_harm_nobody() {
+fn hostile_queries_are_survived() {
     let bench = bench();
     let agent = agent(&bench);
     let long = "github issue ".repeat(80_000);
@@ -225,7 +224,7 @@ fn hostile_queries_harm_nobody() {
 }
 
 #[test]
-fn a_server_that_fails_spoils_nothing_and_is_tried_again_where_it_is_asked_for() {
+fn failed_server_is_skipped_and_retried_on_request() {
     let bench = bench();
     let starts = bench.path_text("starts");
     let script = json!({"tools": slack(), "failTimes": {"n": 1, "counterFile": starts}});
@@ -243,9 +242,9 @@ fn a_server_that_fails_spoils_nothing_and_is_tried_again_where_it_is_asked_for()
 }
 
 #[test]
-fn what_has_run_before_is_found_without_being_started() {
-    let pids = |bench: &Bench| Started::read(bench.path("pids")).servers.len();
-    let bench = Bench::new().set("toolMode", json!("search"));
+fn cached_tools_are_found_without_a_start() {
+    let pids = |bench: &TestEnvironment| StartedProcesses::read(bench.path("pids")).servers.len();
+    let bench = TestEnvironment::new().set("toolMode", json!("search"));
     let script = json!({"tools": slack(), "pidFile": bench.path_text("pids")});
     let bench = bench.server("talk", "slack", fake(script));
     let first = agent(&bench);
@@ -260,13 +259,14 @@ fn what_has_run_before_is_found_without_being_started() {
     assert_eq!(pids(&bench), 2);
 }
 
+// invariant: forbidden-equals-missing
 #[test]
-fn what_an_agent_may_not_use_is_as_if_it_did_not_exist() {
+fn search_hides_forbidden_tools() {
     let all = bench().set(
         "agentPolicies",
         json!({"careful": {"allowedServers": ["github"], "toolOverrides": {"github": ["create_*"]}}}),
     );
-    let allowed = Bench::new()
+    let allowed = TestEnvironment::new()
         .set("toolMode", json!("search"))
         .toolbox("dev", "Code and talk")
         .server("dev", "github", fake(json!({"tools": github()[..1]})));
@@ -290,7 +290,7 @@ fn what_an_agent_may_not_use_is_as_if_it_did_not_exist() {
 }
 
 #[test]
-fn what_is_found_changes_with_the_configuration() {
+fn results_follow_configuration_changes() {
     let bench = bench().set("watch", json!("everything"));
     let agent = agent(&bench);
     let wanted = || json!({"queries": "clock what time is it"});
@@ -303,8 +303,8 @@ fn what_is_found_changes_with_the_configuration() {
 }
 
 #[test]
-fn what_is_found_changes_with_what_servers_have() {
-    let bench = Bench::new().set("toolMode", json!("search")).server(
+fn results_follow_server_list_changes() {
+    let bench = TestEnvironment::new().set("toolMode", json!("search")).server(
         "desk",
         "clock",
         fake(json!({"tools": ["grow", tool("zone", "Where", json!({}))]})),
@@ -315,14 +315,14 @@ fn what_is_found_changes_with_what_servers_have() {
     assert!(!before.to_string().contains("\"weather_forecast\",\"score\""), "{before}");
     agent.use_tool(["desk", "clock", "grow"], json!({"tools": ["weather_forecast"]})).ok();
     let since = Instant::now();
-    // That the server has changed is heard of in its own time, and the list stays as it is.
+    // The list change of the server is processed asynchronously, so poll.
     while search(&agent, wanted())["results"][0]["tools"][0]["name"] != "weather_forecast" {
         assert!(since.elapsed() < DEADLINE, "it is not found");
     }
 }
 
 #[test]
-fn other_modes_offer_a_search_where_the_file_wants_it() {
+fn other_modes_offer_search_if_configured() {
     let bench = bench().set("search", json!(true));
     let wanted = || json!({"queries": "github create issue", "limit": 1});
     let called = |agent: &Agent| {
@@ -339,12 +339,12 @@ fn other_modes_offer_a_search_where_the_file_wants_it() {
         called(&agent);
     }
 
-    let agent = bench.clone().set("toolMode", json!("dynamic")).agent().relisting();
+    let agent = bench.clone().set("toolMode", json!("dynamic")).agent().relisting_on_change();
     agent.initialize();
     assert_eq!(agent.tool_names(), ["open_toolbox", "search_tools", "use_tool"]);
     assert!(search(&agent, wanted())["results"][0]["tools"][0].get("in_your_list").is_none());
     called(&agent);
-    // A call opens the toolbox, and what is open is in the list.
+    // The call opened the toolbox, so its tools are listed now.
     let found = search(&agent, wanted());
     assert_eq!(found["results"][0]["tools"][0]["in_your_list"], "dev__github__create_issue");
     assert!(found["call"].as_str().unwrap().starts_with("by `in_your_list`"), "{found}");
@@ -358,9 +358,9 @@ fn other_modes_offer_a_search_where_the_file_wants_it() {
 }
 
 #[test]
-fn one_tool_of_two_toolboxes_is_found_once() {
+fn tool_in_two_toolboxes_is_found_once() {
     let slack = || fake(json!({"tools": slack()}));
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("search"))
         .server("work", "slack", slack())
         .server("home", "slack", slack());
@@ -373,13 +373,13 @@ fn one_tool_of_two_toolboxes_is_found_once() {
 }
 
 #[test]
-fn a_service_that_is_not_here_is_said_to_be_missing() {
+fn unknown_service_is_reported() {
     let agent = agent(&bench());
     let found = search(&agent, json!({"queries": ["jira create issue", "github create issue"]}));
     assert_eq!(names(&found, 0)[0], "create_issue");
     assert_eq!(found["results"][0]["note"], "no server here is called or about `jira`");
     assert!(found["results"][1].get("note").is_none(), "{found}");
-    // A server of which nothing is known yet has a name all the same.
+    // A server without a known listing still matches by its name.
     let broken = json!({"command": "no-such-program"});
     let agent = self::agent(&bench().server("work", "jira", broken));
     let found = search(&agent, json!({"queries": "jira create issue"}));
@@ -388,7 +388,7 @@ fn a_service_that_is_not_here_is_said_to_be_missing() {
 }
 
 #[test]
-fn the_tool_for_the_deed_comes_before_the_one_for_the_opposite() {
+fn matching_action_ranks_before_its_opposite() {
     let agent = agent(&bench());
     let queries =
         json!(["files write a file", "files read a file", "Schreibe eine Datei", "读取文件"]);

@@ -1,4 +1,4 @@
-//! Whatever a client gives us as standard streams, and whatever it does not read of them.
+//! Unusual standard streams, an unread log, and cancellation reasons.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -12,12 +12,12 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Bench, command, fake};
+use crate::support::{Agent, TestEnvironment, command, fake};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-workbench");
 
 #[test]
-fn input_from_a_socket_and_output_to_a_pipe() {
+fn socket_stdin_and_pipe_stdout_work() {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let mut child = command(PROGRAM)
         .args(["serve", "--embedded-config"])
@@ -36,10 +36,11 @@ fn input_from_a_socket_and_output_to_a_pipe() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+// invariant: telemetry-never-blocks
 #[test]
-fn a_client_that_does_not_read_the_log_is_served_and_can_end_us() {
-    let bench = Bench::new();
-    // More than a pipe holds.
+fn unread_stderr_blocks_neither_calls_nor_shutdown() {
+    let bench = TestEnvironment::new();
+    // More than a pipe buffer holds.
     let noise: Vec<_> = (0..2000).map(|n| format!("this is line {n} of a long log")).collect();
     let script = json!({"tools": ["echo"], "noise": {"stderr": noise}});
     let bench = bench.server("box", "noisy", fake(script));
@@ -59,16 +60,17 @@ fn a_client_that_does_not_read_the_log_is_served_and_can_end_us() {
 }
 
 #[test]
-fn a_server_is_told_why_a_call_was_cancelled() {
-    let agent =
-        Bench::new().server("box", "srv", fake(json!({"tools": ["sleep", "count"]}))).agent();
+fn cancellation_reason_reaches_the_server() {
+    let agent = TestEnvironment::new()
+        .server("box", "srv", fake(json!({"tools": ["sleep", "count"]})))
+        .agent();
     agent.initialize();
     let slow = json!({"ms": 60_000, "progressEveryMs": 10});
     let slow = agent.send_call("box__srv__sleep", slow);
     agent.wait_progress(&slow, 1);
     let reason = "the user pressed \"Esc\"";
     agent.notify("notifications/cancelled", json!({"requestId": slow.0, "reason": reason}));
-    // The server hears of it beside what it is asked next.
+    // The cancellation can reach the server after the next call, so poll.
     let counts = || agent.call("box__srv__count", json!({})).structured();
     while counts()["cancelled"].as_array().is_none_or(Vec::is_empty) {}
     assert_eq!(counts()["reasons"], json!([reason]));

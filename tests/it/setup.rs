@@ -1,4 +1,4 @@
-//! `setup` as its users have it: five clients with servers, the workbench in their place, and back.
+//! `setup` from end to end: five clients with servers are set up, used and restored.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,8 +8,8 @@ use std::path::Path;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::process::{Output, finish};
-use crate::support::{Agent, Bench, command, fake};
+use crate::support::process::{Output, run_to_exit};
+use crate::support::{Agent, TestEnvironment, command, fake};
 
 pub(crate) const CLAUDE: &str = "home/.claude.json";
 pub(crate) const CURSOR: &str = "home/.cursor/mcp.json";
@@ -24,14 +24,14 @@ fn server(tools: &[&str]) -> Value {
     fake(json!({ "tools": tools }))
 }
 
-/// A server as a line of TOML or YAML has it: its command, and its one argument in quotes.
+/// Returns the command and the quoted argument of an entry, for TOML and YAML files.
 fn words(entry: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     (text(&entry["command"]), Value::from(text(&entry["args"][0])).to_string())
 }
 
-/// Five clients with their files, and one whose file is broken.
-pub(crate) fn clients() -> Bench {
+/// Five clients with servers, and one with a broken file.
+pub(crate) fn clients() -> TestEnvironment {
     let git = server(&["git_status", "git_commit", "git_diff"]);
     let files = server(&["read_file", "write_file", "list_directory"]);
     let browser = server(&["browser_navigate", "browser_click"]);
@@ -59,7 +59,7 @@ pub(crate) fn clients() -> Bench {
     let goose = format!(
         "GOOSE_PROVIDER: openai\nextensions:\n  developer:\n    type: builtin\n    name: developer\n    enabled: true\n  # To look at pages.\n  browser:\n    type: stdio\n    name: browser\n    cmd: {program}\n    args:\n      - {argument}\n    enabled: true\nGOOSE_MODEL: x\n"
     );
-    let bench = Bench::new();
+    let bench = TestEnvironment::new();
     for (file, text) in [
         (CLAUDE, claude.as_str()),
         (CURSOR, &cursor),
@@ -74,17 +74,17 @@ pub(crate) fn clients() -> Bench {
     bench
 }
 
-pub(crate) fn put(bench: &Bench, file: &str, text: &str) {
+pub(crate) fn put(bench: &TestEnvironment, file: &str, text: &str) {
     fs::create_dir_all(bench.path(file).parent().unwrap()).unwrap();
     bench.write(file, text);
 }
 
-pub(crate) fn text(bench: &Bench, file: &str) -> String {
+pub(crate) fn text(bench: &TestEnvironment, file: &str) -> String {
     fs::read_to_string(bench.path(file)).unwrap()
 }
 
-/// Every file in the home folder but those of caches and of our own memory.
-pub(crate) fn home(bench: &Bench) -> BTreeMap<String, Vec<u8>> {
+/// All files of the home folder except caches and the workbench's own state.
+pub(crate) fn home(bench: &TestEnvironment) -> BTreeMap<String, Vec<u8>> {
     fn walk(folder: &Path, home: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -105,7 +105,7 @@ pub(crate) fn home(bench: &Bench) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-pub(crate) fn mode(bench: &Bench, file: &str) -> u32 {
+pub(crate) fn mode(bench: &TestEnvironment, file: &str) -> u32 {
     fs::metadata(bench.path(file)).unwrap().permissions().mode() & 0o777
 }
 
@@ -113,8 +113,7 @@ fn of_json(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"))
 }
 
-/// An agent that is connected as the entry in a client's file says.
-pub(crate) fn agent(bench: &Bench, entry: &Value) -> Agent {
+pub(crate) fn agent(bench: &TestEnvironment, entry: &Value) -> Agent {
     let mut start = command(entry["command"].as_str().unwrap());
     let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
     start.args(args).current_dir(bench.dir()).env("HOME", bench.path("home"));
@@ -122,13 +121,13 @@ pub(crate) fn agent(bench: &Bench, entry: &Value) -> Agent {
     Agent::start(start)
 }
 
-fn entry(bench: &Bench) -> Value {
+fn entry(bench: &TestEnvironment) -> Value {
     let claude: Value = serde_json::from_str(&text(bench, CLAUDE)).unwrap();
     claude["mcpServers"]["workbench"].clone()
 }
 
 #[test]
-fn a_plan_is_shown_and_nothing_is_changed() {
+fn dry_run_shows_the_plan_without_changes() {
     let bench = clients();
     let before = home(&bench);
     let shown = bench.run_bare(["setup", "--dry-run"]);
@@ -142,7 +141,7 @@ fn a_plan_is_shown_and_nothing_is_changed() {
 }
 
 #[test]
-fn five_clients_are_set_up_used_set_up_again_and_as_they_were() {
+fn five_clients_are_set_up_and_restored() {
     let bench = clients();
     let before = home(&bench);
     let output = bench.run_bare(["setup", "--yes"]);
@@ -159,7 +158,6 @@ fn five_clients_are_set_up_used_set_up_again_and_as_they_were() {
     assert!(!text(&bench, CONFIG).contains("ghp_"), "{}", text(&bench, CONFIG));
     assert_eq!(mode(&bench, &format!("{STATE}/journal.json")), 0o600);
 
-    // A client connects by the entry that stands in its file, and uses a tool.
     let agent = agent(&bench, &entry(&bench)).begin(false, json!({}));
     let github = of_json(&bench.run_bare(["list", "--json", "--config", &bench.path_text(CONFIG)]));
     assert!(github.to_string().contains("create_issue"), "{github}");
@@ -173,7 +171,7 @@ fn five_clients_are_set_up_used_set_up_again_and_as_they_were() {
     let status = bench.run_bare(["setup", "status"]);
     bench.settings().bind(|| insta::assert_snapshot!("setup_status", status));
 
-    // A server that comes later is taken over by running it again.
+    // A second run also moves servers that were added since.
     let notes = server(&["add_note", "find_note"]);
     let more = text(&bench, CURSOR).replace("// Mine.\r\n", "// Mine, too.\r\n");
     let more = more.replace("\"mcpServers\": {", &format!("\"mcpServers\": {{\"notes\": {notes},"));
@@ -191,7 +189,7 @@ fn five_clients_are_set_up_used_set_up_again_and_as_they_were() {
     assert_eq!(undone.code, Some(0), "{undone}");
     bench.settings().bind(|| insta::assert_snapshot!("setup_undo", undone));
     let mut after = home(&bench);
-    // The file that the user has changed has all that it had, and what the user has written.
+    // The file that the user edited has its old content and the edits.
     let cursor =
         after.insert(CURSOR["home/".len()..].to_owned(), before[".cursor/mcp.json"].clone());
     assert_eq!(after, before);
@@ -204,8 +202,7 @@ fn five_clients_are_set_up_used_set_up_again_and_as_they_were() {
     assert_eq!(nothing.code, Some(1), "{nothing}");
 }
 
-/// The toolbox that has this server.
-fn toolbox_of(bench: &Bench, server: &str) -> String {
+fn toolbox_of(bench: &TestEnvironment, server: &str) -> String {
     let config: Value = serde_json::from_str(&text(bench, CONFIG)).unwrap();
     let toolboxes = config["toolboxes"].as_object().unwrap();
     let own = toolboxes.iter().find(|(_, toolbox)| toolbox["mcpServers"].get(server).is_some());
@@ -213,7 +210,7 @@ fn toolbox_of(bench: &Bench, server: &str) -> String {
 }
 
 #[test]
-fn what_nobody_has_touched_is_byte_for_byte_what_it_was() {
+fn undo_restores_untouched_files_byte_for_byte() {
     let bench = clients();
     let before = home(&bench);
     assert_eq!(bench.run_bare(["setup", "--yes"]).code, Some(0));
@@ -226,9 +223,9 @@ fn what_nobody_has_touched_is_byte_for_byte_what_it_was() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_spoils_no_other_and_undo_works() {
+fn unwritable_file_leaves_other_clients_set_up() {
     let bench = clients();
-    // There is no room for a draft beside a file of such a name.
+    // The file name is too long for a temporary file next to it.
     let long = bench.path(&format!("home/{}", "x".repeat(250)));
     fs::rename(bench.path(CURSOR), &long).unwrap();
     symlink(&long, bench.path(CURSOR)).unwrap();
@@ -245,11 +242,12 @@ fn a_file_that_cannot_be_written_spoils_no_other_and_undo_works() {
 }
 
 #[test]
-fn a_setup_that_was_killed_half_way_is_undone() {
+fn interrupted_setup_can_be_undone() {
     let bench = clients();
     let before = home(&bench);
     assert_eq!(bench.run_bare(["setup", "--yes"]).code, Some(0));
-    // The journal is written first. It did not come to these, and somebody has changed one since.
+    // Simulates a crash after the journal was written: these files weren't changed yet, and the
+    // user has edited one since.
     let codex = String::from_utf8(before[".codex/config.toml"].clone()).unwrap();
     bench.write(CODEX, &format!("{codex}[tui]\n"));
     fs::write(bench.path(GOOSE), &before[".config/goose/config.yaml"]).unwrap();
@@ -264,7 +262,7 @@ fn a_setup_that_was_killed_half_way_is_undone() {
 }
 
 #[test]
-fn what_cannot_be_undone_now_is_undone_later() {
+fn failed_undo_can_be_repeated() {
     let bench = clients();
     let before = home(&bench);
     assert_eq!(bench.run_bare(["setup", "--yes"]).code, Some(0));
@@ -273,7 +271,7 @@ fn what_cannot_be_undone_now_is_undone_later() {
     let output = bench.run_bare(["setup", "undo"]);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.contains("left as it is: it cannot be read"), "{output}");
-    // Cursor still starts the workbench.
+    // Cursor still starts the workbench, so its configuration stays.
     assert!(bench.path(CONFIG).exists() && bench.path(SECRETS).exists());
     bench.write(CURSOR, &written);
     assert_eq!(bench.run_bare(["setup", "undo"]).code, Some(0));
@@ -281,8 +279,8 @@ fn what_cannot_be_undone_now_is_undone_later() {
 }
 
 #[test]
-fn one_file_of_two_clients_is_changed_once_and_stays_a_link() {
-    let bench = Bench::new();
+fn symlinked_file_is_changed_once_and_stays_a_link() {
+    let bench = TestEnvironment::new();
     put(&bench, CURSOR, "{}");
     let link = bench.path("home/.codeium/windsurf/mcp_config.json");
     fs::create_dir_all(link.parent().unwrap()).unwrap();
@@ -295,7 +293,7 @@ fn one_file_of_two_clients_is_changed_once_and_stays_a_link() {
 }
 
 #[test]
-fn only_the_clients_that_are_named_are_set_up() {
+fn only_named_clients_are_set_up() {
     let bench = clients();
     let before = home(&bench);
     let output = bench.run_bare(["setup", "--client", "codex", "--yes"]);
@@ -309,7 +307,7 @@ fn only_the_clients_that_are_named_are_set_up() {
 }
 
 #[test]
-fn undo_keeps_a_configuration_that_the_user_has_changed_and_its_secrets() {
+fn undo_keeps_an_edited_configuration_and_its_secrets() {
     let bench = clients();
     assert_eq!(bench.run_bare(["setup", "--yes"]).code, Some(0));
     let mine = text(&bench, CONFIG).replacen('{', "{\n  // Mine now.", 1);
@@ -322,8 +320,8 @@ fn undo_keeps_a_configuration_that_the_user_has_changed_and_its_secrets() {
 }
 
 #[test]
-fn a_client_that_starts_another_workbench_is_left_alone() {
-    let bench = Bench::new();
+fn client_with_another_workbench_is_left_unchanged() {
+    let bench = TestEnvironment::new();
     let own = r#"{"mcpServers": {"mine": {"command": "mcp-workbench", "args": ["--config", "/my.json"]}}}"#;
     put(&bench, CURSOR, own);
     put(&bench, CODEX, "");
@@ -334,8 +332,8 @@ fn a_client_that_starts_another_workbench_is_left_alone() {
 }
 
 #[test]
-fn a_server_that_is_sure_to_work_only_where_it_is_stays_there() {
-    let bench = Bench::new();
+fn skips_servers_that_depend_on_the_client_folder() {
+    let bench = TestEnvironment::new();
     let mut here = server(&["read_file"]);
     here["args"].as_array_mut().unwrap().push(json!("."));
     let servers =
@@ -347,10 +345,10 @@ fn a_server_that_is_sure_to_work_only_where_it_is_stays_there() {
 }
 
 #[test]
-fn secrets_are_read_from_the_file_beside_the_configuration() {
+fn secrets_file_next_to_the_configuration_is_read() {
     let mut entry = server(&["add"]);
     entry["env"] = json!({ "TOKEN": "${ONLY_THERE}" });
-    let bench = Bench::new().server("dev", "srv", entry);
+    let bench = TestEnvironment::new().server("dev", "srv", entry);
     let output = bench.run(["call", "dev", "srv", "add", "{}"]);
     assert_eq!(output.code, Some(1), "{output}");
     bench.write("workbench.secrets.env", "# Mine.\nONLY_THERE=of the file\nwhat is this\n");
@@ -361,9 +359,9 @@ fn secrets_are_read_from_the_file_beside_the_configuration() {
 }
 
 #[test]
-fn without_a_client_there_is_nothing_to_set_up() {
-    let bench = Bench::new();
-    let output = finish(bench.command(&["setup", "--yes"]), "");
+fn setup_fails_without_clients() {
+    let bench = TestEnvironment::new();
+    let output = run_to_exit(bench.command(&["setup", "--yes"]), "");
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("no client was found here"), "{output}");
 }

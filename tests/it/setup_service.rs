@@ -1,4 +1,4 @@
-//! `setup --service`: one workbench for all clients, with a manager of services that the test plays.
+//! `setup --service`: one workbench for all clients, started by a fake `systemctl`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,15 +9,15 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::setup::{CLAUDE, CODEX, CONFIG, CURSOR, agent, clients, home, mode, put, text};
-use crate::support::http::{Http, request};
-use crate::support::process::{signal, wait_gone};
-use crate::support::{Agent, Bench, DEADLINE, command};
+use crate::support::http::{HttpClient, request};
+use crate::support::process::{signal, wait_until_exited};
+use crate::support::{Agent, DEADLINE, TestEnvironment, command};
 
 const SERVICE: &str = "home/.config/mcp-workbench/config.service.json";
 const UNIT: &str = "home/.config/systemd/user/mcp-workbench.service";
 const DESKTOP: &str = "home/.config/Claude/claude_desktop_config.json";
 
-/// A `systemctl` that starts what the unit says, and stops it by its process.
+/// A fake `systemctl` that runs the `ExecStart` of the unit and stops it by its pid.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 echo "$@" >> "$HOME/../said"
 unit="$HOME/.config/systemd/user/mcp-workbench.service"
@@ -33,8 +33,8 @@ case "$2" in
 esac
 "#;
 
-/// Clients, one of which speaks no HTTP, and this program for the manager.
-#[expect(clippy::disallowed_methods, reason = "a test finds programs where it was started")]
+/// Several clients, one of them without HTTP support, and a `systemctl` on the `PATH`.
+#[expect(clippy::disallowed_methods, reason = "the test looks up programs on its own PATH")]
 fn bench(systemctl: &str) -> Running {
     let bench = clients();
     put(&bench, DESKTOP, "{}");
@@ -46,8 +46,7 @@ fn bench(systemctl: &str) -> Running {
     Running(bench.env("PATH", &path))
 }
 
-/// A bench whose service ends with it.
-struct Running(Bench);
+struct Running(TestEnvironment);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -57,11 +56,11 @@ impl Drop for Running {
     }
 }
 
-fn of_json(bench: &Bench, file: &str) -> Value {
+fn of_json(bench: &TestEnvironment, file: &str) -> Value {
     serde_json::from_str(&text(bench, file)).unwrap()
 }
 
-/// Begins a session as a client's entry says, and asks for the tools.
+/// Sends `initialize` with the URL and token of a client's entry. Returns the status and the body.
 fn asks(entry: &Value) -> String {
     let url = entry["url"].as_str().unwrap();
     let address: SocketAddr = url["http://".len()..].trim_end_matches("/mcp").parse().unwrap();
@@ -71,13 +70,13 @@ fn asks(entry: &Value) -> String {
         "clientInfo": { "name": "test-agent", "version": "1.0.0" },
     });
     let headers = [("Authorization", token)];
-    let answer = Http(address).post(&headers, &request(1, "initialize", params));
+    let answer = HttpClient(address).post(&headers, &request(1, "initialize", params));
     let status = answer.status;
     format!("{status} {}", answer.text())
 }
 
-/// Has systemd look at the unit, where it is on the machine.
-fn verified(bench: &Bench) {
+/// Runs `systemd-analyze verify` on the unit if it is installed.
+fn verified(bench: &TestEnvironment) {
     let unit = bench.path_text(UNIT);
     let mut analyze = command("systemd-analyze");
     analyze.args(["--user", "verify", "--man=no", &unit]).env("HOME", bench.path("home"));
@@ -93,7 +92,7 @@ fn initialized(agent: Agent) -> Agent {
 }
 
 #[test]
-fn clients_share_a_service_and_are_as_they_were() {
+fn clients_share_a_service_and_are_restored() {
     let running = bench(SYSTEMCTL);
     let bench = &running.0;
     let before = home(bench);
@@ -107,7 +106,7 @@ fn clients_share_a_service_and_are_as_they_were() {
     for (file, expected) in [(SERVICE, 0o600), (CLAUDE, 0o600), (CURSOR, 0o600), (UNIT, 0o600)] {
         assert_eq!(mode(bench, file), expected, "{file}");
     }
-    // Each client has the address and a token of its own, and one that speaks no HTTP the bridge.
+    // Each client gets the URL and its own token, and a client without HTTP support the bridge.
     let claude = of_json(bench, CLAUDE)["mcpServers"]["workbench"].clone();
     assert_eq!(claude["type"], "http");
     assert!(asks(&claude).starts_with("200 "), "{}", asks(&claude));
@@ -138,10 +137,10 @@ fn clients_share_a_service_and_are_as_they_were() {
     let nothing = bench.run_bare(["setup", "--yes"]);
     assert!(nothing.stdout.contains("nothing is to be done"), "{nothing}");
 
-    // The bridge has it started again.
+    // The bridge restarts the service.
     let pid = running.0.service();
     signal(pid, Signal::TERM);
-    wait_gone(&[pid], DEADLINE);
+    wait_until_exited(&[pid], DEADLINE);
     let window = initialized(agent(bench, &desktop));
     assert!(!window.tools().is_empty());
     assert!(text(bench, "said").contains("--user start mcp-workbench.service"));
@@ -152,7 +151,7 @@ fn clients_share_a_service_and_are_as_they_were() {
     let undone = bench.run_bare(["setup", "undo"]);
     assert_eq!(undone.code, Some(0), "{undone}");
     assert_eq!(home(bench), before);
-    wait_gone(&[pid], DEADLINE);
+    wait_until_exited(&[pid], DEADLINE);
     let said = text(bench, "said");
     assert!(
         said.contains("--user disable --now mcp-workbench.service\n--user daemon-reload"),
@@ -162,7 +161,7 @@ fn clients_share_a_service_and_are_as_they_were() {
 }
 
 #[test]
-fn where_nobody_starts_services_clients_start_it_when_they_want_it() {
+fn clients_start_the_service_without_a_service_manager() {
     let running = bench("#!/bin/sh\nexit 1\n");
     let bench = &running.0;
     let before = home(bench);
@@ -181,12 +180,12 @@ fn where_nobody_starts_services_clients_start_it_when_they_want_it() {
     window.wait_end();
     let pid = running.0.service();
     assert_eq!(bench.run_bare(["setup", "undo"]).code, Some(0));
-    wait_gone(&[pid], DEADLINE);
+    wait_until_exited(&[pid], DEADLINE);
     assert_eq!(home(bench), before);
 }
 
 #[test]
-fn a_service_that_does_not_start_changes_no_client_and_is_undone() {
+fn failed_service_start_leaves_clients_unchanged() {
     let running = bench("#!/bin/sh\n[ \"$2\" = enable ] && echo 'no way' >&2 && exit 1\nexit 0\n");
     let bench = &running.0;
     let before = home(bench);

@@ -1,4 +1,4 @@
-//! However the workbench ends, nothing it started is left.
+//! No process that the workbench started outlives it, however it ends.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::process::{Started, alive, descendants, signal, wait_gone};
-use crate::support::{Agent, Bench, fake};
+use crate::support::process::{StartedProcesses, alive, descendants, signal, wait_until_exited};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// The promise.
+/// The documented upper bound.
 const GONE: Duration = Duration::from_secs(2);
 
-/// Five servers: some well-behaved, some that ignore SIGTERM and the end of their input, and each
-/// with a grandchild, one of which is as stubborn, and one a daemon of this kind.
-fn bench(daemon: &str) -> Bench {
-    let mut bench = Bench::new();
+/// Five servers with one grandchild each. Two servers ignore SIGTERM and EOF, one grandchild is as
+/// stubborn, one holds the output open, and one is a `daemon`.
+fn bench(daemon: &str) -> TestEnvironment {
+    let mut bench = TestEnvironment::new();
     let pids = bench.path_text("pids");
     for (name, stubborn, grandchild) in [
         ("good", false, json!(true)),
@@ -35,13 +35,12 @@ fn bench(daemon: &str) -> Bench {
     bench
 }
 
-/// An agent with all servers running and a call in flight.
-fn busy(bench: &Bench) -> (Agent, Vec<u32>) {
-    let agent = bench.agent().relisting();
+fn busy(bench: &TestEnvironment) -> (Agent, Vec<u32>) {
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     assert_eq!(agent.open("box").structured()["servers_connected"], 5);
     agent.send_call("box__good__never", json!({}));
-    let started = Started::read(bench.path("pids"));
+    let started = StartedProcesses::read(bench.path("pids"));
     assert_eq!((started.servers.len(), started.grandchildren.len()), (5, 5));
     let pids = started.all();
     assert!(pids.iter().all(|pid| alive(*pid)));
@@ -51,11 +50,12 @@ fn busy(bench: &Bench) -> (Agent, Vec<u32>) {
 fn ends_in_time(agent: &Agent, pids: &[u32], began: Instant) {
     let status = agent.wait_exit(GONE);
     assert_eq!(status.code(), Some(0));
-    wait_gone(pids, GONE.saturating_sub(began.elapsed()));
+    wait_until_exited(pids, GONE.saturating_sub(began.elapsed()));
 }
 
+// invariant: shutdown-is-complete
 #[test]
-fn at_the_end_of_input() {
+fn exits_when_stdin_closes() {
     let bench = bench("astray");
     let (agent, pids) = busy(&bench);
     let began = Instant::now();
@@ -63,8 +63,9 @@ fn at_the_end_of_input() {
     ends_in_time(&agent, &pids, began);
 }
 
+// invariant: shutdown-is-complete
 #[test]
-fn at_sigterm() {
+fn exits_on_sigterm() {
     let bench = bench("unmarked");
     let (agent, pids) = busy(&bench);
     let began = Instant::now();
@@ -73,7 +74,7 @@ fn at_sigterm() {
 }
 
 #[test]
-fn at_sigint() {
+fn exits_on_sigint() {
     let bench = bench("astray");
     let (agent, pids) = busy(&bench);
     let began = Instant::now();
@@ -83,14 +84,14 @@ fn at_sigint() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn when_it_is_killed() {
+fn sigkill_leaves_no_process() {
     let bench = bench("astray");
     let (agent, pids) = busy(&bench);
     agent.kill();
-    wait_gone(&pids, GONE);
+    wait_until_exited(&pids, GONE);
 }
 
-/// The guard: the one child of the workbench that is no server.
+/// The guard is the only child of the workbench that isn't a server.
 fn guard(agent: &Agent, servers: &[u32]) -> Option<u32> {
     let is_guard = |pid: &u32| {
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -99,9 +100,10 @@ fn guard(agent: &Agent, servers: &[u32]) -> Option<u32> {
     descendants(agent.pid()).into_iter().find(is_guard)
 }
 
+// invariant: shutdown-is-complete
 #[test]
 #[cfg(target_os = "linux")]
-fn when_it_is_killed_after_its_guard_was() {
+fn sigkill_after_the_guard_was_restarted() {
     let bench = bench("astray");
     let (agent, pids) = busy(&bench);
     let first = guard(&agent, &pids).expect("a guard");
@@ -113,40 +115,41 @@ fn when_it_is_killed_after_its_guard_was() {
         std::thread::yield_now();
     };
     agent.kill();
-    wait_gone(&pids, GONE);
-    wait_gone(&[second], GONE);
+    wait_until_exited(&pids, GONE);
+    wait_until_exited(&[second], GONE);
 }
 
+// invariant: shutdown-is-complete
 #[test]
 #[cfg(target_os = "linux")]
-fn what_a_server_left_behind_ends_with_it_and_nothing_of_another() {
+fn server_exit_kills_only_its_own_descendants() {
     for kind in ["detached", "astray", "unmarked"] {
-        let bench = Bench::new();
+        let bench = TestEnvironment::new();
         let [dying, lasting] = ["dying", "lasting"].map(|name| {
             let pids = bench.path_text(name);
             fake(json!({ "tools": ["crash", "echo"], "grandchild": kind, "pidFile": pids }))
         });
         let bench = bench.server("box", "dying", dying).server("other", "lasting", lasting);
-        let agent = bench.agent().relisting();
+        let agent = bench.agent().relisting_on_change();
         agent.initialize();
         agent.open("box");
         assert!(agent.call("box__dying__crash", json!({})).is_tool_error());
-        wait_gone(&Started::read(bench.path("dying")).all(), GONE);
+        wait_until_exited(&StartedProcesses::read(bench.path("dying")).all(), GONE);
         agent.open("other");
-        // The first is started again for it, and ends again.
+        // The call restarts the server, which crashes again.
         assert!(agent.call("box__dying__crash", json!({})).is_tool_error());
-        let lasting = Started::read(bench.path("lasting")).all();
+        let lasting = StartedProcesses::read(bench.path("lasting")).all();
         assert!(lasting.iter().all(|pid| alive(*pid)), "{kind}");
         assert_eq!(agent.call("other__lasting__echo", json!({"a": 1})).text(), r#"{"a":1}"#);
         agent.close_stdin();
-        wait_gone(&Started::read(bench.path("dying")).all(), GONE);
-        wait_gone(&lasting, GONE);
+        wait_until_exited(&StartedProcesses::read(bench.path("dying")).all(), GONE);
+        wait_until_exited(&lasting, GONE);
     }
 }
 
 #[test]
-fn while_servers_are_starting() {
-    let bench = Bench::new();
+fn exits_while_servers_are_starting() {
+    let bench = TestEnvironment::new();
     let pids = bench.path_text("pids");
     let script =
         json!({"hangOnInitialize": true, "stubborn": true, "grandchild": true, "pidFile": pids});
@@ -155,7 +158,7 @@ fn while_servers_are_starting() {
     agent.initialize();
     agent.send_call("open_toolbox", json!({"toolbox": "box"}));
     let started = loop {
-        let started = Started::read(bench.path("pids"));
+        let started = StartedProcesses::read(bench.path("pids"));
         if started.grandchildren.len() == 1 {
             break started.all();
         }
@@ -167,7 +170,7 @@ fn while_servers_are_starting() {
 }
 
 #[test]
-fn without_an_agent_that_ever_said_a_word() {
+fn exits_without_any_message() {
     let bench = bench("astray");
     let agent = bench.agent();
     agent.close_stdin();
@@ -175,8 +178,8 @@ fn without_an_agent_that_ever_said_a_word() {
 }
 
 #[test]
-fn after_the_answers_to_what_was_asked_last() {
-    let bench = Bench::new().server("box", "srv", fake(json!({"tools": ["echo"]})));
+fn answers_pending_requests_before_exit() {
+    let bench = TestEnvironment::new().server("box", "srv", fake(json!({"tools": ["echo"]})));
     let lines = [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},

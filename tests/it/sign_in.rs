@@ -1,10 +1,11 @@
-//! Signing in at servers over HTTP, with a real authorization server (oidc-provider) and a scripted browser.
+//! Login to servers over HTTP, with a real authorization server (oidc-provider) and a scripted
+//! browser.
 
-mod asked;
 pub(crate) mod authority;
-mod elsewhere;
 mod reading;
-mod told;
+mod remote_browser;
+mod reporting;
+mod url_elicitation;
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,45 +17,42 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::sign_in::authority::Authority;
-use crate::support::Bench;
+use crate::support::TestEnvironment;
 
-/// A configuration that has the server alone, and records calls.
-fn bench(authority: &Authority) -> Bench {
-    Bench::new()
+fn bench(authority: &Authority) -> TestEnvironment {
+    TestEnvironment::new()
         .server("dev", "hub", json!({ "url": authority.mcp }))
         .set("toolMode", json!("proxy"))
         .set("audit", json!({ "file": "audit.jsonl" }))
 }
 
-/// Somebody who has signed in at the server.
-fn signed_in() -> (Authority, Bench) {
+fn signed_in() -> (Authority, TestEnvironment) {
     signed_in_at(Authority::start())
 }
 
-fn signed_in_at(authority: Authority) -> (Authority, Bench) {
+fn signed_in_at(authority: Authority) -> (Authority, TestEnvironment) {
     let bench = bench(&authority);
     assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
     (authority, bench)
 }
 
-/// Somebody who has signed in, and whose token has expired; the next one lasts.
-fn signed_in_a_while_ago() -> (Authority, Bench) {
+/// Logged in, with an expired access token. Renewed tokens last an hour.
+fn signed_in_a_while_ago() -> (Authority, TestEnvironment) {
     let authority = Authority::start();
     authority.set("ttl=2");
     let (authority, bench) = signed_in_at(authority);
-    // It has to have expired by the clock of the authorization server.
+    // Wait until the token has expired by the clock of the authorization server.
     sleep(Duration::from_millis(2500));
     authority.set("ttl=3600");
     (authority, bench)
 }
 
-/// The token of an agent.
 fn token(agent: &str) -> String {
     format!("a-token-for-{agent}-0123")
 }
 
-/// A workbench that two agents come to, `claude` and `codex`.
-fn of_agents(bench: Bench) -> Bench {
+/// Adds tokens for the agents `claude` and `codex`.
+fn of_agents(bench: TestEnvironment) -> TestEnvironment {
     let tokens = ["claude", "codex"].map(|agent| {
         let digest = Sha256::digest(token(agent));
         let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
@@ -63,19 +61,18 @@ fn of_agents(bench: Bench) -> Bench {
     bench.set("auth", json!({ "tokens": tokens }))
 }
 
-/// Where the logins of a test are.
-pub(crate) fn credentials(bench: &Bench) -> Vec<PathBuf> {
+pub(crate) fn credentials(bench: &TestEnvironment) -> Vec<PathBuf> {
     let folder = bench.path("home/.local/state/mcp-workbench/credentials");
     let files = fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path());
     files.filter(|file| file.extension().is_some_and(|ending| ending == "json")).collect()
 }
 
-pub(crate) fn login(bench: &Bench) -> Value {
+pub(crate) fn login(bench: &TestEnvironment) -> Value {
     let [file] = &credentials(bench)[..] else { panic!("not one login") };
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// Every text of a record that is long enough to be a secret.
+/// Collects the secrets of a record: long texts in fields for tokens, secrets and values.
 pub(crate) fn texts(value: &Value, name: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -93,7 +90,7 @@ pub(crate) fn texts(value: &Value, name: &str, found: &mut Vec<String>) {
 }
 
 #[test]
-fn somebody_signs_in_and_calls_and_signs_out() {
+fn login_call_and_logout() {
     let authority = Authority::start();
     let bench = bench(&authority);
     let before = bench.run(["check", "--connect"]).to_string();
@@ -107,7 +104,7 @@ fn somebody_signs_in_and_calls_and_signs_out() {
     let signed_in = authority.sign_in(&bench, &["hub"]);
     assert_eq!(signed_in.code, Some(0), "{signed_in}");
     assert!(signed_in.stdout.ends_with("signed in at hub\n"), "{signed_in}");
-    // The workbench that was told no takes it without a restart.
+    // The running workbench uses the login without a restart.
     let called = format!("{:?}", agent.use_tool(["dev", "hub", "read"], json!({})));
     assert!(called.contains("read by ann"), "{called}");
     let status = bench.run(["auth", "status", "--json"]);
@@ -139,14 +136,14 @@ fn somebody_signs_in_and_calls_and_signs_out() {
 pub(crate) fn walk(folder: &std::path::Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
     let files = entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] });
-    // There is a socket as well.
+    // Skips sockets.
     files.filter(|path| path.is_file()).collect()
 }
 
 #[test]
-fn an_expired_token_is_renewed_once_for_fifty_calls_of_two_processes() {
+fn expired_token_is_renewed_once_across_processes() {
     let (authority, bench) = signed_in_a_while_ago();
-    // One after the other, for each writes the configuration anew.
+    // Sequential, because each start rewrites the configuration.
     let agents = [(); 2].map(|()| {
         let agent = bench.agent();
         agent.initialize();
@@ -169,10 +166,10 @@ fn an_expired_token_is_renewed_once_for_fifty_calls_of_two_processes() {
 }
 
 #[test]
-fn killed_while_a_token_is_renewed_it_says_afterwards_what_to_do() {
+fn crash_during_renewal_is_recoverable() {
     let (authority, bench) = signed_in_a_while_ago();
     authority.set("hold=3000");
-    let agent = bench.agent().tolerant();
+    let agent = bench.agent().allowing_violations();
     agent.initialize();
     let tool = json!({ "toolbox": "dev", "server": "hub", "tool": "read" });
     let _call = agent.send_call("use_tool", json!({ "tool": tool, "arguments": {} }));
@@ -188,7 +185,7 @@ fn killed_while_a_token_is_renewed_it_says_afterwards_what_to_do() {
 }
 
 #[test]
-fn an_authorization_server_that_is_down_costs_no_login() {
+fn unreachable_authorization_server_keeps_the_login() {
     let (authority, bench) = signed_in_a_while_ago();
     authority.set("down=true");
     assert_eq!(bench.run(["call", "dev", "hub", "read"]).code, Some(1));
@@ -199,7 +196,7 @@ fn an_authorization_server_that_is_down_costs_no_login() {
 }
 
 #[test]
-fn who_is_thrown_out_is_asked_to_sign_in_again() {
+fn asks_to_sign_in_again_after_revocation() {
     let (authority, bench) = signed_in();
     assert!(bench.run(["call", "dev", "hub", "read"]).stdout.contains("read by ann"));
     authority.ask("/revoke");
@@ -211,7 +208,7 @@ fn who_is_thrown_out_is_asked_to_sign_in_again() {
 }
 
 #[test]
-fn more_is_asked_for_beside_what_was_granted_after_a_restart() {
+fn login_requests_additional_scopes_after_a_restart() {
     let (authority, bench) = signed_in();
     assert!(bench.run(["call", "dev", "hub", "read"]).stdout.contains("read by ann"));
     let refused = bench.run(["call", "dev", "hub", "write"]);
@@ -224,7 +221,7 @@ fn more_is_asked_for_beside_what_was_granted_after_a_restart() {
 }
 
 #[test]
-fn who_says_no_is_heard() {
+fn reports_access_denied() {
     let authority = Authority::start();
     authority.set("deny=true");
     let bench = bench(&authority);
@@ -234,7 +231,7 @@ fn who_says_no_is_heard() {
 }
 
 #[test]
-fn the_address_may_be_pasted_where_the_browser_is_elsewhere() {
+fn callback_url_can_be_pasted() {
     let authority = Authority::start();
     authority.set("paste=true");
     let bench = bench(&authority);
@@ -243,7 +240,7 @@ fn the_address_may_be_pasted_where_the_browser_is_elsewhere() {
 }
 
 #[test]
-fn the_login_of_one_caller_never_serves_another() {
+fn logins_are_not_shared_between_agents() {
     let authority = Authority::start();
     let bench = of_agents(bench(&authority));
     assert_eq!(authority.sign_in(&bench, &["hub", "--for", "claude"]).code, Some(0));

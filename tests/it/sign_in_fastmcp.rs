@@ -1,4 +1,5 @@
-//! Signing in at a server of `FastMCP`, which is its own authorization server and registers clients with a secret.
+//! Login to a `FastMCP` server, which is its own authorization server and registers clients with a
+//! secret.
 
 use std::fs;
 use std::thread::sleep;
@@ -9,20 +10,20 @@ use serde_json::{Value, json};
 
 use crate::sign_in::authority::Authority;
 use crate::sign_in::{credentials, login};
-use crate::support::{Bench, real};
+use crate::support::{TestEnvironment, real};
 
 const HINT: &str = "run `mcp-workbench auth login hub`, then call again";
 
-fn bench(server: &Authority, protocol: &str) -> Bench {
+fn bench(server: &Authority, protocol: &str) -> TestEnvironment {
     let entry = json!({ "url": server.mcp, "protocol": protocol });
-    Bench::new().server("dev", "hub", entry).set("toolMode", json!("proxy"))
+    TestEnvironment::new().server("dev", "hub", entry).set("toolMode", json!("proxy"))
 }
 
 #[test]
-fn from_setup_to_the_first_call() {
+fn setup_login_and_first_call() {
     let server = Authority::of(real::fastmcp());
     let clients = json!({ "mcpServers": { "hub": { "type": "http", "url": server.mcp } } });
-    let bench = Bench::new().file("home/.claude.json", &clients.to_string());
+    let bench = TestEnvironment::new().file("home/.claude.json", &clients.to_string());
     let set = bench.run_bare(["setup", "--yes"]);
     assert_eq!(set.code, Some(0), "{set}");
     assert!(set.stdout.contains("auth login hub"), "{set}");
@@ -36,7 +37,7 @@ fn from_setup_to_the_first_call() {
 }
 
 #[test]
-fn in_either_era_a_login_is_used_renewed_and_ended() {
+fn login_is_used_renewed_and_revoked_in_both_eras() {
     for protocol in ["legacy", "modern"] {
         let server = Authority::of(real::fastmcp());
         let bench = bench(&server, protocol);
@@ -46,20 +47,20 @@ fn in_either_era_a_login_is_used_renewed_and_ended() {
         let refused = call();
         assert!(refused.is_tool_error() && refused.text().contains(HINT), "{refused:?}");
 
-        // The token is about to expire, so that the next process needs another one.
+        // The token expires soon, so the next process has to renew it.
         server.ask("/set?ttl=2");
         let signed_in = server.sign_in(&bench, &["hub"]);
         assert_eq!(signed_in.code, Some(0), "{signed_in}");
         let client = login(&bench)["client"].clone();
         assert!(client["secret"].as_str().is_some_and(|secret| !secret.is_empty()), "{client}");
-        // The token has to have expired, by the clock of the server.
+        // Wait until the token has expired by the clock of the server.
         sleep(Duration::from_millis(2500));
         server.ask("/set?ttl=3600");
         let said = format!("read {protocol} with notes");
         let elsewhere =
             bench.run(["call", "dev", "hub", "read", &format!(r#"{{"note":"{protocol}"}}"#)]);
         assert_eq!(elsewhere.stdout, format!("{said}\n"), "{elsewhere}");
-        // The workbench that was told no goes on with the token that the other process got.
+        // The running workbench uses the token that the other process got.
         assert_eq!(call().text(), said);
         assert_eq!(login(&bench)["client"], client, "it is the client that has registered");
         let counts = server.counts();

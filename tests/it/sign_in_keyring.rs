@@ -1,4 +1,4 @@
-//! Logins in the system's keyring, with a stand-in for its program.
+//! Logins in the system keyring, with a fake `secret-tool`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +10,11 @@ use serde_json::json;
 
 use crate::sign_in::authority::Authority;
 use crate::sign_in::{credentials, login, texts};
-use crate::support::Bench;
+use crate::support::TestEnvironment;
 use crate::support::process::Output;
 
-/// A program that keeps what it is given in files, notes its arguments, and does not answer where it is told so.
+/// Stores secrets in files and logs its arguments. Hangs if `hangs` exists, and fails if `locked`
+/// does.
 const STAND_IN: &str = r#"#!/bin/sh
 ring=$(dirname "$0")
 echo "$*" >> "$ring/arguments"
@@ -27,9 +28,8 @@ clear) rm "$ring/$name.secret" 2> /dev/null ;;
 esac
 "#;
 
-/// A workbench whose user has a keyring, and the folder of that.
-fn bench(authority: &Authority) -> (Bench, PathBuf) {
-    let bench = Bench::new()
+fn bench(authority: &Authority) -> (TestEnvironment, PathBuf) {
+    let bench = TestEnvironment::new()
         .server("dev", "hub", json!({ "url": authority.mcp }))
         .set("toolMode", json!("proxy"));
     let ring = bench.path("ring");
@@ -46,12 +46,12 @@ fn secrets_in(ring: &PathBuf) -> Vec<PathBuf> {
     files.filter(|file| file.extension().is_some_and(|ending| ending == "secret")).collect()
 }
 
-fn call(bench: &Bench) -> Output {
+fn call(bench: &TestEnvironment) -> Output {
     bench.run(["call", "dev", "hub", "read"])
 }
 
 #[test]
-fn tokens_move_to_the_keyring_and_back_and_are_renewed_there() {
+fn tokens_move_to_the_keyring_and_back() {
     let authority = Authority::start();
     authority.set("ttl=2");
     let (bench, ring) = bench(&authority);
@@ -59,7 +59,7 @@ fn tokens_move_to_the_keyring_and_back_and_are_renewed_there() {
     let mut secrets = Vec::new();
     texts(&login(&bench), "", &mut secrets);
     assert!(secrets.len() >= 2, "{secrets:?}");
-    // One that runs already goes by what its user chooses meanwhile.
+    // A running workbench follows a change of the store.
     let agent = bench.agent();
     agent.initialize();
 
@@ -73,7 +73,7 @@ fn tokens_move_to_the_keyring_and_back_and_are_renewed_there() {
     assert!(status.stdout.contains("signed in"), "{status}");
     assert!(status.stderr.contains("kept in the system's keyring"), "{status}");
 
-    // It has to have expired by the clock of the authorization server.
+    // Wait until the token has expired by the clock of the authorization server.
     std::thread::sleep(Duration::from_millis(2500));
     authority.set("ttl=3600");
     let called = format!("{:?}", agent.use_tool(["dev", "hub", "read"], json!({})));
@@ -84,7 +84,7 @@ fn tokens_move_to_the_keyring_and_back_and_are_renewed_there() {
     let renewed = fs::read_to_string(&secrets_in(&ring)[0]).unwrap();
     texts(&serde_json::from_str(&renewed).unwrap(), "", &mut secrets);
 
-    // Other processes see arguments, and nothing is left in our files.
+    // Other processes can see the arguments, and the state folder must not keep a copy.
     let arguments = fs::read_to_string(ring.join("arguments")).unwrap();
     let folder = bench.path("home/.local/state/mcp-workbench");
     let files: Vec<u8> = crate::sign_in::walk(&folder)
@@ -107,7 +107,7 @@ fn tokens_move_to_the_keyring_and_back_and_are_renewed_there() {
 }
 
 #[test]
-fn a_keyring_that_does_not_answer_is_told_of_and_no_file_takes_its_place() {
+fn unavailable_keyring_is_an_error_without_file_fallback() {
     let authority = Authority::start();
     let (bench, ring) = bench(&authority);
     assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));

@@ -1,4 +1,4 @@
-//! Where the secrets of a sign-in could be told, and are not: traces, metrics, records, logs, files, children.
+//! Login secrets stay out of traces, metrics, records, logs, files and child processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,9 +13,8 @@ use url::Url;
 
 use crate::sign_in::authority::Authority;
 use crate::sign_in::{login, texts, walk};
-use crate::support::{Agent, Bench, DEADLINE, fake, real};
+use crate::support::{Agent, DEADLINE, TestEnvironment, fake, real};
 
-/// A collector of spans: the bodies of what it is sent.
 fn collector() -> (String, Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -42,8 +41,7 @@ fn collector() -> (String, Receiver<Vec<u8>>) {
     (address, exports)
 }
 
-/// The secrets of the login that is kept.
-fn kept(bench: &Bench) -> Vec<String> {
+fn kept(bench: &TestEnvironment) -> Vec<String> {
     let mut secrets = Vec::new();
     texts(&login(bench), "", &mut secrets);
     assert!(secrets.len() >= 3, "an access token, a refresh token and the client's: {secrets:?}");
@@ -51,7 +49,7 @@ fn kept(bench: &Bench) -> Vec<String> {
 }
 
 #[test]
-fn secrets_of_a_sign_in_are_in_nothing_that_is_told_or_started() {
+fn login_secrets_do_not_leak() {
     let mut command = real::authority();
     command.env("AUTH_METHODS", "client_secret_basic");
     let authority = Authority::of(command);
@@ -59,7 +57,7 @@ fn secrets_of_a_sign_in_are_in_nothing_that_is_told_or_started() {
     let script = json!({
         "tools": ["env", "args"], "behavior": { "env": { "env": {} }, "args": { "args": {} } },
     });
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .server("dev", "hub", json!({ "url": authority.mcp }))
         .server("dev", "child", fake(script))
         .set("toolMode", json!("proxy"))
@@ -69,7 +67,7 @@ fn secrets_of_a_sign_in_are_in_nothing_that_is_told_or_started() {
     let (program, http) = bench.http_with(["--log-level", "trace"]);
     let abilities = json!({ "elicitation": { "form": {}, "url": {} } });
     let question = "elicitation/create";
-    let agent = Agent::over_http((program, http)).holding(question).begin(false, abilities);
+    let agent = Agent::over_http((program, http)).without_reply(question).begin(false, abilities);
     let call = |tool: &str, server: &str| {
         let tool = json!({ "toolbox": "dev", "server": server, "tool": tool });
         agent.send_call("use_tool", json!({ "tool": tool, "arguments": {} }))
@@ -83,7 +81,7 @@ fn secrets_of_a_sign_in_are_in_nothing_that_is_told_or_started() {
     let code = Url::parse(&back).unwrap();
     let code = code.query_pairs().find(|(name, _)| name == "code").expect("a code").1.into_owned();
     let mut secrets = kept(&bench);
-    // The token has to have expired, by the clock of the authorization server.
+    // Wait until the token has expired by the clock of the authorization server.
     sleep(Duration::from_millis(2500));
     authority.set("ttl=3600");
     assert!(format!("{:?}", agent.wait(&call("read", "hub"))).contains("read by ann"));

@@ -1,4 +1,4 @@
-//! Standard input and output: pipes of any width, and what is no pipe.
+//! Standard input and output: pipes that grow, sockets and files.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -9,18 +9,17 @@ use std::process::Stdio;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::support::{Bench, command, fake};
+use crate::support::{TestEnvironment, command, fake};
 
 const PING: &str = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
 
-/// Serves on these streams, and returns the answer to a ping.
 fn ping(
     input: impl Into<Stdio>,
     output: impl Into<Stdio>,
     mut to: impl Write,
     from: impl std::io::Read,
 ) -> String {
-    let bench = Bench::new().server("box", "srv", fake(json!({})));
+    let bench = TestEnvironment::new().server("box", "srv", fake(json!({})));
     bench.write_config();
     let mut child = command(env!("CARGO_BIN_EXE_mcp-workbench"))
         .arg("--config")
@@ -30,7 +29,7 @@ fn ping(
         .stderr(Stdio::null())
         .spawn()
         .expect("the program starts");
-    // Where the program has left already, there is no answer either.
+    // If the program has exited already, the missing response shows it.
     let _ = to.write_all(PING.as_bytes());
     let mut line = String::new();
     BufReader::new(from).read_line(&mut line).expect("an answer");
@@ -41,7 +40,7 @@ fn ping(
 }
 
 #[test]
-fn one_may_be_a_socket_and_the_other_a_pipe() {
+fn socket_and_pipe_can_be_mixed() {
     let expected = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n";
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
@@ -52,7 +51,7 @@ fn one_may_be_a_socket_and_the_other_a_pipe() {
 }
 
 #[test]
-fn they_may_be_files() {
+fn input_can_be_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("input");
     std::fs::write(&path, PING).unwrap();
@@ -63,9 +62,9 @@ fn they_may_be_files() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_long_message_makes_every_pipe_on_its_way_hold_more() {
+fn long_message_grows_every_pipe() {
     let server = fake(json!({ "tools": ["echo", "pid"] }));
-    let agent = Bench::new().server("box", "srv", server).agent();
+    let agent = TestEnvironment::new().server("box", "srv", server).agent();
     agent.initialize();
     let server = agent.call("box__srv__pid", json!({})).structured()["pid"].to_string();
     let pipes = ["0", "1"].map(|stream| format!("/proc/{}/fd/{stream}", agent.pid()));

@@ -1,33 +1,30 @@
-//! The harness: a [`Bench`] with a configuration and fake servers, and an [`Agent`] on its stdio.
+//! The harness: a [`TestEnvironment`] with a configuration and fake servers, and an [`Agent`] on
+//! its stdio.
 //!
-//! Everything is raw JSON-RPC over pipes, so that tests see what a client sees. All waiting is on
-//! events, under one [`DEADLINE`].
-#![allow(dead_code, reason = "a helper may be ahead of the test that wants it")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests spawn the program themselves, with a cleared environment"
-)]
+//! Agents exchange raw JSON-RPC, so tests see the exact bytes that a client sees. Waits are bounded
+//! by [`DEADLINE`].
+#![allow(dead_code, reason = "not every test uses every helper")]
+#![allow(clippy::disallowed_methods, reason = "tests spawn the program with a cleared environment")]
 
 use std::process::Command;
 use std::time::Duration;
 
 pub(crate) mod agent;
-pub(crate) mod bench;
-pub(crate) mod far;
 pub(crate) mod http;
 pub(crate) mod issuer;
 pub(crate) mod llm;
 pub(crate) mod process;
 pub(crate) mod real;
-pub(crate) mod secured;
+pub(crate) mod real_http_server;
 pub(crate) mod signer;
 pub(crate) mod snapshot;
+pub(crate) mod test_environment;
+pub(crate) mod tls;
 
 pub(crate) use agent::{Agent, RequestId, Response};
-pub(crate) use bench::{Bench, conformance, fake};
+pub(crate) use test_environment::{TestEnvironment, conformance, fake};
 
-/// Compares a page of the documentation, of which nothing is written by hand, with what it is to be.
-/// `UPDATE_EXPECT=1` writes it.
+/// Compares a generated page of the documentation with `text`. `UPDATE_EXPECT=1` writes it.
 pub(crate) fn expect_page(file: &str, text: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if std::env::var_os("UPDATE_EXPECT").is_some() {
@@ -37,14 +34,13 @@ pub(crate) fn expect_page(file: &str, text: &str) {
     pretty_assertions::assert_eq!(page, text, "{file}: run with UPDATE_EXPECT=1");
 }
 
-/// How long a test waits for anything.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// The variable that begins a rehearsal (`rehearsal`), in tests and in the programs that they run.
-pub(crate) const REHEARSAL: &str = "WORKBENCH_REHEARSAL";
+/// Turns on the test store `round_trip`, in tests and in the programs that they run.
+pub(crate) const REHEARSAL_VAR: &str = "WORKBENCH_REHEARSAL";
 
-/// A command that inherits nothing but the search path. A workbench that has no folder of the test
-/// for its home keeps nothing, so that nobody's cache is touched.
+/// A command with only `PATH` in its environment. The cache is `/dev/null`, so a workbench without
+/// a home folder of the test never touches the user's cache.
 pub(crate) fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("MCP_WORKBENCH_CACHE", "/dev/null");

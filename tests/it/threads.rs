@@ -1,4 +1,4 @@
-//! How many threads serve agents: several over HTTP, one over stdio.
+//! Worker threads: several over HTTP, one over stdio.
 
 use std::fs;
 use std::num::NonZero;
@@ -8,17 +8,17 @@ use std::thread;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::support::http::{Program, tool};
-use crate::support::{Agent, Bench, fake};
+use crate::support::http::{HttpWorkbench, tool};
+use crate::support::{Agent, TestEnvironment, fake};
 
-/// The most threads that serve over HTTP.
+/// Maximum number of HTTP workers.
 const MOST: usize = 8;
 
-fn bench() -> Bench {
-    Bench::new().server("box", "fake", fake(json!({ "tools": ["echo", "pid"] })))
+fn bench() -> TestEnvironment {
+    TestEnvironment::new().server("box", "fake", fake(json!({ "tools": ["echo", "pid"] })))
 }
 
-/// The time of the processor that each thread of this name has used, in nanoseconds.
+/// CPU time of each thread with this name, in nanoseconds.
 fn used_by(pid: u32, name: &str) -> Vec<u64> {
     let used = |thread: &Path| {
         let is_one =
@@ -30,7 +30,6 @@ fn used_by(pid: u32, name: &str) -> Vec<u64> {
     threads.filter_map(|thread| used(&thread.expect("a thread").path())).collect()
 }
 
-/// Calls often; each answer must be that of its own call.
 fn call_often(agent: &Agent, who: &str) {
     for number in 0..200 {
         let text = format!("{who} {number}");
@@ -39,8 +38,9 @@ fn call_often(agent: &Agent, who: &str) {
     }
 }
 
+// invariant: thread-layout
 #[test]
-fn over_http_agents_are_served_by_a_thread_for_each_processor() {
+fn http_uses_a_worker_per_processor() {
     let first = Agent::over_http(bench().http()).begin(false, json!({}));
     let second = first.beside().begin(false, json!({}));
     let server = first.call("box__fake__pid", json!({})).structured();
@@ -60,8 +60,8 @@ fn over_http_agents_are_served_by_a_thread_for_each_processor() {
 }
 
 #[test]
-fn over_http_modern_requests_are_served_at_the_same_time() {
-    let (program, http): (Program, _) = bench().http();
+fn modern_http_requests_are_served_concurrently() {
+    let (program, http): (HttpWorkbench, _) = bench().http();
     thread::scope(|scope| {
         for who in ["first", "second"] {
             scope.spawn(move || {
@@ -78,8 +78,9 @@ fn over_http_modern_requests_are_served_at_the_same_time() {
     assert!(!program.0.stderr().contains("WARN"), "{}", program.0.stderr());
 }
 
+// invariant: thread-layout
 #[test]
-fn over_stdio_one_thread_does_everything_that_is_not_waiting_for_files() {
+fn stdio_uses_a_single_thread() {
     let agent = bench().agent();
     agent.initialize();
     call_often(&agent, "it");

@@ -1,4 +1,4 @@
-//! TLS of our own: certificates that are shown and exchanged, and clients that know no TLS.
+//! Built-in TLS: certificate rotation, invalid files, and clients that don't speak TLS.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,14 +15,14 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
-use crate::support::http::Http;
-use crate::support::process::finish;
-use crate::support::secured::{Ca, Pair, Secured};
-use crate::support::{Bench, DEADLINE, command, fake};
+use crate::support::http::HttpClient;
+use crate::support::process::run_to_exit;
+use crate::support::tls::{Ca, Pair, TlsConnection};
+use crate::support::{DEADLINE, TestEnvironment, command, fake};
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let script = json!({ "tools": ["echo", "sleep"] });
-    Bench::new()
+    TestEnvironment::new()
         .server("box", "fake", fake(script))
         .set("toolMode", json!("proxy"))
         .set("watch", json!("everything"))
@@ -32,25 +32,23 @@ fn der(pair: &Pair) -> Vec<u8> {
     CertificateDer::from_pem_slice(pair.cert.as_bytes()).unwrap().to_vec()
 }
 
-/// The certificate that a new connection is shown.
-fn shown(http: Http, ca: &Ca) -> Vec<u8> {
-    let mut connection = Secured::connect(http, &ca.client(None));
+fn shown(http: HttpClient, ca: &Ca) -> Vec<u8> {
+    let mut connection = TlsConnection::connect(http, &ca.client(None));
     assert_eq!(connection.ask("GET /health", &[], "").expect("an answer").0, 200);
     connection.shown()
 }
 
-/// Waits until new connections are shown another certificate.
-fn wait_shown(http: Http, ca: &Ca, pair: &Pair) {
+fn wait_shown(http: HttpClient, ca: &Ca, pair: &Pair) {
     let end = Instant::now() + DEADLINE;
     while shown(http, ca) != der(pair) {
         assert!(Instant::now() < end, "the old one is shown");
-        // It is read again a moment after its file was written.
+        // The workbench re-reads the files a moment after they changed.
         thread::sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
-fn a_certificate_is_exchanged_under_load_and_no_call_is_lost() {
+fn certificate_rotation_under_load_loses_no_call() {
     let ca = Ca::new("Test CA");
     let [first, second] = [ca.issue("one"), ca.issue("two")];
     let bench = bench().with_tls(&first, json!({}));
@@ -59,10 +57,10 @@ fn a_certificate_is_exchanged_under_load_and_no_call_is_lost() {
     let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
     let work = |keeps: bool| {
         let client = ca.client(None);
-        let mut kept = Secured::connect(http, &client);
+        let mut kept = TlsConnection::connect(http, &client);
         let mut last = Vec::new();
         while !stop.load(Ordering::Relaxed) {
-            let mut new = (!keeps).then(|| Secured::connect(http, &client));
+            let mut new = (!keeps).then(|| TlsConnection::connect(http, &client));
             let used = new.as_mut().unwrap_or(&mut kept);
             let arguments = json!({ "ms": 5 });
             let (status, answer) = used.call("sleep", arguments, &[]).expect("an answer");
@@ -95,7 +93,7 @@ fn a_certificate_is_exchanged_under_load_and_no_call_is_lost() {
 }
 
 #[test]
-fn links_are_followed_as_kubernetes_swaps_them_and_sighup_reads_again() {
+fn kubernetes_symlink_swaps_and_sighup_reload_certificates() {
     let ca = Ca::new("Test CA");
     let pairs = [ca.issue("one"), ca.issue("two"), ca.issue("three")];
     let bench = bench();
@@ -108,7 +106,7 @@ fn links_are_followed_as_kubernetes_swaps_them_and_sighup_reads_again() {
     for name in ["tls.crt", "tls.key"] {
         symlink(Path::new("..data").join(name), bench.path(name)).unwrap();
     }
-    // The paths are those beside the file of the configuration.
+    // Paths are relative to the configuration file.
     let bench = bench.set("http", json!({ "tls": { "cert": "tls.crt", "key": "tls.key" } }));
     let (program, http) = bench.http();
     program.0.close_stdin();
@@ -118,7 +116,7 @@ fn links_are_followed_as_kubernetes_swaps_them_and_sighup_reads_again() {
         fs::rename(bench.path("..new"), bench.path("..data")).unwrap();
         wait_shown(http, &ca, pair);
     }
-    // Whoever asks is heard, whether or not something is said to have changed.
+    // SIGHUP re-reads the files, whether or not a change was detected.
     let log = program.0.stderr();
     program.0.signal(Signal::HUP);
     program.0.wait_stderr("the configuration is what it was");
@@ -126,7 +124,6 @@ fn links_are_followed_as_kubernetes_swaps_them_and_sighup_reads_again() {
     assert_eq!(shown(http, &ca), der(&pairs[2]));
 }
 
-/// Pairs that cannot be used: what is written, and what is said of it.
 fn bad(ca: &Ca) -> Vec<(&'static str, Pair, &'static str)> {
     let good = ca.issue("good");
     let other = KeyPair::generate().unwrap().serialize_pem();
@@ -143,7 +140,7 @@ fn bad(ca: &Ca) -> Vec<(&'static str, Pair, &'static str)> {
 }
 
 #[test]
-fn a_bad_pair_is_refused_at_the_start_with_one_error() {
+fn invalid_pair_fails_startup_with_one_error() {
     let ca = Ca::new("Test CA");
     for (what, pair, said) in bad(&ca) {
         let bench = bench().with_tls(&pair, json!({}));
@@ -161,7 +158,7 @@ fn a_bad_pair_is_refused_at_the_start_with_one_error() {
 }
 
 #[test]
-fn a_bad_pair_is_not_taken_over_while_agents_are_served() {
+fn invalid_pair_is_not_applied_while_serving() {
     let ca = Ca::new("Test CA");
     let good = ca.issue("good");
     let bench = bench().with_tls(&good, json!({}));
@@ -178,11 +175,11 @@ fn a_bad_pair_is_not_taken_over_while_agents_are_served() {
 }
 
 #[test]
-fn a_key_that_others_can_read_is_refused() {
+fn key_readable_by_others_is_rejected() {
     let ca = Ca::new("Test CA");
     let bench = bench().with_tls(&ca.issue("good"), json!({}));
     bench.write_config();
-    // Its folder keeps others out, until everybody may enter it.
+    // The folder of the test hides the key from others, so open it as well.
     let mode = |path: &Path, mode: u32| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -198,7 +195,7 @@ fn a_key_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn the_command_line_names_files_in_place_of_the_configuration() {
+fn command_line_files_override_the_configuration() {
     let ca = Ca::new("Test CA");
     let own = ca.issue("own");
     let bench = bench().with_tls(&ca.issue("of the file"), json!({}));
@@ -209,7 +206,7 @@ fn the_command_line_names_files_in_place_of_the_configuration() {
 }
 
 #[test]
-fn another_configuration_can_name_other_files_but_not_end_tls() {
+fn reload_can_change_files_but_not_disable_tls() {
     let ca = Ca::new("Test CA");
     let [one, two] = [ca.issue("one"), ca.issue("two")];
     let bench = bench().with_tls(&one, json!({}));
@@ -226,7 +223,7 @@ fn another_configuration_can_name_other_files_but_not_end_tls() {
 }
 
 #[test]
-fn half_handshakes_keep_nobody_out_and_cost_a_place_for_a_while_alone() {
+fn incomplete_tls_handshakes_do_not_block_clients_and_are_closed() {
     const HALF: usize = 1000;
     let ca = Ca::new("Test CA");
     let bench = bench().with_tls(&ca.issue("one"), json!({}));
@@ -235,7 +232,7 @@ fn half_handshakes_keep_nobody_out_and_cost_a_place_for_a_while_alone() {
     http["maxConnections"] = json!(200);
     let bench = bench.set("http", http);
     let (_program, http) = bench.http();
-    // The first bytes of a handshake, of a record that never comes whole.
+    // Half of the clients send a TLS record that never completes, the others nothing.
     let half: Vec<TcpStream> = (0..HALF)
         .map(|index| {
             let mut stream = TcpStream::connect(http.0).expect("the server listens");
@@ -246,25 +243,25 @@ fn half_handshakes_keep_nobody_out_and_cost_a_place_for_a_while_alone() {
         })
         .collect();
     let began = Instant::now();
-    let mut connection = Secured::connect(http, &ca.client(None));
+    let mut connection = TlsConnection::connect(http, &ca.client(None));
     let (status, _) = connection.call("echo", json!({ "text": "x" }), &[]).expect("an answer");
     assert_eq!(status, 200);
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     for mut stream in half {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         let mut rest = Vec::new();
-        // Some are told so, and some are just closed.
+        // The connection ends with a TLS alert or is just closed.
         let _ = stream.read_to_end(&mut rest);
     }
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
-fn bench_http(bench: &Bench) -> Value {
+fn bench_http(bench: &TestEnvironment) -> Value {
     json!({ "tls": { "cert": bench.path_text("tls.crt"), "key": bench.path_text("tls.key") } })
 }
 
 #[test]
-fn who_speaks_plain_http_is_told_at_once() {
+fn answers_plain_http_on_a_tls_port_with_400() {
     let ca = Ca::new("Test CA");
     let (program, http) = bench().with_tls(&ca.issue("one"), json!({})).http();
     let began = Instant::now();
@@ -280,7 +277,7 @@ fn who_speaks_plain_http_is_told_at_once() {
 }
 
 #[test]
-fn health_stays_plain_and_figures_tell_how_long_certificates_are_good() {
+fn health_stays_plain_and_metrics_report_certificate_expiry() {
     let ca = Ca::new("Test CA");
     let bench = bench().with_tls(&ca.issue_for("one", [2020, 2090]), json!({}));
     let mut http = bench_http(&bench);
@@ -288,7 +285,7 @@ fn health_stays_plain_and_figures_tell_how_long_certificates_are_good() {
     let (program, http) = bench.set("http", http).http();
     let log = program.0.stderr();
     let (_, plain) = log.split_once("/metrics at http://").expect("a listener");
-    let plain = Http(plain.split_whitespace().next().unwrap().parse().unwrap());
+    let plain = HttpClient(plain.split_whitespace().next().unwrap().parse().unwrap());
     assert_eq!(plain.send("GET", "/health", &[], "").status, 200);
     let figures = plain.send("GET", "/metrics", &[], "").text();
     let line = figures.lines().find(|line| line.contains("tls_expires_in_seconds{"));
@@ -297,17 +294,17 @@ fn health_stays_plain_and_figures_tell_how_long_certificates_are_good() {
     let years = seconds.parse::<u64>().unwrap() / (365 * 86400);
     assert!((20..70).contains(&years), "{years}");
     assert!(log.contains(&format!("serving MCP at https://{}/mcp", http.0)), "{log}");
-    let mut connection = Secured::connect(http, &ca.client(None));
+    let mut connection = TlsConnection::connect(http, &ca.client(None));
     let (_, _, secured) = connection.ask("GET /metrics", &[], "").unwrap();
     assert!(secured.contains("tls_expires_in_seconds{"), "{secured}");
 }
 
 #[test]
-fn a_client_is_told_by_tls_that_it_is_the_end() {
+fn shutdown_sends_close_notify() {
     let ca = Ca::new("Test CA");
     let (program, http) = bench().with_tls(&ca.issue("one"), json!({})).http();
     program.0.close_stdin();
-    let mut connection = Secured::connect(http, &ca.client(None));
+    let mut connection = TlsConnection::connect(http, &ca.client(None));
     assert_eq!(connection.ask("GET /health", &[], "").unwrap().0, 200);
     program.0.signal(Signal::TERM);
     assert!(connection.ends_well(), "the connection was cut");
@@ -315,7 +312,7 @@ fn a_client_is_told_by_tls_that_it_is_the_end() {
 }
 
 #[test]
-fn old_versions_of_tls_are_refused() {
+fn old_tls_versions_are_rejected() {
     let ca = Ca::new("Test CA");
     let bench = bench().with_tls(&ca.issue("one"), json!({}));
     let file = bench.ca("ca.crt", &ca);
@@ -324,9 +321,9 @@ fn old_versions_of_tls_are_refused() {
         let mut openssl = command("openssl");
         let address = http.0.to_string();
         openssl.args(["s_client", "-connect", &address, "-alpn", "h2,http/1.1", version]);
-        // The library would not even try otherwise.
+        // At the default security level OpenSSL doesn't offer the old versions.
         openssl.args(["-cipher", "DEFAULT:@SECLEVEL=0", "-CAfile"]).arg(&file);
-        finish(openssl, "Q\n")
+        run_to_exit(openssl, "Q\n")
     };
     for (version, name) in [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")] {
         let spoken = speak(version);

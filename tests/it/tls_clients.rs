@@ -1,4 +1,4 @@
-//! Clients over TLS: programs that people have, our own, and those that show certificates of their own.
+//! TLS clients: common programs, another workbench, and agents with client certificates.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,24 +9,24 @@ use rustls::ClientConfig;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::support::http::{Http, Program};
-use crate::support::process::finish;
-use crate::support::secured::{Ca, Pair, Secured};
-use crate::support::{Bench, command, fake};
+use crate::support::http::{HttpClient, HttpWorkbench};
+use crate::support::process::run_to_exit;
+use crate::support::tls::{Ca, Pair, TlsConnection};
+use crate::support::{TestEnvironment, command, fake};
 
 const CLAUDE: &str = "a-token-for-claude-0123";
 const BOSS: &str = "a-token-for-the-boss-89";
 
-fn bench() -> Bench {
+fn bench() -> TestEnvironment {
     let script = json!({ "tools": ["echo"] });
-    Bench::new()
+    TestEnvironment::new()
         .server("box", "fake", fake(script))
         .set("toolMode", json!("proxy"))
         .set("watch", json!("everything"))
 }
 
-/// Serves with a certificate of this CA, which is in the file `ca.crt`.
-fn serve(ca: &Ca, bench: Bench) -> (Bench, Program, Http) {
+/// Serves with a certificate of this CA and writes the CA to `ca.crt`.
+fn serve(ca: &Ca, bench: TestEnvironment) -> (TestEnvironment, HttpWorkbench, HttpClient) {
     let bench = bench.with_tls(&ca.issue("the workbench"), json!({}));
     bench.ca("ca.crt", ca);
     let (program, http) = bench.http();
@@ -34,7 +34,7 @@ fn serve(ca: &Ca, bench: Bench) -> (Bench, Program, Http) {
 }
 
 #[test]
-fn curl_node_and_python_connect_with_the_ca_alone() {
+fn curl_node_and_python_connect_with_the_ca() {
     let ca = Ca::new("Test CA");
     let (bench, _program, http) = serve(&ca, bench());
     let url = format!("https://{}/health", http.0);
@@ -58,24 +58,26 @@ fn curl_node_and_python_connect_with_the_ca_alone() {
     };
     for program in ask(true) {
         let name = format!("{program:?}");
-        let output = finish(program, "");
+        let output = run_to_exit(program, "");
         assert!(output.stdout.contains(r#"{"status":"alive"}"#), "{name}: {output}");
         assert_eq!(output.code, Some(0), "{name}: {output}");
     }
     for program in ask(false) {
         let name = format!("{program:?}");
-        let output = finish(program, "");
+        let output = run_to_exit(program, "");
         assert_ne!(output.code, Some(0), "{name}: {output}");
     }
 }
 
 #[test]
-fn a_workbench_uses_another_over_tls_with_a_ca_of_its_own() {
+fn workbench_connects_to_another_over_tls_with_a_custom_ca() {
     let ca = Ca::new("Test CA");
     let (bench, _program, http) = serve(&ca, bench());
     let url = format!("https://{}/mcp/box", http.0);
     let client = || {
-        Bench::new().server("far", "other", json!({ "url": url })).set("toolMode", json!("proxy"))
+        TestEnvironment::new()
+            .server("far", "other", json!({ "url": url }))
+            .set("toolMode", json!("proxy"))
     };
     let agent = client().env("SSL_CERT_FILE", &bench.path_text("ca.crt")).agent();
     agent.initialize();
@@ -89,9 +91,9 @@ fn a_workbench_uses_another_over_tls_with_a_ca_of_its_own() {
 }
 
 #[test]
-fn a_bridge_leads_to_a_service_that_encrypts() {
+fn bridge_connects_to_a_tls_service() {
     let ca = Ca::new("Test CA");
-    let auth = json!({ "tokens": [entry("ann", crate::support::bench::TOKEN_OF_ANN)] });
+    let auth = json!({ "tokens": [entry("ann", crate::support::test_environment::TOKEN_OF_ANN)] });
     let (bench, _program, http) = serve(&ca, bench().set("auth", auth));
     let file = bench.path_text("ca.crt");
     let bench = bench.env("SSL_CERT_FILE", &file);
@@ -113,17 +115,17 @@ fn entry(agent: &str, token: &str) -> Value {
     json!({ "agent": agent, "sha256": sha256 })
 }
 
-/// A workbench that takes certificates, the CA of its own and that of agents.
+/// A workbench that accepts client certificates of the CA `agents`.
 struct Known {
-    bench: Bench,
-    program: Program,
-    http: Http,
+    bench: TestEnvironment,
+    program: HttpWorkbench,
+    http: HttpClient,
     own: Ca,
     agents: Ca,
 }
 
 impl Known {
-    fn start(bench: Bench) -> Self {
+    fn start(bench: TestEnvironment) -> Self {
         let (own, agents) = (Ca::new("Own CA"), Ca::new("CA of agents"));
         bench.ca("agents.crt", &agents);
         let certificate = own.issue("the workbench");
@@ -139,11 +141,11 @@ impl Known {
         self.own.client(pair)
     }
 
-    fn connect(&self, pair: Option<&Pair>) -> Secured {
-        Secured::connect(self.http, &self.client(pair))
+    fn connect(&self, pair: Option<&Pair>) -> TlsConnection {
+        TlsConnection::connect(self.http, &self.client(pair))
     }
 
-    /// The status of a call on a connection of its own, with this token, and what is said.
+    /// Calls a tool on a new connection. Returns the status and the error message.
     fn call(&self, pair: Option<&Pair>, token: Option<&str>) -> (u16, String) {
         let bearer = token.map(|token| format!("Bearer {token}"));
         let headers: Vec<_> =
@@ -153,16 +155,14 @@ impl Known {
         (status, answer["error"]["message"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Waits until the audit has the calls of these agents, in this order.
     fn wait_callers(&self, agents: &[&str]) {
         wait(|| self.callers().len() >= agents.len());
         assert_eq!(self.callers(), agents);
     }
 
-    /// The agents of the calls in the audit, in their order.
     fn callers(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.bench.path("audit.jsonl")).unwrap_or_default();
-        // The last line may not be there whole.
+        // The last line can be incomplete.
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let calls = lines.filter(|line| line["tool"] == "echo");
         calls.map(|call| call["agent"].as_str().unwrap_or("nobody").to_owned()).collect()
@@ -170,11 +170,11 @@ impl Known {
 }
 
 #[test]
-fn a_certificate_names_its_agent_where_nobody_else_does() {
+fn client_certificate_identifies_the_agent() {
     let known = Known::start(bench());
     let claude = known.agents.issue("claude");
     assert_eq!(known.call(Some(&claude), None).0, 200);
-    // Nobody of this machine is asked for anything, and who has no certificate has no name.
+    // Without `auth` the certificate is optional, and a client without one is anonymous.
     assert_eq!(known.call(None, None).0, 200);
     let stranger = Ca::new("CA of agents").issue("claude");
     let refused = known.connect(Some(&stranger)).ask("GET /health", &[], "");
@@ -192,7 +192,7 @@ fn a_certificate_names_its_agent_where_nobody_else_does() {
 }
 
 #[test]
-fn rules_decide_what_the_agent_of_a_certificate_may_use() {
+fn access_rules_apply_to_certificate_agents() {
     let known = Known::start(bench().set("agentPolicies", json!({ "claude": {} })));
     assert_eq!(known.call(Some(&known.agents.issue("claude")), None).0, 200);
     let (status, said) = known.call(Some(&known.agents.issue("codex")), None);
@@ -201,7 +201,7 @@ fn rules_decide_what_the_agent_of_a_certificate_may_use() {
 }
 
 #[test]
-fn a_certificate_is_as_good_as_a_token_and_both_are_of_one_agent() {
+fn certificate_replaces_a_token_and_must_match_it() {
     let auth = json!({ "tokens": [entry("claude", CLAUDE)], "operators": [entry("boss", BOSS)] });
     let known = Known::start(bench().set("auth", auth));
     let [claude, codex] = ["claude", "codex"].map(|name| known.agents.issue(name));
@@ -212,7 +212,7 @@ fn a_certificate_is_as_good_as_a_token_and_both_are_of_one_agent() {
         (Some(&claude), Some(CLAUDE), 200),
         (None, None, 401),
         (None, Some("a-token-of-nobody-012"), 401),
-        // A certificate helps no token that is wrong, and no token helps somebody else's certificate.
+        // A certificate doesn't make up for an invalid token, and both must name the same agent.
         (Some(&claude), Some("a-token-of-nobody-012"), 401),
         (Some(&codex), Some(CLAUDE), 403),
     ] {
@@ -225,12 +225,12 @@ fn a_certificate_is_as_good_as_a_token_and_both_are_of_one_agent() {
 }
 
 #[test]
-fn a_ca_that_is_not_trusted_any_more_ends_what_its_certificates_can_do() {
+fn removing_a_ca_revokes_its_certificates() {
     let known = Known::start(bench());
     let claude = known.agents.issue("claude");
     let mut kept = known.connect(Some(&claude));
     assert_eq!(kept.call("echo", json!({}), &[]).expect("an answer").0, 200);
-    // A CA more changes nothing for those who are there.
+    // Adding a CA doesn't affect existing connections.
     let next = Ca::new("Next CA");
     let both = [known.agents.certificate.pem(), next.certificate.pem()].concat();
     known.bench.write("agents.crt", &both);
@@ -249,20 +249,20 @@ fn wait(mut is_so: impl FnMut() -> bool) {
     let end = std::time::Instant::now() + crate::support::DEADLINE;
     while !is_so() {
         assert!(std::time::Instant::now() < end, "it does not come");
-        // A file is read again a moment after it was written.
+        // The workbench re-reads the files a moment after they changed.
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }
 
 #[test]
-fn what_clients_are_told_of_the_workbench_is_told_by_https() {
+fn advertised_urls_use_https() {
     let ca = Ca::new("Test CA");
-    let issuer = crate::support::issuer::Issuer::start(&[]);
+    let issuer = crate::support::issuer::FakeJwtIssuer::start(&[]);
     let auth = json!({ "jwt": { "issuer": issuer.name, "audience": "x" } });
     let (_bench, _program, http) = serve(&ca, bench().set("auth", auth));
     let client = ca.client(None);
     let ask = |request: &str, headers: &[(&str, &str)]| {
-        Secured::connect(http, &client).ask(request, headers, "").expect("an answer")
+        TlsConnection::connect(http, &client).ask(request, headers, "").expect("an answer")
     };
     let well_known = format!("https://{}/.well-known/oauth-protected-resource/mcp", http.0);
     let (status, head, _) = ask("POST /mcp", &[]);
@@ -274,7 +274,7 @@ fn what_clients_are_told_of_the_workbench_is_told_by_https() {
 }
 
 #[test]
-fn a_page_of_our_own_name_may_ask_over_tls_and_another_may_not() {
+fn only_same_origin_pages_are_allowed_over_tls() {
     let ca = Ca::new("Test CA");
     let bench = bench().with_tls(&ca.issue("one"), json!({}));
     let tls = json!({ "cert": bench.path_text("tls.crt"), "key": bench.path_text("tls.key") });
@@ -288,7 +288,7 @@ fn a_page_of_our_own_name_may_ask_over_tls_and_another_may_not() {
         ("https://evil.example.com", 403),
         ("null", 403),
     ] {
-        let mut connection = Secured::connect(http, &client);
+        let mut connection = TlsConnection::connect(http, &client);
         let request = format!(
             "GET /metrics HTTP/1.1\r\nHost: workbench.example.com\r\nOrigin: {origin}\r\n\
              Connection: close\r\n\r\n"
@@ -298,9 +298,9 @@ fn a_page_of_our_own_name_may_ask_over_tls_and_another_may_not() {
     }
 }
 
-/// The commands of the page about HTTP make files that a workbench serves with.
+/// Runs the commands of `docs/http.md` and serves with the files that they create.
 #[test]
-fn the_commands_of_the_book_make_certificates_that_work() {
+fn documented_commands_create_working_certificates() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/http.md"));
     let page = page.expect("the page");
     let (_, section) = page.split_once("### TLS").expect("the section");
@@ -310,7 +310,7 @@ fn the_commands_of_the_book_make_certificates_that_work() {
     let bench = bench();
     let mut made = command("sh");
     made.args(["-ec", shell]).current_dir(bench.dir());
-    let output = finish(made, "");
+    let output = run_to_exit(made, "");
     assert_eq!(output.code, Some(0), "{output}");
     let config: Value = serde_json::from_str(config).expect("JSON");
     let bench = bench.set("http", config["http"].clone());
@@ -318,6 +318,6 @@ fn the_commands_of_the_book_make_certificates_that_work() {
     let mut curl = command("curl");
     let url = format!("https://localhost:{}/health", http.0.port());
     curl.args(["-sS", "--cacert", &bench.path_text("tls/ca.crt"), &url]);
-    let output = finish(curl, "");
+    let output = run_to_exit(curl, "");
     assert_eq!(output.stdout, r#"{"status":"alive"}"#, "{output}");
 }

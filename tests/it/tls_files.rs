@@ -1,4 +1,4 @@
-//! The files of TLS: what `check` and the audit say of them.
+//! TLS files in `check` and in the audit log.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,11 +10,11 @@ use pretty_assertions::assert_eq;
 use rcgen::KeyPair;
 use serde_json::{Value, json};
 
-use crate::support::secured::{Ca, Pair};
-use crate::support::{Bench, DEADLINE, fake};
+use crate::support::tls::{Ca, Pair};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
-fn bench() -> Bench {
-    Bench::new()
+fn bench() -> TestEnvironment {
+    TestEnvironment::new()
         .server("box", "fake", fake(json!({ "tools": ["echo"] })))
         .set("toolMode", json!("proxy"))
         .set("watch", json!("everything"))
@@ -28,13 +28,13 @@ fn wait(mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !is_so() {
         assert!(Instant::now() < end, "it does not come");
-        // A file is read again a moment after it was written.
+        // The workbench re-reads the files a moment after they changed.
         sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
-fn check_finds_what_the_start_would_refuse() {
+fn check_reports_what_startup_would_reject() {
     let ca = Ca::new("Test CA");
     let good = ca.issue("good");
     let other = KeyPair::generate().unwrap().serialize_pem();
@@ -69,7 +69,7 @@ fn check_finds_what_the_start_would_refuse() {
 }
 
 #[test]
-fn the_audit_has_a_line_for_each_certificate_that_is_taken_or_kept_out() {
+fn audit_records_accepted_and_rejected_certificates() {
     let ca = Ca::new("Test CA");
     let bench = bench()
         .set("audit", json!({ "file": "audit.jsonl" }))
@@ -89,7 +89,7 @@ fn the_audit_has_a_line_for_each_certificate_that_is_taken_or_kept_out() {
     let (first, last) = (&lines[0], &lines[lines.len() - 1]);
     assert_eq!([&first["outcome"], &first["until"]], ["shown", "2089-01-01T00:00:00Z"]);
     assert_eq!(last["outcome"], "shown");
-    // Two files are written, so that there may have been a pair of one each.
+    // The two files are written one after the other, so a mixed pair may have been read.
     let refused = &lines[1..lines.len() - 1];
     assert!(!refused.is_empty() && refused.iter().all(|line| line["outcome"] == "refused"));
     let reasons: Vec<_> = refused.iter().filter_map(|line| line["reason"].as_str()).collect();

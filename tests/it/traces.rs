@@ -1,4 +1,4 @@
-//! Spans of calls, as they arrive at a collector.
+//! Trace spans of calls, as a collector receives them.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Bench, DEADLINE, fake};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
 const TRACE: [u8; 16] = [0x4b; 16];
 const PARENT: [u8; 8] = [0x0f; 8];
@@ -27,7 +27,6 @@ fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(digits).collect()
 }
 
-/// Something that takes exports, and hands them on: the path and the body.
 fn collector() -> (String, Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
@@ -68,10 +67,10 @@ fn contains(body: &[u8], part: &[u8]) -> bool {
 }
 
 #[test]
-fn a_call_is_a_span_between_the_agents_and_the_servers() {
+fn call_span_connects_agent_and_server() {
     let (address, exports) = collector();
-    let bench = Bench::new().server("box", "srv", fake(json!({"tools": ["request"]})));
-    let agent = bench.agent_with(["--otlp", &address]).relisting();
+    let bench = TestEnvironment::new().server("box", "srv", fake(json!({"tools": ["request"]})));
+    let agent = bench.agent_with(["--otlp", &address]).relisting_on_change();
     agent.initialize();
     let parent = format!("00-{}-{}-01", hex(&TRACE), hex(&PARENT));
     let params = json!({
@@ -106,9 +105,9 @@ fn a_call_is_a_span_between_the_agents_and_the_servers() {
 }
 
 #[test]
-fn the_trace_of_a_request_over_http_goes_on() {
+fn http_traceparent_is_continued() {
     let (address, exports) = collector();
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("telemetry", json!({"otlp": address}))
         .set("toolMode", json!("proxy"))
         .server("box", "srv", fake(json!({"tools": ["request"]})));
@@ -136,15 +135,16 @@ fn the_trace_of_a_request_over_http_goes_on() {
     assert!(contains(&body, &TRACE) && contains(&body, &PARENT));
 }
 
+// invariant: every-call-recorded
 #[test]
-fn the_audit_the_metrics_and_the_spans_tell_the_same_of_a_call() {
+fn audit_metrics_and_spans_agree_on_a_call() {
     let (address, exports) = collector();
     let mut entry = fake(json!({
         "tools": ["echo", "fail", "secret"],
         "behavior": {"fail": {"tool_error": {"text": "it does not work"}}},
     }));
     entry["toolFilters"] = json!(["!secret"]);
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("telemetry", json!({"otlp": address}))
         .set("audit", json!({"file": "audit.jsonl"}))
         .set("toolMode", json!("proxy"))
@@ -176,7 +176,7 @@ fn the_audit_the_metrics_and_the_spans_tell_the_same_of_a_call() {
         audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), calls.len(), "{audit}");
     for ((tool, outcome), line) in calls.into_iter().zip(&lines) {
-        // The audit alone tells what is denied from what is not there, from the same context.
+        // Only the audit log distinguishes denied from unknown tools.
         let recorded = line["outcome"].as_str().map(|told| told.replace("denied", "unknown"));
         assert_eq!((line["tool"].as_str(), recorded.as_deref()), (Some(tool), Some(outcome)));
         assert_eq!([&line["toolbox"], &line["server"]], ["box", "srv"]);
@@ -194,14 +194,13 @@ fn the_audit_the_metrics_and_the_spans_tell_the_same_of_a_call() {
     }
 }
 
+// invariant: telemetry-never-blocks
 #[test]
-fn a_collector_that_is_not_there_holds_nobody_up() {
-    let bench = Bench::new().env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9").server(
-        "box",
-        "srv",
-        fake(json!({"tools": ["echo"]})),
-    );
-    let agent = bench.agent().relisting();
+fn unreachable_collector_blocks_neither_calls_nor_shutdown() {
+    let bench = TestEnvironment::new()
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+        .server("box", "srv", fake(json!({"tools": ["echo"]})));
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     assert!(!agent.call("box__srv__echo", json!({})).is_tool_error());
     agent.close_stdin();

@@ -1,4 +1,4 @@
-//! Values that the configuration refers to: in files, and in what commands print.
+//! Configuration values from files, commands and the keyring.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,15 +8,14 @@ use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::process::{Output, fake_path, signal, wait_gone};
-use crate::support::{Agent, Bench, DEADLINE, fake};
+use crate::support::process::{Output, fake_path, signal, wait_until_exited};
+use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
 
 const HELD: &str = "and waits: `mcp-workbench reload`, SIGHUP or a restart takes it over";
 const READ: &str = "the configuration was read anew: ";
 
-/// A server that writes a variable of its environment into the file `<name>.seen`, says it on its
-/// standard error, and serves.
-fn curious(bench: &Bench, name: &str, value: Value) -> Value {
+/// A server that writes `$VALUE` to the file `<name>.seen`, prints it to stderr, and serves.
+fn curious(bench: &TestEnvironment, name: &str, value: Value) -> Value {
     let look = r#"printf %s "$VALUE" > "$1"; echo "connecting with $VALUE" >&2; exec "$2" "$3""#;
     let script = json!({ "tools": ["echo", "pid"] }).to_string();
     json!({
@@ -26,24 +25,23 @@ fn curious(bench: &Bench, name: &str, value: Value) -> Value {
     })
 }
 
-/// Adds a server `curious` to a toolbox `box`.
-fn with(bench: Bench, name: &str, value: Value) -> Bench {
+fn with(bench: TestEnvironment, name: &str, value: Value) -> TestEnvironment {
     let entry = curious(&bench, name, value);
     bench.server("box", name, entry)
 }
 
-fn seen(bench: &Bench, name: &str) -> String {
+fn seen(bench: &TestEnvironment, name: &str) -> String {
     fs::read_to_string(bench.path(&format!("{name}.seen"))).expect("it was started")
 }
 
-/// A script that counts its runs and then does this.
-fn counting(bench: &Bench, name: &str, then: &str) -> Value {
+/// A script that counts its runs in the file `runs`, then runs `then`.
+fn counting(bench: &TestEnvironment, name: &str, then: &str) -> Value {
     bench.write(name, &format!("#!/bin/sh\necho run >> {}\n{then}\n", bench.path_text("runs")));
     fs::set_permissions(bench.path(name), Permissions::from_mode(0o700)).expect("ours");
     json!({ "command": [format!("./{name}"), "--for", "${WHOM:-us}"] })
 }
 
-fn runs(bench: &Bench) -> usize {
+fn runs(bench: &TestEnvironment) -> usize {
     fs::read_to_string(bench.path("runs")).map_or(0, |runs| runs.lines().count())
 }
 
@@ -52,11 +50,12 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_server_gets_values_of_files_and_commands_and_nobody_else_does() {
+fn values_reach_only_their_server() {
     const OF_FILE: &str = "s3cret-of-a-file";
     const OF_COMMAND: &str = "s3cret-of-a-command";
 
-    let bench = Bench::new().set("audit", json!({ "file": "audit.jsonl", "arguments": "whole" }));
+    let bench =
+        TestEnvironment::new().set("audit", json!({ "file": "audit.jsonl", "arguments": "whole" }));
     let bench = bench.file("token", &format!("{OF_FILE}\n"));
     fs::set_permissions(bench.path("token"), Permissions::from_mode(0o600)).expect("ours");
     let get = counting(&bench, "get.sh", &format!("echo {OF_COMMAND}; echo said >&2"));
@@ -69,7 +68,7 @@ fn a_server_gets_values_of_files_and_commands_and_nobody_else_does() {
         secret.push_str(&agent.open("box").text());
         for (name, value) in [("one", OF_FILE), ("two", OF_COMMAND)] {
             let tool = format!("box__{name}__echo");
-            // The agent knows it, and says it again; that stays between the agent and the server.
+            // The agent sends the value itself. Arguments aren't redacted on the way to the server.
             agent.call(&tool, json!({ "text": value })).ok();
         }
         assert_eq!(runs(&bench), 1, "two servers have it of one run");
@@ -96,8 +95,8 @@ fn a_server_gets_values_of_files_and_commands_and_nobody_else_does() {
 }
 
 #[test]
-fn a_command_that_fails_or_takes_long_spoils_its_own_server() {
-    let bench = Bench::new();
+fn failing_value_command_affects_only_its_server() {
+    let bench = TestEnvironment::new();
     let fails = counting(&bench, "fails.sh", "echo s3cret-of-a-failure; echo 'locked' >&2; exit 3");
     let slow = counting(&bench, "slow.sh", "sleep 600 & echo $! > slow.pid; wait");
     let bench = with(with(bench, "fails", fails), "slow", slow);
@@ -116,13 +115,13 @@ fn a_command_that_fails_or_takes_long_spoils_its_own_server() {
     }
     agent.call("box__good__echo", json!({})).ok();
     let slept = fs::read_to_string(bench.path("slow.pid")).expect("it was run");
-    wait_gone(&[slept.trim().parse().expect("a pid")], DEADLINE);
+    wait_until_exited(&[slept.trim().parse().expect("a pid")], DEADLINE);
     assert!(!format!("{opened}{}", agent.stderr()).contains("s3cret-of-a-failure"));
 }
 
 #[test]
-fn a_command_is_run_by_whoever_needs_what_it_prints_and_by_nobody_else() {
-    let bench = Bench::new();
+fn value_commands_run_only_when_needed() {
+    let bench = TestEnvironment::new();
     let get = counting(&bench, "get.sh", "echo a-value");
     let bench = with(bench, "one", get);
     let bench = bench.server("box", "other", fake(json!({ "tools": ["echo"] })));
@@ -146,7 +145,6 @@ fn a_command_is_run_by_whoever_needs_what_it_prints_and_by_nobody_else() {
     assert!(output.contains("there is no program `"), "{output}");
 }
 
-/// Waits until this agent's log has a text so many times.
 fn wait_for(agent: &Agent, text: &str, times: usize) {
     let end = Instant::now() + DEADLINE;
     while agent.stderr().matches(text).count() < times {
@@ -156,8 +154,8 @@ fn wait_for(agent: &Agent, text: &str, times: usize) {
 }
 
 #[test]
-fn no_command_is_run_because_a_file_has_changed() {
-    let bench = Bench::new();
+fn file_changes_never_run_value_commands() {
+    let bench = TestEnvironment::new();
     let first = counting(&bench, "get.sh", "cat value");
     bench.write("value", "first-value");
     let before = with(bench.clone(), "one", first.clone());
@@ -165,13 +163,13 @@ fn no_command_is_run_because_a_file_has_changed() {
     agent.initialize();
     agent.open("box").ok();
     assert_eq!((runs(&bench), seen(&bench, "one").as_str()), (1, "first-value"));
-    // What an agent could do that may write files.
+    // Changes that an agent with a file tool could make.
     bench.write("value", "other-value");
     let evil = json!({ "command": ["sh", "-c", "echo run >> runs; echo x"] });
     with(before.clone(), "two", evil).write_config();
     agent.wait_stderr(HELD);
     assert_eq!(runs(&bench), 1);
-    // Whoever changes a description needs no value again.
+    // A changed description doesn't fetch values again.
     before.clone().toolbox("box", "Another description").write_config();
     agent.wait_stderr(READ);
     assert_eq!((runs(&bench), seen(&bench, "one").as_str()), (1, "first-value"));
@@ -183,12 +181,12 @@ fn no_command_is_run_because_a_file_has_changed() {
 }
 
 #[test]
-fn over_http_a_token_of_a_file_lets_its_agent_in() {
+fn token_from_a_file_authenticates_its_agent() {
     const TOKEN: &str = "a-token-for-claude-of-a-file";
 
     let lost = json!({ "agent": "codex", "token": { "command": ["false"] } });
     let entry = json!({ "agent": "claude", "token": { "file": "token" } });
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .file("token", &format!("{TOKEN}\n"))
         .server("box", "fake", fake(json!({ "tools": ["echo"] })))
         .set("toolMode", json!("proxy"))
@@ -205,8 +203,8 @@ fn over_http_a_token_of_a_file_lets_its_agent_in() {
 }
 
 #[test]
-fn the_keyring_is_asked_by_the_program_of_the_system() {
-    let bench = Bench::new();
+fn keyring_values_come_from_secret_tool() {
+    let bench = TestEnvironment::new();
     let bench = with(bench, "one", json!({ "keyring": "github/me" }));
     let missing = said(&bench.run(["check"]));
     let bin = bench.path("bin");

@@ -1,34 +1,35 @@
-//! Reading configurations: from a loose file to a checked [`Config`](crate::settings::Config), with
-//! every problem in one go.
+//! Configuration loading: from a file, folder or client configuration to a checked
+//! [`Config`](crate::settings::Config), with all findings collected in one pass.
 //!
-//! Pure but for [`load`], which reads the file, and [`env`], which reads the environment.
+//! Only [`load`], which reads files, and [`env`](mod@env), which reads the environment, do I/O.
 //!
-//! The way of a file: `document` makes a located tree of its text, `dialect` finds out which program
-//! it is written for, `raw`, `foreign`, `toolman` and `toolman_server` take the keys they know out of
-//! it with a `reader`, and `check`, `category`, `server` and `policy` make checked types of that.
+//! `document` parses the text into a tree with source locations, and `dialect_detection` finds out
+//! which program the file is written for. The `Raw…` types in `sections`, and `client_keys`,
+//! `toolman` and `toolman_server`, read the known keys with a `ConfigReader`. `validation` and the
+//! sections' `into_checked` turn these into settings types.
 
 pub use dialect::Dialect;
-pub use keys::audit::otlp_address;
-pub use keys::auth::is_token;
-pub use keys::schema::{schema, schema_text};
-pub use load::catalog::{check_catalog_tools, is_yaml, read_catalog_tool};
-pub use load::check::as_written;
-pub use load::file::{
-    ChosenBy, LoadError, Location, UnusableLock, find, load, load_lock, load_unlocked, locate,
-    locate_cache, parse, parse_with, user_file,
+pub use loader::catalog::{check_catalog_tools, is_yaml, read_catalog_tool};
+pub use loader::file::{
+    ConfigLocation, ConfigOrigin, LoadError, LockfileError, discover, load, load_lockfile,
+    load_without_lockfile, locate, locate_cache, parse, parse_with, user_file,
 };
-pub use load::loaded::Loaded;
-pub use load::lock::{BadLock, lock_file, read_lock, write_lock};
-pub use load::secrets::{read_secrets, secrets_file, write_secrets};
-pub use syntax::expand::{expand, variables, without_variables};
-pub use syntax::finding::{Finding, Report, Severity};
-pub use syntax::lookup::{Key, find_key};
+pub use loader::loaded_config::LoadedConfig;
+pub use loader::lockfile::{LockfileParseError, lockfile_path, parse_lockfile, render_lockfile};
+pub use loader::secrets_env::{parse_secrets_env, render_secrets_env, secrets_env_path};
+pub use loader::validation::unexpanded_config;
+pub use sections::audit::otlp_traces_url;
+pub use sections::auth::is_valid_token;
+pub use sections::schema::{schema, schema_text};
+pub use syntax::finding::{ConfigReport, Finding, Severity};
+pub use syntax::lookup::{KeyLocation, locate_key};
+pub use syntax::variables::{expand_variables, replace_with_defaults, variable_names};
 
 pub mod dialect;
 pub mod env;
-pub mod keys;
-pub mod load;
+pub mod loader;
+pub mod secret_values;
+pub mod sections;
 pub mod syntax;
 #[cfg(test)]
 mod tests;
-pub mod values;

@@ -1,9 +1,9 @@
-//! Reading configurations: from loose files to checked settings.
+//! Reads configuration files of several programs and turns them into checked settings.
 
 pub mod config;
 
-// The crates below, by the paths that their modules have everywhere.
+// Aliases for the lower crates, so that every crate uses the same paths.
 use mcp_workbench_names::name;
 use mcp_workbench_os::os;
 use mcp_workbench_settings::settings;
-use mcp_workbench_wire::raw;
+use mcp_workbench_wire::json;

@@ -1,44 +1,43 @@
-//! Backends: our live links to servers, each started when it is first needed and never left behind.
+//! Connections to MCP servers, each started on first use and never left behind.
 //!
-//! *Theory of operation.* A [`Backend`] is a cheap handle to one actor task ([`actor`]) that owns
-//! the server's process and everything that happens to it: start on first use, once however many
-//! ask; listing again when the server says so; stop when idle; restart after a death, with growing
-//! pauses when it keeps dying. A call goes past the actor: the handle's status holds the
-//! [`Live`] link while there is one. What a server says unasked goes to its [`switchboard`], which
-//! finds out for whom it is. [`Pool`] gives entries with equal launches one backend.
+//! A [`Backend`] is a cheap handle to one actor task (`actor`), which owns the server process: it
+//! starts the server once for all concurrent callers, rereads changed lists, stops an idle server,
+//! and backs off if the server keeps crashing. Calls bypass the actor: the handle's state holds the
+//! [`BackendConnection`] while the server runs. The `message_router` finds the agent that an
+//! unsolicited message is for. [`Pool`] gives entries with equal launches the same backend.
 
-mod abilities;
 mod account;
 mod actor;
-mod agent;
-mod condition;
+mod agent_handle;
+mod capabilities;
+mod change_feed;
+mod connection;
 mod deadline;
-mod death;
+mod error;
 pub mod events;
-mod failure;
-pub mod guard;
+mod exit_cause;
 pub mod handshake;
 mod id;
 pub mod launch;
-mod listen;
-pub mod lists;
-mod live;
-mod muted;
-mod payers;
+pub mod listing_reader;
+mod listing_store;
+mod login_scope;
+mod message_router;
+mod mute_list;
 mod pool;
-mod question;
-mod reports;
+mod principal;
+mod process_reaper;
+mod quota;
+mod remote_error;
+mod resource_subscriptions;
+mod server_request;
 mod spec;
 mod start;
-mod store;
-mod strays;
-mod subscribing;
-mod switchboard;
-mod turns;
-mod unanswered;
+mod start_scheduler;
+mod status;
+mod subscriptions;
 mod upstream;
-mod users;
-mod whose;
+pub mod watchdog;
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -50,312 +49,310 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::condition::Vitals;
+use crate::backend::change_feed::ChangeFeed;
 use crate::backend::deadline::Deadlines;
-use crate::backend::muted::Muted;
-use crate::backend::reports::Reports;
-use crate::backend::store::Keeper;
-use crate::backend::strays::Strays;
-use crate::backend::switchboard::{Entry, Grace, Switchboard};
-use crate::backend::turns::Turns;
-use crate::backend::users::Principal;
+use crate::backend::listing_store::ListingStoreWorker;
+use crate::backend::message_router::{Grace, InFlightRequest, MessageRouter};
+use crate::backend::mute_list::MuteList;
+use crate::backend::principal::Principal;
+use crate::backend::process_reaper::ProcessReaper;
+use crate::backend::start_scheduler::StartScheduler;
+use crate::backend::status::StatusRecorder;
 use crate::catalog::Listing;
-use crate::login::Logins;
-use crate::observe::Observer;
+use crate::json::RawJson;
+use crate::login::LoginRegistry;
 use crate::policy::{Admission, Permit};
-use crate::raw::Raw;
-use crate::wire::budget::Budget;
+use crate::telemetry::Telemetry;
+use crate::wire::memory_pool::MemoryPool;
 
-pub use crate::backend::abilities::ClientAbilities;
 pub use crate::backend::account::Account;
-pub use crate::backend::agent::{LogLevel, Presence, Tie, asks_for_roots, may_ask};
-pub use crate::backend::condition::{Condition, Phase};
-pub use crate::backend::death::{StderrTail, without_words};
-pub use crate::backend::failure::StartFailure;
+pub use crate::backend::agent_handle::{
+    Affinity, AgentHandle, LogLevel, may_require_input, requests_roots,
+};
+pub use crate::backend::capabilities::ClientCapabilities;
+use crate::backend::connection::LeasedConnection;
+pub use crate::backend::connection::{BackendConnection, CallTimeouts, OutgoingRequest};
+pub use crate::backend::error::StartError;
+pub use crate::backend::exit_cause::{StderrTail, strip_stderr_tail};
 pub use crate::backend::handshake::Era;
 pub use crate::backend::id::BackendId;
-pub use crate::backend::launch::{ChildEnvironment, missing};
-use crate::backend::live::Used;
-pub use crate::backend::live::{Call, Live, Patience};
-pub use crate::backend::payers::{AtLimit, Bytes, Held, Payers, Purse};
-pub use crate::backend::pool::{Pool, PoolOptions};
-pub use crate::backend::question::{Event, Question};
-pub use crate::backend::spec::{Reach, Remote, Spec};
-pub use crate::backend::store::{
-    Elsewhere, Entry as StoreEntry, Fingerprint, Record, Store, Unusable,
+pub use crate::backend::launch::{ChildEnvironment, find_launch_problem};
+pub use crate::backend::listing_store::{
+    Fingerprint, ListingRecord, ListingRecordError, ListingStore, SharedListingCache,
+    StoredListing as StoreEntry,
 };
-pub(crate) use crate::backend::store::{KnownTexts, TextKey, text_key};
-pub use crate::backend::turns::Urgency;
-pub use crate::backend::unanswered::Unanswered;
-pub use crate::backend::users::AgentId;
-pub use crate::backend::whose::{Whose, tell_of_login};
-pub use crate::wire::server::Outcome;
+pub(crate) use crate::backend::listing_store::{KnownTexts, TextKey, text_key};
+pub use crate::backend::login_scope::{LoginScope, tell_of_login};
+pub use crate::backend::pool::{Pool, PoolOptions};
+pub use crate::backend::principal::AgentId;
+pub use crate::backend::quota::{
+    CallerQuota, MemoryPools, QuotaExceededError, QuotaGuard, QuotaRegistry,
+};
+pub use crate::backend::remote_error::RemoteError;
+pub use crate::backend::server_request::{AgentEvent, ServerRequest};
+pub use crate::backend::spec::{BackendSpec, HttpEndpoint, ServerTransport};
+pub use crate::backend::start_scheduler::StartPriority;
+pub use crate::backend::status::{BackendStatus, Phase};
+pub use crate::wire::server::RpcOutcome;
 
-/// How many sessions of a server over HTTP are begun for one call, where it loses one after the other.
-const MOST_SESSIONS: u32 = 3;
+/// Maximum number of HTTP sessions opened for one call if the server keeps losing them.
+const MAX_SESSIONS: u32 = 3;
 
-/// Why a call did not get the server's own answer.
+/// Why a call got no response from the server.
 #[derive(Clone, Debug, Error)]
-pub enum Error {
-    /// The server could not be started; nothing was sent to it.
+pub enum BackendError {
+    /// The server did not start, so nothing was sent to it.
     #[error(transparent)]
-    StartFailed(Arc<StartFailure>),
-    /// The server ended while the call was running, which may have had effects.
+    StartFailed(Arc<StartError>),
+    /// The server exited during the call, which may have taken effect.
     #[error("the server ended while the call was running: {0}")]
-    Died(Arc<str>),
-    /// No answer and no progress for this long; the call was cancelled at the server.
+    Crashed(Arc<str>),
+    /// No response and no progress for this long; the call was cancelled at the server.
     #[error("no answer and no progress for {} ms", .0.as_millis())]
-    TimedOut(Duration),
-    /// No answer within this time, whatever progress there was; the call was cancelled at the server.
+    IdleTimeout(Duration),
+    /// No response within this total time, even with progress; the call was cancelled at the
+    /// server.
     #[error("no answer within {} ms in all", .0.as_millis())]
-    TookTooLong(Duration),
-    /// The server over HTTP gave no answer.
+    TotalTimeout(Duration),
     #[error(transparent)]
-    Unanswered(Arc<Unanswered>),
-    /// The answer had this many bytes, which is more than a message may have.
+    Remote(Arc<RemoteError>),
     #[error("the answer had {0} bytes, which is more than `limits.maxMessageBytes` allows")]
     Oversized(usize),
-    /// The workbench is shutting down.
     #[error("the workbench is shutting down")]
     ShuttingDown,
 }
 
-/// Something that happened to a backend and that everybody must see.
+/// A state change of a backend, sent to every subscriber.
 #[derive(Clone, Debug)]
-pub struct Changed {
-    /// Whom it happened to.
+pub struct BackendChange {
     pub backend: BackendId,
-    /// The change itself.
-    pub change: Change,
+    pub change: ChangeKind,
 }
 
-/// A change that a backend can go through.
 #[derive(Clone, Debug)]
-pub enum Change {
-    /// It has been listed.
-    Listed(Listed),
-    /// It could not be started ([`Backend::failure`] says why).
+pub enum ChangeKind {
+    Listed(VersionedListing),
+    /// The server did not start; [`Backend::start_error`] has the reason.
     Failed,
-    /// It has died; what it listed was true until then.
+    /// The server crashed. Its last listing was valid until then.
     Crashed,
 }
 
-/// A listing and how many there were before it, so that one can wait for it to be shown.
+/// A listing with a version, which lets callers wait until a snapshot includes it.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct VersionedListing {
     /// Counts from 1 and never repeats for one backend.
     pub version: u64,
-    /// The server's listing.
     pub listing: Arc<Listing>,
 }
 
-/// The means that the actors of a pool share.
-pub(crate) struct Context {
+pub(crate) struct PoolContext {
     pub(crate) program: Option<PathBuf>,
     pub(crate) homes: Option<PathBuf>,
-    pub(crate) strays: Arc<Strays>,
+    pub(crate) reaper: Arc<ProcessReaper>,
     pub(crate) tasks: TaskTracker,
     pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) shutdown: CancellationToken,
-    pub(crate) keeper: Option<Arc<Keeper>>,
-    pub(crate) turns: Turns,
-    /// `true` if all agents that can come are one.
+    pub(crate) worker: Option<Arc<ListingStoreWorker>>,
+    pub(crate) scheduler: StartScheduler,
+    /// `true` if only one agent can connect.
     pub(crate) is_sole: bool,
-    pub(crate) observer: Arc<Observer>,
-    /// How many bytes of what servers say may be held at a time.
-    pub(crate) said: Budget,
-    /// The servers that are not to be started.
-    pub(crate) muted: Muted,
-    /// The logins at servers over HTTP, where there are any.
-    pub(crate) logins: Option<Arc<Logins>>,
+    pub(crate) observer: Arc<Telemetry>,
+    /// Memory pool for messages from servers.
+    pub(crate) said: MemoryPool,
+    pub(crate) muted: MuteList,
+    /// Logins at HTTP servers; `None` disables sign-in.
+    pub(crate) logins: Option<Arc<LoginRegistry>>,
 }
 
-/// The knowledge of a server before it runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Remembered {
-    /// The server's listing when it last ran.
+pub(crate) struct LastKnownListing {
     pub(crate) listing: Arc<Listing>,
-    /// When that was last found to be true.
+    /// When the listing was last confirmed.
     pub(crate) since: SystemTime,
 }
 
-/// A handle to one backend; clones are handles to the same one. With the last one the server ends.
+/// A handle to a backend. Clones share it; dropping the last one stops the server.
 #[derive(Clone)]
 pub struct Backend {
-    /// The server's name in the entry that this handle is for, which others that share the process
-    /// need not know.
+    /// The server's name in this handle's entry. Entries that share the process may use other
+    /// names.
     name: Arc<str>,
-    /// One piece, as every call has a handle of its own.
-    shared: Arc<Shared>,
+    /// Behind one `Arc`, because every call clones the handle.
+    shared: Arc<BackendInner>,
 }
 
-/// The means of all handles to one backend.
-struct Shared {
+struct BackendInner {
     id: BackendId,
-    commands: mpsc::Sender<actor::Command>,
-    status: watch::Receiver<actor::Status>,
-    board: Arc<Switchboard>,
-    reports: Arc<Reports>,
-    vitals: Vitals,
-    /// `true` once its server has gone because nobody wants it any more.
+    commands: mpsc::Sender<actor::ActorCommand>,
+    status: watch::Receiver<actor::BackendState>,
+    router: Arc<MessageRouter>,
+    reports: Arc<ChangeFeed>,
+    vitals: StatusRecorder,
+    /// `true` once a server that stops when unused has stopped.
     gone: watch::Receiver<bool>,
 }
 
-/// A handle that does not keep the server.
-pub(crate) struct WeakBackend(Weak<Shared>);
+pub(crate) struct WeakBackend(Weak<BackendInner>);
 
 impl WeakBackend {
-    /// Returns `true` if there still is a handle that keeps the server.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
     }
 
-    /// A handle for an entry of this name, if there still is another one.
     pub(crate) fn upgrade(&self, name: &str) -> Option<Backend> {
         Some(Backend { name: name.into(), shared: self.0.upgrade()? })
     }
 }
 
 impl Backend {
-    /// A handle that does not keep the server.
     pub(crate) fn downgrade(&self) -> WeakBackend {
         WeakBackend(Arc::downgrade(&self.shared))
     }
 
-    /// Lets somebody hear of what happens to the server from now on, and says what it listed last.
-    pub(crate) fn report_to(&self, hearer: &mpsc::Sender<Changed>) -> Option<Listed> {
-        self.shared.reports.hear(hearer)
+    /// Subscribes to later changes and returns the last listing.
+    pub(crate) fn subscribe_changes(
+        &self,
+        hearer: &mpsc::Sender<BackendChange>,
+    ) -> Option<VersionedListing> {
+        self.shared.reports.subscribe(hearer)
     }
 
-    /// Makes this one come after another in the same place: what agents have asked of that one
-    /// holds for it too, and it does not start before that one has gone, for there may be a port
-    /// or a file that only one of them can have.
-    pub(crate) fn follow(&self, other: &Self) {
-        self.shared.board.inherit(&other.shared.board);
-        self.command(actor::Command::Follow(other.shared.gone.clone()));
+    /// Makes this backend replace `other`: it inherits the agents and subscriptions of `other`, and
+    /// starts after that server has stopped, since both may need the same port or file.
+    pub(crate) fn start_after(&self, other: &Self) {
+        self.shared.router.inherit(&other.shared.router);
+        self.command(actor::ActorCommand::StartAfter(other.shared.gone.clone()));
     }
 
-    /// Lets what holds now hold for a server that is kept: how long it may take, and what it is
-    /// called.
-    pub(crate) fn adopt(&self, spec: Arc<Spec>) {
-        self.command(actor::Command::Adopt(spec));
+    /// Applies new timeouts and names to a server that stays, and undoes `stop_when_unused`.
+    pub(crate) fn update_spec(&self, spec: Arc<BackendSpec>) {
+        self.command(actor::ActorCommand::UpdateSpec(spec));
     }
 
-    /// Ends the server as soon as it is not used.
-    pub(crate) fn dismiss(&self) {
-        self.command(actor::Command::Dismiss);
+    /// Stops the server once it is unused, now and after any later start.
+    pub(crate) fn stop_when_unused(&self) {
+        self.command(actor::ActorCommand::StopWhenUnused);
     }
 
-    fn command(&self, command: actor::Command) {
+    fn command(&self, command: actor::ActorCommand) {
         if self.shared.commands.try_send(command).is_err() {
             tracing::warn!(
-                server = self.shared.board.server(),
+                server = self.shared.router.server(),
                 "it does not take what has changed"
             );
         }
     }
 
-    /// Identifies the backend among those of its pool.
     pub fn id(&self) -> BackendId {
         self.shared.id
     }
 
-    /// The link to the running server, which is started when it is not running, as soon as its start
-    /// has its turn.
-    /// Only the agent that it was started for is told what it said to that.
-    pub async fn ready(&self, agent: Option<&Presence>, urgency: Urgency) -> Result<Live, Error> {
-        if let Some(live) = self.running() {
+    /// Returns the connection, and starts the server if needed once it gets a start slot. If the
+    /// start fails, only the agent that caused it sees the server's stderr.
+    pub async fn ensure_running(
+        &self,
+        agent: Option<&AgentHandle>,
+        urgency: StartPriority,
+    ) -> Result<BackendConnection, BackendError> {
+        if let Some(live) = self.connection() {
             return Ok(live);
         }
-        let (live, _) = self.started(agent.map(Presence::principal), urgency).await?;
+        let (live, _) = self.ensure_leased(agent.map(AgentHandle::principal), urgency).await?;
         Ok(live)
     }
 
-    /// The link, which is not put to rest before it is used.
-    async fn started(&self, principal: Option<Principal>, urgency: Urgency) -> Result<Used, Error> {
+    /// Returns the connection with a lease, so that it isn't closed before its first use.
+    async fn ensure_leased(
+        &self,
+        principal: Option<Principal>,
+        urgency: StartPriority,
+    ) -> Result<LeasedConnection, BackendError> {
         let (reply, answer) = tokio::sync::oneshot::channel();
         let waiter = actor::Waiter { principal, reply };
-        let ensure = actor::Command::Ensure(waiter, urgency);
-        self.shared.commands.send(ensure).await.map_err(|_| Error::ShuttingDown)?;
-        answer.await.map_err(|_| Error::ShuttingDown)?
+        let ensure = actor::ActorCommand::EnsureRunning(waiter, urgency);
+        self.shared.commands.send(ensure).await.map_err(|_| BackendError::ShuttingDown)?;
+        answer.await.map_err(|_| BackendError::ShuttingDown)?
     }
 
-    /// The link to the server, while it is running.
-    pub fn running(&self) -> Option<Live> {
+    /// Returns the connection while the server is running.
+    pub fn connection(&self) -> Option<BackendConnection> {
         match &*self.shared.status.borrow() {
-            actor::Status::Ready(live) => Some(live.clone()),
-            actor::Status::Stopped | actor::Status::Failed(_) => None,
+            actor::BackendState::Ready(live) => Some(live.clone()),
+            actor::BackendState::Stopped | actor::BackendState::Failed(_) => None,
         }
     }
 
-    /// Resolves when the server is running.
-    pub(crate) async fn running_again(&self) {
+    pub(crate) async fn wait_running(&self) {
         let mut status = self.shared.status.clone();
-        let is_running = |status: &actor::Status| matches!(status, actor::Status::Ready(_));
-        // Without an actor nothing will.
+        let is_running =
+            |status: &actor::BackendState| matches!(status, actor::BackendState::Ready(_));
+        // Fails only if the actor has ended; nothing starts the server then.
         let _ = status.wait_for(is_running).await;
     }
 
-    /// Resolves when the server is not running.
-    pub(crate) async fn stopped(&self) {
+    pub(crate) async fn wait_stopped(&self) {
         let mut status = self.shared.status.clone();
-        let is_stopped = |status: &actor::Status| !matches!(status, actor::Status::Ready(_));
-        // Without an actor nothing runs.
+        let is_stopped =
+            |status: &actor::BackendState| !matches!(status, actor::BackendState::Ready(_));
         let _ = status.wait_for(is_stopped).await;
     }
 
-    /// Why the server could not be started, if that was the last thing that was tried; without what
-    /// it said to that, where somebody else may ask.
-    pub fn failure(&self) -> Option<Arc<StartFailure>> {
+    /// Returns the error of the last start if it failed. Omits stderr if several agents can
+    /// connect.
+    pub fn start_error(&self) -> Option<Arc<StartError>> {
         match &*self.shared.status.borrow() {
-            actor::Status::Failed(failure) => Some(Arc::clone(failure)),
-            actor::Status::Stopped | actor::Status::Ready(_) => None,
+            actor::BackendState::Failed(failure) => Some(Arc::clone(failure)),
+            actor::BackendState::Stopped | actor::BackendState::Ready(_) => None,
         }
     }
 
-    /// Enters a request of an agent, so that what the server asks finds its way; the request's
-    /// place lasts until the result is dropped.
-    pub fn enter(&self, agent: &Presence, log: LogLevel, events: Option<&events::Sender>) -> Seat {
-        self.shared.board.attach(agent, &self.name);
-        Seat(self.shared.board.enter(agent, &self.name, log, events))
+    /// Registers a request of an agent, so that server messages about it reach the agent. The
+    /// registration ends when the guard is dropped.
+    pub fn register_request(
+        &self,
+        agent: &AgentHandle,
+        log: LogLevel,
+        events: Option<&events::Sender>,
+    ) -> RequestGuard {
+        self.shared.router.attach(agent, &self.name);
+        RequestGuard(self.shared.router.register_request(agent, &self.name, log, events))
     }
 
-    /// Lets the server reach an agent outside of its requests too.
-    pub fn attach(&self, agent: &Presence) {
-        self.shared.board.attach(agent, &self.name);
+    pub fn attach(&self, agent: &AgentHandle) {
+        self.shared.router.attach(agent, &self.name);
     }
 
-    /// Notes that the server runs a task for an agent, which is one of these.
-    pub fn claim_task(&self, agent: &Presence, task: &str, holder: &Arc<str>) {
-        self.shared.board.claim_task(agent, task, holder);
+    /// Records that the server runs a task for the agent; only `holder` may access it.
+    pub fn claim_task(&self, agent: &AgentHandle, task: &str, holder: &Arc<str>) {
+        self.shared.router.claim_task(agent, task, holder);
     }
 
-    /// Returns `true` unless the server runs such a task for somebody else.
-    pub fn may_hold_task(&self, task: &str, holder: &str) -> bool {
-        self.shared.board.may_hold_task(task, holder)
+    pub fn can_access_task(&self, task: &str, holder: &str) -> bool {
+        self.shared.router.may_hold_task(task, holder)
     }
 
-    /// Lets an agent hear of a task that is its own.
-    pub fn watch_task(&self, agent: &Presence, task: &str) {
-        self.shared.board.attach(agent, &self.name);
-        self.shared.board.watch_task(agent, task);
+    pub fn watch_task(&self, agent: &AgentHandle, task: &str) {
+        self.shared.router.attach(agent, &self.name);
+        self.shared.router.watch_task(agent, task);
     }
 
-    /// Makes the server an agent's alone; `false` if another one has used it.
-    pub fn claim(&self, agent: &Presence) -> bool {
-        self.shared.board.claim(agent)
+    /// Reserves the server for one agent. Returns `false` if another agent has used it.
+    pub fn claim(&self, agent: &AgentHandle) -> bool {
+        self.shared.router.claim(agent)
     }
 
-    /// Lets the server be anybody's again whose one agent has left. If it runs it ends, for what it
-    /// knows of that agent is not for the next one, who starts it anew.
-    pub fn vacate(&self) {
-        self.shared.board.vacate(|patience| {
+    /// Releases the server from its owner. If the server holds state of that agent, it is stopped,
+    /// and the next use starts a new process.
+    pub fn release(&self) {
+        self.shared.router.release(|patience| {
             let may_end = patience == Grace::None
-                || self.running().is_some_and(|live| live.close_if_unused());
-            let is_heard = may_end && self.shared.commands.try_send(actor::Command::Retire).is_ok();
+                || self.connection().is_some_and(|live| live.close_if_unused());
+            let is_heard =
+                may_end && self.shared.commands.try_send(actor::ActorCommand::Recycle).is_ok();
             if may_end && !is_heard {
                 tracing::warn!(
-                    server = self.shared.board.server(),
+                    server = self.shared.router.server(),
                     "it goes on though its agent has left"
                 );
             }
@@ -363,112 +360,111 @@ impl Backend {
         });
     }
 
-    /// Ends the running server; the next use starts it anew.
-    pub(crate) fn retire(&self) {
-        self.command(actor::Command::Retire);
+    /// Stops the running server; the next use starts a new process.
+    pub(crate) fn recycle(&self) {
+        self.command(actor::ActorCommand::Recycle);
     }
 
-    /// Ends the server, whatever it does, and returns when it has ended; the next use starts it anew.
-    pub(crate) async fn halt(&self) {
+    /// Stops the server even during calls, and returns when it has stopped. The next use starts it
+    /// again.
+    pub(crate) async fn stop(&self) {
         let (done, halted) = tokio::sync::oneshot::channel();
-        if self.shared.commands.send(actor::Command::Halt(done)).await.is_ok() {
-            // It is told by being dropped.
+        if self.shared.commands.send(actor::ActorCommand::Stop(done)).await.is_ok() {
+            // The actor drops the sender when the server has stopped.
             let _ = halted.await;
         }
     }
 
-    /// Returns the condition that the server is in.
-    pub(crate) fn condition(&self) -> Condition {
-        self.shared.vitals.told()
+    pub(crate) fn status(&self) -> BackendStatus {
+        self.shared.vitals.snapshot()
     }
 
-    /// Forgets an agent that has left.
     pub fn detach(&self, agent: AgentId) {
-        self.shared.board.detach(agent);
+        self.shared.router.detach(agent);
     }
 
-    /// Returns `true` if the server asks questions, so that it can have only one agent.
-    pub fn asks(&self) -> bool {
-        self.shared.board.asks()
+    /// Returns `true` if the server sends requests to its client, so that only one agent can use
+    /// it.
+    pub fn is_interactive(&self) -> bool {
+        self.shared.router.is_interactive()
     }
 
-    /// Calls the permitted tool. A call that was sent is never sent again. Dropping the future
-    /// cancels the call at the server.
+    /// Calls the permitted tool. A call is sent at most once. Dropping the future cancels it at the
+    /// server.
     pub async fn call(
         &self,
         permit: &Permit,
-        call: Call<'_>,
-        seat: &Seat,
-    ) -> Result<Outcome, Error> {
-        let name = Raw::of_text(&permit.tool().tool);
-        Box::pin(self.send("tools/call", Some(("name", &name)), &call, seat)).await
+        call: OutgoingRequest<'_>,
+        guard: &RequestGuard,
+    ) -> Result<RpcOutcome, BackendError> {
+        let name = RawJson::from_text(&permit.tool().tool);
+        Box::pin(self.send("tools/call", Some(("name", &name)), &call, guard)).await
     }
 
-    /// Makes any other request, under the same conditions. A tool cannot be called in this way.
+    /// Sends any other request, under the same conditions. Tools need `call`.
     pub async fn request(
         &self,
         _: &Admission,
         method: &str,
-        call: Call<'_>,
-        seat: &Seat,
-    ) -> Result<Outcome, Error> {
+        call: OutgoingRequest<'_>,
+        guard: &RequestGuard,
+    ) -> Result<RpcOutcome, BackendError> {
         debug_assert_ne!(method, "tools/call", "a tool needs a permit");
-        Box::pin(self.send(method, None, &call, seat)).await
+        Box::pin(self.send(method, None, &call, guard)).await
     }
 
     async fn send(
         &self,
         method: &str,
-        first: Option<(&str, &Raw)>,
-        call: &Call<'_>,
-        Seat(entry): &Seat,
-    ) -> Result<Outcome, Error> {
+        first: Option<(&str, &RawJson)>,
+        call: &OutgoingRequest<'_>,
+        RequestGuard(entry): &RequestGuard,
+    ) -> Result<RpcOutcome, BackendError> {
         let mut sessions = 0;
         loop {
-            let (live, in_use) = if let Some(live) = self.running() {
-                live.held()
+            let (live, in_use) = if let Some(live) = self.connection() {
+                live.lease()
             } else {
                 let principal = entry.principal().clone();
-                Box::pin(self.started(Some(principal), Urgency::Call)).await?
+                Box::pin(self.ensure_leased(Some(principal), StartPriority::Call)).await?
             };
-            // A link that is being put to rest takes no more calls; the next one does.
+            // A connection that is being closed accepts no more calls; wait for its successor.
             let Some(_use) = in_use else {
-                Box::pin(self.stopped()).await;
+                Box::pin(self.wait_stopped()).await;
                 continue;
             };
-            if live.keeps_log() {
-                Box::pin(live.pass_on_log_level(&self.shared.board)).await;
+            if live.has_log_level() {
+                Box::pin(live.pass_on_log_level(&self.shared.router)).await;
             }
             if let Some(sent) = call.sent {
                 sent.store(true, Ordering::Relaxed);
             }
             if let Some(outcome) = live.request(method, first, call, entry).await? {
-                entry.is_answered();
+                entry.mark_answered();
                 return Ok(outcome);
             }
-            // It died before it got the call, so the next one may have it.
-            Box::pin(live.death()).await;
+            // The server ended before it received the call, so its successor can have it.
+            Box::pin(live.wait_for_crash_report()).await;
             sessions += 1;
-            if sessions == MOST_SESSIONS && live.is_remote() {
-                return Err(Error::Unanswered(Arc::new(Unanswered::of_lost_sessions())));
+            if sessions == MAX_SESSIONS && live.is_remote() {
+                return Err(BackendError::Remote(Arc::new(RemoteError::of_lost_sessions())));
             }
         }
     }
 
-    /// Tells the running server what its agents want to hear of its log.
-    pub async fn pass_on_log_level(&self) {
-        if let Some(live) = self.running() {
-            live.pass_on_log_level(&self.shared.board).await;
+    /// Sends the log level that agents have set to the running server.
+    pub async fn sync_log_level(&self) {
+        if let Some(live) = self.connection() {
+            live.pass_on_log_level(&self.shared.router).await;
         }
     }
 
-    /// Tells the running server something that concerns no request.
-    pub fn notify(&self, method: &str, params: Option<Raw>) {
-        if let Some(live) = self.running() {
+    pub fn notify(&self, method: &str, params: Option<RawJson>) {
+        if let Some(live) = self.connection() {
             live.notify(method, params);
         }
     }
 }
 
-/// The place of a running request among those that a server may mean.
-pub struct Seat(Entry);
+/// The registration of a request in flight, which lets server messages reach its agent.
+pub struct RequestGuard(InFlightRequest);

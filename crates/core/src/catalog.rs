@@ -1,88 +1,82 @@
-//! The catalog: what servers said they have, immutable, each definition as the bytes it came in.
+//! The catalog: the latest listing of each server, immutable, with every definition as the bytes
+//! that its server sent.
 
-mod altered;
-mod changed;
+mod change_tracker;
 mod definition;
-mod glance;
+mod fast_path;
 mod lock;
+mod overrides;
 pub mod rank;
 pub mod remarks;
 pub mod schema;
-mod template;
+mod uri_template;
 
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::catalog::schema::ArgumentCheck;
-use crate::name::seen;
-use crate::raw::Raw;
+use crate::catalog::schema::ArgumentValidator;
+use crate::json::RawJson;
+use crate::name::untrusted_text;
 
-pub use crate::catalog::altered::Alteration;
-pub use crate::catalog::changed::{ChangedDefinition, KnownDefinitions};
-pub use crate::catalog::definition::{BadEntry, Definition, Prompt, Resource, Template};
-pub use crate::catalog::lock::{Comparison, Difference, Drifted, Recordings, accepting};
-pub use crate::catalog::template::{fits, is_made_of};
+pub use crate::catalog::change_tracker::{DefinitionChange, DefinitionTracker};
+pub use crate::catalog::definition::{
+    Definition, InvalidEntry, Prompt, Resource, ResourceTemplate,
+};
+pub use crate::catalog::lock::{
+    DefinitionDrift, DriftDetector, DriftKind, ListingSamples, accept_command,
+};
+pub use crate::catalog::overrides::DefinitionOverride;
+pub use crate::catalog::uri_template::{expands_to, may_expand_to};
 
 #[cfg(test)]
 mod tests;
 
-/// A server's last listing; everything in its order, each name once.
+/// A server's latest listing. Each list is in the server's order and free of duplicates.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Its tools.
     pub tools: Vec<Arc<ToolDefinition>>,
-    /// Its resources.
     pub resources: Vec<Arc<Resource>>,
-    /// Its resource templates.
-    pub templates: Vec<Arc<Template>>,
-    /// Its prompts.
+    pub templates: Vec<Arc<ResourceTemplate>>,
     pub prompts: Vec<Arc<Prompt>>,
-    /// The server's capabilities.
-    pub abilities: Abilities,
-    /// How it wants to be used, in its own words (MCP, basic/lifecycle, `instructions`).
+    pub capabilities: ServerCapabilities,
+    /// How to use the server, in its own words (MCP, basic/lifecycle, `instructions`).
     pub instructions: Option<String>,
 }
 
-/// A server's capabilities (MCP, `ServerCapabilities`), each in its own words, if it has it.
+/// A server's capabilities (MCP, `ServerCapabilities`), as the server sent them; `None` if absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(default)]
-pub struct Abilities {
-    /// It has tools.
+pub struct ServerCapabilities {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tools: Option<Raw>,
-    /// It has resources, and perhaps templates of them.
+    pub tools: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Raw>,
-    /// It has prompts.
+    pub resources: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompts: Option<Raw>,
-    /// It completes arguments.
+    pub prompts: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub completions: Option<Raw>,
-    /// It logs to its client.
+    pub completions: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub logging: Option<Raw>,
-    /// It runs calls as tasks (2025-11-25).
+    pub logging: Option<RawJson>,
+    /// Support for calls that run as tasks (MCP 2025-11-25).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tasks: Option<Raw>,
-    /// Its extensions of the protocol, by name (2026-07-28).
+    pub tasks: Option<RawJson>,
+    /// Protocol extensions, by name (MCP 2026-07-28).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub extensions: Option<Raw>,
+    pub extensions: Option<RawJson>,
 }
 
-/// One tool as its server defines it.
+/// A tool as its server defines it.
 #[derive(Debug)]
 pub struct ToolDefinition {
-    /// The server's name for it.
     pub name: String,
-    /// Its description, or its title where it has none.
+    /// The description, or else the title; never blank.
     pub description: Option<String>,
     /// The whole definition, byte for byte.
-    pub raw: Raw,
-    schema: Raw,
-    check: OnceLock<ArgumentCheck>,
+    pub raw: RawJson,
+    schema: RawJson,
+    check: OnceLock<ArgumentValidator>,
     is_repeatable: OnceLock<bool>,
     signature: OnceLock<String>,
 }
@@ -90,15 +84,15 @@ pub struct ToolDefinition {
 impl Definition for ToolDefinition {
     const METHOD: &'static str = "tools/list";
     const MEMBER: &'static str = "tools";
-    const WORD: &'static str = "tool";
+    const KIND_NAME: &'static str = "tool";
     const KEY: &'static str = "name";
 
     fn key(&self) -> &str {
         &self.name
     }
 
-    /// Reads one entry of a `tools/list` result (MCP, server/tools).
-    fn parse(raw: Raw) -> Result<Self, String> {
+    /// Parses one entry of a `tools/list` result (MCP, server/tools).
+    fn parse(raw: RawJson) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Head {
             name: String,
@@ -120,7 +114,7 @@ impl Definition for ToolDefinition {
         Ok(Self {
             name: head.name,
             description: head.description.or(head.title).filter(|text| !text.trim().is_empty()),
-            schema: Raw::encode(&head.input_schema),
+            schema: RawJson::encode(&head.input_schema),
             raw,
             check: OnceLock::new(),
             is_repeatable: OnceLock::new(),
@@ -130,39 +124,45 @@ impl Definition for ToolDefinition {
 }
 
 impl ToolDefinition {
-    /// Returns `true` if its server says that it is destructive (MCP, server/tools,
-    /// `destructiveHint`).
+    /// Returns `true` if the server sets `destructiveHint` (MCP, server/tools).
     pub fn is_destructive(&self) -> bool {
         let annotations = self.raw.member("annotations");
         let hint = annotations.and_then(|annotations| annotations.member("destructiveHint"));
         hint.is_some_and(|hint| hint.as_str() == "true")
     }
 
-    /// Tells whether its server says that it changes nothing (MCP, server/tools, `readOnlyHint`).
+    /// Returns `true` if the server sets `readOnlyHint` (MCP, server/tools).
     pub fn is_read_only(&self) -> bool {
         let annotations = self.raw.member("annotations");
         let hint = annotations.and_then(|annotations| annotations.member("readOnlyHint"));
         hint.is_some_and(|hint| hint.as_str() == "true")
     }
 
-    /// Checks arguments against the tool's schema, to explain what is wrong or missing; whether a
-    /// call is right is for its server to say. `None` stands for no arguments at all.
-    pub fn check_arguments(&self, arguments: Option<&Raw>) -> Result<(), Vec<schema::Mismatch>> {
-        self.check.get_or_init(|| ArgumentCheck::new(&self.schema)).check(&self.schema, arguments)
+    /// Validates `arguments` against the tool's schema; `None` means no arguments.
+    ///
+    /// The result serves to explain errors and to ask for missing arguments. The server decides
+    /// whether a call is valid.
+    pub fn validate_arguments(
+        &self,
+        arguments: Option<&RawJson>,
+    ) -> Result<(), Vec<schema::SchemaViolation>> {
+        self.check
+            .get_or_init(|| ArgumentValidator::new(&self.schema))
+            .validate(&self.schema, arguments)
     }
 
-    /// The JSON Schema of its arguments.
-    pub fn schema(&self) -> &Raw {
+    /// Returns the JSON Schema of the arguments.
+    pub fn schema(&self) -> &RawJson {
         &self.schema
     }
 
-    /// Its arguments one by one.
+    /// Returns the arguments, each with its type and description.
     pub fn parameters(&self) -> Vec<schema::Parameter> {
         schema::parameters(&self.schema)
     }
 
-    /// Returns `true` if its server says that it changes nothing, and that a second call does no
-    /// more than the first (MCP, server/tools, `readOnlyHint` and `idempotentHint`).
+    /// Returns `true` if the server sets both `readOnlyHint` and `idempotentHint` (MCP,
+    /// server/tools), so that repeating a call is safe.
     pub fn is_repeatable(&self) -> bool {
         *self.is_repeatable.get_or_init(|| {
             let Some(annotations) = self.raw.member("annotations") else { return false };
@@ -171,29 +171,30 @@ impl ToolDefinition {
         })
     }
 
-    /// The arguments that clients over HTTP repeat in headers: the header, and a JSON pointer.
-    pub fn mirrored(&self) -> Vec<(String, String)> {
-        schema::mirrored(&self.schema)
+    /// Returns the arguments that HTTP clients mirror in headers, as header name and JSON pointer.
+    pub fn header_params(&self) -> Vec<(String, String)> {
+        schema::header_params(&self.schema)
     }
 
-    /// The tool as `name(required: type, optional?: type)`.
+    /// Returns the tool as `name(required: type, optional?: type)`, on one line.
     pub fn signature(&self) -> String {
-        let written = || seen::line(&schema::signature(&self.name, &self.schema));
+        let written = || untrusted_text::single_line(&schema::signature(&self.name, &self.schema));
         self.signature.get_or_init(written).clone()
     }
 
-    /// The first sentence of the description, on one line.
+    /// Returns the first sentence of the description, on one line.
     pub fn summary(&self) -> Option<String> {
         self.description.as_deref().map(first_sentence)
     }
 }
 
-/// The first sentence of a text, or its first paragraph where that ends sooner, with its white
-/// space folded, in at most 200 characters.
+/// Returns the first sentence of `text`, on one line and in at most 200 characters.
+///
+/// A first paragraph without a sentence end counts as one sentence.
 pub fn first_sentence(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).skip_while(|line| line.is_empty());
     let paragraph: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
-    let folded = seen::line(&paragraph.join(" "));
+    let folded = untrusted_text::single_line(&paragraph.join(" "));
     let end = folded
         .match_indices(['.', '!', '?'])
         .map(|(at, mark)| at + mark.len())
@@ -202,8 +203,8 @@ pub fn first_sentence(text: &str) -> String {
     shorten(&folded[..end], 200)
 }
 
-/// Returns `true` if a sentence ends before byte `end`: white space follows, then no lower-case
-/// letter, and the word before it is no abbreviation such as `e.g.`.
+/// Returns `true` if a sentence ends before byte `end`. Abbreviations such as `e.g.` and initials
+/// end one only at the end of the text.
 fn is_sentence_end(text: &str, end: usize) -> bool {
     let before = text[..end - 1].rsplit(' ').next().unwrap_or_default();
     let is_letter = before.len() == 1 && before.chars().all(char::is_alphabetic);
@@ -218,8 +219,9 @@ fn is_sentence_end(text: &str, end: usize) -> bool {
     }
 }
 
-/// A text of at most `max` characters, with `…` where something was cut: between words, unless that
-/// would leave little, as it does in languages without spaces.
+/// Shortens `text` to at most `max` characters, with `…` at the cut.
+///
+/// Cuts between words, unless that leaves less than half of `max`, as in languages without spaces.
 pub fn shorten(text: &str, max: usize) -> String {
     if text.chars().nth(max).is_none() {
         return text.to_owned();

@@ -1,51 +1,51 @@
-//! The gateway: the one way in to every server, and the one writer of what everybody sees.
+//! The gateway: the only path from agents to servers.
 //!
-//! *Theory of operation.* There is one [`Gateway`] for each set of things that agents say they can
-//! do ([`Gateways`]), for servers behave by that. In it, one task ([`snapshot`]) hears of changed
-//! listings and publishes a new immutable [`Snapshot`]; nobody else writes state that agents share.
-//! A request looks at one snapshot. Servers are started by [`Gateway::open`], by [`Gateway::call`]
-//! and by [`Gateway::start_all`], whichever comes first, and a call starts no server but its own.
-//! A server that asks questions gets a connection for each agent ([`members`]); a modern one that
-//! asks an older agent is understood in [`bridge`].
+//! There is one [`Gateway`] per set of client capabilities ([`GatewayRegistry`]), because servers
+//! adapt to them. A single task per gateway ([`snapshot`]) receives changed listings and publishes
+//! a new immutable [`Snapshot`], the only state that agents share; each request uses one snapshot
+//! throughout. [`Gateway::open_toolbox`], [`Gateway::call`] and [`Gateway::start_all`] start servers, and a
+//! call starts only its own. An interactive server gets a connection per agent
+//! ([`managed_server`]). [`input_required`] lets legacy clients use modern servers that ask for
+//! input.
 
-mod admitting;
-mod answers;
-mod asking;
-mod bridge;
-mod caching;
+mod access;
+mod argument_hints;
+mod call_limits;
+mod call_path;
 mod caller;
-mod calling;
 mod clock;
-mod confirming;
-mod context;
-mod eager;
+mod confirmation;
+mod drift;
+mod eager_servers;
 mod embedding;
 mod error;
-mod explaining;
-mod filing;
-mod finding;
-mod gateways;
-mod judged;
+mod fair_queue;
+mod input_required;
+mod instrumentation;
+mod interner;
 mod lens;
-mod limiters;
-mod limiting;
-mod locking;
+mod limits;
+mod lock_checks;
 mod macros;
-mod members;
-mod observing;
-mod opening;
+mod managed_server;
+mod models;
+mod open_toolbox;
+mod operator;
+mod probing;
+mod registry;
+mod relay;
 mod reload;
-mod results;
-mod searching;
-mod sending;
-mod signing_in;
+mod request_context;
+mod resolve;
+mod response_cache;
+mod response_caching;
+mod search;
+mod sign_in;
 mod snapshot;
-mod starting;
-mod steering;
+mod startup;
 mod tasks;
-mod trying;
-mod turns;
-mod world;
+mod tool_files;
+mod truncation;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -55,137 +55,135 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{self, Backend, BackendId, Era, Listed, Pool, Reach, Spec, Whose};
+use crate::backend::{
+    self, Backend, BackendId, BackendSpec, Era, LoginScope, Pool, ServerTransport, VersionedListing,
+};
 use crate::gateway::clock::Clock;
-use crate::gateway::embedding::Embedding;
+use crate::gateway::embedding::EmbeddingModel;
 use crate::gateway::error::{failed, server_error};
-use crate::gateway::filing::Files;
-use crate::gateway::gateways::{Common, Terms};
-use crate::gateway::limiters::OwnLimiters;
-use crate::gateway::members::{Member, Server};
-use crate::gateway::results::Results;
-use crate::gateway::searching::LastIndex;
-use crate::gateway::starting::Once;
-use crate::gateway::tasks::Tasks;
-use crate::gateway::world::World;
+use crate::gateway::interner::Interner;
+use crate::gateway::limits::GatewayLimiters;
+use crate::gateway::managed_server::{ManagedServer, ServerEntry};
+use crate::gateway::registry::{GatewayScope, SharedServices};
+use crate::gateway::search::LastIndex;
+use crate::gateway::startup::StartupOnce;
+use crate::gateway::tasks::TaskRegistry;
+use crate::gateway::tool_files::Files;
+use crate::gateway::truncation::TruncatedResults;
 use crate::llm;
-use crate::login::Place;
+use crate::login::LoginTarget;
 use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::observe::{Listeners, Meters, Secrets};
 use crate::policy::Policy;
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
+use crate::telemetry::{EventBus, Redactor, ServerMetrics};
 
 pub use crate::backend::{
-    AgentId, AtLimit, Bytes, ClientAbilities, Condition, Event, Held, LogLevel, Payers, Phase,
-    Presence, Purse, Question, Tie, Urgency, may_ask,
+    Affinity, AgentEvent, AgentHandle, AgentId, BackendStatus, CallerQuota, ClientCapabilities,
+    LogLevel, MemoryPools, Phase, QuotaExceededError, QuotaGuard, QuotaRegistry, ServerRequest,
+    StartPriority, may_require_input,
 };
-pub use crate::gateway::asking::{Asked, Unlent};
 pub use crate::gateway::caller::Caller;
-pub use crate::gateway::context::RequestContext;
-pub use crate::gateway::eager::Down;
+pub use crate::gateway::drift::ListingDrift;
+pub use crate::gateway::eager_servers::UnreadyServer;
 pub use crate::gateway::error::{CallError, FailedServer};
-pub use crate::gateway::filing::Filed;
-pub use crate::gateway::finding::Standing;
-pub use crate::gateway::gateways::{Crowded, Gateways};
-pub use crate::gateway::judged::Judged;
-pub use crate::gateway::macros::Lacking;
-pub use crate::gateway::opening::Opened;
-pub use crate::gateway::opening::heartbeat;
-pub use crate::gateway::searching::{Found, Sought};
-pub use crate::gateway::signing_in::{CALLBACK, PAGE_HEADERS, SignInPage, SignedInPage, SigningIn};
+pub use crate::gateway::macros::UnavailableMacro;
+pub use crate::gateway::models::{ModelReply, SamplingError};
+pub use crate::gateway::open_toolbox::OpenedToolbox;
+pub use crate::gateway::open_toolbox::heartbeat;
+pub use crate::gateway::registry::{GatewayLimitError, GatewayRegistry};
+pub use crate::gateway::request_context::RequestContext;
+pub use crate::gateway::resolve::ToolAvailability;
+pub use crate::gateway::search::{ToolMatch, ToolQuery};
+pub use crate::gateway::sign_in::{
+    CALLBACK_PATH, PAGE_HEADERS, RequiredSignIn, SignInPage, SignedInPage,
+};
 pub use crate::gateway::snapshot::Snapshot;
+pub use crate::gateway::tool_files::ToolFile;
 
-/// How many changed listings may wait to be published.
+/// Capacity of the channel with changed listings.
 const EVENTS: usize = 64;
 
-/// Everything behind the agents that can do the same: policy, servers, and what they have.
+/// Policy, servers and listings for agents with the same capabilities.
 pub struct Gateway {
     config: Arc<Config>,
     policy: Arc<Policy>,
-    world: Arc<World>,
+    interner: Arc<Interner>,
     clock: Clock,
     pool: Arc<Pool>,
-    abilities: ClientAbilities,
+    capabilities: ClientCapabilities,
     is_namespaced: bool,
-    members: HashMap<ServerRef, Member>,
-    /// The limiters of its calls.
-    limiters: OwnLimiters,
-    /// The rests of results that were too long.
-    results: Arc<Results>,
+    servers: HashMap<ServerRef, ServerEntry>,
+    limiters: GatewayLimiters,
+    results: Arc<TruncatedResults>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
-    /// Who hears of what is done through it.
-    listeners: Listeners,
-    /// The counters of calls of servers that there are not.
-    nowhere: Arc<Meters>,
-    tasks: Tasks,
-    /// The model that the navigator asks, once it has been asked.
-    llm: OnceLock<Result<llm::Endpoint, llm::Failure>>,
-    /// The secrets that go into no prompt, once they have been looked for.
-    secrets: OnceLock<Secrets>,
-    /// The index that tools are found with.
+    listeners: EventBus,
+    unknown_server_meters: Arc<ServerMetrics>,
+    tasks: TaskRegistry,
+    /// The model of the navigator, set by the first query.
+    llm: OnceLock<Result<llm::Endpoint, llm::LlmError>>,
+    secrets: OnceLock<Redactor>,
     last_index: LastIndex,
-    /// The files of a catalog folder that were read.
     files: Arc<Files>,
-    /// The model that says what texts mean, where the configuration names one.
-    embedding: Option<Arc<Embedding>>,
-    /// The work that is done once, whoever wants it first.
-    once: Once,
-    /// `true` if another has taken its place.
+    embedding: Option<Arc<EmbeddingModel>>,
+    once: StartupOnce,
+    /// `true` once another gateway serves its agents.
     is_replaced: AtomicBool,
 }
 
 impl Gateway {
     fn new(
-        terms: Terms,
-        common: &Common,
-        abilities: ClientAbilities,
+        scope: GatewayScope,
+        common: &SharedServices,
+        capabilities: ClientCapabilities,
         tasks: &TaskTracker,
         before: Option<&Self>,
     ) -> Self {
-        let Terms { caller, config, .. } = &terms;
+        let GatewayScope { caller, config, .. } = &scope;
         let pool = Arc::clone(&common.pool);
-        let whose = pool.whose(caller.agent.as_ref());
+        let whose = pool.login_scope(caller.agent.as_ref());
         let (events, changes) = mpsc::channel(EVENTS);
         let member = |toolbox: &ToolboxConfig, server: &ServerConfig| {
             let meters = || pool.observer().meters(toolbox.name.as_str(), server.name.as_str());
             if let Launch::Macros(_) = server.launch {
-                return Member::Macros(meters());
+                return ServerEntry::Macros(meters());
             }
-            let spec = || spec(config, toolbox, server, abilities, &pool, &whose);
+            let spec = || backend_spec(config, toolbox, server, capabilities, &pool, &whose);
             let at = server_ref(&toolbox.name, &server.name);
             let login = place(&whose, server);
-            let spec = match terms.world.spec(at, abilities, login, spec) {
+            let spec = match scope.world.spec(at, capabilities, login, spec) {
                 Ok(spec) => spec,
-                Err(failure) => return Member::Unsupported(failure),
+                Err(failure) => return ServerEntry::Unavailable(failure),
             };
-            let old = before.and_then(|before| before.at(&toolbox.name, &server.name));
-            let same = old.and_then(|old| old.renewed(server, &spec));
-            let mut member = same.unwrap_or_else(|| Server::new(server, spec, meters(), &pool));
+            let old = before.and_then(|before| before.managed_server(&toolbox.name, &server.name));
+            let same = old.and_then(|old| old.reconfigured(server, &spec));
+            let mut member =
+                same.unwrap_or_else(|| ManagedServer::new(server, spec, meters(), &pool));
             member.limiter = common.limiters.of_server(server, config);
             member.answers = common.stores.of(server, config);
-            // Of one agent there are as many as the configuration has servers.
+            // A sole agent can't have more than one process per configured server.
             let most = config.limits.per_caller.max_processes;
-            member.most_of_one = if pool.is_sole() { usize::MAX } else { most };
-            Member::Server(Box::new(member))
+            member.max_dedicated_backends = if pool.is_single_agent() { usize::MAX } else { most };
+            ServerEntry::Managed(Box::new(member))
         };
-        let members: HashMap<_, _> =
+        let servers: HashMap<_, _> =
             config.servers().map(|(t, s)| (server_ref(&t.name, &s.name), member(t, s))).collect();
-        let sources = members.iter().filter_map(|(at, member)| match member {
-            Member::Server(server) => Some((at.clone(), server.shared.id())),
-            Member::Macros(_) => Some((at.clone(), BackendId::NONE)),
-            Member::Unsupported(_) => None,
+        let sources = servers.iter().filter_map(|(at, member)| match member {
+            ServerEntry::Managed(server) => Some((at.clone(), server.shared.id())),
+            ServerEntry::Macros(_) => Some((at.clone(), BackendId::NONE)),
+            ServerEntry::Unavailable(_) => None,
         });
-        // Sessions that began in that mode keep it.
+        // Existing sessions stay in `activate` mode.
         let is_namespaced =
             config.mode.has_namespaces() || before.is_some_and(|before| before.is_namespaced);
         let clock = Clock::default();
-        let mut writer = snapshot::Writer::new(&terms, clock, sources.collect(), is_namespaced)
-            .tells(pool.observer().listeners());
+        let mut writer =
+            snapshot::SnapshotWriter::new(&scope, clock, sources.collect(), is_namespaced)
+                .with_listeners(pool.observer().bus());
         let mut unlisted = Vec::new();
-        for member in members.values() {
-            let Member::Server(server) = member else { continue };
-            match server.shared.report_to(&events) {
-                Some(listed) => writer.knows(server.shared.id(), listed),
+        for member in servers.values() {
+            let ServerEntry::Managed(server) = member else { continue };
+            match server.shared.subscribe_changes(&events) {
+                Some(listed) => writer.seed(server.shared.id(), listed),
                 None => unlisted.push((server.shared.id(), Arc::clone(server.spec()))),
             }
         }
@@ -194,71 +192,67 @@ impl Gateway {
         let (publish, snapshot) = watch::channel(Arc::new(nothing));
         tasks.spawn(writer.run(remembered, changes, publish));
         let observer = Arc::clone(pool.observer());
-        let known = Tasks::new(Arc::clone(&common.store), caller, abilities);
+        let known = TaskRegistry::new(Arc::clone(&common.store), caller, capabilities);
         Self {
             limiters: common.limiters.of(caller, config),
             results: Arc::clone(&common.results),
             embedding: common.embeddings.of(&config.search),
-            config: terms.config,
-            policy: terms.policy,
-            world: terms.world,
+            config: scope.config,
+            policy: scope.policy,
+            interner: scope.world,
             clock,
             pool,
-            abilities,
+            capabilities,
             is_namespaced,
-            members,
+            servers,
             snapshot,
-            listeners: observer.listeners(),
-            nowhere: observer.meters("", ""),
+            listeners: observer.bus(),
+            unknown_server_meters: observer.meters("", ""),
             tasks: known,
             llm: OnceLock::new(),
             secrets: OnceLock::new(),
             last_index: LastIndex::default(),
             files: Arc::default(),
-            once: Once::default(),
+            once: StartupOnce::default(),
             is_replaced: AtomicBool::new(false),
         }
     }
 
-    /// The configuration that is being served.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Returns the abilities of the agents behind it.
-    pub(crate) fn abilities(&self) -> ClientAbilities {
-        self.abilities
+    pub(crate) fn abilities(&self) -> ClientCapabilities {
+        self.capabilities
     }
 
-    /// Returns the snapshot that everybody sees now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.borrow().clone()
     }
 
-    /// Returns a receiver of the snapshots as they change.
     pub fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.snapshot.clone()
     }
 
-    /// Starts one server of a toolbox, if it is not running, and waits until the snapshot shows
-    /// what it has. Dropping the future stops the waiting, not the server.
+    /// Starts a server if it isn't running, and waits until its listing is in the snapshot.
+    /// Dropping the future stops the wait but not the server.
     pub fn start(
         &self,
         toolbox: &ToolboxName,
         server: &ServerName,
-        agent: &Presence,
-        urgency: Urgency,
+        agent: &AgentHandle,
+        urgency: StartPriority,
     ) -> impl Future<Output = Result<(), FailedServer>> + Send + use<> {
-        let backend = match self.member(toolbox, server) {
-            Some(Member::Server(server)) => server.backend(agent, &self.pool).map(|own| {
+        let backend = match self.server_entry(toolbox, server) {
+            Some(ServerEntry::Managed(server)) => server.backend(agent, &self.pool).map(|own| {
                 own.attach(agent);
                 Some((own, server.shared.clone()))
             }),
-            Some(Member::Macros(_)) => Ok(None),
-            Some(Member::Unsupported(failure)) => {
-                Err(backend::Error::StartFailed(Arc::clone(failure)))
+            Some(ServerEntry::Macros(_)) => Ok(None),
+            Some(ServerEntry::Unavailable(failure)) => {
+                Err(backend::BackendError::StartFailed(Arc::clone(failure)))
             }
-            None => Err(backend::Error::StartFailed(Arc::new(backend::StartFailure::new(
+            None => Err(backend::BackendError::StartFailed(Arc::new(backend::StartError::new(
                 format!("toolbox `{toolbox}` has no such server"),
                 "correct the name".to_owned(),
             )))),
@@ -270,19 +264,19 @@ impl Gateway {
             let started = match backend {
                 Ok(None) => Ok(()),
                 Ok(Some((own, shared))) if own.id() != shared.id() => {
-                    // What it has is known already, or the shared one says so.
+                    // The shared listing applies to the dedicated backend too.
                     let known = snapshots.borrow().version(shared.id()) > 0;
                     let shown = if known {
                         Ok(())
                     } else {
-                        listed(&shared, snapshots, agent.clone(), urgency).await
+                        wait_until_listed(&shared, snapshots, agent.clone(), urgency).await
                     };
                     match shown {
-                        Ok(()) => own.ready(Some(&agent), urgency).await.map(drop),
+                        Ok(()) => own.ensure_running(Some(&agent), urgency).await.map(drop),
                         error => error,
                     }
                 }
-                Ok(Some((own, _))) => listed(&own, snapshots, agent, urgency).await,
+                Ok(Some((own, _))) => wait_until_listed(&own, snapshots, agent, urgency).await,
                 Err(error) => Err(error),
             };
             started.map_err(|error| failed(&server, &error))?;
@@ -291,91 +285,91 @@ impl Gateway {
         }
     }
 
-    /// Ends a server that is running; the next use starts it anew.
-    pub fn retire(&self, toolbox: &ToolboxName, server: &ServerName) {
-        if let Some(server) = self.at(toolbox, server) {
-            server.shared.retire();
+    /// Stops a running server; the next use starts it again.
+    pub fn recycle_server(&self, toolbox: &ToolboxName, server: &ServerName) {
+        if let Some(server) = self.managed_server(toolbox, server) {
+            server.shared.recycle();
         }
     }
 
-    /// Waits until what servers have listed so far is in the store of listings.
-    pub async fn kept(&self) {
-        self.pool.kept().await;
+    /// Waits until all listings are in the listing store.
+    pub async fn flush_listings(&self) {
+        self.pool.flush_listings().await;
     }
 
-    /// Takes that back.
+    /// Cancels an agent's subscription to a resource.
     pub async fn unsubscribe(
         &self,
         at: &ServerRef,
         uri: &str,
-        agent: &Presence,
+        agent: &AgentHandle,
     ) -> Result<(), CallError> {
-        self.server(at)?.used_by(agent).unsubscribe(agent, uri).await;
+        self.require_server(at)?.current_backend(agent).unsubscribe(agent, uri).await;
         Ok(())
     }
 
-    /// Tells the servers that an agent uses what it now wants to hear of their logs.
-    pub async fn pass_on_log_level(&self, agent: &Presence) {
+    /// Sends the agent's log level to the servers that it uses.
+    pub async fn pass_on_log_level(&self, agent: &AgentHandle) {
         let mut telling = JoinSet::new();
-        for server in self.servers() {
-            let backend = server.used_by(agent);
-            telling.spawn(async move { backend.pass_on_log_level().await });
+        for server in self.managed_servers() {
+            let backend = server.current_backend(agent);
+            telling.spawn(async move { backend.sync_log_level().await });
         }
         while telling.join_next().await.is_some() {}
     }
 
-    /// Tells the servers that know the agent's roots that those have changed.
-    pub fn pass_on_changed_roots(&self, agent: &Presence) {
-        for server in self.servers().filter(|server| server.has_roots()) {
-            server.used_by(agent).notify("notifications/roots/list_changed", None);
+    /// Notifies the agent's servers that may see its roots.
+    pub fn notify_roots_changed(&self, agent: &AgentHandle) {
+        for server in self.managed_servers().filter(|server| server.has_roots()) {
+            server.current_backend(agent).notify("notifications/roots/list_changed", None);
         }
     }
 
-    /// Lets an agent hear of a task that a server runs.
-    pub fn watch_task(&self, at: &ServerRef, task: &str, agent: &Presence) {
-        if let Some(server) = self.at(&at.toolbox, &at.server) {
-            server.used_by(agent).watch_task(agent, task);
+    /// Subscribes an agent to status changes of a task.
+    pub fn watch_task(&self, at: &ServerRef, task: &str, agent: &AgentHandle) {
+        if let Some(server) = self.managed_server(&at.toolbox, &at.server) {
+            server.current_backend(agent).watch_task(agent, task);
         }
     }
 
-    /// The servers that are running, in the order of the configuration.
-    pub fn running(&self) -> Vec<ServerRef> {
+    /// Returns the running servers, in the order of the configuration.
+    pub fn running_servers(&self) -> Vec<ServerRef> {
         let all = self.config.servers().map(|(t, s)| server_ref(&t.name, &s.name));
-        all.filter(|at| match self.members.get(at) {
-            Some(Member::Server(server)) => server.shared.running().is_some(),
-            Some(Member::Unsupported(_) | Member::Macros(_)) | None => false,
+        all.filter(|at| match self.servers.get(at) {
+            Some(ServerEntry::Managed(server)) => server.shared.connection().is_some(),
+            Some(ServerEntry::Unavailable(_) | ServerEntry::Macros(_)) | None => false,
         })
         .collect()
     }
 
-    fn servers(&self) -> impl Iterator<Item = &Server> {
-        self.members.values().filter_map(|member| match member {
-            Member::Server(server) => Some(&**server),
-            Member::Unsupported(_) | Member::Macros(_) => None,
+    fn managed_servers(&self) -> impl Iterator<Item = &ManagedServer> {
+        self.servers.values().filter_map(|member| match member {
+            ServerEntry::Managed(server) => Some(&**server),
+            ServerEntry::Unavailable(_) | ServerEntry::Macros(_) => None,
         })
     }
 
-    /// This server, if it can be started.
-    fn at(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Server> {
-        match self.member(toolbox, server)? {
-            Member::Server(server) => Some(server),
-            Member::Unsupported(_) | Member::Macros(_) => None,
+    /// `None` if it can't be started.
+    fn managed_server(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&ManagedServer> {
+        match self.server_entry(toolbox, server)? {
+            ServerEntry::Managed(server) => Some(server),
+            ServerEntry::Unavailable(_) | ServerEntry::Macros(_) => None,
         }
     }
 
-    fn server(&self, at: &ServerRef) -> Result<&Server, CallError> {
-        match self.members.get(at) {
-            Some(Member::Server(server)) => Ok(server),
-            Some(Member::Unsupported(failure)) => {
-                Err(server_error(at, backend::Error::StartFailed(Arc::clone(failure))))
+    fn require_server(&self, at: &ServerRef) -> Result<&ManagedServer, CallError> {
+        match self.servers.get(at) {
+            Some(ServerEntry::Managed(server)) => Ok(server),
+            Some(ServerEntry::Unavailable(failure)) => {
+                Err(server_error(at, backend::BackendError::StartFailed(Arc::clone(failure))))
             }
-            Some(Member::Macros(_)) => {
-                let none = backend::StartFailure::new(
+            Some(ServerEntry::Macros(_)) => {
+                let none = backend::StartError::new(
                     "it is no server, it has the tools alone that the configuration makes"
                         .to_owned(),
                     "call one of its tools".to_owned(),
                 );
-                Err(server_error(at, backend::Error::StartFailed(Arc::new(none))))
+                Err(server_error(at, backend::BackendError::StartFailed(Arc::new(none))))
             }
             None => {
                 let toolbox = self.toolbox(at.toolbox.as_str())?;
@@ -388,43 +382,42 @@ impl Gateway {
         }
     }
 
-    /// Returns `true` if a server speaks the older revisions alone, as far as that is known.
+    /// Returns `true` if the server is running and uses the legacy protocol.
     pub fn is_legacy(&self, at: &ServerRef) -> bool {
-        let Some(Member::Server(server)) = self.members.get(at) else { return false };
-        server.shared.running().is_some_and(|live| live.era() == Era::Legacy)
+        let Some(ServerEntry::Managed(server)) = self.servers.get(at) else { return false };
+        server.shared.connection().is_some_and(|live| live.era() == Era::Legacy)
     }
 
-    fn member(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&Member> {
-        self.members.get(&server_ref(toolbox, server))
+    fn server_entry(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<&ServerEntry> {
+        self.servers.get(&server_ref(toolbox, server))
     }
 }
 
-/// Returns the specification of a server, for agents that can do this and have this environment.
-fn spec(
+fn backend_spec(
     config: &Config,
     toolbox: &ToolboxConfig,
     server: &ServerConfig,
-    abilities: ClientAbilities,
+    capabilities: ClientCapabilities,
     pool: &Pool,
-    whose: &Whose,
-) -> Result<Spec, backend::StartFailure> {
-    Ok(Spec {
+    scope: &LoginScope,
+) -> Result<BackendSpec, backend::StartError> {
+    Ok(BackendSpec {
         label: format!("{}/{}", toolbox.name, server.name),
         server: server.name.to_string(),
-        reach: Reach::of(server, whose)?,
+        reach: ServerTransport::from_config(server, scope)?,
         environment: Arc::clone(pool.environment()),
         protocol: server.protocol,
-        abilities: if server.roots { abilities } else { abilities.without_roots() },
+        capabilities: if server.roots { capabilities } else { capabilities.without_roots() },
         startup_timeout: server.startup_timeout,
         idle_timeout: server.idle_timeout,
         max_message_bytes: config.limits.max_message_bytes,
     })
 }
 
-/// Where one signs in at a server, if one does.
-fn place(whose: &Whose, server: &ServerConfig) -> Option<Place> {
+/// Returns where to sign in to a server; `None` if it has no login.
+fn place(scope: &LoginScope, server: &ServerConfig) -> Option<LoginTarget> {
     match &server.launch {
-        Launch::Http(launch) => whose.place(server.name.as_str(), launch),
+        Launch::Http(launch) => scope.place(server.name.as_str(), launch),
         Launch::Stdio(_)
         | Launch::Macros(_)
         | Launch::Unsupported { .. }
@@ -436,17 +429,17 @@ fn server_ref(toolbox: &ToolboxName, server: &ServerName) -> ServerRef {
     ServerRef { toolbox: toolbox.clone(), server: server.clone() }
 }
 
-/// Waits until a server runs and the snapshot shows what it has.
-async fn listed(
+async fn wait_until_listed(
     backend: &Backend,
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    agent: Presence,
-    urgency: Urgency,
-) -> Result<(), backend::Error> {
-    let Listed { version, .. } = backend.ready(Some(&agent), urgency).await?.listed();
+    agent: AgentHandle,
+    urgency: StartPriority,
+) -> Result<(), backend::BackendError> {
+    let VersionedListing { version, .. } =
+        backend.ensure_running(Some(&agent), urgency).await?.listed();
     snapshots
         .wait_for(|snapshot| snapshot.version(backend.id()) >= version)
         .await
-        .map_err(|_| backend::Error::ShuttingDown)?;
+        .map_err(|_| backend::BackendError::ShuttingDown)?;
     Ok(())
 }

@@ -1,20 +1,22 @@
-//! Language models behind an endpoint that speaks the API of `OpenAI`.
+//! Client for language models behind an `OpenAI`-compatible API.
 //!
-//! Every request stands for itself and changes nothing, so one that failed may be made again, within
-//! the time that is left. What an endpoint answers is bounded, and nothing of it is trusted.
+//! Every request is independent and has no side effects, so a failed one is retried while its
+//! deadline allows. Responses are bounded in size and treated as untrusted.
 
 mod answer;
 mod chat;
+mod dialect_cache;
 mod embeddings;
 mod endpoint;
-mod failure;
+mod error;
 #[cfg(any(test, feature = "test-support"))]
-pub mod scripted;
-mod taken;
+pub mod fake_endpoint;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{objects, without_thoughts};
-pub use chat::{Cost, Form, Prompt, Said, Usage, estimate};
-pub use endpoint::{Endpoint, Posted, Within};
-pub use failure::Failure;
+pub use answer::{json_objects, strip_reasoning};
+pub use chat::{
+    ChatAnswer, ChatPrompt, RequestCost, ResponseFormat, TokenUsage, tokens_from_bytes,
+};
+pub use endpoint::{Endpoint, PostOutcome, RequestLimits};
+pub use error::LlmError;

@@ -1,26 +1,27 @@
-//! Policy: who may see and call what. Every surface asks it, and only it can make a [`Permit`].
+//! Access policy: which agents may see and use which tools, resources and prompts. Every surface
+//! asks it, and only it can create a [`Permit`].
 //!
-//! *Theory of operation.* [`Policies`] has the rules of a file, for every agent. For one of them it
-//! gives the part of the configuration that the agent may know of ([`Policies::seen_by`]), and a
-//! [`Policy`], which decides on single tools. All that the file says is worked out when a policy is
-//! made ([`access`] finds out which lists count, [`names`] makes them ready), so that a decision is
-//! a few look-ups. What is asked before each call is the same as what was asked before the tool was
-//! shown; arguments come to it there ([`Grant::permit`]). Whatever cannot be compiled is denied.
+//! *Theory of operation.* [`Policies`] holds the rules of a configuration for all agents. For one
+//! agent it returns the visible part of the configuration ([`Policies::visible_config`]) and a
+//! [`Policy`], which decides on single tools. The rules are compiled when a policy is created
+//! (`access` selects the lists that apply, `tool_patterns` compiles them), so a decision takes a
+//! few lookups. A call passes the same check as the display of its tool, and also a check of its
+//! arguments ([`Grant::permit`]). Rules that don't compile deny.
 
 mod access;
-mod address;
-mod besides;
 mod condition;
-mod explain;
+mod drift_action;
+mod explanation;
 mod filter;
-mod heed;
-mod hours;
-mod names;
-mod pattern;
+mod interner;
+mod primitives;
+mod resource_uri;
 mod rule;
-mod shared;
-pub(crate) mod strict;
-mod unmatched;
+pub(crate) mod strict_json;
+mod time_window;
+mod tool_patterns;
+mod unmatched_patterns;
+mod uri_patterns;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -29,138 +30,145 @@ use foldhash::HashMap;
 
 use crate::name::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::policy::access::Access;
-use crate::policy::besides::Guard;
 use crate::policy::condition::Condition;
-use crate::policy::filter::Entry;
-use crate::policy::names::{Candidate, Names};
-use crate::policy::shared::Made;
-use crate::settings::{Config, Confirmation, Definitions, Launch, PolicyConfig, ServerConfig};
+use crate::policy::filter::ServerEntryFilter;
+use crate::policy::interner::PolicyInterner;
+use crate::policy::primitives::PrimitiveRules;
+use crate::policy::tool_patterns::{Candidate, ToolPatternSet};
+use crate::settings::{
+    Config, ConfirmationPolicy, DriftPolicy, Launch, PolicyConfig, ServerConfig,
+};
 
-pub(crate) use crate::policy::besides::ShownOf;
-pub use crate::policy::besides::{Admission, Hearing};
+pub use crate::policy::access::PrimitiveKind;
 pub use crate::policy::condition::Refusal;
-pub use crate::policy::explain::{Besides, Demand, Explanation, Verdict};
+pub use crate::policy::drift_action::DriftAction;
+pub use crate::policy::explanation::{ConditionStatus, Explanation, ResourceOrPrompt, Verdict};
 pub use crate::policy::filter::ToolFilter;
-pub use crate::policy::heed::Heed;
-pub use crate::policy::hours::Moment;
-pub use crate::policy::rule::{Concern, Rule};
-pub use crate::policy::unmatched::{About, Unmatched, unmatched, unmatched_besides};
+pub(crate) use crate::policy::primitives::PermittedPrimitives;
+pub use crate::policy::primitives::{Admission, ResourceScope};
+pub use crate::policy::rule::{RiskReason, RulePath};
+pub use crate::policy::time_window::UnixTime;
+pub use crate::policy::unmatched_patterns::{
+    UnmatchedPattern, find_unmatched_primitive_patterns, find_unmatched_tool_patterns,
+};
 
 #[cfg(test)]
 mod tests;
 
-/// Proof that policy allowed one call of one tool. A backend calls nothing without it.
+/// Proof that policy allowed one call of one tool. Backends call nothing without it.
 #[derive(Debug)]
 pub struct Permit {
     tool: ToolId,
-    rule: Rule,
-    danger: Option<Concern>,
-    confirmation: Option<Concern>,
+    rule: RulePath,
+    danger: Option<RiskReason>,
+    confirmation: Option<RiskReason>,
 }
 
 impl Permit {
-    /// The tool that may be called, by its server's own name for it.
+    /// Returns the tool, under its server's own name.
     pub fn tool(&self) -> &ToolId {
         &self.tool
     }
 
-    /// The rule that let it through.
-    pub fn rule(&self) -> &Rule {
+    /// Returns the rule that allowed the call.
+    pub fn rule(&self) -> &RulePath {
         &self.rule
     }
 
-    /// Why the tool is dangerous, if it is, whether or not anybody is asked.
-    pub fn danger(&self) -> Option<Concern> {
+    /// Returns why the tool is dangerous, if it is, whether or not a confirmation is required.
+    pub fn danger(&self) -> Option<RiskReason> {
         self.danger
     }
 
-    /// Why the user has to confirm the call, if so.
-    pub fn confirmation(&self) -> Option<Concern> {
+    /// Returns why the user has to confirm the call, if so.
+    pub fn confirmation(&self) -> Option<RiskReason> {
         self.confirmation
     }
 }
 
-/// A tool may be seen, and may be called with the right arguments.
+/// Permission to see a tool, and to call it with suitable arguments.
 #[derive(Debug)]
 pub struct Grant {
     permit: Permit,
-    /// The conditions for its arguments.
     conditions: Vec<Arc<Condition>>,
 }
 
 impl Grant {
-    /// The rule that lets it through.
-    pub fn rule(&self) -> &Rule {
+    /// Returns the rule that allows the tool.
+    pub fn rule(&self) -> &RulePath {
         &self.permit.rule
     }
 
-    /// Returns `true` if the tool is dangerous.
     pub fn is_dangerous(&self) -> bool {
         self.permit.danger.is_some()
     }
 
-    /// Returns the permit to call the tool with these arguments, which are JSON and what its server gets.
+    /// Returns the permit for a call with these arguments, the JSON that the server receives.
     ///
     /// # Errors
     ///
-    /// The first condition that does not hold.
+    /// Returns the first condition that doesn't hold.
     pub fn permit(self, arguments: Option<&[u8]>) -> Result<Permit, Refusal> {
         condition::check(self.conditions.iter().map(|condition| &**condition), arguments)?;
         Ok(self.permit)
     }
 }
 
-/// Policy said no. What an agent is told must be what it is told of a tool that does not exist.
+/// A denial. An agent must get the same answer as for a tool that doesn't exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    rule: Option<Rule>,
+    rule: Option<RulePath>,
 }
 
 impl Denial {
-    /// The rule that said no, for whoever may be told; `None`: there is no such server for the
-    /// agent.
-    pub fn rule(&self) -> Option<&Rule> {
+    /// Returns the rule that denied, to be shown to users and not to agents. `None` if the agent
+    /// can't see the server.
+    pub fn rule(&self) -> Option<&RulePath> {
         self.rule.as_ref()
     }
 }
 
-/// The facts about a tool that policy needs besides its name.
+/// Facts about a tool that a decision needs in addition to its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traits {
-    /// `true` if the agent has another tool of its server that is called `mcp__<server>__<this
-    /// one>`.
-    pub has_namesake: bool,
-    /// `true` if its server says that it is destructive (`destructiveHint`).
+pub struct ToolTraits {
+    /// `true` if the agent has another tool of the same server called `mcp__<server>__<name>`.
+    pub has_prefixed_twin: bool,
+    /// The server's `destructiveHint`.
     pub is_destructive: bool,
 }
 
-/// The rules of one configuration, for every agent.
+/// The rules of one configuration, for all agents.
 #[derive(Debug)]
 pub struct Policies {
     config: Arc<Config>,
-    /// The configuration as each agent that the file speaks of may see it, and as all others may.
+    /// The visible configuration of each agent that has a policy, and of all others (`None`).
     seen: BTreeMap<Option<AgentName>, OnceLock<Arc<Config>>>,
-    made: Made,
+    made: PolicyInterner,
 }
 
 impl Policies {
-    /// Takes the rules out of a configuration.
     pub fn new(config: Arc<Config>) -> Self {
         let agents = config.policy.agents.keys().cloned().map(Some);
         let seen = agents.chain([None]).map(|agent| (agent, OnceLock::new())).collect();
-        Self { config, seen, made: Made::default() }
+        Self { config, seen, made: PolicyInterner::default() }
     }
 
-    /// The part of the configuration that an agent may know of. For an agent that wants one toolbox
-    /// alone, it is that toolbox, and everything in it is shown from the start.
-    pub fn seen_by(&self, agent: Option<&AgentName>, toolbox: Option<&ToolboxName>) -> Arc<Config> {
+    /// Returns the part of the configuration that an agent may know about.
+    ///
+    /// For an agent that is limited to one toolbox, that is the toolbox, with all its tools shown
+    /// from the start.
+    pub fn visible_config(
+        &self,
+        agent: Option<&AgentName>,
+        toolbox: Option<&ToolboxName>,
+    ) -> Arc<Config> {
         let agent = agent.cloned();
         let is_known = agent.as_ref().is_none_or(|agent| self.config.policy.knows(agent));
         let others = || self.seen.get(&None).filter(|_| is_known);
         let slot = self.seen.get(&agent).or_else(others);
         let see = || {
-            let seen = self.narrowed(agent.as_ref());
-            // Most agents may know of the same.
+            let seen = self.restricted_config(agent.as_ref());
+            // Most agents see the same configuration, so share it.
             let mut known = self.seen.values().filter_map(OnceLock::get);
             let same = known.find(|known| ***known == seen);
             same.map_or_else(|| Arc::new(seen), Arc::clone)
@@ -177,15 +185,17 @@ impl Policies {
         Arc::new(seen)
     }
 
-    /// The configuration without the servers of which an agent can have nothing, and without what
-    /// is said of agents.
-    fn narrowed(&self, agent: Option<&AgentName>) -> Config {
+    /// Returns the configuration without policy rules, and without servers and macros that the
+    /// agent can't use.
+    fn restricted_config(&self, agent: Option<&AgentName>) -> Config {
         let mut seen = (*self.config).clone();
         let rules = &self.config.policy;
-        let whens = Whens::new(rules, agent);
+        let whens = AgentConditions::new(rules, agent);
         for toolbox in &mut seen.toolboxes {
             let at = |server: &ServerConfig| server_ref(&toolbox.name, &server.name);
-            toolbox.servers.retain(|server| standing(rules, agent, &whens, &at(server)).is_ok());
+            toolbox
+                .servers
+                .retain(|server| resolve_access(rules, agent, &whens, &at(server)).is_ok());
         }
         self.narrow_macros(&mut seen, agent);
         seen.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
@@ -193,7 +203,7 @@ impl Policies {
             let policy = Policy::of(&self.config, agent);
             catalog.retain(|at, tool| {
                 let (toolbox, server) = (at.toolbox.clone(), at.server.clone());
-                policy.may_have(&ToolId { toolbox, server, tool: tool.to_owned() })
+                policy.can_ever_grant(&ToolId { toolbox, server, tool: tool.to_owned() })
             });
         }
         if let Some(agent) = agent {
@@ -205,7 +215,7 @@ impl Policies {
 }
 
 impl Policies {
-    /// Leaves out the macros that an agent can never have, or one of whose tools it cannot.
+    /// Removes macros that the agent can never use, or that call a tool it can never use.
     fn narrow_macros(&self, seen: &mut Config, agent: Option<&AgentName>) {
         if seen.toolboxes.iter().all(|toolbox| toolbox.macros().next().is_none()) {
             return;
@@ -219,19 +229,19 @@ impl Policies {
             };
             for server in &mut toolbox.servers {
                 if let Launch::Macros(macros) = &mut server.launch {
-                    macros.retain(|config| policy.may_have(&own(&server.name, &config.name)));
+                    macros.retain(|config| policy.can_ever_grant(&own(&server.name, &config.name)));
                 }
             }
         }
-        seen.keep_macros(|tool| policy.may_have(&self.config.own_id(tool)));
+        seen.keep_macros(|tool| policy.can_ever_grant(&self.config.original_tool_id(tool)));
     }
 }
 
 /// The rules of one configuration for one agent.
 #[derive(Debug)]
 pub struct Policy {
-    /// The servers that the agent may have something of.
-    rules: HashMap<ToolboxName, HashMap<ServerName, Rules>>,
+    /// Contains only servers that the agent may use in part or as a whole.
+    rules: HashMap<ToolboxName, HashMap<ServerName, ServerRules>>,
     /// The conditions that depend on the time.
     timed: Vec<Arc<Condition>>,
     heeds_hints: bool,
@@ -239,18 +249,18 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The rules for an agent without a name.
+    /// Returns the rules for an anonymous agent.
     pub fn new(config: &Config) -> Self {
         Self::of(config, None)
     }
 
     fn of(config: &Config, agent: Option<&AgentName>) -> Self {
-        let whens = Whens::new(&config.policy, agent);
+        let whens = AgentConditions::new(&config.policy, agent);
         let rules = config.toolboxes.iter().map(|toolbox| {
             let rules = toolbox.servers.iter().filter_map(|server| {
                 let at = server_ref(&toolbox.name, &server.name);
-                let access = standing(&config.policy, agent, &whens, &at).ok()?;
-                let rules = Rules::new(config, access, &whens, server, &at);
+                let access = resolve_access(&config.policy, agent, &whens, &at).ok()?;
+                let rules = ServerRules::new(config, access, &whens, server, &at);
                 Some((server.name.clone(), rules))
             });
             (toolbox.name.clone(), rules.collect())
@@ -265,41 +275,45 @@ impl Policy {
         }
     }
 
-    /// Returns `true` if some agents may have things that others may not.
-    pub fn tells_agents_apart(&self) -> bool {
+    /// Returns `true` if the configuration has rules for single agents.
+    pub fn has_agent_policies(&self) -> bool {
         self.tells_agents_apart
     }
 
-    /// Decides on one tool of one server in one toolbox, by its server's own name for it. The clock
-    /// is only looked at where the tool has its hours.
+    /// Decides on one tool, under its server's own name. `now` is called only if a time condition
+    /// applies.
     pub fn decide(
         &self,
         tool: &ToolId,
-        traits: Traits,
-        now: impl Fn() -> Moment,
+        traits: ToolTraits,
+        now: impl Fn() -> UnixTime,
     ) -> Result<Grant, Denial> {
-        let rules = self.rules_at(&tool.toolbox, &tool.server)?;
-        rules.judge(tool, traits, now).map_err(|rule| Denial { rule: Some(rule) })
+        let rules = self.server_rules(&tool.toolbox, &tool.server)?;
+        rules.decide(tool, traits, now).map_err(|rule| Denial { rule: Some(rule) })
     }
 
-    /// Returns `true` if the agent may have a tool, at some time, as far as its name tells.
-    pub fn may_have(&self, tool: &ToolId) -> bool {
-        let rules = self.rules_at(&tool.toolbox, &tool.server);
-        rules.is_ok_and(|rules| rules.may_pass(tool).is_some())
+    /// Returns `true` if the agent may use a tool at some time, judging by its name.
+    pub fn can_ever_grant(&self, tool: &ToolId) -> bool {
+        let rules = self.server_rules(&tool.toolbox, &tool.server);
+        rules.is_ok_and(|rules| rules.rule_at_any_time(tool).is_some())
     }
 
-    /// Returns `true` if anything depends on servers' hints that tools are destructive.
-    pub fn heeds_hints(&self) -> bool {
+    /// Returns `true` if decisions depend on the `destructiveHint` of tools.
+    pub fn uses_destructive_hints(&self) -> bool {
         self.heeds_hints
     }
 
-    /// When it may next decide otherwise on some tool, if it ever does.
-    pub fn next_change(&self, now: Moment) -> Option<Moment> {
+    /// Returns when a decision may next change because of the time, if ever.
+    pub fn next_transition(&self, now: UnixTime) -> Option<UnixTime> {
         let windows = self.timed.iter().filter_map(|condition| condition.window());
-        windows.filter_map(|window| hours::next_change(window, now)).min()
+        windows.filter_map(|window| time_window::next_change(window, now)).min()
     }
 
-    fn rules_at(&self, toolbox: &ToolboxName, server: &ServerName) -> Result<&Rules, Denial> {
+    fn server_rules(
+        &self,
+        toolbox: &ToolboxName,
+        server: &ServerName,
+    ) -> Result<&ServerRules, Denial> {
         self.rules.get(toolbox).and_then(|servers| servers.get(server)).ok_or(Denial { rule: None })
     }
 }
@@ -308,10 +322,10 @@ fn server_ref(toolbox: &ToolboxName, server: &ServerName) -> ServerRef {
     ServerRef { toolbox: toolbox.clone(), server: server.clone() }
 }
 
-/// The conditions of an agent, made ready, each with the tools that it is about.
-struct Whens<'a>(Vec<(Arc<Condition>, Option<&'a [String]>)>);
+/// The compiled conditions of an agent, each with the tools it applies to (`None`: all).
+struct AgentConditions<'a>(Vec<(Arc<Condition>, Option<&'a [String]>)>);
 
-impl<'a> Whens<'a> {
+impl<'a> AgentConditions<'a> {
     fn new(config: &'a PolicyConfig, agent: Option<&AgentName>) -> Self {
         let folder = config.working_directory.as_deref();
         let whens = access::conditions(config, agent).into_iter().map(|(rule, when)| {
@@ -320,103 +334,111 @@ impl<'a> Whens<'a> {
         Self(whens.collect())
     }
 
-    fn at<'w>(&'w self, at: &'w ServerRef) -> impl Iterator<Item = (&'w Arc<Condition>, Names)> {
+    fn at<'w>(
+        &'w self,
+        at: &'w ServerRef,
+    ) -> impl Iterator<Item = (&'w Arc<Condition>, ToolPatternSet)> {
         self.0.iter().map(|(condition, tools)| {
-            (condition, tools.map_or_else(Names::all, |tools| Names::new(tools, at)))
+            (
+                condition,
+                tools.map_or_else(ToolPatternSet::all, |tools| ToolPatternSet::new(tools, at)),
+            )
         })
     }
 }
 
-/// The agent's access to this server; else the rule by which the server is not there.
-fn standing<'a>(
+/// Returns the agent's access to a server, or the rule that hides the server.
+fn resolve_access<'a>(
     config: &'a PolicyConfig,
     agent: Option<&AgentName>,
-    whens: &Whens<'_>,
+    whens: &AgentConditions<'_>,
     at: &ServerRef,
-) -> Result<Access<'a>, Rule> {
-    let access = access::of(config, agent, &at.server)?;
-    let mut elsewhere = whens.at(at).filter(|(condition, _)| !condition.is_here());
+) -> Result<Access<'a>, RulePath> {
+    let access = access::resolve(config, agent, &at.server)?;
+    let mut elsewhere = whens.at(at).filter(|(condition, _)| !condition.matches_directory());
     match elsewhere.find(|(_, names)| names.has_all()) {
         Some((condition, _)) => Err(condition.rule().clone()),
         None => Ok(access),
     }
 }
 
-/// All rules for what one server in one toolbox has. A tool must pass every one.
+/// All rules for one server in one toolbox. A tool must satisfy every one.
 #[derive(Debug)]
-struct Rules {
-    resources: Arc<Guard>,
-    prompts: Arc<Guard>,
-    /// The lists that the tools are in which may be used.
-    lists: Vec<(Rule, Names)>,
-    /// The rule for all other tools, and `true` if it lets them pass.
-    otherwise: (Rule, bool),
-    /// The filter of the server's own entry.
-    entry: Entry,
-    /// The conditions that have to hold, and the tools that they are for.
-    conditions: Vec<(Arc<Condition>, Names)>,
-    concerns: Concerns,
-    definitions: Definitions,
-    /// The configuration's own names for tools, as [`ServerConfig::tool_override`] finds them.
+struct ServerRules {
+    resources: Arc<PrimitiveRules>,
+    prompts: Arc<PrimitiveRules>,
+    /// Allowlists: a tool in any of them may be used.
+    lists: Vec<(RulePath, ToolPatternSet)>,
+    /// The rule for unlisted tools, and `true` if it allows them.
+    otherwise: (RulePath, bool),
+    entry: ServerEntryFilter,
+    /// Conditions that must hold, with the tools they apply to.
+    conditions: Vec<(Arc<Condition>, ToolPatternSet)>,
+    concerns: RiskRules,
+    definitions: DriftPolicy,
+    /// The configured names of tools, looked up as [`ServerConfig::tool_override`] does.
     renamed: HashMap<String, Option<String>>,
     prefix: String,
     name_limit: usize,
 }
 
-/// Which of its tools are dangerous, and which are confirmed.
 #[derive(Debug)]
-struct Concerns {
-    dangerous: Names,
+struct RiskRules {
+    dangerous: ToolPatternSet,
     is_hint_dangerous: bool,
-    /// `None`: nobody is asked.
-    confirmed: Option<Names>,
+    /// `None` disables confirmations.
+    confirmed: Option<ToolPatternSet>,
     is_unknown_confirmed: bool,
 }
 
-impl Rules {
+impl ServerRules {
     fn new(
         config: &Config,
         access: Access<'_>,
-        whens: &Whens<'_>,
+        whens: &AgentConditions<'_>,
         server: &ServerConfig,
         at: &ServerRef,
     ) -> Self {
         let policy = &config.policy;
         let Access { lists, otherwise, resources, prompts } = access;
         let all: Vec<_> = config.servers().map(|(t, s)| server_ref(&t.name, &s.name)).collect();
-        let lists = lists.into_iter().map(|(rule, tools)| (rule, Names::allowing(tools, at, &all)));
+        let lists = lists
+            .into_iter()
+            .map(|(rule, tools)| (rule, ToolPatternSet::allowing(tools, at, &all)));
         let overrides = server.overrides.iter();
         let renamed = overrides.map(|(own, over)| (own.clone(), over.name.clone()));
         Self {
-            resources: Guard::of_resources(server, resources),
-            prompts: Guard::of_prompts(server, prompts),
+            resources: PrimitiveRules::of_resources(server, resources),
+            prompts: PrimitiveRules::of_prompts(server, prompts),
             lists: lists.collect(),
             otherwise,
-            entry: Entry::new(server),
+            entry: ServerEntryFilter::new(server),
             conditions: whens.at(at).map(|(c, names)| (Arc::clone(c), names)).collect(),
-            concerns: Concerns {
-                dangerous: Names::new(&policy.dangerous_tools, at),
+            concerns: RiskRules {
+                dangerous: ToolPatternSet::new(&policy.dangerous_tools, at),
                 is_hint_dangerous: policy.is_hint_dangerous,
                 confirmed: match &policy.confirmation {
-                    Confirmation::Never => None,
-                    Confirmation::Dangerous(besides) => Some(Names::new(besides, at)),
+                    ConfirmationPolicy::Never => None,
+                    ConfirmationPolicy::Dangerous(besides) => {
+                        Some(ToolPatternSet::new(besides, at))
+                    }
                 },
                 is_unknown_confirmed: policy.default.require_explicit_approval,
             },
-            definitions: server.definitions(),
+            definitions: server.effective_drift_policy(),
             renamed: renamed.collect(),
             prefix: server.client_prefix(),
             name_limit: config.max_tool_name_length,
         }
     }
 
-    /// Decides on a tool; else the rule by which it is not there.
-    fn judge(
+    /// Decides on a tool, or returns the rule that hides it.
+    fn decide(
         &self,
         tool: &ToolId,
-        traits: Traits,
-        now: impl Fn() -> Moment,
-    ) -> Result<Grant, Rule> {
+        traits: ToolTraits,
+        now: impl Fn() -> UnixTime,
+    ) -> Result<Grant, RulePath> {
         let candidate = self.candidate(tool, traits);
         let (rule, is_listed) = self.listed(&candidate, traits)?;
         let mut conditions = Vec::new();
@@ -437,22 +459,27 @@ impl Rules {
         Ok(Grant { permit: Permit { tool: tool.clone(), rule, danger, confirmation }, conditions })
     }
 
-    /// Returns the rule by which it may let a tool through at some time, if it ever may.
-    fn may_pass(&self, tool: &ToolId) -> Option<&Rule> {
-        let candidate = self.candidate(tool, Traits::default());
-        let mut elsewhere = self.conditions.iter().filter(|(condition, _)| !condition.is_here());
-        let (rule, _) = self.listed(&candidate, Traits::default()).ok()?;
+    /// Returns the rule that allows a tool at some time, if any does.
+    fn rule_at_any_time(&self, tool: &ToolId) -> Option<&RulePath> {
+        let candidate = self.candidate(tool, ToolTraits::default());
+        let mut elsewhere =
+            self.conditions.iter().filter(|(condition, _)| !condition.matches_directory());
+        let (rule, _) = self.listed(&candidate, ToolTraits::default()).ok()?;
         let is_elsewhere = elsewhere.any(|(_, names)| names.has(&candidate).unwrap_or(true));
         (!is_elsewhere).then_some(rule)
     }
 
-    fn candidate<'a>(&'a self, tool: &'a ToolId, traits: Traits) -> Candidate<'a> {
-        Candidate::new(tool, self.shown(&tool.tool, traits.has_namesake), self.name_limit)
+    fn candidate<'a>(&'a self, tool: &'a ToolId, traits: ToolTraits) -> Candidate<'a> {
+        Candidate::new(tool, self.shown(&tool.tool, traits.has_prefixed_twin), self.name_limit)
     }
 
-    /// Decides on a tool by its name alone: the rule, and whether it is a list with the tool in it.
-    fn listed(&self, candidate: &Candidate<'_>, traits: Traits) -> Result<(&Rule, bool), Rule> {
-        // What is broken lets nothing through.
+    /// Decides by name only. Returns the rule, and `true` if it is a list that contains the tool.
+    fn listed(
+        &self,
+        candidate: &Candidate<'_>,
+        traits: ToolTraits,
+    ) -> Result<(&RulePath, bool), RulePath> {
+        // Fail closed: a list that doesn't compile allows nothing.
         let listed = self.lists.iter().find(|(_, names)| names.has(candidate).unwrap_or(false));
         let rule = match listed {
             Some((rule, _)) => rule,
@@ -460,12 +487,11 @@ impl Rules {
             None => return Err(self.otherwise.0.clone()),
         };
         let tool = candidate.id();
-        let passed = self.entry.pass(&tool.tool, traits.has_namesake);
-        passed.map_err(|key| Rule::new(&["mcp_servers", tool.server.as_str(), key]))?;
+        let passed = self.entry.pass(&tool.tool, traits.has_prefixed_twin);
+        passed.map_err(|key| RulePath::new(&["mcp_servers", tool.server.as_str(), key]))?;
         Ok((rule, listed.is_some()))
     }
 
-    /// The configuration's own name for a tool, if it has one.
     fn shown(&self, tool: &str, has_namesake: bool) -> Option<&str> {
         if self.renamed.is_empty() {
             return None;
@@ -476,24 +502,24 @@ impl Rules {
     }
 }
 
-impl Concerns {
-    fn danger(&self, tool: &Candidate<'_>, traits: Traits) -> Option<Concern> {
+impl RiskRules {
+    fn danger(&self, tool: &Candidate<'_>, traits: ToolTraits) -> Option<RiskReason> {
         if self.dangerous.has(tool).unwrap_or(true) {
-            Some(Concern::Dangerous)
+            Some(RiskReason::Dangerous)
         } else {
-            (self.is_hint_dangerous && traits.is_destructive).then_some(Concern::Destructive)
+            (self.is_hint_dangerous && traits.is_destructive).then_some(RiskReason::Destructive)
         }
     }
 
     fn confirmation(
         &self,
         tool: &Candidate<'_>,
-        danger: Option<Concern>,
+        danger: Option<RiskReason>,
         is_listed: bool,
-    ) -> Option<Concern> {
+    ) -> Option<RiskReason> {
         let confirmed = self.confirmed.as_ref()?;
-        let named = || confirmed.has(tool).unwrap_or(true).then_some(Concern::Listed);
-        let unknown = || (self.is_unknown_confirmed && !is_listed).then_some(Concern::Unknown);
+        let named = || confirmed.has(tool).unwrap_or(true).then_some(RiskReason::Listed);
+        let unknown = || (self.is_unknown_confirmed && !is_listed).then_some(RiskReason::Unknown);
         danger.or_else(named).or_else(unknown)
     }
 }

@@ -1,76 +1,77 @@
-//! The state of agents beyond one request, as data: a [`Record`] of each session, and of each
-//! thing that is kept for an agent until it comes back.
+//! State of agents that outlives a request: a [`StateRecord`] for each session and for everything
+//! stored until an agent comes back.
 //!
-//! *Theory of operation.* A record is a typed value with everything that another process would need
-//! to go on, and it can be written as text. Whoever owns something that outlasts a request puts a
-//! record of it into the [`Store`], and finds it there again. Live objects (streams, requests under
-//! way, servers) hang beside: they are with whoever made them, by the same key. In [`Memory`] nothing
-//! is written; it is the only store there is, and the ways of the trait are those of one elsewhere.
+//! A record is a typed value with all that another process needs to continue, and can be encoded as
+//! text. Code that owns such state puts a record into the [`StateStore`] and reads it back by key.
+//! Live objects (streams, requests in flight, servers) are not part of it; their owner holds them
+//! under the same key. [`MemoryStateStore`] never encodes its records. A shared store allows
+//! session takeover by other replicas.
 
-mod active;
+mod choices;
 mod memory;
 mod rate;
 mod record;
-pub mod rehearsal;
+pub mod round_trip;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::state::active::{Active, Chosen, Switch};
-pub use crate::state::memory::Memory;
+pub use crate::state::choices::{Activation, ActivePrimitives, SessionChoices};
+pub use crate::state::memory::MemoryStateStore;
 pub use crate::state::rate::Rate;
 pub use crate::state::record::{
-    Introduction, Key, Kind, Listings, Lists, Moves, Program, Record, Rest, Room, Session,
-    SessionKey, Suspended, Tenure,
+    Capacity, ClientInfo, ClientIntroduction, ListDigests, ListState, RecordKey, RecordKind,
+    ResultRemainder, SessionKey, SessionLease, SessionRecord, StateRecord, Suspended, Takeovers,
 };
 
-/// The answer of a store. In memory it is there at once.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// Result of a store operation; immediately ready if the store is in memory.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Where records are.
+/// A store of state records.
 ///
-/// One that is elsewhere answers within a limit of its own. When it cannot, nothing is found, nothing
-/// is put, and nothing is too often: no call fails for it.
-pub trait Store: Send + Sync {
-    /// Returns `true` if other processes have the same records. A session may then be taken over by one of
-    /// them, and outlives the process that has begun it.
+/// A remote store enforces its own timeout. If it is unavailable, reads find nothing, writes are
+/// lost and no rate limit applies, but no call fails because of it.
+pub trait StateStore: Send + Sync {
+    /// Returns `true` if other processes see the same records. Sessions then outlive their process,
+    /// and another process may take them over.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Puts a record under its key, in place of the one before it. Where its caller has more of its kind
-    /// than there is `room` for, or all have too much, the oldest go, the caller's own first.
+    /// Stores a record, replacing the previous one. If its caller exceeds `capacity`, or all
+    /// callers exceed the total capacity, the oldest records are evicted, the caller's own first.
     ///
-    /// Returns `false`, and puts nothing, where it is a session that another process goes on with now.
-    fn put(&self, key: Key, record: Record, room: Room) -> Answer<'_, bool>;
+    /// Returns `false` and stores nothing if another process has taken the session over.
+    fn put(&self, key: RecordKey, record: StateRecord, capacity: Capacity)
+    -> StoreFuture<'_, bool>;
 
-    /// Finds a record. A record says whose it is; the store lets everybody have it.
-    fn get<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Record>>;
+    /// Reads a record. The caller has to check its owner.
+    fn get<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, Option<StateRecord>>;
 
-    /// Takes a record out. Of several who want it, one gets it.
-    fn take<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Record>>;
+    /// Removes a record and returns it. Only one of several concurrent calls succeeds.
+    fn take<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, Option<StateRecord>>;
 
-    /// Counts one more call under `subject`; an error is how long to wait until there may be one,
-    /// and then it has not been counted.
-    fn count<'a>(&'a self, subject: &'a str, rate: Rate) -> Answer<'a, Result<(), Duration>>;
+    /// Counts a call of `subject`. Over the limit, returns the time to wait and doesn't count it.
+    fn count<'a>(&'a self, subject: &'a str, rate: Rate) -> StoreFuture<'a, Result<(), Duration>>;
 
-    /// Says that a session is still used here, so that it is kept. Returns `false` if another process goes on
-    /// with it now.
-    fn keep<'a>(&'a self, session: &'a SessionKey, tenure: &'a Tenure) -> Answer<'a, bool>;
+    /// Renews a session's lease. Returns `false` if another process has taken it over.
+    fn renew_lease<'a>(
+        &'a self,
+        session: &'a SessionKey,
+        tenure: &'a SessionLease,
+    ) -> StoreFuture<'a, bool>;
 
-    /// Forgets a session, and what was kept for that session alone, unless another process goes on with it now.
-    /// Nobody waits for it.
-    fn end(&self, session: &SessionKey, tenure: &Tenure);
+    /// Removes a session and its records in the background, unless another process took it over.
+    fn end(&self, session: &SessionKey, tenure: &SessionLease);
 
-    /// Forgets a record. Nobody waits for it.
-    fn remove(&self, key: &Key);
+    /// Removes a record in the background.
+    fn remove(&self, key: &RecordKey);
 }
 
-/// Returns an empty store for a program that begins.
-pub(crate) fn store() -> Arc<dyn Store> {
-    if rehearsal::is_on() {
-        return Arc::new(rehearsal::Written::default());
+pub(crate) fn new_store() -> Arc<dyn StateStore> {
+    if round_trip::is_on() {
+        return Arc::new(round_trip::RoundTripStore::default());
     }
-    Arc::new(Memory::default())
+    Arc::new(MemoryStateStore::default())
 }

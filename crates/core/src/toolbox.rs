@@ -1,43 +1,47 @@
-//! Toolboxes: what of the catalog one toolbox shows, and under which names.
+//! Views of toolboxes: the permitted tools, resources and prompts, under the names that agents see.
 
 use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 
-use crate::catalog::schema::Mismatch;
-use crate::catalog::{Abilities, Alteration, Prompt, Resource, Template, ToolDefinition};
+use crate::catalog::schema::SchemaViolation;
+use crate::catalog::{
+    DefinitionOverride, Prompt, Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
+};
+use crate::json::{self, RawJson};
 use crate::name::{self, ExposedName, ServerName, ToolId};
-use crate::policy::Traits;
-use crate::raw::{self, Raw};
+use crate::policy::ToolTraits;
 use crate::settings::ToolOverride;
 
-mod namespaced;
-mod part;
+mod namespace_table;
+mod server_view;
 #[cfg(test)]
 mod tests;
 
-pub use crate::toolbox::namespaced::{Discarded, Item, Kind, Namespaced, TOOLMAN_ACTIVATE, Target};
-pub use crate::toolbox::part::Part;
+pub use crate::toolbox::namespace_table::{
+    NameConflict, NamespaceTable, NamespacedPrimitive, PrimitiveKind, TOOLMAN_ACTIVATE, UriTarget,
+};
+pub use crate::toolbox::server_view::ServerView;
 
-/// One toolbox as it is shown, as far as its servers have been listed; immutable. Everything is in
-/// the order of the configuration, then of each server's own list.
+/// An immutable view of the listed servers of a toolbox, in the order of the configuration and then
+/// of each server's own list.
 #[derive(Debug, Default)]
-pub struct View {
-    parts: Vec<Arc<Part>>,
-    /// Where each server stands in that order.
+pub struct ToolboxView {
+    parts: Vec<Arc<ServerView>>,
+    /// Index of each server in `parts`.
     places: HashMap<ServerName, usize>,
 }
 
-/// A client may write this where there are no arguments.
+/// Some clients send this for absent arguments.
 const NULL: &[u8] = b"null";
 
-/// The kind of JSON that arguments are which are no object.
+/// The JSON type of arguments that aren't an object, with its article ("an array").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAnObject(pub &'static str);
+pub struct NotAnObjectError(pub &'static str);
 
-impl NotAnObject {
-    /// Tells what arguments are that are neither an object nor `null`, as they are written.
-    fn of(arguments: &Raw) -> Option<Self> {
+impl NotAnObjectError {
+    /// Classifies arguments by their first byte; `None` for an object or `null`.
+    fn of(arguments: &RawJson) -> Option<Self> {
         let text = arguments.as_bytes();
         Some(Self(match text.first() {
             Some(b'{') => return None,
@@ -50,131 +54,114 @@ impl NotAnObject {
     }
 }
 
-/// A primitive other than a tool, as a toolbox shows it.
+/// A resource, template or prompt in a toolbox.
 #[derive(Debug)]
-pub struct Shown<'a, D> {
-    /// The server that has it.
+pub struct ExposedPrimitive<'a, D> {
     pub server: &'a ServerName,
-    /// The server's own definition.
     pub definition: &'a Arc<D>,
 }
 
-/// One tool as a toolbox shows it.
+/// A tool in a toolbox.
 #[derive(Debug)]
-pub struct ViewTool {
-    /// Which tool it is.
+pub struct ExposedTool {
     pub id: ToolId,
-    /// The name it is registered under.
     pub name: ExposedName,
-    /// The definition that is shown: the server's, with the changes that the configuration makes.
+    /// The exposed definition: the server's own with the overrides of the configuration applied.
     pub definition: Arc<ToolDefinition>,
-    /// The server's own definition.
-    pub own: Arc<ToolDefinition>,
-    /// The hints that policy needs beside the name.
-    pub traits: Traits,
-    /// An object of the arguments that every call has.
-    pub pinned: Option<Raw>,
-    registered: OnceLock<Raw>,
+    pub server_definition: Arc<ToolDefinition>,
+    pub traits: ToolTraits,
+    /// An object with the arguments that are added to every call.
+    pub pinned: Option<RawJson>,
+    registered: OnceLock<RawJson>,
 }
 
-impl View {
-    /// Shows these parts.
-    pub fn new(parts: Vec<Arc<Part>>) -> Self {
+impl ToolboxView {
+    pub fn new(parts: Vec<Arc<ServerView>>) -> Self {
         let places = parts.iter().enumerate().map(|(at, part)| (part.server().clone(), at));
         Self { places: places.collect(), parts }
     }
 
-    /// The parts that it is made of, one for each server that has been listed.
-    pub fn parts(&self) -> &[Arc<Part>] {
+    pub fn parts(&self) -> &[Arc<ServerView>] {
         &self.parts
     }
 
-    /// Returns `true` if both are made of the very same parts.
+    /// Returns `true` if both share the same server views (pointer equality).
     pub fn has_the_parts_of(&self, other: &Self) -> bool {
         let (some, others) = (&self.parts, &other.parts);
         some.len() == others.len() && some.iter().zip(others).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 
-    /// The part of one server, if that has been listed.
-    pub fn part(&self, server: &str) -> Option<&Arc<Part>> {
+    pub fn part(&self, server: &str) -> Option<&Arc<ServerView>> {
         self.parts.get(*self.places.get(server)?)
     }
 
-    /// Its tools.
-    pub fn tools(&self) -> impl Iterator<Item = &ViewTool> + Clone {
+    pub fn tools(&self) -> impl Iterator<Item = &ExposedTool> + Clone {
         self.parts.iter().flat_map(|part| &part.tools)
     }
 
-    /// The tools of one of its servers.
-    pub fn tools_of(&self, server: &ServerName) -> &[ViewTool] {
+    pub fn tools_of(&self, server: &ServerName) -> &[ExposedTool] {
         self.part(server.as_str()).map_or(&[], |part| &part.tools)
     }
 
-    /// How many tools it has.
     pub fn tool_count(&self) -> usize {
         self.parts.iter().map(|part| part.tools.len()).sum()
     }
 
-    /// The tool called `tool` of `server`.
-    pub fn tool(&self, server: &str, tool: &str) -> Option<&ViewTool> {
+    pub fn tool(&self, server: &str, tool: &str) -> Option<&ExposedTool> {
         self.part(server)?.tool(tool)
     }
 
-    /// Its resources.
-    pub fn resources(&self) -> impl Iterator<Item = Shown<'_, Resource>> {
-        self.shown(Part::resources)
+    pub fn resources(&self) -> impl Iterator<Item = ExposedPrimitive<'_, Resource>> {
+        self.shown(ServerView::resources)
     }
 
-    /// Its resource templates.
-    pub fn templates(&self) -> impl Iterator<Item = Shown<'_, Template>> {
-        self.shown(Part::templates)
+    pub fn templates(&self) -> impl Iterator<Item = ExposedPrimitive<'_, ResourceTemplate>> {
+        self.shown(ServerView::templates)
     }
 
-    /// Its prompts.
-    pub fn prompts(&self) -> impl Iterator<Item = Shown<'_, Prompt>> {
-        self.shown(Part::prompts)
+    pub fn prompts(&self) -> impl Iterator<Item = ExposedPrimitive<'_, Prompt>> {
+        self.shown(ServerView::prompts)
     }
 
-    fn shown<D: 'static>(&self, of: fn(&Part) -> &[Arc<D>]) -> impl Iterator<Item = Shown<'_, D>> {
+    fn shown<D: 'static>(
+        &self,
+        of: fn(&ServerView) -> &[Arc<D>],
+    ) -> impl Iterator<Item = ExposedPrimitive<'_, D>> {
         self.parts.iter().flat_map(move |part| {
-            of(part).iter().map(|definition| Shown { server: part.server(), definition })
+            of(part).iter().map(|definition| ExposedPrimitive { server: part.server(), definition })
         })
     }
 
-    /// The capabilities of each of its servers.
-    pub fn abilities(&self) -> impl Iterator<Item = (&ServerName, &Abilities)> {
+    pub fn abilities(&self) -> impl Iterator<Item = (&ServerName, &ServerCapabilities)> {
         self.parts.iter().filter_map(|part| Some((part.server(), part.abilities()?)))
     }
 
-    /// The capabilities of one of its servers.
-    pub fn abilities_of(&self, server: &ServerName) -> Option<&Abilities> {
+    pub fn abilities_of(&self, server: &ServerName) -> Option<&ServerCapabilities> {
         self.part(server.as_str())?.abilities()
     }
 
-    /// The instructions of its servers, in their own words.
     pub fn instructions(&self) -> impl Iterator<Item = (&ServerName, &str)> {
         self.parts.iter().filter_map(|part| Some((part.server(), part.instructions()?)))
     }
 
-    /// The instructions of one of its servers.
     pub fn instructions_of(&self, server: &ServerName) -> Option<&str> {
         self.part(server.as_str())?.instructions()
     }
 
-    /// Returns `true` if both show the same resources, templates included.
+    /// Compares resources and resource templates.
     pub fn has_the_resources_of(&self, other: &Self) -> bool {
-        self.has_the_same(other, Part::resources) && self.has_the_same(other, Part::templates)
+        self.has_the_same(other, ServerView::resources)
+            && self.has_the_same(other, ServerView::templates)
     }
 
-    /// Returns `true` if both show the same prompts.
     pub fn has_the_prompts_of(&self, other: &Self) -> bool {
-        self.has_the_same(other, Part::prompts)
+        self.has_the_same(other, ServerView::prompts)
     }
 
     fn has_the_same<D: PartialEq + 'static>(
         &self,
         other: &Self,
-        of: fn(&Part) -> &[Arc<D>],
+        of: fn(&ServerView) -> &[Arc<D>],
     ) -> bool {
         let count = |view: &Self| view.shown(of).count();
         count(self) == count(other)
@@ -184,7 +171,7 @@ impl View {
             })
     }
 
-    /// Returns `true` if both show the same tools with the same definitions.
+    /// Compares names and definitions of the tools.
     pub fn has_the_tools_of(&self, other: &Self) -> bool {
         self.tool_count() == other.tool_count()
             && self
@@ -194,16 +181,23 @@ impl View {
     }
 }
 
-impl ViewTool {
-    /// A tool as its server defines it, under `name`.
+impl ExposedTool {
     pub fn new(name: ExposedName, id: ToolId, definition: Arc<ToolDefinition>) -> Self {
-        let own = Arc::clone(&definition);
+        let server_definition = Arc::clone(&definition);
         let registered = OnceLock::new();
-        Self { id, name, definition, own, traits: Traits::default(), pinned: None, registered }
+        Self {
+            id,
+            name,
+            definition,
+            server_definition,
+            traits: ToolTraits::default(),
+            pinned: None,
+            registered,
+        }
     }
 
-    /// The tool that its server calls `own`, as `over` wants it, and under a name that can stand in
-    /// a list; none if that cannot be shown.
+    /// Applies an override to the tool that its server calls `own`, and replaces a name that is
+    /// unfit to be listed. Returns `None` if the definition can't be changed.
     fn overridden(
         own: ToolId,
         definition: &Arc<ToolDefinition>,
@@ -214,23 +208,24 @@ impl ViewTool {
             let name = ExposedName::registered(&id, name_limit);
             Self::new(name, id, Arc::clone(definition))
         };
-        let fitted = (!name::is_fit(&own.tool)).then(|| name::fitted(&own.tool));
+        let fitted =
+            (!name::is_listable_name(&own.tool)).then(|| name::to_listable_name(&own.tool));
         if over.is_none() && fitted.is_none() {
             return Some(as_it_is(own));
         }
         let unchanged = ToolOverride::default();
         let over = over.unwrap_or(&unchanged);
         let hidden: Vec<&str> = over.arguments.keys().map(String::as_str).collect();
-        let alteration = Alteration {
+        let alteration = DefinitionOverride {
             name: over.name.as_deref().or(fitted.as_deref()),
             description: over.description.as_deref(),
             hidden: &hidden,
         };
-        let shown = definition.altered(&alteration);
+        let shown = definition.with_override(&alteration);
         let shown = shown.inspect_err(|why| tracing::warn!(tool = %own, why, "cannot be altered"));
         let shown = Arc::new(shown.ok()?);
         let tool = as_it_is(ToolId { tool: shown.name.clone(), ..own });
-        let pinned = (!hidden.is_empty()).then(|| Raw::encode(&over.arguments));
+        let pinned = (!hidden.is_empty()).then(|| RawJson::encode(&over.arguments));
         Some(Self { definition: shown, pinned, ..tool })
     }
 
@@ -239,35 +234,36 @@ impl ViewTool {
             || self.definition.raw == other.definition.raw
     }
 
-    /// Returns `true` if both are the same tool, shown in the same way.
     fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.own, &other.own)
+        Arc::ptr_eq(&self.server_definition, &other.server_definition)
             && (&self.id, &self.name, self.traits) == (&other.id, &other.name, other.traits)
             && self.pinned == other.pinned
             && self.is_defined_as(other)
     }
 
-    /// The tool by its server's own name for it.
+    /// Returns the ID with the server's own name for the tool.
     pub fn own_id(&self) -> ToolId {
-        ToolId { tool: self.own.name.clone(), ..self.id.clone() }
+        ToolId { tool: self.server_definition.name.clone(), ..self.id.clone() }
     }
 
-    /// Returns the arguments that the server is to get for those that were given: the pinned ones
-    /// in place of those that are called so, all else as written. Whether they are right is for the
-    /// server to say.
+    /// Merges the pinned arguments into `given`, which is otherwise passed on as written and isn't
+    /// checked against the schema.
     ///
     /// # Errors
     ///
-    /// When they are no object, nor nothing.
-    pub fn arguments(&self, given: Option<&Raw>) -> Result<Option<Raw>, NotAnObject> {
+    /// Returns an error if `given` is neither an object nor `null`.
+    pub fn apply_pinned(
+        &self,
+        given: Option<&RawJson>,
+    ) -> Result<Option<RawJson>, NotAnObjectError> {
         if let Some(given) = given
-            && let Some(kind) = NotAnObject::of(given)
+            && let Some(kind) = NotAnObjectError::of(given)
         {
             return Err(kind);
         }
         let Some(pinned) = &self.pinned else { return Ok(given.cloned()) };
         let given = given.filter(|given| given.as_bytes() != NULL);
-        let given = given.cloned().unwrap_or_else(|| raw::object([]));
+        let given = given.cloned().unwrap_or_else(|| json::object([]));
         let pinned = pinned.members().into_iter().flatten();
         let with_pinned = pinned.fold(given, |arguments, (name, value)| {
             arguments.with_member(&name, &value).unwrap_or(arguments)
@@ -275,37 +271,38 @@ impl ViewTool {
         Ok(Some(with_pinned))
     }
 
-    /// Returns what of the given arguments does not fit the tool's schema, in words of what the
-    /// agent sees of it.
-    pub fn mismatches(&self, given: Option<&Raw>) -> Vec<Mismatch> {
+    /// Returns the schema violations in `given`, in terms of the schema that the agent sees.
+    pub fn mismatches(&self, given: Option<&RawJson>) -> Vec<SchemaViolation> {
         let given = given.filter(|given| given.as_bytes() != NULL);
-        let Ok(sent) = self.arguments(given) else { return Vec::new() };
-        let Err(mismatches) = self.own.check_arguments(sent.as_ref()) else { return Vec::new() };
+        let Ok(sent) = self.apply_pinned(given) else { return Vec::new() };
+        let Err(mismatches) = self.server_definition.validate_arguments(sent.as_ref()) else {
+            return Vec::new();
+        };
         let Some(pinned) = &self.pinned else { return mismatches };
-        // The server's schema decides; the one that the agent sees may be stricter, as when one of
-        // several arguments is wanted and that one is pinned.
+        // The server's schema decides. The exposed schema may be stricter, for example if one of
+        // two alternative arguments is pinned.
         let pinned = pinned.members().into_iter().flatten();
         let seen = pinned.fold(given.cloned(), |seen, (name, _)| {
             seen.map(|seen| seen.without_member(&name).unwrap_or(seen))
         });
-        self.definition.check_arguments(seen.as_ref()).err().unwrap_or(mismatches)
+        self.definition.validate_arguments(seen.as_ref()).err().unwrap_or(mismatches)
     }
 
-    /// The server's definition with the registered name in place of its own, otherwise untouched.
-    pub fn registered(&self) -> &Raw {
+    /// Returns the definition with the registered name, otherwise byte for byte as exposed.
+    pub fn registered_definition(&self) -> &RawJson {
         self.registered.get_or_init(|| {
-            let name = Raw::encode(&self.name.as_str());
+            let name = RawJson::encode(&self.name.as_str());
             let raw = &self.definition.raw;
             raw.with_member("name", &name).unwrap_or_else(|| raw.clone())
         })
     }
 
-    /// The server's definition, preceded by the toolbox and the server it belongs to.
-    pub fn located(&self) -> Raw {
-        let toolbox = Raw::encode(&self.id.toolbox.as_str());
-        let server = Raw::encode(&self.id.server.as_str());
+    /// Returns the definition with the members `toolbox` and `server` in front.
+    pub fn definition_with_location(&self) -> RawJson {
+        let toolbox = RawJson::encode(&self.id.toolbox.as_str());
+        let server = RawJson::encode(&self.id.server.as_str());
         let raw = &self.definition.raw;
-        // What a server says of these is not where the tool is.
+        // Drop the server's own members of these names, which could be misleading.
         let bare = raw.without_members(&["toolbox", "server"]);
         let located =
             bare.and_then(|raw| raw.with_first(&[("toolbox", &toolbox), ("server", &server)]));

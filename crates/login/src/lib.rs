@@ -1,8 +1,8 @@
-//! Signing in at servers over HTTP, for the links to them.
+//! OAuth sign-in for connections to servers over HTTP.
 
 pub mod login;
 
-// The crates below, by the paths that their modules have everywhere.
+// Imported so that paths like `crate::wire` mean the same modules in every crate.
 use mcp_workbench_os::os;
 use mcp_workbench_settings::settings;
 use mcp_workbench_wire::wire;

@@ -1,39 +1,40 @@
-//! Signing in at servers over HTTP: finding out how, getting tokens, keeping them and renewing them.
+//! OAuth client for servers over HTTP: discovery, token requests, storage and renewal.
 //!
-//! [`Logins`] is all of it in one process. Each server that wants a login has a [`SignIn`] for each
-//! [`Place`], which is the credentials of the links to it. A person who signs in goes through a
-//! [`Pending`], whoever began it: the command line, an agent that was asked to, or a button.
+//! [`LoginRegistry`] holds the logins of a process. Each [`LoginTarget`] that requires a login has
+//! an [`OAuthLogin`], which provides the credentials of connections to the server. An interactive
+//! sign-in runs as a [`PendingLogin`], regardless of whether the command line, an agent or the
+//! dashboard started it.
 //!
-//! *Theory of operation.* A [`Place`] has one record, which every process finds without asking anybody
-//! (`record`, `keep`), and everything that is needed to use and renew a token stands in it. A login begins with
-//! `discovery` (how to sign in), a client (`register`) and an address to open (`begin`); it ends with a `callback`,
-//! which a `listener`, the user's clipboard or another part of the program hands on (`pending`), or with a `device`.
-//! It may have `begun` in another process.
-//! From then on `credentials` show the token, and `renewal` gets the next one, once for all who wait. All
-//! requests go through `http`, all for tokens through `token`.
+//! *Theory of operation.* A target has one record (`record`), found under a deterministic key
+//! (`store`), with everything needed to use and renew its token. A sign-in begins with `discovery`,
+//! a client (`client_registration`) and an authorization URL (`begin`) or a `device` code. It ends
+//! with a `callback`, which comes from a `listener`, from the user's clipboard or from another
+//! process that loaded the attempt (`attempt_record`, `pending`). Afterwards `credentials` adds the
+//! token to requests, and `renewal` renews it single-flight. All requests go through `http`, token
+//! requests through `token`.
 
 mod assertion;
 mod attempt;
+mod attempt_record;
 mod begin;
-mod begun;
 mod callback;
+mod client_registration;
+mod context;
 mod credentials;
 mod device;
 mod discovery;
 mod http;
-mod keep;
 mod listener;
-mod machine;
+mod login_state;
+mod non_interactive;
 mod page;
 mod pending;
 mod pkce;
-mod place;
 mod record;
-mod register;
 mod renewal;
 mod revocation;
-mod shared;
-mod sign_in;
+mod store;
+mod target;
 mod token;
 
 use std::collections::HashMap;
@@ -42,122 +43,128 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::login::begun::Attempt;
-use crate::login::callback::{Callback, STRANGER};
-use crate::login::pending::Waiting;
-use crate::login::record::Record;
+use crate::login::attempt_record::AttemptRecord;
+use crate::login::callback::{Callback, UNEXPECTED_CALLBACK};
+use crate::login::context::LoginContext;
+use crate::login::login_state::{LoginState, RenewalOutcome};
+use crate::login::pending::LoginAttempt;
+use crate::login::record::LoginRecord;
 use crate::login::renewal::renew;
-use crate::login::shared::Shared;
-use crate::login::sign_in::{Login, Renewal};
-use crate::settings::OAuth;
-use crate::wire::remote::{Again, Challenge, Credentials, Later};
+use crate::settings::OAuthConfig;
+use crate::wire::http_client::{BoxFuture, Challenge, Credentials, RetryDecision};
 
 pub use crate::login::begin::WANTS_NONE;
-pub use crate::login::keep::{Chosen, Guard, Home, Keyring, Store};
 pub use crate::login::page::{PAGE_HEADERS, Page};
-pub use crate::login::pending::Pending;
-pub use crate::login::place::{Back, Failure, Keep, Place, Standing, Told};
+pub use crate::login::pending::PendingLogin;
+pub use crate::login::store::{
+    Keyring, LoginStore, RecordLockGuard, StorageBackend, SwitchableStore,
+};
+pub use crate::login::target::{
+    LoginError, LoginEvent, LoginStorage, LoginTarget, RedirectTarget, SignInStatus,
+};
 
 /// The logins of this process.
-pub struct Logins {
-    shared: Arc<Shared>,
-    at: Mutex<HashMap<Place, Weak<SignIn>>>,
-    /// The logins whose browsers come back to another part of the program.
-    waiting: Arc<Mutex<Vec<Weak<Waiting>>>>,
+pub struct LoginRegistry {
+    shared: Arc<LoginContext>,
+    at: Mutex<HashMap<LoginTarget, Weak<OAuthLogin>>>,
+    /// Attempts with a `RedirectTarget::External`.
+    waiting: Arc<Mutex<Vec<Weak<LoginAttempt>>>>,
 }
 
-impl Logins {
-    /// Logins that are kept there; what is under way runs on `tasks`, and `told` hears what happens.
+impl LoginRegistry {
+    /// Creates a registry. Background work runs on `tasks`; events are passed to `told`.
     pub fn new(
-        keep: Keep,
+        storage: LoginStorage,
         tasks: TaskTracker,
-        told: impl Fn(Told<'_>) + Send + Sync + 'static,
+        event: impl Fn(LoginEvent<'_>) + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let shared = Arc::new(Shared::new(keep, tasks, Box::new(told)));
+        let shared = Arc::new(LoginContext::new(storage, tasks, Box::new(event)));
         Arc::new(Self { shared, at: Mutex::default(), waiting: Arc::default() })
     }
 
-    /// The login for a place; the same for equal places for as long as somebody has it.
-    pub fn at(self: &Arc<Self>, place: Place) -> Arc<SignIn> {
+    /// Returns the login for `target`. Equal targets share one instance while it is in use.
+    pub fn get_or_create(self: &Arc<Self>, target: LoginTarget) -> Arc<OAuthLogin> {
         let mut all = self.at.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = all.get(&place).and_then(Weak::upgrade) {
+        if let Some(known) = all.get(&target).and_then(Weak::upgrade) {
             return known;
         }
         all.retain(|_, login| login.strong_count() > 0);
-        let login = Arc::new(Login::new(Arc::clone(&self.shared), place.clone()));
-        let sign_in = Arc::new(SignIn { login, waiting: Arc::clone(&self.waiting) });
-        all.insert(place, Arc::downgrade(&sign_in));
+        let login = Arc::new(LoginState::new(Arc::clone(&self.shared), target.clone()));
+        let sign_in = Arc::new(OAuthLogin { login, waiting: Arc::clone(&self.waiting) });
+        all.insert(target, Arc::downgrade(&sign_in));
         sign_in
     }
 
-    /// Every login that is kept, with how it stands. What entries say of signing in is not kept, so that it is left
-    /// out of the places.
+    /// Returns all stored logins with their status. The `oauth` of the targets is left empty,
+    /// because the store doesn't contain it.
     ///
     /// # Errors
     ///
-    /// When what is kept cannot be read.
-    pub async fn all(&self) -> Result<Vec<(Place, Standing)>, Failure> {
+    /// Returns an error if the store can't be read.
+    pub async fn all(&self) -> Result<Vec<(LoginTarget, SignInStatus)>, LoginError> {
         let records = self.shared.all().await?;
         let all = records.into_iter().map(|record| {
-            let standing = sign_in::standing_of(&record);
+            let standing = login_state::standing_of(&record);
             let (server, url, account) = (record.server, record.url, record.account);
-            (Place { server, url, account, oauth: OAuth::default() }, standing)
+            (LoginTarget { server, url, account, oauth: OAuthConfig::default() }, standing)
         });
         Ok(all.collect())
     }
 
-    /// Hands on where a browser came back to, to whoever waits for it by its `state`, and returns the place where
-    /// somebody is signed in then. A `state` counts once, and only where browsers are sent to [`Back::At`].
+    /// Passes the URL of a callback to the login with its `state`, and returns the target that is
+    /// signed in afterwards. Each `state` is accepted once, and only for
+    /// [`RedirectTarget::External`].
     ///
     /// # Errors
     ///
-    /// When nobody waits for it, or no token is given for it.
-    pub async fn returned(&self, address: &Url) -> Result<Place, Failure> {
-        let stranger = || Failure::new(STRANGER, "sign in again");
+    /// Returns an error if no login is pending for the `state`, or the authorization server issues
+    /// no token.
+    pub async fn complete_callback(&self, address: &Url) -> Result<LoginTarget, LoginError> {
+        let stranger = || LoginError::new(UNEXPECTED_CALLBACK, "sign in again");
         let callback = Callback::read(address).ok_or_else(stranger)?;
         let waiting = {
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             let mut waiting = waiting.iter().filter_map(Weak::upgrade);
             waiting.find(|waiting| waiting.is_for(&callback))
         };
-        let kept = self.shared.returned(&callback.state).await;
+        let kept = self.shared.take_attempt(&callback.state).await;
         let waiting = match (waiting, kept) {
-            // Another process has had it.
-            (Some(waiting), Ok(None)) if waiting.is_kept() => return Err(stranger()),
+            // Another process has taken the attempt.
+            (Some(waiting), Ok(None)) if waiting.is_shared() => return Err(stranger()),
             (Some(waiting), _) => waiting,
             (None, Ok(Some(attempt))) => self.taken_over(attempt),
             (None, _) => return Err(stranger()),
         };
         waiting.take(callback).await?;
-        Ok(waiting.login().place.clone())
+        Ok(waiting.login().target.clone())
     }
 
-    /// A sign-in that another process has begun.
-    fn taken_over(&self, attempt: Attempt) -> Arc<Waiting> {
-        let Record { server, url, account, .. } = &attempt.record;
+    fn taken_over(&self, attempt: AttemptRecord) -> Arc<LoginAttempt> {
+        let LoginRecord { server, url, account, .. } = &attempt.record;
         let all = self.at.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = all.iter().find_map(|(place, sign_in)| {
-            let is_it = (&place.server, &place.url, &place.account) == (server, url, account);
+        let here = all.iter().find_map(|(target, sign_in)| {
+            let is_it = (&target.server, &target.url, &target.account) == (server, url, account);
             sign_in.upgrade().filter(|_| is_it)
         });
         drop(all);
         let login = here.map_or_else(
             || {
                 let (server, url, account) = (server.clone(), url.clone(), account.clone());
-                let place = Place { server, url, account, oauth: OAuth::default() };
-                Arc::new(Login::new(Arc::clone(&self.shared), place))
+                let target = LoginTarget { server, url, account, oauth: OAuthConfig::default() };
+                Arc::new(LoginState::new(Arc::clone(&self.shared), target))
             },
             |here| Arc::clone(&here.login),
         );
-        Waiting::new(&login, attempt)
+        LoginAttempt::new(&login, attempt)
     }
 
-    /// Like [`Self::returned`], as the page that the browser is to show. No code, token or `state` is on it.
+    /// Like [`Self::complete_callback`], but returns the page to show in the browser. The page
+    /// contains no code, token or `state`.
     pub async fn page_for(&self, address: &Url) -> Page {
-        match self.returned(address).await {
-            Ok(place) => Page::signed_in_at(&place),
+        match self.complete_callback(address).await {
+            Ok(target) => Page::signed_in_at(&target),
             Err(mut failure) => {
-                // An authorization server may say again what it was told.
+                // The error of an authorization server can echo the code or the `state`.
                 for (name, value) in address.query_pairs() {
                     if matches!(name.as_ref(), "code" | "state") && !value.is_empty() {
                         failure.reason = failure.reason.replace(value.as_ref(), "\u{2026}");
@@ -168,100 +175,101 @@ impl Logins {
         }
     }
 
-    /// Waits for what must not be cut off: a token that is being renewed. At most 5 s.
+    /// Waits up to 5 s for token requests in flight, so that no renewed token is lost.
     pub async fn close(&self) {
         self.shared.close().await;
     }
 }
 
-/// The login at one place: the credentials of the links to its server.
-pub struct SignIn {
-    login: Arc<Login>,
-    waiting: Arc<Mutex<Vec<Weak<Waiting>>>>,
+/// The login at one target, and the credentials for connections to its server.
+pub struct OAuthLogin {
+    login: Arc<LoginState>,
+    waiting: Arc<Mutex<Vec<Weak<LoginAttempt>>>>,
 }
 
-impl SignIn {
-    /// The place.
-    pub fn place(&self) -> &Place {
-        &self.login.place
+impl OAuthLogin {
+    pub fn target(&self) -> &LoginTarget {
+        &self.login.target
     }
 
-    /// How it stands now, as far as is known without asking anybody else.
-    pub async fn standing(&self) -> Standing {
+    /// Returns the status according to the store. Doesn't contact the server.
+    pub async fn status(&self) -> SignInStatus {
         self.login.standing().await
     }
 
-    /// Returns `true` if the server has asked for a sign-in here that has not come about yet.
-    pub fn is_wanted(&self) -> bool {
+    /// Returns `true` if the server has required a sign-in that hasn't happened yet.
+    pub fn is_sign_in_required(&self) -> bool {
         self.login.is_wanted()
     }
 
-    /// Why there is no token where it should be got without anybody; `None` where a person signs in, or there
-    /// is one as far as is known.
+    /// Returns why a non-interactive grant has no token. `None` for interactive grants, or if there
+    /// is a token.
     pub fn why_no_token(&self) -> Option<String> {
-        self.login.why_wanted().filter(|_| self.login.is_machine())
+        self.login.why_wanted().filter(|_| self.login.is_non_interactive())
     }
 
-    /// Asks the server what it wants, where that is not known yet, and begins a login.
+    /// Starts a login. Probes the server first if its challenge isn't known yet.
     ///
     /// # Errors
     ///
-    /// When the server wants none, or how to sign in cannot be found out.
-    pub async fn begin(self: &Arc<Self>, back: Back) -> Result<Pending, Failure> {
-        let is_elsewhere = matches!(back, Back::At(_));
+    /// Returns an error if the server doesn't require a login, or discovery fails.
+    pub async fn begin(self: &Arc<Self>, back: RedirectTarget) -> Result<PendingLogin, LoginError> {
+        let is_elsewhere = matches!(back, RedirectTarget::External(_));
         let pending = begin::begin(&self.login, back).await?;
         if !is_elsewhere {
             return Ok(pending);
         }
-        pending.waiting().keep().await;
+        pending.waiting().share().await;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|waiting| waiting.strong_count() > 0);
         waiting.push(Arc::downgrade(pending.waiting()));
         Ok(pending)
     }
 
-    /// Gets a token without anybody, where the entry's grant is of that kind.
+    /// Obtains a token with a non-interactive grant, or renews it.
     ///
     /// # Errors
     ///
-    /// When a person has to sign in, or no token is given.
-    pub async fn get(self: &Arc<Self>) -> Result<(), Failure> {
-        if !self.login.is_machine() {
-            let hint = format!("run `mcp-workbench auth login {}`", self.login.place.server);
-            return Err(Failure::new("a person has to sign in at this server", hint));
+    /// Returns an error if the grant is interactive, or the authorization server issues no token.
+    pub async fn fetch_token(self: &Arc<Self>) -> Result<(), LoginError> {
+        if !self.login.is_non_interactive() {
+            let hint = format!("run `mcp-workbench auth login {}`", self.login.target.server);
+            return Err(LoginError::new("a person has to sign in at this server", hint));
         }
         let token = self.login.reload().await.and_then(|record| record.token.clone());
         let stale = token.filter(record::Token::is_ending).map(|token| token.value);
         match renew(&self.login, stale.as_deref()).await {
-            Renewal::Fresh => Ok(()),
-            Renewal::Ended(why) => Err(Failure::new(why, "look at `oauth` in the server's entry")),
-            Renewal::Trouble(why) => Err(Failure::new(why, "try again later")),
+            RenewalOutcome::Fresh => Ok(()),
+            RenewalOutcome::SignInRequired(why) => {
+                Err(LoginError::new(why, "look at `oauth` in the server's entry"))
+            }
+            RenewalOutcome::Transient(why) => Err(LoginError::new(why, "try again later")),
         }
     }
 
-    /// Resolves when somebody has signed in, in this process or another, since `standing` was other.
-    pub async fn signed_in(&self) {
+    /// Waits until the status is `SignInStatus::SignedIn`, through this process or another.
+    pub async fn wait_signed_in(&self) {
         self.login.signed_in().await;
     }
 
-    /// Forgets the login, and tells the authorization server so (RFC 7009) where it can be told.
-    /// Returns whether there was one.
+    /// Deletes the login and revokes its tokens if the authorization server supports it (RFC 7009).
+    /// Returns `true` if there was a login.
     ///
     /// # Errors
     ///
-    /// When it cannot be forgotten. That the authorization server cannot be told is no error.
-    pub async fn sign_out(&self) -> Result<bool, Failure> {
+    /// Returns an error if the record can't be deleted. A failed revocation isn't an error.
+    pub async fn sign_out(&self) -> Result<bool, LoginError> {
         revocation::sign_out(&self.login).await
     }
 }
 
-impl Credentials for SignIn {
-    fn authorization(&self) -> Later<'_, reqwest::header::HeaderMap> {
+impl Credentials for OAuthLogin {
+    fn authorization(&self) -> BoxFuture<'_, reqwest::header::HeaderMap> {
         Box::pin(credentials::headers(&self.login))
     }
 
-    fn refused(&self, challenge: Challenge) -> Later<'_, Again> {
-        Box::pin(credentials::refused(&self.login, challenge))
+    fn on_challenge(&self, challenge: Challenge) -> BoxFuture<'_, RetryDecision> {
+        Box::pin(credentials::handle_challenge(&self.login, challenge))
     }
 
     fn secrets(&self) -> Vec<String> {

@@ -1,3 +1,3 @@
-//! Names of what there is, for everybody above.
+//! Names of tools, servers, toolboxes and agents, and how agents see them.
 
 pub mod name;

@@ -1,7 +1,7 @@
-//! Names: what things are called, and how a tool's identity becomes a name that every client accepts.
+//! Identities, and the names under which agents see them.
 //!
-//! What we route by (`ToolId`) and what a model sees (`ExposedName`) are different types. An
-//! exposed name is resolved through a [`NameTable`], never by splitting it.
+//! The gateway routes by [`ToolId`]; a model sees an [`ExposedName`]. Exposed names are resolved
+//! through a [`NameTable`], never by splitting them: a name may be truncated or end in a hash.
 
 use std::collections::hash_map::Entry;
 use std::fmt;
@@ -12,20 +12,21 @@ use foldhash::HashMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-mod free;
-pub mod seen;
-mod unique;
+mod ambiguity;
+mod primitive_names;
+pub mod untrusted_text;
 
-pub use crate::name::free::{
-    OWN_TOOLS, fitted, full_address, has_our_scheme, is_fit, is_free_address, is_free_prompt,
-    is_free_tool, is_like_registered,
+pub use crate::name::ambiguity::{
+    BUILTIN_TOOL_NAMES, has_our_scheme, has_registered_shape, is_listable_name,
+    is_unambiguous_prompt_name, is_unambiguous_tool_name, is_unambiguous_uri, qualified_uri,
+    to_listable_name,
 };
-pub use crate::name::unique::{Primitive, ServerRef, UniqueNames, uri_prefix};
+pub use crate::name::primitive_names::{PrimitiveId, PrimitiveNameTable, ServerRef, uri_prefix};
 
 #[cfg(test)]
 mod tests;
 
-/// The name of the program: its package, its executable, and its folders on disk.
+/// The name of the package, the executable, and the program's folders on disk.
 pub const PROGRAM: &str = "mcp-workbench";
 
 macro_rules! name_type {
@@ -35,12 +36,11 @@ macro_rules! name_type {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Takes the name as it is written; every non-empty string is a name.
+            /// Creates a name. Any string is accepted.
             pub fn new(name: impl AsRef<str>) -> Self {
                 Self(name.as_ref().into())
             }
 
-            /// The name as it is written.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -81,24 +81,20 @@ name_type! {
     ToolboxName
 }
 name_type! {
-    /// An agent's name, as the command line or the agent's token gives it.
+    /// An agent's name, from the command line or the agent's token.
     AgentName
 }
 
-/// Which tool is meant: its name, its server, and the toolbox they stand in.
+/// The identity of a tool: toolbox, server and tool name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolId {
-    /// The toolbox the tool is reached through.
     pub toolbox: ToolboxName,
-    /// The server that has the tool.
     pub server: ServerName,
-    /// The tool's name as its toolbox shows it: its server's own, or the one that the
-    /// configuration gives it instead.
+    /// The tool's name in its toolbox: the server's own name, or the configured replacement.
     pub tool: String,
 }
 
 impl ToolId {
-    /// Returns a reference to the server that has it.
     pub fn server_ref(&self) -> ServerRef {
         ServerRef { toolbox: self.toolbox.clone(), server: self.server.clone() }
     }
@@ -110,22 +106,24 @@ impl fmt::Display for ToolId {
     }
 }
 
-/// A tool name as agents see it: `[A-Za-z0-9_-]`, never longer than the limit it was made for, but
-/// for a name in [`full`](Self::full), which is understood and never shown.
+/// A tool name as agents see it: `[A-Za-z0-9_-]`, at most as long as the limit it was made for.
+///
+/// Names from [`qualified`](Self::qualified) may break both rules. They are accepted in calls but
+/// never listed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExposedName(String);
 
 impl ExposedName {
-    /// Names a tool `<toolbox>__<server>__<tool>`, in at most `limit` bytes.
+    /// Returns `<toolbox>__<server>__<tool>`, in at most `limit` bytes.
     ///
-    /// The name depends on the identity alone, so it does not move when other servers come and
-    /// go. Where the plain form would be too long, would need other characters, or could be read
-    /// as a name that somebody else's tool may have, it ends in a hash of the identity instead.
+    /// The name depends only on the identity, so it doesn't change when servers are added or
+    /// removed. It ends in a hash of the identity if the plain form is too long, has other
+    /// characters, or could also be the name of another server's tool.
     pub fn registered(id: &ToolId, limit: usize) -> Self {
         let parts = [id.toolbox.as_str(), id.server.as_str(), &id.tool];
         let plain = parts.join(SEPARATOR);
         let is_legal = parts.iter().all(|part| is_legal(part));
-        let is_as_hashed = free::has_hash(&plain)
+        let is_as_hashed = ambiguity::has_hash(&plain)
             && (plain.len() == limit || id.tool.contains(SEPARATOR) || id.tool.starts_with('_'));
         if plain.len() <= limit && is_legal && is_unambiguous(id) && !is_as_hashed {
             return Self(plain);
@@ -133,18 +131,18 @@ impl ExposedName {
         Self::hashed(&plain, &parts, limit)
     }
 
-    /// Returns `<toolbox>__<server>__<tool>` in full, if the tool is `registered` under another
-    /// name and no other tool can be meant by it.
-    pub fn full(id: &ToolId, registered: &Self) -> Option<Self> {
+    /// Returns the untruncated `<toolbox>__<server>__<tool>`, if the tool is registered under a
+    /// different name and the qualified name is unambiguous.
+    pub fn qualified(id: &ToolId, registered: &Self) -> Option<Self> {
         let plain = [id.toolbox.as_str(), id.server.as_str(), &id.tool].join(SEPARATOR);
-        let is_its_own = is_unambiguous(id) && !free::has_hash(&plain);
+        let is_its_own = is_unambiguous(id) && !ambiguity::has_hash(&plain);
         (registered.0 != plain && is_its_own).then_some(Self(plain))
     }
 
-    /// Names a tool `<namespace>_<tool>` ([`in_namespace`]), in at most `limit` bytes; where that
-    /// would be too long or need other characters, the name ends in a hash of the identity.
-    pub fn in_namespace(namespace: &str, id: &ToolId, limit: usize) -> Self {
-        let plain = in_namespace(namespace, &id.tool);
+    /// Returns `<namespace>_<tool>` ([`namespaced_name`]), in at most `limit` bytes. If that is too
+    /// long or has other characters, the name ends in a hash of the identity.
+    pub fn namespaced(namespace: &str, id: &ToolId, limit: usize) -> Self {
+        let plain = namespaced_name(namespace, &id.tool);
         if plain.len() <= limit && is_legal(&plain) {
             return Self(plain);
         }
@@ -158,22 +156,20 @@ impl ExposedName {
         Self(format!("{}_{hash}", &readable[..keep]))
     }
 
-    /// The name as the agent sees it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A name with a namespace in front: `<namespace>_<name>`, or the name itself where that is empty.
-pub fn in_namespace(namespace: &str, name: &str) -> String {
+/// Returns `<namespace>_<name>`, or just the name if the namespace is empty.
+pub fn namespaced_name(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}_{name}") }
 }
 
-/// Returns the beginning of every address that has this namespace: a scheme of its own, as in
-/// `notes+`, or nothing where the namespace is empty.
+/// Returns the URI scheme prefix for a namespace, such as `notes+`; empty for an empty namespace.
 ///
-/// Strict clients refuse a scheme with a `_` in it, so the namespace is written with letters,
-/// digits, `-` and `.` alone, and ends in a hash where that would hide what it says.
+/// Strict clients reject schemes with a `_`, so the prefix uses only letters, digits, `-` and `.`.
+/// It ends in a hash if the namespace has characters that the prefix can't express.
 pub fn scheme_of_namespace(namespace: &str) -> String {
     if namespace.is_empty() {
         return String::new();
@@ -196,33 +192,35 @@ pub fn scheme_of_namespace(namespace: &str) -> String {
     scheme
 }
 
-/// Returns `true` if `name` is shaped like a registered name of some tool of this server, so that
-/// it is worth opening the toolbox to find out.
+/// Returns `true` if `name` could be a registered name of one of this server's tools, so that it is
+/// worth opening the toolbox to find out.
 pub fn may_belong_to(name: &str, toolbox: &ToolboxName, server: &ServerName) -> bool {
     let full = format!("{toolbox}{SEPARATOR}{server}{SEPARATOR}");
     let prefix = sanitize(&full);
-    // A name that was cut may hold less than the whole prefix, but ends in its hash.
-    let readable = name.rsplit_once('_').filter(|_| free::has_hash(name));
+    // A truncated name may not contain the whole prefix, but it ends in a hash.
+    let readable = name.rsplit_once('_').filter(|_| ambiguity::has_hash(name));
     name.starts_with(&prefix)
         || name.starts_with(&full)
         || readable.is_some_and(|(readable, _)| prefix.starts_with(readable))
 }
 
-/// Every name an agent may call, and which tool each one means.
+/// The names that an agent may call, and the tool that each refers to.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
-    /// Tools by registered names; none where those of two servers would have the same.
+    /// Tools by registered name; `None` if tools of two servers share it.
     by_name: HashMap<ExposedName, Option<ToolId>>,
-    /// Tools by full names that they are not registered under.
+    /// Tools by qualified name, if they are registered under another one.
     by_full_name: HashMap<ExposedName, ToolId>,
 }
 
 impl NameTable {
-    /// Adds a tool under its name, and its full one. A name that a tool of the same server has keeps
-    /// its first meaning; one that another server's has means nothing, for a server can choose what
-    /// its tools are called until their hashes are alike.
+    /// Adds a tool under its registered and its qualified name.
+    ///
+    /// If tools of one server share a name, the first tool keeps it. If tools of two servers share
+    /// a name, it resolves to neither: a server could choose tool names until their hashes collide
+    /// with another server's.
     pub fn insert(&mut self, name: ExposedName, id: ToolId) {
-        if let Some(full) = ExposedName::full(&id, &name) {
+        if let Some(full) = ExposedName::qualified(&id, &name) {
             self.by_full_name.insert(full, id.clone());
         }
         match self.by_name.entry(name) {
@@ -236,7 +234,6 @@ impl NameTable {
         }
     }
 
-    /// The tool that `name` means.
     pub fn resolve(&self, name: &str) -> Option<&ToolId> {
         match self.by_name.get(name) {
             Some(meant) => meant.as_ref(),
@@ -244,7 +241,7 @@ impl NameTable {
         }
     }
 
-    /// Every registered name in the table, in no order.
+    /// Returns every registered name, in arbitrary order.
     pub fn names(&self) -> impl Iterator<Item = &ExposedName> {
         self.by_name.keys()
     }
@@ -262,12 +259,13 @@ impl fmt::Display for ExposedName {
     }
 }
 
-/// The prefix that clients put before the names of a server's tools. Some files have it too.
+/// Returns the prefix that clients put before the tool names of a server. Some configuration files
+/// contain it too.
 pub fn client_prefix(server: &str) -> String {
     format!("mcp{SEPARATOR}{server}{SEPARATOR}")
 }
 
-/// The shortest limit that leaves room for a hash and something readable before it.
+/// The smallest limit that leaves room for a hash and a readable part before it.
 pub const MIN_NAME_LIMIT: usize = 16;
 
 const SEPARATOR: &str = "__";
@@ -285,9 +283,10 @@ fn is_legal(part: &str) -> bool {
     !part.is_empty() && part.chars().all(is_legal_char)
 }
 
-/// Returns `true` if the plain form can stand for this identity alone. If there is no `__` inside
-/// toolbox and server and no `_` where they meet others, the first two `__` are the separators,
-/// whatever the tool is called.
+/// Returns `true` if no other identity has the same plain form.
+///
+/// If toolbox and server contain no `__` and neither begin nor end with `_`, the first two `__` are
+/// the separators, regardless of the tool name.
 fn is_unambiguous(id: &ToolId) -> bool {
     let seams = |part: &str| !part.contains("__") && !part.ends_with('_') && !part.starts_with('_');
     seams(id.toolbox.as_str()) && seams(id.server.as_str())
@@ -305,18 +304,20 @@ fn short_hash(parts: &[&str]) -> String {
     format!("{short:0HASH_DIGITS$x}")
 }
 
-/// The longest name, in bytes, that others are compared with: it takes long, and nobody means them.
-const MAX_WANTED: usize = 1000;
+/// Longer queries, in bytes, get no suggestions: comparing them is slow and useless.
+const MAX_QUERY_BYTES: usize = 1000;
 
-/// Names nearest to `wanted` among `known`, best first, for a "did you mean"; at most `limit`.
+/// Returns the `known` names closest to `wanted`, best first and at most `limit`, for "did you
+/// mean" hints.
 ///
-/// A name counts as near when it is alike as a whole, or when one contains the other.
+/// A name matches if it is similar as a whole (Jaro-Winkler), or if one of the two contains the
+/// other.
 pub fn nearest<'a>(
     wanted: &str,
     known: impl IntoIterator<Item = &'a str>,
     limit: usize,
 ) -> Vec<&'a str> {
-    if wanted.len() > MAX_WANTED {
+    if wanted.len() > MAX_QUERY_BYTES {
         return Vec::new();
     }
     let wanted = wanted.to_lowercase();

@@ -1,3 +1,3 @@
-//! Differences between platforms, for everybody above.
+//! Platform differences behind one API.
 
 pub mod os;

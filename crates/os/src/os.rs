@@ -1,14 +1,14 @@
-//! Everything that is done differently on Unix and on Windows, under one set of names.
+//! The operating system behind one API: files, processes, signals, sandboxing and pipes.
 //!
-//! Each platform has a file or folder of its own that defines all of these names; the code above
-//! has no `cfg` of a platform (test `platforms_are_told_apart_in_one_crate`). Where a platform
-//! lacks something, its side says so and does what comes closest.
+//! `unix` and `windows` each define every name that is re-exported here, so code above this crate
+//! needs no platform `cfg` (test `only_os_crate_distinguishes_platforms`). A platform that lacks a
+//! feature has a stub that documents its fallback.
 
 mod allocator;
-mod cell;
 mod child;
 mod memory;
 mod pipe;
+mod sandbox;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -20,29 +20,28 @@ use crate::os::unix as native;
 use crate::os::windows as native;
 
 pub use crate::os::native::{
-    LocalListener, LocalStream, Orphans, Signals, Socket, Started, ask_to_reload, become_program,
-    can_confine, can_others_read, can_strangers_read, check_owner, confine, connect_locally,
-    has_terminal, hides_from_signals, is_open_to_others, is_program, is_same_file, keep_file_limit,
-    kill, kill_group, lead_group, make_private_folder, private, processes, raise_file_limit,
-    release_program_pages, remove_dead_socket, reuse_memory, seal_process, standard_sockets, start,
-    strictest_permissions, terminate_group, user, variable_of, widen, widen_input, widen_output,
-    without_waiting,
+    ChildGuard, LocalListener, LocalStream, OrphanReaper, Signals, Socket, can_others_read,
+    check_executable, check_private_dir, check_sandbox_support, connect_locally,
+    disable_process_dumping, drop_clean_program_pages, enter_sandbox, exec, has_terminal,
+    is_private_key_exposed, is_same_file, is_writable_by_others, kill, kill_group, lead_group,
+    list_processes, make_private_folder, raise_file_limit, remove_dead_socket, restore_file_limit,
+    send_reload_signal, set_nonblocking, set_private_mode, spawn_tracked, standard_sockets,
+    strictest_permissions, supports_signal_scope, terminate_group, tune_malloc, user, variable_of,
+    widen, widen_input, widen_output,
 };
 
 pub use crate::os::allocator::Allocator;
-pub use crate::os::cell::Cell;
-pub use crate::os::child::{Child, DEFAULT_PATH, Program};
-pub use crate::os::memory::Memory;
+pub use crate::os::child::{Child, CommandSpec, DEFAULT_PATH};
+pub use crate::os::memory::ProcessMemory;
 pub use crate::os::pipe::Pipe;
+pub use crate::os::sandbox::SandboxRules;
 
-/// An operating system, as far as programs keep files in different places on it.
+/// A platform, as far as it decides the locations of other programs' files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
-    /// Linux, and every other Unix.
+    /// Linux and every other Unix except macOS.
     Linux,
-    /// macOS.
     MacOs,
-    /// Windows.
     Windows,
 }
 
@@ -57,11 +56,11 @@ impl Platform {
     };
 }
 
-/// A signal that [`Signals`] hears.
+/// A signal received through [`Signals`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The program is to end; the name of the signal, for people.
+    /// Shut down. Holds the signal's name for log messages.
     End(&'static str),
-    /// The terminal was closed, or the program is to read its configuration again.
+    /// The terminal was closed, or the configuration should be reloaded.
     Hangup,
 }

@@ -1,23 +1,21 @@
-// The page: which part is shown, of which workbench, and what is asked of it.
+// Entry point of the dashboard: application state, navigation, event handlers and dialogs.
 
-import { at, fill, h } from "./dom.js";
+import { by_id, fill, h } from "./dom.js";
 import * as configuration from "./configuration.js";
-import * as link from "./link.js";
-import * as now from "./now.js";
+import * as client from "./client.js";
+import * as overview from "./overview.js";
 import * as savings from "./savings.js";
 import * as tools from "./tools.js";
-import { bytes, span } from "./words.js";
+import { bytes, span } from "./format.js";
 
 const PARTS = ["now", "savings", "tools", "configuration"];
-/** How long a message stays. */
-const SAID = 8000;
+const MESSAGE_MS = 8000;
 
-/** All that is known here. */
 const known = {
   part: "now",
-  /** The workbenches that were seen last, as `{id, view}`. */
+  /** The workbenches in the latest event, as `{id, view}`. */
   workbenches: [],
-  /** The one that is looked at. */
+  /** The id of the selected workbench. */
   chosen: null,
   may_act: false,
   status: { is_live: false },
@@ -30,7 +28,7 @@ function ask(what, args) {
   if (!workbench) {
     return Promise.reject(new Error("no workbench is serving now"));
   }
-  return link.ask(workbench.id, what, args).catch((error) => {
+  return client.ask(workbench.id, what, args).catch((error) => {
     if (error.status === 401) {
       ask_for_token(error.message);
     }
@@ -38,24 +36,24 @@ function ask(what, args) {
   });
 }
 
-let silence = null;
+let hide_timer = null;
 function say(text, is_bad = false) {
-  const said = at("said");
+  const said = by_id("said");
   said.textContent = text;
   said.className = is_bad ? "said shown bad" : "said shown";
-  clearTimeout(silence);
-  silence = setTimeout(() => (said.className = "said"), SAID);
+  clearTimeout(hide_timer);
+  hide_timer = setTimeout(() => (said.className = "said"), MESSAGE_MS);
 }
 
 // Drawing
 
-let is_asked = false;
-/** Draws soon, once for all that has changed, and not while nobody looks. */
+let is_scheduled = false;
+/** Schedules a redraw in the next frame, unless the tab is hidden. */
 function draw_soon() {
-  if (!is_asked && !document.hidden) {
-    is_asked = true;
+  if (!is_scheduled && !document.hidden) {
+    is_scheduled = true;
     requestAnimationFrame(() => {
-      is_asked = false;
+      is_scheduled = false;
       draw();
     });
   }
@@ -65,7 +63,7 @@ function draw() {
   draw_head();
   const workbench = current();
   for (const part of PARTS) {
-    at(`view-${part}`).hidden = part !== known.part || !workbench;
+    by_id(`view-${part}`).hidden = part !== known.part || !workbench;
   }
   draw_notice(workbench);
   if (!workbench) {
@@ -73,32 +71,32 @@ function draw() {
   }
   const { view } = workbench;
   if (known.part === "now") {
-    now.draw(view, known.may_act);
+    overview.draw(view, known.may_act);
   } else if (known.part === "savings") {
     savings.draw(view);
   } else if (known.part === "tools") {
     calls.see(view, known.may_act);
   }
-  fill(at("foot"), `MCP Workbench ${view.version}, process ${view.pid}, for ${span(view.at - view.since)}`, view.memoryBytes ? `, ${bytes(view.memoryBytes)}` : "", `. ${view.config}`);
+  fill(by_id("foot"), `MCP Workbench ${view.version}, process ${view.pid}, for ${span(view.at - view.since)}`, view.memoryBytes ? `, ${bytes(view.memoryBytes)}` : "", `. ${view.config}`);
 }
 
 function draw_head() {
   const { is_live, message } = known.status;
   const workbench = current();
-  fill(at("link"), h("span", { class: is_live ? "state running" : "state failed" }, h("i", { "aria-hidden": "true" }), is_live ? (known.may_act ? "live" : "live, looking only") : message ? "not connected" : "connecting"));
-  at("token-button").hidden = false;
+  fill(by_id("link"), h("span", { class: is_live ? "state running" : "state failed" }, h("i", { "aria-hidden": "true" }), is_live ? (known.may_act ? "live" : "live, looking only") : message ? "not connected" : "connecting"));
+  by_id("token-button").hidden = false;
   fill(
-    at("which"),
+    by_id("which"),
     known.workbenches.length > 1
       ? h(
           "label",
           null,
           h("span", { class: "unseen" }, "Workbench"),
-          h("select", { id: "choose" }, known.workbenches.map(({ id, view }) => h("option", { "data-key": id, value: id }, said_of(view)))),
+          h("select", { id: "choose" }, known.workbenches.map(({ id, view }) => h("option", { "data-key": id, value: id }, label_of(view)))),
         )
-      : workbench && said_of(workbench.view),
+      : workbench && label_of(workbench.view),
   );
-  const choose = at("choose");
+  const choose = by_id("choose");
   if (choose && choose.value !== String(known.chosen)) {
     choose.value = String(known.chosen);
   }
@@ -111,7 +109,7 @@ function draw_head() {
   }
 }
 
-const said_of = (view) => `${view.config || "no configuration"} · ${view.mode} · ${view.reached} · ${view.pid}`;
+const label_of = (view) => `${view.config || "no configuration"} · ${view.mode} · ${view.reached} · ${view.pid}`;
 
 function draw_notice(workbench) {
   const { is_live, is_denied, message } = known.status;
@@ -122,15 +120,15 @@ function draw_notice(workbench) {
     texts.push(h("p", { class: "notice" }, `Not connected: ${message}. It is tried again${workbench ? "; this is what was seen last" : ""}.`));
   } else if (is_live && !workbench) {
     texts.push(h("p", { class: "notice" }, "No workbench is serving now. One that begins is shown here."));
-  } else if (is_live && !known.may_act && link.token()) {
+  } else if (is_live && !known.may_act && client.token()) {
     texts.push(h("p", { class: "notice" }, "The token in use lets you look, and is not an operator's."));
   }
-  fill(at("notice"), texts);
+  fill(by_id("notice"), texts);
 }
 
-// What comes
+// Server events
 
-function seen({ mayAct, workbenches }) {
+function on_view({ mayAct, workbenches }) {
   const before = current();
   known.may_act = mayAct;
   known.workbenches = workbenches.map((view) => ({ id: view.pid, view }));
@@ -140,19 +138,19 @@ function seen({ mayAct, workbenches }) {
   const after = current();
   if (before?.id !== after?.id) {
     calls.forget();
-    shown();
+    load_part();
   } else if (before && after) {
-    tell_failures(before.view, after.view);
+    report_failures(before.view, after.view);
   }
   draw_soon();
 }
 
-/** Says which servers have failed since. */
-function tell_failures(before, after) {
-  const states = new Map(before.toolboxes.flatMap(({ name, servers }) => servers.map((server) => [now.place(name, server.name), server.state])));
+/** Shows a message for each server that has failed since the last event. */
+function report_failures(before, after) {
+  const states = new Map(before.toolboxes.flatMap(({ name, servers }) => servers.map((server) => [overview.server_key(name, server.name), server.state])));
   for (const { name, servers } of after.toolboxes) {
     for (const server of servers) {
-      const was = states.get(now.place(name, server.name));
+      const was = states.get(overview.server_key(name, server.name));
       if (server.state === "failed" && was && was !== "failed") {
         say(`${server.name} in ${name} has failed`, true);
       }
@@ -160,15 +158,15 @@ function tell_failures(before, after) {
   }
 }
 
-function changed(status) {
+function on_status(status) {
   known.status = status;
-  if (status.is_denied && !at("token-dialog").open) {
+  if (status.is_denied && !by_id("token-dialog").open) {
     ask_for_token(status.message);
   }
   draw_soon();
 }
 
-// Parts of the page
+// Views
 
 function part_of_address() {
   const part = location.hash.slice(1);
@@ -176,60 +174,60 @@ function part_of_address() {
     return;
   }
   known.part = PARTS.includes(part) ? part : "now";
-  document.title = `${at(`${known.part}-head`).textContent} · MCP Workbench`;
-  shown();
+  document.title = `${by_id(`${known.part}-head`).textContent} · MCP Workbench`;
+  load_part();
   draw_soon();
 }
 
-/** Asks for what a part shows that does not come by itself. */
-function shown() {
+/** Loads the data that server events don't include. */
+function load_part() {
   if (!current()) {
     return;
   }
   if (known.part === "savings") {
-    look_for_unused();
+    load_unused();
   } else if (known.part === "configuration") {
-    look_for_findings();
+    load_findings();
   }
 }
 
-async function look(what, where, draw_answer) {
+async function load(what, where, draw_answer) {
   try {
     draw_answer(await ask(what));
   } catch (error) {
-    fill(at(where), h("p", { class: "bad" }, error.message));
+    fill(by_id(where), h("p", { class: "bad" }, error.message));
   }
 }
 
-const look_for_unused = () => look({ ask: "unused" }, "unused", savings.draw_unused);
-const look_for_findings = () => look({ ask: "findings" }, "findings", configuration.draw);
+const load_unused = () => load({ ask: "unused" }, "unused", savings.draw_unused);
+const load_findings = () => load({ ask: "findings" }, "findings", configuration.draw);
 
 async function search() {
-  const query = at("query").value.trim();
+  const query = by_id("query").value.trim();
   if (query === "") {
-    fill(at("hits"));
+    fill(by_id("hits"));
     return;
   }
-  await look({ ask: "search", query }, "hits", (answer) => at("query").value.trim() === query && tools.draw_hits(query, answer));
+  await load({ ask: "search", query }, "hits", (answer) => by_id("query").value.trim() === query && tools.draw_hits(query, answer));
 }
 
-// Acts
+// Actions
 
 const DONE = { open: "is open", stop: "has been stopped", restart: "has been restarted", mute: "is muted", unmute: "is not muted any more" };
 
 async function act(pressed) {
   const { act: what, toolbox } = pressed.dataset;
   const server = pressed.dataset.server ?? null;
-  const place = now.place(toolbox, server);
-  if (now.pending.has(place)) {
+  const key = overview.server_key(toolbox, server);
+  if (overview.pending.has(key)) {
     return;
   }
-  now.pending.add(place);
+  overview.pending.add(key);
   draw_soon();
   const whom = server === null ? toolbox : `${server} in ${toolbox}`;
   try {
-    if (what === now.SIGN_IN) {
-      open_page(place, await ask({ ask: "signIn", toolbox, server }));
+    if (what === overview.SIGN_IN) {
+      open_page(key, await ask({ ask: "signIn", toolbox, server }));
       say(`sign in at ${whom} in the other tab; it starts when that is done`);
       return;
     }
@@ -238,24 +236,24 @@ async function act(pressed) {
   } catch (error) {
     say(error.message, true);
   } finally {
-    now.pending.delete(place);
+    overview.pending.delete(key);
     draw_soon();
   }
 }
 
-// Opens a page to sign in in a tab of its own, which knows nothing of this one. Browsers may keep it from opening,
-// so there is a link, too.
-function open_page(place, { address, code }) {
+// Opens the sign-in page in a new tab, without access to this one. The server's row also links to the page, in
+// case the browser blocks the pop-up.
+function open_page(key, { address, code }) {
   if (!/^https?:\/\//.test(address)) {
     throw new Error("the address to sign in at is no web page");
   }
-  now.pages.set(place, { address, code });
+  overview.pages.set(key, { address, code });
   window.open(address, "_blank", "noopener,noreferrer");
 }
 
-function fold(key) {
-  if (!now.unfolded.delete(key)) {
-    now.unfolded.add(key);
+function toggle(key) {
+  if (!overview.expanded.delete(key)) {
+    overview.expanded.add(key);
   }
   draw_soon();
 }
@@ -267,15 +265,15 @@ async function lead_to(names) {
     draw();
   }
   await calls.lead_to(names);
-  at("call-head").scrollIntoView({ block: "nearest" });
+  by_id("call-head").scrollIntoView({ block: "nearest" });
 }
 
 async function copy_patch() {
   try {
-    await navigator.clipboard.writeText(at("patch").textContent);
+    await navigator.clipboard.writeText(by_id("patch").textContent);
     say("copied");
   } catch {
-    getSelection().selectAllChildren(at("patch"));
+    getSelection().selectAllChildren(by_id("patch"));
     say("selected: copy it with your keyboard");
   }
 }
@@ -283,39 +281,39 @@ async function copy_patch() {
 // Dialogs
 
 function ask_for_token(why) {
-  at("token-why").textContent = why ?? (known.may_act ? "The one in use lets you look and act." : "With the token of an operator you can open, stop, restart and mute servers, and call tools. `mcp-workbench token --operator` makes one.");
-  at("token").value = "";
-  at("token-forget").hidden = !link.token();
-  if (!at("token-dialog").open) {
-    at("token-dialog").showModal();
+  by_id("token-why").textContent = why ?? (known.may_act ? "The one in use lets you look and act." : "With the token of an operator you can open, stop, restart and mute servers, and call tools. `mcp-workbench token --operator` makes one.");
+  by_id("token").value = "";
+  by_id("token-forget").hidden = !client.token();
+  if (!by_id("token-dialog").open) {
+    by_id("token-dialog").showModal();
   }
 }
 
 function use_token(text) {
-  link.keep_token(text);
-  at("token-dialog").close();
+  client.keep_token(text);
+  by_id("token-dialog").close();
   known.status = { is_live: false };
-  begin_again();
+  reconnect();
   draw_soon();
 }
 
-/** Asks the user a question. Resolves to `true` if it is agreed to. */
+/** Resolves to `true` if the user confirms. */
 function confirm(question) {
-  const dialog = at("confirm-dialog");
-  at("confirm-question").textContent = question;
+  const dialog = by_id("confirm-dialog");
+  by_id("confirm-question").textContent = question;
   dialog.returnValue = "";
   dialog.showModal();
-  at("confirm-no").focus();
+  by_id("confirm-no").focus();
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
   });
 }
 
-// Beginning
+// Startup
 
-link.take_token();
+client.take_token();
 const calls = tools.caller(ask, confirm, say);
-const begin_again = link.hear(seen, changed);
+const reconnect = client.subscribe(on_view, on_status);
 
 document.addEventListener("click", (event) => {
   const pressed = event.target.closest("button");
@@ -326,7 +324,7 @@ document.addEventListener("click", (event) => {
   if (what) {
     act(pressed);
   } else if (key) {
-    fold(key);
+    toggle(key);
   } else if (tool) {
     lead_to(JSON.parse(tool));
   } else if (of) {
@@ -334,15 +332,15 @@ document.addEventListener("click", (event) => {
   } else if (token !== undefined || pressed.id === "token-button") {
     ask_for_token();
   } else if (pressed.id === "token-cancel") {
-    at("token-dialog").close();
+    by_id("token-dialog").close();
   } else if (pressed.id === "token-forget") {
     use_token(null);
   } else if (pressed.id === "confirm-no" || pressed.id === "confirm-yes") {
-    at("confirm-dialog").close(pressed.id === "confirm-yes" ? "yes" : "no");
+    by_id("confirm-dialog").close(pressed.id === "confirm-yes" ? "yes" : "no");
   } else if (pressed.id === "unused-again") {
-    look_for_unused();
+    load_unused();
   } else if (pressed.id === "findings-again") {
-    look_for_findings();
+    load_findings();
   } else if (pressed.id === "copy-patch") {
     copy_patch();
   }
@@ -351,22 +349,22 @@ document.addEventListener("change", (event) => {
   if (event.target.id === "choose") {
     known.chosen = known.workbenches.find(({ id }) => String(id) === event.target.value)?.id ?? null;
     calls.forget();
-    shown();
+    load_part();
     draw_soon();
   }
 });
-at("token-form").addEventListener("submit", (event) => {
+by_id("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const text = at("token").value.trim();
+  const text = by_id("token").value.trim();
   if (text) {
     use_token(text);
   }
 });
-at("search").addEventListener("submit", (event) => {
+by_id("search").addEventListener("submit", (event) => {
   event.preventDefault();
   search();
 });
-at("filter").addEventListener("input", draw_soon);
+by_id("filter").addEventListener("input", draw_soon);
 document.addEventListener("visibilitychange", draw_soon);
 addEventListener("hashchange", part_of_address);
 part_of_address();

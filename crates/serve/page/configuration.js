@@ -1,15 +1,15 @@
-// The configuration, with what was found in it where it was found.
+// The configuration view: the text of the file, with each finding at its line.
 
-import { at, fill, h } from "./dom.js";
-import { count } from "./words.js";
+import { by_id, fill, h } from "./dom.js";
+import { count } from "./format.js";
 
-/** The most lines that are drawn, and the most characters of one. */
-const MOST_LINES = 5000;
-const MOST_WIDE = 2000;
+/** Display limits. */
+const MAX_LINES = 5000;
+const MAX_LINE_CHARS = 2000;
 
 export function draw(answer) {
   const lines = answer.text === null || answer.text === undefined ? [] : answer.text.split("\n");
-  const drawn = lines.slice(0, MOST_LINES);
+  const drawn = lines.slice(0, MAX_LINES);
   const within = (finding) => finding.line && finding.line <= drawn.length;
   const before = answer.findings.filter((finding) => !within(finding));
   const by_line = new Map();
@@ -17,7 +17,7 @@ export function draw(answer) {
     by_line.set(finding.line, [...(by_line.get(finding.line) ?? []), finding]);
   }
   fill(
-    at("findings"),
+    by_id("findings"),
     h("p", null, h("code", null, answer.file), ": ", answer.findings.length === 0 ? "nothing was found in it." : `${count(answer.findings.length, "remark")}.`),
     before.map(remark),
     drawn.length > 0 &&
@@ -25,7 +25,7 @@ export function draw(answer) {
         "div",
         { class: "code", role: "region", tabindex: "0", "aria-label": "Text of the configuration" },
         drawn.flatMap((line, index) => [
-          h("div", { class: by_line.has(index + 1) ? "row marked" : "row" }, h("span", { class: "count", "aria-hidden": "true" }, index + 1), h("code", null, line.slice(0, MOST_WIDE) || " ")),
+          h("div", { class: by_line.has(index + 1) ? "row marked" : "row" }, h("span", { class: "count", "aria-hidden": "true" }, index + 1), h("code", null, line.slice(0, MAX_LINE_CHARS) || " ")),
           (by_line.get(index + 1) ?? []).map(remark),
         ]),
       ),

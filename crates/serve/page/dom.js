@@ -1,20 +1,20 @@
-// Elements: made of texts and attributes alone, never of markup, and changed in place, so that what has
-// the focus, what is selected and what is unfolded stays as it is while new figures come.
+// Creates and updates elements. Content is set only as text and attributes, never as markup. Updates patch the
+// existing elements, so that focus, selection and expanded details survive.
 
 const SVG = "http://www.w3.org/2000/svg";
-const DRAWN = new Set(["svg", "g", "rect", "line", "path", "circle", "text", "title"]);
-/** Attributes that are the user's once an element is there. */
-const OWN = new Set(["open", "value"]);
+const SVG_ELEMENTS = new Set(["svg", "g", "rect", "line", "path", "circle", "text", "title"]);
+/** Attributes that the user changes; updates leave them alone. */
+const USER_ATTRIBUTES = new Set(["open", "value"]);
 
-/** Finds an element of the page. */
-export const at = (id) => document.getElementById(id);
+export const by_id = (id) => document.getElementById(id);
 
 /**
- * Makes an element. Of attributes, `true` means an empty one and `false`, `null` and `undefined` none;
- * a function is a listener. Children are elements and texts; what is `null` or `false` is left out.
+ * Creates an element. An attribute of `true` is set without a value; `false`, `null` and `undefined` omit it, and
+ * a function becomes an event listener. Children are nodes, text or arrays; `false`, `null` and `undefined` are
+ * skipped.
  */
 export function h(name, attributes, ...children) {
-  const element = DRAWN.has(name)
+  const element = SVG_ELEMENTS.has(name)
     ? document.createElementNS(SVG, name)
     : document.createElement(name);
   for (const [key, value] of Object.entries(attributes ?? {})) {
@@ -40,7 +40,7 @@ function append(element, children) {
   }
 }
 
-/** Has an element have these children, by changing those that it has. */
+/** Replaces the children of an element by patching them. `data-key` identifies elements that move. */
 export function fill(element, ...children) {
   const next = document.createDocumentFragment();
   append(next, children);
@@ -99,19 +99,19 @@ function become(old, next) {
     return;
   }
   for (const { name } of [...old.attributes]) {
-    if (!next.hasAttribute(name) && !OWN.has(name)) {
+    if (!next.hasAttribute(name) && !USER_ATTRIBUTES.has(name)) {
       old.removeAttribute(name);
     }
   }
   for (const { name, value } of [...next.attributes]) {
-    if (old.getAttribute(name) !== value && !OWN.has(name)) {
+    if (old.getAttribute(name) !== value && !USER_ATTRIBUTES.has(name)) {
       old.setAttribute(name, value);
     }
   }
   children_become(old, next);
 }
 
-/** A table within what can be scrolled, named by a heading. Heads that begin with `#` are of numbers. */
+/** A scrollable table, labeled by a heading's id. A `#` before a column title right-aligns the title. */
 export function table(named_by, heads, rows, more) {
   const head = heads.map((said) => {
     const is_number = said.startsWith("#");

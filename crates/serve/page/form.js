@@ -1,19 +1,19 @@
-// A form from the JSON schema of a tool's arguments. Each field gives the text of its JSON, so that numbers
-// stay as they were typed; what cannot be drawn is a field for JSON.
+// Builds a form from the JSON schema of a tool's arguments. Each field produces JSON text, so that numbers keep
+// their digits. Schemas without a matching control get a JSON field.
 
 import { h } from "./dom.js";
-import { joined, parse, write, Written } from "./json.js";
+import { joined, parse, RawNumber, write } from "./json.js";
 
-const DEEPEST = 6;
-const MOST_MEMBERS = 200;
-const MOST_CHOICES = 500;
+const MAX_DEPTH = 6;
+const MAX_ITEMS = 200;
+const MAX_CHOICES = 500;
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 const INTEGER = /^-?(0|[1-9]\d*)$/;
 
 let counted = 0;
 
-/** What was entered cannot be taken; `field` is where. */
-export class Wrong extends Error {
+/** Invalid input; `field` is the control. */
+export class FieldError extends Error {
   constructor(message, field) {
     super(message);
     this.field = field;
@@ -21,7 +21,7 @@ export class Wrong extends Error {
 }
 
 /**
- * A form for arguments: `element`, `text()` gives the JSON of what was entered or throws `Wrong`.
+ * Returns `element`, the form, and `text()`, which returns the input as JSON text or throws `FieldError`.
  */
 export function arguments_form(schema) {
   const root = { ...(is_object(schema) ? schema : {}) };
@@ -41,7 +41,7 @@ export function arguments_form(schema) {
         fields.set(value);
         const is_empty = is_object(value) && Object.keys(value).length === 0;
         if (!is_empty && write(sorted(parse(fields.text() ?? "{}"))) !== write(sorted(value))) {
-          throw new Wrong("the form has no field for some of this JSON; it stays as JSON");
+          throw new FieldError("the form has no field for some of this JSON; it stays as JSON");
         }
       }
     } catch (error) {
@@ -61,7 +61,7 @@ export function arguments_form(schema) {
   };
 }
 
-/** The same with the members of objects in the order of their names. */
+/** Sorts the members of objects by name, so that two values can be compared as text. */
 function sorted(value) {
   if (Array.isArray(value)) {
     return value.map(sorted);
@@ -70,9 +70,9 @@ function sorted(value) {
 }
 
 const next_id = () => `field-${(counted += 1)}`;
-const is_object = (value) => value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof Written);
+const is_object = (value) => value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof RawNumber);
 
-/** Follows references within the schema, and takes what is there beside `null`. */
+/** Resolves local references and simplifies `anyOf`, `oneOf` and `allOf`: nullable types, and lists of `const`. */
 function resolved(schema, root, tries = 8) {
   if (!is_object(schema) || tries === 0) {
     return {};
@@ -105,13 +105,13 @@ function field(schema, context) {
   const known = resolved(schema, context.root);
   const type = Array.isArray(known.type) ? known.type.filter((name) => name !== "null") : [known.type];
   const is_plain = !["anyOf", "oneOf", "allOf", "not", "if"].some((key) => key in known);
-  if (Array.isArray(known.enum) && known.enum.length <= MOST_CHOICES) {
+  if (Array.isArray(known.enum) && known.enum.length <= MAX_CHOICES) {
     return choice_field(known, known.enum.map((value) => [write(value), label_of(value)]), context);
   }
   if ("const" in known) {
     return choice_field(known, [[write(known.const), label_of(known.const)]], context);
   }
-  if (type.length === 1 && is_plain && context.depth < DEEPEST) {
+  if (type.length === 1 && is_plain && context.depth < MAX_DEPTH) {
     switch (type[0]) {
       case "string":
         return string_field(known, context);
@@ -132,7 +132,7 @@ function field(schema, context) {
 const label_of = (value) => (typeof value === "string" ? value : write(value));
 
 function hint_of(schema, is_required) {
-  const number = (value) => (value instanceof Written ? value.text : String(value));
+  const number = (value) => (value instanceof RawNumber ? value.text : String(value));
   const bounds = [
     ["minimum", "at least"],
     ["exclusiveMinimum", "more than"],
@@ -142,7 +142,7 @@ function hint_of(schema, is_required) {
     ["maxLength", "characters at most:"],
     ["pattern", "matches"],
     ["format", "format:"],
-  ].filter(([key]) => ["string", "number"].includes(typeof schema[key]) || schema[key] instanceof Written);
+  ].filter(([key]) => ["string", "number"].includes(typeof schema[key]) || schema[key] instanceof RawNumber);
   const parts = [];
   if (typeof schema.description === "string") {
     parts.push(schema.description);
@@ -156,7 +156,6 @@ function hint_of(schema, is_required) {
   return parts.join(" · ").slice(0, 2000);
 }
 
-/** A control with its label and hint. */
 function labelled(control, schema, context, after) {
   const hint = hint_of(schema, context.is_required);
   const id = next_id();
@@ -183,7 +182,7 @@ function prefilled(schema, context) {
 }
 
 function missing(context, control) {
-  return new Wrong(`${context.name} is needed`, control);
+  return new FieldError(`${context.name} is needed`, control);
 }
 
 function string_field(schema, context) {
@@ -209,7 +208,7 @@ function string_field(schema, context) {
 
 function number_field(schema, type, context) {
   const control = h("input", { type: "text", inputmode: type === "integer" ? "numeric" : "decimal", autocomplete: "off" });
-  const set = (value) => (control.value = typeof value === "number" || value instanceof Written ? write(value) : "");
+  const set = (value) => (control.value = typeof value === "number" || value instanceof RawNumber ? write(value) : "");
   set(prefilled(schema, context));
   return {
     element: labelled(control, schema, context),
@@ -223,7 +222,7 @@ function number_field(schema, type, context) {
         return undefined;
       }
       if (!(type === "integer" ? INTEGER : NUMBER).test(text)) {
-        throw new Wrong(`${context.name} is to be ${type === "integer" ? "a whole number" : "a number"}, such as ${type === "integer" ? "12" : "1.5"}`, control);
+        throw new FieldError(`${context.name} is to be ${type === "integer" ? "a whole number" : "a number"}, such as ${type === "integer" ? "12" : "1.5"}`, control);
       }
       return text;
     },
@@ -280,7 +279,7 @@ function json_field(schema, context) {
       try {
         parse(text);
       } catch (error) {
-        throw new Wrong(`${context.name} is no JSON: ${error.message}`, control);
+        throw new FieldError(`${context.name} is no JSON: ${error.message}`, control);
       }
       return text;
     },
@@ -289,7 +288,7 @@ function json_field(schema, context) {
 
 function object_field(schema, context) {
   const required = Array.isArray(schema.required) ? schema.required : [];
-  const members = Object.entries(is_object(schema.properties) ? schema.properties : {}).slice(0, MOST_MEMBERS);
+  const members = Object.entries(is_object(schema.properties) ? schema.properties : {}).slice(0, MAX_ITEMS);
   const fields = members.map(([key, own]) => [
     key,
     field(own, { root: context.root, depth: context.depth + 1, name: key, is_required: required.includes(key) && (context.is_required || context.is_top) }),
@@ -319,7 +318,7 @@ function array_field(schema, context) {
   const list = h("div", { class: "items" });
   const items = [];
   const add = (value) => {
-    if (items.length >= MOST_MEMBERS) {
+    if (items.length >= MAX_ITEMS) {
       return;
     }
     const own = field(schema.items, { root: context.root, depth: context.depth + 1, name: `${context.name} ${items.length + 1}`, is_required: true });

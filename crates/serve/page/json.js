@@ -1,24 +1,24 @@
-// JSON that keeps its numbers: one that a browser cannot hold exactly stays the text that it was.
+// JSON that preserves numbers: those that JavaScript can't represent exactly keep their source text.
 
-/** A number as it was written. */
-export class Written {
+/** The source text of a number. */
+export class RawNumber {
   constructor(text) {
     this.text = text;
   }
 }
 
-/** Reads JSON. Throws a `SyntaxError` with what is wrong. */
+/** Parses JSON. Browsers without reviver contexts round numbers, as `JSON.parse` does. */
 export function parse(text) {
   return JSON.parse(text, (_, value, context) => {
     const source = context?.source;
     const is_exact = typeof value !== "number" || source === undefined || String(value) === source;
-    return is_exact ? value : new Written(source);
+    return is_exact ? value : new RawNumber(source);
   });
 }
 
-/** Writes JSON, with line breaks if `indent` is not empty. */
+/** Serializes to JSON, on several lines if `indent` is not empty. */
 export function write(value, indent = "", before = "") {
-  if (value instanceof Written) {
+  if (value instanceof RawNumber) {
     return value.text;
   }
   if (value === null || typeof value !== "object") {
@@ -32,7 +32,7 @@ export function write(value, indent = "", before = "") {
   return joined(parts, is_list ? "[]" : "{}", indent, before);
 }
 
-/** Members or items, each written already, as one text. */
+/** Joins serialized members or items. */
 export function joined(parts, ends, indent = "", before = "") {
   if (parts.length === 0) {
     return ends;

@@ -1,11 +1,10 @@
-// Tokens that models were spared, by client and by toolbox, and the tools that nobody has used.
+// The savings view: tokens saved by client and by toolbox, and unused tools.
 
-import { at, fill, h, table } from "./dom.js";
-import * as plots from "./plots.js";
-import { count, date, number } from "./words.js";
+import { by_id, fill, h, table } from "./dom.js";
+import * as charts from "./charts.js";
+import { count, date, number } from "./format.js";
 
-/** The most tools that are drawn. */
-const MOST = 1000;
+const MAX_TOOLS = 1000;
 
 export function draw(view) {
   const clients = new Map();
@@ -23,14 +22,14 @@ export function draw(view) {
     return [toolbox.name, { calls: sum((server) => server.calls), tokens: sum((server) => server.tokens), opened: toolbox.opened, saved: toolbox.savedTokens }];
   });
   fill(
-    at("savings"),
+    by_id("savings"),
     h(
       "p",
       null,
       h("strong", { class: "big" }, number(view.savedTokens)),
       " tokens in all, those of agents that have left included: what their clients would have shown with every server registered in them, less what the workbench has told them.",
     ),
-    h("div", { class: "plots one" }, plots.saved(view)),
+    h("div", { class: "plots one" }, charts.saved(view)),
     h("h3", { id: "by-client" }, "By client"),
     bars("by-client", ["Client", "#Sessions", "#Calls", "#Tokens spared"], [...clients], (entry) => [entry.sessions, entry.calls, entry.saved], "No agent is there now."),
     h("h3", { id: "by-toolbox" }, "By toolbox"),
@@ -38,7 +37,7 @@ export function draw(view) {
   );
 }
 
-/** A table in which the last of each row's numbers is drawn, too. */
+/** A table with a bar for the last number of each row. */
 function bars(named_by, heads, entries, cells, none) {
   if (entries.length === 0) {
     return h("p", { class: "faint" }, none);
@@ -51,7 +50,7 @@ function bars(named_by, heads, entries, cells, none) {
       { "data-key": name },
       h("th", { scope: "row" }, name),
       cells(entry).map((value) => h("td", { class: "number" }, number(value))),
-      h("td", { class: "plot" }, plots.bar(drawn(entry), most)),
+      h("td", { class: "plot" }, charts.bar(drawn(entry), most)),
     ),
   );
   return table(named_by, [...heads, ""], h("tbody", null, rows));
@@ -59,19 +58,19 @@ function bars(named_by, heads, entries, cells, none) {
 
 export function draw_unused(answer) {
   const servers = new Map();
-  for (const [toolbox, server, tool] of answer.tools.slice(0, MOST)) {
+  for (const [toolbox, server, tool] of answer.tools.slice(0, MAX_TOOLS)) {
     const key = `${toolbox} / ${server}`;
     servers.set(key, [...(servers.get(key) ?? []), tool]);
   }
   if (servers.size === 0) {
-    fill(at("unused"), h("p", { class: "faint" }, "None: every tool that is known has been used."));
+    fill(by_id("unused"), h("p", { class: "faint" }, "None: every tool that is known has been used."));
     return;
   }
   const rows = [...servers].map(([server, tools]) =>
     h("tr", null, h("th", { scope: "row" }, server), h("td", { class: "number" }, number(tools.length)), h("td", null, tools.flatMap((tool) => [h("code", null, tool), " "]))),
   );
   fill(
-    at("unused"),
+    by_id("unused"),
     h("p", { class: "faint" }, `${count(answer.tools.length, "tool")}${answer.since ? `, since ${date(answer.since)}` : ""}.`),
     table("unused-head", ["Server", "#Tools", "Names"], h("tbody", null, rows)),
     answer.patch && [

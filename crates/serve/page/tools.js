@@ -1,23 +1,23 @@
-// Finding a tool as an agent would, and calling one.
+// The tools view: search as an agent would, and call a tool.
 
-import { at, fill, h, table } from "./dom.js";
-import { arguments_form, Wrong } from "./form.js";
-import { write, Written } from "./json.js";
-import { bar } from "./plots.js";
-import { bytes, count, number, time } from "./words.js";
+import { by_id, fill, h, table } from "./dom.js";
+import { arguments_form, FieldError } from "./form.js";
+import { write, RawNumber } from "./json.js";
+import { bar } from "./charts.js";
+import { bytes, count, number, time } from "./format.js";
 
-/** The most of an answer that is drawn: parts of it, and characters of a part. */
-const MOST_PARTS = 100;
-const MOST_TEXT = 1_000_000;
-/** What is longer is folded: in characters, and in lines. */
-const LONG = 1500;
-const MANY = 24;
-const MOST_IMAGE = 15_000_000;
+/** Display limits for a result: its content blocks, and the characters of each block. */
+const MAX_PARTS = 100;
+const MAX_TEXT = 1_000_000;
+/** Longer text is collapsed. */
+const FOLD_CHARS = 1500;
+const FOLD_LINES = 24;
+const MAX_IMAGE = 15_000_000;
 const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
 export function draw_hits(query, answer) {
   if (answer.hits.length === 0) {
-    fill(at("hits"), h("p", null, "No tool fits ", h("q", null, query), "."));
+    fill(by_id("hits"), h("p", null, "No tool fits ", h("q", null, query), "."));
     return;
   }
   const rows = answer.hits.slice(0, 100).map((hit, index) =>
@@ -34,13 +34,13 @@ export function draw_hits(query, answer) {
     ),
   );
   fill(
-    at("hits"),
+    by_id("hits"),
     h("p", { class: "faint", id: "hits-head" }, `${count(answer.hits.length, "tool")} for “${query}”. A name leads to its form below.`),
     table("hits-head", ["#Rank", "Tool", "Server", "#Score", "", "Fits", "Because of"], h("tbody", null, rows)),
   );
 }
 
-/** The part of the page that calls tools. `ask` asks the workbench that is looked at. */
+/** Builds the call form. `ask` sends a request to the selected workbench. */
 export function caller(ask, confirm, say) {
   const toolbox = h("select", { id: "call-toolbox" });
   const server = h("select", { id: "call-server" });
@@ -51,7 +51,7 @@ export function caller(ask, confirm, say) {
   const forbidden = h("p", { class: "faint" });
   const form = h("form", { id: "call-form", novalidate: true }, about, h("p", { class: "buttons" }, run, forbidden));
   const choose = (label, control) => h("div", { class: "field" }, h("label", { for: control.id }, label), control);
-  at("call").append(
+  by_id("call").append(
     h("div", { class: "chosen" }, choose("Toolbox", toolbox), choose("Server", server), choose("Tool", tool)),
     form,
     answered,
@@ -88,7 +88,7 @@ export function caller(ask, confirm, say) {
         h("p", { class: "faint" }, `${number(found.tokens)} tokens of definition`, found.isDangerous && [" · ", h("span", { class: "bad" }, "counts as dangerous")]),
       ),
       input.element,
-      h("details", null, h("summary", null, "Its schema"), h("pre", { tabindex: "0", "aria-label": "Schema of its arguments" }, write(found.inputSchema, "  ").slice(0, MOST_TEXT))),
+      h("details", null, h("summary", null, "Its schema"), h("pre", { tabindex: "0", "aria-label": "Schema of its arguments" }, write(found.inputSchema, "  ").slice(0, MAX_TEXT))),
     );
   };
 
@@ -135,7 +135,7 @@ export function caller(ask, confirm, say) {
     try {
       args = current.input.text();
     } catch (error) {
-      const where = error instanceof Wrong ? error.field : null;
+      const where = error instanceof FieldError ? error.field : null;
       where?.setAttribute("aria-invalid", "true");
       where?.focus();
       answered.replaceChildren(h("p", { class: "bad" }, error.message));
@@ -170,7 +170,7 @@ export function caller(ask, confirm, say) {
   show_tool();
 
   return {
-    /** What can be chosen now, and if calls may be made. */
+    /** Updates the choices, and disables calls without an operator's token. */
     see(next, may_act) {
       const names = (of) => JSON.stringify(of?.toolboxes.map(({ name, servers }) => [name, servers.map((one) => one.name)]));
       const is_other = names(next) !== names(view);
@@ -182,7 +182,7 @@ export function caller(ask, confirm, say) {
       run.disabled = !may_act;
       forbidden.textContent = may_act ? "Policy and confirmation hold as for an agent." : "You look only: calls need the token of an operator.";
     },
-    /** Leads to a server's tools, or one of them. */
+    /** Selects a server, or one of its tools: `[toolbox, server, tool]`. */
     async lead_to(names) {
       toolbox.value = names[0];
       options(server, servers().map(({ name }) => name), names[1]);
@@ -200,7 +200,6 @@ export function caller(ask, confirm, say) {
   };
 }
 
-/** An answer, as elements. */
 function result(answer) {
   const head = (said, bad) => h("p", { class: bad ? "bad" : "good" }, said, h("span", { class: "faint" }, ` after ${time(number_of(answer.ms))}`));
   if (answer.error) {
@@ -208,33 +207,33 @@ function result(answer) {
   }
   const given = answer.result ?? {};
   const content = Array.isArray(given.content) ? given.content : [];
-  const parts = content.slice(0, MOST_PARTS).map(part_of);
+  const parts = content.slice(0, MAX_PARTS).map(part_of);
   const { content: _, structuredContent, isError, ...rest } = given;
   return [
     head(isError === true ? "The tool says that it failed" : "It has answered", isError === true),
     ...parts,
-    content.length > MOST_PARTS && h("p", { class: "faint" }, `${count(content.length - MOST_PARTS, "part")} more.`),
+    content.length > MAX_PARTS && h("p", { class: "faint" }, `${count(content.length - MAX_PARTS, "part")} more.`),
     structuredContent !== undefined && h("div", null, h("h4", null, "Structured"), text_block(write(structuredContent, "  "), "Structured content")),
     Object.keys(rest).length > 0 && h("div", null, h("h4", null, "Besides"), text_block(write(rest, "  "), "Other members")),
   ].filter(Boolean);
 }
 
-const number_of = (value) => (value instanceof Written ? Number(value.text) : value);
+const number_of = (value) => (value instanceof RawNumber ? Number(value.text) : value);
 
 function part_of(part) {
   if (part?.type === "text" && typeof part.text === "string") {
     return text_block(part.text, "Text");
   }
-  if (part?.type === "image" && IMAGES.has(part.mimeType) && typeof part.data === "string" && part.data.length <= MOST_IMAGE && /^[\w+/=-]*$/.test(part.data)) {
+  if (part?.type === "image" && IMAGES.has(part.mimeType) && typeof part.data === "string" && part.data.length <= MAX_IMAGE && /^[\w+/=-]*$/.test(part.data)) {
     return h("img", { src: `data:${part.mimeType};base64,${part.data}`, alt: `Image of the answer, ${part.mimeType}`, class: "answer" });
   }
   return text_block(write(part, "  "), "Part of the answer");
 }
 
 function text_block(text, label) {
-  const block = h("pre", { tabindex: "0", role: "region", "aria-label": label }, text.slice(0, MOST_TEXT), text.length > MOST_TEXT && "…");
-  const lines = text.split("\n", MANY + 1).length;
-  if (text.length <= LONG && lines <= MANY) {
+  const block = h("pre", { tabindex: "0", role: "region", "aria-label": label }, text.slice(0, MAX_TEXT), text.length > MAX_TEXT && "…");
+  const lines = text.split("\n", FOLD_LINES + 1).length;
+  if (text.length <= FOLD_CHARS && lines <= FOLD_LINES) {
     return block;
   }
   const first = text.slice(0, 120).split("\n")[0];

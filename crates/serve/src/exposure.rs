@@ -1,187 +1,189 @@
-//! Exposure: how toolboxes are presented to an agent, one file a mode.
+//! Modes: how toolboxes are presented to an agent.
 //!
-//! A mode says which instructions an agent gets, which tools it sees, and what a call of one of
-//! them means. It holds no connections, no policy and no protocol: calls go to the gateway, and
-//! what must be told to the agent besides the answer is part of the [`Reply`]. Addresses that two
-//! servers have alike are told apart here too ([`uris`]).
+//! A mode defines the instructions of an agent, the tools in its list, and the effect of calling
+//! them. It holds no connections, no policy and no protocol state: calls go to the gateway, and
+//! side effects on the session are part of the [`ToolCallReply`]. URIs that two servers have in
+//! common are made unique in `uri_rewrite`.
 
 mod activate;
-mod alone;
-mod answer;
+mod answer_delivery;
 mod auto;
-mod budget;
 mod call;
+mod client_profile;
+mod context_cost;
 mod direct;
 mod dynamic;
-mod guidance;
-mod listing;
-mod meta;
+mod instructions;
+mod list_delivery;
+mod meta_tools;
 mod mode;
 mod modes;
 mod modular;
 mod navigate;
-mod opening;
-mod profile;
-mod proxy;
-mod registering;
-mod request;
+mod passthrough;
+mod rendering;
 mod search;
 mod signatures;
-pub(crate) mod uris;
-mod weight;
+mod tool_call;
+mod tool_results;
+mod toolbox_mode;
+mod truncation;
+pub(crate) mod uri_rewrite;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::backend::Outcome;
-use crate::gateway::{Gateway, Presence, RequestContext, Snapshot};
+use crate::backend::RpcOutcome;
+use crate::gateway::{AgentHandle, Gateway, RequestContext, Snapshot};
+use crate::json::RawJson;
 use crate::name::{ServerRef, ToolboxName};
-use crate::raw::Raw;
-use crate::toolbox::{Kind, TOOLMAN_ACTIVATE};
+use crate::toolbox::{PrimitiveKind, TOOLMAN_ACTIVATE};
 
-pub use crate::exposure::alone::ServerIntroduction;
-pub(crate) use crate::exposure::answer::error as tool_error;
-pub use crate::exposure::answer::explain;
+use crate::exposure::answer_delivery::ToolPresentation;
+pub(crate) use crate::exposure::client_profile::matches_client;
+pub use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
 pub use crate::exposure::mode::Exposure;
-use crate::exposure::mode::{Audience, Mode};
-pub(crate) use crate::exposure::profile::is_meant;
-pub use crate::exposure::profile::{Profile, Relisting};
-use crate::exposure::proxy::Showing;
-pub(crate) use crate::exposure::request::Refusal;
-pub use crate::exposure::request::{Lists, Reply, Request, Surface};
-pub use crate::exposure::search::Finding;
+use crate::exposure::mode::{ListContext, Mode};
+pub use crate::exposure::passthrough::InitializeInfo;
+pub use crate::exposure::search::SearchHit;
+pub(crate) use crate::exposure::tool_call::ResourceError;
+pub use crate::exposure::tool_call::{
+    ExposedLists, ListMutability, ToolCallReply, ToolCallRequest,
+};
+pub(crate) use crate::exposure::tool_results::error_result as tool_error;
+pub use crate::exposure::tool_results::error_text;
 pub use crate::settings::ToolMode;
-pub use crate::state::{Active, Chosen, Switch};
+pub use crate::state::{Activation, ActivePrimitives, SessionChoices};
 
-/// Returns `true` if a call of this name is answered with definitions of tools.
-pub fn tells_definitions(name: &str) -> bool {
+/// Returns `true` if the result of a call of this tool contains tool definitions.
+pub fn returns_tool_definitions(name: &str) -> bool {
     matches!(
         name,
-        meta::OPEN_TOOLBOX
+        meta_tools::OPEN_TOOLBOX
             | search::SEARCH_TOOLS
-            | modular::GET
+            | modular::GET_TOOLS
             | modular::GET_CATEGORY
             | TOOLMAN_ACTIVATE
     )
 }
 
 impl Exposure {
-    /// Presents a gateway in the mode of its configuration to a client of this name, of which this
-    /// is known.
-    pub fn new(gateway: Arc<Gateway>, client: &str, known: Profile) -> Self {
+    /// Presents a gateway in its configured mode. `known` describes the client; the configuration
+    /// overrides it.
+    pub fn new(gateway: Arc<Gateway>, client: &str, known: ClientProfile) -> Self {
         let clients = gateway.config().clients.iter();
-        // What is said of any client comes before what is said of one.
-        let meant = clients.filter(|(key, _)| key.as_str() == "*" || is_meant(key, client));
-        let profile = meant.fold(known, |profile, (_, by)| profile.corrected(by));
-        let choose = modes::of(gateway.config().mode);
+        // `*` sorts first, so the entry of a client overrides the general one.
+        let meant = clients.filter(|(key, _)| key.as_str() == "*" || matches_client(key, client));
+        let profile = meant.fold(known, |profile, (_, by)| profile.with_overrides(by));
+        let choose = modes::selector_for(gateway.config().mode);
         Self { gateway, profile, choose }
     }
 
-    /// The facts that are known of the agent's program.
-    pub fn profile(&self) -> Profile {
+    pub fn profile(&self) -> ClientProfile {
         self.profile
     }
 
-    /// Presents it in this mode instead, which an agent has got used to.
+    /// Presents the gateway in another mode, such as the one an existing session started with.
     #[must_use]
-    pub fn in_mode(self, mode: ToolMode) -> Self {
-        Self { choose: modes::of(mode), ..self }
+    pub fn with_mode(self, mode: ToolMode) -> Self {
+        Self { choose: modes::selector_for(mode), ..self }
     }
 
-    /// The gateway behind it.
     pub fn gateway(&self) -> &Arc<Gateway> {
         &self.gateway
     }
 
-    /// Returns `true` if calls change the tool list of a session in a way that the client is to
-    /// follow. A client of which that is not known is served without.
-    pub fn changes_lists(&self) -> bool {
-        self.mode(Surface::Changing).changes_lists(&self.profile)
+    /// Returns `true` if calls change the tool list of a session and the client is expected to
+    /// follow.
+    pub fn notifies_list_changes(&self) -> bool {
+        self.mode(ListMutability::Mutable).notifies_list_changes(&self.profile)
     }
 
-    /// Returns `true` if the file asks for lists that change, and this client does not follow that.
-    pub fn falls_back(&self) -> bool {
-        self.mode(Surface::Changing).falls_back(&self.profile)
+    /// Returns `true` if the configured mode changes lists, but this client ignores list changes.
+    pub fn is_fallback(&self) -> bool {
+        self.mode(ListMutability::Mutable).is_fallback(&self.profile)
     }
 
-    /// Returns `true` if nobody knows whether the client lists tools again.
-    fn may_not_list_again(&self) -> bool {
-        self.profile.relisting == Relisting::Unknown
+    fn is_relisting_unknown(&self) -> bool {
+        self.profile.relisting == RelistBehavior::Unknown
     }
 
-    /// The kind of list that the agent's client can follow.
-    fn surface(&self, allowed: Surface) -> Surface {
+    /// `Fixed` if the client never lists again, otherwise `allowed`.
+    fn effective_mutability(&self, allowed: ListMutability) -> ListMutability {
         match self.profile.relisting {
-            Relisting::Never => Surface::Constant,
-            Relisting::InTime | Relisting::Unknown => allowed,
+            RelistBehavior::Never => ListMutability::Fixed,
+            RelistBehavior::InTime | RelistBehavior::Unknown => allowed,
         }
     }
 
-    fn mode(&self, surface: Surface) -> &'static dyn Mode {
-        (self.choose)(surface, &self.profile)
+    fn mode(&self, mutability: ListMutability) -> &'static dyn Mode {
+        (self.choose)(mutability, &self.profile)
     }
 
-    /// Returns this agent as the one that is shown how things are at one moment.
     fn audience<'a>(
         &'a self,
-        surface: Surface,
-        chosen: &'a Chosen,
+        mutability: ListMutability,
+        chosen: &'a SessionChoices,
         at: &'a Snapshot,
-    ) -> Audience<'a> {
-        Audience { exposure: self, surface: self.surface(surface), chosen, at }
+    ) -> ListContext<'a> {
+        ListContext {
+            exposure: self,
+            mutability: self.effective_mutability(mutability),
+            chosen,
+            at,
+        }
     }
 
-    /// The most bytes of a list of tools in an answer.
+    /// Maximum size of a tool list in an answer, in bytes.
     fn listing_bytes(&self) -> usize {
         let max = self.gateway.config().limits.max_listing_bytes;
         self.profile.answer_limit.map_or(max, |limit| limit.min(max))
     }
 
-    /// The most bytes of the instructions.
+    /// Maximum size of the instructions, in bytes.
     fn instructions_bytes(&self) -> usize {
-        let limit = self.profile.instructions_limit.unwrap_or(guidance::MAX_INSTRUCTIONS);
-        limit.min(guidance::MOST_INSTRUCTIONS)
+        let limit =
+            self.profile.instructions_limit.unwrap_or(instructions::DEFAULT_MAX_INSTRUCTIONS);
+        limit.min(instructions::MAX_INSTRUCTIONS)
     }
 
-    /// The view of tools that the client gets before a call.
-    fn showing(&self) -> Showing {
-        // It has all that the instructions can say, or what a tool says of itself says more.
+    fn showing(&self) -> ToolPresentation {
+        // Assume that the model sees the instructions only if the client accepts them in full.
         let shown = self.profile.instructions_limit.unwrap_or_default();
         let limit = self.profile.description_limit.unwrap_or(signatures::MAX);
-        Showing {
-            reads_instructions: shown >= guidance::MAX_INSTRUCTIONS,
+        ToolPresentation {
+            reads_instructions: shown >= instructions::DEFAULT_MAX_INSTRUCTIONS,
             signatures: self.profile.has_tool_search.then(|| limit.min(signatures::MAX)),
         }
     }
 
-    /// The instructions that a model should know before its first call: every toolbox, and how to
-    /// open one.
-    pub fn instructions(&self, surface: Surface) -> String {
-        let (mode, surface) = (self.mode(surface), self.surface(surface));
+    /// Returns the instructions for the model: the toolboxes, and how to open one.
+    pub fn instructions(&self, mutability: ListMutability) -> String {
+        let (mode, mutability) = (self.mode(mutability), self.effective_mutability(mutability));
         let (config, max) = (self.gateway.config(), self.instructions_bytes());
         if let Some(own) = mode.instructions(config) {
             return own;
         }
-        let ours = guidance::instructions(config, &mode.guide(config, surface), max);
-        if !mode.starts_everything() {
+        let ours = instructions::render(config, &mode.usage_hints(config, mutability), max);
+        if !mode.starts_all_servers() {
             return ours;
         }
-        // No toolbox is opened, so what its servers say of themselves is said here.
+        // No `open_toolbox` call delivers the servers' instructions, so append them.
         let snapshot = self.gateway.snapshot();
         let toolboxes = self.gateway.config().toolboxes.iter();
         let views: Vec<_> = toolboxes.map(|toolbox| snapshot.view(&toolbox.name)).collect();
-        guidance::with_servers(ours, views.iter().flat_map(|view| view.instructions()), max)
+        instructions::with_servers(ours, views.iter().flat_map(|view| view.instructions()), max)
     }
 
-    /// The definitions of the tools that an agent sees.
-    pub fn tools(&self, surface: Surface, chosen: &Chosen) -> Vec<Raw> {
-        let (mode, snapshot) = (self.mode(surface), self.gateway.snapshot());
-        let audience = self.audience(surface, chosen, &snapshot);
-        let mut tools = mode.own_tools(audience);
+    pub fn tools(&self, mutability: ListMutability, chosen: &SessionChoices) -> Vec<RawJson> {
+        let (mode, snapshot) = (self.mode(mutability), self.gateway.snapshot());
+        let ctx = self.audience(mutability, chosen, &snapshot);
+        let mut tools = mode.own_tools(ctx);
         let own = tools.len();
-        tools.extend(mode.server_tools(audience));
+        tools.extend(mode.server_tools(ctx));
         if self.gateway.config().limits.max_result_bytes.is_some() {
-            // Clients check results against it, and what was cut may not have what they look for.
+            // Clients validate results against it, and a truncated result can lack required
+            // members.
             for tool in &mut tools {
                 if let Some(other) = tool.without_member("outputSchema") {
                     *tool = other;
@@ -189,142 +191,159 @@ impl Exposure {
             }
         }
         if self.profile.has_tool_search {
-            tools.iter_mut().take(own).for_each(meta::keep_loaded);
+            tools.iter_mut().take(own).for_each(meta_tools::keep_loaded);
         }
         tools
     }
 
-    /// Returns the definitions of what else an agent sees, where that is more than the views of
+    /// Returns an agent's resources, templates or prompts; `None` if they come from the opened
     /// toolboxes.
-    pub fn primitives(&self, kind: Kind, surface: Surface, chosen: &Chosen) -> Option<Vec<Raw>> {
+    pub fn primitives(
+        &self,
+        kind: PrimitiveKind,
+        mutability: ListMutability,
+        chosen: &SessionChoices,
+    ) -> Option<Vec<RawJson>> {
         let snapshot = self.gateway.snapshot();
-        self.mode(surface).primitives(self.audience(surface, chosen, &snapshot), kind)
+        self.mode(mutability).primitives(self.audience(mutability, chosen, &snapshot), kind)
     }
 
-    /// Returns all lists at one moment, where they are more than the views of toolboxes.
-    pub fn lists(&self, surface: Surface, chosen: &Chosen, at: &Snapshot) -> Option<Lists> {
-        let mode = self.mode(surface);
-        let audience = self.audience(surface, chosen, at);
-        let mut resources = mode.primitives(audience, Kind::Resource)?;
-        resources.extend(mode.primitives(audience, Kind::Template)?);
-        let prompts = mode.primitives(audience, Kind::Prompt)?;
-        let mut tools = mode.own_tools(audience);
-        tools.extend(mode.server_tools(audience));
-        Some(Lists { tools, resources, prompts })
+    /// Returns all lists at one moment; `None` if they come from the opened toolboxes.
+    pub fn lists(
+        &self,
+        mutability: ListMutability,
+        chosen: &SessionChoices,
+        at: &Snapshot,
+    ) -> Option<ExposedLists> {
+        let mode = self.mode(mutability);
+        let ctx = self.audience(mutability, chosen, at);
+        let mut resources = mode.primitives(ctx, PrimitiveKind::Resource)?;
+        resources.extend(mode.primitives(ctx, PrimitiveKind::Template)?);
+        let prompts = mode.primitives(ctx, PrimitiveKind::Prompt)?;
+        let mut tools = mode.own_tools(ctx);
+        tools.extend(mode.server_tools(ctx));
+        Some(ExposedLists { tools, resources, prompts })
     }
 
-    /// Returns the servers that an address may lead to, each with its own address, where addresses
-    /// are known by other names than their servers'.
-    pub(crate) fn addressed(
+    /// Returns the servers that can have this resource, each with its own URI for it; `None` in
+    /// modes that don't resolve URIs themselves.
+    pub(crate) fn resource_owners(
         &self,
         uri: &str,
-        surface: Surface,
-        chosen: &Chosen,
-    ) -> Option<Result<Vec<(ServerRef, String)>, Refusal>> {
+        mutability: ListMutability,
+        chosen: &SessionChoices,
+    ) -> Option<Result<Vec<(ServerRef, String)>, ResourceError>> {
         let snapshot = self.gateway.snapshot();
-        self.mode(surface).addressed(self.audience(surface, chosen, &snapshot), uri)
+        self.mode(mutability).resource_owners(self.audience(mutability, chosen, &snapshot), uri)
     }
 
-    /// Returns the server that has a primitive of this name, and its own name for it.
-    pub fn find(&self, kind: Kind, name: &str) -> Option<(ServerRef, String)> {
-        self.mode(Surface::Changing).find(&self.gateway.snapshot(), kind, name)
+    /// Returns the server of a primitive and the server's name for it.
+    pub fn resolve_primitive(
+        &self,
+        kind: PrimitiveKind,
+        name: &str,
+    ) -> Option<(ServerRef, String)> {
+        self.mode(ListMutability::Mutable).resolve_primitive(&self.gateway.snapshot(), kind, name)
     }
 
-    /// Returns the result of a server with the addresses in it as agents know them.
-    pub fn with_addresses(&self, server: &ServerRef, outcome: Outcome) -> Outcome {
+    /// Rewrites the URIs in a server's result to those that agents know.
+    pub fn rewrite_uris(&self, server: &ServerRef, outcome: RpcOutcome) -> RpcOutcome {
         let snapshot = self.gateway.snapshot();
-        self.mode(Surface::Changing).with_addresses(&snapshot, server, outcome)
+        self.mode(ListMutability::Mutable).rewrite_uris(&snapshot, server, outcome)
     }
 
-    /// Returns the arguments that clients over HTTP repeat in headers when they call a tool that
-    /// they see, each with the header's name and a JSON pointer.
-    pub fn mirrored(&self, name: &str) -> Vec<(String, String)> {
-        // Tools that are listed later want no such thing, for over HTTP a list is constant.
+    /// Returns the arguments of a tool that HTTP clients repeat in headers, each with the header's
+    /// name and a JSON pointer to the argument.
+    pub fn header_parameters(&self, name: &str) -> Vec<(String, String)> {
+        // Fixed mode suffices: lists never change over HTTP, so no later tool can ask for headers.
         let snapshot = self.gateway.snapshot();
-        let tool = self.mode(Surface::Constant).listed(self, &snapshot, name);
+        let tool = self.mode(ListMutability::Fixed).listed_tool(self, &snapshot, name);
         let view = tool.map(|tool| (snapshot.view(&tool.toolbox), tool));
         let tool = view.as_ref().and_then(|(view, id)| view.tool(id.server.as_str(), &id.tool));
-        tool.map(|tool| tool.definition.mirrored()).unwrap_or_default()
+        tool.map(|tool| tool.definition.header_params()).unwrap_or_default()
     }
 
-    /// Returns the toolboxes whose resources and prompts an agent sees, which has opened these.
-    pub fn shown(&self, surface: Surface, opened: &BTreeSet<ToolboxName>) -> Vec<ToolboxName> {
+    /// Returns the toolboxes whose resources and prompts are in an agent's lists.
+    pub fn visible_toolboxes(
+        &self,
+        mutability: ListMutability,
+        opened: &BTreeSet<ToolboxName>,
+    ) -> Vec<ToolboxName> {
         let toolboxes = self.gateway.config().toolboxes.iter().map(|toolbox| &toolbox.name);
-        let is_shown = |toolbox: &&ToolboxName| match surface {
-            _ if self.starts_everything() => true,
-            Surface::Changing => opened.contains(*toolbox),
-            // A list must not change as a side effect of a request, so there is nothing in it.
-            Surface::Constant => false,
+        let is_shown = |toolbox: &&ToolboxName| match mutability {
+            _ if self.starts_all_servers() => true,
+            ListMutability::Mutable => opened.contains(*toolbox),
+            // A fixed list must not change as a side effect of a request.
+            ListMutability::Fixed => false,
         };
         toolboxes.filter(is_shown).cloned().collect()
     }
 
-    /// Returns `true` if the tools of those toolboxes are in the agent's list too.
-    pub fn shows_tools(&self, surface: Surface) -> bool {
-        self.mode(surface).lists_tools()
+    /// Returns `true` if the tools of those toolboxes are also in the agent's list.
+    pub fn lists_server_tools(&self, mutability: ListMutability) -> bool {
+        self.mode(mutability).lists_server_tools()
     }
 
-    /// Returns `true` if our own tools tell of servers in their descriptions, and so change with
+    /// Returns `true` if descriptions of the mode's own tools mention servers, so they change with
     /// them.
-    pub fn tells_of_servers(&self) -> bool {
-        self.mode(Surface::Changing).tells_of_servers()
+    pub fn own_tools_name_servers(&self) -> bool {
+        self.mode(ListMutability::Mutable).own_tools_name_servers()
     }
 
-    /// Returns `true` if our own tools tell in their descriptions of what servers listed when they
-    /// last ran.
-    pub fn tells_of_known_tools(&self) -> bool {
-        self.profile.has_tool_search && self.mode(Surface::Changing).tells_of_known_tools()
+    /// Returns `true` if descriptions of the mode's own tools mention tools from cached listings.
+    pub fn own_tools_name_tools(&self) -> bool {
+        self.profile.has_tool_search && self.mode(ListMutability::Mutable).own_tools_name_tools()
     }
 
-    /// Returns `true` if a list waits for servers that nothing is known of, which may take a while.
+    /// Returns `true` if a list waits for servers without a cached listing.
     pub fn tries_servers(&self) -> bool {
-        self.mode(Surface::Changing).patience().is_some()
+        self.mode(ListMutability::Mutable).unlisted_timeout().is_some()
     }
 
-    /// Tries the servers that nothing is known of, so that the list can tell what they have, or
-    /// which cannot be had.
+    /// Starts the servers without a cached listing, so that the list has their tools or reports
+    /// them as unavailable.
     pub async fn try_servers(&self, context: &RequestContext<'_>) {
-        if let Some(patience) = self.mode(Surface::Changing).patience() {
-            self.gateway.try_unlisted(context, patience).await;
+        if let Some(patience) = self.mode(ListMutability::Mutable).unlisted_timeout() {
+            self.gateway.probe_unlisted(context, patience).await;
         }
     }
 
-    /// Starts what has to be started before anything can be told, where everything is told of from
-    /// the start; at once when that has been done.
-    pub async fn start_everything(&self, agent: &Presence) {
-        if let Some(starting) = self.mode(Surface::Changing).start(self, agent) {
+    /// In modes that list everything, starts the servers and waits for those without a cached
+    /// listing. Returns immediately if that was done before.
+    pub async fn ensure_started(&self, agent: &AgentHandle) {
+        if let Some(starting) = self.mode(ListMutability::Mutable).ensure_started(self, agent) {
             starting.await;
         }
     }
 
-    /// Starts everything, and waits also for the servers that are known of old, for what they say
-    /// is wanted.
-    pub async fn run_everything(&self, agent: &Presence) {
-        if let Some(starting) = self.mode(Surface::Changing).run(self, agent) {
+    /// Like `ensure_started`, but also waits for servers with a cached listing, because their live
+    /// instructions are needed.
+    pub async fn ensure_running(&self, agent: &AgentHandle) {
+        if let Some(starting) = self.mode(ListMutability::Mutable).ensure_running(self, agent) {
             starting.await;
         }
     }
 
-    /// Returns `true` if one server is served as if there were nothing between it and the agent.
-    pub fn stands_for_server(&self) -> bool {
-        self.mode(Surface::Changing).stands_for_server()
+    /// Returns `true` if the mode passes one server through unchanged.
+    pub fn is_transparent(&self) -> bool {
+        self.mode(ListMutability::Mutable).is_transparent()
     }
 
-    /// Returns what that server says of itself when a session begins, once it runs; `None` in other
-    /// modes. Why it cannot be started is an error for the agent.
+    /// Returns the passthrough server's own introduction once it runs; `None` in other modes. Fails
+    /// with a message for the agent if the server doesn't start.
     pub async fn introduction(
         &self,
-        agent: &Presence,
+        agent: &AgentHandle,
         is_modern: bool,
-    ) -> Option<Result<ServerIntroduction, String>> {
-        if !self.stands_for_server() {
+    ) -> Option<Result<InitializeInfo, String>> {
+        if !self.is_transparent() {
             return None;
         }
-        Some(alone::introduction(self, agent, is_modern).await)
+        Some(passthrough::introduction(self, agent, is_modern).await)
     }
 
-    /// Returns `true` if everything is told of from the start, and so has to be started first.
-    pub fn starts_everything(&self) -> bool {
-        self.mode(Surface::Changing).starts_everything()
+    /// Returns `true` if everything is listed from the start, so all servers have to be started.
+    pub fn starts_all_servers(&self) -> bool {
+        self.mode(ListMutability::Mutable).starts_all_servers()
     }
 }

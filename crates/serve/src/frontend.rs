@@ -1,32 +1,33 @@
-//! The frontend: serves agents. It owns sessions, eras, and what goes back to an agent unasked.
+//! The frontend serves agents. It owns their sessions, protocol eras, and messages that an agent
+//! hasn't requested.
 //!
-//! *Theory of operation.* Every request comes here as raw text and is answered ([`dispatch`]): over
-//! stdio by one task for all of its agent ([`answers`]). What ends here is answered here ([`handshake`], [`lists`],
-//! [`subscriptions`]); the rest is passed on through the gateway ([`calls`], [`primitives`],
-//! [`extensions`]) and accompanied: what the server says meanwhile goes to the agent. What is known
-//! of the agent is its [`session`].
+//! Every request arrives as raw text and is routed by [`dispatch`]. Over stdio, one task handles
+//! all requests of its agent ([`request_set`]). [`handshake`], [`lists`] and [`subscriptions`]
+//! answer requests themselves. [`forwarding`], [`primitives`] and [`extensions`] forward theirs
+//! through the gateway, and pass events of the server to the agent in the meantime. The state of an
+//! agent is in its [`session`].
 
-mod answers;
-mod asked;
 mod attribution;
-mod calls;
 mod dispatch;
 mod era;
 mod extensions;
+mod forwarding;
 mod handshake;
 pub mod http;
-mod listed;
+mod known_clients;
+mod list_version;
 mod lists;
+mod name_resolution;
 mod primitives;
-mod profiles;
-mod resolve;
-mod seldom;
+mod request;
+mod request_set;
 mod session;
-mod shown;
+mod shown_lists;
 mod subscriptions;
-mod subtasks;
-mod suspended;
-mod until;
+mod suspended_calls;
+mod until_cancelled;
+mod wake_gate;
+mod wakers;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -40,81 +41,83 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::desk::{Desk, Papers};
-use crate::frontend::answers::Answers;
-use crate::frontend::session::Session;
-use crate::frontend::subtasks::{Subtask, Task};
-use crate::frontend::suspended::AllSuspended;
-use crate::gateway::{Caller, Gateways};
-use crate::observe::Payer;
-use crate::state::{SessionKey, rehearsal};
+use crate::admin::{AdminApi, ConfigSource};
+use crate::frontend::request_set::RequestSet;
+use crate::frontend::session::AgentSession;
+use crate::frontend::suspended_calls::SuspendedCalls;
+use crate::frontend::wakers::{ChildWaker, ParentWaker};
+use crate::gateway::{Caller, GatewayRegistry};
+use crate::state::{SessionKey, round_trip};
+use crate::telemetry::QuotaOwner;
 use crate::wire;
-use crate::wire::incoming::Incoming;
+use crate::wire::incoming::IncomingMessage;
 
-/// How long calls may still take that are running when the agent's output ends.
+/// How long calls in flight may take once the agent's output has ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
 
-/// The state that all sessions share; clones are the same.
+/// State shared by all sessions. Clones refer to the same state.
 #[derive(Clone)]
 pub struct AppState {
-    gateways: Arc<Gateways>,
-    suspended: Arc<AllSuspended>,
+    gateways: Arc<GatewayRegistry>,
+    suspended: Arc<SuspendedCalls>,
     tickets: Arc<AtomicU64>,
     tasks: TaskTracker,
-    desk: Desk,
-    /// The name of this process among those that share a store: random, and no secret.
+    admin: AdminApi,
+    /// A random name of this process among those that share a store. Not a secret.
     replica: Arc<str>,
 }
 
 impl AppState {
-    /// Serves agents from these gateways; what belongs to sessions runs on `tasks`.
+    /// Creates the state for these gateways. Background work of sessions runs on `tasks`.
     ///
     /// # Errors
     ///
-    /// When the operating system has no random numbers.
-    pub fn new(gateways: Arc<Gateways>, tasks: &TaskTracker) -> Result<Self, getrandom::Error> {
+    /// Fails if the operating system provides no random numbers.
+    pub fn new(
+        gateways: Arc<GatewayRegistry>,
+        tasks: &TaskTracker,
+    ) -> Result<Self, getrandom::Error> {
         let (mut key, mut name) = ([0; 32], [0; 8]);
         getrandom::fill(&mut key)?;
         getrandom::fill(&mut name)?;
         let replica: Arc<str> = format!("{:016x}", u64::from_ne_bytes(name)).into();
-        let desk = Desk::new(Arc::clone(&gateways), Caller::NOBODY, Papers::default());
+        let admin =
+            AdminApi::new(Arc::clone(&gateways), Caller::ANONYMOUS, ConfigSource::default());
         Ok(Self {
-            desk,
+            admin,
             gateways,
-            suspended: Arc::new(AllSuspended::new(key, Arc::clone(&replica))),
+            suspended: Arc::new(SuspendedCalls::new(key, Arc::clone(&replica))),
             replica,
             tickets: Arc::default(),
             tasks: tasks.clone(),
         })
     }
 
-    /// Lets whoever runs the workbench sit at this desk.
     #[must_use]
-    pub fn with_desk(self, desk: Desk) -> Self {
-        Self { desk, ..self }
+    pub fn with_admin(self, admin: AdminApi) -> Self {
+        Self { admin, ..self }
     }
 
-    /// The desk of whoever runs the workbench.
-    pub fn desk(&self) -> &Desk {
-        &self.desk
+    pub fn admin(&self) -> &AdminApi {
+        &self.admin
     }
 
-    /// How long the names of tools and prompts may be, in bytes.
+    /// The longest name of a tool or prompt, in bytes.
     fn max_name_length(&self) -> usize {
         self.gateways.config().max_tool_name_length
     }
 
-    /// A number that was not given before.
     fn next_ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// Serves one agent, `caller`, over its streams until its output ends or `shutdown` is cancelled.
+/// Serves the agent `caller` over `reader` and `writer` until its output ends or `shutdown` is
+/// cancelled.
 ///
-/// Calls that are still running then are given up, after 300 ms in the first case; their servers
-/// are the gateway's business.
-pub async fn serve<R, W>(
+/// When the output ends, calls in flight have 300 ms to finish. On `shutdown`, they are dropped at
+/// once. Stopping their servers is left to the gateway.
+pub async fn serve_stream<R, W>(
     app: &AppState,
     caller: Caller,
     reader: R,
@@ -128,21 +131,21 @@ pub async fn serve<R, W>(
     let max = app.gateways.config().limits.max_message_bytes;
     let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
     let last_words = notifier.clone();
-    let purse = app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), None));
-    let mut session = Session::new(app, caller, purse, Some(notifier), SessionKey::random());
+    let quota = app.gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
+    let mut session = AgentSession::new(app, caller, quota, Some(notifier), SessionKey::random());
     let mut ending = pin!(shutdown.cancelled());
-    let task = Arc::new(Task::default());
-    // Dropped on return, which ends what still runs.
-    let mut answers = Answers::new(&task);
-    let (reading, stopping) = (Subtask::new(&task), Subtask::new(&task));
+    let task = Arc::new(ParentWaker::default());
+    // Dropped on return, which cancels requests in flight.
+    let mut answers = RequestSet::new(&task);
+    let (reading, stopping) = (ChildWaker::new(&task), ChildWaker::new(&task));
     loop {
         let incoming = {
             let mut next = pin!(messages.next());
-            reading.begin_anew();
+            reading.reset();
             poll_fn(|context| {
                 task.enter(context);
-                // First, so that what is begun is worked on however much comes.
-                answers.go_on();
+                // Polled first, so that a flood of new requests can't starve those in flight.
+                answers.poll_woken();
                 if let Poll::Ready(incoming) = reading.poll(|context| next.as_mut().poll(context)) {
                     return Poll::Ready(Some(incoming));
                 }
@@ -156,22 +159,22 @@ pub async fn serve<R, W>(
         };
         match incoming {
             None => break,
-            Some(Incoming::Notification { method, params }) => {
-                session.hears(&method, params.as_ref());
+            Some(IncomingMessage::Notification { method, params }) => {
+                session.handle_notification(&method, params.as_ref());
             }
-            Some(Incoming::Request(request)) => {
-                if rehearsal::is_on() && answers.is_empty() {
-                    session = Box::pin(session.renewed()).await;
+            Some(IncomingMessage::Request(request)) => {
+                if round_trip::is_on() && answers.is_empty() {
+                    session = Box::pin(session.restored_copy()).await;
                 }
-                answers.begin(dispatch::answer(Arc::clone(&session), request));
+                answers.push(dispatch::handle_request(Arc::clone(&session), request));
             }
         }
     }
-    // An agent that closes its side right after its last request still reads the answers; what
-    // only waits for changes ends now.
-    session.stop_listening();
+    // An agent that closes its output right after its last request still reads the answers.
+    // Subscriptions end now.
+    session.close_subscriptions();
     let last_answers = async {
-        answers.finish().await;
+        answers.drain().await;
         last_words.flush().await
     };
     tokio::select! {

@@ -1,17 +1,17 @@
-//! Serving: what a model sees of the core in each mode, and the sessions of agents.
+//! Serves the gateway to agents: modes, sessions, and the stdio and HTTP frontends.
 
-pub mod desk;
+pub mod admin;
 pub mod exposure;
 pub mod frontend;
 pub mod navigator;
 
-// The crates below, by the paths that their modules have everywhere.
+// Modules of lower crates, under the paths that they have in every crate of the workspace.
 #[cfg(test)]
 use mcp_workbench_config::config;
 #[cfg(test)]
 use mcp_workbench_core::policy;
-use mcp_workbench_core::{backend, catalog, gateway, llm, observe, state, toolbox};
+use mcp_workbench_core::{backend, catalog, gateway, llm, state, telemetry, toolbox};
 use mcp_workbench_names::name;
 use mcp_workbench_os::os;
 use mcp_workbench_settings::settings;
-use mcp_workbench_wire::{raw, wire};
+use mcp_workbench_wire::{json, wire};

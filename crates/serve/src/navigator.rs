@@ -1,26 +1,25 @@
-//! The navigator: from a task in words to the tool for it, and to its result.
+//! Navigator: finds the tool for a task given in words, calls it and returns the result.
 //!
-//! *Theory of operation.* A task takes steps: category, service, tool, parameters, execution. What
-//! there is to choose from comes of a [`tree`], which has nothing that the agent may not know of,
-//! and who chooses is a [`Chooser`]: a language [`model`], behind an endpoint or the agent's own, or
-//! the ranker. What a chooser says is taken for nothing but one of the options it was given
-//! ([`asking`]). [`walk`] finds the tool, [`filling`] its arguments, and [`executing`] has it called
-//! in the one way in which all tools are called. Nothing is kept of a task when it is done.
+//! A task passes through the levels of a `tree`: category, service, tool. The tree contains only
+//! tools that the agent can use. A [`Chooser`] picks an option at each level: a language
+//! `model_chooser`, at an endpoint or lent by the client, or the ranker. Its answer is only
+//! accepted if it names one of the options. `tool_search` finds the tool, `arguments` its
+//! arguments, and `execution` calls it like any other tool. Tasks leave no state behind.
 
-mod answer;
-mod asking;
+mod arguments;
 mod budget;
 mod chooser;
-mod executing;
-mod failure;
-mod filling;
-pub mod model;
+mod error;
+mod execution;
+pub mod model_chooser;
 mod prompts;
 mod ranker;
-mod starting;
+mod result;
+mod retrying_chooser;
+mod server_start;
 mod step;
+mod tool_search;
 mod tree;
-mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -28,171 +27,175 @@ mod tests;
 use tokio::time::Instant;
 
 use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::json::RawJson;
 use crate::name::ToolId;
-use crate::navigator::asking::Asker;
-use crate::navigator::filling::Filling;
-use crate::navigator::model::{ModelChooser, Whose};
+use crate::navigator::arguments::ArgumentResolver;
+use crate::navigator::model_chooser::{ModelChooser, ModelSource};
 use crate::navigator::ranker::Ranker;
-use crate::navigator::tree::{Folder, Toolboxes};
-use crate::navigator::walk::Walk;
-use crate::raw::Raw;
+use crate::navigator::retrying_chooser::RetryingChooser;
+use crate::navigator::tool_search::ToolSearch;
+use crate::navigator::tree::{CatalogTree, ToolboxTree};
 use crate::settings::{BudgetConfig, ChooserKind, Strategy};
 
-pub use answer::{answer, shape};
-pub use budget::Budget;
-pub use chooser::{Choice, Chooser, Choosing, Level, Question, Unable, Wanted};
-pub use failure::{Candidate, Failure, Kind};
-pub use step::{Hear, Step};
-pub use tree::{Category, Service, Tool, Tree};
+pub use budget::NavigationBudget;
+pub use chooser::{
+    ArgumentsRequest, ChoiceOption, ChoiceRequest, Chooser, ChooserError, ChooserFuture, TreeLevel,
+};
+pub use error::{Candidate, TaskError, TaskErrorKind};
+pub use result::{outcome_json, tool_result};
+pub use step::{NavigationStep, StepListener};
+pub use tree::{CategoryNode, ServiceNode, ToolNode, ToolTree};
 
-/// A task.
+/// A task of an agent.
 #[derive(Clone, Copy, Debug)]
-pub struct Task<'a> {
-    /// The task in the agent's words.
-    pub words: &'a str,
-    /// The tool that is to do it, where the agent has named it: `<service>.<tool>`.
+pub struct NavigationTask<'a> {
+    pub text: &'a str,
+    /// `<service>.<tool>`, if the agent named the tool.
     pub tool: Option<&'a str>,
-    /// The tool's arguments as far as the agent has given them: an object.
-    pub arguments: Option<&'a Raw>,
-    /// `true` if it is to end before anything is called.
-    pub is_rehearsal: bool,
+    /// Arguments that the agent gave, a JSON object.
+    pub arguments: Option<&'a RawJson>,
+    /// `true` to stop before the call.
+    pub is_dry_run: bool,
 }
 
-/// The outcome of a task.
 #[derive(Debug)]
-pub struct Done {
-    /// The tool that was found, if one was.
-    pub tool: Option<Used>,
-    /// The outcome of the tool.
-    pub came: Came,
+pub struct TaskOutcome {
+    /// `None` if no tool was found.
+    pub tool: Option<SelectedTool>,
+    pub outcome: ToolOutcome,
 }
 
-/// The tool for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Used {
-    /// Which one.
+pub struct SelectedTool {
     pub id: ToolId,
-    /// The name that an agent is told: its service and its name.
+    /// The name shown to the agent: `<service>.<tool>`.
     pub word: String,
 }
 
-/// The outcome of a tool.
 #[derive(Debug)]
-pub enum Came {
-    /// Its result, as its server wrote it.
-    Result(Raw),
-    /// It was not called, or failed.
-    Failed(Failure),
-    /// It would be called with these arguments.
-    Rehearsed(Option<Raw>),
+pub enum ToolOutcome {
+    /// The result as the server wrote it.
+    Result(RawJson),
+    Failed(TaskError),
+    /// The arguments that the call would have had.
+    DryRun(Option<RawJson>),
 }
 
-impl Done {
-    fn failed(tool: Option<&Tool>, failure: Failure) -> Self {
-        Self { tool: tool.map(Tool::used), came: Came::Failed(failure) }
+impl TaskOutcome {
+    fn failed(tool: Option<&ToolNode>, failure: TaskError) -> Self {
+        Self { tool: tool.map(ToolNode::used), outcome: ToolOutcome::Failed(failure) }
     }
 }
 
-/// Does a task: finds the tool for it, and calls it. Dropping the future gives it up, and cancels
-/// the call.
+/// Finds the tool for a task and calls it. Dropping the future cancels the call.
 pub async fn navigate(
     gateway: &Gateway,
     context: &RequestContext<'_>,
-    task: Task<'_>,
-    heard: &Hear<'_>,
-) -> Done {
-    gateway.recalled().await;
+    task: NavigationTask<'_>,
+    heard: &StepListener<'_>,
+) -> TaskOutcome {
+    gateway.wait_for_stored_listings().await;
     match &gateway.config().navigator.catalog {
         Some(catalog) => {
-            let tree = Folder::new(gateway, catalog);
-            on(&tree, gateway, context, task, heard).await
+            let tree = CatalogTree::new(gateway, catalog);
+            navigate_tree(&tree, gateway, context, task, heard).await
         }
-        None => on(&Toolboxes::new(gateway, context, heard), gateway, context, task, heard).await,
+        None => {
+            navigate_tree(&ToolboxTree::new(gateway, context, heard), gateway, context, task, heard)
+                .await
+        }
     }
 }
 
-async fn on<T: Tree>(
+async fn navigate_tree<T: ToolTree>(
     tree: &T,
     gateway: &Gateway,
     context: &RequestContext<'_>,
-    task: Task<'_>,
-    heard: &Hear<'_>,
-) -> Done {
+    task: NavigationTask<'_>,
+    heard: &StepListener<'_>,
+) -> TaskOutcome {
     let config = &gateway.config().navigator;
-    let budget = Budget::new(&config.budget);
+    let budget = NavigationBudget::new(&config.budget);
     let chooser = chooser_for(config.chooser(), gateway, context, &budget);
-    let asker = Asker::new(task.words, &*chooser, &budget, heard);
-    let walk = Walk::new(tree, &asker, heard);
+    let asker = RetryingChooser::new(task.text, &*chooser, &budget, heard);
+    let walk = ToolSearch::new(tree, &asker, heard);
     let found = match task.tool {
-        Some(name) => walk.named(name).await,
+        Some(name) => walk.find_by_name(name).await,
         None => walk.find(config.strategy()).await,
     };
     let mut tool = match found {
         Ok(tool) => tool,
-        Err(failure) => return Done::failed(None, failure),
+        Err(failure) => return TaskOutcome::failed(None, failure),
     };
     if task.tool.is_none()
         && !asker.is_helped_by_others()
-        && filling::leaves_out_what_may_matter(&tool, task.arguments)
+        && arguments::omits_all_optional_arguments(&tool, task.arguments)
     {
-        let failure = Failure::unasked(&tool.word(), tool.definition.parameters());
-        return Done::failed(Some(&tool), failure);
+        let failure =
+            TaskError::arguments_not_derived(&tool.qualified_name(), tool.definition.parameters());
+        return TaskOutcome::failed(Some(&tool), failure);
     }
-    let mut filling = Filling::new(task.arguments);
+    let mut filling = ArgumentResolver::new(task.arguments);
     loop {
-        let arguments = match filling.next(&tool, &asker, heard).await {
+        let arguments = match filling.resolve(&tool, &asker, heard).await {
             Ok(arguments) => arguments,
-            Err(failure) => return Done::failed(Some(&tool), failure),
+            Err(failure) => return TaskOutcome::failed(Some(&tool), failure),
         };
-        if task.is_rehearsal {
-            return Done { tool: Some(tool.used()), came: Came::Rehearsed(arguments) };
+        if task.is_dry_run {
+            return TaskOutcome {
+                tool: Some(tool.used()),
+                outcome: ToolOutcome::DryRun(arguments),
+            };
         }
         let began = Instant::now();
-        let called = executing::call(gateway, context, &tool, arguments.as_ref(), &budget, heard);
+        let called = execution::call(gateway, context, &tool, arguments.as_ref(), &budget, heard);
         let called = Box::pin(called).await;
-        let explained = |outcome| gateway.explained(&tool.id, arguments.as_ref(), outcome);
+        let explained =
+            |outcome| gateway.with_argument_hints(&tool.id, arguments.as_ref(), outcome);
         let called = called.map(explained);
-        budget.give_back(began.elapsed());
-        if let Err(CallError::BadArguments { mismatches, .. }) = &called {
-            // Nothing was done. What was said of the macro may be older than the configuration.
-            if let Some(now) = executing::as_listed(gateway, &tool) {
+        budget.extend(began.elapsed());
+        if let Err(CallError::InvalidArguments { mismatches, .. }) = &called {
+            // Nothing was called. The definition of the macro can be outdated, so reload it.
+            if let Some(now) = execution::current_definition(gateway, &tool) {
                 tool.definition = now;
             }
-            filling.did_not_fit(mismatches);
+            filling.reject(mismatches);
             continue;
         }
-        let came = match executing::judge(called, &tool, arguments.as_ref()) {
-            Came::Failed(failure) if failure.kind == Kind::ToolExecutionError => {
-                let others = walk::others(tree, task.words, &tool).await;
-                Came::Failed(failure.or_else(others))
+        let came = match execution::outcome_from_call(called, &tool, arguments.as_ref()) {
+            ToolOutcome::Failed(failure) if failure.kind == TaskErrorKind::ToolExecutionError => {
+                let others = tool_search::others(tree, task.text, &tool).await;
+                ToolOutcome::Failed(failure.with_alternatives(others))
             }
             came => came,
         };
-        return Done { tool: Some(tool.used()), came };
+        return TaskOutcome { tool: Some(tool.used()), outcome: came };
     }
 }
 
-/// The tool that the ranker picks for a task, with nobody to ask and nothing called: what
-/// `just eval` measures of it.
-pub async fn pick(tree: &impl Tree, task: &str, strategy: Strategy) -> Result<Tool, Failure> {
-    let budget = Budget::new(&BudgetConfig::default());
-    let heard = |_: &Step<'_>| {};
-    let asker = Asker::new(task, &Ranker, &budget, &heard);
-    Walk::new(tree, &asker, &heard).find(strategy).await
+/// Returns the tool that the ranker picks for a task, without calling it. Measured by `just eval`.
+pub async fn pick_with_ranker(
+    tree: &impl ToolTree,
+    task: &str,
+    strategy: Strategy,
+) -> Result<ToolNode, TaskError> {
+    let budget = NavigationBudget::new(&BudgetConfig::default());
+    let heard = |_: &NavigationStep<'_>| {};
+    let asker = RetryingChooser::new(task, &Ranker, &budget, &heard);
+    ToolSearch::new(tree, &asker, &heard).find(strategy).await
 }
 
-/// Who chooses: what the configuration wants, and the ranker where that cannot be had.
 fn chooser_for<'a>(
     kind: ChooserKind,
     gateway: &'a Gateway,
     context: &'a RequestContext<'a>,
-    budget: &'a Budget,
+    budget: &'a NavigationBudget,
 ) -> Box<dyn Chooser + 'a> {
-    let whose = match kind {
-        ChooserKind::Llm => Whose::Endpoint,
-        // A client that cannot be asked says so, and the ranker chooses.
-        ChooserKind::Sampling => Whose::Client,
+    let source = match kind {
+        ChooserKind::Llm => ModelSource::Endpoint,
+        // If the client doesn't support sampling, `RetryingChooser` falls back to the ranker.
+        ChooserKind::Sampling => ModelSource::Client,
         ChooserKind::Ranker => return Box::new(Ranker),
     };
-    Box::new(ModelChooser::new(whose, gateway, context, budget))
+    Box::new(ModelChooser::new(source, gateway, context, budget))
 }

@@ -1,6 +1,6 @@
-//! Settings: the checked types that a configuration becomes, for everybody who does not read files.
+//! The validated configuration types, for code that doesn't parse configuration files.
 
 pub mod settings;
 
-// The crate below, by the path that its module has everywhere.
+// Gives the names crate the path `crate::name`, as in every crate.
 use mcp_workbench_names::name;

@@ -1,7 +1,7 @@
-//! The checked configuration: every name is unique, every limit in range, every variable expanded.
+//! The validated configuration: names are unique, limits are in range, variables are expanded.
 //!
-//! These types are all that the program knows of configurations once they have been read, so
-//! everything behind them trusts them. `config` makes them of files.
+//! The `config` crate builds these types from files. The rest of the program relies on their
+//! invariants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,33 +9,34 @@ use std::time::Duration;
 
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 
-pub use audit::{AuditConfig, KeptArguments, TelemetryConfig};
+pub use audit::{ArgumentCapture, AuditConfig, TelemetryConfig};
 pub use auth::{
-    Anonymous, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, token_digest,
+    AnonymousPolicy, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, token_digest,
 };
-pub use catalog::spelling::FileNames;
-pub use catalog::{Catalog, CatalogCategory, CatalogService, CatalogTool, ToolReader};
+pub use catalog::file_names::FileNameAllocator;
+pub use catalog::{CatalogCategory, CatalogFolder, CatalogService, CatalogTool, ToolReader};
 pub use clients::ClientConfig;
-pub use following::Watch;
 pub use http::{HttpConfig, TlsConfig};
 pub use launch::{HttpLaunch, HttpTransport, Launch, StdioLaunch};
-pub use limits::{CacheConfig, Limits, PerCaller, Rates};
+pub use limits::{CacheConfig, CallerLimits, Limits, RateLimits};
 pub use llm::LlmConfig;
-pub use lock::{
-    Definitions, Hole, Lock, Locked, LockedKind, LockedPackage, LockedServer, Spelling, Sum,
+pub use lockfile::{
+    DefinitionDigest, DefinitionVariant, DriftPolicy, IgnoreRule, LockedDefinition,
+    LockedDefinitions, LockedPackage, LockedServer, Lockfile,
 };
 pub use macros::{MACROS, MacroConfig, Pointer, StepConfig, Template};
 pub use navigator::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy};
-pub use oauth::{AccountOf, Grant, IdentityProvider, OAuth, Resource};
-pub use package::{Ecosystem, Package, Wanted};
+pub use oauth::{AccountScope, GrantType, IdentityProvider, OAuthConfig, ResourceIndicator};
+pub use package::{Ecosystem, Package, VersionRequest};
 pub use policy::{
-    AgentPolicy, ArgumentTest, Confirmation, DefaultPolicy, PolicyConfig, Strangers, TimeWindow,
-    When,
+    AgentPolicy, ArgumentTest, ConfirmationPolicy, DefaultPolicy, PolicyCondition, PolicyConfig,
+    TimeWindow, UnknownAgentPolicy,
 };
-pub use reference::Reference;
 pub use sandbox::{Confinement, Container, Sandbox};
 pub use search::SearchConfig;
+pub use secret_ref::SecretRef;
 pub use shared::{DEFAULT_PREFIX, SharedConfig, StoreUrl};
+pub use watch::WatchMode;
 
 mod audit;
 mod auth;
@@ -43,79 +44,73 @@ pub mod catalog;
 mod clients;
 pub mod defaults;
 mod fingerprint;
-mod following;
 mod http;
 mod launch;
 mod limits;
 mod llm;
-mod lock;
+mod lockfile;
 mod macros;
 mod navigator;
 mod oauth;
 mod package;
 mod policy;
-mod reference;
 mod sandbox;
 mod search;
+mod secret_ref;
 mod shared;
+mod watch;
 
-/// A whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How toolboxes are presented to agents.
     pub mode: ToolMode,
-    /// When a file that has changed is taken over (`watch`).
-    pub watch: Watch,
-    /// The sandbox of servers that have none of their own.
+    /// Which changes of the file are applied automatically (`watch`).
+    pub watch: WatchMode,
+    /// The sandbox of servers that don't configure one.
     pub sandbox: Sandbox,
-    /// The longest name a registered tool may have, in bytes.
+    /// Maximum length of a registered tool name in bytes.
     pub max_tool_name_length: usize,
-    /// How tools are searched for.
     pub search: SearchConfig,
-    /// How `execute_task` finds its way.
+    /// Settings of `execute_task`.
     pub navigator: NavigatorConfig,
-    /// Limits on what passes through.
     pub limits: Limits,
-    /// Limits on what agents may cost over HTTP (`http`).
+    /// Limits of the HTTP listener (`http`).
     pub http: HttpConfig,
-    /// How long answers of read-only tools hold.
+    /// Default caching of results of read-only tools.
     pub cache: CacheConfig,
-    /// `activeToolsets`: globs over `<namespace>_<name>` of the tools and resources that are active
-    /// from the start in `activate` mode.
+    /// Globs over `<namespace>_<name>` of the tools and resources that are initially active in
+    /// `activate` mode (`activeToolsets`).
     pub active_toolsets: Vec<String>,
-    /// `clients`: assumptions about agents' clients, by the clients' names; `*` means any.
+    /// Assumptions about MCP clients, by client name; `*` matches any (`clients`).
     pub clients: BTreeMap<String, ClientConfig>,
-    /// The rules on who may use what.
     pub policy: PolicyConfig,
-    /// `audit`: where calls are recorded; `None`: nowhere.
+    /// The audit log; `None` if calls aren't recorded (`audit`).
     pub audit: Option<AuditConfig>,
-    /// `telemetry`: where calls are reported.
+    /// The export of traces (`telemetry`).
     pub telemetry: TelemetryConfig,
-    /// `auth`: who may ask over HTTP; `None`: anybody on this machine.
+    /// Authentication over HTTP; `None` serves only clients on this machine, unauthenticated
+    /// (`auth`).
     pub auth: Option<AuthConfig>,
-    /// `shared`: the store that several workbenches share.
+    /// The store shared by several workbenches (`shared`).
     pub shared: SharedConfig,
-    /// `definitions`: what becomes of definitions that are not as the lock has them, where a server
-    /// has no mode of its own.
-    pub definitions: Option<Definitions>,
-    /// The toolboxes, in the order of the file.
+    /// The default policy for definitions that differ from the lockfile (`definitions`).
+    pub definitions: Option<DriftPolicy>,
+    /// In file order.
     pub toolboxes: Vec<ToolboxConfig>,
 }
 
 impl Config {
-    /// Every server with the toolbox that it stands in, in the order of the configuration.
+    /// Returns all servers with their toolboxes, in file order.
     pub fn servers(&self) -> impl Iterator<Item = (&ToolboxConfig, &ServerConfig)> {
         let toolboxes = self.toolboxes.iter();
         toolboxes.flat_map(|toolbox| toolbox.servers.iter().map(move |server| (toolbox, server)))
     }
 
-    /// Returns the toolbox called `name`.
     pub fn toolbox(&self, name: &str) -> Option<&ToolboxConfig> {
         self.toolboxes.iter().find(|toolbox| toolbox.name.as_str() == name)
     }
 
-    /// Returns a tool by its server's own name for it, where the configuration renames it.
-    pub fn own_id(&self, tool: &ToolId) -> ToolId {
+    /// Returns the id of a tool under the server's own name, undoing a rename by the configuration.
+    pub fn original_tool_id(&self, tool: &ToolId) -> ToolId {
         let toolbox = self.toolbox(tool.toolbox.as_str());
         let server = toolbox.and_then(|toolbox| toolbox.server(tool.server.as_str()));
         let own = server.and_then(|server| {
@@ -126,15 +121,14 @@ impl Config {
         ToolId { tool: own.unwrap_or_else(|| tool.tool.clone()), ..tool.clone() }
     }
 
-    /// Returns the macro that a tool is, if it is one.
+    /// Returns the macro that `tool` names, if it is one.
     pub fn macro_at(&self, tool: &ToolId) -> Option<&MacroConfig> {
         let toolbox = self.toolbox(tool.toolbox.as_str())?;
         let mut macros = toolbox.macros().filter(|_| tool.server.as_str() == MACROS);
         macros.find(|config| config.name == tool.tool)
     }
 
-    /// Removes macros that call a tool for which `is_kept` is false, and toolboxes that are then
-    /// empty.
+    /// Removes macros that call a tool rejected by `is_kept`, and toolboxes that become empty.
     pub fn keep_macros(&mut self, is_kept: impl Fn(&ToolId) -> bool) {
         for toolbox in &mut self.toolboxes {
             toolbox.servers.retain_mut(|server| {
@@ -147,12 +141,12 @@ impl Config {
     }
 }
 
-/// The meaning of a file without any key; there is nothing to serve.
+/// The configuration of an empty file, which serves nothing.
 impl Default for Config {
     fn default() -> Self {
         Self {
             mode: ToolMode::default(),
-            watch: Watch::default(),
+            watch: WatchMode::default(),
             sandbox: Sandbox::default(),
             max_tool_name_length: defaults::NAME_LIMIT,
             search: SearchConfig::default(),
@@ -176,30 +170,30 @@ impl Default for Config {
 /// How toolboxes are presented to agents (`toolMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolMode {
-    /// Opening a toolbox registers its tools in the agent's own tool list.
+    /// Opening a toolbox adds its tools to the agent's tool list.
     Dynamic,
-    /// Opening a toolbox returns its tools' definitions; `use_tool` calls them.
+    /// Opening a toolbox returns its tool definitions; `use_tool` calls them.
     Proxy,
-    /// Whichever of these two works in the agent's client, and both for a client that is not
-    /// known.
+    /// `Dynamic` or `Proxy`, depending on the client. Unknown clients get both.
     #[default]
     Auto,
-    /// Everything is there from the start, under its own name where that is unambiguous.
+    /// All tools are listed from the start, under their own names if those are unambiguous.
     Direct,
-    /// One tool switches tools and resources on and off; its description is the catalog.
+    /// One tool activates and deactivates tools and resources; its description is the catalog.
     Activate,
-    /// A pair of tools: one gives the definitions of a group, the other calls one of them.
+    /// Two tools: one returns the definitions of a group, the other calls a tool of it.
     Modular,
-    /// One tool finds tools by a description of the wanted ones, `use_tool` calls them.
+    /// One tool searches for tools by description; `use_tool` calls them.
     Search,
-    /// One tool takes a task in words, finds the tool for it and calls it.
+    /// One tool takes a task in natural language, finds a suitable tool and calls it.
     Navigate,
-    /// One server alone, as if the agent had started it itself. `expose` serves so; no file asks for it.
-    Alone,
+    /// A single server, as if the agent had started it directly. Used by `expose`; no file can
+    /// select it.
+    Passthrough,
 }
 
 impl ToolMode {
-    /// Every mode that a file may ask for.
+    /// The modes that a file can select.
     pub const ALL: [Self; 8] = [
         Self::Dynamic,
         Self::Proxy,
@@ -211,28 +205,28 @@ impl ToolMode {
         Self::Modular,
     ];
 
-    /// Returns `true` if primitives are called by the namespaces of their servers.
+    /// Returns `true` if tools, resources and prompts are named by their server's namespace.
     pub fn has_namespaces(self) -> bool {
         self == Self::Activate
     }
 
-    /// Returns `true` if one server is served as if there were nothing in between.
-    pub fn is_alone(self) -> bool {
-        self == Self::Alone
+    /// Returns `true` if a single server is passed through.
+    pub fn is_passthrough(self) -> bool {
+        self == Self::Passthrough
     }
 
-    /// Returns the mode in which one toolbox is served alone, where this one is for all.
+    /// Returns the mode that serves a single toolbox of this configuration.
     pub fn of_one_toolbox(self) -> Self {
-        if self.is_alone() { self } else { Self::Direct }
+        if self.is_passthrough() { self } else { Self::Direct }
     }
 
-    /// Returns the mode that we call `word`.
+    /// Parses a mode. Also accepts the internal `alone`.
     pub fn from_word(word: &str) -> Option<Self> {
-        let mut all = Self::ALL.into_iter().chain([Self::Alone]);
+        let mut all = Self::ALL.into_iter().chain([Self::Passthrough]);
         all.find(|mode| mode.as_str() == word)
     }
 
-    /// Returns the word for it in the file.
+    /// Returns the mode as it is written in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Dynamic => "dynamic",
@@ -243,32 +237,30 @@ impl ToolMode {
             Self::Modular => "modular",
             Self::Search => "search",
             Self::Navigate => "navigate",
-            Self::Alone => "alone",
+            Self::Passthrough => "alone",
         }
     }
 }
 
-/// A named, described set of servers (`toolboxes.<name>`).
+/// A named set of servers (`toolboxes.<name>`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolboxConfig {
-    /// The key in the file.
     pub name: ToolboxName,
-    /// Its purpose, in the user's words.
+    /// Written by the user, or a default.
     pub description: String,
-    /// The prefix of the names of its primitives in `activate` mode, with a `_` between; none if
-    /// empty. The toolbox's name where the file says nothing.
+    /// Prefix of names in `activate` mode, followed by `_`. Empty for no prefix; the toolbox's name
+    /// by default.
     pub namespace: String,
-    /// Its servers that are not disabled, in the order of the file; never empty.
+    /// The enabled servers in file order; never empty.
     pub servers: Vec<ServerConfig>,
 }
 
 impl ToolboxConfig {
-    /// Returns its servers without [`MACROS`], which is none.
-    pub fn launched(&self) -> impl Iterator<Item = &ServerConfig> {
+    /// Returns all servers except [`MACROS`], which has no process.
+    pub fn launchable_servers(&self) -> impl Iterator<Item = &ServerConfig> {
         self.servers.iter().filter(|server| !matches!(server.launch, Launch::Macros(_)))
     }
 
-    /// Returns its macros.
     pub fn macros(&self) -> impl Iterator<Item = &MacroConfig> {
         let macros = self.servers.iter().filter_map(|server| match &server.launch {
             Launch::Macros(macros) => Some(macros),
@@ -277,74 +269,71 @@ impl ToolboxConfig {
         macros.flatten()
     }
 
-    /// Returns the server called `name`.
     pub fn server(&self, name: &str) -> Option<&ServerConfig> {
         self.servers.iter().find(|server| server.name.as_str() == name)
     }
 
-    /// Returns the description, if a person has written it.
+    /// Returns the description, unless it is the default.
     pub fn purpose(&self) -> Option<&str> {
-        let says_nothing = |server: &ServerConfig| self.description == unsaid(server.name.as_str());
+        let says_nothing =
+            |server: &ServerConfig| self.description == default_description(server.name.as_str());
         (!self.servers.iter().any(says_nothing)).then_some(&self.description)
     }
 }
 
-/// Returns the description of a toolbox that is a server, or some tools of it, where the file has
-/// none.
-pub fn unsaid(server: &str) -> String {
+/// Returns the description of a toolbox without one in the file, made of a server or some of its
+/// tools.
+pub fn default_description(server: &str) -> String {
     format!("Tools of the server `{server}`")
 }
 
-/// One entry under `mcpServers`.
+/// An entry of `mcpServers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// The key in the file.
     pub name: ServerName,
-    /// Its purpose, if the file says it.
     pub description: Option<String>,
-    /// How the server is reached.
     pub launch: Launch,
-    /// `toolFilters` as written: names, globs and `!` globs. Empty means all.
+    /// Names, globs and `!` globs, as written (`toolFilters`). Empty means all.
     pub tool_filters: Vec<String>,
-    /// `resourceFilters` as written: addresses, names, globs and `!` globs. Empty means all.
+    /// URIs, names, globs and `!` globs, as written (`resourceFilters`). Empty means all.
     pub resource_filters: Vec<String>,
-    /// `promptFilters` as written. Empty means all.
+    /// Like the tool filters (`promptFilters`). Empty means all.
     pub prompt_filters: Vec<String>,
-    /// The tools that a category has (`includeNames`), as written; `None`: all.
+    /// The tools of a category, as written (`includeNames`); `None` means all.
     pub include: Option<Vec<String>>,
-    /// Changes to single tools (`overrides`), by the server's names for them as written; [`ServerConfig::tool_override`] finds the one of a tool.
+    /// Changes to single tools, by the server's names as written (`overrides`). Look them up with
+    /// [`ServerConfig::tool_override`].
     pub overrides: BTreeMap<String, ToolOverride>,
-    /// How long the server may take from its start to its tool list (`startupTimeoutMs`).
+    /// Timeout from the start to the tool list (`startupTimeoutMs`).
     pub startup_timeout: Duration,
-    /// How long a call may go without an answer or progress (`callTimeoutMs`).
+    /// Timeout of a call without a response or progress (`callTimeoutMs`).
     pub call_timeout: Duration,
-    /// How long a call may take in all, with all its progress (`totalCallTimeoutMs`).
+    /// Timeout of a call regardless of progress (`totalCallTimeoutMs`).
     pub total_call_timeout: Duration,
-    /// How long the server may be unused before it is stopped (`idleTimeoutMs`); `None`: it stays.
+    /// Idle time after which the server is stopped; `None` for never (`idleTimeoutMs`).
     pub idle_timeout: Option<Duration>,
-    /// `true` if entries with the same launch share one process.
-    pub shared: bool,
-    /// `true` if it is started before anybody asks for it.
+    /// `true` if entries with an equal launch share one process.
+    pub shares_process: bool,
+    /// `true` if the server starts before it is needed.
     pub eager: bool,
-    /// Who shares a connection to it.
     pub isolation: Isolation,
-    /// The revisions of MCP that we speak to it.
+    /// The MCP versions to use with the server.
     pub protocol: Protocol,
-    /// `true` if it is told the agent's roots.
+    /// `true` if the server gets the agent's roots.
     pub roots: bool,
-    /// How much may be asked of it, where its entry says so.
-    pub limits: Rates,
-    /// How long answers of its read-only tools hold, where its entry says so.
+    /// Rate limits of this entry. Unset values use the global ones.
+    pub limits: RateLimits,
+    /// Cache settings of this entry. An unset TTL uses the global one.
     pub cache: CacheConfig,
-    /// The fate of its definitions that are not as the lock has them, where anybody says so;
-    /// [`ServerConfig::definitions`] is what holds.
-    pub definitions: Option<Definitions>,
-    /// The part of the lock that is about it.
-    pub locked: Option<Arc<LockedServer>>,
+    /// The policy for definitions that differ from the lockfile, if set. Use
+    /// [`ServerConfig::effective_drift_policy`] for the effective one.
+    pub drift_policy: Option<DriftPolicy>,
+    /// The server's entry of the lockfile.
+    pub lock_entry: Option<Arc<LockedServer>>,
 }
 
 impl ServerConfig {
-    /// Creates a server whose other settings are those of an entry that does not mention them.
+    /// Creates a server with the defaults of an entry that sets nothing else.
     pub fn new(name: ServerName, launch: Launch) -> Self {
         Self {
             name,
@@ -359,76 +348,76 @@ impl ServerConfig {
             call_timeout: Duration::from_millis(defaults::CALL_TIMEOUT_MS),
             total_call_timeout: Duration::from_millis(defaults::TOTAL_CALL_TIMEOUT_MS),
             idle_timeout: None,
-            shared: true,
+            shares_process: true,
             eager: false,
             isolation: Isolation::default(),
             protocol: Protocol::default(),
             roots: false,
-            limits: Rates::default(),
+            limits: RateLimits::default(),
             cache: CacheConfig::default(),
-            definitions: None,
-            locked: None,
+            drift_policy: None,
+            lock_entry: None,
         }
     }
 
-    /// Returns the changes to the tool that the server calls `tool`.
+    /// Returns the override of the tool that the server calls `tool`.
     ///
-    /// `mcp__<server>__<tool>` means that tool too, unless the server has another that is called
-    /// just so, as `has_namesake` says.
+    /// A key `mcp__<server>__<tool>` refers to the same tool, unless the server has a tool of
+    /// exactly that name (`has_namesake`).
     pub fn tool_override(&self, tool: &str, has_namesake: bool) -> Option<&ToolOverride> {
         let prefixed = || self.overrides.get(&format!("{}{tool}", self.client_prefix()));
         let prefixed = if has_namesake { None } else { prefixed() };
         prefixed.or_else(|| self.overrides.get(tool))
     }
 
-    /// Returns the prefix that clients put before the names of this server's tools.
+    /// Returns the prefix that clients add to the names of this server's tools.
     pub fn client_prefix(&self) -> String {
         name::client_prefix(self.name.as_str())
     }
 }
 
-/// Who shares a connection to a server (`isolation`).
+/// Which agents share a connection to a server (`isolation`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// All agents, until the server asks one of them something.
+    /// All agents share one, until the server sends one of them a request.
     #[default]
     Shared,
-    /// Nobody: each session has one of its own.
+    /// Each session has its own.
     Session,
 }
 
 impl Isolation {
-    /// All of them, by the words for them in the file.
+    /// The values as written in the file.
     pub const WORDS: [(&str, Self); 2] = [("shared", Self::Shared), ("session", Self::Session)];
 }
 
 /// Changes to one tool (an entry of `overrides`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolOverride {
-    /// `false` if the tool is hidden.
+    /// `false` hides the tool.
     pub enabled: Option<bool>,
-    /// Its name, in place of the server's.
+    /// Replaces the server's name.
     pub name: Option<String>,
-    /// Its description, in place of the server's.
+    /// Replaces the server's description.
     pub description: Option<String>,
-    /// Arguments that the model neither sees nor gives; each a name and its JSON.
+    /// Fixed arguments by name, which are hidden from the model.
     pub arguments: BTreeMap<String, serde_json::Value>,
 }
 
-/// The revisions of MCP that we speak to a server (`protocol`).
+/// Which MCP versions to use with a server (`protocol`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Whichever the server speaks.
+    /// The version that the server supports.
     #[default]
     Auto,
-    /// 2024-11-05 to 2025-11-25, which begin with `initialize`.
+    /// 2024-11-05 to 2025-11-25: sessions that begin with `initialize`.
     Legacy,
-    /// 2026-07-28, where every request says itself what it needs.
+    /// 2026-07-28: stateless requests.
     Modern,
 }
 
 impl Protocol {
-    /// Returns the setting that the file calls `word`.
+    /// Parses a value as written in the file.
     pub fn from_word(word: &str) -> Option<Self> {
         match word {
             "auto" => Some(Self::Auto),

@@ -1,7 +1,7 @@
-//! Bytes and messages, for everybody above: raw JSON text, and JSON-RPC over pipes and HTTP.
+//! Raw JSON text, and JSON-RPC over pipes and HTTP.
 
-pub mod raw;
+pub mod json;
 pub mod wire;
 
-// The crate below, by the path that its module has everywhere.
+// Lets modules of this crate write `crate::os`.
 use mcp_workbench_os::os;

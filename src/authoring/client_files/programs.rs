@@ -1,37 +1,36 @@
-//! The table itself: every client, and the places of its files.
+//! The table of clients and the paths of their files.
 //!
-//! Their own documentation is the source of each place, as far as it tells; the rest is what they
-//! were seen to read.
+//! The paths come from each client's documentation or, if it doesn't say, from observed behavior.
 
 use crate::authoring::client_files::{
-    Base, ClientProgram, EntryForm, File, Kind, RemoteForm, Syntax, Timeout,
+    BaseDir, ClientApp, EntryForm, FileKind, FileSpec, FileSyntax, RemoteForm, TimeoutUnit,
 };
 use crate::os::Platform;
 
-const fn at(base: Base, path: &'static str) -> File {
-    File { base, path, only: &[], kind: Kind::File, is_old: false }
+const fn at(base: BaseDir, path: &'static str) -> FileSpec {
+    FileSpec { base, path, only: &[], kind: FileKind::File, is_legacy: false }
 }
 
-const fn on(only: &'static [Platform], base: Base, path: &'static str) -> File {
-    File { base, path, only, kind: Kind::File, is_old: false }
+const fn on(only: &'static [Platform], base: BaseDir, path: &'static str) -> FileSpec {
+    FileSpec { base, path, only, kind: FileKind::File, is_legacy: false }
 }
 
-const fn folder(base: Base, path: &'static str) -> File {
-    File { base, path, only: &[], kind: Kind::Folder, is_old: false }
+const fn folder(base: BaseDir, path: &'static str) -> FileSpec {
+    FileSpec { base, path, only: &[], kind: FileKind::Folder, is_legacy: false }
 }
 
-const fn old(base: Base, path: &'static str) -> File {
-    File { base, path, only: &[], kind: Kind::File, is_old: true }
+const fn old(base: BaseDir, path: &'static str) -> FileSpec {
+    FileSpec { base, path, only: &[], kind: FileKind::File, is_legacy: true }
 }
 
 const UNIX: &[Platform] = &[Platform::Linux, Platform::MacOs];
 const WINDOWS: &[Platform] = &[Platform::Windows];
 
-/// A client of which nothing is to be said: JSON with `mcpServers`.
-const PLAIN: ClientProgram = ClientProgram {
+/// Defaults: a client with JSON files and `mcpServers`.
+const PLAIN: ClientApp = ClientApp {
     id: "",
     title: "",
-    syntax: Syntax::Json,
+    syntax: FileSyntax::Json,
     servers: &["mcpServers"],
     timeout: None,
     has_bare_variables: false,
@@ -39,318 +38,334 @@ const PLAIN: ClientProgram = ClientProgram {
     entry: EntryForm::Plain,
     remote: None,
     has_list: false,
-    marks: &[],
+    path_markers: &[],
     files: &[],
 };
 
-/// The clients. A path is looked up from above, so a mark that is part of another stands below it.
-pub(super) static PROGRAMS: &[ClientProgram] = &[
-    ClientProgram {
+/// All clients. The first entry with a matching marker wins, so a marker that contains another one
+/// comes before it.
+pub(super) static CLIENT_APPS: &[ClientApp] = &[
+    ClientApp {
         id: "claude-desktop",
         title: "Claude Desktop",
-        marks: &["claude_desktop_config"],
-        files: &[at(Base::Application, "Claude/claude_desktop_config.json")],
+        path_markers: &["claude_desktop_config"],
+        files: &[at(BaseDir::Application, "Claude/claude_desktop_config.json")],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "cline",
         title: "Cline",
         remote: Some(RemoteForm::Typed("streamableHttp")),
-        timeout: Some(Timeout::CallSeconds),
-        marks: &["cline_mcp_settings"],
+        timeout: Some(TimeoutUnit::CallSeconds),
+        path_markers: &["cline_mcp_settings"],
         files: &[
-            at(Base::Application, CLINE_IN_CODE),
-            at(Base::Application, CLINE_IN_INSIDERS),
-            at(Base::Application, CLINE_IN_CURSOR),
-            at(Base::Application, CLINE_IN_CODIUM),
-            at(Base::Variable("CLINE_DIR", ".cline"), "data/settings/cline_mcp_settings.json"),
+            at(BaseDir::Application, CLINE_IN_CODE),
+            at(BaseDir::Application, CLINE_IN_INSIDERS),
+            at(BaseDir::Application, CLINE_IN_CURSOR),
+            at(BaseDir::Application, CLINE_IN_CODIUM),
+            at(BaseDir::Variable("CLINE_DIR", ".cline"), "data/settings/cline_mcp_settings.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "kilo-code",
         title: "Kilo Code",
         remote: Some(RemoteForm::Typed("streamable-http")),
-        timeout: Some(Timeout::CallSeconds),
-        marks: &["kilocode"],
+        timeout: Some(TimeoutUnit::CallSeconds),
+        path_markers: &["kilocode"],
         files: &[
             at(
-                Base::Application,
+                BaseDir::Application,
                 "Code/User/globalStorage/kilocode.kilo-code/settings/mcp_settings.json",
             ),
-            at(Base::Project, ".kilocode/mcp.json"),
+            at(BaseDir::Project, ".kilocode/mcp.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "roo",
         title: "Roo Code",
         remote: Some(RemoteForm::Typed("streamable-http")),
-        timeout: Some(Timeout::CallSeconds),
-        marks: &[".roo/", "roo-cline", "mcp_settings.json"],
+        timeout: Some(TimeoutUnit::CallSeconds),
+        path_markers: &[".roo/", "roo-cline", "mcp_settings.json"],
         files: &[
             at(
-                Base::Application,
+                BaseDir::Application,
                 "Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
             ),
-            at(Base::Project, ".roo/mcp.json"),
+            at(BaseDir::Project, ".roo/mcp.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "windsurf",
         title: "Windsurf",
         remote: Some(RemoteForm::ServerUrl),
-        marks: &["windsurf", ".codeium"],
-        files: &[at(Base::Home, ".codeium/windsurf/mcp_config.json")],
+        path_markers: &["windsurf", ".codeium"],
+        files: &[at(BaseDir::Home, ".codeium/windsurf/mcp_config.json")],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "cursor",
         title: "Cursor",
         remote: Some(RemoteForm::Plain),
-        marks: &[".cursor"],
-        files: &[at(Base::Home, ".cursor/mcp.json"), at(Base::Project, ".cursor/mcp.json")],
+        path_markers: &[".cursor"],
+        files: &[at(BaseDir::Home, ".cursor/mcp.json"), at(BaseDir::Project, ".cursor/mcp.json")],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "antigravity",
         title: "Antigravity",
         remote: Some(RemoteForm::ServerUrl),
-        marks: &["antigravity"],
-        files: &[at(Base::Home, ".gemini/antigravity/mcp_config.json")],
+        path_markers: &["antigravity"],
+        files: &[at(BaseDir::Home, ".gemini/antigravity/mcp_config.json")],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "gemini",
         title: "Gemini CLI",
         remote: Some(RemoteForm::HttpUrl),
-        timeout: Some(Timeout::CallMilliseconds),
+        timeout: Some(TimeoutUnit::CallMilliseconds),
         has_bare_variables: true,
-        marks: &[".gemini"],
+        path_markers: &[".gemini"],
         files: &[
-            at(Base::Home, ".gemini/settings.json"),
-            at(Base::Project, ".gemini/settings.json"),
+            at(BaseDir::Home, ".gemini/settings.json"),
+            at(BaseDir::Project, ".gemini/settings.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "qwen",
         title: "Qwen Code",
         remote: Some(RemoteForm::HttpUrl),
-        timeout: Some(Timeout::CallMilliseconds),
+        timeout: Some(TimeoutUnit::CallMilliseconds),
         has_bare_variables: true,
-        marks: &[".qwen/"],
-        files: &[at(Base::Home, ".qwen/settings.json"), at(Base::Project, ".qwen/settings.json")],
+        path_markers: &[".qwen/"],
+        files: &[
+            at(BaseDir::Home, ".qwen/settings.json"),
+            at(BaseDir::Project, ".qwen/settings.json"),
+        ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "opencode",
         title: "opencode",
         remote: Some(RemoteForm::Remote),
-        entry: EntryForm::Words,
+        entry: EntryForm::CommandList,
         servers: &["mcp"],
-        timeout: Some(Timeout::StartMilliseconds),
-        marks: &["opencode"],
+        timeout: Some(TimeoutUnit::StartMilliseconds),
+        path_markers: &["opencode"],
         files: &[
-            at(Base::Config, "opencode/opencode.json"),
-            at(Base::Config, "opencode/opencode.jsonc"),
-            at(Base::Project, "opencode.json"),
-            at(Base::Project, "opencode.jsonc"),
+            at(BaseDir::Config, "opencode/opencode.json"),
+            at(BaseDir::Config, "opencode/opencode.jsonc"),
+            at(BaseDir::Project, "opencode.json"),
+            at(BaseDir::Project, "opencode.jsonc"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "codex",
         title: "Codex",
         remote: Some(RemoteForm::HttpHeaders),
-        syntax: Syntax::Toml,
+        syntax: FileSyntax::Toml,
         servers: &["mcp_servers"],
-        marks: &[".codex/", "codex/config.toml"],
+        path_markers: &[".codex/", "codex/config.toml"],
         files: &[
-            at(Base::Variable("CODEX_HOME", ".codex"), "config.toml"),
-            at(Base::Project, ".codex/config.toml"),
+            at(BaseDir::Variable("CODEX_HOME", ".codex"), "config.toml"),
+            at(BaseDir::Project, ".codex/config.toml"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "warp",
         title: "Warp",
-        marks: &[".warp/"],
-        files: &[at(Base::Home, ".warp/.mcp.json"), at(Base::Project, ".warp/.mcp.json")],
+        path_markers: &[".warp/"],
+        files: &[at(BaseDir::Home, ".warp/.mcp.json"), at(BaseDir::Project, ".warp/.mcp.json")],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "claude-code",
         title: "Claude Code",
         remote: Some(RemoteForm::Typed("http")),
-        marks: &[".claude.json", ".mcp.json", ".claude/"],
+        path_markers: &[".claude.json", ".mcp.json", ".claude/"],
         files: &[
-            at(Base::Variable("CLAUDE_CONFIG_DIR", "."), ".claude.json"),
-            at(Base::Project, ".mcp.json"),
+            at(BaseDir::Variable("CLAUDE_CONFIG_DIR", "."), ".claude.json"),
+            at(BaseDir::Project, ".mcp.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "zed",
         title: "Zed",
         entry: EntryForm::Custom,
         servers: &["context_servers"],
-        marks: &["zed/"],
+        path_markers: &["zed/"],
         files: &[
-            on(UNIX, Base::Config, "zed/settings.json"),
-            on(WINDOWS, Base::Application, "Zed/settings.json"),
-            at(Base::Project, ".zed/settings.json"),
+            on(UNIX, BaseDir::Config, "zed/settings.json"),
+            on(WINDOWS, BaseDir::Application, "Zed/settings.json"),
+            at(BaseDir::Project, ".zed/settings.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "vscode",
         title: "VS Code",
         remote: Some(RemoteForm::Typed("http")),
         entry: EntryForm::Stdio,
         servers: &["servers"],
-        marks: &[".vscode", "code/user", "code - insiders/user", "vscodium/user"],
+        path_markers: &[".vscode", "code/user", "code - insiders/user", "vscodium/user"],
         files: &[
-            at(Base::Application, "Code/User/mcp.json"),
-            old(Base::Application, "Code/User/settings.json"),
-            at(Base::Application, "Code - Insiders/User/mcp.json"),
-            at(Base::Application, "VSCodium/User/mcp.json"),
-            at(Base::Project, ".vscode/mcp.json"),
+            at(BaseDir::Application, "Code/User/mcp.json"),
+            old(BaseDir::Application, "Code/User/settings.json"),
+            at(BaseDir::Application, "Code - Insiders/User/mcp.json"),
+            at(BaseDir::Application, "VSCodium/User/mcp.json"),
+            at(BaseDir::Project, ".vscode/mcp.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "copilot-jetbrains",
         title: "Copilot for JetBrains",
         entry: EntryForm::Stdio,
         servers: &["servers"],
-        marks: &["github-copilot/"],
+        path_markers: &["github-copilot/"],
         files: &[
-            on(UNIX, Base::Config, "github-copilot/intellij/mcp.json"),
-            on(WINDOWS, Base::LocalApplication, "github-copilot/intellij/mcp.json"),
+            on(UNIX, BaseDir::Config, "github-copilot/intellij/mcp.json"),
+            on(WINDOWS, BaseDir::LocalApplication, "github-copilot/intellij/mcp.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "copilot",
         title: "Copilot CLI",
         remote: Some(RemoteForm::Tools),
         entry: EntryForm::Local,
-        marks: &[".copilot/", "mcp-config.json"],
-        files: &[at(Base::Home, ".copilot/mcp-config.json")],
+        path_markers: &[".copilot/", "mcp-config.json"],
+        files: &[at(BaseDir::Home, ".copilot/mcp-config.json")],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "continue",
         title: "Continue",
         remote: Some(RemoteForm::Options),
         has_list: true,
-        syntax: Syntax::Yaml,
-        marks: &[".continue/"],
+        syntax: FileSyntax::Yaml,
+        path_markers: &[".continue/"],
         files: &[
-            at(Base::Home, ".continue/config.yaml"),
-            old(Base::Home, ".continue/config.json"),
-            folder(Base::Home, ".continue/mcpServers"),
-            folder(Base::Project, ".continue/mcpServers"),
+            at(BaseDir::Home, ".continue/config.yaml"),
+            old(BaseDir::Home, ".continue/config.json"),
+            folder(BaseDir::Home, ".continue/mcpServers"),
+            folder(BaseDir::Project, ".continue/mcpServers"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "goose",
         title: "Goose",
         remote: Some(RemoteForm::Extension),
         entry: EntryForm::Extension,
-        syntax: Syntax::Yaml,
+        syntax: FileSyntax::Yaml,
         servers: &["extensions"],
-        timeout: Some(Timeout::CallSeconds),
-        marks: &["goose/"],
+        timeout: Some(TimeoutUnit::CallSeconds),
+        path_markers: &["goose/"],
         files: &[
-            on(UNIX, Base::Config, "goose/config.yaml"),
-            on(WINDOWS, Base::Application, "Block/goose/config/config.yaml"),
+            on(UNIX, BaseDir::Config, "goose/config.yaml"),
+            on(WINDOWS, BaseDir::Application, "Block/goose/config/config.yaml"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "lm-studio",
         title: "LM Studio",
         remote: Some(RemoteForm::Plain),
-        marks: &["lmstudio/", "lm-studio/"],
-        files: &[at(Base::Home, ".lmstudio/mcp.json"), at(Base::Home, ".cache/lm-studio/mcp.json")],
-        ..PLAIN
-    },
-    ClientProgram {
-        id: "kiro",
-        title: "Kiro",
-        remote: Some(RemoteForm::Plain),
-        timeout: Some(Timeout::CallMilliseconds),
-        marks: &[".kiro/"],
+        path_markers: &["lmstudio/", "lm-studio/"],
         files: &[
-            at(Base::Home, ".kiro/settings/mcp.json"),
-            at(Base::Project, ".kiro/settings/mcp.json"),
+            at(BaseDir::Home, ".lmstudio/mcp.json"),
+            at(BaseDir::Home, ".cache/lm-studio/mcp.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
+        id: "kiro",
+        title: "Kiro",
+        remote: Some(RemoteForm::Plain),
+        timeout: Some(TimeoutUnit::CallMilliseconds),
+        path_markers: &[".kiro/"],
+        files: &[
+            at(BaseDir::Home, ".kiro/settings/mcp.json"),
+            at(BaseDir::Project, ".kiro/settings/mcp.json"),
+        ],
+        ..PLAIN
+    },
+    ClientApp {
         id: "amp",
         title: "Amp",
         remote: Some(RemoteForm::Plain),
         servers: &["amp.mcpServers"],
-        marks: &["amp/settings.json"],
+        path_markers: &["amp/settings.json"],
         files: &[
-            at(Base::Config, "amp/settings.json"),
-            at(Base::Config, "amp/settings.jsonc"),
-            at(Base::Project, ".amp/settings.json"),
-            at(Base::Project, ".amp/settings.jsonc"),
+            at(BaseDir::Config, "amp/settings.json"),
+            at(BaseDir::Config, "amp/settings.jsonc"),
+            at(BaseDir::Project, ".amp/settings.json"),
+            at(BaseDir::Project, ".amp/settings.jsonc"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "amazon-q",
         title: "Amazon Q",
-        timeout: Some(Timeout::CallMilliseconds),
-        marks: &["amazonq/"],
-        files: &[at(Base::Home, ".aws/amazonq/mcp.json"), at(Base::Project, ".amazonq/mcp.json")],
+        timeout: Some(TimeoutUnit::CallMilliseconds),
+        path_markers: &["amazonq/"],
+        files: &[
+            at(BaseDir::Home, ".aws/amazonq/mcp.json"),
+            at(BaseDir::Project, ".amazonq/mcp.json"),
+        ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "factory",
         title: "Factory Droid",
         remote: Some(RemoteForm::Typed("http")),
         entry: EntryForm::Stdio,
-        marks: &[".factory/"],
-        files: &[at(Base::Home, ".factory/mcp.json"), at(Base::Project, ".factory/mcp.json")],
+        path_markers: &[".factory/"],
+        files: &[at(BaseDir::Home, ".factory/mcp.json"), at(BaseDir::Project, ".factory/mcp.json")],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "junie",
         title: "Junie",
-        marks: &[".junie/"],
-        files: &[at(Base::Home, ".junie/mcp/mcp.json"), at(Base::Project, ".junie/mcp/mcp.json")],
+        path_markers: &[".junie/"],
+        files: &[
+            at(BaseDir::Home, ".junie/mcp/mcp.json"),
+            at(BaseDir::Project, ".junie/mcp/mcp.json"),
+        ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "crush",
         title: "Crush",
         remote: Some(RemoteForm::Typed("http")),
         entry: EntryForm::Stdio,
         servers: &["mcp"],
-        timeout: Some(Timeout::CallSeconds),
+        timeout: Some(TimeoutUnit::CallSeconds),
         has_bare_variables: true,
         runs_commands: true,
-        marks: &["crush.json"],
+        path_markers: &["crush.json"],
         files: &[
-            at(Base::Config, "crush/crush.json"),
-            at(Base::Project, ".crush.json"),
-            at(Base::Project, "crush.json"),
+            at(BaseDir::Config, "crush/crush.json"),
+            at(BaseDir::Project, ".crush.json"),
+            at(BaseDir::Project, "crush.json"),
         ],
         ..PLAIN
     },
-    ClientProgram {
+    ClientApp {
         id: "trae",
         title: "Trae",
-        marks: &[".trae/", "trae/user"],
-        files: &[at(Base::Application, "Trae/User/mcp.json"), at(Base::Project, ".trae/mcp.json")],
+        path_markers: &[".trae/", "trae/user"],
+        files: &[
+            at(BaseDir::Application, "Trae/User/mcp.json"),
+            at(BaseDir::Project, ".trae/mcp.json"),
+        ],
         ..PLAIN
     },
 ];

@@ -16,31 +16,31 @@ fn paths(platform: Platform, env: &BTreeMap<String, String>, id: &str) -> Vec<St
 }
 
 #[test]
-fn every_place_is_recognized_as_a_file_of_its_client() {
+fn every_known_path_is_recognized_as_its_client() {
     for platform in [Platform::Linux, Platform::MacOs, Platform::Windows] {
         for file in known_files(platform, &home(), Path::new("/p")) {
             let mut path = file.path.display().to_string();
-            if file.kind == Kind::Folder {
+            if file.kind == FileKind::Folder {
                 path.push_str("/x.yaml");
             }
-            let found = ClientProgram::of(&path).map(|program| program.id);
+            let found = ClientApp::from_path(&path).map(|program| program.id);
             assert_eq!(found, Some(file.program.id), "{path}");
         }
     }
 }
 
 #[test]
-fn every_client_has_a_place_on_each_platform_and_an_id_of_its_own() {
+fn every_client_has_a_path_per_platform_and_a_unique_id() {
     for platform in [Platform::Linux, Platform::MacOs, Platform::Windows] {
-        for program in programs() {
+        for program in client_apps() {
             assert_ne!(paths(platform, &home(), program.id), [""; 0], "{}", program.id);
-            assert_eq!(ClientProgram::called(program.id), Some(program));
+            assert_eq!(ClientApp::from_id(program.id), Some(program));
         }
     }
 }
 
 #[test]
-fn places_follow_the_platform() {
+fn paths_depend_on_the_platform() {
     let desktop = |platform| paths(platform, &home(), "claude-desktop");
     assert_eq!(desktop(Platform::Linux), ["/h/.config/Claude/claude_desktop_config.json"]);
     assert_eq!(
@@ -57,7 +57,7 @@ fn places_follow_the_platform() {
 }
 
 #[test]
-fn places_follow_the_variables_of_their_clients() {
+fn paths_follow_environment_variables() {
     let mut env = home();
     for (name, value) in [
         ("CODEX_HOME", "/codex"),
@@ -82,8 +82,8 @@ fn places_follow_the_variables_of_their_clients() {
 }
 
 #[test]
-fn without_a_home_there_are_the_files_of_the_project() {
+fn without_a_home_only_project_files_are_known() {
     let known = known_files(Platform::Linux, &BTreeMap::new(), Path::new("/p"));
-    assert!(known.iter().all(|file| file.scope == Scope::Project), "{known:?}");
+    assert!(known.iter().all(|file| file.scope == FileScope::Project), "{known:?}");
     assert!(!known.is_empty());
 }

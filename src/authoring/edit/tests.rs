@@ -1,12 +1,12 @@
-//! Changes of texts, and that nothing else changes.
+//! Tests that edits make the requested change and nothing else.
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
 use super::*;
 
-fn source(text: &str) -> Text<'_> {
-    Text { file: Path::new("w.json"), text }
+fn source(text: &str) -> ConfigText<'_> {
+    ConfigText { file: Path::new("w.json"), text }
 }
 
 fn server(name: &str, toolbox: Option<&str>) -> NewServer {
@@ -20,16 +20,16 @@ fn server(name: &str, toolbox: Option<&str>) -> NewServer {
 
 #[track_caller]
 fn added(text: &str, new: &NewServer) -> String {
-    add(source(text), new).unwrap_or_else(|error| panic!("{error}")).text
+    add_server(source(text), new).unwrap_or_else(|error| panic!("{error}")).text
 }
 
 #[track_caller]
 fn removed(text: &str, name: &str) -> String {
-    remove(source(text), None, name).unwrap_or_else(|error| panic!("{error}")).text
+    remove_server(source(text), None, name).unwrap_or_else(|error| panic!("{error}")).text
 }
 
 #[test]
-fn a_server_stands_behind_the_others_and_looks_like_them() {
+fn added_server_comes_last_and_matches_the_formatting() {
     let text = "// mine\n{\n\t\"mcpServers\": {\n\t\t\"a\": {\"command\": \"a\"}, // first\n\t\t\"b\": {}  // last\n\t}\n}\n";
     assert_eq!(
         added(text, &server("c", None)),
@@ -49,7 +49,7 @@ fn a_server_stands_behind_the_others_and_looks_like_them() {
 }
 
 #[test]
-fn what_is_not_there_is_made() {
+fn missing_sections_are_created() {
     assert_eq!(
         added("{\n}\n", &server("c", None)),
         "{\n  \"mcpServers\": {\n    \"c\": {\n      \"command\": \"npx\",\n      \"args\": [\n        \
@@ -66,12 +66,12 @@ fn what_is_not_there_is_made() {
     assert_eq!(beside.matches("For it").count(), 1);
     assert_eq!(added(&made, &server("d", Some("web"))).matches("For it").count(), 2);
     for empty in ["{}", "{ }", "{ // nothing\n}", "\u{feff}{}"] {
-        assert!(add(source(empty), &server("c", None)).is_ok(), "{empty}");
+        assert!(add_server(source(empty), &server("c", None)).is_ok(), "{empty}");
     }
 }
 
 #[test]
-fn a_server_is_taken_out_with_its_line_and_comments_stay() {
+fn removed_server_takes_its_line_and_leaves_comments() {
     let text = "{\n  \"mcpServers\": {\n    // the first\n    \"a\": {},\n    \"b\": {\n      \"command\": \"b\"\n    }, // second\n    \"c\": {} /* third */\n  }\n}\n";
     assert_eq!(removed(text, "a"), text.replace("\n    \"a\": {},", ""));
     assert_eq!(
@@ -95,30 +95,33 @@ fn a_server_is_taken_out_with_its_line_and_comments_stay() {
 }
 
 #[test]
-fn a_toolbox_goes_with_its_last_server() {
+fn removing_the_last_server_removes_the_toolbox() {
     let text = "{\n  \"toolboxes\": {\n    \"a\": {\"mcpServers\": {\"x\": {}}},\n    \"b\": {\"mcpServers\": {\"y\": {}, \"z\": {}}}\n  }\n}\n";
-    let gone = remove(source(text), None, "x").unwrap();
-    assert!(gone.is_toolbox_gone);
+    let gone = remove_server(source(text), None, "x").unwrap();
+    assert!(gone.removed_toolbox);
     assert_eq!(gone.text, text.replace("\n    \"a\": {\"mcpServers\": {\"x\": {}}},", ""));
-    let stays = remove(source(text), Some("b"), "y").unwrap();
-    assert!(!stays.is_toolbox_gone && stays.text.contains("\"b\": {\"mcpServers\": {\"z\": {}}}"));
+    let stays = remove_server(source(text), Some("b"), "y").unwrap();
+    assert!(!stays.removed_toolbox && stays.text.contains("\"b\": {\"mcpServers\": {\"z\": {}}}"));
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn impossible_edits_are_errors() {
     let text = r#"{"toolboxes": {"x": {"mcpServers": {"a": {}}}, "y": {"mcpServers": {"a": {}}}}, "mcpServers": {"b": {}}}"#;
-    let fails = |new: &NewServer| add(source(text), new).unwrap_err().to_string();
+    let fails = |new: &NewServer| add_server(source(text), new).unwrap_err().to_string();
     assert_eq!(fails(&server("a", Some("x"))), "there already is a server `a` in toolbox `x`");
     assert_eq!(fails(&server("b", None)), "there already is a server `b` in toolbox `b`");
     assert_eq!(fails(&server("x", None)), "there already is a server `x` in toolbox `x`");
-    assert!(matches!(add(source(text), &server("c", Some("b"))), Err(EditError::Alone(_))));
-    let fails = |name: &str| remove(source(text), None, name).unwrap_err();
+    assert!(matches!(
+        add_server(source(text), &server("c", Some("b"))),
+        Err(EditError::StandaloneServer(_))
+    ));
+    let fails = |name: &str| remove_server(source(text), None, name).unwrap_err();
     assert_eq!(fails("a").to_string(), "there is a server `a` in several toolboxes: `x`, `y`");
     assert_eq!(
         fails("bb"),
-        EditError::NotThere { wanted: "bb".to_owned(), nearest: vec!["b".to_owned()] }
+        EditError::ServerNotFound { wanted: "bb".to_owned(), nearest: vec!["b".to_owned()] }
     );
-    assert!(remove(source(text), Some("y"), "a").is_ok());
+    assert!(remove_server(source(text), Some("y"), "a").is_ok());
     for (file, text) in [
         ("tools.toml", ""),
         ("_config.yaml", ""),
@@ -127,16 +130,16 @@ fn what_cannot_be_done_is_said() {
         ("w.json", "{"),
         ("w.json", r#"{"mcpServers": 1}"#),
     ] {
-        let source = Text { file: Path::new(file), text };
-        assert!(add(source, &server("c", None)).is_err(), "{file} {text}");
+        let source = ConfigText { file: Path::new(file), text };
+        assert!(add_server(source, &server("c", None)).is_err(), "{file} {text}");
     }
 }
 
 #[test]
-fn who_still_names_it_is_told_of() {
+fn remaining_references_are_listed() {
     let text = "{\n\"mcpServers\": {\"git\": {}, \"github\": {\"command\": \"git\"}},\n\"dangerousTools\": [\"git:push\",\n\
                 \"github:x\"],\n\"agentPolicies\": {\"ann\": {\"allowedServers\": [\"git\"]}},\n\"exposedTools\": {\"git\": []}}";
-    let told = remove(source(text), None, "git").unwrap().mentions;
+    let told = remove_server(source(text), None, "git").unwrap().remaining_references;
     let told: Vec<_> = told.iter().map(|(path, line)| (path.as_str(), *line)).collect();
     assert_eq!(
         told,
@@ -162,7 +165,6 @@ fn filler() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..3).prop_map(|pieces| pieces.concat())
 }
 
-/// An object of servers, written in any way.
 fn servers() -> impl Strategy<Value = (String, Vec<String>)> {
     let member = (filler(), filler(), filler(), filler());
     (prop::collection::vec(member, 0..5), filler(), any::<bool>()).prop_map(
@@ -182,7 +184,7 @@ fn servers() -> impl Strategy<Value = (String, Vec<String>)> {
     )
 }
 
-/// Returns `true` if `part` is left of `whole` when something is taken out of it.
+/// Returns `true` if `part` is a subsequence of `whole`.
 fn is_left_of(part: &str, whole: &str) -> bool {
     let mut chars = whole.chars();
     part.chars().all(|c| chars.any(|other| other == c))
@@ -190,12 +192,12 @@ fn is_left_of(part: &str, whole: &str) -> bool {
 
 proptest! {
     #[test]
-    fn what_is_not_touched_stays_byte_for_byte((inner, names) in servers(), start in filler(), end in filler()) {
+    fn edits_preserve_all_other_bytes((inner, names) in servers(), start in filler(), end in filler()) {
         let text = format!("{{\"toolMode\": \"proxy\",{start}\"mcpServers\": {inner}{end}}}");
         let more = added(&text, &server("new", None));
         let blanks = |text: &str| text.replace([' ', '\n', '\r', '\t'], "");
         assert!(is_left_of(&blanks(&text), &blanks(&more)), "{text}\n=>\n{more}");
-        // The text up to the last server, and from the end of the object on, is what it was.
+        // The text from the end of the servers object on is unchanged.
         let close = text.len() - end.len() - 2;
         let kept = text[..close].trim_end();
         let head: String = kept.to_owned();
@@ -213,16 +215,16 @@ proptest! {
             };
             assert_eq!(comments(&less), (inside.0 - of_member.0, inside.1 - of_member.1), "{text}\n=>\n{less}");
         }
-        // Put back, the others are as they were.
+        // Removing the new server restores the old value.
         assert_eq!(
-            Value::from(document::parse(&removed(&more, "new")).unwrap()),
-            Value::from(document::parse(&text).unwrap())
+            Value::from(document::parse_jsonc(&removed(&more, "new")).unwrap()),
+            Value::from(document::parse_jsonc(&text).unwrap())
         );
     }
 
     #[test]
-    fn nothing_makes_it_panic(text in ".{0,200}", name in "\\PC{0,10}") {
-        let _ = add(source(&text), &server(&name, None));
-        let _ = remove(source(&text), None, &name);
+    fn arbitrary_input_does_not_panic(text in ".{0,200}", name in "\\PC{0,10}") {
+        let _ = add_server(source(&text), &server(&name, None));
+        let _ = remove_server(source(&text), None, &name);
     }
 }

@@ -1,8 +1,9 @@
-//! Commands in values: a shell runs `$(…)` and `` `…` ``, and puts their output in place.
+//! Finds shell command substitutions in values: `$(…)` and `` `…` ``.
 
 use std::ops::Range;
 
-/// Returns the places of the commands in a text, with their marks. One without an end is a text.
+/// Returns the ranges of all command substitutions, delimiters included. An unterminated one is
+/// plain text.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     let text = text.as_bytes();
     let mut found = Vec::new();
@@ -28,7 +29,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns the place after the `)` that belongs to the `(` before `at`.
+/// Returns the position after the `)` that closes the group whose content starts at `at`.
 fn end_of_group(text: &[u8], mut at: usize) -> Option<usize> {
     let mut depth = 1;
     while depth > 0 {
@@ -49,7 +50,7 @@ fn end_of_group(text: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// Returns the place after the next such quotation mark.
+/// Returns the position after the closing quotation mark.
 fn end_of_quotation(text: &[u8], mut at: usize, mark: u8) -> Option<usize> {
     loop {
         match text.get(at)? {
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_found_with_all_that_is_in_them() {
+    fn nested_and_quoted_commands_are_found() {
         let of = |text: &str| -> Vec<String> {
             find(text).into_iter().map(|place| text[place].to_owned()).collect()
         };

@@ -1,10 +1,14 @@
-//! Findings of a reader, in words of an import.
+//! Converts the reader's findings to import findings.
 
-use crate::authoring::import::{Grade, ImportFinding, Source};
+use crate::authoring::import::{Grade, ImportFinding, SourceFile};
 use crate::config::syntax::finding::{Finding, Severity};
 
-/// Returns the findings of a reader in words of an import; with `hints`, its advice too.
-pub(super) fn graded(source: &Source, findings: Vec<Finding>, hints: bool) -> Vec<ImportFinding> {
+/// Converts the reader's findings to import findings. `hints` keeps their hints.
+pub(super) fn grade_findings(
+    source: &SourceFile,
+    findings: Vec<Finding>,
+    hints: bool,
+) -> Vec<ImportFinding> {
     let one = |finding: Finding| ImportFinding {
         grade: match finding.severity {
             Severity::Error => Grade::Unsupported,
@@ -17,7 +21,7 @@ pub(super) fn graded(source: &Source, findings: Vec<Finding>, hints: bool) -> Ve
             Severity::Error => format!("not carried over: {}", finding.message),
             Severity::Warning => finding.message,
         },
-        // What a warning advises is done here, or cannot be.
+        // A hint for a warning is already followed by the import, or doesn't apply.
         hint: finding.hint.filter(|_| hints),
     };
     findings.into_iter().map(one).collect()

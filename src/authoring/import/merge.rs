@@ -1,57 +1,59 @@
-//! Which servers are new, and under which names they can stand beside those that are there.
+//! Decides which servers are new, and picks free names for them.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::authoring::import::block::{Block, BlockLaunch, Dialect};
-use crate::authoring::import::category::Top;
-use crate::authoring::import::emit::{self, Addition};
-use crate::authoring::import::nodes::entries;
-use crate::authoring::import::places::Description;
-use crate::authoring::import::source::{Found, Group};
+use crate::authoring::import::entry::{ClientConventions, ImportedEntry, LaunchIdentity};
+use crate::authoring::import::nodes::object_entries;
+use crate::authoring::import::server_groups::ToolboxDescription;
+use crate::authoring::import::source::{ServerGroup, SourceServer};
+use crate::authoring::import::top_level::TopLevelSettings;
+use crate::authoring::import::writer::{self, Addition};
 use crate::authoring::import::{
-    Added, Grade, Grouping, ImportFinding, KeepSecrets, Options, Source,
+    AddedServer, Grade, Grouping, ImportFinding, ImportOptions, NoExtraction, SourceFile,
 };
 use crate::config;
-use crate::config::keys::raw::RawServer;
-use crate::config::keys::server::Means;
+use crate::config::sections::root::RawServer;
+use crate::config::sections::server::TransportChoice;
 use crate::config::syntax::document::{self, Node};
-use crate::config::syntax::finding::Report;
+use crate::config::syntax::finding::ConfigReport;
 use crate::config::syntax::reader::Located;
 use crate::settings::ToolMode;
 
 /// The configuration as it grows.
-pub(super) struct Merge<'a> {
-    existing: Source,
-    /// The mode of the configuration; none if it has yet to get one.
+pub(super) struct ConfigMerger<'a> {
+    existing: SourceFile,
+    /// `None` if the configuration is new and has no mode yet.
     mode: Option<String>,
-    /// The categories that are there.
     categories: Vec<(String, Value)>,
     active: Vec<String>,
-    options: &'a Options,
-    toolboxes: Vec<Toolbox>,
+    options: &'a ImportOptions,
+    toolboxes: Vec<KnownToolbox>,
     additions: Vec<Addition>,
-    added: Vec<Added>,
+    added: Vec<AddedServer>,
 }
 
-/// A toolbox as far as it is known: enough to see whether a server is already there.
-struct Toolbox {
+/// A toolbox of the configuration, with the identity of each server.
+struct KnownToolbox {
     name: String,
-    /// `true` if it is a server of the top-level `mcpServers`, to which nothing can be added.
-    alone: bool,
-    servers: Vec<(String, Option<BlockLaunch>)>,
+    /// `true` if it is a server of the top-level `mcpServers`, which cannot take another server.
+    is_standalone: bool,
+    servers: Vec<(String, Option<LaunchIdentity>)>,
 }
 
-impl<'a> Merge<'a> {
-    pub(super) fn new(existing: Option<&Source>, options: &'a Options) -> Result<Self, Report> {
-        let top = existing.and_then(top);
+impl<'a> ConfigMerger<'a> {
+    pub(super) fn new(
+        existing: Option<&SourceFile>,
+        options: &'a ImportOptions,
+    ) -> Result<Self, ConfigReport> {
+        let top = existing.and_then(parse_members);
         let is_new = existing.is_none();
-        let existing = existing.cloned().unwrap_or_else(|| Source {
+        let existing = existing.cloned().unwrap_or_else(|| SourceFile {
             file: "workbench-config.json".to_owned(),
-            text: emit::EMPTY.to_owned(),
+            text: writer::EMPTY.to_owned(),
         });
-        emit::check(&existing)?;
+        writer::check(&existing)?;
         let top = top.unwrap_or_default();
         let words = |key: &str| top.get(key).and_then(Value::as_array).into_iter().flatten();
         let categories = top.get("categories").and_then(Value::as_object).into_iter().flatten();
@@ -71,43 +73,49 @@ impl<'a> Merge<'a> {
         })
     }
 
-    /// Returns `true` if the configuration has this very server.
-    pub(super) fn has(&self, found: &Found) -> bool {
-        self.holder(found, false).is_some()
+    /// Returns `true` if the configuration has a server of this name with the same launch.
+    pub(super) fn has(&self, found: &SourceServer) -> bool {
+        self.toolbox_with(found, false).is_some()
     }
 
-    /// The servers of the configuration, each by its name and its launch.
-    pub(super) fn servers(&self) -> impl Iterator<Item = (&str, &BlockLaunch)> {
+    /// Returns the servers of the configuration, by name and launch.
+    pub(super) fn servers(&self) -> impl Iterator<Item = (&str, &LaunchIdentity)> {
         let servers = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         servers.filter_map(|(name, launch)| Some((name.as_str(), launch.as_ref()?)))
     }
 
-    /// Adds settings that stand at the top and are not there yet.
     pub(super) fn add_settings(&mut self, settings: Map<String, Value>) {
         let settings = settings.into_iter();
         self.additions.extend(settings.map(|(key, value)| Addition::Setting(key, value)));
     }
 
-    /// Adds the servers of a group that are not there yet. `names` learns what those are called
-    /// that stand alone.
+    /// Adds the new servers of a group. `names` records the names of standalone servers in the
+    /// configuration.
     pub(super) fn add(
         &mut self,
-        group: Group,
+        group: ServerGroup,
         names: &mut HashMap<String, String>,
         findings: &mut Vec<ImportFinding>,
     ) {
-        let Group { name, description, namespace, is_apart, is_top: _, servers } = group;
+        let ServerGroup {
+            name,
+            description,
+            namespace,
+            needs_own_toolboxes: is_apart,
+            is_user_level: _,
+            servers,
+        } = group;
         let wanted = self.options.toolbox.clone().unwrap_or(name);
         let by_server = self.options.toolbox.is_none()
             && (is_apart || self.options.grouping == Grouping::Server);
-        // Its name may turn out to be taken, so the toolbox is looked for once.
+        // Resolve the toolbox once, because its name can change if it is taken.
         let mut index = None;
         for found in servers {
             if found.block.launch.is_workbench() {
                 let message = "left out: it is the workbench itself".to_owned();
                 findings.push(found.note(Grade::Exact, message, None));
-            } else if let Some(toolbox) = self.holder(&found, is_apart) {
-                if toolbox.alone {
+            } else if let Some(toolbox) = self.toolbox_with(&found, is_apart) {
+                if toolbox.is_standalone {
                     names.insert(found.name.clone(), toolbox.name.clone());
                 }
                 let message = format!("it is in toolbox `{}` already", toolbox.name);
@@ -118,18 +126,19 @@ impl<'a> Merge<'a> {
             } else {
                 let index = *index.get_or_insert_with(|| {
                     let namespace = namespace.clone();
-                    self.toolbox((&wanted, namespace), &description, &found, findings)
+                    self.find_or_add_toolbox((&wanted, namespace), &description, &found, findings)
                 });
                 self.add_to(index, found, findings);
             }
         }
     }
 
-    /// Adds what a file says beside its servers, which have these `names` now.
-    pub(super) fn add_top(
+    /// Adds the other settings of a file. `names` maps its server names to the names in the
+    /// configuration.
+    pub(super) fn add_top_level_settings(
         &mut self,
-        top: Top,
-        source: &Source,
+        top: TopLevelSettings,
+        source: &SourceFile,
         names: &HashMap<String, String>,
         findings: &mut Vec<ImportFinding>,
     ) {
@@ -141,7 +150,7 @@ impl<'a> Merge<'a> {
             message,
             hint: Some(hint.to_owned()),
         };
-        let Top { mode, active, categories } = top;
+        let TopLevelSettings { mode, active, categories } = top;
         for category in categories {
             let Some(server) = names.get(&category.server) else {
                 let message = "not carried over: its server does not stand alone".to_owned();
@@ -155,17 +164,17 @@ impl<'a> Merge<'a> {
                 continue;
             }
             let toolboxes = self.toolboxes.iter().map(|toolbox| &toolbox.name);
-            // A server that is divided leaves its name to its categories.
+            // A server with categories yields its name to one of them.
             let mut taken: Vec<&String> = toolboxes.filter(|name| *name != server).collect();
             taken.extend(self.categories.iter().map(|(name, _)| name));
-            let name = free_name(&category.name, |name| taken.iter().any(|other| *other == name));
+            let name = unique_name(&category.name, |name| taken.iter().any(|other| *other == name));
             self.categories.push((name.clone(), value.clone()));
             self.additions.push(Addition::Category { name, category: value });
         }
         let new: Vec<_> = active.into_iter().filter(|glob| !self.active.contains(glob)).collect();
         if !new.is_empty() {
             self.active.extend(new.clone());
-            self.additions.push(Addition::Active(new));
+            self.additions.push(Addition::ActiveToolsets(new));
         }
         let Some(mode) = mode else { return };
         match &self.mode {
@@ -183,15 +192,15 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The text with everything added, and what was added.
-    pub(super) fn finish(self) -> Result<(String, Vec<Added>), Report> {
-        let text = emit::extend(&self.existing, self.additions)?;
+    pub(super) fn finish(self) -> Result<(String, Vec<AddedServer>), ConfigReport> {
+        let text = writer::extend(&self.existing, self.additions)?;
         Ok((text, self.added))
     }
 
-    /// The toolbox that holds the very same server; one that stands alone, if it has to.
-    fn holder(&self, found: &Found, is_apart: bool) -> Option<&Toolbox> {
-        let mut toolboxes = self.toolboxes.iter().filter(|toolbox| toolbox.alone || !is_apart);
+    /// Returns the toolbox with the same server. `is_apart` considers only standalone servers.
+    fn toolbox_with(&self, found: &SourceServer, is_apart: bool) -> Option<&KnownToolbox> {
+        let mut toolboxes =
+            self.toolboxes.iter().filter(|toolbox| toolbox.is_standalone || !is_apart);
         toolboxes.find(|toolbox| {
             let mut servers = toolbox.servers.iter();
             servers.any(|(name, launch)| {
@@ -200,23 +209,23 @@ impl<'a> Merge<'a> {
         })
     }
 
-    /// The toolbox to add to, made if it is not there.
-    fn toolbox(
+    /// Returns the index of the toolbox `wanted`, which is created if needed.
+    fn find_or_add_toolbox(
         &mut self,
         (wanted, namespace): (&str, Option<String>),
-        description: &Description,
-        first: &Found,
+        description: &ToolboxDescription,
+        first: &SourceServer,
         findings: &mut Vec<ImportFinding>,
     ) -> usize {
-        let there = |toolbox: &Toolbox| !toolbox.alone && toolbox.name == wanted;
+        let there = |toolbox: &KnownToolbox| !toolbox.is_standalone && toolbox.name == wanted;
         if let Some(index) = self.toolboxes.iter().position(there) {
             return index;
         }
         let taken = |name: &str| self.toolboxes.iter().any(|toolbox| toolbox.name == name);
-        let name = free_name(wanted, taken);
+        let name = unique_name(wanted, taken);
         let description = match description {
-            Description::Written(text) => text.clone(),
-            Description::Client(client) => {
+            ToolboxDescription::Written(text) => text.clone(),
+            ToolboxDescription::Generated(client) => {
                 let hint = "say what its servers are for: agents choose by it";
                 findings.push(ImportFinding {
                     path: String::new(),
@@ -231,20 +240,20 @@ impl<'a> Merge<'a> {
             }
         };
         self.additions.push(Addition::Toolbox { name: name.clone(), description, namespace });
-        self.toolboxes.push(Toolbox { name, alone: false, servers: Vec::new() });
+        self.toolboxes.push(KnownToolbox { name, is_standalone: false, servers: Vec::new() });
         self.toolboxes.len() - 1
     }
 
-    fn add_to(&mut self, index: usize, found: Found, findings: &mut Vec<ImportFinding>) {
+    fn add_to(&mut self, index: usize, found: SourceServer, findings: &mut Vec<ImportFinding>) {
         let Some(toolbox) = self.toolboxes.get_mut(index) else {
             return;
         };
         let taken = |name: &str| toolbox.servers.iter().any(|(other, _)| other == name);
-        let name = free_name(&found.name, taken);
+        let name = unique_name(&found.name, taken);
         findings.extend(renamed(&found, &name));
         let launch = found.block.launch.clone();
         toolbox.servers.push((name.clone(), Some(launch)));
-        self.added.push(Added {
+        self.added.push(AddedServer {
             toolbox: toolbox.name.clone(),
             server: name.clone(),
             file: found.file,
@@ -257,17 +266,16 @@ impl<'a> Merge<'a> {
         });
     }
 
-    /// Adds a server that is a toolbox of its own, and says what that is called.
-    fn add_alone(&mut self, found: Found, findings: &mut Vec<ImportFinding>) -> String {
+    fn add_alone(&mut self, found: SourceServer, findings: &mut Vec<ImportFinding>) -> String {
         let taken = |name: &str| self.toolboxes.iter().any(|toolbox| toolbox.name == name);
-        let name = free_name(&found.name, taken);
+        let name = unique_name(&found.name, taken);
         findings.extend(renamed(&found, &name));
-        self.toolboxes.push(Toolbox {
+        self.toolboxes.push(KnownToolbox {
             name: name.clone(),
-            alone: true,
+            is_standalone: true,
             servers: vec![(found.name, Some(found.block.launch.clone()))],
         });
-        self.added.push(Added {
+        self.added.push(AddedServer {
             toolbox: name.clone(),
             server: name.clone(),
             file: found.file,
@@ -278,15 +286,15 @@ impl<'a> Merge<'a> {
     }
 }
 
-fn renamed(found: &Found, name: &str) -> Option<ImportFinding> {
+fn renamed(found: &SourceServer, name: &str) -> Option<ImportFinding> {
     (found.name != name).then(|| {
         let message = format!("another `{}` is there: added as `{name}`", found.name);
         found.note(Grade::Approximate, message, None)
     })
 }
 
-/// `wanted`, or the first of `wanted-2`, `wanted-3`, … that is not taken.
-pub(super) fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
+/// Returns `wanted`, or the first of `wanted-2`, `wanted-3`, … that is not taken.
+pub(super) fn unique_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut name = wanted.to_owned();
     let mut number = 2;
     while taken(&name) {
@@ -296,42 +304,41 @@ pub(super) fn free_name(wanted: &str, taken: impl Fn(&str) -> bool) -> String {
     name
 }
 
-/// A configuration as a value.
-fn top(existing: &Source) -> Option<Value> {
-    let tree = document::parse(document::without_mark(&existing.text)).ok()?;
+fn parse_members(existing: &SourceFile) -> Option<Value> {
+    let tree = document::parse_jsonc(document::strip_bom(&existing.text)).ok()?;
     Some(Value::from(tree))
 }
 
-/// Returns the toolboxes that are in a configuration already.
-fn toolboxes(existing: &Source) -> Vec<Toolbox> {
-    let Ok(tree) = document::parse(document::without_mark(&existing.text)) else {
+fn toolboxes(existing: &SourceFile) -> Vec<KnownToolbox> {
+    let Ok(tree) = document::parse_jsonc(document::strip_bom(&existing.text)) else {
         return Vec::new();
     };
     let root = Node::root(&tree);
     let launch = |node: &Node<'_>| {
-        let mut reader = config::Dialect::Native.reader(None).keeping_references();
-        let mut fields = reader.fields(node)?;
-        let raw = RawServer::block(&mut fields, &mut reader);
-        let name = Located { value: String::new(), spot: node.spot.clone() };
-        let means = Means::of(&raw, &name, &mut reader)?;
-        let (block, _) = Block::new(raw, means, &Dialect::default(), ("", &mut KeepSecrets))?;
+        let mut reader = config::Dialect::Native.reader(None).with_references_preserved();
+        let mut fields = reader.read_fields(node)?;
+        let raw = RawServer::read_entry(&mut fields, &mut reader);
+        let name = Located { value: String::new(), location: node.location.clone() };
+        let means = TransportChoice::select(&raw, &name, &mut reader)?;
+        let (block, _) =
+            ImportedEntry::new(raw, means, &ClientConventions::default(), ("", &mut NoExtraction))?;
         Some(block.launch)
     };
     let mut toolboxes = Vec::new();
-    for (name, node) in root.get("toolboxes").iter().flat_map(entries) {
+    for (name, node) in root.get("toolboxes").iter().flat_map(object_entries) {
         let servers = node.get("mcpServers");
-        let servers = servers.iter().flat_map(entries);
-        toolboxes.push(Toolbox {
+        let servers = servers.iter().flat_map(object_entries);
+        toolboxes.push(KnownToolbox {
             name: name.value,
-            alone: false,
+            is_standalone: false,
             servers: servers.map(|(name, node)| (name.value, launch(&node))).collect(),
         });
     }
-    for (name, node) in root.get("mcpServers").iter().flat_map(entries) {
-        toolboxes.push(Toolbox {
+    for (name, node) in root.get("mcpServers").iter().flat_map(object_entries) {
+        toolboxes.push(KnownToolbox {
             servers: vec![(name.value.clone(), launch(&node))],
             name: name.value,
-            alone: true,
+            is_standalone: true,
         });
     }
     toolboxes

@@ -1,77 +1,69 @@
-//! The servers of a client's file, and how its client is called.
+//! Reads the servers of a client's file.
 
 use std::path::Path;
 
-use crate::authoring::client_files::Timeout;
-use crate::authoring::import::allowed::Allowed;
-use crate::authoring::import::block::{self, Block, Doubt};
-use crate::authoring::import::category::Top;
-use crate::authoring::import::grading::graded;
-use crate::authoring::import::places::{
-    Client, Description, inputs, is_part_of_its_client, keys, of_the_client, places,
+use crate::authoring::client_files::TimeoutUnit;
+use crate::authoring::import::allowlist::ClientAllowlist;
+use crate::authoring::import::entry::{self, ImportedEntry, SignInDoubt};
+use crate::authoring::import::grading::grade_findings;
+use crate::authoring::import::imported_policy::ImportedPolicy;
+use crate::authoring::import::server_groups::{
+    SourceClient, ToolboxDescription, builtin_extension_finding, inputs, is_builtin_extension,
+    keys, places,
 };
-use crate::authoring::import::rules::Rules;
-use crate::authoring::import::{Grade, HideSecrets, ImportFinding, Source, spelling};
+use crate::authoring::import::top_level::TopLevelSettings;
+use crate::authoring::import::{Grade, ImportFinding, SecretExtractor, SourceFile, client_entry};
 use crate::config::Dialect;
 use crate::config::dialect::is_toml;
-use crate::config::keys::raw::RawServer;
-use crate::config::keys::server::Means;
-use crate::config::load::catalog::is_yaml;
-use crate::config::load::{toolman, toolman_server};
-use crate::config::syntax::document::{self, Node, positions};
+use crate::config::loader::catalog::is_yaml;
+use crate::config::loader::{toolman, toolman_server};
+use crate::config::sections::root::RawServer;
+use crate::config::sections::server::TransportChoice;
+use crate::config::syntax::document::{self, Node, line_columns};
 use crate::config::syntax::finding::Severity;
-use crate::config::syntax::reader::{Located, Reader};
+use crate::config::syntax::reader::{ConfigReader, Located};
 use crate::settings::ToolMode;
 
-/// The contents of a file.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
-    pub(super) groups: Vec<Group>,
-    /// The part beside its servers.
-    pub(super) top: Option<Top>,
-    /// Its rules of who may use what.
-    pub(super) rules: Option<Rules>,
-    /// Findings on what cannot be carried over of it.
+pub(super) struct SourceContents {
+    pub(super) groups: Vec<ServerGroup>,
+    pub(super) top: Option<TopLevelSettings>,
+    pub(super) rules: Option<ImportedPolicy>,
     pub(super) findings: Vec<ImportFinding>,
-    /// `true` if it can be read and has nothing to do with servers.
-    pub(super) is_beside_the_point: bool,
+    /// `true` if the file is readable and has no servers.
+    pub(super) has_no_servers: bool,
 }
 
-/// Servers that stand together in a file.
+/// A group of servers in a file.
 #[derive(Debug)]
-pub(super) struct Group {
-    /// The name for a toolbox of them.
+pub(super) struct ServerGroup {
+    /// The name for a toolbox of these servers.
     pub(super) name: String,
-    /// A description of their purpose in the file, or who they are from.
-    pub(super) description: Description,
-    /// The prefix of the names of their primitives, where the file has one.
+    pub(super) description: ToolboxDescription,
+    /// The prefix for the names of the servers' tools, resources and prompts.
     pub(super) namespace: Option<String>,
-    /// `true` if each has to be a toolbox of its own, for the file to mean the same.
-    pub(super) is_apart: bool,
-    /// `true` if they stand where the file's client keeps its own, and not those of one project.
-    pub(super) is_top: bool,
-    /// The servers that can be carried over.
-    pub(super) servers: Vec<Found>,
+    /// `true` if each server must become a separate toolbox to keep the file's meaning.
+    pub(super) needs_own_toolboxes: bool,
+    /// `true` for the top-level servers of the file, false for a project or toolbox.
+    pub(super) is_user_level: bool,
+    pub(super) servers: Vec<SourceServer>,
 }
 
-/// One server that was found.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct SourceServer {
     pub(super) name: String,
-    /// Its name in its file.
-    pub(super) called: String,
-    pub(super) block: Block,
+    /// The name in its file.
+    pub(super) original_name: String,
+    pub(super) block: ImportedEntry,
     pub(super) grade: Grade,
-    /// The doubt that only a start removes.
-    pub(super) doubt: Option<Doubt>,
-    /// Where it stands, for what there is to say of it later.
+    pub(super) may_need_sign_in: Option<SignInDoubt>,
+    /// The location of the entry, for later findings.
     pub(super) file: String,
     pub(super) path: String,
     pub(super) position: Option<(usize, usize)>,
 }
 
-impl Found {
-    /// Something to say about this server.
+impl SourceServer {
     pub(super) fn note(
         &self,
         grade: Grade,
@@ -89,8 +81,8 @@ impl Found {
     }
 }
 
-/// Finds the servers of a file, and what cannot be carried over of it.
-pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
+/// Reads the servers and settings of a file, and reports the parts that cannot be imported.
+pub(super) fn read(source: &SourceFile, secrets: &mut dyn SecretExtractor) -> SourceContents {
     let whole = |message: &str, hint: &str, position| ImportFinding {
         grade: Grade::Unsupported,
         file: source.file.clone(),
@@ -100,14 +92,14 @@ pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
         hint: (!hint.is_empty()).then(|| hint.to_owned()),
     };
     let file = Path::new(&source.file);
-    let nothing = |finding| Contents { findings: vec![finding], ..Contents::default() };
-    let text = document::without_mark(&source.text);
+    let nothing = |finding| SourceContents { findings: vec![finding], ..SourceContents::default() };
+    let text = document::strip_bom(&source.text);
     let tree = if is_toml(file) {
         document::toml::parse(text)
     } else if is_yaml(file) {
         document::yaml::parse(text)
     } else {
-        document::parse(text)
+        document::parse_jsonc(text)
     };
     let tree = match tree {
         Ok(tree) => tree,
@@ -122,18 +114,18 @@ pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
     }
     let dialect = if is_toml(file) || is_yaml(file) {
         Dialect::Client
-    } else if toolman_server::is_one(&root) {
+    } else if toolman_server::is_toolman_server_file(&root) {
         Dialect::ToolmanServer
     } else {
-        Dialect::of(file, &root)
+        Dialect::detect(file, &root)
     };
     let mut reader = dialect.reader(None);
-    let top = Top::read(&root, dialect, &mut reader);
-    let client = Client::of(&source.file);
-    let mut findings = graded(source, reader.into_findings(text), false);
-    let (rules, notes) = Rules::read(source, text, &root, dialect);
+    let top = TopLevelSettings::read(&root, dialect, &mut reader);
+    let client = SourceClient::of(&source.file);
+    let mut findings = grade_findings(source, reader.into_findings(text), false);
+    let (rules, notes) = ImportedPolicy::read(source, text, &root, dialect);
     findings.extend(notes);
-    let mut reading = Reading { source, text, client: &client, secrets };
+    let mut reading = SourceReader { source, text, client: &client, secrets };
     let mut groups = Vec::new();
     let places = places(&root, &client);
     if places.is_empty() {
@@ -145,17 +137,17 @@ pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
         };
         findings.push(whole("no servers in it", &hint, None));
     }
-    let (inputs, allowed) = (inputs(&root), Allowed::read(&root));
+    let (inputs, allowed) = (inputs(&root), ClientAllowlist::read(&root));
     for place in places {
-        let mut group = Group {
+        let mut group = ServerGroup {
             name: place.name,
             description: place.description,
             namespace: place.namespace,
-            is_apart: top.is_some() && place.is_top,
-            is_top: place.is_top,
+            needs_own_toolboxes: top.is_some() && place.is_top,
+            is_user_level: place.is_top,
             servers: Vec::new(),
         };
-        let dialect = block::Dialect {
+        let dialect = entry::ClientConventions {
             bare_variables: client.program.is_some_and(|program| program.has_bare_variables),
             runs_commands: client.program.is_some_and(|program| program.runs_commands),
             folder: place.folder,
@@ -163,10 +155,10 @@ pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
             call_timeout: toolman_server::call_timeout(&root),
         };
         let (own, servers): (Vec<_>, Vec<_>) =
-            place.servers.into_iter().partition(|(_, node)| is_part_of_its_client(node));
-        findings.extend(of_the_client(source, text, &own, &client));
+            place.servers.into_iter().partition(|(_, node)| is_builtin_extension(node));
+        findings.extend(builtin_extension_finding(source, text, &own, &client));
         for (name, node) in servers {
-            let refusal = allowed.refusal(&name.value);
+            let refusal = allowed.denial_reason(&name.value);
             match reading.server((name, &node), refusal, &dialect) {
                 Ok((found, notes)) => {
                     findings.extend(notes);
@@ -179,32 +171,31 @@ pub(super) fn read(source: &Source, secrets: &mut dyn HideSecrets) -> Contents {
     }
     let is_beside_the_point = groups.iter().all(|group| group.servers.is_empty())
         && findings.iter().all(|finding| finding.path.is_empty());
-    Contents { groups, top, rules, findings, is_beside_the_point }
+    SourceContents { groups, top, rules, findings, has_no_servers: is_beside_the_point }
 }
 
-/// Reads a file of Toolman.
 fn toolman(
-    source: &Source,
+    source: &SourceFile,
     text: &str,
     root: &Node<'_>,
-    secrets: &mut dyn HideSecrets,
-) -> Contents {
+    secrets: &mut dyn SecretExtractor,
+) -> SourceContents {
     let mut reader = Dialect::Toolman.reader(None);
     let raw = toolman::read(root, None, &mut reader).unwrap_or_default();
-    let mut findings = graded(source, reader.into_findings(text), true);
-    let mut group = Group {
+    let mut findings = grade_findings(source, reader.into_findings(text), true);
+    let mut group = ServerGroup {
         name: "toolman".to_owned(),
-        description: Description::Client("Toolman"),
+        description: ToolboxDescription::Generated("Toolman"),
         namespace: None,
-        is_apart: true,
-        is_top: true,
+        needs_own_toolboxes: true,
+        is_user_level: true,
         servers: Vec::new(),
     };
-    let client = Client { name: group.name.clone(), title: "Toolman", program: None };
-    let mut reading = Reading { source, text, client: &client, secrets };
+    let client = SourceClient { name: group.name.clone(), title: "Toolman", program: None };
+    let mut reading = SourceReader { source, text, client: &client, secrets };
     for (name, raw) in raw.mcp_servers.unwrap_or_default().0 {
-        let dialect = block::Dialect::default();
-        match reading.found(&name, Some(raw), Dialect::Toolman.reader(None), &dialect) {
+        let dialect = entry::ClientConventions::default();
+        match reading.convert(&name, Some(raw), Dialect::Toolman.reader(None), &dialect) {
             Ok((found, notes)) => {
                 findings.extend(notes);
                 group.servers.push(found);
@@ -214,35 +205,34 @@ fn toolman(
     }
     let active = raw.active_toolsets.unwrap_or_default().into_iter().map(|glob| glob.value);
     let mode = Some(ToolMode::Activate.as_str().to_owned());
-    let top = Top { mode, active: active.collect(), ..Top::default() };
-    Contents { groups: vec![group], top: Some(top), findings, ..Contents::default() }
+    let top = TopLevelSettings { mode, active: active.collect(), ..TopLevelSettings::default() };
+    SourceContents { groups: vec![group], top: Some(top), findings, ..SourceContents::default() }
 }
 
-/// One file as it is read.
-struct Reading<'a> {
-    source: &'a Source,
+struct SourceReader<'a> {
+    source: &'a SourceFile,
     text: &'a str,
-    client: &'a Client,
-    secrets: &'a mut dyn HideSecrets,
+    client: &'a SourceClient,
+    secrets: &'a mut dyn SecretExtractor,
 }
 
-impl Reading<'_> {
-    /// Reads one server, or says why it cannot be carried over; where its client does not use it, for
-    /// the reason of a `refusal`, it is switched off.
+impl SourceReader<'_> {
+    /// Converts one server, or reports why it cannot be imported. A `refusal` is the reason why the
+    /// client doesn't use it; such a server is imported as disabled.
     fn server(
         &mut self,
         (name, node): (Located<String>, &Node<'_>),
         refusal: Option<&str>,
-        dialect: &block::Dialect,
-    ) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
+        dialect: &entry::ClientConventions,
+    ) -> Result<(SourceServer, Vec<ImportFinding>), Vec<ImportFinding>> {
         let mut reader = Dialect::Native.reader(None);
-        let timeout: Option<Timeout> = self.client.program.and_then(|program| program.timeout);
-        let mut raw = spelling::server(node, timeout, &mut reader);
-        let refusal = refusal.filter(|_| raw.as_ref().is_some_and(|raw| !raw.is_off()));
+        let timeout: Option<TimeoutUnit> = self.client.program.and_then(|program| program.timeout);
+        let mut raw = client_entry::server(node, timeout, &mut reader);
+        let refusal = refusal.filter(|_| raw.as_ref().is_some_and(|raw| !raw.is_disabled()));
         if let Some(raw) = raw.as_mut().filter(|_| refusal.is_some()) {
-            raw.disabled = Some(Located { value: true, spot: name.spot.clone() });
+            raw.disabled = Some(Located { value: true, location: name.location.clone() });
         }
-        let (mut found, mut notes) = self.found(&name, raw, reader, dialect)?;
+        let (mut found, mut notes) = self.convert(&name, raw, reader, dialect)?;
         if let Some(refusal) = refusal {
             found.grade = found.grade.max(Grade::Approximate);
             let hint = "remove its `\"disabled\": true` if it is to be used";
@@ -252,40 +242,41 @@ impl Reading<'_> {
         Ok((found, notes))
     }
 
-    /// Puts one server into our words, or says why it cannot be carried over.
-    fn found(
+    /// Converts a server to a native entry, or reports why it cannot be imported.
+    fn convert(
         &mut self,
         name: &Located<String>,
         raw: Option<RawServer>,
-        mut reader: Reader<'_>,
-        dialect: &block::Dialect,
-    ) -> Result<(Found, Vec<ImportFinding>), Vec<ImportFinding>> {
-        let position = positions(self.text, &[name.spot.offset]).first().copied();
+        mut reader: ConfigReader<'_>,
+        dialect: &entry::ClientConventions,
+    ) -> Result<(SourceServer, Vec<ImportFinding>), Vec<ImportFinding>> {
+        let position = line_columns(self.text, &[name.location.offset]).first().copied();
         let file = self.source.file.clone();
         let place = |grade, message: String, hint| ImportFinding {
             grade,
             file: file.clone(),
-            path: name.spot.path(),
+            path: name.location.path(),
             position,
             message,
             hint,
         };
-        let means = match raw.as_ref().and_then(|raw| Means::of(raw, name, &mut reader)) {
-            Some(Means::Unsupported { reason, hint }) => {
-                let message = format!("not carried over: {reason}");
-                return Err(vec![place(Grade::Unsupported, message, Some(hint.to_owned()))]);
-            }
-            means => means,
-        };
+        let means =
+            match raw.as_ref().and_then(|raw| TransportChoice::select(raw, name, &mut reader)) {
+                Some(TransportChoice::Unsupported { reason, hint }) => {
+                    let message = format!("not carried over: {reason}");
+                    return Err(vec![place(Grade::Unsupported, message, Some(hint.to_owned()))]);
+                }
+                means => means,
+            };
         let findings = reader.into_findings(self.text);
         let errors = findings.iter().any(|finding| finding.severity == Severity::Error);
         let block = raw.zip(means).filter(|_| !errors);
         let block = block.and_then(|(raw, means)| {
-            Block::new(raw, means, dialect, (&name.value, &mut *self.secrets))
+            ImportedEntry::new(raw, means, dialect, (&name.value, &mut *self.secrets))
         });
         let findings = findings.into_iter();
         let worst = findings.filter(|finding| !errors || finding.severity == Severity::Error);
-        let mut notes = graded(self.source, worst.collect(), errors);
+        let mut notes = grade_findings(self.source, worst.collect(), errors);
         let Some((block, remarks)) = block else {
             if errors {
                 return Err(notes);
@@ -295,14 +286,14 @@ impl Reading<'_> {
         };
         let remarks = remarks.into_iter();
         notes.extend(remarks.map(|remark| place(remark.grade, remark.message, remark.hint)));
-        let found = Found {
-            doubt: block.launch.doubt(),
+        let found = SourceServer {
+            may_need_sign_in: block.launch.may_need_sign_in(),
             block,
             grade: notes.iter().map(|note| note.grade).max().unwrap_or(Grade::Exact),
             file: self.source.file.clone(),
-            path: name.spot.path(),
+            path: name.location.path(),
             position,
-            called: name.value.clone(),
+            original_name: name.value.clone(),
             name: name.value.clone(),
         };
         Ok((found, notes))

@@ -1,84 +1,87 @@
-//! The texts by which the managers of services of each platform know a service.
+//! The definitions and commands that register a service with each platform's service manager.
 
 use std::path::{Path, PathBuf};
 
-use crate::authoring::service::{Manager, Service};
+use crate::authoring::service::{ServiceManager, UserService};
 
-/// How it is called for people.
+/// The description that service managers show.
 const TITLE: &str = "MCP Workbench: one set of MCP servers for all clients of this user";
 
-impl Service {
-    /// The file that its manager reads, below the user's home folder and the one for configurations.
+impl UserService {
+    /// Returns the path of the definition file, in the user's `home` or below the `configuration`
+    /// directory.
     pub fn definition_file(&self, home: &Path, configuration: &Path) -> Option<PathBuf> {
         match self.manager {
-            Manager::Systemd => Some(configuration.join("systemd/user").join(&self.name)),
-            Manager::Launchd => {
+            ServiceManager::Systemd => Some(configuration.join("systemd/user").join(&self.name)),
+            ServiceManager::Launchd => {
                 let label = self.label();
                 Some(home.join("Library/LaunchAgents").join(format!("{label}.plist")))
             }
-            Manager::Tasks => Some(configuration.join("mcp-workbench").join("service.task.xml")),
-            Manager::Nobody => None,
+            ServiceManager::TaskScheduler => {
+                Some(configuration.join("mcp-workbench").join("service.task.xml"))
+            }
+            ServiceManager::Unmanaged => None,
         }
     }
 
-    /// The label by which launchd knows it, without the domain that it runs in.
+    /// Returns the launchd label: the name without a domain such as `gui/501`.
     fn label(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    /// The text of that file. `path` is where servers find their programs.
+    /// Renders the definition file. `path` is the `PATH` for the servers.
     pub fn definition(&self, config: &Path, path: &str) -> Option<String> {
-        let words = self.words(config);
+        let words = self.command_line(config);
         match self.manager {
-            Manager::Systemd => Some(unit(&words, &self.program, config, path)),
-            Manager::Launchd => Some(plist(self.label(), &words, path)),
-            Manager::Tasks => Some(task(&words)),
-            Manager::Nobody => None,
+            ServiceManager::Systemd => Some(unit(&words, &self.program, config, path)),
+            ServiceManager::Launchd => Some(plist(self.label(), &words, path)),
+            ServiceManager::TaskScheduler => Some(scheduled_task(&words)),
+            ServiceManager::Unmanaged => None,
         }
     }
 
-    /// The commands that have it run, now and whenever the user is there.
-    pub fn enabling(&self, file: &Path) -> Vec<Vec<String>> {
+    /// Returns the commands that start the service, now and at each login.
+    pub fn enable_commands(&self, file: &Path) -> Vec<Vec<String>> {
         let (name, file) = (self.name.as_str(), file.display().to_string());
         let domain = name.rsplit_once('/').map_or("", |(domain, _)| domain);
         match self.manager {
-            Manager::Systemd => vec![
+            ServiceManager::Systemd => vec![
                 words(&["systemctl", "--user", "daemon-reload"]),
                 words(&["systemctl", "--user", "enable", "--now", name]),
             ],
-            Manager::Launchd => vec![words(&["launchctl", "bootstrap", domain, &file])],
-            Manager::Tasks => vec![
+            ServiceManager::Launchd => vec![words(&["launchctl", "bootstrap", domain, &file])],
+            ServiceManager::TaskScheduler => vec![
                 words(&["schtasks", "/create", "/tn", name, "/xml", &file, "/f"]),
                 words(&["schtasks", "/run", "/tn", name]),
             ],
-            Manager::Nobody => Vec::new(),
+            ServiceManager::Unmanaged => Vec::new(),
         }
     }
 }
 
-/// The commands that stop a service and have its manager forget it.
-pub fn disabling(manager: Manager, name: &str) -> Vec<Vec<String>> {
+/// Returns the commands that stop the service and unregister it.
+pub fn disable_commands(manager: ServiceManager, name: &str) -> Vec<Vec<String>> {
     match manager {
-        Manager::Systemd => vec![words(&["systemctl", "--user", "disable", "--now", name])],
-        Manager::Launchd => vec![words(&["launchctl", "bootout", name])],
-        Manager::Tasks => vec![
+        ServiceManager::Systemd => vec![words(&["systemctl", "--user", "disable", "--now", name])],
+        ServiceManager::Launchd => vec![words(&["launchctl", "bootout", name])],
+        ServiceManager::TaskScheduler => vec![
             words(&["schtasks", "/end", "/tn", name]),
             words(&["schtasks", "/delete", "/tn", name, "/f"]),
         ],
-        Manager::Nobody => Vec::new(),
+        ServiceManager::Unmanaged => Vec::new(),
     }
 }
 
-/// The command after the definition of a service is gone.
-pub fn forgetting(manager: Manager) -> Option<Vec<String>> {
-    (manager == Manager::Systemd).then(|| words(&["systemctl", "--user", "daemon-reload"]))
+/// Returns the command to run after the definition file was removed, if the service manager needs
+/// one.
+pub fn reload_command(manager: ServiceManager) -> Option<Vec<String>> {
+    (manager == ServiceManager::Systemd).then(|| words(&["systemctl", "--user", "daemon-reload"]))
 }
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// A user unit of systemd.
 fn unit(words: &[String], program: &str, config: &Path, path: &str) -> String {
     let line =
         |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
@@ -103,12 +106,12 @@ fn unit(words: &[String], program: &str, config: &Path, path: &str) -> String {
          WantedBy=default.target\n",
         line(words),
         line(&reload),
-        // In an assignment of the environment `$` stands for itself.
+        // `$` is literal in `Environment=`.
         quoted(&format!("PATH={path}")).replace("$$", "$"),
     )
 }
 
-/// A word of a command line as systemd reads it.
+/// Quotes a word of a systemd command line.
 fn quoted(word: &str) -> String {
     let mut text = String::from("\"");
     for c in word.chars() {
@@ -124,7 +127,6 @@ fn quoted(word: &str) -> String {
     text
 }
 
-/// An agent of launchd.
 fn plist(label: &str, words: &[String], path: &str) -> String {
     let words: Vec<String> =
         words.iter().map(|word| format!("    <string>{}</string>\n", escaped(word))).collect();
@@ -151,8 +153,8 @@ fn plist(label: &str, words: &[String], path: &str) -> String {
     )
 }
 
-/// A task of Windows that begins when the user signs in.
-fn task(words: &[String]) -> String {
+/// Renders a Windows task that starts at login.
+fn scheduled_task(words: &[String]) -> String {
     let program = words.first().map_or("", String::as_str);
     let rest = words.get(1..).unwrap_or_default().iter();
     let rest: Vec<String> = rest.map(|word| format!("\"{word}\"")).collect();
@@ -177,7 +179,6 @@ fn task(words: &[String]) -> String {
     )
 }
 
-/// A text in XML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -4,13 +4,13 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
-use crate::authoring::client_files::programs;
-use crate::authoring::service::definition::disabling;
-use crate::authoring::service::tokens::{has_tls, with_tokens};
-use crate::authoring::setup::entry::{is_ours, is_same_launch, remote_entry};
+use crate::authoring::client_files::client_apps;
+use crate::authoring::service::definition::disable_commands;
+use crate::authoring::service::tokens::{add_tokens, has_tls};
+use crate::authoring::setup::entry::{is_same_launch, is_workbench_entry, remote_entry};
 
-fn service(manager: Manager, name: &str) -> Service {
-    Service {
+fn service(manager: ServiceManager, name: &str) -> UserService {
+    UserService {
         version: VERSION,
         address: "127.0.0.1:8642".parse().unwrap(),
         tls: false,
@@ -22,56 +22,57 @@ fn service(manager: Manager, name: &str) -> Service {
 }
 
 #[test]
-fn each_platform_has_its_definition() {
+fn service_definitions_for_systemd_launchd_and_windows() {
     let config = Path::new("/home/ann/.config/mcp-workbench/config.json");
     let mut all = Vec::new();
     for (manager, name) in [
-        (Manager::Systemd, "mcp-workbench.service"),
-        (Manager::Launchd, "gui/501/mcp-workbench"),
-        (Manager::Tasks, "MCP Workbench"),
+        (ServiceManager::Systemd, "mcp-workbench.service"),
+        (ServiceManager::Launchd, "gui/501/mcp-workbench"),
+        (ServiceManager::TaskScheduler, "MCP Workbench"),
     ] {
         let service = service(manager, name);
         let (home, own) = (Path::new("/home/ann"), Path::new("/home/ann/.config"));
         let file = service.definition_file(home, own).unwrap();
         let text = service.definition(config, "/home/ann/bin:/usr/bin").unwrap();
         all.extend([format!("=== {}\n{text}", file.display())]);
-        for words in service.enabling(&file).into_iter().chain(disabling(manager, name)) {
+        for words in
+            service.enable_commands(&file).into_iter().chain(disable_commands(manager, name))
+        {
             all.extend([format!("$ {}\n", words.join(" "))]);
         }
     }
     insta::assert_snapshot!(all.concat());
-    let alone = service(Manager::Nobody, "mcp-workbench");
+    let alone = service(ServiceManager::Unmanaged, "mcp-workbench");
     assert_eq!(alone.definition(config, ""), None);
-    assert_eq!(Service::read(&serde_json::to_string(&alone).unwrap()), Ok(alone));
-    assert!(Service::read("{}").is_err() && Service::read("x").is_err());
+    assert_eq!(UserService::parse(&serde_json::to_string(&alone).unwrap()), Ok(alone));
+    assert!(UserService::parse("{}").is_err() && UserService::parse("x").is_err());
 }
 
 #[test]
-fn each_client_has_an_entry_of_its_own_form() {
+fn remote_entry_matches_each_client() {
     let url = "http://127.0.0.1:8642/mcp";
     let mut all = Vec::new();
-    for program in programs() {
+    for program in client_apps() {
         let Some(form) = program.remote else {
             all.extend([format!("{}: by a command\n", program.id)]);
             continue;
         };
         let entry = remote_entry(form, url, "mcpw_x");
         all.extend([format!("{}: {entry}\n", program.id)]);
-        assert!(is_ours(&entry, &entry) && is_same_launch(&entry, &entry));
+        assert!(is_workbench_entry(&entry, &entry) && is_same_launch(&entry, &entry));
         let other = remote_entry(form, url, "mcpw_y");
-        assert!(is_ours(&other, &entry) && !is_same_launch(&other, &entry));
+        assert!(is_workbench_entry(&other, &entry) && !is_same_launch(&other, &entry));
         let other = remote_entry(form, "http://127.0.0.1:1/mcp", "mcpw_x");
-        assert!(!is_ours(&other, &entry) && !is_same_launch(&other, &entry));
-        assert!(!is_ours(&json!({ "command": "x" }), &entry));
+        assert!(!is_workbench_entry(&other, &entry) && !is_same_launch(&other, &entry));
+        assert!(!is_workbench_entry(&json!({ "command": "x" }), &entry));
     }
     insta::assert_snapshot!(all.concat());
 }
 
 #[test]
-fn tokens_are_added_to_whatever_is_there() {
-    let tokens = service(Manager::Nobody, "x").tokens;
-    let entry =
-        json!({ "agent": "cursor", "sha256": crate::authoring::setup::journal::digest("mcpw_x") });
+fn tokens_are_added_to_existing_auth_settings() {
+    let tokens = service(ServiceManager::Unmanaged, "x").tokens;
+    let entry = json!({ "agent": "cursor", "sha256": crate::authoring::setup::journal::sha256_hex("mcpw_x") });
     for (before, after) in [
         ("{}", format!("{{\"auth\":{{\"tokens\":[{entry}]}}}}")),
         (
@@ -84,25 +85,25 @@ fn tokens_are_added_to_whatever_is_there() {
         ),
         ("{ \"auth\": { \"tokens\": [] } }", format!("{{\"auth\":{{\"tokens\":[{entry}]}}}}")),
     ] {
-        let text = with_tokens(before, tokens.iter()).unwrap();
-        let tree = crate::config::syntax::document::parse(&text).unwrap();
+        let text = add_tokens(before, tokens.iter()).unwrap();
+        let tree = crate::config::syntax::document::parse_jsonc(&text).unwrap();
         let after: serde_json::Value = serde_json::from_str(&after).unwrap();
         assert_eq!(serde_json::Value::from(tree), after, "{text}");
-        assert_eq!(with_tokens(&text, tokens.iter()).unwrap(), text);
+        assert_eq!(add_tokens(&text, tokens.iter()).unwrap(), text);
     }
     for odd in ["{", "{ \"auth\": 5 }", "{ \"auth\": { \"tokens\": {} } }", "[]"] {
-        assert!(with_tokens(odd, tokens.iter()).is_err(), "{odd}");
+        assert!(add_tokens(odd, tokens.iter()).is_err(), "{odd}");
     }
 }
 
 #[test]
-fn a_service_that_encrypts_is_asked_by_https() {
-    let plain = service(Manager::Nobody, "mcp-workbench");
+fn tls_service_has_an_https_url() {
+    let plain = service(ServiceManager::Unmanaged, "mcp-workbench");
     assert_eq!(plain.url(), "http://127.0.0.1:8642/mcp");
     let text = serde_json::to_string(&plain).unwrap();
     assert!(!text.contains("tls"), "{text}");
-    assert_eq!(Service::read(&text), Ok(plain.clone()));
-    let secured = Service { tls: true, ..plain };
+    assert_eq!(UserService::parse(&text), Ok(plain.clone()));
+    let secured = UserService { tls: true, ..plain };
     assert_eq!(secured.url(), "https://127.0.0.1:8642/mcp");
     for (text, is_so) in [
         (r#"{"http": {"tls": {"cert": "a", "key": "b"}}}"#, true),

@@ -1,15 +1,14 @@
-//! The entry that a client starts the workbench by, in the client's own form.
+//! Builds the entry for the workbench in a client's file.
 
 use serde_json::{Value, json};
 
 use crate::authoring::client_files::{EntryForm, RemoteForm};
-use crate::authoring::setup::NAME;
+use crate::authoring::setup::ENTRY_NAME;
 
-/// The line that says what it is, where a client's form has room for one.
 const DESCRIPTION: &str = "One server for all others: toolboxes are opened when they are wanted";
 
-/// The entry that starts `program` with `args`.
-pub fn entry(form: EntryForm, program: &str, args: &[String]) -> Value {
+/// Builds the entry that starts `program` with `args`.
+pub fn stdio_entry(form: EntryForm, program: &str, args: &[String]) -> Value {
     match form {
         EntryForm::Plain => json!({ "command": program, "args": args }),
         EntryForm::Stdio => json!({ "type": "stdio", "command": program, "args": args }),
@@ -17,13 +16,13 @@ pub fn entry(form: EntryForm, program: &str, args: &[String]) -> Value {
         EntryForm::Local => {
             json!({ "type": "local", "command": program, "args": args, "tools": ["*"] })
         }
-        EntryForm::Words => {
+        EntryForm::CommandList => {
             let words: Vec<&str> =
                 std::iter::once(program).chain(args.iter().map(String::as_str)).collect();
             json!({ "type": "local", "command": words, "enabled": true })
         }
         EntryForm::Extension => json!({
-            "name": NAME,
+            "name": ENTRY_NAME,
             "description": DESCRIPTION,
             "type": "stdio",
             "cmd": program,
@@ -34,7 +33,7 @@ pub fn entry(form: EntryForm, program: &str, args: &[String]) -> Value {
     }
 }
 
-/// The entry that leads to a workbench over HTTP, which is shown this token.
+/// Builds the entry for a workbench at `url`, with `token` as bearer token.
 pub fn remote_entry(form: RemoteForm, url: &str, token: &str) -> Value {
     let headers = json!({ "Authorization": format!("Bearer {token}") });
     match form {
@@ -55,7 +54,7 @@ pub fn remote_entry(form: RemoteForm, url: &str, token: &str) -> Value {
             "requestOptions": { "headers": headers },
         }),
         RemoteForm::Extension => json!({
-            "name": NAME,
+            "name": ENTRY_NAME,
             "description": DESCRIPTION,
             "type": "streamable_http",
             "uri": url,
@@ -66,9 +65,9 @@ pub fn remote_entry(form: RemoteForm, url: &str, token: &str) -> Value {
     }
 }
 
-/// Returns `true` if an entry starts the workbench as `ours` does, or leads to the one that `ours` leads
-/// to, whatever else it says: the program may have moved since, and somebody may have added to it.
-pub fn is_ours(value: &Value, ours: &Value) -> bool {
+/// Returns `true` if an entry starts the same program as `ours` with a `--config` option, or has
+/// the same URL. The path of the program and all other members may differ.
+pub fn is_workbench_entry(value: &Value, ours: &Value) -> bool {
     let program = |value: &Value| {
         let word = words(value).into_iter().next()?;
         let last = word.rsplit(['/', '\\']).next().unwrap_or(&word).to_owned();
@@ -81,8 +80,8 @@ pub fn is_ours(value: &Value, ours: &Value) -> bool {
     serves && program(value).is_some_and(|name| Some(name) == program(ours))
 }
 
-/// Returns `true` if both start the same program with the same arguments, or lead to the same address
-/// with the same headers.
+/// Returns `true` if both start the same program with the same arguments, or have the same URL and
+/// headers.
 pub fn is_same_launch(one: &Value, other: &Value) -> bool {
     let headers = |entry: &Value| {
         let options = entry.get("requestOptions").and_then(|options| options.get("headers"));
@@ -94,18 +93,16 @@ pub fn is_same_launch(one: &Value, other: &Value) -> bool {
         && (address(one).is_none() || headers(one) == headers(other))
 }
 
-/// Returns `true` if a token stands in an entry of ours.
-pub fn has_token(ours: &Value) -> bool {
+/// Returns `true` if a workbench entry contains a bearer token, as all remote entries do.
+pub fn has_bearer_token(ours: &Value) -> bool {
     address(ours).is_some()
 }
 
-/// The address that an entry leads to.
 fn address(entry: &Value) -> Option<&str> {
     let keys = ["url", "httpUrl", "serverUrl", "uri"];
     keys.iter().find_map(|key| entry.get(key)).and_then(Value::as_str)
 }
 
-/// The program that an entry starts, and its arguments.
 fn words(entry: &Value) -> Vec<String> {
     let texts = |value: &Value| match value {
         Value::String(text) => vec![text.clone()],

@@ -1,38 +1,35 @@
-//! The journal of a setup: what was done to which file, and how that is undone.
+//! The journal of a setup: the changes to each file, and how to undo them.
 //!
-//! It is written before the first file is, so that a setup that was cut short can be undone as well.
+//! It is written before the first file changes, so that an interrupted setup can be undone too.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::authoring::service::Manager;
-use crate::authoring::setup::entry::is_ours;
-use crate::authoring::setup::servers::{EditError, Place, Taken};
+use crate::authoring::service::ServiceManager;
+use crate::authoring::setup::client_file_editor::{
+    ClientEditError, ClientFileEditor, RemovedServer,
+};
+use crate::authoring::setup::entry::is_workbench_entry;
 
-/// The form of the journal that this program writes.
 pub const VERSION: u32 = 1;
 
 /// The changes of all setups that have not been undone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
-    /// The form of it.
     pub version: u32,
-    /// The files, in the order in which they are written.
-    pub files: Vec<Record>,
-    /// The service that was set up, if one was.
+    /// The changed files, in the order they were written.
+    pub files: Vec<FileRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service: Option<Managed>,
+    pub service: Option<ServiceRecord>,
 }
 
-/// A service, as it is stopped and forgotten again.
+/// The service that a setup registered, with the details needed to remove it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Managed {
-    /// Who starts it.
-    pub manager: Manager,
-    /// Its name there.
+pub struct ServiceRecord {
+    pub manager: ServiceManager,
+    /// Its name in the service manager.
     pub name: String,
-    /// Where it listens.
     pub address: core::net::SocketAddr,
 }
 
@@ -42,85 +39,83 @@ impl Default for Journal {
     }
 }
 
-/// One file that was changed.
+/// The change to one file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
-    /// Its path.
+pub struct FileRecord {
     pub path: String,
-    /// The id of its client; `None`: it is our own.
+    /// The id of the client. `None` for the workbench's own files.
     pub client: Option<String>,
-    /// The text before; `None`: there was no such file.
+    /// The original text. `None` if the file didn't exist.
     pub before: Option<String>,
-    /// The digest of the text that was written.
+    /// The SHA-256 digest of the text that setup wrote, in hex.
     pub after: String,
-    /// Our entry: its name and its value.
+    /// The name and value of the workbench's entry.
     pub entry: Option<(String, Value)>,
-    /// The servers that were taken out.
-    pub taken: Vec<Taken>,
+    #[serde(rename = "taken")]
+    pub removed: Vec<RemovedServer>,
 }
 
-/// The outcome of undoing for one file.
+/// How to undo the change to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Undone {
-    /// It is as it was before already.
-    Same,
-    /// It gets its old text back, byte for byte; `None`: it is removed.
-    Restored(Option<String>),
-    /// It was changed since: our entry goes, and these servers come back. The rest stays.
-    Mended {
-        /// The new text.
-        text: String,
-        /// The servers that came back.
-        back: Vec<String>,
-    },
-    /// It was changed since, and is left as it is.
-    Kept(String),
+pub enum UndoAction {
+    /// Nothing to do: the file has its original text.
+    Unchanged,
+    /// Write the original text. `None`: remove the file.
+    Restore(Option<String>),
+    /// The file has changed since: remove the workbench's entry and restore these servers. Other
+    /// edits stay.
+    Revert { text: String, back: Vec<String> },
+    /// The file has changed since and cannot be edited safely. Holds the reason.
+    Skip(String),
 }
 
-/// The digest of a text.
-pub fn digest(text: &str) -> String {
+/// Returns the SHA-256 digest of `text` in hex.
+pub fn sha256_hex(text: &str) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let bytes = Sha256::digest(text.as_bytes());
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-impl Record {
-    /// Works out how to undo what was done to the file, which has the text `now`; `place` is where its
-    /// client keeps servers.
-    pub fn undo(&self, now: Option<&str>, place: Option<Place>) -> Undone {
+impl FileRecord {
+    /// Determines how to undo the change. `now` is the current text, or `None` if the file is gone;
+    /// `editor` is the one for the client's file.
+    pub fn undo(&self, now: Option<&str>, editor: Option<ClientFileEditor>) -> UndoAction {
         if now == self.before.as_deref() {
-            return Undone::Same;
+            return UndoAction::Unchanged;
         }
-        let Some(text) = now else { return Undone::Restored(self.before.clone()) };
-        if digest(text) == self.after {
-            return Undone::Restored(self.before.clone());
+        let Some(text) = now else { return UndoAction::Restore(self.before.clone()) };
+        if sha256_hex(text) == self.after {
+            return UndoAction::Restore(self.before.clone());
         }
-        let Some(place) = place else {
-            return Undone::Kept("it was changed since".to_owned());
+        let Some(editor) = editor else {
+            return UndoAction::Skip("it was changed since".to_owned());
         };
-        match self.mend(text, place) {
-            Ok((text, back)) => Undone::Mended { text, back },
-            Err(error) => Undone::Kept(error.to_string()),
+        match self.revert_edits(text, editor) {
+            Ok((text, back)) => UndoAction::Revert { text, back },
+            Err(error) => UndoAction::Skip(error.to_string()),
         }
     }
 
-    /// The text without our entry and with the servers that were taken out, where nothing has their
-    /// names now.
-    fn mend(&self, text: &str, place: Place) -> Result<(String, Vec<String>), EditError> {
+    /// Removes the workbench's entry and restores the servers whose names are still free.
+    fn revert_edits(
+        &self,
+        text: &str,
+        editor: ClientFileEditor,
+    ) -> Result<(String, Vec<String>), ClientEditError> {
         let mut text = text.to_owned();
         let mut back = Vec::new();
-        for taken in &self.taken {
-            let there = place.entries(&text)?;
-            if there.iter().all(|(name, _)| *name != taken.name) {
-                text = place.put_back(&text, taken)?;
-                back.push(taken.name.clone());
+        for removed in &self.removed {
+            let there = editor.entries(&text)?;
+            if there.iter().all(|(name, _)| *name != removed.name) {
+                text = editor.restore(&text, removed)?;
+                back.push(removed.name.clone());
             }
         }
         if let Some((name, ours)) = &self.entry {
-            let there = place.entries(&text)?;
-            if there.iter().any(|(other, value)| other == name && is_ours(value, ours)) {
-                text = place.take(&text, name)?.0;
+            let there = editor.entries(&text)?;
+            if there.iter().any(|(other, value)| other == name && is_workbench_entry(value, ours)) {
+                text = editor.remove(&text, name)?.0;
             }
         }
         Ok((text, back))

@@ -1,42 +1,44 @@
-//! Servers in JSON, with comments and trailing commas where the client allows them.
+//! Edits servers in JSON files, which can have comments and trailing commas.
 
 use jsonc_parser::ast::Object;
 use jsonc_parser::common::Ranged;
 use serde_json::{Value, json};
 
-use crate::authoring::edit::splice::Layout;
+use crate::authoring::edit::object_editor::ObjectEditor;
 use crate::config::syntax::document::{self, Node};
 
-/// An object without anything in it, for a file that is not there or empty.
+/// The text to start from if the file is missing or empty.
 const EMPTY: &str = "{\n}\n";
 
-/// The object that gets a member more.
-enum At<'a> {
-    /// The object of the servers.
+enum InsertionPoint<'a> {
     Servers(&'a Object<'a>),
-    /// There is none yet: the whole.
+    /// The top-level object, because the servers object doesn't exist yet.
     Root(&'a Object<'a>),
 }
 
 pub(super) fn insert(text: &str, key: &str, name: &str, entry: &Value) -> Option<String> {
     changed(text, key, |text, at| match at {
-        At::Servers(servers) => Layout::of(text, servers).append(name, entry),
-        At::Root(root) => Layout::of(text, root).append(key, &json!({ name: entry })),
-    })
-}
-
-pub(super) fn put_back(text: &str, key: &str, name: &str, entry: &str) -> Option<String> {
-    changed(text, key, |text, at| match at {
-        At::Servers(servers) => Layout::of(text, servers).append_text(name, entry),
-        At::Root(root) => {
-            let name = Value::from(name);
-            Layout::of(text, root).append_text(key, &format!("{{ {name}: {entry} }}"))
+        InsertionPoint::Servers(servers) => ObjectEditor::of(text, servers).append(name, entry),
+        InsertionPoint::Root(root) => {
+            ObjectEditor::of(text, root).append(key, &json!({ name: entry }))
         }
     })
 }
 
-pub(super) fn take(text: &str, key: &str, name: &str) -> Option<(String, String)> {
-    let tree = document::parse(text).ok()?;
+pub(super) fn restore_entry(text: &str, key: &str, name: &str, entry: &str) -> Option<String> {
+    changed(text, key, |text, at| match at {
+        InsertionPoint::Servers(servers) => {
+            ObjectEditor::of(text, servers).append_text(name, entry)
+        }
+        InsertionPoint::Root(root) => {
+            let name = Value::from(name);
+            ObjectEditor::of(text, root).append_text(key, &format!("{{ {name}: {entry} }}"))
+        }
+    })
+}
+
+pub(super) fn remove_entry(text: &str, key: &str, name: &str) -> Option<(String, String)> {
+    let tree = document::parse_jsonc(text).ok()?;
     let servers = Node::root(&tree).get(key)?;
     let servers = servers.value.as_object()?;
     let mut named =
@@ -46,15 +48,19 @@ pub(super) fn take(text: &str, key: &str, name: &str) -> Option<(String, String)
         return None;
     }
     let entry = text.get(property.value.start()..property.value.end())?.to_owned();
-    Some((Layout::of(text, servers).without(index), entry))
+    Some((ObjectEditor::of(text, servers).remove(index), entry))
 }
 
-fn changed(text: &str, key: &str, change: impl Fn(&str, At<'_>) -> String) -> Option<String> {
+fn changed(
+    text: &str,
+    key: &str,
+    change: impl Fn(&str, InsertionPoint<'_>) -> String,
+) -> Option<String> {
     let text = if text.trim().is_empty() { EMPTY } else { text };
-    let tree = document::parse(text).ok()?;
+    let tree = document::parse_jsonc(text).ok()?;
     let root = Node::root(&tree);
     Some(match root.get(key) {
-        Some(servers) => change(text, At::Servers(servers.value.as_object()?)),
-        None => change(text, At::Root(root.value.as_object()?)),
+        Some(servers) => change(text, InsertionPoint::Servers(servers.value.as_object()?)),
+        None => change(text, InsertionPoint::Root(root.value.as_object()?)),
     })
 }

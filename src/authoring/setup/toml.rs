@@ -1,4 +1,4 @@
-//! Servers in TOML, as Codex has them: a table of its own for each, and tables below it.
+//! Edits servers in TOML files, where Codex has a table for each server, and subtables.
 
 use std::ops::Range;
 
@@ -15,7 +15,6 @@ pub(super) fn insert(text: &str, key: &str, name: &str, entry: &Value) -> Option
     Some(append(text, &table))
 }
 
-/// The text with tables behind it.
 pub(super) fn append(text: &str, tables: &str) -> String {
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let tables = tables.replace("\r\n", "\n").replace('\n', line_end);
@@ -27,12 +26,13 @@ pub(super) fn append(text: &str, tables: &str) -> String {
     format!("{text}{between}{tables}")
 }
 
-/// Cuts out the tables of a server. Comments and blank lines at the end of one stay: they may well be
-/// of what follows.
-pub(super) fn take(text: &str, key: &str, name: &str) -> Option<(String, String)> {
+/// Removes the tables of a server. Comments and blank lines at the end of a table stay, because
+/// they may describe the next one.
+pub(super) fn remove_entry(text: &str, key: &str, name: &str) -> Option<(String, String)> {
     let tables = tables(text);
     let own = tables.iter().filter(|(way, _)| way.starts_with(&[key.to_owned(), name.to_owned()]));
-    let own: Vec<Range<usize>> = own.map(|(_, range)| content(text, range)).collect();
+    let own: Vec<Range<usize>> =
+        own.map(|(_, range)| trim_trailing_comments(text, range)).collect();
     if own.is_empty() {
         return None;
     }
@@ -41,7 +41,7 @@ pub(super) fn take(text: &str, key: &str, name: &str) -> Option<(String, String)
         kept.push_str(&text[at..range.start]);
         taken.push_str(&text[range.clone()]);
         at = range.end;
-        // One blank line of two around it is enough.
+        // Collapse the blank lines around the gap into one.
         let is_blank_before = kept.is_empty() || kept.ends_with("\n\n") || kept.ends_with("\n\r\n");
         if is_blank_before {
             let rest = &text[at..];
@@ -53,14 +53,15 @@ pub(super) fn take(text: &str, key: &str, name: &str) -> Option<(String, String)
     Some((kept, taken))
 }
 
-/// Every table with a heading: the way to it, and where it stands.
+/// Returns every table with a header: its key path and its range.
 fn tables(text: &str) -> Vec<(Vec<String>, Range<usize>)> {
     let mut found: Vec<(Vec<String>, Range<usize>)> = Vec::new();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        // Within a text of several lines, such a line is none: what comes of that is found out.
+        // Inside a multi-line string a line can look like a table header; the round-trip check
+        // rejects such an edit.
         if line.trim_start().starts_with('[')
-            && let Some(way) = way(line)
+            && let Some(way) = parse_heading(line)
         {
             if let Some((_, range)) = found.last_mut() {
                 range.end = at;
@@ -72,8 +73,7 @@ fn tables(text: &str) -> Vec<(Vec<String>, Range<usize>)> {
     found
 }
 
-/// The keys of a heading.
-fn way(line: &str) -> Option<Vec<String>> {
+fn parse_heading(line: &str) -> Option<Vec<String>> {
     let tree = document::toml::parse(line).ok()?;
     let mut way = Vec::new();
     let mut at = &tree;
@@ -99,8 +99,8 @@ fn way(line: &str) -> Option<Vec<String>> {
     (!way.is_empty()).then_some(way)
 }
 
-/// A table without the comments and blank lines at its end.
-fn content(text: &str, table: &Range<usize>) -> Range<usize> {
+/// Returns the range of a table without trailing comments and blank lines.
+fn trim_trailing_comments(text: &str, table: &Range<usize>) -> Range<usize> {
     let (mut at, mut end) = (table.start, table.start);
     for line in text[table.clone()].split_inclusive('\n') {
         at += line.len();
@@ -121,7 +121,7 @@ fn quoted(key: &str) -> String {
     }
 }
 
-/// A value in TOML: texts and numbers are written there as in JSON.
+/// Renders a value in TOML, where strings and numbers have the same syntax as in JSON.
 fn written(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

@@ -1,4 +1,4 @@
-//! Servers in YAML: a block of lines for each, under a key or in a list.
+//! Edits servers in YAML files: a block of lines for each server, under a key or in a list.
 
 use std::ops::Range;
 
@@ -8,18 +8,15 @@ use serde_json::Value;
 
 use crate::config::syntax::document;
 
-/// Servers that are written in another way than as blocks of lines.
+/// The servers are in flow style or another layout that cannot be edited by lines.
 #[derive(Debug)]
-struct Odd;
+struct UnsupportedLayout;
 
-/// The servers' block in a text.
-struct Block {
+struct ServersBlock {
     line_end: &'static str,
-    /// The servers with their names, each by its lines.
     servers: Vec<(String, Range<usize>)>,
-    /// The blanks that each begins with.
     indent: String,
-    /// Where another server goes.
+    /// The offset for another server.
     end: usize,
 }
 
@@ -30,7 +27,7 @@ pub(super) fn insert(
     entry: &Value,
 ) -> Option<String> {
     let members = entry.as_object()?;
-    with(text, (key, is_list), |indent, line_end| {
+    insert_lines(text, (key, is_list), |indent, line_end| {
         let mut lines = if is_list {
             vec![format!("{indent}- name: {}", scalar(&Value::from(name)))]
         } else {
@@ -49,12 +46,12 @@ pub(super) fn insert(
     })
 }
 
-pub(super) fn put_back(text: &str, place: (&str, bool), lines: &str) -> Option<String> {
-    with(text, place, |indent, line_end| {
+pub(super) fn restore_entry(text: &str, place: (&str, bool), lines: &str) -> Option<String> {
+    insert_lines(text, place, |indent, line_end| {
         let lines = lines.trim_end_matches(['\r', '\n']);
         let own = lines.len() - lines.trim_start_matches(' ').len();
         let own = " ".repeat(own);
-        // A block may stand further in, or out, than it did.
+        // Re-indent the block, because the other servers may have a different indent now.
         let moved = lines.lines().map(|line| match line.strip_prefix(&own) {
             Some(rest) => format!("{indent}{rest}{line_end}"),
             None => format!("{line}{line_end}"),
@@ -63,28 +60,28 @@ pub(super) fn put_back(text: &str, place: (&str, bool), lines: &str) -> Option<S
     })
 }
 
-/// Cuts out the lines of a server. Comments and blank lines behind it stay.
-pub(super) fn take(text: &str, key: &str, name: &str) -> Option<(String, String)> {
-    let block = Block::find(text, key).ok()??;
+/// Removes the lines of a server. Comments and blank lines after it stay.
+pub(super) fn remove_entry(text: &str, key: &str, name: &str) -> Option<(String, String)> {
+    let block = ServersBlock::find(text, key).ok()??;
     let mut own = block.servers.iter().filter(|(other, _)| other == name);
     let (_, range) = own.next()?;
     let taken = text.get(range.clone())?.to_owned();
     Some((format!("{}{}", &text[..range.start], &text[range.end..]), taken))
 }
 
-/// The text with another server in it; `lines` is told how they begin and end.
-fn with(
+/// Inserts another server. `lines` receives the indent and the line ending.
+fn insert_lines(
     text: &str,
     (key, is_list): (&str, bool),
     lines: impl Fn(&str, &str) -> String,
 ) -> Option<String> {
-    if let Some(block) = Block::find(text, key).ok()? {
+    if let Some(block) = ServersBlock::find(text, key).ok()? {
         let (before, after) = text.split_at(block.end);
         let line_end = block.line_end;
         let gap = if before.is_empty() || before.ends_with('\n') { "" } else { line_end };
         return Some(format!("{before}{gap}{}{after}", lines(&block.indent, line_end)));
     }
-    // Without the key, it comes at the end.
+    // A missing key is added at the end of the file.
     let line_end = line_end(text);
     let gap = if text.is_empty() || text.ends_with('\n') { "" } else { line_end };
     let indent = if is_list { "" } else { "  " };
@@ -96,15 +93,19 @@ fn line_end(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-impl Block {
-    /// Finds the block under a key, if there is such a key.
-    fn find(text: &str, key: &str) -> Result<Option<Self>, Odd> {
+impl ServersBlock {
+    /// Finds the block under `key`. Returns `None` if the key is missing.
+    fn find(text: &str, key: &str) -> Result<Option<Self>, UnsupportedLayout> {
         if text.trim().is_empty() {
             return Ok(None);
         }
-        let tree = document::yaml::parse(text).map_err(|_| Odd)?;
+        let tree = document::yaml::parse(text).map_err(|_| UnsupportedLayout)?;
         let Tree::Object(root) = &tree else {
-            return if matches!(tree, Tree::NullKeyword(_)) { Ok(None) } else { Err(Odd) };
+            return if matches!(tree, Tree::NullKeyword(_)) {
+                Ok(None)
+            } else {
+                Err(UnsupportedLayout)
+            };
         };
         let own = root.properties.iter().position(|property| property.name.as_str() == key);
         let Some(own) = own else { return Ok(None) };
@@ -121,10 +122,12 @@ impl Block {
                 servers.map(|own| (name(own).unwrap_or_default(), own.start())).collect()
             }
             Tree::NullKeyword(_) => Vec::new(),
-            Tree::StringLit(_) | Tree::NumberLit(_) | Tree::BooleanLit(_) => return Err(Odd),
+            Tree::StringLit(_) | Tree::NumberLit(_) | Tree::BooleanLit(_) => {
+                return Err(UnsupportedLayout);
+            }
         };
         let lines: Vec<usize> = starts.iter().map(|(_, at)| line_start(text, *at)).collect();
-        // Each has to begin a line of its own.
+        // Each server must start on its own line.
         let begins = |(line, (_, at)): (&usize, &(String, usize))| {
             let before = text.get(*line..*at).unwrap_or("x").trim();
             before.is_empty() || before == "-"
@@ -133,21 +136,22 @@ impl Block {
         let are_apart = lines.windows(2).all(|two| two[0] < two[1]);
         let is_below = lines.first().is_none_or(|first| *first > key_line);
         if !lines.iter().zip(&starts).all(begins) || !are_apart || !is_below {
-            return Err(Odd);
+            return Err(UnsupportedLayout);
         }
         let ends = lines.iter().skip(1).copied().chain([limit]);
         let servers = starts.into_iter().zip(lines.iter().zip(ends));
-        let servers: Vec<_> =
-            servers.map(|((name, _), (line, end))| (name, content(text, *line..end))).collect();
+        let servers: Vec<_> = servers
+            .map(|((name, _), (line, end))| (name, trim_trailing_comments(text, *line..end)))
+            .collect();
         let (indent, end) = if let Some((_, range)) = servers.last() {
             let first = &text[lines[0]..];
             (first[..first.len() - first.trim_start_matches(' ').len()].to_owned(), range.end)
         } else {
             let line = text[key_line..].find('\n').map_or(text.len(), |end| key_line + end + 1);
-            // `{}` and `[]` are no block.
+            // `{}` and `[]` are flow style.
             let said = text[key_line..line].split('#').next().unwrap_or_default();
             if !said.trim_end().ends_with(':') {
-                return Err(Odd);
+                return Err(UnsupportedLayout);
             }
             ("  ".to_owned(), line)
         };
@@ -165,8 +169,8 @@ fn line_start(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
-/// Lines without the comments and blank lines at their end.
-fn content(text: &str, lines: Range<usize>) -> Range<usize> {
+/// Returns the range of `lines` without trailing comments and blank lines.
+fn trim_trailing_comments(text: &str, lines: Range<usize>) -> Range<usize> {
     let (mut at, mut end) = (lines.start, lines.start);
     for line in text[lines.clone()].split_inclusive('\n') {
         at += line.len();
@@ -178,7 +182,7 @@ fn content(text: &str, lines: Range<usize>) -> Range<usize> {
     lines.start..end
 }
 
-/// A value on one line: a text is in quotes unless it can be nothing but a text.
+/// Renders a scalar. Strings are quoted unless they can only be read as a string.
 fn scalar(value: &Value) -> String {
     const WORDS: [&str; 8] = ["true", "false", "null", "yes", "no", "on", "off", "y"];
     match value {

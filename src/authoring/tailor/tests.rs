@@ -1,4 +1,4 @@
-//! The document's rules and its function, narrowing, and what must always hold.
+//! Tests of the built-in rules, of narrowing, and of the invariants.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::syntax::document;
 
-fn source(file: &str, text: &str) -> Source {
-    Source { file: file.to_owned(), text: text.to_owned() }
+fn source(file: &str, text: &str) -> SourceFile {
+    SourceFile { file: file.to_owned(), text: text.to_owned() }
 }
 
-fn request(full: &str, task: &str, service: Option<&str>) -> Request {
-    Request {
+fn request(full: &str, task: &str, service: Option<&str>) -> TailorRequest {
+    TailorRequest {
         full: source("workbench-config.json", full),
         folder: None,
         rules: None,
@@ -25,26 +25,26 @@ fn request(full: &str, task: &str, service: Option<&str>) -> Request {
 }
 
 fn parsed(text: &str) -> Value {
-    Value::from(document::parse(text).expect("what is written can be read"))
+    Value::from(document::parse_jsonc(text).expect("what is written can be read"))
 }
 
-/// Tailors for a task, and returns what is written, as a value.
+/// Tailors `full` for a task and parses the result.
 fn tailored(full: &str, task: &str, service: Option<&str>) -> Value {
     parsed(&tailor(&request(full, task, service)).unwrap().text.expect("something is left"))
 }
 
-/// A configuration without rules, with the servers of the document.
+/// A configuration without policy that has the servers of the built-in rules.
 const OPEN: &str = r#"{"mcpServers": {
     "github": {"command": "github"}, "taskmaster": {"command": "taskmaster"},
     "filesystem": {"command": "filesystem"}, "git": {"command": "git"}}}"#;
 
 fn list(value: &Value, server: &str) -> Vec<String> {
-    full::strings(value["exposedTools"].get(server))
+    full_config::strings(value["exposedTools"].get(server))
 }
 
-/// The document: "Example Configuration Generation".
+/// The quotes are from the design of selective tool filtering, "Example Configuration Generation".
 #[test]
-fn the_function_of_the_document_chooses_the_same() {
+fn builtin_rules_match_the_generation_example() {
     // let mut github_tools = vec!["get_file_contents".to_string()];
     // let mut taskmaster_tools = vec!["get_tasks".to_string(), "add_task".to_string()];
     // let mut filesystem_tools = vec!["read_file".to_string(), "write_file".to_string()];
@@ -78,9 +78,9 @@ fn the_function_of_the_document_chooses_the_same() {
     assert_eq!(latest["exposedTools"], base["exposedTools"], "not a word of it");
 }
 
-/// The document: "Service Type Detection".
+/// The quotes are from the design of selective tool filtering, "Service Type Detection".
 #[test]
-fn the_service_types_of_the_document_are_there() {
+fn builtin_rules_cover_the_designed_service_types() {
     // - **API/Service tasks**: Get comprehensive GitHub and filesystem tools
     // - **Frontend/UI tasks**: Get GitHub PR tools and basic filesystem access
     // - **Testing tasks**: Get additional taskmaster tools for status updates
@@ -111,9 +111,9 @@ fn the_service_types_of_the_document_are_there() {
     );
 }
 
-/// The document: "Task Description Analysis".
+/// The quotes are from the design of selective tool filtering, "Task Description Analysis".
 #[test]
-fn the_keywords_of_the_document_are_there() {
+fn builtin_rules_cover_the_designed_keywords() {
     // - **Testing keywords**: Add test-related tools
     // - **Deployment keywords**: Add CI/CD workflow tools
     // - **Documentation keywords**: Add documentation-specific tools
@@ -159,7 +159,7 @@ const FULL: &str = r#"{
 }"#;
 
 #[test]
-fn only_what_is_needed_and_let_through_is_left() {
+fn keeps_only_selected_and_allowed_tools() {
     let mut request = request(FULL, "run the tests", None);
     request.rules = Some(source("r.json", RULES));
     let outcome = tailor(&request).unwrap();
@@ -177,7 +177,7 @@ fn only_what_is_needed_and_let_through_is_left() {
 }
 
 #[test]
-fn what_nobody_may_have_is_not_added() {
+fn tools_denied_to_all_are_not_added() {
     let full = r#"{"toolMode": "proxy", "mcpServers": {"files": {"command": "x", "toolFilters": ["!list"]},
         "runner": {"command": "y"}}, "defaultPolicy": {"allowUnknownTools": true},
         "exposedTools": {"runner": ["stop"]}}"#;
@@ -196,7 +196,7 @@ fn what_nobody_may_have_is_not_added() {
 }
 
 #[test]
-fn in_another_folder_paths_start_where_they_did() {
+fn relative_paths_are_rebased_for_another_directory() {
     let mut request = request(FULL, "run the tests", None);
     request.rules = Some(source("r.json", RULES));
     request.folder = Some("/full".into());
@@ -211,7 +211,7 @@ fn in_another_folder_paths_start_where_they_did() {
 }
 
 #[test]
-fn what_is_wrong_is_refused() {
+fn invalid_configurations_and_rules_are_rejected() {
     let refused = |full: &str, rules: Option<&str>| {
         let mut request = request(full, "x", None);
         request.rules = rules.map(|rules| source("r.json", rules));
@@ -228,19 +228,20 @@ fn what_is_wrong_is_refused() {
     ] {
         assert!(refused(OPEN, Some(rules)).contains("r.json:1:"), "{rules}");
     }
-    let toml = Request { full: source("tools.toml", "servers = []"), ..request(OPEN, "x", None) };
+    let toml =
+        TailorRequest { full: source("tools.toml", "servers = []"), ..request(OPEN, "x", None) };
     assert!(tailor(&toml).unwrap_err().to_string().contains("import"));
 }
 
 #[test]
-fn nothing_breaks_out_of_a_comment() {
+fn task_text_cannot_escape_the_comment() {
     let text = tailor(&request(OPEN, "a\n\"b\": 1 // \u{2028}c */", Some("d\r\ne"))).unwrap().text;
     let text = text.unwrap();
     assert!(text.contains("// task: a \"b\": 1 // c */\n"), "{text}");
     assert_eq!(parsed(&text)["toolMode"], "direct");
 }
 
-/// Servers, tools and agents of which there are few, so that they meet.
+/// A one-letter name from a small set, so that generated names collide.
 fn name(of: &'static str) -> impl Strategy<Value = String> {
     proptest::sample::select(of.chars().map(String::from).collect::<Vec<_>>())
 }
@@ -280,12 +281,12 @@ fn policy() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns `true` if a list of names, `*` among them, has a name.
 fn has(list: &Value, name: &str) -> bool {
     list.as_array().unwrap().iter().any(|item| item == name || item == "*")
 }
 
-/// The function of the document: "Permission Checking Logic".
+/// The reference implementation: "Permission Checking Logic" in the design of selective tool
+/// filtering.
 fn is_tool_allowed(config: &Value, agent: &str, server: &str, tool: &str) -> bool {
     if config["mcpServers"].get(server).is_none() {
         return false;
@@ -306,9 +307,9 @@ fn is_tool_allowed(config: &Value, agent: &str, server: &str, tool: &str) -> boo
 }
 
 proptest! {
-    /// Of what a task wants, everybody has what they had, and nobody has more.
+    /// Every agent keeps its access to the tools that the task needs, and gains none.
     #[test]
-    fn a_tool_is_there_for_whom_it_was_if_the_task_wants_it(
+    fn tailoring_never_widens_access(
         full in policy(), wanted in lists("xy"), again in any::<u8>(),
     ) {
         let wanted: BTreeMap<_, Vec<_>> = wanted
@@ -332,14 +333,14 @@ proptest! {
             }
         }
         if let Some(text) = &first.text {
-            let again = Request { full: source("task.json", text), ..request };
+            let again = TailorRequest { full: source("task.json", text), ..request };
             prop_assert!(tailor(&again).is_ok(), "what is written is a configuration");
         }
     }
 }
 
 #[test]
-fn an_agent_has_what_it_takes_over() {
+fn inherited_overrides_are_honoured() {
     let full = r#"{"mcpServers": {"github": {"command": "g"}}, "agentPolicies": {
         "base": {"toolOverrides": {"github": ["get_file_contents"]}},
         "dev": {"extends": "base"},
@@ -350,7 +351,7 @@ fn an_agent_has_what_it_takes_over() {
 }
 
 #[test]
-fn what_is_written_is_read_here() {
+fn tailored_configuration_loads() {
     let text = tailor(&request(OPEN, "test the api", Some("api"))).unwrap().text.unwrap();
     let env = BTreeMap::new();
     let loaded = crate::config::parse(&text, Path::new("task.json"), Path::new("/"), &env);
@@ -359,7 +360,7 @@ fn what_is_written_is_read_here() {
 }
 
 #[test]
-fn a_tool_for_all_is_not_for_agents_that_may_not_have_it() {
+fn agents_without_access_to_a_default_tool_are_listed() {
     let full = r#"{"mcpServers": {"filesystem": {"command": "f"}, "github": {"command": "g"}},
         "defaultPolicy": {"allowUnknownTools": true},
         "agentPolicies": {
@@ -372,7 +373,7 @@ fn a_tool_for_all_is_not_for_agents_that_may_not_have_it() {
     let of = |tool: &str| {
         let choice = tailored.choices.iter().find(|choice| choice.tool == tool).unwrap();
         assert_eq!(choice.agents, [""; 0], "{tool}");
-        choice.all_but.join(",")
+        choice.except_agents.join(",")
     };
     assert_eq!(of("get_file_contents"), "");
     assert_eq!(of("read_file"), "coder,intern");
@@ -380,7 +381,7 @@ fn a_tool_for_all_is_not_for_agents_that_may_not_have_it() {
 }
 
 #[test]
-fn references_to_values_stay() {
+fn secret_references_are_preserved() {
     let full = r#"{"navigator": {"llm": {"baseUrl": "https://h", "model": "m", "apiKey": {"file": "key"}}},
         "mcpServers": {"github": {"command": "github", "env": {
             "TOKEN": {"command": ["./get.sh", "github"]}, "OTHER": {"keyring": "a/b"}}}}}"#;
@@ -398,7 +399,7 @@ fn references_to_values_stay() {
 }
 
 #[test]
-fn rules_of_resources_and_prompts_and_of_the_lock_are_carried_over_for_what_is_left() {
+fn resource_prompt_and_definition_policies_are_narrowed() {
     let full = r#"{"mcpServers": {
         "github": {"command": "github", "resourceFilters": ["issue://*"], "promptFilters": ["!p"],
             "definitions": "deny"},

@@ -1,22 +1,23 @@
-//! Importing from each client, and extending what is there.
+//! Tests of importing from each client, and of extending a configuration.
 
 use pretty_assertions::assert_eq;
 
 use crate::authoring::import::{
-    Grade, Grouping, ImportPlan, KeepSecrets, Options, Source, gather_own, plan,
+    Grade, Grouping, ImportOptions, ImportPlan, NoExtraction, SourceFile, collect_user_candidates,
+    plan_import,
 };
 use crate::authoring::tests::{env, read};
 
-fn source(file: &str, text: &str) -> Source {
-    Source { file: file.to_owned(), text: text.to_owned() }
+fn source(file: &str, text: &str) -> SourceFile {
+    SourceFile { file: file.to_owned(), text: text.to_owned() }
 }
 
 fn import(existing: Option<&str>, file: &str, text: &str) -> ImportPlan {
     let existing = existing.map(|text| source("workbench.json", text));
-    plan(existing.as_ref(), &[source(file, text)], &Options::default()).unwrap()
+    plan_import(existing.as_ref(), &[source(file, text)], &ImportOptions::default()).unwrap()
 }
 
-/// Returns what was added, and everything there is to say.
+/// Returns the added servers and the findings, as text.
 fn said(plan: &ImportPlan) -> Vec<String> {
     let added = plan
         .added
@@ -27,9 +28,8 @@ fn said(plan: &ImportPlan) -> Vec<String> {
     added.chain(findings.filter(|text| !text.contains(machine))).collect()
 }
 
-/// The servers of a new configuration, as it is written.
 fn written(plan: &ImportPlan) -> serde_json::Value {
-    let tree = crate::config::syntax::document::parse(&plan.text).unwrap();
+    let tree = crate::config::syntax::document::parse_jsonc(&plan.text).unwrap();
     let value = serde_json::Value::from(tree);
     let toolbox = value["toolboxes"].as_object().unwrap().values().next().unwrap();
     toolbox["mcpServers"].clone()
@@ -77,7 +77,7 @@ fn a_new_configuration_reads_well() {
             "manual: ~/.config/Claude/claude_desktop_config.json: toolbox `claude-desktop` has a description made by machine\n  hint: say what its servers are for: agents choose by it",
         ]
     );
-    assert_eq!(read(&plan.text, &env(&[])).unwrap().warnings, []);
+    assert_eq!(read(&plan.text, &env(&[])).unwrap().findings, []);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn claude_code_has_servers_for_each_project() {
 }
 
 #[test]
-fn vs_code_calls_them_servers_and_asks_for_inputs() {
+fn vs_code_servers_and_inputs_are_imported() {
     let text = r#"{"inputs": [], "servers": {"a": {"type": "stdio", "command": "a",
         "args": ["${workspaceFolder}/x", "${env:HOME}"], "env": {"KEY": "${input:api-key}"}, "envFile": ".env"}}}"#;
     let plan = import(None, ".vscode/mcp.json", text);
@@ -150,7 +150,7 @@ fn vs_code_calls_them_servers_and_asks_for_inputs() {
 }
 
 #[test]
-fn opencode_blocks_are_put_in_our_words() {
+fn opencode_entries_are_converted() {
     let plan = import(
         None,
         "opencode.jsonc",
@@ -170,7 +170,7 @@ fn opencode_blocks_are_put_in_our_words() {
 }
 
 #[test]
-fn gemini_has_bare_variables_and_lists_of_tools() {
+fn gemini_variables_and_tool_lists_are_converted() {
     let plan = import(
         None,
         "~/.gemini/settings.json",
@@ -191,7 +191,7 @@ fn gemini_has_bare_variables_and_lists_of_tools() {
 }
 
 #[test]
-fn zed_may_have_an_object_for_a_command() {
+fn zed_command_objects_are_converted() {
     let plan = import(
         None,
         "~/.config/zed/settings.json",
@@ -227,7 +227,7 @@ fn a_workbench_configuration_keeps_its_toolboxes() {
 }
 
 #[test]
-fn settings_come_with_the_rules_that_stand_beside_them() {
+fn settings_are_imported_together_with_the_policy() {
     let plan = import(
         None,
         "old.json",
@@ -242,7 +242,7 @@ fn settings_come_with_the_rules_that_stand_beside_them() {
 }
 
 #[test]
-fn every_known_file_has_a_name_for_its_toolbox() {
+fn toolbox_is_named_after_the_client() {
     for (file, expected) in [
         ("claude_desktop_config.json", "claude-desktop"),
         ("/p/.mcp.json", "claude-code"),
@@ -271,15 +271,15 @@ fn sources_may_share_a_toolbox_or_be_split() {
         source("a.json", r#"{"mcpServers": {"x": {"command": "1"}, "y": {"command": "2"}}}"#),
         source("b.json", r#"{"mcpServers": {"x": {"command": "3"}, "y": {"command": "2"}}}"#),
     ];
-    let one = Options { toolbox: Some("all".to_owned()), ..Options::default() };
-    let plan_one = plan(None, &sources, &one).unwrap();
+    let one = ImportOptions { toolbox: Some("all".to_owned()), ..ImportOptions::default() };
+    let plan_one = plan_import(None, &sources, &one).unwrap();
     assert_eq!(said(&plan_one)[..3], ["+ all/x (exact)", "+ all/y (exact)", "+ all/x-2 (exact)"]);
-    let split = Options { grouping: Grouping::Server, ..Options::default() };
+    let split = ImportOptions { grouping: Grouping::Server, ..ImportOptions::default() };
     let existing = source(
         "w.json",
         r#"{"toolboxes": {"x": {"description": "d", "mcpServers": {"z": {"command": "z"}}}}}"#,
     );
-    let plan_split = plan(Some(&existing), &sources, &split).unwrap();
+    let plan_split = plan_import(Some(&existing), &sources, &split).unwrap();
     assert_eq!(said(&plan_split)[..3], ["+ x-2/x-2 (exact)", "+ y/y (exact)", "+ x-3/x-3 (exact)"]);
     read(&plan_split.text, &env(&[])).unwrap();
 }
@@ -307,7 +307,7 @@ fn the_workbench_is_not_imported_into_itself() {
 }
 
 #[test]
-fn what_cannot_be_read_is_reported_and_left_out() {
+fn unreadable_entries_are_reported_and_skipped() {
     for (file, text, expected) in [
         ("c.toml", "[mcp_servers.a]", "expected a `command`"),
         ("x.json", "{", "expected `}`"),
@@ -336,7 +336,7 @@ fn what_cannot_be_read_is_reported_and_left_out() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_extended_is_refused() {
+fn unextendable_configuration_is_an_error() {
     for existing in [
         "",
         "{",
@@ -348,7 +348,7 @@ fn a_configuration_that_cannot_be_extended_is_refused() {
     ] {
         let existing = source("w.json", existing);
         let from = source("x.json", r#"{"mcpServers": {"a": {"command": "a"}}}"#);
-        let report = plan(Some(&existing), &[from], &Options::default()).unwrap_err();
+        let report = plan_import(Some(&existing), &[from], &ImportOptions::default()).unwrap_err();
         assert!(report.to_string().starts_with("error: 1 problem in `w.json`"), "{report}");
     }
 }
@@ -368,24 +368,24 @@ fn secrets_are_not_repeated() {
 }
 
 #[test]
-fn whatever_is_imported_comes_back() {
+fn truncated_files_do_not_panic() {
     let whole = r#"{"toolboxes": {"a": {"description": "d", "mcpServers": {"b": {"command": "c",
         "args": ["${input:é}"], "env": {"A": 1}, "timeout": 5}}}}, "mcpServers": {"c": {"url": "x"}}}"#;
     for (end, _) in whole.char_indices() {
         for text in [whole[..end].to_owned(), [&whole[..end], "}"].concat()] {
             let file = source("x.json", &text);
             let other = source("y.json", whole);
-            _ = plan(Some(&file), std::slice::from_ref(&other), &Options::default());
-            _ = plan(Some(&other), std::slice::from_ref(&file), &Options::default());
+            _ = plan_import(Some(&file), std::slice::from_ref(&other), &ImportOptions::default());
+            _ = plan_import(Some(&other), std::slice::from_ref(&file), &ImportOptions::default());
         }
     }
     let deep = source("x.json", &"{\"mcpServers\":".repeat(100_000));
-    assert!(plan(Some(&deep), &[], &Options::default()).is_err());
-    assert_eq!(plan(None, &[deep], &Options::default()).unwrap().added, []);
+    assert!(plan_import(Some(&deep), &[], &ImportOptions::default()).is_err());
+    assert_eq!(plan_import(None, &[deep], &ImportOptions::default()).unwrap().added, []);
 }
 
 #[test]
-fn no_command_and_no_file_is_taken_over_with_a_value() {
+fn secret_references_are_not_imported() {
     for value in [r#"{"command": ["./evil.sh"]}"#, r#"{"file": "~/.ssh/id"}"#] {
         let text = format!(
             r#"{{"navigator": {{"llm": {{"baseUrl": "https://h", "model": "m", "apiKey": {value}}}}},
@@ -400,21 +400,22 @@ fn no_command_and_no_file_is_taken_over_with_a_value() {
 }
 
 #[test]
-fn a_server_that_clients_call_differently_is_one_for_all_of_them() {
+fn same_launch_under_several_names_is_one_server() {
     let block = |name: &str| {
         format!(r#"{{"mcpServers": {{"{name}": {{"command": "mem", "args": ["x"]}}}}}}"#)
     };
     let of = |home: &str, name: &str| source(&format!("/home/ann/{home}"), &block(name));
     let sources = [of(".cursor/mcp.json", "mem"), of(".gemini/settings.json", "memory")];
-    let gather =
-        |existing: Option<&Source>| gather_own(existing, &sources, &mut KeepSecrets).unwrap();
-    let carried = |existing: Option<&Source>| -> Vec<_> {
-        let carried = gather(existing).carried().into_iter();
+    let gather = |existing: Option<&SourceFile>| {
+        collect_user_candidates(existing, &sources, &mut NoExtraction).unwrap()
+    };
+    let carried = |existing: Option<&SourceFile>| -> Vec<_> {
+        let carried = gather(existing).covered_servers().into_iter();
         carried.map(|carried| (carried.name, carried.server)).collect()
     };
     let both = |server: Option<usize>| ["mem", "memory"].map(|name| (name.to_owned(), server));
     assert_eq!(carried(None), both(Some(0)));
-    let plan = gather(None).plan(&Options::default()).unwrap();
+    let plan = gather(None).plan(&ImportOptions::default()).unwrap();
     assert_eq!(written(&plan), serde_json::json!({"mem": {"command": "mem", "args": ["x"]}}));
     let other = source("config.json", &block("notes"));
     assert_eq!(carried(Some(&other)), both(None));
@@ -422,7 +423,7 @@ fn a_server_that_clients_call_differently_is_one_for_all_of_them() {
 }
 
 #[test]
-fn a_server_that_is_left_out_leaves_its_name_to_another() {
+fn excluded_server_frees_its_name() {
     let block = |folder: &str| {
         format!(r#"{{"mcpServers": {{"files": {{"command": "files", "args": ["{folder}"]}}}}}}"#)
     };
@@ -430,14 +431,14 @@ fn a_server_that_is_left_out_leaves_its_name_to_another() {
         source("/home/ann/.cursor/mcp.json", &block(".")),
         source("/home/ann/.gemini/settings.json", &block("/srv")),
     ];
-    let gathered = gather_own(None, &sources, &mut KeepSecrets).unwrap();
-    let names = |gathered: &crate::authoring::import::Gathered| -> Vec<_> {
+    let gathered = collect_user_candidates(None, &sources, &mut NoExtraction).unwrap();
+    let names = |gathered: &crate::authoring::import::ImportCandidates| -> Vec<_> {
         gathered.servers().iter().map(|server| server.name.clone()).collect()
     };
     assert_eq!(names(&gathered), ["files", "files-2"]);
-    let gathered = gathered.without(&[0]);
+    let gathered = gathered.exclude(&[0]);
     assert_eq!(names(&gathered), ["files"]);
-    let plan = gathered.plan(&Options::default()).unwrap();
+    let plan = gathered.plan(&ImportOptions::default()).unwrap();
     assert_eq!(
         written(&plan),
         serde_json::json!({"files": {"command": "files", "args": ["/srv"]}})
@@ -445,7 +446,7 @@ fn a_server_that_is_left_out_leaves_its_name_to_another() {
 }
 
 #[test]
-fn rules_of_resources_and_prompts_and_of_the_lock_are_carried_over() {
+fn resource_prompt_and_definition_policies_are_imported() {
     let plan = import(
         None,
         "old.json",
@@ -458,7 +459,7 @@ fn rules_of_resources_and_prompts_and_of_the_lock_are_carried_over() {
                 "promptOverrides": {"files": ["*"]}}}}"#,
     );
     let files = &written(&plan)["files"];
-    let tree = crate::config::syntax::document::parse(&plan.text).unwrap();
+    let tree = crate::config::syntax::document::parse_jsonc(&plan.text).unwrap();
     let whole = serde_json::Value::from(tree);
     let words = |value: &serde_json::Value| value.to_string();
     for (found, expected) in [

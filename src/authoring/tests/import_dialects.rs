@@ -1,19 +1,19 @@
-//! Files of other programs, imported: they mean the same as where they are served as they are.
+//! Tests that an imported file means the same as the original file when it is served directly.
 
 use std::path::Path;
 
 use pretty_assertions::assert_eq;
 
-use crate::authoring::import::{Options, Source, plan};
+use crate::authoring::import::{ImportOptions, SourceFile, plan_import};
 use crate::authoring::tests::env;
-use crate::config::{Dialect, Loaded, parse};
+use crate::config::{Dialect, LoadedConfig, parse};
 use crate::settings::{Config, Launch, StdioLaunch};
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn loaded(name: &str, text: &str) -> Loaded {
+fn loaded(name: &str, text: &str) -> LoadedConfig {
     let env = env(&[("HOME", "/home/me"), ("SET", "value")]);
     parse(text, Path::new(name), Path::new("/project"), &env)
         .unwrap_or_else(|report| panic!("{report}"))
@@ -27,12 +27,12 @@ fn launch(config: &Config, toolbox: &str) -> StdioLaunch {
 }
 
 #[test]
-fn an_import_of_the_toolman_server_s_file_has_its_servers_and_its_rules() {
+fn toolman_server_import_keeps_servers_and_policy() {
     let text =
         std::fs::read_to_string(repository().join("tests/configs/valid/toolman-server.json"));
     let text = text.unwrap();
-    let source = Source { file: "toolman.json".to_owned(), text: text.clone() };
-    let plan = plan(None, &[source], &Options::default()).unwrap();
+    let source = SourceFile { file: "toolman.json".to_owned(), text: text.clone() };
+    let plan = plan_import(None, &[source], &ImportOptions::default()).unwrap();
     let added: Vec<_> = plan.added.iter().map(|added| added.server.as_str()).collect();
     assert_eq!(added, ["filesystem", "github", "git"]);
     let written = plan.text.replace("${GITHUB_TOKEN}", "x");
@@ -40,16 +40,18 @@ fn an_import_of_the_toolman_server_s_file_has_its_servers_and_its_rules() {
     assert_eq!(imported.policy, loaded("toolman-server.json", &text).config.policy);
 }
 
-/// The configuration that comes of importing a file, and what there is to say about it.
+/// Returns the text of an imported configuration, and the findings.
 fn imported(existing: Option<&str>, name: &str, text: &str) -> (String, Vec<String>) {
-    let source = |file: &str, text: &str| Source { file: file.to_owned(), text: text.to_owned() };
+    let source =
+        |file: &str, text: &str| SourceFile { file: file.to_owned(), text: text.to_owned() };
     let existing = existing.map(|text| source("w.json", text));
-    let plan = plan(existing.as_ref(), &[source(name, text)], &Options::default()).unwrap();
+    let plan =
+        plan_import(existing.as_ref(), &[source(name, text)], &ImportOptions::default()).unwrap();
     (plan.text, plan.findings.iter().map(ToString::to_string).collect())
 }
 
 #[test]
-fn a_file_of_another_program_means_the_same_when_it_is_imported() {
+fn imported_file_is_equivalent_to_the_original() {
     let toolman = "active_toolsets = ['a*']\n[[servers]]\nnamespace = 'a'\ncommand = '~/x ~/y \"b c\"'\n\
                    [[servers]]\nnamespace = ''\ncommand = 'cd $HOME && \"$SET\" '\n\
                    [[servers]]\nnamespace = 'a'\ncommand = 'npx -y @x/y@1'\n";
@@ -74,11 +76,11 @@ fn a_file_of_another_program_means_the_same_when_it_is_imported() {
     for (name, text) in cases {
         let own = loaded(&name, &text);
         let (native, mut said) = imported(None, &name, &text);
-        // It may be written into another folder.
+        // The warning about relative paths is expected.
         said.retain(|text| !text.contains("starts at the folder of the configuration now"));
         assert_eq!(said, [""; 0], "{name}");
         let again = loaded("workbench-config.json", &native);
-        assert_eq!((again.dialect, &again.warnings), (Dialect::Native, &own.warnings), "{native}");
+        assert_eq!((again.dialect, &again.findings), (Dialect::Native, &own.findings), "{native}");
         let sorted = |config: &Config| {
             let mut config = config.clone();
             config.toolboxes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -90,7 +92,7 @@ fn a_file_of_another_program_means_the_same_when_it_is_imported() {
 }
 
 #[test]
-fn what_is_imported_finds_room_beside_what_is_there() {
+fn conflicting_names_are_resolved() {
     let existing = r#"{
   // Ours.
   "toolboxes": {"fs": {"description": "d", "mcpServers": {"a": {"command": "a"}}}},

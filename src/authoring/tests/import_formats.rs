@@ -1,24 +1,24 @@
-//! The files of clients that do not write plain `mcpServers`, and rules that come with servers.
+//! Tests of clients whose files aren't plain `mcpServers`, and of importing policies.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::{env, read};
 use crate::authoring::import::{
-    Grade, ImportPlan, KeepSecrets, Options, Outcome, Proposal, Source, gather, has_servers, plan,
+    Grade, ImportOptions, ImportPlan, NoExtraction, ProposedToolbox, SourceFile, TrialOutcome,
+    collect_candidates, has_servers, plan_import,
 };
 
-fn source(file: &str, text: &str) -> Source {
-    Source { file: file.to_owned(), text: text.to_owned() }
+fn source(file: &str, text: &str) -> SourceFile {
+    SourceFile { file: file.to_owned(), text: text.to_owned() }
 }
 
 pub(super) fn import(file: &str, text: &str) -> ImportPlan {
-    plan(None, &[source(file, text)], &Options::default()).unwrap()
+    plan_import(None, &[source(file, text)], &ImportOptions::default()).unwrap()
 }
 
-/// The servers of the only toolbox of a plan.
 pub(super) fn servers(plan: &ImportPlan) -> Value {
-    let whole = Value::from(crate::config::syntax::document::parse(&plan.text).unwrap());
+    let whole = Value::from(crate::config::syntax::document::parse_jsonc(&plan.text).unwrap());
     let toolbox = whole["toolboxes"].as_object().unwrap().values().next().unwrap();
     toolbox["mcpServers"].clone()
 }
@@ -29,7 +29,7 @@ fn said(plan: &ImportPlan) -> Vec<String> {
 }
 
 #[test]
-fn codex_has_tables_in_toml() {
+fn codex_toml_tables_are_imported() {
     let plan = import(
         "~/.codex/config.toml",
         r#"
@@ -78,7 +78,7 @@ enabled = false
 }
 
 #[test]
-fn goose_has_extensions_in_yaml() {
+fn goose_yaml_extensions_are_imported() {
     let plan = import(
         "~/.config/goose/config.yaml",
         r#"
@@ -139,7 +139,7 @@ extensions:
 }
 
 #[test]
-fn continue_has_a_list_in_yaml() {
+fn continue_yaml_list_is_imported() {
     let plan = import(
         "~/.continue/config.yaml",
         r#"
@@ -173,7 +173,7 @@ mcpServers:
 }
 
 #[test]
-fn an_old_file_of_continue_has_transports() {
+fn legacy_continue_transports_are_imported() {
     let plan = import(
         "~/.continue/config.json",
         r#"{"models": [], "experimental": {"modelContextProtocolServers": [
@@ -183,7 +183,7 @@ fn an_old_file_of_continue_has_transports() {
 }
 
 #[test]
-fn what_mcpproxy_keeps_in_quarantine_stays_off() {
+fn quarantined_mcpproxy_servers_stay_disabled() {
     let plan = import(
         "~/.mcpproxy/mcp_config.json",
         r#"{"listen": ":8080", "mcpServers": [
@@ -202,7 +202,7 @@ fn what_mcpproxy_keeps_in_quarantine_stays_off() {
 }
 
 #[test]
-fn the_rest_of_the_clients_are_read() {
+fn entries_of_other_clients_are_converted() {
     for (file, text, expected) in [
         (
             "~/.codeium/windsurf/mcp_config.json",
@@ -258,7 +258,7 @@ fn the_rest_of_the_clients_are_read() {
 }
 
 #[test]
-fn servers_that_gemini_does_not_use_are_switched_off_and_said_to_be() {
+fn servers_excluded_by_gemini_are_disabled_and_reported() {
     let servers = r#""mcpServers": {"a": {"command": "a"}, "B": {"command": "b"}, "c": {"command": "c", "disabled": true}}"#;
     let allowed = "`mcp.allowed` does not name it";
     let excluded = "`mcp.excluded` names it";
@@ -285,7 +285,7 @@ fn servers_that_gemini_does_not_use_are_switched_off_and_said_to_be() {
 }
 
 #[test]
-fn commands_of_crush_are_variables_and_nothing_runs_them() {
+fn crush_commands_become_variables_and_are_not_run() {
     let plan = import(
         "~/.config/crush/crush.json",
         r#"{"mcp": {
@@ -320,7 +320,7 @@ fn commands_of_crush_are_variables_and_nothing_runs_them() {
     let hints: Vec<_> = plan.findings.iter().filter_map(|finding| finding.hint.clone()).collect();
     let hint = "run `export GIT_HUB_TOKEN=\"$(op read \"a b\")\"` before the start";
     assert!(hints.contains(&hint.to_owned()), "{hints:?}");
-    // For other clients they are words.
+    // Other clients don't run commands, so the value stays as it is.
     let plan = import(
         "~/.claude.json",
         r#"{"mcpServers": {"a": {"command": "a", "env": {"T": "$(op read x)"}}}}"#,
@@ -343,7 +343,7 @@ fn settings_without_servers_have_none() {
 }
 
 #[test]
-fn an_answer_that_is_offered_is_a_default_and_a_question_is_told() {
+fn prompt_default_is_kept_and_prompt_without_one_is_reported() {
     let plan = import(
         ".vscode/mcp.json",
         r#"{"inputs": [{"id": "key", "type": "promptString", "description": "API key", "password": true, "default": "x"},
@@ -355,16 +355,16 @@ fn an_answer_that_is_offered_is_a_default_and_a_question_is_told() {
 }
 
 #[test]
-fn a_remote_server_is_not_said_to_be_carried_over_exactly_before_it_has_answered() {
+fn remote_server_is_graded_approximate_until_started() {
     let text = r#"{"mcpServers": {
         "open": {"url": "https://example.com/mcp"},
         "old": {"url": "https://example.com/sse"},
         "keyed": {"url": "https://example.com/mcp", "headers": {"X-Api-Key": "${K}"}},
         "here": {"url": "http://127.0.0.1:1/mcp"}}}"#;
     let sources = [source("x.json", text)];
-    let grades = |outcomes: Vec<Outcome>| {
-        let options = Options { outcomes, ..Options::default() };
-        let plan = plan(None, &sources, &options).unwrap();
+    let grades = |outcomes: Vec<TrialOutcome>| {
+        let options = ImportOptions { outcomes, ..ImportOptions::default() };
+        let plan = plan_import(None, &sources, &options).unwrap();
         let grades: Vec<_> = plan.added.iter().map(|added| added.grade.as_str()).collect();
         (grades.join(" "), said(&plan).join("\n"))
     };
@@ -372,11 +372,11 @@ fn a_remote_server_is_not_said_to_be_carried_over_exactly_before_it_has_answered
     assert_eq!(before, "approximate approximate exact exact");
     assert!(told.contains("it may want its user to sign in"), "{told}");
     assert_eq!(
-        grades(vec![Outcome::Started; 4]),
+        grades(vec![TrialOutcome::Started; 4]),
         ("exact exact exact exact".to_owned(), String::new())
     );
-    let failed = Outcome::Failed { reason: "it ended".to_owned(), hint: "look".to_owned() };
-    let (after, told) = grades(vec![Outcome::WantsSignIn, failed]);
+    let failed = TrialOutcome::Failed { reason: "it ended".to_owned(), hint: "look".to_owned() };
+    let (after, told) = grades(vec![TrialOutcome::WantsSignIn, failed]);
     assert_eq!(after, "approximate manual exact exact");
     assert!(told.contains("it wants its user to sign in"), "{told}");
     assert!(told.contains("could not be started"), "{told}");
@@ -393,7 +393,7 @@ fn a_token_keeps_its_scheme_in_the_hint() {
 }
 
 #[test]
-fn servers_go_where_it_is_proposed_and_each_goes_once() {
+fn proposed_toolboxes_get_each_server_once() {
     let sources = [
         source(
             ".cursor/mcp.json",
@@ -404,16 +404,16 @@ fn servers_go_where_it_is_proposed_and_each_goes_once() {
             "[mcp_servers.a]\ncommand = \"1\"\n[mcp_servers.c]\ncommand = \"3\"",
         ),
     ];
-    let gathered = gather(None, &sources, &mut KeepSecrets).unwrap();
+    let gathered = collect_candidates(None, &sources, &mut NoExtraction).unwrap();
     let names: Vec<_> = gathered.servers().iter().map(|server| server.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
-    let proposal = |name: &str, servers: &[usize]| Proposal {
+    let proposal = |name: &str, servers: &[usize]| ProposedToolbox {
         name: name.to_owned(),
         description: format!("About {name}"),
         servers: servers.to_vec(),
     };
     let proposal = vec![proposal("x", &[0, 2]), proposal("y", &[1])];
-    let plan = gathered.plan(&Options { proposal, ..Options::default() }).unwrap();
+    let plan = gathered.plan(&ImportOptions { proposal, ..ImportOptions::default() }).unwrap();
     let added: Vec<_> =
         plan.added.iter().map(|added| format!("{}/{}", added.toolbox, added.server)).collect();
     assert_eq!(added, ["x/a", "x/c", "y/b"]);
@@ -430,9 +430,9 @@ const RULED: &str = r#"{
     "performance_settings": {"tool_call_timeout": 30000}}"#;
 
 #[test]
-fn rules_come_with_their_servers() {
+fn policy_is_imported_with_its_servers() {
     let plan = import("filter.json", RULED);
-    assert!(!plan.has_refused_rules);
+    assert!(!plan.has_rejected_policy);
     let config = read(&plan.text, &env(&[])).unwrap().config;
     let original = crate::config::parse(
         RULED,
@@ -453,7 +453,7 @@ fn rules_come_with_their_servers() {
 }
 
 #[test]
-fn rules_come_with_keys_of_ours_beside_them() {
+fn native_keys_are_imported_with_the_policy() {
     let with_ours = RULED.replacen(
         '{',
         r#"{"audit": {"file": "a.jsonl"}, "limits": {"concurrentCalls": 3}, "#,
@@ -465,28 +465,33 @@ fn rules_come_with_keys_of_ours_beside_them() {
 }
 
 #[test]
-fn servers_do_not_come_without_their_rules() {
+fn servers_are_rejected_if_their_policy_cannot_be_imported() {
     let other = source("x.json", r#"{"mcpServers": {"a": {"command": "a"}}}"#);
     let ruled = source("filter.json", RULED);
-    let beside = plan(None, &[ruled.clone(), other.clone()], &Options::default()).unwrap();
+    let beside =
+        plan_import(None, &[ruled.clone(), other.clone()], &ImportOptions::default()).unwrap();
     let existing = source("w.json", r#"{"mcpServers": {"z": {"command": "z"}}}"#);
-    let into = plan(Some(&existing), std::slice::from_ref(&ruled), &Options::default()).unwrap();
+    let into =
+        plan_import(Some(&existing), std::slice::from_ref(&ruled), &ImportOptions::default())
+            .unwrap();
     let broken = RULED.replace(r#"["read_*"]"#, "1");
     let broken = import("filter.json", &broken);
     for (plan, added) in [(&beside, 1), (&into, 0), (&broken, 0)] {
-        assert!(plan.has_refused_rules);
+        assert!(plan.has_rejected_policy);
         assert_eq!(plan.added.len(), added);
         let told = said(plan).join("\n");
         assert!(told.contains("none of its servers either: `agent_policies`"), "{told}");
     }
     assert_eq!(into.text, existing.text);
     let first = import("filter.json", RULED);
-    let again = plan(Some(&source("w.json", &first.text)), &[ruled], &Options::default()).unwrap();
-    assert_eq!((again.text, again.has_refused_rules), (first.text, false));
+    let again =
+        plan_import(Some(&source("w.json", &first.text)), &[ruled], &ImportOptions::default())
+            .unwrap();
+    assert_eq!((again.text, again.has_rejected_policy), (first.text, false));
 }
 
 #[test]
-fn rules_of_our_own_files_come_with_their_servers_too() {
+fn native_policy_is_imported_with_its_servers() {
     let ours = r#"{"toolboxes": {"t": {"description": "d", "mcpServers": {"a": {"command": "a"}}}},
                    "agentPolicies": {"x": {"allowedServers": []}}, "dangerousTools": ["a:b"]}"#;
     let plan = import("old.json", ours);

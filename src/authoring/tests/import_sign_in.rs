@@ -1,4 +1,4 @@
-//! Keys about signing in at servers, in the files of clients.
+//! Tests of importing OAuth settings from clients' files.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::import_formats::{import, servers};
 
 #[test]
-fn the_resource_and_the_scopes_of_codex_are_taken_over() {
+fn codex_oauth_resource_and_scopes_are_imported() {
     let plan = import(
         "~/.codex/config.toml",
         r#"

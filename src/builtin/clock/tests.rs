@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::builtin::Clock;
 use crate::builtin::tests::Client;
 
-/// A client of a clock that stands still, on 2026-07-28 at 23:30 UTC.
+/// A client of a clock that is stopped at 2026-07-28 23:30 UTC.
 async fn stopped() -> Client {
     Client::connect(Clock {
         now: || DateTime::<Utc>::from_timestamp(1_785_281_400, 987_654_321).unwrap(),
@@ -40,7 +40,7 @@ async fn now_is_at_an_offset_and_in_a_format() {
 }
 
 #[tokio::test]
-async fn now_explains_what_it_does_not_understand() {
+async fn now_rejects_unknown_offsets_and_formats() {
     let client = stopped().await;
     assert_eq!(
         client.failure("now", json!({ "offset": "Berlin" })).await,
@@ -73,7 +73,7 @@ async fn elapsed_is_between_two_times() {
 }
 
 #[tokio::test]
-async fn elapsed_wants_rfc_3339() {
+async fn elapsed_rejects_times_that_are_not_rfc_3339() {
     let message = stopped().await.failure("elapsed", json!({ "from": "yesterday" })).await;
     assert!(
         message.starts_with("`from` must be a time like `2026-07-28T09:30:00Z`, not `yesterday`"),

@@ -14,7 +14,7 @@ async fn with_two_notes() -> Client {
 }
 
 #[tokio::test]
-async fn notes_are_kept_by_title() {
+async fn notes_are_listed_and_read_by_title() {
     let client = with_two_notes().await;
     assert_eq!(
         client.structured("list_notes", json!({})).await,
@@ -55,7 +55,7 @@ async fn a_deleted_note_is_gone() {
 }
 
 #[tokio::test]
-async fn a_note_is_never_overwritten_and_never_too_long() {
+async fn add_note_rejects_duplicates_and_oversized_notes() {
     let client = with_two_notes().await;
     assert_eq!(
         client.failure("add_note", json!({ "title": "plan", "text": "" })).await,

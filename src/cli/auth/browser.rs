@@ -1,24 +1,22 @@
-//! A browser that an address is opened in, where the user of this machine looks at one.
+//! Opens the sign-in URL in a browser, if the user sits at this machine.
 
 use std::io::IsTerminal;
 use std::path::Path;
 
 use url::Url;
 
+use crate::backend::launch::capture::CaptureCommand;
 use crate::backend::launch::detached::detach;
-use crate::backend::launch::printed::Printing;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os::Platform;
 
-/// Variables of which one is set where there is a display.
 const DISPLAYS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
-/// Variables that are set where somebody is on this machine from another one.
-const FAR: [&str; 2] = ["SSH_CONNECTION", "SSH_TTY"];
+const SSH_VARIABLES: [&str; 2] = ["SSH_CONNECTION", "SSH_TTY"];
 
-/// Opens the address in the user's browser, if there is likely to be one; whether that was tried.
+/// Tries to open a URL in the user's browser. Returns `false` if there is probably none.
 pub(super) fn open(address: &Url) -> bool {
-    // It goes to a program as an argument, and is nothing but an address.
-    if !matches!(address.scheme(), "http" | "https") || !is_here() {
+    // The URL becomes an argument of another program, so only plain web URLs are passed.
+    if !matches!(address.scheme(), "http" | "https") || !has_local_display() {
         return false;
     }
     let opener = match Platform::THIS {
@@ -29,13 +27,12 @@ pub(super) fn open(address: &Url) -> bool {
     let words = [opener.to_owned(), address.to_string()];
     let environment = ProcessEnv.vars();
     let folder = Path::new("/");
-    let opener = Printing { words: &words, folder, environment: &environment };
+    let opener = CaptureCommand { words: &words, folder, environment: &environment };
     detach(&opener).is_ok()
 }
 
-/// Returns `true` if whoever runs us looks at a display of this machine.
-fn is_here() -> bool {
+fn has_local_display() -> bool {
     let is_set = |name: &&str| ProcessEnv.get(name).is_some_and(|value| !value.is_empty());
     let has_display = Platform::THIS != Platform::Linux || DISPLAYS.iter().any(is_set);
-    std::io::stderr().is_terminal() && has_display && !FAR.iter().any(is_set)
+    std::io::stderr().is_terminal() && has_display && !SSH_VARIABLES.iter().any(is_set)
 }

@@ -1,21 +1,26 @@
-//! `auth login`: a sign-in in a browser, here or elsewhere.
+//! `auth login`: signs in with a browser, on this machine or another one.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
-use crate::cli::auth::{Which, browser, failed, places, whole_name, with_logins};
-use crate::cli::error::Error;
-use crate::cli::{Global, print};
-use crate::login::{Back, Failure, Logins, Pending, Place, SignIn, Standing, WANTS_NONE};
-use crate::settings::Grant;
+use crate::cli::auth::{
+    LoginSelector, browser, display_name, failed, matching_logins, with_logins,
+};
+use crate::cli::error::CommandError;
+use crate::cli::{GlobalArgs, print};
+use crate::login::{
+    LoginError, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin, RedirectTarget, SignInStatus,
+    WANTS_NONE,
+};
+use crate::settings::GrantType;
 
 /// The sign-in that is wanted.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    which: Which,
+    which: LoginSelector,
     /// Ask for this scope, in place of those that the server names; may be given more than once
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
@@ -24,13 +29,12 @@ pub(super) struct Args {
     no_browser: bool,
 }
 
-/// Signs in; fails where that does not come about.
-pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
+pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let config = global.load()?.config;
-    let mut places = places(global, &config, &args.which)?;
+    let mut places = matching_logins(global, &config, &args.which)?;
     if !args.scopes.is_empty() {
-        for place in &mut places {
-            place.oauth.scopes = Some(args.scopes.clone());
+        for target in &mut places {
+            target.oauth.scopes = Some(args.scopes.clone());
         }
     }
     let is_one = args.which.server.is_some();
@@ -38,21 +42,21 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         let mut lines = BufReader::new(tokio::io::stdin()).lines();
         let mut failures = Vec::new();
         let mut any = false;
-        for place in places {
-            let name = whole_name(&place);
-            match sign_in(logins, place.clone(), &mut lines, args, is_one).await? {
-                Came::SignedIn => {
+        for target in places {
+            let name = display_name(&target);
+            match sign_in(logins, target.clone(), &mut lines, args, is_one).await? {
+                LoginOutcome::SignedIn => {
                     any = true;
                     print::data(&format!("signed in at {name}"))?;
                 }
-                Came::WasSignedIn => {
+                LoginOutcome::AlreadySignedIn => {
                     any = true;
                     print::note(&format!("signed in at {name} already"));
                 }
-                Came::NotWanted => {}
-                Came::Failed(failure) if is_one => return Err(failed(&place, &failure)),
-                Came::Failed(failure) => {
-                    print::error(&failed(&place, &failure));
+                LoginOutcome::NotRequired => {}
+                LoginOutcome::Failed(failure) if is_one => return Err(failed(&target, &failure)),
+                LoginOutcome::Failed(failure) => {
+                    print::error(&failed(&target, &failure));
                     failures.push(name);
                 }
             }
@@ -67,46 +71,52 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     })
 }
 
-/// The outcome at one server.
-enum Came {
+enum LoginOutcome {
     SignedIn,
-    WasSignedIn,
-    NotWanted,
-    Failed(Failure),
+    AlreadySignedIn,
+    NotRequired,
+    Failed(LoginError),
 }
 
 async fn sign_in(
-    logins: &Arc<Logins>,
-    place: Place,
+    logins: &Arc<LoginRegistry>,
+    target: LoginTarget,
     lines: &mut Lines<BufReader<Stdin>>,
     args: &Args,
     is_one: bool,
-) -> Result<Came, Error> {
-    let needs_nobody = !matches!(place.oauth.grant, Grant::Browser | Grant::Device);
-    let login = logins.at(place);
-    if !is_one && matches!(login.standing().await, Standing::SignedIn { .. }) {
-        return Ok(Came::WasSignedIn);
+) -> Result<LoginOutcome, CommandError> {
+    let needs_nobody =
+        !matches!(target.oauth.grant, GrantType::AuthorizationCode | GrantType::DeviceCode);
+    let login = logins.get_or_create(target);
+    if !is_one && matches!(login.status().await, SignInStatus::SignedIn { .. }) {
+        return Ok(LoginOutcome::AlreadySignedIn);
     }
     if needs_nobody {
-        return Ok(login.get().await.map_or_else(Came::Failed, |()| Came::SignedIn));
+        return Ok(login
+            .fetch_token()
+            .await
+            .map_or_else(LoginOutcome::Failed, |()| LoginOutcome::SignedIn));
     }
-    let pending = match login.begin(Back::Listener).await {
+    let pending = match login.begin(RedirectTarget::Listener).await {
         Ok(pending) => pending,
-        Err(failure) if failure.reason == WANTS_NONE && !is_one => return Ok(Came::NotWanted),
-        Err(failure) => return Ok(Came::Failed(failure)),
+        Err(failure) if failure.reason == WANTS_NONE && !is_one => {
+            return Ok(LoginOutcome::NotRequired);
+        }
+        Err(failure) => return Ok(LoginOutcome::Failed(failure)),
     };
     show(&login, &pending, args.no_browser)?;
-    Ok(agreed(&pending, lines).await.map_or_else(Came::Failed, |()| Came::SignedIn))
+    Ok(wait_for_consent(&pending, lines)
+        .await
+        .map_or_else(LoginOutcome::Failed, |()| LoginOutcome::SignedIn))
 }
 
-/// Says what there is to do.
-fn show(login: &SignIn, pending: &Pending, no_browser: bool) -> Result<(), Error> {
-    let name = whole_name(login.place());
+fn show(login: &OAuthLogin, pending: &PendingLogin, no_browser: bool) -> Result<(), CommandError> {
+    let name = display_name(login.target());
     let has_opened = !no_browser && browser::open(pending.address());
     let what = if has_opened { "in the browser that opens, or at" } else { "at" };
     print::note(&format!("to sign in at {name}, agree {what}:"));
     print::data(pending.address())?;
-    match pending.code() {
+    match pending.user_code() {
         Some(code) => print::note(&format!("and type this code there: {code}")),
         None => print::note(
             &"waiting; where the browser cannot reach this machine, paste the address here that it ends at",
@@ -115,8 +125,11 @@ fn show(login: &SignIn, pending: &Pending, no_browser: bool) -> Result<(), Error
     Ok(())
 }
 
-/// Waits until it is done, and takes addresses from standard input meanwhile.
-async fn agreed(pending: &Pending, lines: &mut Lines<BufReader<Stdin>>) -> Result<(), Failure> {
+/// Waits for the user's consent. Meanwhile, accepts pasted redirect URLs on stdin.
+async fn wait_for_consent(
+    pending: &PendingLogin,
+    lines: &mut Lines<BufReader<Stdin>>,
+) -> Result<(), LoginError> {
     let done = pending.done();
     tokio::pin!(done);
     let mut is_over = false;
@@ -126,14 +139,14 @@ async fn agreed(pending: &Pending, lines: &mut Lines<BufReader<Stdin>>) -> Resul
             line = lines.next_line(), if !is_over => line,
         };
         let Ok(Some(line)) = line else {
-            // Nobody pastes anything any more; the browser may still come.
+            // Stdin is closed. The browser may still reach the listener.
             is_over = true;
             continue;
         };
         if line.trim().is_empty() {
             continue;
         }
-        if let Err(failure) = pending.pasted(&line).await {
+        if let Err(failure) = pending.submit_callback_url(&line).await {
             print::note(&format!("{}; {}", failure.reason, failure.hint));
         }
     }

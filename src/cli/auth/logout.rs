@@ -1,46 +1,49 @@
-//! `auth logout`: the end of logins.
+//! `auth logout`: signs out of servers and deletes their tokens.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::cli::auth::{Which, failed, others, places, whole_name, with_logins};
-use crate::cli::error::Error;
-use crate::cli::logins::command;
-use crate::cli::{Global, print};
-use crate::login::{Logins, Place, Standing};
+use crate::cli::auth::{
+    LoginSelector, display_name, failed, matching_logins, other_stored_logins, with_logins,
+};
+use crate::cli::error::CommandError;
+use crate::cli::login_summary::auth_command;
+use crate::cli::{GlobalArgs, print};
+use crate::login::{LoginRegistry, LoginTarget, SignInStatus};
 
-/// Signs out; fails where it is not said which of several logins is meant.
-pub(super) fn run(global: &Global, which: &Which) -> Result<ExitCode, Error> {
-    let config = global.read()?.map_err(Error::config)?.config;
-    let places = places(global, &config, which);
+/// Signs out. Fails if several agents' logins match, but not this machine's.
+pub(super) fn run(global: &GlobalArgs, which: &LoginSelector) -> Result<ExitCode, CommandError> {
+    let config = global.read()?.map_err(CommandError::config)?.config;
+    let places = matching_logins(global, &config, which);
     with_logins(global, &config, async |logins| {
-        // A server that the configuration does not have any more may have been signed in at.
+        // The server may have left the configuration since.
         let known = places.as_deref().unwrap_or_default();
-        let others = others(logins, which, known).await?;
+        let others = other_stored_logins(logins, which, known).await?;
         let places = match places {
             Err(error) if others.is_empty() => return Err(error),
             places => places.unwrap_or_default(),
         };
         let mut any = false;
-        for place in places {
-            any |= sign_out(logins, place).await?;
+        for target in places {
+            any |= sign_out(logins, target).await?;
         }
-        let others: Vec<Place> = others.into_iter().filter(is_login).map(|(it, _)| it).collect();
+        let others: Vec<LoginTarget> =
+            others.into_iter().filter(is_login).map(|(it, _)| it).collect();
         match (&which.server, &others[..]) {
             (Some(_), []) => {}
-            // What is left are agents' own, and whoever means one of many says so.
+            // Only logins of individual agents are left, which need `--for`.
             (Some(_), [_, ..]) if any => {
-                let rest = others.iter().map(said).collect::<Vec<_>>().join(", ");
+                let rest = others.iter().map(logout_command).collect::<Vec<_>>().join(", ");
                 print::note(&format!("agents are signed in there for themselves: {rest}"));
             }
             (Some(server), [_, _, ..]) => {
-                let all = others.iter().map(said).collect::<Vec<_>>().join(", ");
-                return Err(Error::failed(format!("`{server}` has several logins"))
-                    .hint(format!("say which one is to end: {all}")));
+                let all = others.iter().map(logout_command).collect::<Vec<_>>().join(", ");
+                return Err(CommandError::failed(format!("`{server}` has several logins"))
+                    .with_hint(format!("say which one is to end: {all}")));
             }
             (None, _) | (Some(_), [_]) => {
-                for place in others {
-                    any |= sign_out(logins, place).await?;
+                for target in others {
+                    any |= sign_out(logins, target).await?;
                 }
             }
         }
@@ -51,20 +54,19 @@ pub(super) fn run(global: &Global, which: &Which) -> Result<ExitCode, Error> {
     })
 }
 
-/// Returns `true` if there is more than a client that was registered once.
-fn is_login((_, standing): &(Place, Standing)) -> bool {
-    matches!(standing, Standing::SignedIn { .. })
+/// Returns `true` if this is a login and not only a client registration.
+fn is_login((_, standing): &(LoginTarget, SignInStatus)) -> bool {
+    matches!(standing, SignInStatus::SignedIn { .. })
 }
 
-/// The command that ends a login.
-fn said(place: &Place) -> String {
-    format!("`{}`", command("logout", &place.server, place.account.as_deref()))
+fn logout_command(target: &LoginTarget) -> String {
+    format!("`{}`", auth_command("logout", &target.server, target.account.as_deref()))
 }
 
-async fn sign_out(logins: &Arc<Logins>, place: Place) -> Result<bool, Error> {
-    let name = whole_name(&place);
-    let login = logins.at(place);
-    let had = login.sign_out().await.map_err(|failure| failed(login.place(), &failure))?;
+async fn sign_out(logins: &Arc<LoginRegistry>, target: LoginTarget) -> Result<bool, CommandError> {
+    let name = display_name(&target);
+    let login = logins.get_or_create(target);
+    let had = login.sign_out().await.map_err(|failure| failed(login.target(), &failure))?;
     if had {
         print::data(&format!("signed out at {name}"))?;
     }

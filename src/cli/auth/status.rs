@@ -1,4 +1,4 @@
-//! `auth status`: where one is signed in.
+//! `auth status`: shows where you are signed in.
 
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -6,19 +6,18 @@ use std::time::SystemTime;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
-use crate::cli::auth::store::where_they_are;
-use crate::cli::auth::{Which, others, places, with_logins};
-use crate::cli::error::Error;
+use crate::cli::auth::store::store_description;
+use crate::cli::auth::{LoginSelector, matching_logins, other_stored_logins, with_logins};
+use crate::cli::error::CommandError;
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print};
-use crate::login::{Place, Standing};
+use crate::cli::{GlobalArgs, print};
+use crate::login::{LoginTarget, SignInStatus};
 
-/// How it stands at one server.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct LoginStatusRow {
     server: String,
-    /// The agent whose own it is; none for this machine's.
+    /// The agent that the login belongs to; `None` for the machine's own login.
     account: Option<String>,
     state: &'static str,
     issuer: Option<String>,
@@ -28,52 +27,58 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     #[serde(skip)]
-    is_over: bool,
+    is_expired: bool,
 }
 
-impl Row {
-    fn new(place: Place, standing: Standing) -> Self {
+impl LoginStatusRow {
+    fn new(target: LoginTarget, standing: SignInStatus) -> Self {
         let mut row = Self {
-            server: place.server,
-            account: place.account,
+            server: target.server,
+            account: target.account,
             state: "not_asked",
             issuer: None,
             scopes: Vec::new(),
             expires: None,
             is_renewable: false,
             why: None,
-            is_over: false,
+            is_expired: false,
         };
         match standing {
-            Standing::NotAsked => {}
-            Standing::SignedIn { issuer, scopes, expires, is_renewable } => {
+            SignInStatus::NotAsked => {}
+            SignInStatus::SignedIn { issuer, scopes, expires, is_renewable } => {
                 row.state = "signed_in";
                 (row.issuer, row.scopes, row.is_renewable) = (issuer, scopes, is_renewable);
-                row.is_over = expires.is_some_and(|expires| expires <= SystemTime::now());
+                row.is_expired = expires.is_some_and(|expires| expires <= SystemTime::now());
                 row.expires = expires.map(|expires| {
                     DateTime::<Utc>::from(expires).to_rfc3339_opts(SecondsFormat::Secs, true)
                 });
             }
-            Standing::Wanted { why } => (row.state, row.why) = ("wanted", Some(why)),
+            SignInStatus::SignInRequired { why } => (row.state, row.why) = ("wanted", Some(why)),
         }
         row
     }
 }
 
-/// Shows how it stands; no server is asked.
-pub(super) fn run(global: &Global, which: &Which, json: bool) -> Result<ExitCode, Error> {
-    let config = global.read()?.map_err(Error::config)?.config;
-    let places = places(global, &config, which)?;
+/// Prints the status of each login without contacting any server.
+pub(super) fn run(
+    global: &GlobalArgs,
+    which: &LoginSelector,
+    json: bool,
+) -> Result<ExitCode, CommandError> {
+    let config = global.read()?.map_err(CommandError::config)?.config;
+    let places = matching_logins(global, &config, which)?;
     let rows = with_logins(global, &config, async |logins| {
         let mut rows = Vec::new();
-        let others = others(logins, which, &places).await?;
-        for place in places {
-            let login = logins.at(place);
-            let standing = login.standing().await;
-            rows.push(Row::new(login.place().clone(), standing));
+        let others = other_stored_logins(logins, which, &places).await?;
+        for target in places {
+            let login = logins.get_or_create(target);
+            let standing = login.status().await;
+            rows.push(LoginStatusRow::new(login.target().clone(), standing));
         }
-        // Agents' own, and those of servers that the configuration does not have any more.
-        rows.extend(others.into_iter().map(|(place, standing)| Row::new(place, standing)));
+        // Logins of individual agents, and of servers that are no longer configured.
+        rows.extend(
+            others.into_iter().map(|(target, standing)| LoginStatusRow::new(target, standing)),
+        );
         Ok(rows)
     })?;
     if json {
@@ -85,11 +90,11 @@ pub(super) fn run(global: &Global, which: &Which, json: bool) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     print::data(&table(rows))?;
-    print::note(&where_they_are(global, Some(&config))?);
+    print::note(&store_description(global, Some(&config))?);
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(rows: Vec<Row>) -> Table {
+fn table(rows: Vec<LoginStatusRow>) -> Table {
     let columns = ["server", "account", "state", "issuer", "scopes", "expires"];
     let mut table = Table::new(columns.map(|column| (column, Align::Left)));
     for row in rows {
@@ -98,7 +103,7 @@ fn table(rows: Vec<Row>) -> Table {
             ("wanted", Some(why)) => format!("wants sign-in: {why}"),
             _ => "not asked".to_owned(),
         };
-        let expires = match (&row.expires, row.is_renewable, row.is_over) {
+        let expires = match (&row.expires, row.is_renewable, row.is_expired) {
             (None, ..) => String::new(),
             (Some(_), true, true) => "renewed when used".to_owned(),
             (Some(at), true, false) => format!("{at}, then renewed"),

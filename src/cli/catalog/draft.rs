@@ -1,4 +1,4 @@
-//! A catalog folder before it is written.
+//! A catalog folder in memory, before it is written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,52 +7,51 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::authoring::catalog_files::{tool_file, yaml};
-use crate::authoring::import::Launches;
-use crate::authoring::references::relocate;
+use crate::authoring::catalog_files::{render_tool_file, to_yaml};
+use crate::authoring::import::NativeEntries;
+use crate::authoring::references::relocate_references;
 use crate::catalog::{first_sentence, shorten};
+use crate::cli::atomic_write;
 use crate::cli::catalog::{schema, tools};
-use crate::cli::error::Error;
-use crate::cli::replace;
-use crate::cli::secrets::Variables;
-use crate::cli::servers::{self, Start};
+use crate::cli::error::CommandError;
+use crate::cli::secret_variables::SecretVariables;
+use crate::cli::startup::{self, StartReport};
 use crate::config::env::ProcessEnv;
-use crate::config::{ChosenBy, Location, expand};
+use crate::config::{ConfigLocation, ConfigOrigin, expand_variables};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::ServerRef;
-use crate::settings::{CatalogTool, FileNames};
+use crate::settings::{CatalogTool, FileNameAllocator};
 
-/// A catalog that is not written yet.
 #[derive(Default)]
-pub(super) struct Draft {
-    /// The text of `_config.yaml`.
+pub(super) struct CatalogDraft {
     config: String,
-    /// The texts of all other files, by their paths.
+    /// Contents of all files but `_config.yaml`, by relative path.
     files: BTreeMap<String, String>,
-    /// The servers of `_config.yaml`, and what they are without variables for their secrets.
+    /// The servers of `_config.yaml`. `plain` has the same entries before secrets were replaced by
+    /// variables.
     servers: Map<String, Value>,
     plain: BTreeMap<String, Map<String, Value>>,
-    /// The variables that stand for secrets.
-    pub(super) variables: Variables,
+    pub(super) variables: SecretVariables,
     pub(super) remarks: Vec<String>,
     pub(super) categories: usize,
     pub(super) services: usize,
     pub(super) tools: usize,
 }
 
-impl Draft {
-    /// Makes one of what servers list, which are started for it, and of what their configuration
-    /// says, whose relative paths start at `base`; and what could not be started.
-    pub(super) async fn new(
+impl CatalogDraft {
+    /// Starts all servers and collects their tools. Relative paths in the configuration are
+    /// resolved against `base`. Also returns an explanation for each server that failed to start.
+    pub(super) async fn collect(
         gateway: &Gateway,
-        launches: &Launches,
+        launches: &NativeEntries,
         base: &Path,
     ) -> (Self, Vec<String>) {
         let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-        let starts = servers::start(gateway, &toolboxes, |_| true).await;
+        let starts = startup::start_servers(gateway, &toolboxes, |_| true).await;
         let snapshot = gateway.snapshot();
-        let mut draft = Self { variables: Variables::beside(launches.texts()), ..Self::default() };
-        let mut names = FileNames::default();
+        let mut draft =
+            Self { variables: SecretVariables::with_reserved(launches.texts()), ..Self::default() };
+        let mut names = FileNameAllocator::default();
         for toolbox in toolboxes {
             let Some(folder) = names.take(toolbox.name.as_str()) else {
                 let remark = format!("`{}` is left out: no folder can be called so", toolbox.name);
@@ -60,10 +59,10 @@ impl Draft {
                 continue;
             };
             let before = draft.services;
-            let mut names = FileNames::default();
-            for server in toolbox.launched() {
+            let mut names = FileNameAllocator::default();
+            for server in toolbox.launchable_servers() {
                 let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
-                let has_failed = |start: &Start| {
+                let has_failed = |start: &StartReport| {
                     let is_it = start.toolbox == at.toolbox && start.server == at.server;
                     is_it && start.failure.is_some()
                 };
@@ -72,10 +71,10 @@ impl Draft {
                 }
                 let folder =
                     names.take(server.name.as_str()).map(|name| format!("{folder}/{name}"));
-                let block = launches.at(at.toolbox.as_str(), at.server.as_str());
+                let block = launches.get(at.toolbox.as_str(), at.server.as_str());
                 let added = match (folder, block) {
                     (Some(folder), Some(block)) => {
-                        draft.service(&folder, &at, block, &snapshot, base)
+                        draft.add_service(&folder, &at, block, &snapshot, base)
                     }
                     (None, _) => Err("no folder can be called so"),
                     (_, None) => Err("its block cannot be found"),
@@ -85,17 +84,16 @@ impl Draft {
                 }
             }
             if draft.services > before {
-                let about = yaml(&json!({ "description": toolbox.description }));
+                let about = to_yaml(&json!({ "description": toolbox.description }));
                 draft.files.insert(format!("{folder}/_category.yaml"), about);
                 draft.categories += 1;
             }
         }
-        draft.configure(launches, base);
-        (draft, starts.iter().filter_map(Start::explanation).collect())
+        draft.copy_settings(launches, base);
+        (draft, starts.iter().filter_map(StartReport::failure_text).collect())
     }
 
-    /// Adds a service, with a file for each tool; or why it is left out.
-    fn service(
+    fn add_service(
         &mut self,
         folder: &str,
         at: &ServerRef,
@@ -103,13 +101,13 @@ impl Draft {
         snapshot: &Snapshot,
         base: &Path,
     ) -> Result<(), &'static str> {
-        let mut names = FileNames::default();
+        let mut names = FileNameAllocator::default();
         let mut files = Vec::new();
         for tool in tools(snapshot, at) {
             let description = tool.description.clone().unwrap_or_default().trim().to_owned();
             let schema = schema(&tool);
             let file = CatalogTool { name: tool.name.clone(), description, schema };
-            let written = match tool_file(&file) {
+            let written = match render_tool_file(&file) {
                 Some(text) => names
                     .take(&tool.name)
                     .map(|name| (name, text))
@@ -133,24 +131,24 @@ impl Draft {
         let said = said.filter(|said| !said.is_empty());
         let described = block.get("description").and_then(Value::as_str).map(str::to_owned);
         let described = described.or(said).unwrap_or_else(|| format!("Tools of `{}`", at.server));
-        let server = self.server(at, block, base);
+        let server = self.add_server(at, block, base);
         let about = json!({ "description": described, "mcp_server": server });
-        self.files.insert(format!("{folder}/_service.yaml"), yaml(&about));
+        self.files.insert(format!("{folder}/_service.yaml"), to_yaml(&about));
         self.services += 1;
         self.tools += files.len();
         self.files.extend(files);
         Ok(())
     }
 
-    /// Adds a server, unless it is there already; the name it has then.
-    fn server(&mut self, at: &ServerRef, block: &Map<String, Value>, base: &Path) -> String {
+    /// Adds a server, unless an identical one exists. Returns its name in `_config.yaml`.
+    fn add_server(&mut self, at: &ServerRef, block: &Map<String, Value>, base: &Path) -> String {
         let mut block = block.clone();
         for key in ["description", "namespace", "showServer"] {
             block.shift_remove(key);
         }
-        located(&mut block, base);
+        absolutize_command(&mut block, base);
         let mut whole = Value::Object(block);
-        relocate(&mut whole, &|path| Some(full(path, base)));
+        relocate_references(&mut whole, &|path| Some(to_absolute(path, base)));
         let Value::Object(mut block) = whole else { return at.server.to_string() };
         let longer = format!("{}-{}", at.toolbox, at.server);
         let numbered = (2_u32..).map(|number| format!("{longer}-{number}"));
@@ -165,27 +163,30 @@ impl Draft {
         name
     }
 
-    /// Makes `_config.yaml` of the servers, and of what else the configuration says.
-    fn configure(&mut self, launches: &Launches, base: &Path) {
+    fn copy_settings(&mut self, launches: &NativeEntries, base: &Path) {
         let mut settings = launches.settings.clone();
         if let Some(Value::String(file)) =
             settings.get_mut("audit").and_then(|audit| audit.get_mut("file"))
         {
-            *file = full(file, base);
+            *file = to_absolute(file, base);
         }
         for key in ["agentPolicies", "agent_policies"] {
-            settings.get_mut(key).into_iter().for_each(|policies| anchor(policies, base));
+            settings
+                .get_mut(key)
+                .into_iter()
+                .for_each(|policies| absolutize_conditions(policies, base));
         }
         for place in ["navigator", "search", "telemetry", "auth"] {
             settings.get_mut(place).into_iter().for_each(|settings| {
-                relocate(settings, &|path| Some(full(path, base)));
+                relocate_references(settings, &|path| Some(to_absolute(path, base)));
             });
             let members = settings.get_mut(place).and_then(Value::as_object_mut);
             let hide = |members| self.variables.hide_in_settings(place, members);
             members.into_iter().for_each(hide);
         }
-        if !launches.elsewhere.is_empty() {
-            let keys: Vec<_> = launches.elsewhere.iter().map(|key| format!("`{key}`")).collect();
+        if !launches.unsupported_keys.is_empty() {
+            let keys: Vec<_> =
+                launches.unsupported_keys.iter().map(|key| format!("`{key}`")).collect();
             self.remarks.push(format!(
                 "not carried over: {}; what they forbid or ask for does not hold in the catalog",
                 keys.join(", ")
@@ -193,26 +194,28 @@ impl Draft {
         }
         let mut config = Map::from_iter([("mcp_servers".to_owned(), json!(self.servers))]);
         config.extend(settings);
-        self.config = yaml(&config.into());
+        self.config = to_yaml(&config.into());
     }
 
-    /// Writes it; `source` is the file that it is made of, if there is one.
-    pub(super) fn write(&self, folder: &Path, source: Option<&Path>) -> Result<(), Error> {
+    /// Writes the folder. `source` is the configuration file that the catalog was generated from.
+    pub(super) fn write(&self, folder: &Path, source: Option<&Path>) -> Result<(), CommandError> {
         for (path, text) in &self.files {
             let path = folder.join(path);
             let written = path.parent().map_or(Ok(()), fs::create_dir_all);
             let written = written.and_then(|()| fs::write(&path, text));
-            // The same name with the other ending would be there twice.
+            // Otherwise an older file with the other extension would define the tool twice.
             written.and_then(|()| remove(&path.with_extension("yml"))).map_err(|error| {
                 let message = format!("cannot write `{}`", path.display());
-                Error::failed(message).because(&error.to_string())
+                CommandError::failed(message).with_cause(&error.to_string())
             })?;
         }
-        // With this it is a catalog. It is not for everybody's eyes where the source is not.
+        // Written last, because it makes the folder a catalog. Gets the permissions of the source,
+        // which may be private.
         let path = folder.join("_config.yaml");
-        let target = Location { shown: path.clone(), path, chosen_by: ChosenBy::Flag };
-        replace::file(&target, &self.config, source.as_slice())?;
-        remove(&target.path.with_extension("yml")).map_err(Error::internal)
+        let target =
+            ConfigLocation { display_path: path.clone(), path, chosen_by: ConfigOrigin::Flag };
+        atomic_write::write_atomically(&target, &self.config, source.as_slice())?;
+        remove(&target.path.with_extension("yml")).map_err(CommandError::internal)
     }
 }
 
@@ -220,7 +223,7 @@ fn shown(at: &ServerRef) -> String {
     format!("{}/{}", at.toolbox, at.server)
 }
 
-/// Removes a file, if there is one.
+/// Removes a file if it exists.
 fn remove(file: &Path) -> io::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -228,31 +231,29 @@ fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Says in full where a server starts, which was at the folder of the configuration.
-fn located(block: &mut Map<String, Value>, base: &Path) {
+fn absolutize_command(block: &mut Map<String, Value>, base: &Path) {
     if let Some(Value::String(command)) = block.get_mut("command") {
         if command.contains(std::path::is_separator) {
-            *command = full(command, base);
+            *command = to_absolute(command, base);
         }
         let cwd = block.get("cwd").and_then(Value::as_str).unwrap_or_default();
-        let cwd = if cwd.is_empty() { base.display().to_string() } else { full(cwd, base) };
+        let cwd = if cwd.is_empty() { base.display().to_string() } else { to_absolute(cwd, base) };
         block.insert("cwd".to_owned(), cwd.into());
     }
 }
 
-/// A path in full, variables in it as they are.
-fn full(path: &str, base: &Path) -> String {
-    let (now, _) = expand(path, &ProcessEnv);
+/// Makes a path absolute, and leaves its variables unexpanded.
+fn to_absolute(path: &str, base: &Path) -> String {
+    let (now, _) = expand_variables(path, &ProcessEnv);
     let is_full = now.starts_with('~') || Path::new(&*now).is_absolute();
     if is_full { path.to_owned() } else { base.join(path).display().to_string() }
 }
 
-/// Says in full which folders conditions of policies mean.
-fn anchor(policies: &mut Value, base: &Path) {
+fn absolutize_conditions(policies: &mut Value, base: &Path) {
     let glob = |text: &mut String| {
         let rest = text.strip_prefix("./").unwrap_or(text);
         let rest = if rest == "." { "" } else { rest };
-        let (now, _) = expand(rest, &ProcessEnv);
+        let (now, _) = expand_variables(rest, &ProcessEnv);
         if !now.starts_with(['*', '~']) && !Path::new(&*now).is_absolute() {
             let base = globset::escape(&base.to_string_lossy());
             let rest = if rest.is_empty() { String::new() } else { format!("/{rest}") };
@@ -271,11 +272,15 @@ fn anchor(policies: &mut Value, base: &Path) {
                             }
                         }
                     }
-                    value => anchor(value, base),
+                    value => absolutize_conditions(value, base),
                 }
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| anchor(value, base)),
+        Value::Array(values) => {
+            for value in values {
+                absolutize_conditions(value, base);
+            }
+        }
         _ => {}
     }
 }
@@ -291,16 +296,16 @@ mod tests {
     use super::*;
     use crate::name::{ServerName, ToolboxName};
 
-    fn added(draft: &mut Draft, (toolbox, server): (&str, &str), token: &str) -> String {
+    fn added(draft: &mut CatalogDraft, (toolbox, server): (&str, &str), token: &str) -> String {
         let block = json!({ "command": "x", "env": { "GITHUB_TOKEN": token } });
         let Value::Object(block) = block else { unreachable!() };
         let at = ServerRef { toolbox: ToolboxName::new(toolbox), server: ServerName::new(server) };
-        draft.server(&at, &block, Path::new("/base"))
+        draft.add_server(&at, &block, Path::new("/base"))
     }
 
     #[test]
-    fn servers_are_the_same_only_where_their_secrets_are() {
-        let mut draft = Draft::default();
+    fn does_not_merge_servers_with_different_secrets() {
+        let mut draft = CatalogDraft::default();
         let names = [
             (("work", "github"), "a"),
             (("home", "github"), "b"),
@@ -318,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_at_the_configuration_is_said_in_full() {
+    fn makes_paths_relative_to_the_configuration_absolute() {
         let base = Path::new("/base");
         for (path, wanted) in [
             ("sub", "/base/sub"),
@@ -327,13 +332,13 @@ mod tests {
             ("~/sub", "~/sub"),
             ("/sub", "/sub"),
         ] {
-            assert_eq!(full(path, base), wanted);
+            assert_eq!(to_absolute(path, base), wanted);
         }
         let mut policies = json!({ "ann": { "when": [
             { "workingDirectory": ["./a", ".", "~/b", "**/c", "/d"] },
             { "workingDirectory": "e" },
         ] } });
-        anchor(&mut policies, base);
+        absolutize_conditions(&mut policies, base);
         let folders = ["/base/a", "/base", "~/b", "**/c", "/d"];
         let wanted = json!([{ "workingDirectory": folders }, { "workingDirectory": "/base/e" }]);
         assert_eq!(policies["ann"]["when"], wanted);

@@ -1,15 +1,15 @@
-//! `catalog init`: a catalog folder, made of what the configured servers list.
+//! `catalog init`: generates a catalog folder from the configured servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::authoring::import::{Launches, Source};
-use crate::cli::catalog::draft::Draft;
-use crate::cli::error::Error;
-use crate::cli::size::count;
-use crate::cli::{EMBEDDED_CONFIG, Global, print, with_gateway, without_rules};
-use crate::config::Loaded;
+use crate::authoring::import::{NativeEntries, SourceFile};
+use crate::cli::catalog::draft::CatalogDraft;
+use crate::cli::error::CommandError;
+use crate::cli::units::format_count;
+use crate::cli::{EMBEDDED_CONFIG, GlobalArgs, print, with_gateway, without_policy};
+use crate::config::LoadedConfig;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,11 +36,13 @@ pub(crate) struct Args {
     force: bool,
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let loaded = global.load_to_start()?;
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let loaded = global.load_for_start()?;
     if loaded.config.navigator.catalog.is_some() {
         let message = format!("`{}` has a catalog already", loaded.file);
-        return Err(Error::wrong(message).hint("`--config` names the file to make one of"));
+        return Err(
+            CommandError::usage(message).with_hint("`--config` names the file to make one of")
+        );
     }
     let shown = args.folder.display();
     let is_taken = match fs::read_dir(&args.folder) {
@@ -48,13 +50,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         Err(_) => args.folder.exists(),
     };
     if is_taken && !args.force {
-        let error = Error::failed(format!("`{shown}` is there already, and not empty"));
-        return Err(error.hint("name another folder, or write into it with `--force`"));
+        let error = CommandError::failed(format!("`{shown}` is there already, and not empty"));
+        return Err(error.with_hint("name another folder, or write into it with `--force`"));
     }
     let source = (!global.embedded_config).then(|| global.config_file()).transpose()?;
     let launches = launches(source.as_deref(), &loaded)?;
-    let mut config = without_rules(loaded.config);
-    // What is written is what servers say themselves.
+    let mut config = without_policy(loaded.config);
+    // The catalog records the servers' own definitions, so overrides are dropped, except those that
+    // disable a tool.
     for server in config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
         server.overrides.retain(|_, over| over.enabled == Some(false));
         for over in server.overrides.values_mut() {
@@ -62,20 +65,22 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         }
     }
     let base = base(source.as_deref())?;
-    let (draft, failures) =
-        with_gateway(global, config, async |gateway| Draft::new(gateway, &launches, &base).await)?;
+    let (draft, failures) = with_gateway(global, config, async |gateway| {
+        CatalogDraft::collect(gateway, &launches, &base).await
+    })?;
     if draft.tools == 0 {
         let remarks = draft.remarks.iter().chain(&failures);
         let remarks: Vec<_> = remarks.map(String::as_str).collect();
-        let error = Error::failed(format!("`{shown}` is not written: there are no tools for it"));
-        return Err(error.because(&remarks.join("\n")));
+        let error =
+            CommandError::failed(format!("`{shown}` is not written: there are no tools for it"));
+        return Err(error.with_cause(&remarks.join("\n")));
     }
     draft.write(&args.folder, source.as_deref())?;
     let mut sections = vec![format!(
         "wrote `{shown}`: {} with {} and {}",
         categories(draft.categories),
-        count(draft.services, "service"),
-        count(draft.tools, "tool"),
+        format_count(draft.services, "service"),
+        format_count(draft.tools, "tool"),
     )];
     if draft.variables.names().len() > 0 {
         let names: Vec<_> = draft.variables.names().map(|name| format!("`{name}`")).collect();
@@ -96,19 +101,19 @@ fn categories(count: usize) -> String {
     if count == 1 { "1 category".to_owned() } else { format!("{count} categories") }
 }
 
-/// The servers and settings as the file has them.
-fn launches(source: Option<&Path>, loaded: &Loaded) -> Result<Launches, Error> {
+fn launches(source: Option<&Path>, loaded: &LoadedConfig) -> Result<NativeEntries, CommandError> {
     let (file, text) = match source {
-        Some(path) => (loaded.file.clone(), fs::read_to_string(path).map_err(Error::internal)?),
+        Some(path) => {
+            (loaded.file.clone(), fs::read_to_string(path).map_err(CommandError::internal)?)
+        }
         None => ("embedded.json".to_owned(), EMBEDDED_CONFIG.to_owned()),
     };
-    Ok(Launches::of(&Source { file, text }))
+    Ok(NativeEntries::read(&SourceFile { file, text }))
 }
 
-/// Where relative paths of the configuration start.
-fn base(source: Option<&Path>) -> Result<PathBuf, Error> {
+fn base(source: Option<&Path>) -> Result<PathBuf, CommandError> {
     match source {
         Some(file) => Ok(file.parent().unwrap_or(Path::new("/")).to_owned()),
-        None => std::env::current_dir().map_err(Error::internal),
+        None => std::env::current_dir().map_err(CommandError::internal),
     }
 }

@@ -1,34 +1,29 @@
-//! The findings of a check, for those who read JSON; the tables are made of them too.
+//! The JSON report of `check`, whose rows also fill the tables.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cli::misleading;
-use crate::cli::size::Size;
+use crate::cli::definition_remarks;
+use crate::cli::units::ContextSize;
 use crate::config;
 use crate::name::{ServerName, ToolboxName};
 
-/// The whole check.
 #[derive(Serialize)]
-pub(super) struct Report<'a> {
+pub(super) struct CheckReport<'a> {
     pub(super) file: &'a str,
     #[serde(rename = "valid")]
     pub(super) is_valid: bool,
-    /// The program whose file it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dialect: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<&'a str>,
-    pub(super) findings: Vec<Finding<'a>>,
-    pub(super) servers: Vec<Row>,
-    /// The primitives whose names others have.
+    pub(super) findings: Vec<FindingRow<'a>>,
+    pub(super) servers: Vec<ServerRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) not_shown: Vec<String>,
-    /// The remarks on the definitions of servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) remarks: Vec<misleading::Row<'a>>,
-    /// The number of remarks that are left out.
+    pub(super) remarks: Vec<definition_remarks::RemarkRow<'a>>,
     #[serde(rename = "moreRemarks", skip_serializing_if = "is_zero")]
     pub(super) more_remarks: usize,
 }
@@ -38,15 +33,14 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-impl<'a> Report<'a> {
-    /// A configuration that cannot be used.
-    pub(super) fn invalid(report: &'a config::Report) -> Self {
+impl<'a> CheckReport<'a> {
+    pub(super) fn invalid(report: &'a config::ConfigReport) -> Self {
         Self {
             file: &report.file,
             is_valid: false,
             dialect: None,
             mode: None,
-            findings: report.findings.iter().map(Finding::new).collect(),
+            findings: report.findings.iter().map(FindingRow::new).collect(),
             servers: Vec::new(),
             not_shown: Vec::new(),
             remarks: Vec::new(),
@@ -55,9 +49,8 @@ impl<'a> Report<'a> {
     }
 }
 
-/// One thing that is wrong or odd in the file.
 #[derive(Serialize)]
-pub(super) struct Finding<'a> {
+pub(super) struct FindingRow<'a> {
     severity: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
@@ -68,7 +61,7 @@ pub(super) struct Finding<'a> {
     hint: Option<&'a str>,
 }
 
-impl<'a> Finding<'a> {
+impl<'a> FindingRow<'a> {
     pub(super) fn new(finding: &'a config::Finding) -> Self {
         Self {
             severity: match finding.severity {
@@ -85,35 +78,34 @@ impl<'a> Finding<'a> {
     }
 }
 
-/// One server, which is a row of the table.
 #[derive(Serialize)]
-pub(super) struct Row {
+pub(super) struct ServerRow {
     pub(super) toolbox: String,
     pub(super) server: String,
-    pub(super) status: Status,
+    pub(super) status: CheckStatus,
     #[serde(skip)]
     pub(super) command: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tools: Option<usize>,
     #[serde(flatten)]
-    pub(super) size: Option<Size>,
+    pub(super) size: Option<ContextSize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) start_ms: Option<u128>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) reach: Option<Reach>,
+    pub(super) reach: Option<ProcessReach>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hint: Option<String>,
 }
 
-impl Row {
-    /// A server of which nothing else is known: one that is switched off.
+impl ServerRow {
+    /// Creates a row with the status `disabled`.
     pub(super) fn new(toolbox: &ToolboxName, server: &ServerName) -> Self {
         Self {
             toolbox: toolbox.to_string(),
             server: server.to_string(),
-            status: Status::Disabled,
+            status: CheckStatus::Disabled,
             command: None,
             tools: None,
             size: None,
@@ -125,42 +117,37 @@ impl Row {
     }
 }
 
-/// The reach of a process.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Reach {
-    /// Whatever the user can.
+pub(super) enum ProcessReach {
+    /// No sandbox: everything that the user can access.
     Everything,
-    /// The things that its sandbox has beside the system's own programs and libraries.
+    /// Access beyond the system's programs and libraries.
     #[serde(untagged, rename_all = "camelCase")]
-    Cell { read: Vec<PathBuf>, write: Vec<PathBuf>, network: bool, unix_sockets: bool },
-    /// The things that are put into its container, by their places outside.
+    Sandbox { read: Vec<PathBuf>, write: Vec<PathBuf>, network: bool, unix_sockets: bool },
+    /// Paths on the host that are mounted into the container.
     #[serde(untagged)]
     Container { image: String, read: Vec<PathBuf>, write: Vec<PathBuf>, network: bool },
 }
 
-/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
-    /// It is switched off.
+pub(super) enum CheckStatus {
     Disabled,
-    /// It was not asked to start.
+    /// Not started.
     Configured,
-    /// It was not asked to start, and could not: its program is not there.
+    /// Not started; the program does not exist.
     Missing,
-    /// It is of a kind that cannot be reached.
+    /// The transport is not supported.
     Unsupported,
-    /// It was started, and listed its tools.
     Started,
-    /// It wants its user to sign in.
     #[serde(rename = "wants_sign_in")]
-    WantsSignIn,
-    /// It could not be started, or its entry is wrong.
+    SignInRequired,
+    /// The start failed, or the entry is invalid.
     Failed,
 }
 
-impl std::fmt::Display for Status {
+impl std::fmt::Display for CheckStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Disabled => "disabled",
@@ -168,7 +155,7 @@ impl std::fmt::Display for Status {
             Self::Missing => "missing",
             Self::Unsupported => "unsupported",
             Self::Started => "started",
-            Self::WantsSignIn => "wants sign-in",
+            Self::SignInRequired => "wants sign-in",
             Self::Failed => "failed",
         })
     }

@@ -1,19 +1,18 @@
-//! How the demo looks: steps, what went out, what came back, each line no wider than a screen.
+//! Prints the demo: steps, sent and received messages, wrapped to the width of a terminal.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::catalog::ToolDefinition;
 use crate::cli::print::{self, Paint};
-use crate::cli::size::number;
 use crate::cli::table::Table;
+use crate::cli::units::number;
 
-/// The widest line of running text, in characters.
+/// Width of running text, in characters.
 const WIDTH: usize = 80;
-/// Where JSON can be broken, besides prose.
+/// JSON also breaks at commas.
 const JSON: &[char] = &[' ', ','];
 
-/// Prints as it goes.
 pub(super) struct Transcript {
     paint: Paint,
     steps: Cell<usize>,
@@ -26,14 +25,12 @@ impl Transcript {
         Self { paint: Paint::new(), steps: Cell::new(0) }
     }
 
-    /// The beginning.
     pub(super) fn title(&self, title: &str, text: &str) -> Printed {
         say(&self.paint.heading(title))?;
         say("")?;
         say(&wrapped(text, ("", ""), &[' ']))
     }
 
-    /// The heading of the next step.
     pub(super) fn step(&self, heading: &str) -> Printed {
         self.steps.set(self.steps.get() + 1);
         say("")?;
@@ -41,17 +38,14 @@ impl Transcript {
         say("")
     }
 
-    /// Prints a text that went out.
     pub(super) fn sent(&self, text: &str) -> Printed {
         say(&self.paint.sent(&wrapped(text, ("  → ", "    "), JSON)))
     }
 
-    /// Prints a text that came back.
     pub(super) fn received(&self, text: &str) -> Printed {
         say(&self.paint.received(&wrapped(text, ("  ← ", "    "), JSON)))
     }
 
-    /// A text as it came, set off from what is said about it.
     pub(super) fn quote(&self, text: &str) -> Printed {
         let lines: Vec<_> = text
             .trim_end()
@@ -61,7 +55,6 @@ impl Transcript {
         say(&self.paint.faint(&lines.join("\n")))
     }
 
-    /// Tools by name and size.
     pub(super) fn names(&self, tools: &[Arc<ToolDefinition>]) -> Printed {
         let longest = tools.iter().map(|tool| tool.name.len()).max().unwrap_or(0);
         let lines: Vec<_> = tools
@@ -75,13 +68,11 @@ impl Transcript {
     }
 }
 
-/// Running text.
 pub(super) fn text(text: &str) -> Printed {
     say(&wrapped(text, ("", ""), &[' ']))?;
     say("")
 }
 
-/// Rows, left as they are.
 pub(super) fn table(table: &Table) -> Printed {
     say(&table.to_string())?;
     say("")
@@ -91,7 +82,7 @@ fn say(text: &str) -> Printed {
     print::data(&text).map_err(|error| error.to_string())
 }
 
-/// A text broken after `breaks`, with margins before its first line and before the others.
+/// Wraps after `breaks`, with the given margins before the first line and before the rest.
 fn wrapped(text: &str, (first, rest): (&str, &str), breaks: &[char]) -> String {
     let mut lines = vec![first.to_owned()];
     let mut width = first.chars().count();
@@ -118,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_broken_where_it_can_be() {
+    fn wraps_at_spaces_and_commas() {
         let word = "x".repeat(50);
         assert_eq!(
             wrapped(&format!("{word} {word},{word}"), ("> ", "  "), JSON),

@@ -1,26 +1,24 @@
-//! The outcome of an import, for those who read JSON.
+//! The JSON report of an import.
 
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::authoring::import::{self, ImportFinding, ImportPlan};
-use crate::cli::import::proposal::Proposed;
-use crate::cli::size::Size;
-use crate::config::Location;
+use crate::cli::import::toolbox_proposal::ToolboxProposal;
+use crate::cli::units::ContextSize;
+use crate::config::ConfigLocation;
 
-/// The whole import.
 #[derive(Serialize)]
-pub(super) struct Import<'a> {
+pub(super) struct ImportReport<'a> {
     file: &'a Path,
-    /// `true` if the file was written.
     written: bool,
-    /// The toolboxes that were made, where it was not said which to make.
+    /// The proposed toolboxes; empty if the command line determined them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     toolboxes: Vec<Toolbox<'a>>,
     added: Vec<Added<'a>>,
-    findings: Vec<Finding<'a>>,
-    /// The text that would have been written, where nothing was to be.
+    findings: Vec<ImportFindingRow<'a>>,
+    /// The resulting configuration, with `--dry-run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
 }
@@ -32,7 +30,7 @@ struct Toolbox<'a> {
     servers: Vec<&'a str>,
     tools: usize,
     #[serde(flatten)]
-    size: Size,
+    size: ContextSize,
 }
 
 #[derive(Serialize)]
@@ -44,7 +42,7 @@ struct Added<'a> {
 }
 
 #[derive(Serialize)]
-struct Finding<'a> {
+struct ImportFindingRow<'a> {
     carried_over: &'static str,
     file: &'a str,
     path: &'a str,
@@ -54,15 +52,15 @@ struct Finding<'a> {
     hint: Option<&'a str>,
 }
 
-impl<'a> Import<'a> {
+impl<'a> ImportReport<'a> {
     pub(super) fn new(
         planned: &'a ImportPlan,
-        proposed: &'a [Proposed],
-        target: &'a Location,
+        proposed: &'a [ToolboxProposal],
+        target: &'a ConfigLocation,
         is_dry: bool,
     ) -> Self {
         Self {
-            file: &target.shown,
+            file: &target.display_path,
             written: !is_dry && !planned.added.is_empty(),
             toolboxes: proposed.iter().map(toolbox).collect(),
             added: planned.added.iter().map(added).collect(),
@@ -72,17 +70,17 @@ impl<'a> Import<'a> {
     }
 }
 
-fn toolbox(proposed: &Proposed) -> Toolbox<'_> {
+fn toolbox(proposed: &ToolboxProposal) -> Toolbox<'_> {
     Toolbox {
         name: &proposed.name,
         description: &proposed.description,
         servers: proposed.servers.iter().map(|(_, name)| name.as_str()).collect(),
         tools: proposed.tools,
-        size: Size::of(proposed.bytes),
+        size: ContextSize::of(proposed.bytes),
     }
 }
 
-fn added(added: &import::Added) -> Added<'_> {
+fn added(added: &import::AddedServer) -> Added<'_> {
     Added {
         toolbox: &added.toolbox,
         server: &added.server,
@@ -91,8 +89,8 @@ fn added(added: &import::Added) -> Added<'_> {
     }
 }
 
-fn finding(finding: &ImportFinding) -> Finding<'_> {
-    Finding {
+fn finding(finding: &ImportFinding) -> ImportFindingRow<'_> {
+    ImportFindingRow {
         carried_over: finding.grade.as_str(),
         file: &finding.file,
         path: &finding.path,

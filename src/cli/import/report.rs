@@ -1,14 +1,13 @@
-//! The report of an import to people: the toolboxes, the servers, and what there is to do.
+//! The import report for people: toolboxes, servers and remaining work.
 
-use crate::authoring::import::{Added, ImportFinding, ImportPlan};
-use crate::cli::import::proposal::Proposed;
-use crate::cli::print::printable;
-use crate::cli::size::{Size, count, number};
+use crate::authoring::import::{AddedServer, ImportFinding, ImportPlan};
+use crate::cli::import::toolbox_proposal::ToolboxProposal;
+use crate::cli::print::escape_to_line;
 use crate::cli::table::{Align, Table};
-use crate::config::Location;
+use crate::cli::units::{ContextSize, format_count, number};
+use crate::config::ConfigLocation;
 
-/// The toolboxes that are proposed.
-pub(in crate::cli) fn proposal(proposed: &[Proposed]) -> Table {
+pub(in crate::cli) fn proposal(proposed: &[ToolboxProposal]) -> Table {
     let mut table = Table::new([
         ("Toolbox", Align::Left),
         ("Servers", Align::Left),
@@ -16,30 +15,29 @@ pub(in crate::cli) fn proposal(proposed: &[Proposed]) -> Table {
         ("≈ Tokens", Align::Right),
         ("Description", Align::Left),
     ]);
-    for Proposed { name, description, servers, tools, bytes } in proposed {
+    for ToolboxProposal { name, description, servers, tools, bytes } in proposed {
         let servers: Vec<&str> = servers.iter().map(|(_, name)| name.as_str()).collect();
         let is_known = *tools > 0;
         let known = |count: usize| if is_known { number(count) } else { "?".to_owned() };
         table.row([
-            printable(name),
-            printable(&servers.join(", ")),
+            escape_to_line(name),
+            escape_to_line(&servers.join(", ")),
             known(*tools),
-            known(Size::of(*bytes).tokens()),
-            printable(description),
+            known(ContextSize::of(*bytes).tokens()),
+            escape_to_line(description),
         ]);
     }
     table
 }
 
-/// The whole report on an import.
-pub(super) fn of(
+pub(super) fn import_report(
     planned: &ImportPlan,
-    proposed: &[Proposed],
-    target: &Location,
+    proposed: &[ToolboxProposal],
+    target: &ConfigLocation,
     (is_extended, is_dry): (bool, bool),
     is_locked: bool,
 ) -> String {
-    let file = target.shown.display();
+    let file = target.display_path.display();
     let mut sections = Vec::new();
     if planned.added.is_empty() {
         sections.push(format!("nothing to add to `{file}`"));
@@ -50,7 +48,7 @@ pub(super) fn of(
             (true, true) => "would extend",
             (false, true) => "would write",
         };
-        let servers = count(planned.added.len(), "server");
+        let servers = format_count(planned.added.len(), "server");
         sections.push(format!("{verb} `{file}`: {servers} added"));
         if !proposed.is_empty() {
             sections.push(proposal(proposed).to_string());
@@ -78,23 +76,23 @@ pub(super) fn of(
     sections.join("\n\n")
 }
 
-/// A finding without what a terminal would obey.
+/// Formats a finding with control characters escaped.
 pub(in crate::cli) fn shown(finding: &ImportFinding) -> String {
-    let lines = |text: &str| text.lines().map(printable).collect::<Vec<_>>().join("\n    ");
+    let lines = |text: &str| text.lines().map(escape_to_line).collect::<Vec<_>>().join("\n    ");
     let safe = ImportFinding {
-        file: printable(&finding.file),
-        path: printable(&finding.path),
+        file: escape_to_line(&finding.file),
+        path: escape_to_line(&finding.path),
         message: lines(&finding.message),
         hint: finding
             .hint
             .as_deref()
-            .map(|hint| hint.lines().map(printable).collect::<Vec<_>>().join("\n")),
+            .map(|hint| hint.lines().map(escape_to_line).collect::<Vec<_>>().join("\n")),
         ..finding.clone()
     };
     safe.to_string()
 }
 
-fn added(added: &[Added]) -> Table {
+fn added(added: &[AddedServer]) -> Table {
     let mut table = Table::new([
         ("Toolbox", Align::Left),
         ("Server", Align::Left),
@@ -103,9 +101,9 @@ fn added(added: &[Added]) -> Table {
     ]);
     for server in added {
         table.row([
-            printable(&server.toolbox),
-            printable(&server.server),
-            printable(&server.file),
+            escape_to_line(&server.toolbox),
+            escape_to_line(&server.server),
+            escape_to_line(&server.file),
             server.grade.to_string(),
         ]);
     }

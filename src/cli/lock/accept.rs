@@ -1,19 +1,21 @@
-//! Taking over what single servers say, or single definitions of theirs.
+//! Accepts the current definitions of single servers, or single definitions.
 
 use std::sync::Arc;
 
-use crate::cli::error::Error;
-use crate::cli::lock::names::names;
-use crate::cli::lock::record::Recorded;
-use crate::config::Loaded;
+use crate::cli::error::CommandError;
+use crate::cli::lock::recording::LockRecording;
+use crate::cli::lock::server_names::names;
+use crate::config::LoadedConfig;
 use crate::name;
-use crate::settings::{Lock, LockedKind, LockedServer};
+use crate::settings::{LockedDefinitions, LockedServer, Lockfile};
 
-/// Things that are to be taken over: a server by its name in the lock, and one definition of it, or all.
-pub(super) type Accepted = Vec<(String, Option<String>)>;
+/// Servers by their names in the lock, each with one accepted definition; `None` accepts all.
+pub(super) type AcceptList = Vec<(String, Option<String>)>;
 
-/// Finds out which servers and definitions are meant.
-pub(super) fn wanted(words: &[String], loaded: &Loaded) -> Result<Accepted, Error> {
+pub(super) fn parse_accepts(
+    words: &[String],
+    loaded: &LoadedConfig,
+) -> Result<AcceptList, CommandError> {
     let known: Vec<String> = names(&loaded.config).into_iter().map(|(_, name)| name).collect();
     let meant = |word: &String| {
         if known.contains(word) {
@@ -25,30 +27,31 @@ pub(super) fn wanted(words: &[String], loaded: &Loaded) -> Result<Accepted, Erro
         }
         let server = split.map_or(word.as_str(), |(server, _)| server);
         let near = name::nearest(server, known.iter().map(String::as_str), 1).pop();
-        let error = Error::wrong(format!("there is no server `{server}`"));
+        let error = CommandError::usage(format!("there is no server `{server}`"));
         Err(match near {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
-            None => error.hint("`mcp-workbench check` shows the servers that there are"),
+            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+            None => error.with_hint("`mcp-workbench check` shows the servers that there are"),
         })
     };
     words.iter().map(meant).collect()
 }
 
-/// Returns `true` if a server has to be started for it; without wishes all have.
-pub(super) fn concerns(accepted: &Accepted, server: &str) -> bool {
+/// Returns `true` if the server has to be started. An empty list selects all servers.
+pub(super) fn concerns(accepted: &AcceptList, server: &str) -> bool {
     accepted.is_empty() || accepted.iter().any(|(name, _)| name == server)
 }
 
-/// The lock with what was accepted in it.
-pub(super) fn taken_over(
-    mut lock: Lock,
-    recorded: &Recorded,
-    accepted: &Accepted,
-) -> Result<Lock, Error> {
+pub(super) fn apply_accepts(
+    mut lock: Lockfile,
+    recorded: &LockRecording,
+    accepted: &AcceptList,
+) -> Result<Lockfile, CommandError> {
     for (name, one) in accepted {
         let Some(now) = recorded.servers.get(name) else {
             let why = recorded.failed.get(name).map_or("it has said nothing", String::as_str);
-            return Err(Error::failed(format!("`{name}` could not be started")).because(why));
+            return Err(
+                CommandError::failed(format!("`{name}` could not be started")).with_cause(why)
+            );
         };
         let next = match one {
             None => now.clone(),
@@ -61,8 +64,9 @@ pub(super) fn taken_over(
                     ..LockedServer::default()
                 });
                 if !take(&mut next, now, one) {
-                    let error = Error::wrong(format!("neither `{name}` nor the lock has `{one}`"));
-                    return Err(error.hint("`mcp-workbench lock --check` names what differs"));
+                    let error =
+                        CommandError::usage(format!("neither `{name}` nor the lock has `{one}`"));
+                    return Err(error.with_hint("`mcp-workbench lock --check` names what differs"));
                 }
                 next
             }
@@ -72,9 +76,9 @@ pub(super) fn taken_over(
     Ok(lock)
 }
 
-/// Takes over one definition, or that it is gone; `false` if neither has it.
+/// Accepts one definition or its removal. Returns `false` if neither side has it.
 fn take(next: &mut LockedServer, now: &LockedServer, one: &str) -> bool {
-    let kinds: [(&mut LockedKind, &LockedKind); 3] = [
+    let kinds: [(&mut LockedDefinitions, &LockedDefinitions); 3] = [
         (&mut next.tools, &now.tools),
         (&mut next.prompts, &now.prompts),
         (&mut next.templates, &now.templates),

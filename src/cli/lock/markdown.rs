@@ -1,17 +1,15 @@
-//! The findings of `lock --check`, for a pull request.
+//! Formats the report of `lock --check` as Markdown for a pull request.
 
 use std::fmt::Write;
 
-use crate::cli::lock::difference;
-use crate::cli::lock::report::{Failed, Outcome, Report};
+use crate::cli::lock::line_diff;
+use crate::cli::lock::report::{CheckOutcome, DriftReport, UncheckedServer};
 
-/// The longest difference that is shown whole, in bytes; a comment has room for 64 KiB.
+/// Bytes of the diff that are shown. A pull request comment is limited to 64 KiB.
 const MAX_DIFFERENCE: usize = 40_000;
 
-/// The page.
-pub(super) fn page(report: &Report) -> String {
+pub(super) fn page(report: &DriftReport) -> String {
     let mut page = format!("## MCP definitions: {}\n", escaped(&report.summary()));
-    // Writing into memory does not fail.
     if !report.drift.is_empty() {
         page.push_str("\n| Server | What | Difference | Members |\n| --- | --- | --- | --- |\n");
         for row in &report.drift {
@@ -25,7 +23,7 @@ pub(super) fn page(report: &Report) -> String {
                 escaped(&row.members.join(", "))
             );
         }
-        let difference = difference::text(report);
+        let difference = line_diff::text(report);
         let end = (0..=MAX_DIFFERENCE.min(difference.len()))
             .rev()
             .find(|end| difference.is_char_boundary(*end))
@@ -39,20 +37,20 @@ pub(super) fn page(report: &Report) -> String {
         page.push_str("\n`mcp-workbench lock --accept SERVER[:TOOL]` takes a change over.\n");
     }
     remarks(&mut page, report);
-    for Failed { server, reason } in &report.failed {
+    for UncheckedServer { server, reason } in &report.failed {
         let _ = writeln!(page, "\n- `{}` could not be started: {}", server, escaped(reason));
     }
     for note in report.notes() {
         let _ = writeln!(page, "\n- {}", escaped(note));
     }
-    if report.outcome() == Outcome::Unknown {
+    if report.outcome() == CheckOutcome::Unknown {
         page.push_str("\nThis is no proof that they are as the lock has them.\n");
     }
     page.trim_end().to_owned()
 }
 
-/// Adds the remarks on what nobody has reviewed, and the number of the others.
-fn remarks(page: &mut String, report: &Report) {
+/// Adds the remarks on unreviewed definitions, and counts those on reviewed ones.
+fn remarks(page: &mut String, report: &DriftReport) {
     let (news, reviewed): (Vec<_>, Vec<_>) =
         report.remarks.iter().partition(|one| one.is_reviewed == Some(false));
     if !news.is_empty() {
@@ -63,12 +61,16 @@ fn remarks(page: &mut String, report: &Report) {
             let words = escaped(&row.words).replace('`', "\\`");
             let _ = writeln!(page, "| {} | {words} | {} |", escaped(row.server), row.advice);
         }
-        if one.more() > 0 {
-            let _ =
-                writeln!(page, "| {} | and {} more | |", escaped(&one.server.server), one.more());
+        if one.hidden_count() > 0 {
+            let _ = writeln!(
+                page,
+                "| {} | and {} more | |",
+                escaped(&one.server.server),
+                one.hidden_count()
+            );
         }
     }
-    let reviewed: usize = reviewed.iter().map(|one| one.rows().count() + one.more()).sum();
+    let reviewed: usize = reviewed.iter().map(|one| one.rows().count() + one.hidden_count()).sum();
     if reviewed > 0 {
         let _ = writeln!(page, "\nRemarks on what the lock has as it is: {reviewed}.");
     }
@@ -78,7 +80,7 @@ fn longest_ticks(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// The text on one line, with nothing in it that is Markdown or HTML.
+/// Escapes Markdown and HTML, and joins lines.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

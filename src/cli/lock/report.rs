@@ -6,52 +6,47 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::catalog::{Difference, Drifted, Listing, accepting};
+use crate::catalog::{DefinitionDrift, DriftKind, Listing, accept_command};
+use crate::cli::definition_remarks::{self, DefinitionRemarks};
 use crate::cli::lock::drift;
-use crate::cli::lock::package::{self, Told};
-use crate::cli::lock::record::All;
-use crate::cli::lock::remarked::{self, Texts};
-use crate::cli::misleading::{self, Remarks};
-use crate::cli::packages::Identity;
-use crate::cli::size::count;
-use crate::name::seen;
-use crate::raw::Raw;
-use crate::settings::{Lock, Locked, LockedServer};
+use crate::cli::lock::package_record::{self, PackageChange};
+use crate::cli::lock::recording::Recording;
+use crate::cli::lock::remarks::{self, ServerDefinitions};
+use crate::cli::package_identity::PackageIdentity;
+use crate::cli::units::format_count;
+use crate::json::RawJson;
+use crate::name::untrusted_text;
+use crate::settings::{LockedDefinition, LockedServer, Lockfile};
 
-/// The word for a package in place of a kind of definitions.
-pub(super) const PACKAGE: &str = "package";
-/// The most characters of a name.
+/// The `kind` of a row about a package instead of a definition.
+pub(super) const PACKAGE_KIND: &str = "package";
+/// In characters.
 const MAX_NAME: usize = 128;
 
-/// The end of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
-    /// Every server says what the lock has.
+pub(super) enum CheckOutcome {
     InSync,
-    /// Some do not.
     Drift,
-    /// Some could not be asked, and the others are in sync.
+    /// No drift, but at least one server couldn't be started.
     Unknown,
 }
 
-/// Everything that was found.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct DriftReport {
     pub(super) file: String,
-    outcome: Outcome,
+    outcome: CheckOutcome,
     checked: usize,
-    pub(super) drift: Vec<Row>,
-    pub(super) failed: Vec<Failed>,
+    pub(super) drift: Vec<DriftRow>,
+    pub(super) failed: Vec<UncheckedServer>,
     notes: Vec<String>,
-    /// The remarks on what servers say: those on what nobody has reviewed first.
-    #[serde(serialize_with = "misleading::rows", skip_serializing_if = "Vec::is_empty")]
-    pub(super) remarks: Vec<Remarks>,
+    /// Those on unreviewed definitions first.
+    #[serde(serialize_with = "definition_remarks::rows", skip_serializing_if = "Vec::is_empty")]
+    pub(super) remarks: Vec<DefinitionRemarks>,
 }
 
-/// One definition that is not as the lock has it.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct DriftRow {
     pub(super) server: String,
     pub(super) kind: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -59,32 +54,30 @@ pub(super) struct Row {
     pub(super) difference: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) members: Vec<String>,
-    /// The line of the lock that it stands in.
+    /// The difference in words, for plain text and SARIF.
     #[serde(skip)]
-    pub(super) said: String,
-    /// The name as the server has it.
+    pub(super) text: String,
+    /// `name` escapes and shortens it.
     #[serde(skip)]
     pub(super) own: String,
-    /// How it is written in the lock, and how it is said now.
+    /// The locked and the current definition, indented; empty if missing.
     #[serde(skip)]
     pub(super) texts: [String; 2],
     #[serde(skip)]
     pub(super) accept: String,
 }
 
-/// A server that could not be asked.
 #[derive(Debug, Serialize)]
-pub(super) struct Failed {
+pub(super) struct UncheckedServer {
     pub(super) server: String,
     pub(super) reason: String,
 }
 
-impl Report {
-    /// Compares what servers say with the lock, and the packages that they are run from.
+impl DriftReport {
     pub(super) fn new(
-        before: &Lock,
-        now: &All,
-        packages: &BTreeMap<String, Identity>,
+        before: &Lockfile,
+        now: &Recording,
+        packages: &BTreeMap<String, PackageIdentity>,
         file: &Path,
     ) -> Self {
         let (mut rows, mut notes, mut texts) = (Vec::new(), Vec::new(), Vec::new());
@@ -95,9 +88,14 @@ impl Report {
             }
             let drift = drift(before, listed, name);
             for one in &drift {
-                rows.push(Row::new(name, one, locked.map(|locked| &**locked), &listed.listing));
+                rows.push(DriftRow::new(
+                    name,
+                    one,
+                    locked.map(|locked| &**locked),
+                    &listed.listing,
+                ));
             }
-            texts.push(Texts::of_listing(name, &listed.listing, |word, own| {
+            texts.push(ServerDefinitions::of_listing(name, &listed.listing, |word, own| {
                 drift.iter().any(|one| (one.word, one.name.as_str()) == (word, own))
             }));
             let Some(locked) = locked else { continue };
@@ -106,17 +104,19 @@ impl Report {
             if info.as_deref() != locked.info.as_deref() {
                 notes.push(format!(
                     "`{name}` calls itself {} now, and {} in the lock",
-                    called(info.as_deref()),
-                    called(locked.info.as_deref())
+                    server_label(info.as_deref()),
+                    server_label(locked.info.as_deref())
                 ));
             }
             if listed.launch != locked.launch {
                 notes.push(format!("`{name}` is launched otherwise than when it was locked"));
             }
             let package = locked.package.as_ref().zip(packages.get(name));
-            match package.and_then(|(then, now)| package::compared(name, then, now)) {
-                Some(Told::Note(note)) => notes.push(note),
-                Some(Told::Drift(said, texts)) => rows.push(Row::of_package(name, said, texts)),
+            match package.and_then(|(then, now)| package_record::compare_package(name, then, now)) {
+                Some(PackageChange::Note(note)) => notes.push(note),
+                Some(PackageChange::Drift(said, texts)) => {
+                    rows.push(DriftRow::of_package(name, said, texts));
+                }
                 None => {}
             }
         }
@@ -128,120 +128,129 @@ impl Report {
         for name in before.servers.keys().filter(|name| !is_there(name)) {
             notes.push(format!("`{name}` is in the lock alone: `mcp-workbench lock` removes it"));
         }
-        let failed = now
-            .failed
-            .iter()
-            .map(|(server, reason)| Failed { server: server.clone(), reason: reason.clone() });
+        let failed = now.failed.iter().map(|(server, reason)| UncheckedServer {
+            server: server.clone(),
+            reason: reason.clone(),
+        });
         let failed: Vec<_> = failed.collect();
         let outcome = match (rows.is_empty(), failed.is_empty()) {
-            (false, _) => Outcome::Drift,
-            (true, false) => Outcome::Unknown,
-            (true, true) => Outcome::InSync,
+            (false, _) => CheckOutcome::Drift,
+            (true, false) => CheckOutcome::Unknown,
+            (true, true) => CheckOutcome::InSync,
         };
         let (file, checked) = (file.display().to_string(), now.servers.len());
-        let remarks = remarked::remarked(&texts);
+        let remarks = remarks::remarked(&texts);
         Self { file, outcome, checked, drift: rows, failed, notes, remarks }
     }
 
-    /// Adds something that was noticed besides.
-    pub(super) fn noted(mut self, note: Option<String>) -> Self {
+    pub(super) fn with_note(mut self, note: Option<String>) -> Self {
         self.notes.extend(note);
         self
     }
 
-    /// How it has ended.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> CheckOutcome {
         self.outcome
     }
 
-    /// The findings in a line.
     pub(super) fn summary(&self) -> String {
-        let packages = self.drift.iter().filter(|row| row.kind == PACKAGE).count();
+        let packages = self.drift.iter().filter(|row| row.kind == PACKAGE_KIND).count();
         let definitions = self.drift.len() - packages;
         let mut differing = Vec::new();
         if definitions > 0 {
-            differing.push(count(definitions, "definition"));
+            differing.push(format_count(definitions, "definition"));
         }
         if packages > 0 {
-            differing.push(count(packages, "package"));
+            differing.push(format_count(packages, "package"));
         }
         let differing = differing.join(" and ");
         match self.outcome {
-            Outcome::InSync => {
-                format!("in sync: {} as `{}` has them", count(self.checked, "server"), self.file)
+            CheckOutcome::InSync => {
+                format!(
+                    "in sync: {} as `{}` has them",
+                    format_count(self.checked, "server"),
+                    self.file
+                )
             }
-            Outcome::Drift => format!("drift: {differing} not as `{}` has them", self.file),
-            Outcome::Unknown => format!(
+            CheckOutcome::Drift => format!("drift: {differing} not as `{}` has them", self.file),
+            CheckOutcome::Unknown => format!(
                 "{} could not be checked; the others are as `{}` has them",
-                count(self.failed.len(), "server"),
+                format_count(self.failed.len(), "server"),
                 self.file
             ),
         }
     }
 
-    /// Things that were noticed besides.
     pub(super) fn notes(&self) -> &[String] {
         &self.notes
     }
 }
 
-fn called(info: Option<&str>) -> String {
-    let info: Option<Raw> = info.and_then(|info| serde_json::from_str(info).ok());
-    let text = |key: &str| Some(info.as_ref()?.member(key)?.text()?.into_owned());
+fn server_label(info: Option<&str>) -> String {
+    let info: Option<RawJson> = info.and_then(|info| serde_json::from_str(info).ok());
+    let text = |key: &str| Some(info.as_ref()?.member(key)?.decode_string()?.into_owned());
     let words: Vec<String> = [text("name"), text("version")].into_iter().flatten().collect();
     if words.is_empty() {
         "nothing".to_owned()
     } else {
-        format!("`{}`", seen::named(&words.join(" "), MAX_NAME))
+        format!("`{}`", untrusted_text::display_name(&words.join(" "), MAX_NAME))
     }
 }
 
-impl Row {
-    fn new(server: &str, one: &Drifted, locked: Option<&LockedServer>, listing: &Listing) -> Self {
-        let members = match &one.what {
-            Difference::Changed(members) => members.clone(),
+impl DriftRow {
+    fn new(
+        server: &str,
+        one: &DefinitionDrift,
+        locked: Option<&LockedServer>,
+        listing: &Listing,
+    ) -> Self {
+        let members = match &one.kind {
+            DriftKind::Changed(members) => members.clone(),
             _ => Vec::new(),
         };
         let before = locked.and_then(|locked| find_locked(locked, one));
         let before = before.and_then(|locked| locked.spellings.first());
-        let before = before.and_then(|one| serde_json::from_str::<Raw>(&one.text).ok());
-        let lines = |raw: Option<Raw>| {
+        let before = before.and_then(|one| serde_json::from_str::<RawJson>(&one.text).ok());
+        let lines = |raw: Option<RawJson>| {
             let raw = raw.map(|raw| raw.without_member("_meta").unwrap_or(raw));
-            raw.map(|raw| raw.on_lines(0, |_| false).unwrap_or_else(|| raw.as_str().into_owned()))
+            raw.map(|raw| {
+                raw.to_pretty_string(0, |_| false).unwrap_or_else(|| raw.as_str().into_owned())
+            })
         };
-        let name = seen::named(&one.name, MAX_NAME);
+        let name = untrusted_text::display_name(&one.name, MAX_NAME);
         Self {
             server: server.to_owned(),
             kind: one.word,
-            said: one.to_string(),
+            text: one.to_string(),
             own: one.name.clone(),
             name,
-            difference: one.what.word(),
+            difference: one.kind.as_str(),
             members,
             texts: [before, find_listed(listing, one)].map(|raw| lines(raw).unwrap_or_default()),
-            accept: one.accepting(server),
+            accept: one.accept_command(server),
         }
     }
 }
 
-impl Row {
-    /// Other bytes of the version of a package that was recorded.
-    fn of_package(server: &str, said: String, texts: [String; 2]) -> Self {
+impl DriftRow {
+    fn of_package(server: &str, text: String, texts: [String; 2]) -> Self {
         Self {
             server: server.to_owned(),
-            kind: PACKAGE,
+            kind: PACKAGE_KIND,
             name: String::new(),
             difference: "changed",
             members: vec!["integrity".to_owned()],
-            said,
+            text,
             own: String::new(),
             texts,
-            accept: accepting(server, Some(PACKAGE)),
+            accept: accept_command(server, Some(PACKAGE_KIND)),
         }
     }
 }
 
-fn find_locked<'a>(server: &'a LockedServer, one: &Drifted) -> Option<&'a Locked> {
+fn find_locked<'a>(
+    server: &'a LockedServer,
+    one: &DefinitionDrift,
+) -> Option<&'a LockedDefinition> {
     if one.name.is_empty() {
         return server.instructions.as_ref();
     }
@@ -249,17 +258,17 @@ fn find_locked<'a>(server: &'a LockedServer, one: &Drifted) -> Option<&'a Locked
     kind.get(&one.name)
 }
 
-fn find_listed(listing: &Listing, one: &Drifted) -> Option<Raw> {
+fn find_listed(listing: &Listing, one: &DefinitionDrift) -> Option<RawJson> {
     let Listing { tools, templates, prompts, instructions, .. } = listing;
     match one.word {
         "tool" => tools.iter().find(|t| t.name == one.name).map(|t| t.raw.clone()),
         "prompt" => prompts.iter().find(|p| p.name == one.name).map(|p| p.raw.clone()),
         "resource template" => templates.iter().find(|t| t.uri == one.name).map(|t| t.raw.clone()),
-        _ => instructions.as_deref().map(Raw::of_text),
+        _ => instructions.as_deref().map(RawJson::from_text),
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DriftReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.summary())?;
         let mut last = None;
@@ -268,19 +277,19 @@ impl fmt::Display for Report {
                 write!(f, "\n\n`{}`:", row.server)?;
                 last = Some(&row.server);
             }
-            write!(f, "\n  {}", row.said)?;
+            write!(f, "\n  {}", row.text)?;
         }
-        for Failed { server, reason } in &self.failed {
+        for UncheckedServer { server, reason } in &self.failed {
             let reason = reason.replace('\n', "\n  ");
             write!(f, "\n\n`{server}` could not be started: {reason}")?;
         }
-        if let Some(remarks) = remarked::told(&self.remarks) {
+        if let Some(remarks) = remarks::remarks_text(&self.remarks) {
             write!(f, "\n\n{remarks}")?;
         }
         for (at, note) in self.notes.iter().enumerate() {
             write!(f, "{}\nnote: {note}", if at == 0 { "\n" } else { "" })?;
         }
-        if self.outcome == Outcome::Drift {
+        if self.outcome == CheckOutcome::Drift {
             f.write_str(
                 "\n\nhint: `mcp-workbench lock --diff` shows what differs\n\
                  hint: `mcp-workbench lock --accept SERVER[:TOOL]` takes it over",

@@ -3,10 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::catalog::remarks::{self, Severity};
-use crate::cli::lock::report::{PACKAGE, Report, Row};
-use crate::cli::misleading::{self, Remarks};
+use crate::cli::definition_remarks::{self, DefinitionRemarks};
+use crate::cli::lock::report::{DriftReport, DriftRow, PACKAGE_KIND};
 
-/// The rules that a difference may be of, and what each means.
 const RULES: [(&str, &str); 5] = [
     ("definition-changed", "A server says something else of a definition than was reviewed"),
     ("definition-new", "A server has a definition that nobody has reviewed"),
@@ -15,8 +14,7 @@ const RULES: [(&str, &str); 5] = [
     ("package-changed", "A package has other bytes than were recorded, and the same version"),
 ];
 
-/// The whole log.
-pub(super) fn log(report: &Report) -> Value {
+pub(super) fn log(report: &DriftReport) -> Value {
     let rules = RULES.iter().map(|(id, text)| {
         json!({
             "id": id,
@@ -42,7 +40,7 @@ pub(super) fn log(report: &Report) -> Value {
     let notes = report.notes().iter();
     let notes = notes.map(|note| json!({"level": "note", "message": {"text": note}}));
     let results = report.drift.iter().map(|row| result(row, &report.file));
-    let remarks = report.remarks.iter().flat_map(Remarks::rows);
+    let remarks = report.remarks.iter().flat_map(DefinitionRemarks::rows);
     let remarks = remarks.map(|remark| on_definition(&remark, &report.file));
     let results: Vec<Value> = results.chain(remarks).collect();
     json!({
@@ -63,27 +61,26 @@ pub(super) fn log(report: &Report) -> Value {
     })
 }
 
-fn result(row: &Row, file: &str) -> Value {
+fn result(row: &DriftRow, file: &str) -> Value {
     let level = if row.difference == "removed" { "warning" } else { "error" };
     json!({
         "ruleId": rule(row),
         "level": level,
-        "message": {"text": format!("`{}`: {}. {}", row.server, row.said, row.accept)},
+        "message": {"text": format!("`{}`: {}. {}", row.server, row.text, row.accept)},
         "locations": [location(file, &[&row.server, row.kind, &row.name])],
         "partialFingerprints": {"definition/v1": format!("{}/{}/{}/{}", row.server, row.kind, row.name, row.difference)},
     })
 }
 
-/// The rule that a difference is of.
-fn rule(row: &Row) -> String {
-    let of = if row.kind == PACKAGE { PACKAGE } else { "definition" };
+fn rule(row: &DriftRow) -> String {
+    let of = if row.kind == PACKAGE_KIND { PACKAGE_KIND } else { "definition" };
     format!("{of}-{}", row.difference)
 }
 
-/// A remark. What somebody has reviewed is a note.
-fn on_definition(remark: &misleading::Row<'_>, file: &str) -> Value {
+/// Reports a remark on an unreviewed definition as a warning, and any other as a note.
+fn on_definition(remark: &definition_remarks::RemarkRow<'_>, file: &str) -> Value {
     let is_warning = remark.is_reviewed == Some(false) && remark.severity != Severity::Low;
-    let misleading::Row { server, rule, kind, name, pointer, .. } = remark;
+    let definition_remarks::RemarkRow { server, rule, kind, name, pointer, .. } = remark;
     let place = [*server, *kind, *name, *pointer];
     json!({
         "ruleId": format!("remark-{rule}"),
@@ -94,7 +91,8 @@ fn on_definition(remark: &misleading::Row<'_>, file: &str) -> Value {
     })
 }
 
-/// A place in what servers say; what there is of it in files is the lock.
+/// Points at the lock file, the only file that SARIF can refer to. The logical location names the
+/// definition.
 fn location(file: &str, steps: &[&str]) -> Value {
     let uri = file.strip_prefix("./").unwrap_or(file).replace('\\', "/");
     json!({

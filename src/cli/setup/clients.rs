@@ -1,40 +1,42 @@
-//! The clients that are here: their files, as far as servers are put there.
+//! Finds the configuration files of installed clients.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::authoring::client_files::{ClientProgram, KnownFile, Scope, Syntax, known_files};
+use crate::authoring::client_files::{ClientApp, FileScope, FileSyntax, KnownFile, known_files};
 use crate::config::env::EnvSource;
 use crate::os::{Platform, is_same_file};
 
-/// A file that a client keeps servers in.
 #[derive(Clone, Debug)]
 pub(super) struct ClientFile {
-    pub(super) program: &'static ClientProgram,
+    pub(super) program: &'static ClientApp,
     pub(super) path: PathBuf,
-    /// The path for people.
+    /// The path for messages, with `~` for the home folder.
     pub(super) shown: String,
-    /// Its text; `None`: the client is here, and has no such file yet.
+    /// `None` if the client is installed but has no such file yet.
     pub(super) text: Option<String>,
 }
 
-/// The files of clients that are here.
 #[derive(Debug, Default)]
-pub(super) struct Here {
+pub(super) struct InstalledClients {
     pub(super) files: Vec<ClientFile>,
-    /// Files that cannot be read, and why.
-    pub(super) unreadable: Vec<(&'static ClientProgram, String, String)>,
+    /// The client, path and error of each unreadable file.
+    pub(super) unreadable: Vec<(&'static ClientApp, String, String)>,
 }
 
-/// Finds the files of all clients, or of those with these ids.
-pub(super) fn find(platform: Platform, env: &dyn EnvSource, folder: &Path, ids: &[String]) -> Here {
-    let home = env.home();
-    let mut here = Here::default();
+pub(super) fn find(
+    platform: Platform,
+    env: &dyn EnvSource,
+    folder: &Path,
+    ids: &[String],
+) -> InstalledClients {
+    let home = env.home_dir();
+    let mut here = InstalledClients::default();
     let mut known = known_files(platform, env, folder);
     known.retain(|file| {
         let is_chosen = ids.is_empty() || ids.iter().any(|id| id == file.program.id);
-        file.scope == Scope::User && file.takes_servers && is_chosen
+        file.scope == FileScope::User && file.takes_servers && is_chosen
     });
     for file in &known {
         let beside = || known.iter().filter(|other| other.path.parent() == file.path.parent());
@@ -56,7 +58,7 @@ pub(super) fn find(platform: Platform, env: &dyn EnvSource, folder: &Path, ids: 
     here
 }
 
-/// Returns `true` if two clients keep their servers in one place of one file, by a link.
+/// Returns `true` if a symlink makes two clients share one file and the key for servers in it.
 fn is_same(one: &ClientFile, other: &KnownFile) -> bool {
     let is_one_file = match (fs::metadata(&one.path), fs::metadata(&other.path)) {
         (Ok(one), Ok(other)) => is_same_file(&one, &other),
@@ -69,21 +71,19 @@ fn client_file(file: &KnownFile, shown: String, text: Option<String>) -> ClientF
     ClientFile { program: file.program, path: file.path.clone(), shown, text }
 }
 
-/// Returns `true` if a client whose file is not there has a folder for it, and takes a file that has
+/// Returns `true` if the folder of a missing file exists, and the client accepts a file with
 /// nothing but servers.
 fn is_installed(file: &KnownFile, home: Option<&Path>) -> bool {
     let folder = file.path.parent();
-    folder != home && folder.is_some_and(Path::is_dir) && file.program.syntax != Syntax::Yaml
+    folder != home && folder.is_some_and(Path::is_dir) && file.program.syntax != FileSyntax::Yaml
 }
 
-/// A path as a person would write it, wherever we are.
 pub(super) fn shown(path: &Path, home: Option<&Path>) -> String {
     let inside = home.and_then(|home| path.strip_prefix(home).ok());
     let shown = inside.map_or_else(|| path.to_owned(), |inside| Path::new("~").join(inside));
     shown.display().to_string()
 }
 
-/// The text of a file, if it is there.
 pub(super) fn read(path: &Path) -> Result<Option<String>, String> {
     match fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_found_where_its_client_has_it_on_each_platform() {
+    fn finds_client_files_on_each_platform() {
         for platform in [Platform::Linux, Platform::MacOs, Platform::Windows] {
             let env: BTreeMap<_, _> = [("HOME".to_owned(), "/h".to_owned())].into();
             for file in known_files(platform, &env, Path::new("/p")) {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_a_file_is_here_if_its_folder_is() {
+    fn detects_a_client_by_its_folder() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(found(home.path(), Platform::Linux), []);
         for folder in [".cursor", ".config/opencode", ".config/goose", ".continue"] {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_text_is_named() {
+    fn reports_client_files_that_are_not_utf8() {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir_all(home.path().join(".cursor")).unwrap();
         fs::write(home.path().join(".cursor/mcp.json"), [0xff, 0xfe]).unwrap();

@@ -1,38 +1,35 @@
-//! A setup, for those who read JSON.
+//! The JSON output of `setup`.
 
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::authoring::service::Manager;
-use crate::cli::setup::carry::Done;
-use crate::cli::setup::plan::{Client as Planned, Plan};
-use crate::cli::size::Size;
+use crate::authoring::service::ServiceManager;
+use crate::cli::setup::apply::ApplyOutcome;
+use crate::cli::setup::plan::{ClientPlan as Planned, SetupPlan};
+use crate::cli::units::ContextSize;
 
-/// The plan, and what came of it.
 #[derive(Serialize)]
-pub(super) struct Setup<'a> {
+pub(super) struct SetupReport<'a> {
     configuration: &'a Path,
-    /// `true` if it was carried out.
+    /// `true` if the plan was applied.
     done: bool,
     toolboxes: Vec<Toolbox<'a>>,
     new_secrets: usize,
     clients: Vec<Client<'a>>,
     unreadable: Vec<Unreadable<'a>>,
-    /// The service that they share.
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<Service<'a>>,
-    /// The size of what each client reads at the start from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    start: Option<&'a Size>,
+    start: Option<&'a ContextSize>,
 }
 
 #[derive(Serialize)]
 struct Service<'a> {
     address: String,
-    manager: Manager,
+    manager: ServiceManager,
     name: &'a str,
-    /// Variables that each client has for itself, so that none shares servers.
+    /// Variables that differ between clients, and so keep them from sharing servers.
     variables: &'a [String],
 }
 
@@ -43,7 +40,7 @@ struct Toolbox<'a> {
     servers: Vec<&'a str>,
     tools: usize,
     #[serde(flatten)]
-    size: Size,
+    size: ContextSize,
 }
 
 #[derive(Serialize)]
@@ -51,21 +48,19 @@ struct Client<'a> {
     id: &'static str,
     title: &'static str,
     file: &'a Path,
-    /// The name of our entry.
     entry: Option<&'a str>,
     taken: Vec<&'a str>,
-    left: Vec<Left<'a>>,
-    /// `true` if its file differs from the plan, and it could be written if that was tried.
+    left: Vec<SkippedServer<'a>>,
+    /// `true` if the file needed a change and writing it did not fail.
     changed: bool,
-    /// Why it is as it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<&'a str>,
-    /// The definitions of the tools that were taken over.
-    before: Size,
+    /// The tool definitions of the servers that the workbench replaces.
+    before: ContextSize,
 }
 
 #[derive(Serialize)]
-struct Left<'a> {
+struct SkippedServer<'a> {
     server: &'a str,
     reason: &'a str,
 }
@@ -77,21 +72,24 @@ struct Unreadable<'a> {
     reason: &'a str,
 }
 
-impl<'a> Setup<'a> {
-    pub(super) fn new(plan: &'a Plan, done: Option<(&'a Done, Option<&'a Size>)>) -> Self {
+impl<'a> SetupReport<'a> {
+    pub(super) fn new(
+        plan: &'a SetupPlan,
+        done: Option<(&'a ApplyOutcome, Option<&'a ContextSize>)>,
+    ) -> Self {
         let toolboxes = plan.proposed.iter().map(|proposed| Toolbox {
             name: &proposed.name,
             description: &proposed.description,
             servers: proposed.servers.iter().map(|(_, name)| name.as_str()).collect(),
             tools: proposed.tools,
-            size: Size::of(proposed.bytes),
+            size: ContextSize::of(proposed.bytes),
         });
-        let failed = |place| {
+        let failed = |index| {
             let failed = done.iter().flat_map(|(done, _)| &done.failed);
-            failed.into_iter().find(|(other, _)| *other == place).map(|(_, why)| why.as_str())
+            failed.into_iter().find(|(other, _)| *other == index).map(|(_, why)| why.as_str())
         };
         let clients = plan.clients.iter().enumerate();
-        let clients = clients.map(|(place, planned)| client(planned, failed(place)));
+        let clients = clients.map(|(index, planned)| client(planned, failed(index)));
         let unreadable = plan.unreadable.iter();
         Self {
             configuration: &plan.target.path,
@@ -115,14 +113,14 @@ impl<'a> Setup<'a> {
 
 fn client<'a>(planned: &'a Planned, failed: Option<&'a str>) -> Client<'a> {
     let changed = planned.change.as_ref().ok();
-    let taken = changed.iter().flat_map(|changed| &changed.taken);
-    let left = planned.left.iter().map(|(server, reason)| Left { server, reason });
+    let removed = changed.iter().flat_map(|changed| &changed.removed);
+    let left = planned.skipped.iter().map(|(server, reason)| SkippedServer { server, reason });
     Client {
         id: planned.file.program.id,
         title: planned.file.program.title,
         file: &planned.file.path,
         entry: changed.and_then(|changed| changed.entry.as_deref()),
-        taken: taken.map(|taken| taken.name.as_str()).collect(),
+        taken: removed.map(|removed| removed.name.as_str()).collect(),
         left: left.collect(),
         changed: planned.new_text().is_some() && failed.is_none(),
         problem: failed.or(planned.change.as_ref().err().map(String::as_str)),

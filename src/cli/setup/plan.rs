@@ -1,146 +1,148 @@
-//! The plan of a setup: what is taken over, what each client gets, what stays as it is.
+//! The setup plan: the servers to import, the entry of each client, and the skipped servers.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::authoring::client_files::ClientProgram;
+use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::{
-    Added, Carried, Gathered, Grade, HideSecrets, ImportFinding, Options, Outcome, Server, Source,
-    gather_own, has_servers,
+    AddedServer, CandidateServer, CoveredServer, Grade, ImportCandidates, ImportFinding,
+    ImportOptions, SecretExtractor, SourceFile, TrialOutcome, collect_user_candidates, has_servers,
 };
-use crate::authoring::setup::entry::{entry, is_ours, is_same_launch, remote_entry};
+use crate::authoring::setup::client_file_editor::ClientFileEditor;
+use crate::authoring::setup::entry::{
+    is_same_launch, is_workbench_entry, remote_entry, stdio_entry,
+};
 use crate::authoring::setup::journal::Journal;
-use crate::authoring::setup::servers::Place;
-use crate::authoring::setup::{Changed, change};
-use crate::backend::without_words;
-use crate::cli::error::Error;
-use crate::cli::import::proposal::{self, Proposed};
-use crate::cli::import::trial::{self, Trial};
-use crate::cli::secrets::Variables;
-use crate::cli::setup::clients::{self, ClientFile, Here};
-use crate::cli::setup::kept;
-use crate::cli::setup::shared::{Shared, token_of};
-use crate::cli::size::Size;
-use crate::cli::{Global, own_program};
+use crate::authoring::setup::{InstallOutcome, install_workbench};
+use crate::backend::strip_stderr_tail;
+use crate::cli::error::CommandError;
+use crate::cli::import::toolbox_proposal::{self, ToolboxProposal};
+use crate::cli::import::trial_run::{self, TrialRun};
+use crate::cli::secret_variables::SecretVariables;
+use crate::cli::setup::clients::{self, ClientFile, InstalledClients};
+use crate::cli::setup::service_plan::{ServicePlan, token_of};
+use crate::cli::setup::state_dir;
+use crate::cli::units::ContextSize;
+use crate::cli::{GlobalArgs, current_program};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{self, LoadError, Location, read_secrets, secrets_file, write_secrets};
+use crate::config::{
+    self, ConfigLocation, LoadError, parse_secrets_env, render_secrets_env, secrets_env_path,
+};
 use crate::os::{Platform, make_private_folder};
 
-/// The whole plan.
-pub(super) struct Plan {
-    /// The configuration.
-    pub(super) target: Location,
-    /// Its text as it is; `None`: it is made.
+pub(super) struct SetupPlan {
+    pub(super) target: ConfigLocation,
+    /// `None` if the setup creates it.
     pub(super) config_before: Option<String>,
-    /// Its text as it is going to be.
     pub(super) config: String,
-    /// The file of secrets beside it, its text as it is, and as it is going to be.
+    /// The path of `secrets.env`, its current text, and its new text.
     pub(super) secrets: (PathBuf, Option<String>, Option<String>),
-    /// The number of secrets that come into it.
     pub(super) new_secrets: usize,
-    pub(super) proposed: Vec<Proposed>,
-    pub(super) added: Vec<Added>,
+    pub(super) proposed: Vec<ToolboxProposal>,
+    pub(super) added: Vec<AddedServer>,
     pub(super) remarks: Vec<ImportFinding>,
-    pub(super) clients: Vec<Client>,
-    /// Files that cannot be read, by the titles of their clients, and why.
+    pub(super) clients: Vec<ClientPlan>,
+    /// The client's title, path and error of each unreadable file.
     pub(super) unreadable: Vec<(&'static str, String, String)>,
-    /// The service that all clients are to share, if they are.
-    pub(super) shared: Option<Shared>,
-    /// The journal of earlier setups.
+    pub(super) shared: Option<ServicePlan>,
     pub(super) journal: Journal,
 }
 
-/// One client's file.
-pub(super) struct Client {
+pub(super) struct ClientPlan {
     pub(super) file: ClientFile,
-    /// The change, or why there is none.
-    pub(super) change: Result<Changed, String>,
-    /// The entry that stands for us there.
+    pub(super) change: Result<InstallOutcome, String>,
     pub(super) entry: Value,
-    /// Servers that stay in it, and why.
-    pub(super) left: Vec<(String, String)>,
-    /// The definitions of the tools of the servers that are taken out.
-    pub(super) size: Size,
+    pub(super) skipped: Vec<(String, String)>,
+    /// The tool definitions of the servers that the workbench replaces.
+    pub(super) size: ContextSize,
 }
 
-impl Client {
-    /// The new text, if it is another than the one that is there.
-    pub(super) fn new_text(&self) -> Option<&Changed> {
+impl ClientPlan {
+    /// Returns the change, unless the file already has the new text.
+    pub(super) fn new_text(&self) -> Option<&InstallOutcome> {
         let changed = self.change.as_ref().ok()?;
         (self.file.text.as_deref() != Some(&changed.text)).then_some(changed)
     }
 }
 
-impl Plan {
-    /// Makes the plan for all clients, or for those with these ids; starts each server once. Clients share
-    /// a service if that is wanted, or was set up before.
-    pub(super) fn make(global: &Global, ids: &[String], service: bool) -> Result<Self, Error> {
-        let folder = std::env::current_dir().map_err(Error::internal)?;
+impl SetupPlan {
+    /// Plans for all clients, or for those with these IDs, and starts each server once. Clients
+    /// share a service if `service` is set or an earlier setup created one.
+    pub(super) fn build(
+        global: &GlobalArgs,
+        ids: &[String],
+        service: bool,
+    ) -> Result<Self, CommandError> {
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
         let target = target(global, &folder)?;
-        let config_before = read(&target.path, &target.shown)?;
-        let secrets_path = secrets_file(&target.path);
+        let config_before = read(&target.path, &target.display_path)?;
+        let secrets_path = secrets_env_path(&target.path);
         let secrets_before = read(&secrets_path, &secrets_path)?;
-        let journal = kept::journal()?.unwrap_or_default();
-        let Here { files, unreadable } = clients::find(Platform::THIS, &ProcessEnv, &folder, ids);
+        let journal = state_dir::journal()?.unwrap_or_default();
+        let InstalledClients { files, unreadable } =
+            clients::find(Platform::THIS, &ProcessEnv, &folder, ids);
         let unreadable: Vec<_> =
             unreadable.into_iter().map(|(client, file, why)| (client.title, file, why)).collect();
         if files.is_empty() && unreadable.is_empty() {
-            return Err(Error::wrong("no client was found here")
-                .hint("`mcp-workbench import FILE` reads a client's file wherever it is"));
+            return Err(CommandError::usage("no client was found here")
+                .with_hint("`mcp-workbench import FILE` reads a client's file wherever it is"));
         }
-        let shown = target.shown.display().to_string();
+        let shown = target.display_path.display().to_string();
         let existing =
-            config_before.as_ref().map(|text| Source { file: shown, text: text.clone() });
-        let sources: Vec<Source> = files.iter().filter_map(|file| source(file, &journal)).collect();
+            config_before.as_ref().map(|text| SourceFile { file: shown, text: text.clone() });
+        let sources: Vec<SourceFile> =
+            files.iter().filter_map(|file| source(file, &journal)).collect();
         let known = secrets_before.as_deref().unwrap_or_default();
-        let (known, _) = read_secrets(&secrets_path, known);
+        let (known, _) = parse_secrets_env(&secrets_path, known);
         let texts = sources.iter().chain(&existing).map(|source| source.text.as_str());
-        let mut secrets = KeptSecrets(Variables::kept(texts, known.clone()));
-        let invalid = |report| Error::config(LoadError::Invalid(report));
-        let gathered = gather_own(existing.as_ref(), &sources, &mut secrets).map_err(invalid)?;
-        let KeptSecrets(secrets) = secrets;
-        // Servers start in the folder of the configuration, which may not be there yet.
-        let _folder = NewFolder::make(target.path.parent());
-        let trial = trial::run(global, &gathered, &target, (&secrets, &HashSet::new()))?;
-        let all = gathered.carried();
+        let mut secrets = StoredSecrets(SecretVariables::with_existing(texts, known.clone()));
+        let invalid = |report| CommandError::config(LoadError::Invalid(report));
+        let gathered =
+            collect_user_candidates(existing.as_ref(), &sources, &mut secrets).map_err(invalid)?;
+        let StoredSecrets(secrets) = secrets;
+        // Servers start in the folder of the configuration, which may not exist yet.
+        let _folder = NewFolderGuard::make(target.path.parent());
+        let trial = trial_run::run(global, &gathered, &target, (&secrets, &HashSet::new()))?;
+        let all = gathered.covered_servers();
         let tools: Vec<usize> = bytes(&trial);
-        let (gathered, trial, left) = without_left(gathered, trial);
+        let (gathered, trial, left) = split_skipped(gathered, trial);
 
-        let proposed = proposal::several(gathered.servers(), &trial.tools);
-        let carried = gathered.carried();
+        let proposed = toolbox_proposal::propose_by_purpose(gathered.servers(), &trial.tools);
+        let carried = gathered.covered_servers();
         let foreign = gathered.workbenches();
-        let options = Options {
-            proposal: proposed.iter().map(Proposed::to_proposal).collect(),
+        let options = ImportOptions {
+            proposal: proposed.iter().map(ToolboxProposal::to_proposal).collect(),
             outcomes: trial.outcomes,
-            ..Options::default()
+            ..ImportOptions::default()
         };
         let planned = gathered.plan(&options).map_err(invalid)?;
         let remarks = remarks(planned.findings, &carried);
         let mut shared = (service || journal.service.is_some())
             .then(|| {
                 let here: Vec<&str> = files.iter().map(|file| file.program.id).collect();
-                Shared::make(&target.path, &planned.text, program(), &here)
+                ServicePlan::build(&target.path, &planned.text, program(), &here)
             })
             .transpose()?;
         let config = match &mut shared {
-            Some(shared) => shared.in_config(&target.path, &planned.text)?,
+            Some(shared) => shared.add_tokens(&target.path, &planned.text)?,
             None => planned.text,
         };
         let entry_of =
-            Entries { program: program(), config: &target.path, shared: shared.as_ref() };
+            EntryBuilder { program: program(), config: &target.path, shared: shared.as_ref() };
         let clients = files.into_iter().map(|file| {
-            let own = Own { carried: &carried, foreign: &foreign, journal: &journal };
+            let own = ClientPlanner { carried: &carried, foreign: &foreign, journal: &journal };
             let mut client = own.client(file, &entry_of);
-            let here = |carried: &&Carried| carried.file == client.file.shown;
+            let here = |carried: &&CoveredServer| carried.file == client.file.shown;
             let sizes = all.iter().filter(here).filter(|c| carried.iter().any(|o| is_same(o, c)));
-            client.size = sizes.filter_map(|c| tools.get(c.server?)).copied().map(Size::of).sum();
+            client.size =
+                sizes.filter_map(|c| tools.get(c.server?)).copied().map(ContextSize::of).sum();
             let stay = all.iter().filter(here).filter_map(|c| {
                 let why = left.iter().find(|(place, _)| Some(*place) == c.server)?.1.clone();
                 Some((c.name.clone(), why))
             });
-            client.left.extend(stay);
+            client.skipped.extend(stay);
             client
         });
         let clients = clients.collect();
@@ -149,7 +151,7 @@ impl Plan {
             used.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let new_secrets = used.keys().filter(|name| !known.contains_key(*name)).count();
         let all_secrets = known.into_iter().chain(used).collect();
-        let secrets_text = (new_secrets > 0).then(|| write_secrets(&all_secrets));
+        let secrets_text = (new_secrets > 0).then(|| render_secrets_env(&all_secrets));
         Ok(Self {
             config_before,
             config,
@@ -166,26 +168,25 @@ impl Plan {
         })
     }
 
-    /// Returns `true` if there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
         self.added.is_empty()
             && self.clients.iter().all(|client| client.new_text().is_none())
-            && !self.shared.as_ref().is_some_and(Shared::is_new)
+            && !self.shared.as_ref().is_some_and(ServicePlan::is_new)
     }
 }
 
-/// A folder that is there for as long as this is, and afterwards if something is in it.
-struct NewFolder(Option<PathBuf>);
+/// Creates a missing folder and removes it when dropped, if it is still empty.
+struct NewFolderGuard(Option<PathBuf>);
 
-impl NewFolder {
+impl NewFolderGuard {
     fn make(folder: Option<&Path>) -> Self {
         let missing = folder.filter(|folder| !folder.exists());
-        // Where it cannot be made, each server says that it is not there.
+        // If this fails, each server reports the missing folder.
         Self(missing.filter(|folder| make_private_folder(folder).is_ok()).map(Path::to_owned))
     }
 }
 
-impl Drop for NewFolder {
+impl Drop for NewFolderGuard {
     fn drop(&mut self) {
         if let Some(folder) = &self.0 {
             let _ = std::fs::remove_dir(folder);
@@ -193,94 +194,98 @@ impl Drop for NewFolder {
     }
 }
 
-/// The user's own configuration, or the one that is named.
-pub(super) fn target(global: &Global, folder: &Path) -> Result<Location, Error> {
+/// Returns the configuration named by `--config`, or else the user configuration.
+pub(super) fn target(global: &GlobalArgs, folder: &Path) -> Result<ConfigLocation, CommandError> {
     let target = match &global.config {
         Some(file) => config::locate(Some(file.clone()), &ProcessEnv, folder),
-        None => config::user_file(&ProcessEnv)
-            .ok_or_else(|| Error::wrong("nobody knows where the user's own file would be"))?,
+        None => config::user_file(&ProcessEnv).ok_or_else(|| {
+            CommandError::usage("nobody knows where the user's own file would be")
+        })?,
     };
     if target.path.is_dir() {
-        let shown = target.shown.display();
-        return Err(Error::wrong(format!(
+        let shown = target.display_path.display();
+        return Err(CommandError::usage(format!(
             "`{shown}` is a catalog folder, which is not changed here"
         ))
-        .hint("name a file with `--config`"));
+        .with_hint("name a file with `--config`"));
     }
     Ok(target)
 }
 
-fn read(path: &Path, shown: &Path) -> Result<Option<String>, Error> {
-    clients::read(path)
-        .map_err(|why| Error::wrong(format!("cannot read `{}`", shown.display())).because(&why))
+fn read(path: &Path, shown: &Path) -> Result<Option<String>, CommandError> {
+    clients::read(path).map_err(|why| {
+        CommandError::usage(format!("cannot read `{}`", shown.display())).with_cause(&why)
+    })
 }
 
-fn source(file: &ClientFile, journal: &Journal) -> Option<Source> {
-    let place = Place::of(file.program);
+fn source(file: &ClientFile, journal: &Journal) -> Option<SourceFile> {
+    let editor = ClientFileEditor::for_client(file.program);
     let text = file.text.clone()?;
-    // Our own entry by an address is no server to be taken over.
+    // Remove the workbench's own remote entry, which must not be imported as a server.
     let path = file.path.display().to_string();
     let record = journal.files.iter().find(|record| record.path == path);
     let text = match record.and_then(|record| record.entry.as_ref()) {
-        Some((name, ours)) if has_ours(place, &text, name, ours) => {
-            place.take(&text, name).map_or(text, |(text, _)| text)
+        Some((name, ours)) if has_ours(editor, &text, name, ours) => {
+            editor.remove(&text, name).map_or(text, |(text, _)| text)
         }
         Some(_) | None => text,
     };
-    let source = Source { file: file.shown.clone(), text };
-    // One that cannot be read is named where it was to be changed.
-    (place.entries(&source.text).is_ok() && has_servers(&source)).then_some(source)
+    let source = SourceFile { file: file.shown.clone(), text };
+    // A file that can't be parsed is reported when it is about to be changed.
+    (editor.entries(&source.text).is_ok() && has_servers(&source)).then_some(source)
 }
 
-fn has_ours(place: Place, text: &str, name: &str, ours: &Value) -> bool {
-    let there = place.entries(text).unwrap_or_default();
-    there.iter().any(|(other, value)| other == name && is_ours(value, ours))
+fn has_ours(editor: ClientFileEditor, text: &str, name: &str, ours: &Value) -> bool {
+    let there = editor.entries(text).unwrap_or_default();
+    there.iter().any(|(other, value)| other == name && is_workbench_entry(value, ours))
 }
 
-fn bytes(trial: &Trial) -> Vec<usize> {
+fn bytes(trial: &TrialRun) -> Vec<usize> {
     let tools = trial.tools.iter();
     tools.map(|tools| tools.iter().map(|tool| tool.raw.len()).sum()).collect()
 }
 
-fn is_same(one: &Carried, other: &Carried) -> bool {
+fn is_same(one: &CoveredServer, other: &CoveredServer) -> bool {
     one.file == other.file && one.name == other.name
 }
 
-/// Leaves out the servers that are better off where they are, each with the reason why.
-fn without_left(gathered: Gathered, trial: Trial) -> (Gathered, Trial, Vec<(usize, String)>) {
-    let reasons = gathered.servers().iter().zip(&trial.outcomes).map(reason_to_stay);
+fn split_skipped(
+    gathered: ImportCandidates,
+    trial: TrialRun,
+) -> (ImportCandidates, TrialRun, Vec<(usize, String)>) {
+    let reasons = gathered.servers().iter().zip(&trial.outcomes).map(skip_reason);
     let left: Vec<(usize, String)> =
-        reasons.enumerate().filter_map(|(place, why)| Some((place, why?))).collect();
+        reasons.enumerate().filter_map(|(index, why)| Some((index, why?))).collect();
     let places: Vec<usize> = left.iter().map(|(place, _)| *place).collect();
-    let Trial { outcomes, tools } = trial;
+    let TrialRun { outcomes, tools } = trial;
     let stays = |place: &usize| places.contains(place);
     let outcomes = outcomes.into_iter().enumerate().filter(|(place, _)| !stays(place));
     let tools = tools.into_iter().enumerate().filter(|(place, _)| !stays(place));
-    let trial = Trial {
+    let trial = TrialRun {
         outcomes: outcomes.map(|(_, outcome)| outcome).collect(),
         tools: tools.map(|(_, tools)| tools).collect(),
     };
-    (gathered.without(&places), trial, left)
+    (gathered.exclude(&places), trial, left)
 }
 
-/// A server that works for its client, and might not for us, stays with its client.
-fn reason_to_stay((server, outcome): (&Server, &Outcome)) -> Option<String> {
+/// Returns why a server stays with its client: it might not work when the workbench starts it.
+fn skip_reason((server, outcome): (&CandidateServer, &TrialOutcome)) -> Option<String> {
     let is_relative = |word: &String| {
         matches!(word.as_str(), "." | "..") || word.starts_with("./") || word.starts_with("../")
     };
     let has_folder = || server.block.get("cwd").and_then(Value::as_str).is_some_and(is_absolute);
     match outcome {
-        Outcome::Failed { reason, .. } => {
-            // What it wrote has lines of its own, for which there is no room here.
-            let reason = without_words(reason).lines().next().unwrap_or_default();
+        TrialOutcome::Failed { reason, .. } => {
+            // The captured stderr lines don't fit here.
+            let reason = strip_stderr_tail(reason).lines().next().unwrap_or_default();
             Some(format!("it could not be started: {reason}"))
         }
-        Outcome::NotStarted => Some("it was not started".to_owned()),
-        Outcome::Started if server.words.iter().any(is_relative) && !has_folder() => {
+        TrialOutcome::NotStarted => Some("it was not started".to_owned()),
+        TrialOutcome::Started if server.command_line.iter().any(is_relative) && !has_folder() => {
             Some("it works on the folder that its client is in".to_owned())
         }
-        // It wants that of us as of its client, and is told how (`remarks`).
-        Outcome::Started | Outcome::WantsSignIn => None,
+        // The workbench needs the same sign-in as the client; a remark explains how.
+        TrialOutcome::Started | TrialOutcome::WantsSignIn => None,
     }
 }
 
@@ -288,10 +293,10 @@ fn is_absolute(folder: &str) -> bool {
     Path::new(folder).is_absolute()
 }
 
-/// Remarks on servers that are carried over, without those that say that all is well.
-fn remarks(findings: Vec<ImportFinding>, carried: &[Carried]) -> Vec<ImportFinding> {
+/// Drops remarks that report an exact import, and those on servers that are not imported.
+fn remarks(findings: Vec<ImportFinding>, carried: &[CoveredServer]) -> Vec<ImportFinding> {
     let is_told = |finding: &ImportFinding| {
-        let names_it = |carried: &Carried| {
+        let names_it = |carried: &CoveredServer| {
             carried.file == finding.file && finding.path.contains(&carried.name)
         };
         finding.grade != Grade::Exact && carried.iter().any(names_it)
@@ -299,73 +304,72 @@ fn remarks(findings: Vec<ImportFinding>, carried: &[Carried]) -> Vec<ImportFindi
     findings.into_iter().filter(is_told).collect()
 }
 
-/// Makes the entry for each client.
-struct Entries<'a> {
+struct EntryBuilder<'a> {
     program: String,
     config: &'a Path,
-    shared: Option<&'a Shared>,
+    shared: Option<&'a ServicePlan>,
 }
 
-impl Entries<'_> {
-    fn of(&self, program: &ClientProgram) -> Value {
+impl EntryBuilder<'_> {
+    fn of(&self, program: &ClientApp) -> Value {
         let config = ["--config".to_owned(), self.config.display().to_string()];
         let Some(shared) = self.shared else {
-            return entry(program.entry, &self.program, &config);
+            return stdio_entry(program.entry, &self.program, &config);
         };
-        if let Some(form) = program.remote.filter(|_| shared.has_address()) {
+        if let Some(form) = program.remote.filter(|_| shared.can_use_url()) {
             let token = token_of(&shared.service.tokens, program.id);
             remote_entry(form, &shared.service.url(), token)
         } else {
             let bridge = ["connect", "--agent", program.id].map(str::to_owned);
             let args: Vec<String> = bridge.into_iter().chain(config).collect();
-            entry(program.entry, &self.program, &args)
+            stdio_entry(program.entry, &self.program, &args)
         }
     }
 }
 
-/// Everything that decides about a client's file.
-struct Own<'a> {
-    carried: &'a [Carried],
+struct ClientPlanner<'a> {
+    carried: &'a [CoveredServer],
     foreign: &'a [(String, String)],
     journal: &'a Journal,
 }
 
-impl Own<'_> {
-    fn client(&self, file: ClientFile, entries: &Entries<'_>) -> Client {
+impl ClientPlanner<'_> {
+    fn client(&self, file: ClientFile, entries: &EntryBuilder<'_>) -> ClientPlan {
         let entry = entries.of(file.program);
-        let place = Place::of(file.program);
+        let editor = ClientFileEditor::for_client(file.program);
         let path = file.path.display().to_string();
         let record = self.journal.files.iter().find(|record| record.path == path);
         let ours = record.and_then(|record| record.entry.as_ref());
         let ours = ours.map(|(name, value)| (name.as_str(), value));
         let own = self.carried.iter().filter(|carried| carried.file == file.shown);
         let names: Vec<String> = own.map(|carried| carried.name.clone()).collect();
-        let change = match self.other_workbench(&file, place, &entry, ours.map(|(name, _)| name)) {
+        let change = match self.foreign_entry(&file, editor, &entry, ours.map(|(name, _)| name)) {
             Some(name) => Err(format!("it starts another workbench already, as `{name}`")),
-            None if place.keeps_us_out(file.text.as_deref().unwrap_or_default()) => {
+            None if editor.blocks_workbench(file.text.as_deref().unwrap_or_default()) => {
                 Err("its `mcp.allowed` or `mcp.excluded` keeps `workbench` out: change that first"
                     .to_owned())
             }
-            None => change(place, file.text.as_deref(), &entry, (ours, names.as_slice()))
-                .map_err(|error| error.to_string()),
+            None => {
+                install_workbench(editor, file.text.as_deref(), &entry, (ours, names.as_slice()))
+                    .map_err(|error| error.to_string())
+            }
         };
-        let stuck = change.iter().flat_map(|changed| &changed.stuck);
+        let stuck = change.iter().flat_map(|changed| &changed.unremovable);
         let stuck = stuck.map(|name| {
             (name.clone(), "its text cannot be taken out without losing something".to_owned())
         });
         let left = stuck.collect();
-        Client { file, change, entry, left, size: Size::default() }
+        ClientPlan { file, change, entry, skipped: left, size: ContextSize::default() }
     }
 
-    /// The name of an entry that starts the workbench and is none of ours.
-    fn other_workbench(
+    fn foreign_entry(
         &self,
         file: &ClientFile,
-        place: Place,
+        editor: ClientFileEditor,
         entry: &Value,
         ours: Option<&str>,
     ) -> Option<String> {
-        let there = place.entries(file.text.as_deref().unwrap_or_default()).ok()?;
+        let there = editor.entries(file.text.as_deref().unwrap_or_default()).ok()?;
         let is_foreign =
             |name: &str| self.foreign.iter().any(|(of, other)| *of == file.shown && other == name);
         let mut there = there.into_iter().filter(|(name, value)| {
@@ -375,36 +379,35 @@ impl Own<'_> {
     }
 }
 
-/// The program as clients are to start it: by the name on the search path that leads to it, which
-/// stays when it is renewed, or else where it is.
+/// Returns the program that clients start: its name on the search path, which survives updates, or
+/// else its own path.
 fn program() -> String {
-    let own = own_program().and_then(|path| path.canonicalize().ok());
+    let own = current_program().and_then(|path| path.canonicalize().ok());
     let path = ProcessEnv.get("PATH").unwrap_or_default();
-    let name = format!("{}{}", crate::cli::NAME, std::env::consts::EXE_SUFFIX);
+    let name = format!("{}{}", crate::cli::PROGRAM_NAME, std::env::consts::EXE_SUFFIX);
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|file| {
         file.is_absolute() && file.canonicalize().is_ok_and(|file| Some(&file) == own.as_ref())
     });
     let program = on_path.or(own);
-    program.map_or_else(|| crate::cli::NAME.to_owned(), |path| path.display().to_string())
+    program.map_or_else(|| crate::cli::PROGRAM_NAME.to_owned(), |path| path.display().to_string())
 }
 
-/// Secrets that go into the file beside the configuration.
-struct KeptSecrets(Variables);
+struct StoredSecrets(SecretVariables);
 
-impl HideSecrets for KeptSecrets {
-    fn in_arguments(&mut self, server: &str, args: &mut Vec<String>) -> Vec<String> {
-        self.0.in_arguments(server, args)
+impl SecretExtractor for StoredSecrets {
+    fn extract_from_args(&mut self, server: &str, args: &mut Vec<String>) -> Vec<String> {
+        self.0.extract_from_args(server, args)
     }
 
-    fn in_address(&mut self, server: &str, address: &mut String) -> Vec<String> {
-        self.0.in_address(server, address)
+    fn extract_from_url(&mut self, server: &str, address: &mut String) -> Vec<String> {
+        self.0.extract_from_url(server, address)
     }
 
-    fn in_named(&mut self, wanted: &str, name: &str, value: &mut String) {
+    fn extract_named(&mut self, wanted: &str, name: &str, value: &mut String) {
         self.0.hide_named(wanted, name, value);
     }
 
-    fn keeps_values(&self) -> bool {
+    fn stores_values(&self) -> bool {
         true
     }
 }

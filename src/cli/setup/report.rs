@@ -1,18 +1,17 @@
-//! The report on a setup to people: the plan, and the outcome.
+//! The text output of `setup`: the plan and the outcome.
 
-use crate::authoring::service::Manager;
+use crate::authoring::service::ServiceManager;
 use crate::cli::import::report::{proposal, shown};
-use crate::cli::print::printable;
-use crate::cli::setup::carry::Done;
-use crate::cli::setup::plan::{Client, Plan};
-use crate::cli::setup::shared::Shared;
-use crate::cli::size::{Size, count, number};
+use crate::cli::print::escape_to_line;
+use crate::cli::setup::apply::ApplyOutcome;
+use crate::cli::setup::plan::{ClientPlan, SetupPlan};
+use crate::cli::setup::service_plan::ServicePlan;
 use crate::cli::table::{Align, Table};
+use crate::cli::units::{ContextSize, format_count, number};
 
-/// The plan.
-pub(super) fn plan(plan: &Plan) -> String {
+pub(super) fn plan(plan: &SetupPlan) -> String {
     let mut sections = vec![clients(plan).to_string()];
-    let file = plan.target.shown.display();
+    let file = plan.target.display_path.display();
     if !plan.added.is_empty() {
         let made = if plan.config_before.is_some() { "added to" } else { "of the new" };
         sections.push(format!("Toolboxes {made} `{file}`:\n\n{}", proposal(&plan.proposed)));
@@ -22,11 +21,12 @@ pub(super) fn plan(plan: &Plan) -> String {
         let verb = if plan.new_secrets == 1 { "goes" } else { "go" };
         sections.push(format!(
             "{} of theirs {verb} into `{name}` beside it, which nobody else can read",
-            count(plan.new_secrets, "secret")
+            format_count(plan.new_secrets, "secret")
         ));
     }
     sections.extend(plan.shared.as_ref().map(shared));
-    let stay: Vec<String> = plan.clients.iter().flat_map(staying).chain(untouched(plan)).collect();
+    let stay: Vec<String> =
+        plan.clients.iter().flat_map(skipped_lines).chain(untouched(plan)).collect();
     if !stay.is_empty() {
         sections.push(format!("Left as they are:\n{}", stay.join("\n")));
     }
@@ -40,15 +40,14 @@ pub(super) fn plan(plan: &Plan) -> String {
     sections.join("\n\n")
 }
 
-/// The service that all clients are to share.
-fn shared(shared: &Shared) -> String {
+fn shared(shared: &ServicePlan) -> String {
     let url = shared.service.url();
     let name = &shared.service.name;
     let by = match shared.service.manager {
-        Manager::Systemd => format!("systemd starts it as `{name}`"),
-        Manager::Launchd => format!("launchd starts it as `{name}`"),
-        Manager::Tasks => format!("the task scheduler starts it as `{name}`"),
-        Manager::Nobody => {
+        ServiceManager::Systemd => format!("systemd starts it as `{name}`"),
+        ServiceManager::Launchd => format!("launchd starts it as `{name}`"),
+        ServiceManager::TaskScheduler => format!("the task scheduler starts it as `{name}`"),
+        ServiceManager::Unmanaged => {
             return format!(
                 "One workbench for all of them, at {url}: nobody starts services of yours here, so each \
                  client gets the command `connect`, which starts it when it is wanted"
@@ -58,7 +57,7 @@ fn shared(shared: &Shared) -> String {
     let how = if shared.variables.is_empty() {
         "a client that speaks no HTTP gets the command `connect`".to_owned()
     } else {
-        let names = printable(&shared.variables.join("`, `"));
+        let names = escape_to_line(&shared.variables.join("`, `"));
         format!(
             "each client gets the command `connect`, and serves itself, for the configuration takes \
              `{names}` from its environment: put that into the file of secrets beside it to share servers"
@@ -67,8 +66,7 @@ fn shared(shared: &Shared) -> String {
     format!("One workbench for all of them, at {url}: {by}, and {how}")
 }
 
-/// A line for each client: the servers that our entry stands in place of.
-fn clients(plan: &Plan) -> Table {
+fn clients(plan: &SetupPlan) -> Table {
     let mut table = Table::new([
         ("Client", Align::Left),
         ("File", Align::Left),
@@ -79,65 +77,66 @@ fn clients(plan: &Plan) -> Table {
         let (starts, taken) = match &client.change {
             Err(_) => ("no, see below", String::new()),
             Ok(changed) => {
-                let taken: Vec<&str> = changed.taken.iter().map(|t| t.name.as_str()).collect();
+                let taken: Vec<&str> = changed.removed.iter().map(|t| t.name.as_str()).collect();
                 let is_new = client.new_text().is_some();
                 (if is_new { "yes" } else { "already" }, taken.join(", "))
             }
         };
         table.row([
             client.file.program.title.to_owned(),
-            printable(&client.file.shown),
+            escape_to_line(&client.file.shown),
             starts.to_owned(),
-            printable(&taken),
+            escape_to_line(&taken),
         ]);
     }
     table
 }
 
-/// Servers that stay with a client.
-fn staying(client: &Client) -> Vec<String> {
+fn skipped_lines(client: &ClientPlan) -> Vec<String> {
     let title = client.file.program.title;
     let line = |(name, why): &(String, String)| {
-        format!("  `{}` of {title}: {}", printable(name), printable(why))
+        format!("  `{}` of {title}: {}", escape_to_line(name), escape_to_line(why))
     };
-    client.left.iter().map(line).collect()
+    client.skipped.iter().map(line).collect()
 }
 
-/// Files that are not touched.
-fn untouched(plan: &Plan) -> impl Iterator<Item = String> {
+fn untouched(plan: &SetupPlan) -> impl Iterator<Item = String> {
     let unchanged = plan.clients.iter().filter_map(|client| {
         let why = client.change.as_ref().err()?;
         Some((client.file.program.title, client.file.shown.as_str(), why.as_str()))
     });
     let unreadable = plan.unreadable.iter().map(|(title, file, why)| (*title, &**file, &**why));
     let all = unchanged.chain(unreadable);
-    all.map(|(title, file, why)| format!("  `{}` of {title}: {}", printable(file), printable(why)))
+    all.map(|(title, file, why)| {
+        format!("  `{}` of {title}: {}", escape_to_line(file), escape_to_line(why))
+    })
 }
 
-/// The outcome, and what it saves; `start` is the size of what each client reads at the start now.
-pub(super) fn done(
-    plan: &Plan,
-    done: &Done,
-    start: Result<&Size, &String>,
+/// `start` is the size of the definitions that each client now reads at startup, or the error of
+/// measuring it.
+pub(super) fn outcome_text(
+    plan: &SetupPlan,
+    done: &ApplyOutcome,
+    start: Result<&ContextSize, &String>,
     is_locked: bool,
 ) -> String {
     let mut sections = Vec::new();
-    let written = count(done.written.len(), "client");
+    let written = format_count(done.written.len(), "client");
     let verb = if done.written.len() == 1 { "starts" } else { "start" };
     sections.push(format!("done: {written} {verb} the workbench now"));
     for (place, why) in &done.failed {
         let Some(client) = plan.clients.get(*place) else { continue };
-        let file = printable(&client.file.shown);
+        let file = escape_to_line(&client.file.shown);
         let title = client.file.program.title;
         sections.push(format!(
             "error: {title} is as it was, for `{file}` could not be written\n  {}",
-            printable(why)
+            escape_to_line(why)
         ));
     }
     match start {
         Ok(start) => sections.extend(savings(plan, done, *start)),
         Err(why) => sections
-            .push(format!("warning: the workbench was tried and failed: {}", printable(why))),
+            .push(format!("warning: the workbench was tried and failed: {}", escape_to_line(why))),
     }
     let mut hints = vec![
         "hint: restart your clients, so that they start it",
@@ -154,15 +153,14 @@ pub(super) fn done(
     sections.join("\n\n")
 }
 
-/// The sizes of what each client read at the start for its servers, and reads now.
-fn savings(plan: &Plan, done: &Done, start: Size) -> Option<String> {
+fn savings(plan: &SetupPlan, done: &ApplyOutcome, start: ContextSize) -> Option<String> {
     let mut table = Table::new([
         ("Client", Align::Left),
         ("Tokens before", Align::Right),
         ("Now", Align::Right),
     ]);
     let written = done.written.iter().filter_map(|place| plan.clients.get(*place));
-    let with_servers: Vec<&Client> = written.filter(|client| client.size.bytes() > 0).collect();
+    let with_servers: Vec<&ClientPlan> = written.filter(|client| client.size.bytes() > 0).collect();
     for client in &with_servers {
         table.row([
             client.file.program.title.to_owned(),

@@ -1,17 +1,17 @@
-//! `setup status`: which clients start the workbench, and what they start beside it.
+//! `setup status`: shows which clients use the workbench, and their other servers.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::authoring::service::Manager;
-use crate::authoring::setup::servers::Place;
-use crate::cli::error::Error;
-use crate::cli::setup::clients::{self, Here};
-use crate::cli::setup::{kept, plan};
+use crate::authoring::service::ServiceManager;
+use crate::authoring::setup::client_file_editor::ClientFileEditor;
+use crate::cli::error::CommandError;
+use crate::cli::setup::clients::{self, InstalledClients};
+use crate::cli::setup::{plan, state_dir};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, block_on, print, service};
+use crate::cli::{GlobalArgs, background_service, block_on, print};
 use crate::config::env::ProcessEnv;
 use crate::os::Platform;
 
@@ -23,52 +23,45 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// One client's file.
 #[derive(Debug, Serialize)]
-struct State {
+struct ClientStatus {
     client: &'static str,
     file: String,
-    /// The name of our entry.
     entry: Option<String>,
-    /// Everything else that it starts.
     servers: Vec<String>,
-    /// Why nothing is known of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
 
-/// Everything there is to say.
 #[derive(Debug, Serialize)]
-struct Status {
+struct SetupStatus {
     configuration: String,
     exists: bool,
-    /// Files that `undo` would change.
+    /// The files that `setup undo` would change.
     undo: Vec<String>,
-    clients: Vec<State>,
-    /// The service that they share, if one was set up.
+    clients: Vec<ClientStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    service: Option<ServiceState>,
+    service: Option<ServiceStatus>,
 }
 
-/// The service.
 #[derive(Debug, Serialize)]
-struct ServiceState {
+struct ServiceStatus {
     address: String,
-    manager: Manager,
+    manager: ServiceManager,
     name: String,
     runs: bool,
 }
 
-/// Shows it.
-pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let folder = std::env::current_dir().map_err(Error::internal)?;
+pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let folder = std::env::current_dir().map_err(CommandError::internal)?;
     let target = plan::target(global, &folder)?;
-    let journal = kept::journal()?.unwrap_or_default();
-    let Here { files, unreadable } = clients::find(Platform::THIS, &ProcessEnv, &folder, &[]);
-    let mut states: Vec<State> = Vec::new();
+    let journal = state_dir::journal()?.unwrap_or_default();
+    let InstalledClients { files, unreadable } =
+        clients::find(Platform::THIS, &ProcessEnv, &folder, &[]);
+    let mut states: Vec<ClientStatus> = Vec::new();
     for file in files {
         let text = file.text.as_deref().unwrap_or_default();
-        let (entries, problem) = match Place::of(file.program).entries(text) {
+        let (entries, problem) = match ClientFileEditor::for_client(file.program).entries(text) {
             Ok(entries) => (entries, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
@@ -78,7 +71,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         let entry = entry.filter(|name| entries.iter().any(|(other, _)| other == name));
         let servers = entries.into_iter().map(|(name, _)| name);
         let servers = servers.filter(|name| Some(name) != entry.as_ref()).collect();
-        states.push(State {
+        states.push(ClientStatus {
             client: file.program.title,
             file: file.shown,
             entry,
@@ -86,15 +79,15 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
             problem,
         });
     }
-    states.extend(unreadable.into_iter().map(|(program, file, why)| State {
+    states.extend(unreadable.into_iter().map(|(program, file, why)| ClientStatus {
         client: program.title,
         file,
         entry: None,
         servers: Vec::new(),
         problem: Some(why),
     }));
-    let status = Status {
-        configuration: target.shown.display().to_string(),
+    let status = SetupStatus {
+        configuration: target.display_path.display().to_string(),
         exists: target.path.exists(),
         undo: journal.files.iter().map(|record| record.path.clone()).collect(),
         clients: states,
@@ -108,29 +101,33 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn service_of(config: &Path) -> Result<Option<ServiceState>, Error> {
-    let Some(service) = service::read(config)? else { return Ok(None) };
-    let runs = block_on(service::answers(&service))?;
+fn service_of(config: &Path) -> Result<Option<ServiceStatus>, CommandError> {
+    let Some(service) = background_service::read(config)? else { return Ok(None) };
+    let runs = block_on(background_service::is_listening(&service))?;
     let address = service.url();
-    Ok(Some(ServiceState { address, manager: service.manager, name: service.name, runs }))
+    Ok(Some(ServiceStatus { address, manager: service.manager, name: service.name, runs }))
 }
 
-fn report(status: &Status) -> String {
+fn report(status: &SetupStatus) -> String {
     let mut table = Table::new([
         ("Client", Align::Left),
         ("File", Align::Left),
         ("Workbench", Align::Left),
         ("Other servers", Align::Left),
     ]);
-    for State { client, file, entry, servers, problem } in &status.clients {
+    for ClientStatus { client, file, entry, servers, problem } in &status.clients {
         let entry = match (entry, problem) {
             (Some(name), _) => format!("as `{name}`"),
             (None, Some(_)) => "?".to_owned(),
             (None, None) => "no".to_owned(),
         };
         let others = problem.clone().unwrap_or_else(|| servers.join(", "));
-        let cells =
-            [(*client).to_owned(), print::printable(file), entry, print::printable(&others)];
+        let cells = [
+            (*client).to_owned(),
+            print::escape_to_line(file),
+            entry,
+            print::escape_to_line(&others),
+        ];
         table.row(cells);
     }
     let there = if status.exists { "" } else { ", which is not there yet" };
@@ -143,10 +140,10 @@ fn report(status: &Status) -> String {
         let runs = if service.runs { "runs" } else { "does not run" };
         let name = &service.name;
         let by = match service.manager {
-            Manager::Systemd => format!("systemd has it as `{name}`"),
-            Manager::Launchd => format!("launchd has it as `{name}`"),
-            Manager::Tasks => format!("the task scheduler has it as `{name}`"),
-            Manager::Nobody => "clients start it when they want it".to_owned(),
+            ServiceManager::Systemd => format!("systemd has it as `{name}`"),
+            ServiceManager::Launchd => format!("launchd has it as `{name}`"),
+            ServiceManager::TaskScheduler => format!("the task scheduler has it as `{name}`"),
+            ServiceManager::Unmanaged => "clients start it when they want it".to_owned(),
         };
         format!("\nservice: {} {runs}; {by}", service.address)
     });

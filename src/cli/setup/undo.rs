@@ -1,4 +1,4 @@
-//! `setup undo`: every file as it was, or at least without us.
+//! `setup undo`: restores every file, or at least removes the workbench's entry.
 
 use std::fs;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::authoring::client_files::ClientProgram;
-use crate::authoring::service::definition::{disabling, forgetting};
-use crate::authoring::setup::journal::{Journal, Managed, Record, Undone};
-use crate::authoring::setup::servers::Place;
-use crate::cli::error::Error;
-use crate::cli::service::{self, manage};
-use crate::cli::setup::{clients, kept};
+use crate::authoring::client_files::ClientApp;
+use crate::authoring::service::definition::{disable_commands, reload_command};
+use crate::authoring::setup::client_file_editor::ClientFileEditor;
+use crate::authoring::setup::journal::{FileRecord, Journal, ServiceRecord, UndoAction};
+use crate::cli::background_service::{self, run_manager};
+use crate::cli::error::CommandError;
+use crate::cli::setup::{clients, state_dir};
 use crate::cli::table::{Align, Table};
-use crate::cli::{Global, print};
+use crate::cli::{GlobalArgs, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 
 /// Take back what setup has done
@@ -32,20 +32,19 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// The outcome for one file.
 #[derive(Debug, Serialize)]
-struct Outcome {
+struct UndoOutcome {
     client: Option<&'static str>,
     file: String,
     is_undone: bool,
     message: String,
 }
 
-/// Undoes; fails where a file could not be.
-pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
-    let Some(journal) = kept::journal()? else {
-        return Err(Error::failed("there is no setup to be undone")
-            .hint("`mcp-workbench setup status` shows which clients start the workbench"));
+/// Fails if a file could not be restored.
+pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let Some(journal) = state_dir::journal()? else {
+        return Err(CommandError::failed("there is no setup to be undone")
+            .with_hint("`mcp-workbench setup status` shows which clients start the workbench"));
     };
     let (ours, of_clients): (Vec<_>, Vec<_>) =
         journal.files.iter().cloned().partition(|record| record.client.is_none());
@@ -58,13 +57,13 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         }
         outcomes.push(outcome);
     }
-    // As long as a client starts the workbench, its configuration is needed.
+    // The configuration is needed as long as a client starts the workbench.
     let is_needed = !left.is_empty();
     let mut is_kept = is_needed;
     let mut service = journal.service.clone();
     let journal_service = journal.service;
     if let Some(managed) = service.clone().filter(|_| !is_needed) {
-        let outcome = end(global, &managed, args.dry_run);
+        let outcome = stop_service(global, &managed, args.dry_run);
         if outcome.is_undone {
             service = None;
         } else {
@@ -74,7 +73,7 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     }
     let is_running = service.is_some();
     for record in ours.into_iter().rev() {
-        let (outcome, is_done) = undo_ours(&record, is_kept, args.dry_run);
+        let (outcome, is_done) = undo_own_file(&record, is_kept, args.dry_run);
         is_kept |= !outcome.is_undone;
         if is_needed || is_running || !is_done {
             left.push(record);
@@ -82,16 +81,16 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
         outcomes.push(outcome);
     }
     if let Some(managed) = journal_service.filter(|_| !args.dry_run && !is_running)
-        && let Some(words) = forgetting(managed.manager)
+        && let Some(words) = reload_command(managed.manager)
     {
-        // It has stopped, and its file is gone: what it is told of that is a courtesy.
-        let _ = manage(&words);
+        // The service has stopped and its file is removed, so a failure is harmless.
+        let _ = run_manager(&words);
     }
     if !args.dry_run {
         if left.is_empty() && service.is_none() {
-            kept::retire()?;
+            state_dir::archive_journal()?;
         } else {
-            kept::write(&Journal { files: left.clone(), service, ..Journal::default() })?;
+            state_dir::write(&Journal { files: left.clone(), service, ..Journal::default() })?;
         }
     }
     if args.json {
@@ -102,12 +101,12 @@ pub(super) fn run(global: &Global, args: &Args) -> Result<ExitCode, Error> {
     Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn report(outcomes: &[Outcome], is_dry: bool, is_left: bool) -> String {
+fn report(outcomes: &[UndoOutcome], is_dry: bool, is_left: bool) -> String {
     let mut table =
         Table::new([("Client", Align::Left), ("File", Align::Left), ("Outcome", Align::Left)]);
-    for Outcome { client, file, message, .. } in outcomes {
+    for UndoOutcome { client, file, message, .. } in outcomes {
         let client = client.unwrap_or("MCP Workbench");
-        table.row([client.to_owned(), print::printable(file), print::printable(message)]);
+        table.row([client.to_owned(), print::escape_to_line(file), print::escape_to_line(message)]);
     }
     let end = match (is_dry, is_left) {
         (true, _) => "hint: nothing was changed; `mcp-workbench setup undo` does it",
@@ -117,9 +116,8 @@ fn report(outcomes: &[Outcome], is_dry: bool, is_left: bool) -> String {
     format!("{table}\n\n{end}")
 }
 
-/// Stops the service, and has its manager forget it.
-fn end(global: &Global, managed: &Managed, is_dry: bool) -> Outcome {
-    let outcome = |is_undone, message: String| Outcome {
+fn stop_service(global: &GlobalArgs, managed: &ServiceRecord, is_dry: bool) -> UndoOutcome {
+    let outcome = |is_undone, message: String| UndoOutcome {
         client: None,
         file: format!("the service at {}", managed.address),
         is_undone,
@@ -128,10 +126,11 @@ fn end(global: &Global, managed: &Managed, is_dry: bool) -> Outcome {
     if is_dry {
         return outcome(true, "stopped".to_owned());
     }
-    let commands = disabling(managed.manager, &managed.name);
-    let told: Result<Vec<String>, String> = commands.iter().map(|words| manage(words)).collect();
-    // One that somebody else has started ends as well, and one that its manager does not know has ended.
-    match service::stop(global, managed.address) {
+    let commands = disable_commands(managed.manager, &managed.name);
+    let told: Result<Vec<String>, String> =
+        commands.iter().map(|words| run_manager(words)).collect();
+    // A client may have started it without the manager, so only `stop` decides.
+    match background_service::stop(global, managed.address) {
         Ok(()) => match told {
             Ok(_) => outcome(true, "stopped".to_owned()),
             Err(why) => outcome(true, format!("stopped, though its manager says: {why}")),
@@ -140,13 +139,12 @@ fn end(global: &Global, managed: &Managed, is_dry: bool) -> Outcome {
     }
 }
 
-/// Undoes what was done to a client's file.
-fn undo(record: &Record, is_dry: bool) -> Outcome {
+fn undo(record: &FileRecord, is_dry: bool) -> UndoOutcome {
     let path = Path::new(&record.path);
-    let program = record.client.as_deref().and_then(ClientProgram::called);
-    let outcome = |is_undone, message: String| Outcome {
+    let program = record.client.as_deref().and_then(ClientApp::from_id);
+    let outcome = |is_undone, message: String| UndoOutcome {
         client: program.map(|program| program.title),
-        file: clients::shown(path, ProcessEnv.home().as_deref()),
+        file: clients::shown(path, ProcessEnv.home_dir().as_deref()),
         is_undone,
         message,
     };
@@ -154,17 +152,17 @@ fn undo(record: &Record, is_dry: bool) -> Outcome {
         Ok(now) => now,
         Err(why) => return outcome(false, format!("left as it is: {why}")),
     };
-    let undone = record.undo(now.as_deref(), program.map(Place::of));
+    let undone = record.undo(now.as_deref(), program.map(ClientFileEditor::for_client));
     let (text, message) = match undone {
-        Undone::Same => return outcome(true, "is as it was".to_owned()),
-        Undone::Kept(why) => {
-            let copy = kept::copy_of(path).map(|copy| copy.display().to_string());
+        UndoAction::Unchanged => return outcome(true, "is as it was".to_owned()),
+        UndoAction::Skip(why) => {
+            let copy = state_dir::backup_path(path).map(|copy| copy.display().to_string());
             let copy = copy.map(|copy| format!("; `{copy}` is what it was")).unwrap_or_default();
             return outcome(false, format!("left as it is: {why}{copy}"));
         }
-        Undone::Restored(None) => (None, "removed, as there was none before".to_owned()),
-        Undone::Restored(text) => (text, "restored, byte for byte".to_owned()),
-        Undone::Mended { text, back } => {
+        UndoAction::Restore(None) => (None, "removed, as there was none before".to_owned()),
+        UndoAction::Restore(text) => (text, "restored, byte for byte".to_owned()),
+        UndoAction::Revert { text, back } => {
             let back = match back.as_slice() {
                 [] => String::new(),
                 names => format!(", back are {}", names.join(", ")),
@@ -181,13 +179,13 @@ fn undo(record: &Record, is_dry: bool) -> Outcome {
     }
 }
 
-/// Undoes what was done to a file of ours, unless it is still needed or is the user's by now; says
-/// besides whether there is nothing more to do about it.
-fn undo_ours(record: &Record, is_kept: bool, is_dry: bool) -> (Outcome, bool) {
+/// Restores one of the workbench's own files, unless it is still needed or the user has edited it.
+/// The flag is `true` if nothing remains to be done for the file.
+fn undo_own_file(record: &FileRecord, is_kept: bool, is_dry: bool) -> (UndoOutcome, bool) {
     let path = Path::new(&record.path);
-    let outcome = |is_undone, message: &str| Outcome {
+    let outcome = |is_undone, message: &str| UndoOutcome {
         client: None,
-        file: clients::shown(path, ProcessEnv.home().as_deref()),
+        file: clients::shown(path, ProcessEnv.home_dir().as_deref()),
         is_undone,
         message: message.to_owned(),
     };
@@ -196,11 +194,11 @@ fn undo_ours(record: &Record, is_kept: bool, is_dry: bool) -> (Outcome, bool) {
         Err(why) => return (outcome(false, &format!("left as it is: {why}")), false),
     };
     match record.undo(now.as_deref(), None) {
-        Undone::Same => (outcome(true, "is as it was"), true),
-        // The user has removed it.
-        Undone::Restored(_) if now.is_none() => (outcome(true, "is gone already"), true),
-        Undone::Restored(_) if is_kept => (outcome(false, "kept, for it is still needed"), true),
-        Undone::Restored(before) => {
+        UndoAction::Unchanged => (outcome(true, "is as it was"), true),
+        // The user has deleted it.
+        UndoAction::Restore(_) if now.is_none() => (outcome(true, "is gone already"), true),
+        UndoAction::Restore(_) if is_kept => (outcome(false, "kept, for it is still needed"), true),
+        UndoAction::Restore(before) => {
             let message = if before.is_some() { "restored, byte for byte" } else { "removed" };
             if is_dry {
                 return (outcome(true, message), true);
@@ -210,22 +208,23 @@ fn undo_ours(record: &Record, is_kept: bool, is_dry: bool) -> (Outcome, bool) {
                 Err(why) => (outcome(false, &format!("could not be written: {why}")), false),
             }
         }
-        Undone::Mended { .. } | Undone::Kept(_) => {
+        UndoAction::Revert { .. } | UndoAction::Skip(_) => {
             (outcome(false, "kept, for you have changed it since"), true)
         }
     }
 }
 
-/// Writes a file, or removes it, unless it is another than was read.
+/// Writes the file, or removes it if `text` is `None`. Writing fails if it is no longer as in
+/// `before`.
 fn put(path: &Path, before: Option<&str>, text: Option<&str>) -> Result<(), String> {
     let Some(text) = text else {
         fs::remove_file(path).map_err(|error| error.to_string())?;
-        // A folder of ours that is empty now; of clients', the folder was there before.
+        // Remove the workbench's own folder if it is empty now; clients' folders existed before.
         if let Some(folder) = path.parent().filter(|folder| folder.ends_with(crate::name::PROGRAM))
         {
             let _ = fs::remove_dir(folder);
         }
         return Ok(());
     };
-    kept::put(path, before, text)
+    state_dir::write_if_unchanged(path, before, text)
 }

@@ -1,25 +1,25 @@
-//! The audit as a page for a browser: one file that fetches nothing and runs nothing.
+//! The HTML report of `stats`: one self-contained file without scripts.
 
 use std::path::Path;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use crate::cli::print::printable;
-use crate::cli::size::{Size, count, number};
+use crate::cli::print::escape_to_line;
 use crate::cli::stats::patch::by_server;
-use crate::cli::stats::prose::{milliseconds, size, whole, whole_micros};
-use crate::cli::stats::{Known, not_known};
-use crate::observe::stats::{Span, Summary, Tool};
+use crate::cli::stats::text::{milliseconds, size, whole, whole_micros};
+use crate::cli::stats::{ConfiguredTools, unlisted_note};
+use crate::cli::units::{ContextSize, format_count, number};
+use crate::telemetry::stats::{AuditSummary, TimeBucket, ToolStats};
 
-/// The size of the plot of calls, in units of its own.
+/// The width and height of the calls chart, in SVG units.
 const PLOT: (usize, usize) = (620, 120);
 
-/// The page. With a patch, it says what leaves out the tools that were never used.
+/// Renders the report. `patch` is the configuration change that filters out unused tools.
 pub(super) fn page(
     audit: &Path,
-    summary: &Summary,
-    known: &Known,
+    summary: &AuditSummary,
+    known: &ConfiguredTools,
     patch: Option<&Value>,
 ) -> Markup {
     html! {
@@ -36,11 +36,11 @@ pub(super) fn page(
             body {
                 header {
                     h1 { "What happened" }
-                    p.faint { (printable(&audit.display().to_string())) (when(summary)) }
+                    p.faint { (escape_to_line(&audit.display().to_string())) (when(summary)) }
                 }
                 main {
                     (figures(summary))
-                    (course(&summary.course))
+                    (calls_chart(&summary.course))
                     (clients(summary))
                     (tools(summary))
                     (outcomes(summary))
@@ -52,19 +52,19 @@ pub(super) fn page(
     }
 }
 
-fn when(summary: &Summary) -> String {
+fn when(summary: &AuditSummary) -> String {
     match (summary.from.as_str(), summary.to.as_str()) {
         ("", _) => String::new(),
-        (from, to) => format!(", from {} to {}", printable(from), printable(to)),
+        (from, to) => format!(", from {} to {}", escape_to_line(from), escape_to_line(to)),
     }
 }
 
-fn figures(summary: &Summary) -> Markup {
-    let sum = |of: fn(&Tool) -> u64| summary.tools.iter().map(of).sum::<u64>();
+fn figures(summary: &AuditSummary) -> Markup {
+    let sum = |of: fn(&ToolStats) -> u64| summary.tools.iter().map(of).sum::<u64>();
     let figures = [
         ("calls", number(whole(summary.calls()))),
-        ("failed", number(whole(sum(Tool::failed)))),
-        ("refused", number(whole(sum(Tool::refused)))),
+        ("failed", number(whole(sum(ToolStats::failed)))),
+        ("refused", number(whole(sum(ToolStats::refused)))),
         ("sessions that called", number(summary.sessions)),
         ("agents with names", number(summary.agents.len())),
         ("tokens spared, at least", number(size(summary.saved_bytes()).tokens())),
@@ -72,16 +72,15 @@ fn figures(summary: &Summary) -> Markup {
     html! {
         dl { @for (what, figure) in &figures { div { dt { (what) } dd { (figure) } } } }
         @if summary.lost > 0 {
-            p.bad { (count(whole(summary.lost), "record")) " could not be written." }
+            p.bad { (format_count(whole(summary.lost), "record")) " could not be written." }
         }
         @if summary.unreadable > 0 {
-            p.bad { (count(whole(summary.unreadable), "line")) " could not be read." }
+            p.bad { (format_count(whole(summary.unreadable), "line")) " could not be read." }
         }
     }
 }
 
-/// Columns, one for each hour or day that had calls.
-fn course(spans: &[Span]) -> Markup {
+fn calls_chart(spans: &[TimeBucket]) -> Markup {
     let most = spans.iter().map(|span| span.calls).max().unwrap_or_default();
     let (width, height) = PLOT;
     let step = width / spans.len().max(1);
@@ -92,10 +91,10 @@ fn course(spans: &[Span]) -> Markup {
         @if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
             h2 { "Calls by the " @if first.begins.contains('T') { "hour" } @else { "day" } }
             svg viewBox=(format!("0 0 {width} {}", height + 1)) role="img"
-                aria-label=(format!("at most {}", count(whole(most), "call"))) {
+                aria-label=(format!("at most {}", format_count(whole(most), "call"))) {
                 @for (at, span) in spans.iter().enumerate() {
                     g {
-                        title { (span.begins) ": " (count(whole(span.calls), "call")) ", "
+                        title { (span.begins) ": " (format_count(whole(span.calls), "call")) ", "
                             (number(whole(span.failed))) " failed" }
                         @for (class, calls) in [("calls", span.calls), ("failed", span.failed)] {
                             rect class=(class) x=(at * step) width=(step.saturating_sub(2).clamp(1, 40))
@@ -105,13 +104,13 @@ fn course(spans: &[Span]) -> Markup {
                 }
                 line x1="0" x2=(width) y1=(height) y2=(height) {}
             }
-            p.faint { (printable(&first.begins)) " to " (printable(&last.begins))
-                ", in universal time; at most " (count(whole(most), "call")) "." }
+            p.faint { (escape_to_line(&first.begins)) " to " (escape_to_line(&last.begins))
+                ", in universal time; at most " (format_count(whole(most), "call")) "." }
         }
     }
 }
 
-fn clients(summary: &Summary) -> Markup {
+fn clients(summary: &AuditSummary) -> Markup {
     let most = summary.clients.iter().map(|client| client.without_bytes.max(client.given_bytes));
     let most = most.max().unwrap_or_default();
     html! {
@@ -128,7 +127,7 @@ fn clients(summary: &Summary) -> Markup {
                 } }
                 tbody { @for client in &summary.clients { tr {
                     th scope="row" {
-                        @if client.name.is_empty() { "(no name)" } @else { (printable(&client.name)) }
+                        @if client.name.is_empty() { "(no name)" } @else { (escape_to_line(&client.name)) }
                         @if client.has_tool_search { " *" }
                     }
                     td.number { (number(whole(client.sessions))) }
@@ -148,7 +147,7 @@ fn clients(summary: &Summary) -> Markup {
     }
 }
 
-fn tools(summary: &Summary) -> Markup {
+fn tools(summary: &AuditSummary) -> Markup {
     let most = summary.tools.iter().map(|tool| tool.calls).max().unwrap_or_default();
     html! {
         h2 { "Tools" }
@@ -164,7 +163,7 @@ fn tools(summary: &Summary) -> Markup {
                     }
                 } }
                 tbody { @for tool in &summary.tools { tr {
-                    th scope="row" { (printable(&tool.name)) }
+                    th scope="row" { (escape_to_line(&tool.name)) }
                     td { (place(tool)) }
                     td.number { (number(whole(tool.calls))) }
                     (bar(tool.calls, most))
@@ -178,7 +177,7 @@ fn tools(summary: &Summary) -> Markup {
     }
 }
 
-fn outcomes(summary: &Summary) -> Markup {
+fn outcomes(summary: &AuditSummary) -> Markup {
     let bad = summary.tools.iter().filter(|tool| tool.failed() + tool.refused() > 0);
     let mut bad: Vec<_> = bad.collect();
     bad.sort_by_key(|tool| std::cmp::Reverse(tool.failed() + tool.refused()));
@@ -186,7 +185,7 @@ fn outcomes(summary: &Summary) -> Markup {
         @if !bad.is_empty() {
             h2 { "What failed, and what was refused" }
             ul { @for tool in bad { li {
-                (printable(&tool.name)) ", " (place(tool)) ": "
+                (escape_to_line(&tool.name)) ", " (place(tool)) ": "
                 @for (at, (outcome, calls)) in tool.outcomes().enumerate() {
                     @if at > 0 { ", " }
                     (number(whole(calls))) " " code { (outcome) }
@@ -196,7 +195,7 @@ fn outcomes(summary: &Summary) -> Markup {
     }
 }
 
-fn models(summary: &Summary) -> Markup {
+fn models(summary: &AuditSummary) -> Markup {
     html! {
         @if !summary.models.is_empty() {
             h2 { "Language models" }
@@ -208,7 +207,7 @@ fn models(summary: &Summary) -> Markup {
                     }
                 } }
                 tbody { @for model in &summary.models { tr {
-                    th scope="row" { (printable(&model.name)) }
+                    th scope="row" { (escape_to_line(&model.name)) }
                     td.number { (number(whole(model.requests))) }
                     td.number { (some(model.failed)) }
                     @for percent in [50, 95] { td.number { (time(model.percentile(percent))) } }
@@ -220,17 +219,17 @@ fn models(summary: &Summary) -> Markup {
     }
 }
 
-fn never_used(known: &Known, patch: Option<&Value>) -> Markup {
-    let size: Size = known.unused.iter().map(|tool| Size::of(tool.bytes)).sum();
+fn never_used(known: &ConfiguredTools, patch: Option<&Value>) -> Markup {
+    let size: ContextSize = known.unused.iter().map(|tool| ContextSize::of(tool.bytes)).sum();
     html! {
         @if !known.unused.is_empty() {
             h2 { "Never used" }
-            p { (count(known.unused.len(), "tool")) ": " (size.to_string()) "." }
+            p { (format_count(known.unused.len(), "tool")) ": " (size.to_string()) "." }
             ul { @for ((toolbox, server), tools) in by_server(&known.unused) { li {
-                (printable(toolbox)) "/" (printable(server)) ": "
+                (escape_to_line(toolbox)) "/" (escape_to_line(server)) ": "
                 @for (at, tool) in tools.iter().enumerate() {
                     @if at > 0 { ", " }
-                    code { (printable(&tool.tool)) }
+                    code { (escape_to_line(&tool.tool)) }
                 }
             } } }
             @if let Some(patch) = patch {
@@ -238,18 +237,17 @@ fn never_used(known: &Known, patch: Option<&Value>) -> Markup {
                 pre tabindex="0" { (format!("{patch:#}")) }
             }
         }
-        @if !known.unlisted.is_empty() { p.faint { (not_known(known)) } }
+        @if !known.unlisted.is_empty() { p.faint { (unlisted_note(known)) } }
     }
 }
 
-fn place(tool: &Tool) -> String {
+fn place(tool: &ToolStats) -> String {
     match (tool.toolbox.as_str(), tool.server.as_str()) {
         ("", "") => "(none)".to_owned(),
-        (toolbox, server) => format!("{}/{}", printable(toolbox), printable(server)),
+        (toolbox, server) => format!("{}/{}", escape_to_line(toolbox), escape_to_line(server)),
     }
 }
 
-/// A cell with a bar as long beside the longest as the number beside the most.
 fn bar(value: u64, most: u64) -> Markup {
     let percent = u128::from(value) * 100 / u128::from(most.max(1));
     html! {
@@ -259,7 +257,6 @@ fn bar(value: u64, most: u64) -> Markup {
     }
 }
 
-/// A number, or nothing for none.
 fn some(calls: u64) -> String {
     if calls == 0 { String::new() } else { number(whole(calls)) }
 }

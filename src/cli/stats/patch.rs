@@ -1,14 +1,12 @@
-//! A patch of the configuration that leaves out the tools that were never used: a fragment of JSON
-//! to be merged into the file (RFC 7396).
+//! The configuration patch that filters out unused tools, as a JSON merge patch (RFC 7396).
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::stats::Unused;
+use crate::cli::stats::UnusedTool;
 use crate::settings::ServerConfig;
 
-/// Where a server's settings stand in the file.
 fn place(file: &Value, toolbox: &str, server: &str) -> Option<Vec<String>> {
     let path = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
     let has = |keys: &[String]| keys.iter().try_fold(file, |value, key| value.get(key)).is_some();
@@ -17,20 +15,23 @@ fn place(file: &Value, toolbox: &str, server: &str) -> Option<Vec<String>> {
         .find(|keys| has(keys))
 }
 
-/// One server that has tools which were never used.
-pub(crate) struct Server<'a> {
+pub(crate) struct PatchServer<'a> {
     pub(crate) toolbox: &'a str,
     pub(crate) config: &'a ServerConfig,
-    /// How many tools agents may use of it, used or not.
+    /// The number of tools that agents can use, called or not.
     pub(crate) tools: usize,
 }
 
-/// The fragment; none if nothing is left out.
-pub(crate) fn fragment(file: &Value, servers: &[Server<'_>], unused: &[Unused]) -> Option<Value> {
+/// Returns `None` if there is nothing to filter out.
+pub(crate) fn fragment(
+    file: &Value,
+    servers: &[PatchServer<'_>],
+    unused: &[UnusedTool],
+) -> Option<Value> {
     let mut fragment = Value::Object(Map::new());
-    for Server { toolbox, config, tools } in servers {
+    for PatchServer { toolbox, config, tools } in servers {
         let server = config.name.as_str();
-        let is_its = |tool: &&Unused| tool.toolbox == *toolbox && tool.server == server;
+        let is_its = |tool: &&UnusedTool| tool.toolbox == *toolbox && tool.server == server;
         let left_out: Vec<&str> =
             unused.iter().filter(is_its).map(|tool| tool.own_name.as_str()).collect();
         if left_out.is_empty() {
@@ -62,9 +63,8 @@ fn set(into: &mut Value, path: &[&str], value: Value) {
     *place = value;
 }
 
-/// The tools of each server, in the order of the toolboxes' names.
-pub(crate) fn by_server(unused: &[Unused]) -> BTreeMap<(&str, &str), Vec<&Unused>> {
-    let mut servers: BTreeMap<(&str, &str), Vec<&Unused>> = BTreeMap::new();
+pub(crate) fn by_server(unused: &[UnusedTool]) -> BTreeMap<(&str, &str), Vec<&UnusedTool>> {
+    let mut servers: BTreeMap<(&str, &str), Vec<&UnusedTool>> = BTreeMap::new();
     for tool in unused {
         servers.entry((&tool.toolbox, &tool.server)).or_default().push(tool);
     }
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
     use crate::config;
 
-    fn unused(toolbox: &str, server: &str, tools: &[&str]) -> Vec<Unused> {
-        let tool = |name: &&str| Unused {
+    fn unused(toolbox: &str, server: &str, tools: &[&str]) -> Vec<UnusedTool> {
+        let tool = |name: &&str| UnusedTool {
             toolbox: toolbox.to_owned(),
             server: server.to_owned(),
             tool: (*name).to_owned(),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_used_is_left_out_where_its_server_stands_in_the_file() {
+    fn patch_filters_unused_tools_at_the_server_entry() {
         let file = json!({
             "toolboxes": {"dev": {"description": "x", "mcpServers": {
                 "git": {"command": "git", "toolFilters": ["git_*"]},
@@ -115,7 +115,7 @@ mod tests {
             .toolboxes
             .iter()
             .flat_map(|toolbox| {
-                let server = |config| Server {
+                let server = |config| PatchServer {
                     toolbox: toolbox.name.as_str(),
                     config,
                     tools: if toolbox.name.as_str() == "dev" {

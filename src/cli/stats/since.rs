@@ -1,10 +1,11 @@
-//! From when on: a time, or how long ago that is, as the lines of an audit write times.
+//! Parses `--since`.
 
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 
-/// Reads `7d`, `24h`, `30m`, a date or a time.
+/// Parses an age such as `7d`, a date, or an RFC 3339 time. Returns UTC in the format of the audit
+/// log.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
     parse_at(text, SystemTime::now())
 }
@@ -35,7 +36,7 @@ fn ago(text: &str, now: SystemTime) -> Option<DateTime<Utc>> {
     };
     let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
     let time = now.checked_sub(Duration::from_secs(number.checked_mul(seconds)?))?;
-    // Nothing was recorded before that.
+    // An age beyond 1970 covers all records.
     Some(DateTime::from(time.max(SystemTime::UNIX_EPOCH)))
 }
 
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_said_in_many_ways() {
+    fn parses_ages_dates_and_times() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_hours(48);
         let parse = |text| parse_at(text, now);
         assert_eq!(parse("1h").as_deref(), Ok("1970-01-02T23:00:00.000Z"));

@@ -1,34 +1,33 @@
-//! Keys, and the deeds that they are for.
+//! Key bindings.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::cli::top::link::Deed;
-use crate::cli::top::state::{Attention, Pane, State};
-use crate::desk::Act;
+use crate::admin::ServerAction;
+use crate::cli::top::connection::ActionRequest;
+use crate::cli::top::state::{InputMode, Pane, TopState};
 
-/// How far a page is.
+/// In rows.
 const PAGE: isize = 10;
-/// The most characters of a filter.
+/// In characters.
 const MAX_FILTER: usize = 60;
 
-/// Something that is to be done outside of the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum UserCommand {
     Quit,
-    Act(Deed),
+    Act(ActionRequest),
 }
 
-/// Takes a key, and returns the wish that it stands for.
-pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Wish> {
+/// Applies a key to the state. Returns a command if the key needs more than that.
+pub(super) fn press(state: &mut TopState, key: KeyEvent) -> Option<UserCommand> {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     if is_control && key.code == KeyCode::Char('c') {
-        return Some(Wish::Quit);
+        return Some(UserCommand::Quit);
     }
-    if state.attention == Attention::Filter {
+    if state.input_mode == InputMode::Filter {
         match key.code {
-            KeyCode::Enter => state.attention = Attention::Rows,
+            KeyCode::Enter => state.input_mode = InputMode::Rows,
             KeyCode::Esc => {
-                state.attention = Attention::Rows;
+                state.input_mode = InputMode::Rows;
                 state.filter.clear();
             }
             KeyCode::Backspace => drop(state.filter.pop()),
@@ -39,12 +38,12 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Wish> {
         }
         return None;
     }
-    if matches!(std::mem::take(&mut state.attention), Attention::Help | Attention::Page) {
+    if matches!(std::mem::take(&mut state.input_mode), InputMode::Help | InputMode::Page) {
         return None;
     }
     state.note = None;
     let act = match key.code {
-        KeyCode::Char('q') => return Some(Wish::Quit),
+        KeyCode::Char('q') => return Some(UserCommand::Quit),
         KeyCode::Esc => {
             state.filter.clear();
             return None;
@@ -60,36 +59,36 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Wish> {
             return None;
         }
         KeyCode::Char('/') => {
-            state.attention = Attention::Filter;
+            state.input_mode = InputMode::Filter;
             return None;
         }
         KeyCode::Char('?' | 'h') => {
-            state.attention = Attention::Help;
+            state.input_mode = InputMode::Help;
             return None;
         }
-        KeyCode::Enter | KeyCode::Char('o') => Act::Open,
-        KeyCode::Char('s') => Act::Stop,
-        KeyCode::Char('r') => Act::Restart,
-        KeyCode::Char('m') => Act::Mute,
+        KeyCode::Enter | KeyCode::Char('o') => ServerAction::Open,
+        KeyCode::Char('s') => ServerAction::Stop,
+        KeyCode::Char('r') => ServerAction::Restart,
+        KeyCode::Char('m') => ServerAction::Mute,
         KeyCode::Char('l') => {
-            let Some(deed) = state.sign_in() else {
+            let Some(action) = state.sign_in() else {
                 state.note = Some("choose a server that wants a sign-in first".to_owned());
                 return None;
             };
-            state.note = Some(format!("{}: …", deed.whom()));
-            return Some(Wish::Act(deed));
+            state.note = Some(format!("{}: …", action.target()));
+            return Some(UserCommand::Act(action));
         }
         _ => return None,
     };
-    let Some(deed) = state.deed(act) else {
+    let Some(action) = state.action_for_selection(act) else {
         state.note = Some("choose a toolbox or a server first".to_owned());
         return None;
     };
-    state.note = Some(format!("{}: …", deed.whom()));
-    Some(Wish::Act(deed))
+    state.note = Some(format!("{}: …", action.target()));
+    Some(UserCommand::Act(action))
 }
 
-fn go(state: &mut State, by: isize) -> Option<Wish> {
+fn go(state: &mut TopState, by: isize) -> Option<UserCommand> {
     state.step(by);
     None
 }

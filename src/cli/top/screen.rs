@@ -1,4 +1,4 @@
-//! The screen: a pure function of what is known.
+//! Draws the screen as a pure function of the state.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use ratatui::widgets::{
     Block, Borders, Cell, Clear, Paragraph, Row as TableRow, Table, TableState, Wrap,
 };
 
-use crate::cli::cache::in_words;
-use crate::cli::size::number;
-use crate::cli::top::state::{Attention, Pane, Row, State, whole};
-use crate::desk::{Call, Drift, Server, ServerState, View};
-use crate::name::seen;
+use crate::admin::{CallStatus, LockDrift, ServerState, ServerStatus, WorkbenchStatus};
+use crate::cli::cache::format_age;
+use crate::cli::top::state::{InputMode, Pane, TopState, TreeRow, whole};
+use crate::cli::units::number;
+use crate::name::untrusted_text;
 
-/// Less than so many lines have room for one pane alone.
+/// Below this height, in lines, only one pane is shown.
 const LOW: u16 = 16;
 
 const KEYS: &str =
@@ -36,14 +36,13 @@ q Ctrl-C    quit
 Whoever shares the process of a server is concerned, too.
 Any key goes on.";
 
-/// Draws everything.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
+pub(super) fn draw(frame: &mut Frame<'_>, state: &mut TopState) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
             .areas(frame.area());
     frame.render_widget(Paragraph::new(title(state)), head);
-    if state.benches.is_empty() {
-        frame.render_widget(Paragraph::new(nobody(state)).wrap(Wrap { trim: true }), body);
+    if state.workbenches.is_empty() {
+        frame.render_widget(Paragraph::new(empty_message(state)).wrap(Wrap { trim: true }), body);
     } else if body.height < LOW {
         match state.pane {
             Pane::Servers => servers(frame, state, body),
@@ -65,22 +64,22 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State) {
         frame.render_widget(details.block(block), lower);
     }
     frame.render_widget(Paragraph::new(foot_line(state)), foot);
-    if state.attention == Attention::Help {
+    if state.input_mode == InputMode::Help {
         let area = middle(frame.area(), 66, 15);
         frame.render_widget(Clear, area);
         let block = Block::bordered().title(" Keys ");
         frame.render_widget(Paragraph::new(HELP).block(block), area);
     }
-    if state.attention == Attention::Page {
-        // Without a frame, so that a terminal selects the address and nothing else.
+    if state.input_mode == InputMode::Page {
+        // Without borders, so that the URL can be selected without other text.
         let lines: Vec<Line<'_>> = state.page.iter().map(|line| Line::from(&**line)).collect();
         frame.render_widget(Clear, frame.area());
         frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), frame.area());
     }
 }
 
-fn title(state: &State) -> Line<'static> {
-    let views = || state.benches.values().map(|bench| &bench.view);
+fn title(state: &TopState) -> Line<'static> {
+    let views = || state.workbenches.values().map(|bench| &bench.view);
     let servers = || views().flat_map(|view| &view.toolboxes).flat_map(|toolbox| &toolbox.servers);
     let running = servers().filter(|server| server.state == ServerState::Running).count();
     let agents: usize = views().map(|view| view.agents.len()).sum();
@@ -88,7 +87,7 @@ fn title(state: &State) -> Line<'static> {
     let saved: i64 = views().map(|view| view.saved_tokens).sum();
     let text = format!(
         "{}  {running}/{} servers  {}  {under_way} running  {} tokens saved",
-        counted(state.benches.len(), "workbench", "workbenches"),
+        counted(state.workbenches.len(), "workbench", "workbenches"),
         servers().count(),
         counted(agents, "agent", "agents"),
         number(usize::try_from(saved).unwrap_or_default()),
@@ -100,9 +99,9 @@ fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn nobody(state: &State) -> String {
-    if !state.unseen.is_empty() {
-        let all: Vec<_> = state.unseen.iter().map(u32::to_string).collect();
+fn empty_message(state: &TopState) -> String {
+    if !state.unreachable_pids.is_empty() {
+        let all: Vec<_> = state.unreachable_pids.iter().map(u32::to_string).collect();
         return format!(
             "Workbenches run that cannot be watched (processes {}): they are of another version, or \
              have no place for a socket. `mcp-workbench ps` shows them.",
@@ -118,8 +117,8 @@ fn nobody(state: &State) -> String {
     }
 }
 
-fn foot_line(state: &State) -> Line<'static> {
-    if state.attention == Attention::Filter {
+fn foot_line(state: &TopState) -> Line<'static> {
+    if state.input_mode == InputMode::Filter {
         return Line::from(format!(" filter: {}_", state.filter));
     }
     match &state.note {
@@ -131,7 +130,7 @@ fn foot_line(state: &State) -> Line<'static> {
     }
 }
 
-/// The columns beside the name, each with its width and from which width of the screen on it is there.
+/// The columns after the name: title, width, and the minimum screen width to show it.
 const COLUMNS: [(&str, u16, u16); 7] = [
     ("State", 9, 0),
     ("Memory", 8, 56),
@@ -142,9 +141,9 @@ const COLUMNS: [(&str, u16, u16); 7] = [
     ("p95 ms", 8, 78),
 ];
 
-fn servers(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn servers(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
     let rows = state.rows();
-    let place = state.place(&rows);
+    let index = state.selected_index(&rows);
     let shown: Vec<_> =
         COLUMNS.iter().enumerate().filter(|(_, column)| column.2 <= area.width).collect();
     let lines = rows.iter().map(|row| {
@@ -153,7 +152,7 @@ fn servers(frame: &mut Frame<'_>, state: &State, area: Rect) {
         let rest = shown.iter().map(|(at, _)| {
             let text = cells.1[*at].clone();
             if *at == 0 {
-                Cell::new(Span::styled(text, of_state(state, row.server)))
+                Cell::new(Span::styled(text, state_style(state, row.server)))
             } else {
                 Cell::new(Line::from(text).right_aligned())
             }
@@ -174,25 +173,24 @@ fn servers(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let table = Table::new(lines, widths)
         .header(head)
         .row_highlight_style(Style::new().add_modifier(chosen));
-    let mut scrolled = TableState::new().with_selected(Some(place));
+    let mut scrolled = TableState::new().with_selected(Some(index));
     frame.render_stateful_widget(table, area, &mut scrolled);
 }
 
-/// The name of a row, and its other columns.
-fn cells(row: &Row<'_>) -> (String, [String; COLUMNS.len()]) {
+fn cells(row: &TreeRow<'_>) -> (String, [String; COLUMNS.len()]) {
     let view = row.view;
     let Some(server) = row.server else {
         let mut cells: [String; COLUMNS.len()] = Default::default();
         let Some(name) = &row.key.toolbox else {
             cells[1] = mebibytes(view.memory_bytes);
             let file = Path::new(&view.config).file_name().unwrap_or_default().to_string_lossy();
-            return (format!("{} {file} {}", view.pid, view.reached), cells);
+            return (format!("{} {file} {}", view.pid, view.endpoint), cells);
         };
         return (format!(" {name}"), cells);
     };
     let count = |count: u64| if count == 0 { String::new() } else { count.to_string() };
     let cells = [
-        word(server).to_owned(),
+        state_word(server).to_owned(),
         mebibytes(server.memory_bytes),
         server.tools.map(|tools| tools.to_string()).unwrap_or_default(),
         server
@@ -206,12 +204,12 @@ fn cells(row: &Row<'_>) -> (String, [String; COLUMNS.len()]) {
     (format!("  {}", server.name), cells)
 }
 
-fn word(server: &Server) -> &'static str {
+fn state_word(server: &ServerStatus) -> &'static str {
     match server.state {
         _ if server.is_muted => "muted",
         _ if server.sign_in.as_ref().is_some_and(|sign_in| sign_in.is_waited_for) => "waiting",
         _ if server.sign_in.is_some() => "sign in",
-        _ if server.drift.as_ref().is_some_and(|drift| drift.definitions == "deny") => "locked",
+        _ if server.drift.as_ref().is_some_and(|drift| drift.action == "deny") => "locked",
         ServerState::Stopped => "stopped",
         ServerState::Starting => "starting",
         ServerState::Running if server.drift.is_some() => "drift",
@@ -220,7 +218,7 @@ fn word(server: &Server) -> &'static str {
     }
 }
 
-fn of_state(state: &State, server: Option<&Server>) -> Style {
+fn state_style(state: &TopState, server: Option<&ServerStatus>) -> Style {
     let Some(server) = server.filter(|_| state.has_color) else { return Style::new() };
     Style::new().fg(match server.state {
         _ if server.is_muted => Color::Magenta,
@@ -232,7 +230,7 @@ fn of_state(state: &State, server: Option<&Server>) -> Style {
     })
 }
 
-fn calls(frame: &mut Frame<'_>, state: &State, area: Rect) {
+fn calls(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
     let all = state.calls();
     let lines =
         all.iter().skip(state.scrolled).take(usize::from(area.height)).map(|(view, call)| {
@@ -252,10 +250,9 @@ fn calls(frame: &mut Frame<'_>, state: &State, area: Rect) {
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
 }
 
-/// A call in a line: how long ago, how it ended, how long it took, what, by whom and how much.
-fn call_line(view: &View, call: &Call, width: u16) -> String {
+fn call_line(view: &WorkbenchStatus, call: &CallStatus, width: u16) -> String {
     let ended = call.at.saturating_add(whole(call.ms));
-    let ago = in_words(Duration::from_millis(view.at.saturating_sub(ended)));
+    let ago = format_age(Duration::from_millis(view.at.saturating_sub(ended)));
     let place = [call.toolbox.as_deref(), call.server.as_deref(), Some(&call.tool)];
     let place: Vec<_> = place.into_iter().flatten().collect();
     let place = if width < 60 { call.tool.clone() } else { place.join("/") };
@@ -270,10 +267,9 @@ fn call_line(view: &View, call: &Call, width: u16) -> String {
     format!("{start}  {who}  {} → {answer}", bytes(call.argument_bytes))
 }
 
-/// All about the row that is chosen that the table has no room for.
-fn details(state: &State) -> Vec<Line<'static>> {
+fn details(state: &TopState) -> Vec<Line<'static>> {
     let rows = state.rows();
-    let Some(row) = rows.get(state.place(&rows)) else { return Vec::new() };
+    let Some(row) = rows.get(state.selected_index(&rows)) else { return Vec::new() };
     let view = row.view;
     let Some(server) = row.server else {
         let Some(name) = &row.key.toolbox else {
@@ -300,7 +296,7 @@ fn details(state: &State) -> Vec<Line<'static>> {
         return [text, of_it].into_iter().map(Line::from).collect();
     };
     let since =
-        server.since.map(|since| in_words(Duration::from_millis(view.at.saturating_sub(since))));
+        server.since.map(|since| format_age(Duration::from_millis(view.at.saturating_sub(since))));
     let pid = server.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
     let since = since.map(|since| format!(" for {since}")).unwrap_or_default();
     let times = server.latency.map_or_else(String::new, |times| {
@@ -312,12 +308,12 @@ fn details(state: &State) -> Vec<Line<'static>> {
         )
     });
     let mut lines =
-        vec![Line::from(format!("{}: {}{since}{pid}{times}", server.name, word(server)))];
+        vec![Line::from(format!("{}: {}{since}{pid}{times}", server.name, state_word(server)))];
     lines.extend(server.reason.clone().map(Line::from));
     lines.extend(server.sign_in.as_ref().map(|sign_in| {
         let whose = sign_in.account.as_ref().map_or_else(
             || "for this machine's account".to_owned(),
-            |account| format!("for the agent {}", seen::line(account)),
+            |account| format!("for the agent {}", untrusted_text::single_line(account)),
         );
         Line::from(if sign_in.is_waited_for {
             format!("> Somebody is about to sign in, {whose}")
@@ -330,9 +326,8 @@ fn details(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
-/// The lines on definitions that are not as the lock has them: which, and what to type.
-fn drift(drift: &Drift) -> Vec<Line<'static>> {
-    let becomes = match &*drift.definitions {
+fn drift(drift: &LockDrift) -> Vec<Line<'static>> {
+    let becomes = match &*drift.action {
         "deny" => "so it is not opened",
         "quarantine" => "kept from agents",
         _ => "served all the same",
@@ -340,9 +335,9 @@ fn drift(drift: &Drift) -> Vec<Line<'static>> {
     let what = counted(drift.count, "definition", "definitions");
     let mut lines = vec![
         format!("> {what} not as workbench.lock has them, {becomes}; to take over:"),
-        format!("> {}", seen::line(&drift.accept)),
+        format!("> {}", untrusted_text::single_line(&drift.accept)),
     ];
-    lines.extend(drift.what.iter().map(|one| format!("> {}", seen::line(one))));
+    lines.extend(drift.what.iter().map(|one| format!("> {}", untrusted_text::single_line(one))));
     lines.into_iter().map(Line::from).collect()
 }
 
@@ -363,7 +358,6 @@ fn millis(ms: f64) -> String {
     if ms < 10.0 { format!("{ms:.1}") } else { format!("{ms:.0}") }
 }
 
-/// The middle of an area, of this size at most.
 fn middle(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect {

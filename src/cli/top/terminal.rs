@@ -1,4 +1,4 @@
-//! The terminal while something is drawn on it, and as it was before.
+//! The terminal in raw mode, and its restoration.
 
 use std::io::{self, Stdout, stdout};
 use std::sync::Once;
@@ -13,14 +13,14 @@ use ratatui::crossterm::terminal::{
 use ratatui::{Frame, Terminal};
 use tokio::sync::mpsc;
 
-use crate::cli::top::link::Heard;
+use crate::cli::top::connection::TopEvent;
 
-/// The screen. When it is dropped the terminal is as it was, and when something panics, too.
-pub(super) struct Screen(Terminal<CrosstermBackend<Stdout>>);
+/// Restores the terminal when dropped, and on a panic.
+pub(super) struct TerminalGuard(Terminal<CrosstermBackend<Stdout>>);
 
-impl Screen {
-    /// Takes the terminal, and tells of what is typed from now on.
-    pub(super) fn open(told: mpsc::Sender<Heard>) -> io::Result<Self> {
+impl TerminalGuard {
+    /// Switches the terminal to raw mode and starts the thread that sends its events.
+    pub(super) fn enter(told: mpsc::Sender<TopEvent>) -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
@@ -30,7 +30,7 @@ impl Screen {
             }));
         });
         enable_raw_mode()?;
-        // From here on it is put back.
+        // Any failure below has to restore the terminal.
         let entered = execute!(stdout(), EnterAlternateScreen);
         let terminal = entered.and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         let screen = Self(terminal.inspect_err(|_| restore())?);
@@ -38,36 +38,35 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Draws.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         self.0.draw(draw).map(drop)
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         restore();
     }
 }
 
 fn restore() {
-    // Nothing can be done about a terminal that is gone.
+    // Nothing can be done if the terminal is gone.
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
-/// Tells of keys and of another size until nobody hears.
-fn listen(told: &mpsc::Sender<Heard>) {
+/// Sends keys and resize events until the receiver is dropped.
+fn listen(told: &mpsc::Sender<TopEvent>) {
     while let Ok(event) = event::read() {
         let heard = match event {
-            Event::Key(key) if key.kind != KeyEventKind::Release => Heard::Key(key),
-            Event::Resize(..) => Heard::Nothing,
+            Event::Key(key) if key.kind != KeyEventKind::Release => TopEvent::Key(key),
+            Event::Resize(..) => TopEvent::Redraw,
             _ => continue,
         };
         if told.blocking_send(heard).is_err() {
             return;
         }
     }
-    // Whoever typed is gone, and could not end it.
-    let _ = told.blocking_send(Heard::End);
+    // Stdin has failed, so no key can quit the program.
+    let _ = told.blocking_send(TopEvent::InputClosed);
 }

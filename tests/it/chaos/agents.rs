@@ -1,4 +1,4 @@
-//! Agents at their worst: whatever they send is answered or ignored, and the next call is served.
+//! Misbehaving agents: every input is answered or ignored, and the next call succeeds.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -10,14 +10,13 @@ use pretty_assertions::assert_eq;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::support::{Bench, DEADLINE, fake};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
-/// The least that `maxMessageBytes` may be.
+/// The minimum of `maxMessageBytes`.
 const MAX_MESSAGE: usize = 64 * 1024;
 
 type Message = BTreeMap<String, Box<RawValue>>;
 
-/// An agent that writes bytes, not messages.
 struct Rude {
     child: Child,
     stdin: ChildStdin,
@@ -25,7 +24,7 @@ struct Rude {
 }
 
 impl Rude {
-    fn start(bench: &Bench) -> Self {
+    fn start(bench: &TestEnvironment) -> Self {
         let mut command = bench.serve();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
@@ -33,7 +32,7 @@ impl Rude {
         let (found, lines) = channel();
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // The test may have seen enough.
+                // The test may have dropped the receiver.
                 let _ = found.send(line);
             }
         });
@@ -44,12 +43,12 @@ impl Rude {
         self.stdin.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// The next answer as it came; notifications are passed over.
+    /// Returns the next response line; skips notifications.
     #[track_caller]
     fn answer(&self) -> String {
         loop {
             let line = self.lines.recv_timeout(DEADLINE).expect("an answer");
-            // What is inside may be more than numbers can hold, and deeper than values may be.
+            // Raw members: they may exceed number ranges and nesting limits.
             let message: Message = serde_json::from_str(&line).expect("a message");
             assert_eq!(message["jsonrpc"].get(), r#""2.0""#, "{line}");
             if message.contains_key("id") {
@@ -58,7 +57,7 @@ impl Rude {
         }
     }
 
-    /// The next answer, which must be to `id`, as it is spelled, and an error with this code.
+    /// Asserts that the next response is an error with this code and exactly this ID text.
     #[track_caller]
     fn refused(&self, id: &str, code: i64) {
         let line = self.answer();
@@ -66,7 +65,6 @@ impl Rude {
         assert!(line.starts_with(&begin), "{line}");
     }
 
-    /// Calls the tool, which must answer.
     #[track_caller]
     fn is_served(&mut self) {
         self.write(call("\"alive\"", "{\"still\":true}") + "\n");
@@ -78,7 +76,7 @@ impl Rude {
 
 impl Drop for Rude {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -91,11 +89,9 @@ fn call(id: &str, arguments: &str) -> String {
 }
 
 fn greeted() -> Rude {
-    let bench = Bench::new().set("limits", json!({"maxMessageBytes": MAX_MESSAGE})).server(
-        "all",
-        "srv",
-        fake(json!({"tools": ["echo"]})),
-    );
+    let bench = TestEnvironment::new()
+        .set("limits", json!({"maxMessageBytes": MAX_MESSAGE}))
+        .server("all", "srv", fake(json!({"tools": ["echo"]})));
     let mut agent = Rude::start(&bench);
     let hello = json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25",
@@ -113,7 +109,7 @@ fn greeted() -> Rude {
 }
 
 #[test]
-fn what_is_no_message_is_refused_and_the_next_is_served() {
+fn invalid_messages_are_rejected_without_ending_the_session() {
     let mut agent = greeted();
     let deep = "[".repeat(30_000) + &"]".repeat(30_000);
     for line in [
@@ -136,7 +132,7 @@ fn what_is_no_message_is_refused_and_the_next_is_served() {
         agent.refused("null", -32600);
     }
     agent.is_served();
-    // Nobody waits for these, and nobody is told.
+    // Notifications and stray responses are ignored.
     agent.write("\n\r\n \t \n\n");
     for line in [
         r#"{"jsonrpc":"2.0","id":999,"result":{}}"#,
@@ -154,7 +150,7 @@ fn what_is_no_message_is_refused_and_the_next_is_served() {
 }
 
 #[test]
-fn a_message_that_is_too_long_is_refused_by_its_id_as_it_is_spelled() {
+fn oversized_message_is_rejected_with_its_original_id() {
     let mut agent = greeted();
     let blob = "m".repeat(MAX_MESSAGE);
     for id in ["17", "\"\\u0061\"", "123456789012345678901234567890", "1.0", "-0"] {
@@ -171,7 +167,7 @@ fn a_message_that_is_too_long_is_refused_by_its_id_as_it_is_spelled() {
 }
 
 #[test]
-fn ids_and_arguments_come_back_as_they_are_spelled() {
+fn ids_and_arguments_keep_their_spelling() {
     let mut agent = greeted();
     for id in ["0", "-1", "\"\"", "\"\\u0061\\ud800\"", "123456789012345678901234567890", "1e3"] {
         let arguments =
@@ -180,7 +176,7 @@ fn ids_and_arguments_come_back_as_they_are_spelled() {
         let line = agent.answer();
         assert!(line.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#)), "{line}");
     }
-    // As deep as fits, which a server may not like, and which is answered.
+    // The server may reject deep nesting, but the call must be answered.
     for depth in [10, 120, 130, 10_000] {
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
         agent.write(call("\"deep\"", &deep) + "\n");
@@ -191,7 +187,7 @@ fn ids_and_arguments_come_back_as_they_are_spelled() {
 }
 
 #[test]
-fn the_same_id_for_many_calls_is_answered_as_often() {
+fn calls_with_a_duplicate_id_are_all_answered() {
     let mut agent = greeted();
     let lines: Vec<_> = (0..50).map(|n| call("1", &format!("{{\"n\":{n}}}")) + "\n").collect();
     agent.write(lines.concat());

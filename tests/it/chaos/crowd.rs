@@ -1,4 +1,4 @@
-//! Twenty servers, most of them bad, each in its own way, while the good ones are worked hard.
+//! Twenty servers, fourteen of them misbehaving in different ways, with load on the healthy ones.
 
 use std::time::{Duration, Instant};
 
@@ -7,30 +7,27 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::chaos::{Calls, Held, end};
-use crate::support::process::{Started, alive, signal};
-use crate::support::{Bench, fake};
+use crate::support::process::{StartedProcesses, alive, signal};
+use crate::support::{TestEnvironment, fake};
 
 const ROUNDS: usize = 4;
 const GOOD: usize = 6;
-/// The longest message of a server; what is longer is refused.
 const MAX_MESSAGE: usize = 1 << 20;
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A bad server.
-struct Bad {
+struct MisbehavingServer {
     name: &'static str,
     script: Value,
-    /// The call that brings out the worst in it.
+    /// The call that triggers the misbehavior.
     call: (&'static str, Value),
-    /// In how many rounds it is called: one that dies is started after growing pauses, which are
-    /// not the point.
+    /// The number of rounds with a call. Servers that crash get fewer: their restarts have a
+    /// growing backoff, which this test isn't about.
     rounds: usize,
-    /// How its calls may end.
     ends: &'static [&'static str],
 }
 
-fn bad() -> Vec<Bad> {
-    let bad = |name, tool, arguments, rounds, ends| Bad {
+fn bad() -> Vec<MisbehavingServer> {
+    let bad = |name, tool, arguments, rounds, ends| MisbehavingServer {
         name,
         script: json!({"tools": [tool]}),
         call: (tool, arguments),
@@ -67,8 +64,8 @@ fn bad() -> Vec<Bad> {
     all
 }
 
-fn bench(bad: &[Bad]) -> Bench {
-    let mut bench = Bench::new()
+fn bench(bad: &[MisbehavingServer]) -> TestEnvironment {
+    let mut bench = TestEnvironment::new()
         .set("toolMode", json!("proxy"))
         .set("limits", json!({"maxMessageBytes": MAX_MESSAGE}));
     let scripts = (0..GOOD).map(|n| {
@@ -87,7 +84,7 @@ fn bench(bad: &[Bad]) -> Bench {
 }
 
 #[test]
-fn the_bad_ones_spoil_nothing_and_leave_nothing() {
+fn misbehaving_servers_affect_no_others_and_leak_nothing() {
     let bad = bad();
     assert_eq!(bad.len() + GOOD, 20);
     let bench = bench(&bad);
@@ -96,7 +93,7 @@ fn the_bad_ones_spoil_nothing_and_leave_nothing() {
     let opened: Value = serde_json::from_str(&agent.open("all").text()).unwrap();
     assert_eq!(opened["servers_connected"], 19, "{opened}");
     let before = Held::by(&agent);
-    let started = |name: &str| Started::read(bench.path(name)).servers;
+    let started = |name: &str| StartedProcesses::read(bench.path(name)).servers;
     signal(started("frozen")[0], Signal::STOP);
 
     let mut calls = Calls::of(&agent);
@@ -116,7 +113,7 @@ fn the_bad_ones_spoil_nothing_and_leave_nothing() {
                 good.push((calls.send(&format!("good{n}"), "echo", &arguments), arguments));
             }
         }
-        // One of the bad ones is killed in the middle of it.
+        // Kill a misbehaving server in the middle of the round.
         let killed = ["rubbish", "binary", "double", "stormy"][round];
         for pid in started(killed).into_iter().filter(|pid| alive(*pid)) {
             signal(pid, Signal::KILL);
@@ -131,11 +128,11 @@ fn the_bad_ones_spoil_nothing_and_leave_nothing() {
             assert!(may_end, "{} in round {round}: {}", bad.name, response.line);
         }
     }
-    // Nothing healthy waits for what is not.
+    // No healthy call has waited for a misbehaving server.
     assert!(slowest < CALL_TIMEOUT, "{slowest:?}");
     calls.check();
 
-    // A server that is gone gives back its input, its output and its errors at least.
+    // An exited server frees at least its three pipes.
     let after = Held::once(&agent, "files are left", |held| {
         held.files + 3 * before.processes.saturating_sub(held.processes) <= before.files
     });
@@ -153,7 +150,7 @@ fn the_bad_ones_spoil_nothing_and_leave_nothing() {
 }
 
 #[test]
-fn a_server_that_floods_us_holds_up_nobody() {
+fn flooding_server_does_not_block_others() {
     const CALLS: usize = 200;
     let notice = |method: &str, params: Value| {
         json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
@@ -168,7 +165,7 @@ fn a_server_that_floods_us_holds_up_nobody() {
         ("answers", json!({"jsonrpc": "2.0", "id": 1_000_000_000, "result": {}}).to_string()),
         ("pings", json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string()),
     ] {
-        let bench = Bench::new()
+        let bench = TestEnvironment::new()
             .set("toolMode", json!("proxy"))
             .server("all", "flood", fake(json!({"tools": ["flood"]})))
             .server("all", "good", fake(json!({"tools": ["echo"]})));
@@ -190,7 +187,7 @@ fn a_server_that_floods_us_holds_up_nobody() {
             "chaos: crowd: {CALLS} calls, one by one, amid a flood of {what}: {took:.0?}; \
              before {before}; after {after}"
         );
-        // It makes no pause, so calls that waited for one would not be answered at all.
+        // The flood never pauses, so calls that waited for a pause would not have been answered.
         assert!(after.resident < before.resident + 20_000, "{what}: {before} became {after}");
         calls.check();
         end(&agent);

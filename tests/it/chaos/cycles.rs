@@ -1,18 +1,18 @@
-//! Cycles of the same work: the resources that are held do not grow.
+//! Repeated work must not accumulate resources.
 
 use serde_json::json;
 
 use crate::chaos::{Calls, Held, check_rest, end};
-use crate::support::process::{Started, wait_gone};
-use crate::support::{Bench, DEADLINE, fake};
+use crate::support::process::{StartedProcesses, wait_until_exited};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
-/// How often; the first few times are not compared, for buffers and pools grow to their size.
+/// The first `WARM` cycles aren't compared, because buffers and pools still grow.
 const CYCLES: usize = 12;
 const WARM: usize = 3;
 
 #[test]
-fn servers_that_come_and_go_leave_nothing() {
-    let mut bench = Bench::new().set("toolMode", json!("proxy"));
+fn start_stop_cycles_leak_nothing() {
+    let mut bench = TestEnvironment::new().set("toolMode", json!("proxy"));
     let names = ["a", "b", "c", "d", "e"];
     for name in names {
         let script = json!({
@@ -48,23 +48,26 @@ fn servers_that_come_and_go_leave_nothing() {
         for id in &sent {
             calls.wait(id);
         }
-        // All are stopped for being idle.
+        // All of them reach their idle timeout.
         for name in names {
-            wait_gone(&Started::read(bench.path(name)).servers, DEADLINE);
+            wait_until_exited(&StartedProcesses::read(bench.path(name)).servers, DEADLINE);
         }
         let first = held.first().copied();
         held.push(Held::once(&agent, "something is left", |held| {
             first.is_none_or(|first: Held| held.files <= first.files && held.processes <= 1)
         }));
-        assert!(Started::read(bench.path("a")).servers.len() > cycle, "it was not stopped");
+        assert!(
+            StartedProcesses::read(bench.path("a")).servers.len() > cycle,
+            "it was not stopped"
+        );
     }
     calls.check();
     let (warm, last) = (held[WARM], held[CYCLES - 1]);
-    // As many work on files as stop at once; at rest none of them is left.
+    // Each stopping server occupies a thread for file access; at rest, none is left.
     Held::once(&agent, "threads are left", |held| held.threads <= before.threads + 1);
     assert!(last.resident < warm.resident + 8_000, "{warm} became {last}");
     let servers: usize =
-        names.iter().map(|name| Started::read(bench.path(name)).servers.len()).sum();
+        names.iter().map(|name| StartedProcesses::read(bench.path(name)).servers.len()).sum();
     eprintln!(
         "chaos: cycles: {CYCLES} cycles, {servers} starts, {calls}; \
          after {} {warm}; after {CYCLES} {last}",
@@ -73,13 +76,13 @@ fn servers_that_come_and_go_leave_nothing() {
     check_rest(&agent);
     end(&agent);
     for name in names {
-        wait_gone(&Started::read(bench.path(name)).all(), DEADLINE);
+        wait_until_exited(&StartedProcesses::read(bench.path(name)).all(), DEADLINE);
     }
 }
 
 #[test]
-fn large_messages_leave_no_memory_behind() {
-    let bench = Bench::new().set("toolMode", json!("proxy")).server(
+fn large_messages_leak_no_memory() {
+    let bench = TestEnvironment::new().set("toolMode", json!("proxy")).server(
         "all",
         "srv",
         fake(json!({"tools": ["echo"], "lean": true})),

@@ -1,4 +1,4 @@
-//! Much at once, and much in one message: what makes links hang or break.
+//! Many concurrent messages, and very large ones.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -12,25 +12,23 @@ use serde_json::{Value, json};
 
 use crate::chaos::{Calls, Held, end};
 use crate::support::process::signal;
-use crate::support::{Bench, DEADLINE, fake};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
-/// The number of requests that a server gets at once.
 const AT_ONCE: usize = 32;
 
-/// A server that runs each call in a thread, and one that reads nothing until what it has answered
-/// is taken.
-fn bench(tools: Value) -> Bench {
+/// `srv` runs each call in a thread. `lean` reads nothing while its responses aren't consumed.
+fn bench(tools: Value) -> TestEnvironment {
     let mut entry = fake(json!({"tools": tools}));
     let mut lean = fake(json!({"tools": ["echo"], "lean": true}));
     entry["callTimeoutMs"] = json!(20_000);
     lean["callTimeoutMs"] = json!(20_000);
-    Bench::new().server("all", "srv", entry).server("all", "lean", lean)
+    TestEnvironment::new().server("all", "srv", entry).server("all", "lean", lean)
 }
 
 #[test]
-fn much_at_once_comes_back_whole() {
+fn concurrent_large_calls_return_intact() {
     let bench = bench(json!(["echo"]));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.open("all");
     let before = Held::by(&agent);
@@ -55,9 +53,9 @@ fn much_at_once_comes_back_whole() {
 }
 
 #[test]
-fn sixteen_megabytes_pass_in_one_message() {
+fn sixteen_megabyte_messages_pass_both_ways() {
     let bench = bench(json!(["huge", "echo"]));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.open("all");
     let answer = agent.call("all__srv__huge", json!({"bytes": 16 << 20}));
@@ -65,7 +63,6 @@ fn sixteen_megabytes_pass_in_one_message() {
     let blob = "m".repeat(16 << 20);
     let answer = agent.call("all__lean__echo", json!({"blob": blob}));
     assert!(answer.structured()["blob"] == *blob, "it came back as another");
-    // The link goes on.
     assert_eq!(agent.call("all__srv__echo", json!({"a": 1})).structured(), json!({"a": 1}));
     assert_eq!(agent.call("all__lean__echo", json!({"a": 1})).structured(), json!({"a": 1}));
     eprintln!("chaos: pressure: 16 MB in an answer and in a question; after {}", Held::by(&agent));
@@ -73,11 +70,11 @@ fn sixteen_megabytes_pass_in_one_message() {
 }
 
 #[test]
-fn errors_and_results_that_are_errors_keep_every_byte() {
+fn error_responses_keep_every_byte() {
     let error = r#"{ "code":-32050,"message":"n\u006f", "data":{"n":1.50,"big":123456789012345678901234567890,"e":1e400,"":["\ud800"]},"more":null}"#;
     let result = r#"{"isError":true , "content":[{"type":"text","text":"n\u006f"}],"big":1e400}"#;
     let bench = bench(json!(["raw_error", "result"]));
-    let agent = bench.agent().relisting().tolerant();
+    let agent = bench.agent().relisting_on_change().allowing_violations();
     agent.initialize();
     agent.open("all");
     let call = |id: &str, params: String| {
@@ -102,9 +99,9 @@ fn errors_and_results_that_are_errors_keep_every_byte() {
 }
 
 #[test]
-fn a_thousand_calls_are_in_flight_together() {
+fn a_thousand_calls_can_be_in_flight() {
     let bench = bench(json!(["gather"]));
-    let agent = bench.agent().relisting();
+    let agent = bench.agent().relisting_on_change();
     agent.initialize();
     agent.open("all");
     let before = Held::by(&agent);
@@ -124,7 +121,7 @@ fn a_thousand_calls_are_in_flight_together() {
 }
 
 #[test]
-fn an_agent_that_reads_nothing_until_it_has_sent_everything_is_answered() {
+fn agent_that_reads_only_after_sending_everything_is_answered() {
     let bench = bench(json!(["echo"]));
     let mut command = bench.serve();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -151,7 +148,7 @@ fn an_agent_that_reads_nothing_until_it_has_sent_everything_is_answered() {
         for line in lines {
             stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         }
-        // Only now it reads.
+        // Start to read only now.
         let mut answered = 0;
         for line in BufReader::new(stdout).lines() {
             let message: Value = serde_json::from_str(&line.unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Packages in the lock: the version and the bytes that a server was run from.
+//! Packages in the lock: version and integrity of the package that a server runs from.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,17 +7,16 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use crate::lock::{locked, read};
-use crate::support::Bench;
+use crate::support::TestEnvironment;
 use crate::support::process::fake_path;
 
-/// The place at which `npx` keeps what it has fetched for `a-server`.
+/// The `npx` cache folder of `a-server`.
 const FETCHED: &str = "home/.npm/_npx/1";
 
-/// A server that `npx` runs, of which this machine has a version with a digest.
-fn bench(spec: &str) -> Bench {
+fn bench(spec: &str) -> TestEnvironment {
     let script = json!({"tools": ["add"]});
     let text = format!("#!/bin/sh\nexec '{}' '{script}'\n", fake_path());
-    let bench = Bench::new().file("npx", &text);
+    let bench = TestEnvironment::new().file("npx", &text);
     fs::set_permissions(bench.path("npx"), fs::Permissions::from_mode(0o755)).expect("a mode");
     fetch(&bench, "1.2.0", "sha512-one");
     let package = json!({"_npx": {"packages": [spec]}}).to_string();
@@ -25,8 +24,7 @@ fn bench(spec: &str) -> Bench {
     bench.server("dev", "a", json!({"command": "./npx", "args": ["-y", spec]}))
 }
 
-/// Has `npx` keep this version with these bytes.
-fn fetch(bench: &Bench, version: &str, integrity: &str) {
+fn fetch(bench: &TestEnvironment, version: &str, integrity: &str) {
     let modules = bench.path(&format!("{FETCHED}/node_modules"));
     fs::create_dir_all(modules.join("a-server")).expect("folders");
     let manifest = json!({"name": "a-server", "version": version}).to_string();
@@ -36,12 +34,12 @@ fn fetch(bench: &Bench, version: &str, integrity: &str) {
     fs::write(modules.join(".package-lock.json"), lock).expect("a file");
 }
 
-fn text(bench: &Bench) -> String {
+fn text(bench: &TestEnvironment) -> String {
     fs::read_to_string(bench.path("workbench.lock")).expect("a lock")
 }
 
 #[test]
-fn the_version_and_the_bytes_that_were_run_are_in_the_lock() {
+fn lock_has_version_and_integrity_of_the_package() {
     let bench = bench("a-server@1.2.0");
     let written = bench.run(["lock"]);
     assert_eq!((written.code, written.stderr.as_str()), (Some(0), ""), "{written}");
@@ -52,7 +50,7 @@ fn the_version_and_the_bytes_that_were_run_are_in_the_lock() {
 }
 
 #[test]
-fn a_machine_that_knows_nothing_of_a_package_is_in_sync() {
+fn unknown_package_facts_are_not_drift() {
     let bench = bench("a-server");
     locked(&bench);
     let before = text(&bench);
@@ -66,7 +64,7 @@ fn a_machine_that_knows_nothing_of_a_package_is_in_sync() {
 }
 
 #[test]
-fn another_version_is_a_note_and_other_bytes_are_drift() {
+fn other_version_is_a_note_and_other_integrity_is_drift() {
     let bench = bench("a-server");
     locked(&bench);
     fetch(&bench, "1.3.0", "sha512-two");

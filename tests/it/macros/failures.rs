@@ -1,12 +1,11 @@
-//! Macros whose steps fail, wait, or are overtaken by another configuration.
+//! Macros whose steps fail or wait, or whose configuration is replaced while they run.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::macros::{begin, bench, counts, in_box};
-use crate::support::{Bench, Response, fake};
+use crate::support::{Response, TestEnvironment, fake};
 
-/// The names of the steps by what became of them.
 fn stages(answer: &Response) -> Value {
     assert!(answer.is_tool_error(), "{}", answer.text());
     let told = answer.ok()["structuredContent"]["steps"].clone();
@@ -19,7 +18,7 @@ fn beside(server: &str, tool: &str) -> Value {
 }
 
 #[test]
-fn a_step_that_waits_for_a_place_is_given_up_when_another_fails() {
+fn queued_step_is_dropped_when_another_fails() {
     let bench = bench("proxy", json!({"both": beside("one", "echo")}))
         .set("limits", json!({"perServer": {"concurrentCalls": 1}}));
     let agent = begin(&bench);
@@ -29,25 +28,25 @@ fn a_step_that_waits_for_a_place_is_given_up_when_another_fails() {
 }
 
 #[test]
-fn a_step_that_waits_for_the_user_is_given_up_when_another_fails() {
+fn step_awaiting_confirmation_is_dropped_when_another_fails() {
     let bench = bench("proxy", json!({"both": beside("two", "request")}))
         .set("dangerousTools", json!(["two:request"]));
-    // Whoever is asked says nothing.
-    let agent = bench.agent().holding("elicitation/create");
+    // The confirmation is never answered.
+    let agent = bench.agent().without_reply("elicitation/create");
     let agent = agent.begin(false, json!({"elicitation": {}}));
     let answer = agent.use_tool(["box", "macros", "both"], json!({}));
     assert_eq!(stages(&answer), json!({"check": "failed", "do": "not_begun"}));
 }
 
 #[test]
-fn steps_wait_in_the_plan_where_fewer_calls_may_run() {
+fn steps_respect_the_concurrency_limit_without_timing_out() {
     let steps: Value = (0..12)
         .map(|n| (format!("s{n}"), json!({"tool": "one:sleep", "arguments": {"ms": 10}})))
         .collect();
     let server = fake(json!({"tools": ["sleep"]}));
-    // A call that waits for a place is refused after a moment.
+    // A queued call times out after 1 ms.
     let limits = json!({"perAgent": {"concurrentCalls": 1}, "maxWaitMs": 1});
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .set("limits", limits)
         .set("macros", json!({"many": in_box(steps)}))
@@ -57,14 +56,14 @@ fn steps_wait_in_the_plan_where_fewer_calls_may_run() {
 }
 
 #[test]
-fn a_macro_that_is_overtaken_by_another_configuration_begins_nothing_more() {
+fn reload_stops_a_running_macro_after_its_current_step() {
     let steps = json!({
         "meet": {"tool": "one:gather", "arguments": {"count": 2}},
         "then": {"tool": "two:echo", "after": ["meet"]},
     });
     let before = bench("direct", json!({"old": in_box(steps.clone())}));
     let before = before.set("watch", json!("everything"));
-    let agent = before.agent().relisting().begin(false, json!({}));
+    let agent = before.agent().relisting_on_change().begin(false, json!({}));
     let run = agent.send_call("old", json!({}));
     while counts_of(&agent.call("count", json!({})).structured()) != 1 {}
     before.clone().set("macros", json!({"new": in_box(steps)})).write_config();
@@ -82,7 +81,7 @@ fn counts_of(counted: &Value) -> u64 {
 }
 
 #[test]
-fn the_account_has_what_the_steps_came_to() {
+fn failure_report_has_the_step_results() {
     let long = json!({"id": "an-id", "text": "word ".repeat(400)});
     let raw = json!({"content": [], "structuredContent": long}).to_string();
     let wrong = r#"{"content":[],"structuredContent":{"code":1.50},"isError":true}"#;
@@ -99,7 +98,7 @@ fn the_account_has_what_the_steps_came_to() {
         "b": {"tool": "one:short"},
         "c": {"tool": "one:wrong", "after": ["a", "b"]},
     });
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .set("macros", json!({"all": in_box(steps)}))
         .server("box", "one", server);
@@ -118,7 +117,7 @@ fn the_account_has_what_the_steps_came_to() {
 }
 
 #[test]
-fn a_text_that_looks_like_a_number_is_a_text() {
+fn numeric_text_results_stay_strings() {
     let id = json!({"content": [{"type": "text", "text": "4e2"}]}).to_string();
     let take = json!({"name": "take", "inputSchema": {
         "type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"],
@@ -131,7 +130,7 @@ fn a_text_that_looks_like_a_number_is_a_text() {
         "make": {"tool": "one:make"},
         "take": {"tool": "one:take", "arguments": {"id": {"$from": "/steps/make"}}},
     });
-    let bench = Bench::new()
+    let bench = TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .set("macros", json!({"all": in_box(steps)}))
         .server("box", "one", server);
@@ -139,7 +138,7 @@ fn a_text_that_looks_like_a_number_is_a_text() {
 }
 
 #[test]
-fn inputs_that_are_too_long_to_be_checked_are_refused() {
+fn inputs_too_long_to_validate_are_rejected() {
     let mut tool = in_box(json!({"a": {"tool": "one:echo"}}));
     tool["inputSchema"] = json!({"type": "object", "properties": {"n": {"type": "string"}}});
     let agent = begin(&bench("direct", json!({"long": tool})));

@@ -1,4 +1,4 @@
-//! Macros stand among the tools of their toolbox, in every mode.
+//! Macros as tools of their toolbox, in every mode.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -21,21 +21,21 @@ fn in_mode(mode: &str) -> Agent {
 }
 
 #[test]
-fn a_toolbox_has_its_macros_after_its_tools() {
-    let agent = in_mode("dynamic").relisting();
+fn toolbox_lists_macros_after_its_tools() {
+    let agent = in_mode("dynamic").relisting_on_change();
     let opened = agent.open("box").text();
     assert!(opened.contains("box__macros__twice"), "{opened}");
     assert!(opened.contains(r#""servers_connected":2"#), "{opened}");
     assert_eq!(agent.tool_names().last().map(String::as_str), Some("box__macros__twice"));
     assert_eq!(agent.call("box__macros__twice", json!({})).structured(), json!({"m": 1}));
-    // One that names no toolbox is in one of its own.
+    // A macro without a toolbox gets one of its own.
     let opened = agent.open("macros").text();
     assert!(!opened.contains("servers_connected"), "{opened}");
     agent.call("macros__macros__alone", json!({})).ok();
 }
 
 #[test]
-fn they_are_called_through_use_tool_without_opening_anything() {
+fn use_tool_calls_macros_without_opening_a_toolbox() {
     let agent = in_mode("proxy");
     assert_eq!(agent.use_tool(["box", "macros", "twice"], json!({})).structured(), json!({"m": 1}));
     let opened = agent.open("box").text();
@@ -45,13 +45,12 @@ fn they_are_called_through_use_tool_without_opening_anything() {
         ),
         "{opened}"
     );
-    // As any tool, by its server's name.
     let answer = agent.call("use_tool", json!({"tool": "macros:twice", "arguments": {}}));
     assert_eq!(answer.structured(), json!({"m": 1}));
 }
 
 #[test]
-fn they_have_their_own_names_in_direct_mode() {
+fn direct_mode_lists_macros_by_name() {
     let agent = in_mode("direct");
     let names = agent.tool_names();
     assert!(names.contains(&"twice".to_owned()), "{names:?}");
@@ -60,7 +59,7 @@ fn they_have_their_own_names_in_direct_mode() {
 }
 
 #[test]
-fn they_are_switched_on_in_activate_mode() {
+fn activate_mode_activates_macros() {
     let agent = in_mode("activate");
     let catalog = agent.tools()[0]["description"].as_str().unwrap_or_default().to_owned();
     assert!(catalog.contains("box_twice"), "{catalog}");
@@ -69,7 +68,7 @@ fn they_are_switched_on_in_activate_mode() {
 }
 
 #[test]
-fn they_are_in_their_group_in_modular_mode() {
+fn modular_mode_groups_macros() {
     let agent = in_mode("modular");
     let group = agent.call("get-modular-tools", json!({"group": "box"})).text();
     assert!(group.contains("twice"), "{group}");
@@ -79,7 +78,7 @@ fn they_are_in_their_group_in_modular_mode() {
 }
 
 #[test]
-fn they_are_found_and_called_in_search_mode() {
+fn search_mode_finds_and_calls_macros() {
     for is_modern in [false, true] {
         let agent = bench("search", macros()).agent().begin(is_modern, json!({}));
         let found = agent.call("search_tools", json!({"query": "does several things"})).text();
@@ -90,7 +89,7 @@ fn they_are_found_and_called_in_search_mode() {
 }
 
 #[test]
-fn a_task_is_done_with_them_in_navigate_mode() {
+fn navigate_mode_runs_macros() {
     for is_modern in [false, true] {
         let agent = bench("navigate", macros()).agent().begin(is_modern, json!({}));
         let done = agent.call("execute_task", json!({"task": "do several things twice"}));
@@ -100,7 +99,7 @@ fn a_task_is_done_with_them_in_navigate_mode() {
 }
 
 #[test]
-fn the_command_line_has_them_too() {
+fn commands_list_and_call_macros() {
     let bench = bench("dynamic", macros());
     let called = bench.run(["call", "box", "macros", "twice", "{}"]);
     assert!(
@@ -114,9 +113,9 @@ fn the_command_line_has_them_too() {
 }
 
 #[test]
-fn a_changed_macro_is_another_tool_and_that_is_told() {
+fn changed_macro_is_announced() {
     let changed = bench("direct", macros()).set("watch", json!("everything"));
-    let agent = changed.agent().relisting().begin(false, json!({}));
+    let agent = changed.agent().relisting_on_change().begin(false, json!({}));
     assert!(agent.tool_names().contains(&"twice".to_owned()));
     let mut macros = macros();
     macros["thrice"] = macros["twice"].take();

@@ -1,11 +1,10 @@
-//! Policy is asked for every step, and a macro of which a step is not there for an agent is not there
-//! either.
+//! Policy applies to every step; a macro with a forbidden step doesn't exist for the agent.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::macros::{bench, in_box};
-use crate::support::{Agent, Bench, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
 const MODES: [&str; 7] =
     ["dynamic", "proxy", "direct", "activate", "modular", "search", "navigate"];
@@ -18,8 +17,8 @@ fn macros() -> Value {
     })
 }
 
-/// Everything that an agent of this name sees and is told when it looks for all there is.
-fn seen(bench: &Bench, agent: &str, is_modern: bool) -> String {
+/// All responses to an agent that explores in every mode.
+fn seen(bench: &TestEnvironment, agent: &str, is_modern: bool) -> String {
     let agent = bench.agent_with(["--agent", agent]).begin(is_modern, json!({}));
     let first = agent.tools();
     let answers = [
@@ -40,8 +39,9 @@ fn seen(bench: &Bench, agent: &str, is_modern: bool) -> String {
     format!("{first:?}\n{}\n{:?}", answers.join("\n"), agent.tools())
 }
 
+// invariant: macro-steps-are-calls
 #[test]
-fn a_macro_with_a_step_that_is_forbidden_is_as_if_it_were_not_there() {
+fn macro_with_a_forbidden_step_is_hidden() {
     let rules = json!({
         "ann": {"toolOverrides": {"one": ["*"], "two": ["*"], "macros": ["*"]}},
         "bob": {"toolOverrides": {"one": ["*"], "two": ["echo"], "macros": ["*"]}},
@@ -65,7 +65,7 @@ fn a_macro_with_a_step_that_is_forbidden_is_as_if_it_were_not_there() {
 }
 
 #[test]
-fn rules_about_macros_are_about_their_own_names() {
+fn rules_match_macros_by_name() {
     let rules = json!({"bob": {"toolOverrides": {"one": ["*"], "two": ["*"], "macros": ["fine"]}}});
     let bench = bench("proxy", macros()).set("agentPolicies", rules);
     let agent = bench.agent_with(["--agent", "bob"]).begin(false, json!({}));
@@ -75,7 +75,7 @@ fn rules_about_macros_are_about_their_own_names() {
 }
 
 #[test]
-fn a_macro_that_lacks_a_tool_is_reported_where_the_servers_are_asked() {
+fn missing_tool_of_a_macro_is_reported_with_connect() {
     let macros =
         json!({"ghost": in_box(json!({"a": {"tool": "one:echo"}, "b": {"tool": "one:ecco"}}))});
     let bench = bench("proxy", macros);
@@ -92,7 +92,7 @@ fn a_macro_that_lacks_a_tool_is_reported_where_the_servers_are_asked() {
 }
 
 #[test]
-fn what_is_explained_of_a_macro_is_what_decides_on_its_steps() {
+fn explain_names_the_forbidden_step_of_a_macro() {
     let rules =
         |two: Value| json!({"bob": {"toolOverrides": {"one": ["*"], "two": two, "macros": ["*"]}}});
     let bench = bench("proxy", macros()).set("agentPolicies", rules(json!(["echo"])));
@@ -113,7 +113,7 @@ fn what_is_explained_of_a_macro_is_what_decides_on_its_steps() {
 }
 
 #[test]
-fn a_macro_of_a_tool_that_its_server_does_not_list_goes_when_that_is_known() {
+fn macro_of_an_unlisted_tool_disappears_after_listing() {
     let bench =
         bench("proxy", json!({"ghost": in_box(json!({"a": {"tool": "one:no_such_tool"}}))}));
     let agent = bench.agent().begin(false, json!({}));
@@ -123,7 +123,7 @@ fn a_macro_of_a_tool_that_its_server_does_not_list_goes_when_that_is_known() {
 }
 
 #[test]
-fn an_agent_that_is_served_one_toolbox_has_the_macros_that_stay_in_it() {
+fn toolbox_endpoint_hides_macros_that_leave_the_toolbox() {
     let across = json!({"description": "Across", "toolbox": "box", "steps": {
         "a": {"tool": "one:echo"}, "b": {"tool": "three:echo"},
     }});
@@ -145,7 +145,7 @@ fn a_dangerous_step_is_confirmed() {
         let bench = bench("direct", macros()).set("dangerousTools", json!(["two:request"]));
         let agent: Agent = bench
             .agent()
-            .answering(question, json!({"action": action, "content": {}}))
+            .with_reply(question, json!({"action": action, "content": {}}))
             .begin(false, json!({"elicitation": {}}));
         let answer = agent.call("blend", json!({}));
         let asked = agent.next_request(question)["params"]["message"].to_string();
@@ -167,8 +167,9 @@ fn a_dangerous_macro_is_confirmed_as_a_whole() {
     agent.call("blend", json!({})).ok();
 }
 
+// invariant: macro-steps-are-calls
 #[test]
-fn steps_are_counted_and_the_whole_is_not() {
+fn call_limits_count_steps_not_the_macro() {
     let limits = json!({"perAgent": {"callsPerMinute": 2, "concurrentCalls": 1}});
     let bench = bench("direct", macros()).set("limits", limits);
     let agent = bench.agent().begin(false, json!({}));

@@ -1,4 +1,4 @@
-//! An agent in this process, on the frontend itself.
+//! An agent that talks to the frontend in this process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -8,38 +8,33 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-/// Who asks, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct AgentProfile {
     pub(crate) name: Option<String>,
     pub(crate) is_modern: bool,
     pub(crate) is_over_http: bool,
-    /// The name of its program.
     pub(crate) client: String,
-    /// The one toolbox that it wants.
+    /// The only toolbox that it connects to.
     pub(crate) toolbox: Option<String>,
-    /// `true` if it wants to hear everything: logs, progress, changes.
+    /// `true` if it subscribes to logs, progress and changes.
     pub(crate) is_curious: bool,
 }
 
-/// Everything that an agent has received.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedMessages {
     pub(crate) answers: Vec<Value>,
-    /// The notifications, each with how many answers had come before it.
+    /// Notifications, each with the number of responses before it.
     pub(crate) told: Vec<(usize, Value)>,
 }
 
-impl Heard {
-    /// Every message as it is written.
+impl ReceivedMessages {
     pub(crate) fn messages(&self) -> impl Iterator<Item = String> {
         let told = self.told.iter().map(|(_, notice)| notice);
         self.answers.iter().chain(told).map(Value::to_string)
     }
 }
 
-impl Asker {
-    /// The parameters of a request, with what the agent says in each.
+impl AgentProfile {
     fn with_meta(&self, mut params: Value, number: u64) -> Value {
         let meta = &mut params["_meta"];
         if self.is_modern {
@@ -61,7 +56,7 @@ impl Asker {
         params
     }
 
-    /// The first message after its greeting, which asks to hear everything.
+    /// The first message after the handshake, which subscribes to everything.
     fn begins(&self) -> Option<Value> {
         let listen = json!({"notifications": {
             "toolsListChanged": true,
@@ -79,14 +74,12 @@ impl Asker {
     }
 }
 
-/// The messages that have come, and who waits for others.
 #[derive(Default)]
 pub(crate) struct Inbox {
-    heard: Heard,
+    heard: ReceivedMessages,
     waiting: HashMap<u64, oneshot::Sender<()>>,
 }
 
-/// Both are shared with what reads.
 #[derive(Clone)]
 pub(crate) struct Ends {
     inbox: Arc<Mutex<Inbox>>,
@@ -94,16 +87,15 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Takes what has come.
     pub(crate) fn take(&self, message: Value) {
         if message["method"] == "notifications/tools/list_changed" {
-            // As clients do that are waited for.
+            // Clients relist after a change, so the agent does too.
             self.say(json!({"jsonrpc": "2.0", "id": "again", "method": "tools/list"}));
         }
         let mut inbox = self.inbox.lock().expect("whole");
         let Some(id) = message.get("id") else {
-            let place = inbox.heard.answers.len();
-            inbox.heard.told.push((place, message));
+            let index = inbox.heard.answers.len();
+            inbox.heard.told.push((index, message));
             return;
         };
         if let Some(waiting) = id.as_u64().and_then(|id| inbox.waiting.remove(&id)) {
@@ -123,7 +115,6 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// An agent, and what it says.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Value>) {
         let (outbox, said) = mpsc::unbounded_channel();
         (Self { ends: Ends { inbox: Arc::default(), outbox }, count: 0 }, said)
@@ -133,7 +124,6 @@ impl Agent {
         self.ends.clone()
     }
 
-    /// An agent at the other end of a stream.
     pub(crate) fn on(stream: DuplexStream, tasks: &TaskTracker) -> Self {
         let (reader, mut writer) = tokio::io::split(stream);
         let (agent, mut said) = Self::new();
@@ -154,8 +144,7 @@ impl Agent {
         agent
     }
 
-    /// Says who it is, and what it wants to hear.
-    pub(crate) async fn greet(&mut self, asker: &Asker) {
+    pub(crate) async fn greet(&mut self, asker: &AgentProfile) {
         if !asker.is_modern {
             let info = json!({"name": asker.client, "version": "1"});
             let params =
@@ -168,8 +157,7 @@ impl Agent {
         }
     }
 
-    /// Makes a request as this asker does, and waits for its answer.
-    pub(crate) async fn request(&mut self, asker: &Asker, method: &str, params: &Value) {
+    pub(crate) async fn request(&mut self, asker: &AgentProfile, method: &str, params: &Value) {
         self.ask(method, asker.with_meta(params.clone(), self.count)).await;
     }
 
@@ -183,7 +171,7 @@ impl Agent {
         answer.await.expect("an answer");
     }
 
-    pub(crate) fn heard(&self) -> Heard {
+    pub(crate) fn heard(&self) -> ReceivedMessages {
         self.ends.inbox.lock().expect("whole").heard.clone()
     }
 }

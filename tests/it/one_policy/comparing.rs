@@ -1,4 +1,4 @@
-//! Comparing what an agent receives of two worlds: its answers, and what it is told besides.
+//! Compares the messages that an agent receives in two worlds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,36 +6,36 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;
 
-use crate::one_policy::agent::Heard;
-use crate::one_policy::company::Sharing;
-use crate::one_policy::talk::BY_ITSELF;
+use crate::one_policy::agent::ReceivedMessages;
+use crate::one_policy::notifications::BY_ITSELF;
+use crate::one_policy::second_agent::Sharing;
 use crate::one_policy::world::World;
 
-/// The workbench's own words while servers start, which say how far it has got.
+/// The gateway's progress message while servers start, which depends on timing.
 const WAITING: &str = ": waiting for ";
 
-/// Checks that two worlds are the same for an agent that makes these requests.
+/// Checks that an agent that sends these requests can't distinguish the two worlds.
 ///
-/// All answers are, and so is whatever it is told between one answer and the next, in any order. What
-/// may come at any moment may also come too late, and is looked at by [`check_words`].
+/// Responses must be equal, and so must the notifications between two responses, in any order.
+/// Notifications that can come at any time can also come too late; [`check_words`] checks those.
 pub(crate) fn differences(
-    with: &Heard,
-    without: &Heard,
+    with: &ReceivedMessages,
+    without: &ReceivedMessages,
     requests: &[(String, Value)],
     sharing: Sharing,
     judges_resources: bool,
 ) -> Result<(), TestCaseError> {
     prop_assert_eq!(with.answers.len(), without.answers.len());
     let first = with.answers.len().saturating_sub(requests.len());
-    let request = |place: usize| place.checked_sub(first).and_then(|at| requests.get(at));
-    for (place, (a, b)) in with.answers.iter().zip(&without.answers).enumerate() {
-        prop_assert_eq!(a.to_string(), b.to_string(), "to {:?}", request(place));
+    let request = |index: usize| index.checked_sub(first).and_then(|at| requests.get(at));
+    for (index, (a, b)) in with.answers.iter().zip(&without.answers).enumerate() {
+        prop_assert_eq!(a.to_string(), b.to_string(), "to {:?}", request(index));
     }
     let (told_with, told_without) = (in_their_place(with), in_their_place(without));
     let places: BTreeSet<_> = told_with.keys().chain(told_without.keys()).collect();
     for place in places {
-        // A server that is asked for an address that it does not have may speak of it; whether it is asked
-        // depends on patterns that are not the same in both worlds.
+        // A server may send notifications about a URI that it lacks. The gateway asks it only if
+        // patterns match, and those differ between the worlds.
         let is_of_address = |(method, _): &(String, Value)| {
             method.starts_with("resources/") || method == "completion/complete"
         };
@@ -47,9 +47,9 @@ pub(crate) fn differences(
         let (a, mut b) = (told(&told_with), told(&told_without));
         match sharing {
             Sharing::Nothing => {}
-            // Not everything is heard.
+            // Some notifications are withheld.
             Sharing::Servers => b = shared(&a, b),
-            // More is.
+            // The other agent's notifications arrive too.
             Sharing::Callers => continue,
         }
         prop_assert_eq!(a, b, "with the answer to {:?}", request(*place));
@@ -58,15 +58,14 @@ pub(crate) fn differences(
     Ok(())
 }
 
-/// Returns `true` if a notification belongs to no request of the agent, and so may come before or
-/// after an answer.
+/// Returns `true` if a notification belongs to no request and so can come before or after any
+/// response.
 fn is_at_any_moment(notice: &str) -> bool {
     let words = ["/list_changed\"", "/subscriptions/acknowledged\"", "/resources/updated\""];
     words.iter().chain(&[BY_ITSELF, WAITING]).any(|word| notice.contains(word))
 }
 
-/// The notifications that came after so many answers, and before the next, in alphabetical order.
-fn in_their_place(heard: &Heard) -> BTreeMap<usize, Vec<String>> {
+fn in_their_place(heard: &ReceivedMessages) -> BTreeMap<usize, Vec<String>> {
     let mut places = BTreeMap::<usize, Vec<String>>::new();
     for (place, notice) in &heard.told {
         let notice = notice.to_string();
@@ -80,7 +79,6 @@ fn in_their_place(heard: &Heard) -> BTreeMap<usize, Vec<String>> {
     places
 }
 
-/// Returns the part of `all` that is among `some`, each as often as it is there.
 fn shared(some: &[String], all: Vec<String>) -> Vec<String> {
     let mut left = some.to_vec();
     let is_there = |notice: &String| {
@@ -90,22 +88,24 @@ fn shared(some: &[String], all: Vec<String>) -> Vec<String> {
     all.into_iter().filter(is_there).collect()
 }
 
-/// Checks that an agent receives nothing with this mark in it.
-pub(crate) fn check_marks(heard: &Heard, mark: &str) -> Result<(), TestCaseError> {
+pub(crate) fn check_marks(heard: &ReceivedMessages, mark: &str) -> Result<(), TestCaseError> {
     let found = heard.messages().find(|message| message.contains(mark));
     prop_assert_eq!(found, None);
     Ok(())
 }
 
-/// The lists that have changed for it.
-fn changes(heard: &Heard) -> BTreeSet<String> {
+fn changes(heard: &ReceivedMessages) -> BTreeSet<String> {
     let told = heard.told.iter().map(|(_, notice)| notice.to_string());
     told.filter(|notice| notice.contains("/list_changed\"")).collect()
 }
 
-/// Checks that every notification is of something that is left. Servers say their paths, which nobody
-/// else knows; the workbench says under which name it knows them.
-pub(crate) fn check_words(heard: &Heard, world: &World, left: &World) -> Result<(), TestCaseError> {
+/// Checks that every notification is about something that remains. Servers send their paths, which
+/// are secret; the gateway adds its name for the server.
+pub(crate) fn check_words(
+    heard: &ReceivedMessages,
+    world: &World,
+    left: &World,
+) -> Result<(), TestCaseError> {
     let places = |world: &World| -> BTreeSet<(String, String)> {
         let servers = world.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         servers.map(|server| (server.path.clone(), server.name.clone())).collect()

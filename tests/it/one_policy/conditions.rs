@@ -1,6 +1,5 @@
-//! Conditions (`when`): random ones, as the file has them, and the sense that the document gives them.
-//!
-//! It knows nothing of the workbench's own code.
+//! Random conditions (`when`), as configured, and their documented meaning. Independent of the
+//! workbench's code.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -10,21 +9,17 @@ use serde_json::{Value, json};
 
 use crate::one_policy::oracle::fits;
 
-/// The folder that the workbench is started in.
 pub(crate) const FOLDER: &str = "/home/ann/notes";
 
-/// An entry of `when`.
 #[derive(Clone, Debug)]
 pub(crate) struct When {
-    /// The tools that it is about; `None`: all.
+    /// Tool patterns; `None` matches all tools.
     tools: Option<Vec<String>>,
-    /// A test for each JSON pointer.
     arguments: Vec<(&'static str, Test)>,
-    /// `Some(true)` if it holds in [`FOLDER`], `Some(false)` if it does not.
+    /// `Some(true)` for a pattern that matches [`FOLDER`], `Some(false)` for one that doesn't.
     folder: Option<bool>,
 }
 
-/// A test of an argument.
 #[derive(Clone, Copy, Debug)]
 enum Test {
     AtLeast(i64),
@@ -34,7 +29,6 @@ enum Test {
     Lacks(char),
 }
 
-/// The conditions of an agent, if it has any.
 pub(crate) fn whens() -> impl Strategy<Value = Vec<When>> {
     prop_oneof![1 => Just(Vec::new()), 2 => vec(when(), 1..3)]
 }
@@ -54,10 +48,9 @@ pub(crate) fn when() -> impl Strategy<Value = When> {
     ]);
     let folder = option::weighted(0.3, any::<bool>());
     (tools, vec(tests, 0..3), folder).prop_map(|(tools, mut arguments, folder)| {
-        // A key stands there once.
         arguments.sort_by_key(|(pointer, _)| *pointer);
         arguments.dedup_by_key(|(pointer, _)| *pointer);
-        // One that asks for nothing is a mistake, and is reported.
+        // A condition without requirements is invalid.
         let folder = folder.or(arguments.is_empty().then_some(true));
         When { tools, arguments, folder }
     })
@@ -85,7 +78,6 @@ impl When {
         entry
     }
 
-    /// Returns `true` if it is about a tool of a server.
     pub(crate) fn is_about(&self, server: &str, tool: &str) -> bool {
         let Some(tools) = &self.tools else { return true };
         let qualified = format!("{server}:{tool}");
@@ -94,18 +86,17 @@ impl When {
         })
     }
 
-    /// Returns `true` if it is about every tool of a server, whatever they are called.
+    /// Returns `true` if the condition covers every tool of the server, including unknown ones.
     pub(crate) fn is_about_all_of(&self, server: &str) -> bool {
         let Some(tools) = &self.tools else { return true };
         tools.iter().any(|pattern| *pattern == "*" || *pattern == format!("{server}:*"))
     }
 
-    /// Returns `true` unless it takes tools away in the folder that we are in.
+    /// Returns `false` if the condition hides tools in [`FOLDER`].
     pub(crate) fn is_here(&self) -> bool {
         self.folder != Some(false)
     }
 
-    /// Returns `true` if arguments are as they must be.
     pub(crate) fn holds(&self, arguments: &Value) -> bool {
         self.arguments.iter().all(|(pointer, test)| {
             leads_to(arguments, &mut pointer.split('/').skip(1), &|value| test.holds(value))
@@ -113,7 +104,7 @@ impl When {
     }
 }
 
-/// Returns `true` if a pointer leads to something, and everything that it leads to is good.
+/// Returns `true` if the pointer matches at least one value and all matches are good.
 fn leads_to<'s>(
     value: &Value,
     steps: &mut (impl Iterator<Item = &'s str> + Clone),

@@ -1,4 +1,4 @@
-//! One policy with the real executable, once for each mode and era, and after changes.
+//! One policy with the real executable: each mode and era, and changes at runtime.
 
 use std::thread;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::one_policy::MODES;
 use crate::one_policy::probes::LISTS;
-use crate::support::{Bench, fake};
+use crate::support::{TestEnvironment, fake};
 
-/// A server with these tools, and a resource, a template and a prompt besides.
+/// A server with these tools, a resource, a template and a prompt. `turn` adds the `secret` tools.
 fn server(tools: &[&str], secret: &[&str]) -> Value {
     fake(json!({
         "tools": tools,
@@ -33,9 +33,8 @@ fn server(tools: &[&str], secret: &[&str]) -> Value {
     }))
 }
 
-/// A configuration with what agent `ann` may not know of.
-fn with(mode: &str) -> Bench {
-    Bench::new()
+fn with(mode: &str) -> TestEnvironment {
+    TestEnvironment::new()
         .set("toolMode", json!(mode))
         .server("desk", "one", server(&["read", "drop", "turn", "bloom", "secret"], &["secret_2"]))
         .server("desk", "two", server(&["read", "write"], &[]))
@@ -53,9 +52,8 @@ fn with(mode: &str) -> Bench {
         .set("exposedTools", json!({"two": ["*"], "solo": ["list"], "hidden": ["*"]}))
 }
 
-/// A bench that has only what that agent may use, and no rules.
-fn without(mode: &str) -> Bench {
-    Bench::new()
+fn without(mode: &str) -> TestEnvironment {
+    TestEnvironment::new()
         .set("toolMode", json!(mode))
         .server("desk", "one", server(&["read", "turn", "bloom"], &[]))
         .server("desk", "two", server(&["read", "write"], &[]))
@@ -63,7 +61,6 @@ fn without(mode: &str) -> Bench {
         .set("mcpServers", json!({"solo": server(&["list"], &[])}))
 }
 
-/// Everything that is tried, in this order.
 fn requests() -> Vec<(&'static str, Value)> {
     let call = |name: &str, arguments: Value| {
         ("tools/call", json!({"name": name, "arguments": arguments}))
@@ -118,10 +115,10 @@ fn requests() -> Vec<(&'static str, Value)> {
     requests
 }
 
-/// Every answer that such an agent is sent, but for its number: lists that it asks for because it was
-/// told of a change have numbers too, and when servers come is up to them.
-fn answers(bench: &Bench, is_modern: bool) -> Vec<String> {
-    let agent = bench.agent_with(["--agent", "ann"]).relisting();
+/// Every response that the agent receives, without its ID. Relisting also uses IDs, and the number
+/// of list changes depends on when servers start.
+fn answers(bench: &TestEnvironment, is_modern: bool) -> Vec<String> {
+    let agent = bench.agent_with(["--agent", "ann"]).relisting_on_change();
     let agent = if is_modern {
         agent.modern()
     } else {
@@ -136,8 +133,9 @@ fn answers(bench: &Bench, is_modern: bool) -> Vec<String> {
     received.map(|line| number.replace(&line, "").into_owned()).collect()
 }
 
+// invariant: forbidden-equals-missing
 #[test]
-fn agents_of_the_executable_are_answered_the_same() {
+fn responses_are_equal_without_the_forbidden_items() {
     for mode in MODES {
         for is_modern in [false, true] {
             let with = answers(&with(mode), is_modern);
@@ -147,8 +145,9 @@ fn agents_of_the_executable_are_answered_the_same() {
     }
 }
 
+// invariant: forbidden-equals-missing
 #[test]
-fn what_changes_about_forbidden_tools_is_told_to_nobody() {
+fn changes_of_forbidden_tools_are_not_announced() {
     for mode in ["dynamic", "activate", "direct"] {
         let heard = [with(mode), without(mode)].map(|bench| {
             let agent = bench.agent_with(["--agent", "ann"]);
@@ -164,7 +163,7 @@ fn what_changes_about_forbidden_tools_is_told_to_nobody() {
             agent.tools();
             let before = agent.notifications().len();
             agent.call(tool, json!({})).ok();
-            // Nothing is to come, and changes within 50 ms would be told as one.
+            // Expects no notification. Changes within 50 ms would be merged into one.
             thread::sleep(Duration::from_millis(200));
             let quiet = agent.notifications().len() - before;
             agent.call(&tool.replace("turn", "bloom"), json!({})).ok();

@@ -1,12 +1,15 @@
-//! Locks: what somebody has reviewed of random servers, and what becomes of everything else.
+//! Random locks: reviewed definitions and the mode for differences.
 //!
-//! The rules about it are those of the document once more. It knows nothing of the workbench's own code but
-//! how a lock is handed over.
+//! Implements the documented rules again. The only workbench code it uses attaches the lock to a
+//! configuration.
 
 use std::sync::Arc;
 
-use mcp_workbench::raw::Raw;
-use mcp_workbench::settings::{Config, Lock, Locked, LockedKind, LockedServer, Spelling, Sum};
+use mcp_workbench::json::RawJson;
+use mcp_workbench::settings::{
+    Config, DefinitionDigest, DefinitionVariant, LockedDefinition, LockedDefinitions, LockedServer,
+    Lockfile,
+};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -15,23 +18,18 @@ use serde_json::{Value, json};
 use crate::one_policy::servers::{prompt, template, tool};
 use crate::one_policy::world::{Server, World};
 
-/// The part of a lock that is about one server, and what becomes of what differs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reviewed {
-    /// `definitions` of its own.
     pub(crate) definitions: Option<&'static str>,
-    /// The tools, prompts and templates that are not in the lock, or are others there.
+    /// Tools, prompts and templates that are missing or different in the lock.
     pub(crate) differing: Vec<String>,
-    /// `true` if its instructions are others in the lock.
     pub(crate) speaks_otherwise: bool,
-    /// `true` if the lock has a tool that the server does not have.
+    /// `true` if the lock has a tool that the server lacks.
     pub(crate) lacks_one: bool,
 }
 
-/// The rules that hold for the whole world.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {
-    /// `definitions` at the top level.
     pub(crate) definitions: Option<&'static str>,
     pub(crate) has_lock: bool,
 }
@@ -61,7 +59,6 @@ pub(crate) fn reviewed(names: Vec<&'static str>) -> impl Strategy<Value = Review
 }
 
 impl Rules {
-    /// The fate of what differs of a server.
     fn fate(self, server: &Server) -> &'static str {
         let says = server.reviewed.definitions.or(self.definitions);
         says.unwrap_or(if self.has_lock { "warn" } else { "off" })
@@ -76,17 +73,15 @@ impl Rules {
             && (!self.has_lock || server.reviewed.speaks_otherwise)
     }
 
-    /// Returns `true` if a tool, prompt or template of a server is as if it did not exist.
     pub(crate) fn keeps_back(self, server: &Server, name: &str) -> bool {
         self.fate(server) == "quarantine" && !self.is_reviewed(server, name)
     }
 
-    /// Returns `true` if a template of a server is.
     pub(crate) fn keeps_templates_back(self, server: &Server) -> bool {
         server.catalog.templates.iter().any(|uri| self.keeps_back(server, uri))
     }
 
-    /// Returns `true` if a template is kept back, or an address that is of such a template alone.
+    /// Returns `true` for a withheld template and for a URI that only withheld templates match.
     pub(crate) fn keeps_back_resource(self, server: &Server, uri: &str) -> bool {
         let start = |template: &str| template.split('{').next().unwrap_or_default().to_owned();
         let mut of = server.catalog.templates.iter().filter(|one| uri.starts_with(&start(one)));
@@ -94,12 +89,10 @@ impl Rules {
         !is_listed && of.any(|one| self.keeps_back(server, one))
     }
 
-    /// Returns `true` if the instructions of a server are left out.
     pub(crate) fn silences(self, server: &Server) -> bool {
         self.fate(server) == "quarantine" && self.speaks_otherwise(server)
     }
 
-    /// Returns `true` if a server is not opened.
     pub(crate) fn closes(self, server: &Server) -> bool {
         let catalog = &server.catalog;
         let mut all = catalog.tools.iter().chain(&catalog.prompts).chain(&catalog.templates);
@@ -111,14 +104,14 @@ impl Rules {
 }
 
 impl World {
-    /// Returns `true` if something may be kept from agents because nobody has reviewed it.
+    /// Returns `true` if the lock can hide anything.
     pub(crate) fn is_strict(&self) -> bool {
         let servers = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         let mut fates = servers.map(|server| self.rules.fate(server));
         fates.any(|fate| matches!(fate, "quarantine" | "deny"))
     }
 
-    /// Returns `true` unless a tool is kept back, or its server is, whatever anybody may have.
+    /// Returns `true` unless the lock withholds the tool or denies its server.
     pub(crate) fn is_reviewed(&self, [toolbox, server, tool]: &[String; 3]) -> bool {
         let toolbox = self.toolboxes.iter().find(|other| other.name == *toolbox);
         let server = toolbox.and_then(|of| of.servers.iter().find(|other| other.name == *server));
@@ -126,18 +119,17 @@ impl World {
             .is_none_or(|server| !self.rules.closes(server) && !self.rules.keeps_back(server, tool))
     }
 
-    /// Hands the lock over to a configuration of this world.
     pub(crate) fn attach_lock(&self, config: &mut Config) {
         if !self.rules.has_lock {
-            config.settle_definitions();
+            config.apply_drift_policy();
             return;
         }
-        let mut lock = Lock::default();
+        let mut lock = Lockfile::default();
         for toolbox in &self.toolboxes {
             for server in &toolbox.servers {
                 let known = config.toolbox(&toolbox.name).and_then(|t| t.server(&server.name));
                 let Some(known) = known else { continue };
-                let name = config.name_in_lock(&toolbox.name, known);
+                let name = config.lock_key(&toolbox.name, known);
                 lock.servers.insert(name, Arc::new(locked_server(server)));
             }
         }
@@ -158,7 +150,7 @@ fn locked_server(server: &Server) -> LockedServer {
             }
             Some((name.clone(), locked(&definition)))
         });
-        all.collect::<LockedKind>()
+        all.collect::<LockedDefinitions>()
     };
     let mut tools = kind(&catalog.tools, tool);
     if reviewed.lacks_one {
@@ -178,9 +170,9 @@ fn locked_server(server: &Server) -> LockedServer {
     }
 }
 
-fn locked(definition: &Value) -> Locked {
-    let said = Raw::encode(definition).said(&[]).expect("it is clear");
+fn locked(definition: &Value) -> LockedDefinition {
+    let said = RawJson::encode(definition).canonical_definition(&[]).expect("it is clear");
     let text = String::from_utf8(said.clone()).expect("a text");
-    let spelling = Spelling { sum: Sum::of(&said), text: text.into() };
-    Locked { spellings: vec![spelling], ignore: Vec::new(), is_conditional: false }
+    let variant = DefinitionVariant { digest: DefinitionDigest::of(&said), text: text.into() };
+    LockedDefinition { spellings: vec![variant], ignore: Vec::new(), is_conditional: false }
 }

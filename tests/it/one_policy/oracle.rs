@@ -1,29 +1,24 @@
-//! The rules once more, as simple as the document says them, to compare with.
-//!
-//! It knows nothing of the workbench's own code, and works on the worlds of [`world`](crate::one_policy::world).
+//! A second, simple implementation of the documented access rules, for comparison. It uses none of
+//! the workbench's code and works on a [`world`](crate::one_policy::world).
 
 use std::collections::BTreeMap;
 
 use crate::one_policy::conditions::When;
 use crate::one_policy::lock::{Reviewed, Rules};
-use crate::one_policy::servers::Called;
+use crate::one_policy::servers::ReceivedCall;
 use crate::one_policy::world::{Agent, Catalog, Macro, Override, Policy, Server, Toolbox, World};
 
-/// Who asks, and of what.
 pub(crate) struct Oracle<'a> {
     policy: &'a Policy,
-    /// The rules about what nobody has reviewed.
     rules: Rules,
-    /// An agent's name that no rule knows, while the file does not say what others get.
+    /// `true` for a named agent that no rule covers, if the default policy is missing.
     is_refused: bool,
     servers: Option<&'a Vec<String>>,
-    /// The conditions of the agent, then those that it has inherited.
+    /// The agent's conditions, then the inherited ones.
     whens: Vec<&'a When>,
-    /// Lists of the agent's own, those that it has inherited after them.
+    /// The agent's tool lists by server, then the inherited ones.
     overrides: Vec<(&'a String, &'a Vec<String>)>,
-    /// Lists about resources, likewise.
     resources: Vec<(&'a String, &'a Vec<String>)>,
-    /// Lists about prompts, likewise.
     prompts: Vec<(&'a String, &'a Vec<String>)>,
 }
 
@@ -50,32 +45,29 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// The list that decides on the tools of a server: steps 2 and 3.
+    /// The tool list that applies to a server: steps 2 and 3.
     fn list(&self, server: &str) -> Option<&'a Vec<String>> {
         let own = self.overrides.iter().find(|(name, _)| *name == server).map(|(_, list)| *list);
         own.or_else(|| self.policy.exposed.as_ref()?.get(server))
     }
 
-    /// The list that decides on the resources of a server.
     fn resource_list(&self, server: &str) -> Option<&'a Vec<String>> {
         let own = self.resources.iter().find(|(name, _)| *name == server).map(|(_, list)| *list);
         own.or_else(|| self.policy.exposed_resources.get(server))
     }
 
-    /// The list that decides on its prompts.
     fn prompt_list(&self, server: &str) -> Option<&'a Vec<String>> {
         let own = self.prompts.iter().find(|(name, _)| *name == server).map(|(_, list)| *list);
         own.or_else(|| self.policy.exposed_prompts.get(server))
     }
 
-    /// Returns `true` if some of a server's resources may be kept from the agent.
     fn judges_resources(&self, server: &Server) -> bool {
         self.resource_list(&server.name).is_some()
             || !server.resource_filters.is_empty()
             || self.rules.keeps_templates_back(server)
     }
 
-    /// Returns `true` if there is such a resource, listed or not, or such a template.
+    /// Returns `true` if the agent can use the resource, listed or not, or the template.
     fn has_resource(&self, server: &Server, uri: &str) -> bool {
         let Catalog { resources, templates, .. } = &server.catalog;
         let is_listed = resources.iter().chain(templates).any(|other| other == uri);
@@ -108,7 +100,6 @@ impl<'a> Oracle<'a> {
         self.policy.allows_tools.unwrap_or(!has_rules)
     }
 
-    /// Returns `true` if there is such a server at all.
     pub(crate) fn has_server(&self, server: &str) -> bool {
         if self.is_refused {
             return false;
@@ -134,7 +125,6 @@ impl<'a> Oracle<'a> {
         !is_refused && (self.allows_the_rest() || said == Some(true))
     }
 
-    /// Returns `true` if there is such a tool, by its server's own name for it.
     pub(crate) fn has_tool(&self, toolbox: &Toolbox, server: &Server, tool: &str) -> bool {
         let is_there = server.catalog.tools.iter().any(|other| other == tool);
         if !is_there || !self.has_server(&server.name) {
@@ -151,13 +141,15 @@ impl<'a> Oracle<'a> {
         is_listed && passes(server, tool) && !is_off && self.is_here(&server.name, tool)
     }
 
-    /// Returns `true` unless a tool is there in another folder alone.
     fn is_here(&self, server: &str, tool: &str) -> bool {
         self.about(server, tool).all(When::is_here)
     }
 
-    /// Returns `true` if a call may have reached the server at this path.
-    pub(crate) fn lets(&self, world: &World, Called { path, tool, arguments }: &Called) -> bool {
+    pub(crate) fn lets(
+        &self,
+        world: &World,
+        ReceivedCall { path, tool, arguments }: &ReceivedCall,
+    ) -> bool {
         world.toolboxes.iter().any(|toolbox| {
             let mut here = toolbox.servers.iter().filter(|server| server.path == *path);
             here.any(|server| {
@@ -167,13 +159,11 @@ impl<'a> Oracle<'a> {
         })
     }
 
-    /// The conditions about a tool.
     fn about(&self, server: &str, tool: &str) -> impl Iterator<Item = &'a When> {
         let whens = self.whens.iter().copied();
         whens.filter(move |when| when.is_about(server, tool))
     }
 
-    /// Returns `true` if the lists let a tool through.
     fn lists(&self, [toolbox, server, tool]: [&str; 3], shown: &str) -> bool {
         // 2. Check agent-specific tool overrides
         // 3. Fall back to global exposed tools
@@ -188,7 +178,7 @@ impl<'a> Oracle<'a> {
         })
     }
 
-    /// Returns `true` if there is such a macro: it may be had itself, and so may all that it calls.
+    /// Returns `true` if the macro and all tools that it calls exist for the agent.
     fn has_macro(&self, world: &World, of: &Macro) -> bool {
         let calls = |[toolbox, server, tool]: &[String; 3]| {
             let toolbox = world.toolboxes.iter().find(|other| other.name == *toolbox);
@@ -204,8 +194,8 @@ impl<'a> Oracle<'a> {
             && of.steps.iter().all(calls)
     }
 
-    /// The changes to a tool. They may be written under its name with the prefix of clients before
-    /// it; where a tool of that longer name exists, they are for that one.
+    /// The override of a tool. Its key may have the `mcp__<server>__` prefix of clients, unless a
+    /// tool of that longer name exists.
     fn over(&self, toolbox: &Toolbox, server: &'a Server, tool: &str) -> Option<&'a Override> {
         let prefixed = format!("mcp__{}__{tool}", server.name);
         let has_namesake = self.has_tool(toolbox, server, &prefixed);
@@ -214,12 +204,10 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// Returns `true` if the filters of a server let a tool through.
 fn passes(server: &Server, tool: &str) -> bool {
     filters_let(&server.filters, |glob| fits(glob, tool))
 }
 
-/// Returns `true` if filters let something through that globs mean.
 fn filters_let(filters: &[String], means: impl Fn(&str) -> bool) -> bool {
     let (never, only): (Vec<_>, Vec<_>) =
         filters.iter().partition(|filter| filter.starts_with('!'));
@@ -227,8 +215,8 @@ fn filters_let(filters: &[String], means: impl Fn(&str) -> bool) -> bool {
         && !never.iter().any(|glob| means(&glob[1..]))
 }
 
-/// Returns `true` if the list for an agent, if there is one, and the filters of a server do so. A list
-/// with nothing in it gives nothing.
+/// Returns `true` if both the list for the agent and the server's filters let something through. An
+/// empty list allows nothing.
 fn lets(
     list: Option<&Vec<String>>,
     filters: &[String],
@@ -238,7 +226,6 @@ fn lets(
         && filters_let(filters, means)
 }
 
-/// Returns `true` if a glob of stars matches a name.
 pub(crate) fn fits(glob: &str, name: &str) -> bool {
     match glob.split_once('*') {
         None => glob == name,
@@ -248,7 +235,7 @@ pub(crate) fn fits(glob: &str, name: &str) -> bool {
     }
 }
 
-/// The world without what an agent may not know of, and without the rules by which it may not.
+/// The world without the items and rules that are hidden from the agent.
 pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World {
     let oracle = Oracle::new(world, agent);
     let toolbox = |toolbox: &Toolbox| {
@@ -261,11 +248,13 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
             server.catalog.templates.retain(|uri| oracle.has_resource(&before, uri));
             server.catalog.unlisted.retain(|uri| oracle.has_resource(&before, uri));
             server.catalog.prompts.retain(|name| oracle.has_prompt(&before, name));
-            // Whoever may have less than all is told of what is not there in words of ours.
+            // If any resource is hidden, the gateway writes the error for missing resources, in
+            // this world too.
             server.resource_filters = Vec::new();
             if oracle.judges_resources(&before) {
                 server.resource_filters.push("judged".to_owned());
-                // What a server does not have it may be asked for all the same, and speaks of it then.
+                // The gateway may pass requests for missing resources to the server, which then
+                // sends notifications about them.
                 server.resource_filters.extend(world.addresses().into_iter().map(|uri| {
                     let sign = if oracle.has_resource(&before, &uri) { "" } else { "!" };
                     format!("{sign}{uri}")
@@ -276,7 +265,8 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
             if world.rules.silences(&before) {
                 server.catalog.instructions = None;
             }
-            // Of one that is not opened nothing is left, and the lock has something else all the same.
+            // Nothing remains of a denied server. Keeping a difference to the lock makes it denied
+            // here too.
             let is_closed = world.rules.closes(&before);
             if is_closed {
                 server.catalog = Catalog::default();
@@ -289,7 +279,7 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
     };
     let toolboxes = world.toolboxes.iter().filter_map(toolbox).collect();
     let macros = world.macros.iter().filter(|of| oracle.has_macro(world, of)).cloned().collect();
-    // The conditions on arguments say nothing of what is there; the agent may be told them.
+    // Conditions on arguments hide nothing, and the agent may see them.
     let when: Vec<_> =
         oracle.whens.iter().filter(|when| when.is_here()).copied().cloned().collect();
     let agents = agent.filter(|_| !when.is_empty()).map(|agent| {
@@ -308,8 +298,8 @@ pub(crate) fn without_the_forbidden(world: &World, agent: Option<&str>) -> World
     left
 }
 
-/// A server that stands in several places has what is left in any of them. What only the others may
-/// have can only be left out by filters then.
+/// A server in several toolboxes keeps everything that remains in any of them. Filters then hide
+/// the rest in each place.
 fn share(world: &World, left: &mut World) {
     let of = |world: &World| -> Vec<Server> {
         world.toolboxes.iter().flat_map(|toolbox| toolbox.servers.clone()).collect()

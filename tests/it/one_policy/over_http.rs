@@ -1,6 +1,6 @@
-//! An agent over HTTP, in this process: every message is a request of its own.
+//! An agent over HTTP in this process, with one request per message.
 //!
-//! It speaks HTTP/1.0, in which a body lasts as long as its connection.
+//! It speaks HTTP/1.0: the end of the connection ends the body.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::one_policy::agent::{Agent, Ends};
 
-/// Where it comes in, and as whom.
 #[derive(Clone)]
 struct Way {
     address: SocketAddr,
@@ -23,7 +22,6 @@ struct Way {
 }
 
 impl Agent {
-    /// An agent of the workbench at this address, that shows this token.
     pub(crate) fn over_http(
         address: SocketAddr,
         toolbox: Option<&str>,
@@ -36,7 +34,7 @@ impl Agent {
         let spawner = tasks.clone();
         tasks.spawn(async move {
             while let Some(message) = said.recv().await {
-                // What is said first holds for what comes next.
+                // The log level must be set before the next message.
                 let is_awaited = message["method"] == "logging/setLevel";
                 if message.get("id").is_some() && !is_awaited {
                     let way = way.clone();
@@ -55,8 +53,7 @@ impl Agent {
 }
 
 impl Way {
-    /// Sends a message and takes all that comes back. What is no answer is one, as far as the agent
-    /// is concerned.
+    /// Sends a message and takes everything that comes back. An HTTP error becomes the response.
     async fn exchange(&self, method: &str, message: &Value) {
         let mut stream = TcpStream::connect(self.address).await.expect("it listens");
         let request = self.request(method, message);
@@ -110,7 +107,6 @@ impl Way {
         format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())
     }
 
-    /// Reads the head of a response: its status, and whether a stream follows.
     async fn read_head(&self, reader: &mut (impl AsyncBufRead + Unpin)) -> (String, bool) {
         let (mut status, mut is_stream) = (String::new(), false);
         let _ = reader.read_line(&mut status).await;

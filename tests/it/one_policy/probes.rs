@@ -1,4 +1,4 @@
-//! Everything that an agent may try in order to find out what it may not know.
+//! Requests that an agent may send to find hidden items.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::one_policy::world::World;
 
-/// One attempt: which kind, and about what of the world.
+/// One request: its kind, and indexes that select the target in a world.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
     kind: usize,
@@ -19,7 +19,6 @@ pub(crate) fn probe() -> impl Strategy<Value = Probe> {
     of_kind(0..KINDS)
 }
 
-/// An attempt to call a tool with arguments.
 pub(crate) fn call() -> impl Strategy<Value = Probe> {
     of_kind(select(CALLS.to_vec()))
 }
@@ -30,14 +29,13 @@ fn of_kind(kinds: impl Strategy<Value = usize>) -> impl Strategy<Value = Probe> 
 }
 
 const KINDS: usize = 32;
-/// The kinds that call a tool with arguments.
 const CALLS: [usize; 12] = [5, 6, 7, 8, 9, 10, 11, 12, 15, 21, 22, 27];
 
-/// The lists that an agent asks for first and last: all of them.
+/// All list methods; the agent calls them first and last.
 pub(crate) const LISTS: [&str; 4] =
     ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
 
-/// The request with a mark in all its arguments for servers.
+/// Adds a mark to all arguments for servers.
 pub(crate) fn marked((method, mut params): (String, Value), mark: &str) -> (String, Value) {
     fn put(value: &mut Value, mark: &str) {
         let Value::Object(members) = value else { return };
@@ -56,7 +54,6 @@ pub(crate) fn marked((method, mut params): (String, Value), mark: &str) -> (Stri
 }
 
 impl Probe {
-    /// A few words about a tool.
     fn words(&self, tool: &str, place: &str) -> String {
         match self.twist.index(5) {
             0 => tool.to_owned(),
@@ -67,7 +64,7 @@ impl Probe {
         }
     }
 
-    /// The toolbox, the server and the tool that it is about; now and then a macro instead.
+    /// The toolbox, server and tool of the request, sometimes a macro instead.
     fn aimed<'w>(
         &self,
         world: &'w World,
@@ -80,7 +77,7 @@ impl Probe {
         (&made.toolbox, "macros", made.name.clone())
     }
 
-    /// Arguments that some conditions let through, and others do not.
+    /// Arguments that satisfy some conditions and violate others.
     fn arguments(&self) -> Value {
         match self.twist.index(4) {
             0 => json!({"n": "no number"}),
@@ -90,7 +87,6 @@ impl Probe {
         }
     }
 
-    /// The request, about this world.
     pub(crate) fn request(&self, world: &World) -> (String, Value) {
         let places = world.toolboxes.iter();
         let places: Vec<_> =

@@ -1,4 +1,4 @@
-//! Servers in this process: one address, and a path for each; what they have is set by the test.
+//! MCP servers in this process, at one address with a path for each. The test sets their catalogs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -9,10 +9,9 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use crate::one_policy::talk;
+use crate::one_policy::notifications;
 use crate::one_policy::world::{Catalog, World};
 
-/// All of them; clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct Servers {
     state: Arc<Mutex<State>>,
@@ -22,17 +21,14 @@ pub(crate) struct Servers {
 struct State {
     catalogs: BTreeMap<String, Catalog>,
     is_talkative: bool,
-    /// Who has been asked something.
     asked: BTreeSet<String>,
-    /// The calls that have come.
-    called: Vec<Called>,
-    /// Where servers say what nobody has asked, and what they have said before anybody listened.
+    called: Vec<ReceivedCall>,
+    /// Open SSE streams, or the events stored until a client listens.
     streams: BTreeMap<String, Stream>,
 }
 
-/// A call as it has reached a server.
 #[derive(Clone, Debug)]
-pub(crate) struct Called {
+pub(crate) struct ReceivedCall {
     pub(crate) path: String,
     pub(crate) tool: String,
     pub(crate) arguments: Value,
@@ -44,7 +40,7 @@ enum Stream {
 }
 
 impl Servers {
-    /// Starts answering, on a thread of their own that ends with the process.
+    /// Starts a thread that runs until the process exits.
     pub(crate) fn start() -> (Self, SocketAddr) {
         let servers = Self::default();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -67,7 +63,7 @@ impl Servers {
         (servers, address)
     }
 
-    /// From now on there is what this world has.
+    /// Replaces the catalogs and clears the recorded requests.
     pub(crate) fn serve(&self, world: &World, is_talkative: bool) {
         let servers = world.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         let catalogs = servers.map(|server| (server.path.clone(), server.catalog.clone()));
@@ -75,13 +71,11 @@ impl Servers {
         self.state(|state| *state = State { catalogs, is_talkative, ..State::default() });
     }
 
-    /// The paths of those that were asked anything.
     pub(crate) fn asked(&self) -> BTreeSet<String> {
         self.state(|state| state.asked.clone())
     }
 
-    /// The calls that have come to any of them.
-    pub(crate) fn called(&self) -> Vec<Called> {
+    pub(crate) fn called(&self) -> Vec<ReceivedCall> {
         self.state(|state| state.called.clone())
     }
 
@@ -89,7 +83,6 @@ impl Servers {
         f(&mut self.state.lock().expect("no test has panicked"))
     }
 
-    /// Answers what comes over a connection, until it ends.
     async fn answer_all(self, connection: TcpStream) {
         let (reader, mut writer) = connection.into_split();
         let mut reader = BufReader::new(reader);
@@ -112,7 +105,6 @@ impl Servers {
         }
     }
 
-    /// Begins to hear what a server says that nobody has asked.
     fn listen(&self, path: &str) -> mpsc::UnboundedReceiver<String> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.state(|state| {
@@ -124,7 +116,6 @@ impl Servers {
         receiver
     }
 
-    /// The response to a message.
     fn answer(&self, path: &str, body: &[u8]) -> String {
         let message: Value = serde_json::from_slice(body).unwrap_or_default();
         let (catalog, is_talkative) = self.state(|state| {
@@ -133,7 +124,7 @@ impl Servers {
                 let params = &message["params"];
                 let tool = params["name"].as_str().unwrap_or_default().to_owned();
                 let arguments = params["arguments"].clone();
-                state.called.push(Called { path: path.to_owned(), tool, arguments });
+                state.called.push(ReceivedCall { path: path.to_owned(), tool, arguments });
             }
             (state.catalogs.get(path).cloned().unwrap_or_default(), state.is_talkative)
         });
@@ -147,13 +138,13 @@ impl Servers {
         if !is_talkative || method == "initialize" {
             return response("200 OK", "application/json", &answer.to_string());
         }
-        self.say(path, &events(&talk::by_itself(path, &catalog, &message)));
-        let mut said = talk::before_the_answer(path, &catalog, &message);
+        self.say(path, &events(&notifications::by_itself(path, &catalog, &message)));
+        let mut said = notifications::before_the_answer(path, &catalog, &message);
         said.push(answer);
         response("200 OK", "text/event-stream", &events(&said))
     }
 
-    /// Has a server say something that nobody has asked.
+    /// Sends unsolicited messages, or stores them until a client listens.
     fn say(&self, path: &str, said: &str) {
         self.state(|state| {
             let stream = state.streams.entry(path.to_owned());
@@ -165,7 +156,6 @@ impl Servers {
     }
 }
 
-/// The messages as events of a stream.
 fn events(messages: &[Value]) -> String {
     messages.iter().map(|message| ["data: ", &message.to_string(), "\n\n"].concat()).collect()
 }
@@ -175,7 +165,6 @@ fn response(status: &str, kind: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// Reads a request: its method, its path and its body.
 async fn read(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<(String, String, Vec<u8>)> {
     let mut first = String::new();
     reader.read_line(&mut first).await.ok()?;
@@ -196,7 +185,6 @@ async fn read(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<(String, St
     Some((method, path, body))
 }
 
-/// A tool, as its server lists it.
 pub(crate) fn tool(name: &str) -> Value {
     json!({
         "name": name,
@@ -205,12 +193,10 @@ pub(crate) fn tool(name: &str) -> Value {
     })
 }
 
-/// A resource template, likewise.
 pub(crate) fn template(uri: &str) -> Value {
     json!({"uriTemplate": uri, "name": format!("of {uri}")})
 }
 
-/// A prompt, likewise.
 pub(crate) fn prompt(name: &str) -> Value {
     json!({"name": name})
 }

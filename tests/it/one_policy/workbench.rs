@@ -1,4 +1,4 @@
-//! A workbench in this process, and the agents that come to it.
+//! A workbench in this process and the agents that connect to it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use mcp_workbench::backend::PoolOptions;
 use mcp_workbench::config;
-use mcp_workbench::frontend::http::{Door, Ending, Grace, Listening};
+use mcp_workbench::frontend::http::{DefaultAccess, DrainControl, DrainTimeouts, HttpListeners};
 use mcp_workbench::frontend::{self, AppState};
-use mcp_workbench::gateway::{Caller, Gateways};
+use mcp_workbench::gateway::{Caller, GatewayRegistry};
 use mcp_workbench::name::{AgentName, ServerName, ToolboxName};
 use mcp_workbench::settings::Config;
 use serde_json::{Value, json};
@@ -19,34 +19,29 @@ use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::one_policy::agent::{Agent, Asker, Heard};
+use crate::one_policy::agent::{Agent, AgentProfile, ReceivedMessages};
 use crate::one_policy::conditions::FOLDER;
 
-/// An agent, and its requests, one after the other.
 #[derive(Clone, Copy)]
 pub(crate) struct Visit<'a> {
-    pub(crate) asker: &'a Asker,
+    pub(crate) asker: &'a AgentProfile,
     pub(crate) requests: &'a [(String, Value)],
 }
 
-/// Another agent that is there at the same time.
 #[derive(Clone, Copy)]
 pub(crate) struct Beside<'a> {
     pub(crate) visit: Visit<'a>,
-    /// `true` if it has done everything when the first one comes; else they take turns.
+    /// `true` if it finishes before the first agent starts; otherwise they alternate.
     pub(crate) is_first: bool,
 }
 
-/// Who can come to a workbench.
 #[derive(Clone, Copy)]
 pub(crate) struct Doors {
-    /// `true` if several agents can.
+    /// `true` if several agents can connect.
     pub(crate) serves_many: bool,
-    /// `true` if agents can over HTTP.
     pub(crate) is_over_http: bool,
 }
 
-/// The configuration, if it can be used.
 pub(crate) fn checked(config: &Value) -> Option<Config> {
     let (file, env) = (Path::new("workbench-config.json"), BTreeMap::new());
     let loaded = config::parse(&config.to_string(), file, Path::new("/"), &env).ok()?;
@@ -55,12 +50,10 @@ pub(crate) fn checked(config: &Value) -> Option<Config> {
     Some(config)
 }
 
-/// The token of an agent.
 fn token(agent: &str) -> String {
     format!("a-token-for-{agent}-0123")
 }
 
-/// The part of the configuration that says who comes over HTTP.
 pub(crate) fn auth() -> Value {
     let tokens = ["ann", "bob"].map(|agent| {
         let digest = Sha256::digest(token(agent).as_bytes());
@@ -70,13 +63,12 @@ pub(crate) fn auth() -> Value {
     json!({"tokens": tokens, "anonymous": true})
 }
 
-/// Everything that an agent receives, and that the one beside it does.
 pub(crate) async fn heard(
     config: Config,
     doors: Doors,
     one: Visit<'_>,
     beside: Option<Beside<'_>>,
-) -> [Heard; 2] {
+) -> [ReceivedMessages; 2] {
     let mut workbench = Workbench::start(config, doors.serves_many).await;
     if doors.is_over_http {
         workbench.listen().await;
@@ -85,7 +77,7 @@ pub(crate) async fn heard(
     let Some(Beside { visit: other, is_first }) = beside else {
         let heard = workbench.receive(one).await;
         workbench.end().await;
-        return [heard, Heard::default()];
+        return [heard, ReceivedMessages::default()];
     };
     let mut second = workbench.come(other.asker);
     let heard = if is_first {
@@ -108,7 +100,7 @@ async fn greet_and_ask(agent: Option<&mut Agent>, Visit { asker, requests }: Vis
     }
 }
 
-fn caller(asker: &Asker) -> Caller {
+fn caller(asker: &AgentProfile) -> Caller {
     Caller {
         agent: asker.name.as_ref().map(AgentName::new),
         toolbox: asker.toolbox.as_ref().map(ToolboxName::new),
@@ -117,32 +109,31 @@ fn caller(asker: &Asker) -> Caller {
 
 struct Workbench {
     app: AppState,
-    gateways: Arc<Gateways>,
+    gateways: Arc<GatewayRegistry>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
-    /// Where agents are served over HTTP, if they are.
     address: Option<SocketAddr>,
 }
 
 impl Workbench {
-    /// Returns when all eager servers are up that can be.
+    /// Returns once every eager server is running or has failed.
     async fn start(config: Config, serves_many: bool) -> Self {
         let tasks = TaskTracker::new();
         let options = PoolOptions { serves_many, ..PoolOptions::default() };
-        let gateways = Arc::new(Gateways::new(Arc::new(config), options, &tasks));
+        let gateways = Arc::new(GatewayRegistry::new(Arc::new(config), options, &tasks));
         let app = AppState::new(Arc::clone(&gateways), &tasks).expect("random numbers");
-        gateways.keep_eager();
-        while gateways.down().iter().any(|down| !down.has_failed) {
+        gateways.run_eager_servers();
+        while gateways.unready_servers().iter().any(|down| !down.has_failed) {
             yield_now().await;
         }
         Self { app, gateways, tasks, shutdown: CancellationToken::new(), address: None }
     }
 
-    /// Waits until what eager servers have is shown to those who may see it: an agent that comes
-    /// later than another like it finds that done.
-    async fn shows_what_runs(&self, asker: &Asker) {
-        let gateway = self.gateways.of(&caller(asker), None);
-        let (config, down) = (gateway.config(), self.gateways.down());
+    /// Waits until the agent sees the listings of eager servers. A second agent of the same kind
+    /// would find them loaded.
+    async fn shows_what_runs(&self, asker: &AgentProfile) {
+        let gateway = self.gateways.gateway_for(&caller(asker), None);
+        let (config, down) = (gateway.config(), self.gateways.unready_servers());
         let is_up = |toolbox: &ToolboxName, server: &ServerName| {
             !down.iter().any(|down| down.at.toolbox == *toolbox && down.at.server == *server)
         };
@@ -157,22 +148,20 @@ impl Workbench {
         }
     }
 
-    /// Serves over HTTP too.
     async fn listen(&mut self) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         self.address = listener.local_addr().ok();
         let listening =
-            Listening { agents: listener, health: None, most_connections: 1000, tls: None };
+            HttpListeners { agents: listener, health: None, max_connections: 1000, tls: None };
         let (draining, shutdown) = (CancellationToken::new(), self.shutdown.clone());
-        let ending = Ending { draining, grace: Grace::default(), shutdown };
+        let ending = DrainControl { draining, grace: DrainTimeouts::default(), shutdown };
         let (app, tasks) = (self.app.clone(), self.tasks.clone());
         self.tasks.spawn(async move {
-            frontend::http::serve(app, listening, Door::default(), &tasks, ending).await;
+            frontend::http::serve(app, listening, DefaultAccess::default(), &tasks, ending).await;
         });
     }
 
-    /// Connects an agent; `None` if there is no such toolbox.
-    fn come(&self, asker: &Asker) -> Option<Agent> {
+    fn come(&self, asker: &AgentProfile) -> Option<Agent> {
         if asker.is_over_http {
             let address = self.address.expect("it listens");
             let token = asker.name.as_deref().map(token);
@@ -186,13 +175,12 @@ impl Workbench {
         let (reader, writer) = tokio::io::split(theirs);
         let (app, tasks, shutdown) = (self.app.clone(), self.tasks.clone(), self.shutdown.clone());
         self.tasks.spawn(async move {
-            frontend::serve(&app, caller, reader, writer, &tasks, &shutdown).await;
+            frontend::serve_stream(&app, caller, reader, writer, &tasks, &shutdown).await;
         });
         Some(Agent::on(ours, &self.tasks))
     }
 
-    /// Has an agent come and make its requests, and tells what it has received.
-    async fn receive(&self, visit: Visit<'_>) -> Heard {
+    async fn receive(&self, visit: Visit<'_>) -> ReceivedMessages {
         let mut agent = self.come(visit.asker);
         greet_and_ask(agent.as_mut(), visit).await;
         agent.map(|agent| agent.heard()).unwrap_or_default()

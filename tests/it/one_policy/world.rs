@@ -1,4 +1,4 @@
-//! Random catalogs with random rules, and the configuration that says both.
+//! Random catalogs with random rules, and the configuration that describes them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use crate::one_policy::conditions::{When, whens};
 use crate::one_policy::lock::{Reviewed, Rules, reviewed, rules};
 
-/// Everything that is there, and who may have what of it.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) toolboxes: Vec<Toolbox>,
@@ -20,13 +19,12 @@ pub(crate) struct World {
     pub(crate) rules: Rules,
 }
 
-/// A tool of ours, of steps one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Macro {
     pub(crate) name: String,
-    /// Where it stands: with the first tool that it calls, or apart.
+    /// The toolbox of its first tool, or `macros`.
     pub(crate) toolbox: String,
-    /// The toolbox, the server and the tool of each.
+    /// Toolbox, server and tool of each step.
     pub(crate) steps: Vec<[String; 3]>,
 }
 
@@ -34,7 +32,7 @@ pub(crate) struct Macro {
 pub(crate) struct Toolbox {
     pub(crate) name: String,
     pub(crate) namespace: Option<String>,
-    /// `true` if it is a server in the top-level `mcpServers`.
+    /// `true` for a server in the top-level `mcpServers`.
     pub(crate) is_alone: bool,
     pub(crate) servers: Vec<Server>,
 }
@@ -42,7 +40,7 @@ pub(crate) struct Toolbox {
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) name: String,
-    /// Where it is; servers in several places may be the same.
+    /// Path of the URL. Servers in several toolboxes may share it.
     pub(crate) path: String,
     pub(crate) state: State,
     pub(crate) filters: Vec<String>,
@@ -56,7 +54,6 @@ pub(crate) struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Up,
-    /// Of a kind that cannot be reached.
     Unsupported,
 }
 
@@ -67,19 +64,16 @@ pub(crate) struct Override {
     pub(crate) description: Option<String>,
 }
 
-/// The primitives that a server has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Catalog {
     pub(crate) tools: Vec<String>,
     pub(crate) resources: Vec<String>,
-    /// Resources that can be read and are in no list.
     pub(crate) unlisted: Vec<String>,
     pub(crate) templates: Vec<String>,
     pub(crate) prompts: Vec<String>,
     pub(crate) instructions: Option<String>,
 }
 
-/// The rules, as the file has them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy {
     pub(crate) agents: Option<BTreeMap<String, Agent>>,
@@ -88,7 +82,7 @@ pub(crate) struct Policy {
     pub(crate) exposed_prompts: BTreeMap<String, Vec<String>>,
     pub(crate) allows_tools: Option<bool>,
     pub(crate) allows_servers: Option<bool>,
-    /// The tools that the user has to confirm, which says nothing of who may have them.
+    /// Tools that need confirmation, which doesn't affect access.
     pub(crate) dangerous: Vec<String>,
 }
 
@@ -102,7 +96,7 @@ pub(crate) struct Agent {
     pub(crate) prompts: BTreeMap<String, Vec<String>>,
 }
 
-/// Few names, so that they clash.
+/// Few names, so that they collide.
 const TOOLS: [&str; 6] = ["read", "write", "read_all", "list", "drop", "mcp__one__read"];
 const SERVERS: [&str; 3] = ["one", "two", "ten"];
 const TOOLBOXES: [&str; 3] = ["desk", "lab", "pub"];
@@ -113,7 +107,7 @@ const TEMPLATES: [&str; 2] = ["note://{id}", "file:///{path}"];
 const PROMPTS: [&str; 2] = ["sum", "plan"];
 const UNLISTED: [&str; 2] = ["note://7", "file:///y"];
 
-/// Patterns that stand in lists of resources. Their names are `of <address>`.
+/// Patterns in resource lists. A resource's name is `of <uri>`.
 const ADDRESSES: [&str; 16] = [
     "*",
     "!*",
@@ -132,9 +126,7 @@ const ADDRESSES: [&str; 16] = [
     "!note://{id}",
     "!file:///y",
 ];
-/// Patterns that stand in lists of prompts.
 const PROMPT_PATTERNS: [&str; 6] = ["sum", "p*", "*", "!plan", "!s*", "nothing"];
-/// Patterns that stand in lists of tools.
 const PATTERNS: [&str; 14] = [
     "read",
     "write",
@@ -256,7 +248,6 @@ fn lists() -> impl Strategy<Value = BTreeMap<String, Vec<String>>> {
     btree_map(names, words(&PATTERNS, 3), 0..4)
 }
 
-/// Lists about resources or prompts, by server.
 fn others(
     patterns: &[&'static str],
 ) -> impl Strategy<Value = BTreeMap<String, Vec<String>>> + use<> {
@@ -301,14 +292,14 @@ fn policy() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// A macro as it is drawn: whether it stands apart, and which tools it calls.
+/// A macro before its tools exist: whether it has its own toolbox, and the indexes of its tools.
 type Drawn = (bool, Vec<Index>);
 
 fn macros() -> impl Strategy<Value = Vec<Drawn>> {
     vec((any::<bool>(), vec(any::<Index>(), 1..3)), 0..=MACROS.len())
 }
 
-/// The macros that were drawn, over tools that are called what their servers call them.
+/// Turns drawn macros into macros over tools without overrides.
 fn over(toolboxes: &[Toolbox], drawn: Vec<Drawn>) -> Vec<Macro> {
     let servers = toolboxes.iter().flat_map(|t| t.servers.iter().map(move |server| (t, server)));
     let plain = servers.filter(|(_, server)| server.overrides.is_empty());
@@ -328,7 +319,6 @@ fn over(toolboxes: &[Toolbox], drawn: Vec<Drawn>) -> Vec<Macro> {
     made.collect()
 }
 
-/// Any world.
 pub(crate) fn world() -> impl Strategy<Value = World> {
     let parts = (toolboxes(), policy(), any::<bool>(), macros(), rules());
     parts.prop_map(|(mut toolboxes, policy, is_shared, drawn, mut rules)| {
@@ -337,13 +327,13 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
                 server.path = format!("{}/{}", toolbox.name, server.name);
             }
         }
-        // The same server in two places, under two names or one.
+        // Puts one server into two toolboxes, under the same or different names.
         if is_shared && toolboxes.len() > 1 {
             let first = toolboxes[0].servers[0].clone();
             let other = &mut toolboxes[1].servers[0];
             (other.path, other.catalog, other.state) = (first.path, first.catalog, first.state);
-            // How soon what it has is shown in either place is a matter of who uses it, and nothing of it
-            // is kept back for what it says.
+            // How soon a shared server's listing appears depends on the other toolbox, so its
+            // definitions are never withheld.
             rules = Rules { definitions: rules.definitions.and(Some("warn")), ..rules };
             for toolbox in &mut toolboxes[..2] {
                 let reviewed = &mut toolbox.servers[0].reviewed;
@@ -352,8 +342,8 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
         }
         let macros = over(&toolboxes, drawn);
         let mut world = World { toolboxes, macros, policy, rules };
-        // Whether a tool is as it was reviewed is not known before its server has been listed. Until then
-        // a macro that calls it is there, of which nothing is the server's.
+        // The gateway can't compare a tool with the lock before its server is listed. Until then
+        // macros that call it are visible, although nothing of the server is.
         let reviewed = world.clone();
         world.macros.retain(|of| of.steps.iter().all(|step| reviewed.is_reviewed(step)));
         world
@@ -361,7 +351,6 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
 }
 
 impl World {
-    /// Returns `true` if any rule is about resources.
     pub(crate) fn judges_resources(&self) -> bool {
         let mut servers = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         let mut agents = self.policy.agents.iter().flatten();
@@ -371,8 +360,8 @@ impl World {
             || agents.any(|(_, agent)| !agent.resources.is_empty())
     }
 
-    /// Returns every address that a server may be asked for, whether or not it has it: what is meant with a
-    /// namespace can also be an address of its own.
+    /// Every URI that a request may contain, existing or not. A URI with a namespace prefix can
+    /// also be the server's own.
     pub(crate) fn addresses(&self) -> Vec<String> {
         let plain = [&RESOURCES[..], &UNLISTED[..], &TEMPLATES[..]].concat();
         let namespaces = self
@@ -387,7 +376,6 @@ impl World {
         all.collect()
     }
 
-    /// Everything that may be forbidden, by its place.
     pub(crate) fn names(&self) -> Vec<String> {
         let places = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
         let names = places.flat_map(|server| {
@@ -401,14 +389,13 @@ impl World {
         names.chain(macros).collect()
     }
 
-    /// The configuration, with servers at `address`.
     pub(crate) fn config(&self, mode: &str, address: &str, is_eager: bool) -> Value {
         let mut config = json!({"toolMode": mode});
         if let Some(definitions) = self.rules.definitions {
             config["definitions"] = definitions.into();
         }
         if self.toolboxes.is_empty() {
-            // There has to be something, and it need not be there.
+            // A configuration needs at least one server, which may be disabled.
             config["mcpServers"]["off"] = json!({"command": "off", "disabled": true});
         }
         for toolbox in &self.toolboxes {
@@ -495,7 +482,7 @@ impl Agent {
 impl Server {
     fn block(&self, address: &str, is_eager: bool) -> Value {
         let url = format!("http://{address}/{}", self.path);
-        // Agents share a server at which nobody signs in.
+        // Agents share a server only if it has no login.
         let mut block =
             json!({"url": url, "protocol": "legacy", "eager": is_eager, "oauth": false});
         if self.state == State::Unsupported {

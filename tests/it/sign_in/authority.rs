@@ -1,4 +1,4 @@
-//! The authorization server of the tests, and a browser whose user does what it is told.
+//! The authorization server of the tests, and a scripted browser.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,17 +9,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::process::Output;
-use crate::support::{Bench, DEADLINE, real};
+use crate::support::{DEADLINE, TestEnvironment, real};
 
-/// An authorization server and an MCP server, which end with this.
 pub(crate) struct Authority {
     child: Child,
-    /// The address of the MCP server.
     pub(crate) mcp: String,
-    /// The authorization server.
     pub(crate) issuer: String,
     control: String,
-    /// The secret and the keys of clients that ask for themselves.
+    /// Secret and keys for the client credentials grant.
     pub(crate) machines: Value,
 }
 
@@ -29,7 +26,7 @@ impl Authority {
         Self::of(real::authority())
     }
 
-    /// One that this command starts, which prints where it is.
+    /// Starts `command`, which prints its URLs as one line of JSON.
     #[track_caller]
     pub(crate) fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -47,7 +44,6 @@ impl Authority {
         }
     }
 
-    /// Asks for something, and returns the answer.
     #[track_caller]
     pub(crate) fn ask(&self, path: &str) -> Value {
         let address = self.control.trim_start_matches("http://");
@@ -63,38 +59,36 @@ impl Authority {
         serde_json::from_str(&answer[start..=end]).unwrap()
     }
 
-    /// Lets it behave otherwise from now on.
+    /// Changes its behavior from now on, for example `ttl=2`.
     #[track_caller]
     pub(crate) fn set(&self, how: &str) {
         self.ask(&format!("/set?{how}"));
     }
 
-    /// Has the browser open an address; where it ended, and what was shown there.
+    /// Opens `address` in the browser. Returns the final URL and the page.
     #[track_caller]
     pub(crate) fn browse(&self, address: &str) -> Value {
         let address: String = url::form_urlencoded::byte_serialize(address.as_bytes()).collect();
         self.ask(&format!("/browse?url={address}"))
     }
 
-    /// How often what was asked of the endpoint for tokens.
     pub(crate) fn counts(&self) -> Value {
         self.ask("/counts")
     }
 
-    /// Waits until something was asked so often.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, times: u64) {
         let began = Instant::now();
         while self.counts()[what].as_u64() < Some(times) {
             assert!(began.elapsed() < DEADLINE, "{}", self.counts());
-            // It is asked over HTTP, so that nobody can wait for it.
+            // Counts are only available over HTTP, so poll.
             sleep(Duration::from_millis(20));
         }
     }
 
-    /// Runs `auth login` with a browser that opens the address which it prints.
+    /// Runs `auth login` and opens the printed URL in the browser.
     #[track_caller]
-    pub(crate) fn sign_in(&self, bench: &Bench, args: &[&str]) -> Output {
+    pub(crate) fn sign_in(&self, bench: &TestEnvironment, args: &[&str]) -> Output {
         let mut command = bench.command(&["auth", "login", "--no-browser"]);
         command.args(args).args(["--config", &bench.config_path().to_string_lossy()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -107,7 +101,7 @@ impl Authority {
         if stdout.starts_with("http") {
             let came = self.browse(stdout.trim());
             if came["status"] == 0 {
-                // The browser is elsewhere; its user copies where it ended.
+                // The browser didn't follow the redirect; its user pastes the final URL.
                 writeln!(input, "{}", came["url"].as_str().unwrap()).unwrap();
             }
         }

@@ -1,15 +1,14 @@
-//! Sign-ins that are wanted for something else than a call of a tool, and such as come about in a terminal while
-//! the user of an agent is asked.
+//! Logins for reads, prompts and completions, and logins in a terminal while the user is being
+//! asked.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::sign_in::asked::{HINT, QUESTION, abilities, address, send, text};
 use crate::sign_in::authority::Authority;
+use crate::sign_in::url_elicitation::{HINT, QUESTION, abilities, address, send, text};
 use crate::sign_in::{bench, credentials, signed_in};
 use crate::support::Agent;
 
-/// Requests that the server answers with who has signed in.
 fn requests() -> [(&'static str, Value); 3] {
     let reference = json!({ "type": "ref/prompt", "name": "greet" });
     let argument = json!({ "name": "whom", "value": "a" });
@@ -21,11 +20,11 @@ fn requests() -> [(&'static str, Value); 3] {
 }
 
 #[test]
-fn reads_prompts_and_completions_go_on_when_their_user_has_signed_in() {
+fn reads_prompts_and_completions_continue_after_login() {
     for over_http in [false, true] {
         let (authority, bench) = signed_in();
         let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
-        let agent = agent.holding(QUESTION).begin(false, abilities());
+        let agent = agent.without_reply(QUESTION).begin(false, abilities());
         let call = send(&agent, "read");
         assert!(text(&agent, &call).contains("read by ann"));
         for (method, params) in requests() {
@@ -39,7 +38,7 @@ fn reads_prompts_and_completions_go_on_when_their_user_has_signed_in() {
             let answer = text(&agent, &request);
             assert!(answer.contains("by ann"), "{method}: {answer}");
         }
-        // Who does not want to is told what to do.
+        // Declining returns the hint.
         authority.ask("/revoke");
         let [(method, params), ..] = requests();
         let request = agent.send_request(method, params);
@@ -50,7 +49,7 @@ fn reads_prompts_and_completions_go_on_when_their_user_has_signed_in() {
 }
 
 #[test]
-fn modern_reads_and_prompts_go_on_and_a_completion_says_what_to_do() {
+fn modern_reads_and_prompts_continue_but_completions_hint() {
     let (authority, bench) = signed_in();
     let agent = bench.agent().begin(true, abilities());
     let call = send(&agent, "read");
@@ -68,23 +67,23 @@ fn modern_reads_and_prompts_go_on_and_a_completion_says_what_to_do() {
         let answer = text(&agent, &again);
         assert!(answer.contains("by ann"), "{method}: {answer}");
     }
-    // This revision has no room for a question in its answer.
+    // A completion of this revision can't return input requests.
     authority.ask("/revoke");
     let request = agent.send_request(completion, completed);
     assert!(text(&agent, &request).contains(HINT));
 }
 
 #[test]
-fn one_question_at_a_time_is_put_for_completions() {
+fn completions_ask_once_at_a_time() {
     let (authority, bench) = signed_in();
-    let agent = bench.agent().holding(QUESTION).begin(false, abilities());
+    let agent = bench.agent().without_reply(QUESTION).begin(false, abilities());
     let call = send(&agent, "read");
     assert!(text(&agent, &call).contains("read by ann"));
     authority.ask("/revoke");
     let [.., (method, params)] = requests();
     let first = agent.send_request(method, params.clone());
     let asked = agent.next_request(QUESTION);
-    // The user goes on typing.
+    // The user keeps typing.
     let next = agent.send_request(method, params);
     assert!(text(&agent, &next).contains(HINT));
     agent.respond(&asked, json!({ "action": "accept" }));
@@ -94,12 +93,12 @@ fn one_question_at_a_time_is_put_for_completions() {
 }
 
 #[test]
-fn a_sign_in_in_a_terminal_ends_the_question_and_the_call_goes_on() {
+fn terminal_login_cancels_the_elicitation_and_resumes_the_call() {
     for over_http in [false, true] {
         let authority = Authority::start();
         let bench = bench(&authority);
         let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
-        let agent = agent.holding(QUESTION).begin(false, abilities());
+        let agent = agent.without_reply(QUESTION).begin(false, abilities());
         let call = send(&agent, "read");
         let asked = agent.next_request(QUESTION);
         assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));

@@ -1,4 +1,4 @@
-//! An [`Agent`]: a raw MCP client on a child's stdio, which sees the exact bytes.
+//! An [`Agent`]: a raw MCP client on a child's stdio that sees the exact bytes.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::support::http::Program;
+use crate::support::http::HttpWorkbench;
 use crate::support::process::{signal, signal_group};
 use crate::support::{DEADLINE, command};
 
@@ -21,35 +21,31 @@ mod http;
 mod inbox;
 mod response;
 
-use http::Outlet;
+use http::HttpSender;
 use inbox::{Answer, Inbox, Reply};
 pub(crate) use response::Response;
 
-/// How long a dropped agent's child has to end by itself.
+/// How long the child of a dropped agent can take to exit.
 const LAST_GRACE: Duration = Duration::from_secs(3);
-/// The most of a line that a failure prints.
 const PRINTED: usize = 600;
 
-/// The client side of one child process.
 pub(crate) struct Agent {
     pid: u32,
     link: Arc<Link>,
     dir: Option<Arc<TempDir>>,
-    /// The child of an agent that is not on its stdio, and of those beside it.
-    program: Option<Arc<Program>>,
+    /// The workbench of an agent over HTTP, shared by all its agents.
+    program: Option<Arc<HttpWorkbench>>,
 }
 
-/// The state that the agent shares with the threads that read.
 #[derive(Default)]
 struct Link {
     stdin: Mutex<Option<ChildStdin>>,
-    /// Where messages go instead of the child's input.
-    outlet: Option<Outlet>,
+    /// Set for an agent over HTTP, which sends messages here instead of to stdin.
+    outlet: Option<HttpSender>,
     inbox: Mutex<Inbox>,
     changed: Condvar,
 }
 
-/// The id of a request that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId(pub(crate) Value);
 
@@ -60,14 +56,13 @@ impl From<&str> for RequestId {
 }
 
 impl Agent {
-    /// Starts a program with nothing in its environment but the search path.
     pub(crate) fn spawn<A: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = A>) -> Self {
         let mut command = command(program);
         command.args(args);
         Self::start(command)
     }
 
-    /// Starts the command in a process group of its own, and reads everything it says.
+    /// Starts the command in its own process group and reads all of its output.
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -98,30 +93,28 @@ impl Agent {
         Self { pid, link, dir: None, program: None }
     }
 
-    /// Keeps the folder as long as the agent.
-    pub(crate) fn keeping(mut self, dir: Arc<TempDir>) -> Self {
+    pub(crate) fn with_temp_dir(mut self, dir: Arc<TempDir>) -> Self {
         self.dir = Some(dir);
         self
     }
 
-    /// Accepts lines that are not protocol; [`Self::violations`] has them.
-    pub(crate) fn tolerant(self) -> Self {
+    /// Accepts lines that aren't JSON-RPC; see [`Self::violations`].
+    pub(crate) fn allowing_violations(self) -> Self {
         self.link.update(|inbox| inbox.tolerant = true);
         self
     }
 
-    /// Lists the tools again at every `list_changed`, as Claude Code does.
-    pub(crate) fn relisting(self) -> Self {
+    /// Lists the tools again after every `list_changed`, as Claude Code does.
+    pub(crate) fn relisting_on_change(self) -> Self {
         self.link.update(|inbox| inbox.relists = Some(Vec::new()));
         self
     }
 
-    /// Makes the requests from here on modern: each carries 2026-07-28 in its `_meta`.
+    /// Makes all further requests modern: each carries 2026-07-28 in its `_meta`.
     pub(crate) fn modern(self) -> Self {
         self.modern_with(json!({}))
     }
 
-    /// Like [`Self::modern`], with these client capabilities.
     pub(crate) fn modern_with(self, capabilities: Value) -> Self {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -132,24 +125,23 @@ impl Agent {
         self
     }
 
-    /// Answers the server's requests of `method` with this result.
-    pub(crate) fn answering(self, method: &str, result: Value) -> Self {
+    pub(crate) fn with_reply(self, method: &str, result: Value) -> Self {
         self.link.update(|inbox| inbox.replies.insert(method.to_owned(), Reply::Result(result)));
         self
     }
 
     /// Leaves the server's requests of `method` for [`Self::next_request`] and [`Self::respond`].
-    pub(crate) fn holding(self, method: &str) -> Self {
+    pub(crate) fn without_reply(self, method: &str) -> Self {
         self.link.update(|inbox| inbox.replies.insert(method.to_owned(), Reply::Hold));
         self
     }
 
-    /// Shakes hands as a 2025-11-25 client; returns the result.
+    /// Performs the handshake of a 2025-11-25 client.
     pub(crate) fn initialize(&self) -> Value {
         self.initialize_with(json!({}))
     }
 
-    /// Shakes hands with these parameters over the usual ones, such as
+    /// Like [`Self::initialize`], with parameters that replace the usual ones, such as
     /// `{"clientInfo": {"name": "codex-mcp-client", "version": "0.169.0"}}`.
     pub(crate) fn initialize_with(&self, changes: Value) -> Value {
         let mut params = json!({
@@ -165,42 +157,38 @@ impl Agent {
         result
     }
 
-    /// Sends a request and waits for its answer.
     pub(crate) fn request(&self, method: &str, params: Value) -> Response {
         let id = self.send_request(method, params);
         self.wait(&id)
     }
 
-    /// Sends a request; [`Self::wait`] has its answer.
     pub(crate) fn send_request(&self, method: &str, params: Value) -> RequestId {
         let id = self.link.update(Inbox::next_id);
         self.link.send_request(&id.into(), method, params);
         RequestId(id.into())
     }
 
-    /// Waits for the (next) answer to a request.
+    /// Waits for the response, or the next one with the same id.
     pub(crate) fn wait(&self, id: &RequestId) -> Response {
         self.wait_for(&format!("the answer to request {}", id.0), |inbox| {
             inbox.take_response(&id.0)
         })
     }
 
-    /// The answer to a request, if it is here already.
     pub(crate) fn answered(&self, id: &RequestId) -> Option<Response> {
         self.link.inbox().take_response(&id.0)
     }
 
-    /// Sends a line as it is.
     pub(crate) fn send_raw(&self, line: &str) {
         self.link.send(line);
     }
 
-    /// Sends a notification; null stands for no parameters.
+    /// `Value::Null` omits the parameters.
     pub(crate) fn notify(&self, method: &str, params: Value) {
         self.link.send(&inbox::message(None, method, params).to_string());
     }
 
-    /// Cancels a request.
+    /// Cancels a request. A modern client over HTTP closes its connection.
     pub(crate) fn cancel(&self, id: &RequestId) {
         if let Some(outlet) = self.link.outlet.as_ref().filter(|_| self.is_modern()) {
             return outlet.hang_up(&id.0);
@@ -208,13 +196,12 @@ impl Agent {
         self.notify("notifications/cancelled", json!({ "requestId": id.0 }));
     }
 
-    /// Calls a tool, with a progress token, and waits for the answer.
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Response {
         let id = self.send_call(tool, arguments);
         self.wait(&id)
     }
 
-    /// Calls a tool with its request id as progress token, as the known clients do.
+    /// Uses the request id as the progress token, as the known clients do.
     pub(crate) fn send_call(&self, tool: &str, arguments: Value) -> RequestId {
         let id = self.link.update(Inbox::next_id);
         let params = json!({
@@ -226,19 +213,17 @@ impl Agent {
         RequestId(id.into())
     }
 
-    /// Calls `open_toolbox`.
     pub(crate) fn open(&self, toolbox: &str) -> Response {
         self.call("open_toolbox", json!({ "toolbox": toolbox }))
     }
 
-    /// Calls a tool through `use_tool`.
     pub(crate) fn use_tool(&self, path: [&str; 3], arguments: Value) -> Response {
         let [toolbox, server, tool] = path;
         let tool = json!({ "toolbox": toolbox, "server": server, "tool": tool });
         self.call("use_tool", json!({ "tool": tool, "arguments": arguments }))
     }
 
-    /// Lists the tools, all pages.
+    /// Lists all pages of tools.
     pub(crate) fn tools(&self) -> Vec<Value> {
         let mut tools = Vec::new();
         let mut params = Value::Null;
@@ -253,22 +238,21 @@ impl Agent {
         }
     }
 
-    /// Lists the names of the tools.
     pub(crate) fn tool_names(&self) -> Vec<String> {
         names(&self.tools())
     }
 
-    /// Waits for the next notification of `method` that no test has taken yet; its parameters.
+    /// Waits for the next notification of `method` that no test has taken, and returns its
+    /// parameters.
     pub(crate) fn next_notification(&self, method: &str) -> Value {
         self.wait_for(method, |inbox| inbox.take_notification(method))
     }
 
-    /// All notifications so far, taken or not, in order.
+    /// All notifications so far, including taken ones.
     pub(crate) fn notifications(&self) -> Vec<Value> {
         self.link.inbox().notifications.clone()
     }
 
-    /// The progress of a call so far, in order.
     pub(crate) fn progress(&self, id: &RequestId) -> Vec<Value> {
         let of_call = |message: &Value| {
             message["method"] == "notifications/progress"
@@ -278,7 +262,6 @@ impl Agent {
         all.filter(of_call).map(|message| message["params"].clone()).collect()
     }
 
-    /// Waits until a call has made this many steps of progress.
     pub(crate) fn wait_progress(&self, id: &RequestId, count: usize) {
         self.wait_for(&format!("{count} steps of request {}", id.0), |inbox| {
             let steps = inbox.notifications.iter().filter(|message| {
@@ -289,13 +272,13 @@ impl Agent {
         });
     }
 
-    /// The lists that a relisting agent got so far, one list of names per `list_changed`.
+    /// One list of names per `list_changed` so far.
     pub(crate) fn relists(&self) -> Vec<Vec<String>> {
         let relists = self.link.inbox().relists.clone();
         relists.unwrap_or_default().iter().map(|tools| names(tools)).collect()
     }
 
-    /// Waits until a relisting agent has listed `count` times; the names of the last list.
+    /// Waits until a relisting agent has listed `count` times. Returns the last list.
     pub(crate) fn wait_relists(&self, count: usize) -> Vec<String> {
         self.wait_for(&format!("{count} lists"), |inbox| {
             let tools = inbox.relists.as_ref()?.get(count - 1)?;
@@ -303,33 +286,28 @@ impl Agent {
         })
     }
 
-    /// Waits for the next request of the server that no test has taken yet.
     pub(crate) fn next_request(&self, method: &str) -> Value {
         self.wait_for(method, |inbox| inbox.take_request(method))
     }
 
-    /// Answers a request that was held back.
     pub(crate) fn respond(&self, request: &Value, result: Value) {
         let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
         self.send_raw(&answer.to_string());
     }
 
-    /// Every line that came and went, marked `< ` and `> `.
+    /// Every line received (`< `) and sent (`> `).
     pub(crate) fn transcript(&self) -> Vec<String> {
         self.link.inbox().transcript.clone()
     }
 
-    /// The lines that were not protocol.
     pub(crate) fn violations(&self) -> Vec<String> {
         self.link.inbox().violations.clone()
     }
 
-    /// The child's words on stderr so far.
     pub(crate) fn stderr(&self) -> String {
         self.link.inbox().log.clone()
     }
 
-    /// Waits until `text` is on stderr.
     #[track_caller]
     pub(crate) fn wait_stderr(&self, text: &str) {
         let found = self.link.wait(DEADLINE, |inbox| {
@@ -339,7 +317,6 @@ impl Agent {
         assert_eq!(found, Some(true), "no `{text}` on stderr");
     }
 
-    /// Waits until this line has come, byte for byte.
     #[track_caller]
     pub(crate) fn wait_line(&self, line: &str) {
         let line = format!("< {line}");
@@ -354,14 +331,13 @@ impl Agent {
         self.link.stdin().take();
     }
 
-    /// Waits for the end of the child.
     #[track_caller]
     pub(crate) fn wait_exit(&self, within: Duration) -> ExitStatus {
         let status = self.link.wait(within, |inbox| inbox.status);
         status.unwrap_or_else(|| panic!("still running after {within:?}"))
     }
 
-    /// Waits until all that the child has said is here.
+    /// Waits until all output of the child has been read.
     #[track_caller]
     pub(crate) fn wait_end(&self) {
         let ended = self.link.wait(DEADLINE, |inbox| inbox.ended.then_some(()));
@@ -376,8 +352,7 @@ impl Agent {
         self.signal(Signal::KILL);
     }
 
-    /// Waits for what `look` finds; fails at the deadline, at the end of the output, and when
-    /// something other than protocol came.
+    /// Fails at the deadline, at the end of the output, and on a line that isn't JSON-RPC.
     #[track_caller]
     fn wait_for<T>(&self, what: &str, mut look: impl FnMut(&mut Inbox) -> Option<T>) -> T {
         let found = self.link.wait(DEADLINE, |inbox| {
@@ -422,7 +397,6 @@ impl Drop for Agent {
 }
 
 impl Agent {
-    /// Ends the child.
     fn end(&self) {
         if self.link.wait(LAST_GRACE, |inbox| inbox.status).is_none() {
             self.kill();
@@ -432,7 +406,7 @@ impl Agent {
 }
 
 impl Link {
-    /// A panicking test leaves the lock poisoned; the log is wanted all the same.
+    /// Ignores poisoning: a failing test still prints the log.
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -447,7 +421,7 @@ impl Link {
         changed
     }
 
-    /// Waits until `look` finds something; nothing at the deadline.
+    /// Returns `None` at the deadline.
     fn wait<T>(
         &self,
         within: Duration,
@@ -474,7 +448,6 @@ impl Link {
         self.send(&inbox::message(Some(id), method, params).to_string());
     }
 
-    /// Takes a line that came, and sends what answers it.
     fn take(&self, line: &str) {
         match self.update(|inbox| inbox.receive(line)) {
             None => {}
@@ -483,7 +456,7 @@ impl Link {
         }
     }
 
-    /// Writes a line; a child that is gone shows when its answer is waited for.
+    /// Ignores write errors: waiting for the response fails if the child is gone.
     fn send(&self, line: &str) {
         let mut stdin = self.stdin();
         self.inbox().transcript.push(format!("> {line}"));

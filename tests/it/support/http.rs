@@ -1,4 +1,4 @@
-//! A small HTTP client that shows everything: statuses, headers, and events as they come.
+//! A small HTTP client that shows statuses, headers and streamed events.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,27 +8,22 @@ use serde_json::{Value, json};
 
 use crate::support::{Agent, DEADLINE};
 
-/// The headers of most requests.
 const USUAL: [(&str, &str); 2] =
     [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
 
-/// A server, by its address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Http(pub(crate) SocketAddr);
+pub(crate) struct HttpClient(pub(crate) SocketAddr);
 
-impl Http {
-    /// Posts a message to the endpoint, with these headers besides the usual ones, or in place of
-    /// them.
+impl HttpClient {
+    /// Posts a message to `/mcp`. `headers` are added to the usual ones or replace them.
     pub(crate) fn post(self, headers: &[(&str, &str)], message: &Value) -> Response {
         self.send("POST", "/mcp", headers, &message.to_string())
     }
 
-    /// Makes a request of the newest revision.
     pub(crate) fn modern(self, method: &str, params: Value, headers: &[(&str, &str)]) -> Response {
         self.modern_at("/mcp", method, params, headers)
     }
 
-    /// Sends a modern request to another path.
     pub(crate) fn modern_at(
         self,
         path: &str,
@@ -47,7 +42,7 @@ impl Http {
         self.send("POST", path, &headers, &message.to_string())
     }
 
-    /// Sends a request on a connection of its own, and reads the head of the response.
+    /// Sends a request on a new connection and reads the response head.
     pub(crate) fn send(
         self,
         method: &str,
@@ -58,7 +53,6 @@ impl Http {
         Response::read(BufReader::new(self.write(method, path, headers, body)))
     }
 
-    /// Sends a request on a connection of its own.
     pub(crate) fn write(
         self,
         method: &str,
@@ -85,25 +79,23 @@ impl Http {
     }
 }
 
-/// A request.
 pub(crate) fn request(id: u32, method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-/// The parameters of a call of the fake's tool.
+/// The parameters of a `use_tool` call of the fake server.
 pub(crate) fn tool(name: &str, arguments: Value) -> Value {
     let path = json!({ "toolbox": "box", "server": "fake", "tool": name });
     json!({ "name": "use_tool", "arguments": { "tool": path, "arguments": arguments } })
 }
 
-/// A session, by its id.
 pub(crate) struct Session {
-    pub(crate) http: Http,
+    pub(crate) http: HttpClient,
     pub(crate) id: String,
 }
 
 impl Session {
-    pub(crate) fn begin(http: Http) -> Self {
+    pub(crate) fn begin(http: HttpClient) -> Self {
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": { "elicitation": {} },
@@ -128,7 +120,6 @@ impl Session {
         self.http.post(&self.headers(), message)
     }
 
-    /// Says that an answer is not wanted any more.
     pub(crate) fn cancel(&self, id: u32) -> Response {
         let method = "notifications/cancelled";
         self.post(&json!({ "jsonrpc": "2.0", "method": method, "params": { "requestId": id } }))
@@ -141,16 +132,15 @@ impl Session {
     }
 }
 
-/// A program that serves over HTTP, which the end of its input does not end.
-pub(crate) struct Program(pub(crate) Agent);
+/// A workbench that serves over HTTP. Dropping it sends SIGTERM; closing its stdin doesn't stop it.
+pub(crate) struct HttpWorkbench(pub(crate) Agent);
 
-impl Drop for Program {
+impl Drop for HttpWorkbench {
     fn drop(&mut self) {
         self.0.signal(Signal::TERM);
     }
 }
 
-/// A response of which the head has come.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -158,7 +148,6 @@ pub(crate) struct Response {
     body: BufReader<Body>,
 }
 
-/// One event of a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) id: Option<String>,
@@ -167,7 +156,6 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// The message that the event carries.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.data).expect("a message")
@@ -196,21 +184,19 @@ impl Response {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// The rest of the body.
     pub(crate) fn text(mut self) -> String {
         let mut text = String::new();
         self.body.read_to_string(&mut text).expect("a body");
         text
     }
 
-    /// The body, which is one message.
     #[track_caller]
     pub(crate) fn json(self) -> Value {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         serde_json::from_str(&self.text()).expect("a message")
     }
 
-    /// The answer, be it by itself or the last message of a stream.
+    /// The response, on its own or as the last message of a stream.
     pub(crate) fn last(self) -> Value {
         if self.header("content-type") == Some("application/json") {
             return self.json();
@@ -218,7 +204,7 @@ impl Response {
         self.messages().pop().expect("an answer")
     }
 
-    /// The next event, comments passed over; `None` at the end of the stream.
+    /// The next event, skipping comments. `None` at the end of the stream.
     pub(crate) fn event(&mut self) -> Option<Event> {
         let mut event = Event::default();
         let mut is_one = false;
@@ -241,7 +227,6 @@ impl Response {
         }
     }
 
-    /// The messages of the rest of the stream.
     pub(crate) fn messages(mut self) -> Vec<Value> {
         assert_eq!(self.header("content-type"), Some("text/event-stream"), "{self:?}");
         std::iter::from_fn(|| self.event())
@@ -251,12 +236,12 @@ impl Response {
     }
 }
 
-/// A body, chunked or up to the end of the connection.
+/// A body, chunked or until the connection is closed.
 #[derive(Debug)]
 struct Body {
     stream: BufReader<TcpStream>,
     is_chunked: bool,
-    /// The rest of a chunk.
+    /// Bytes left of the current chunk.
     left: u64,
 }
 
@@ -270,7 +255,7 @@ impl Read for Body {
             if self.stream.read_line(&mut size)? == 0 {
                 return Ok(0);
             }
-            // There is an empty line after each chunk.
+            // Skips the empty line after each chunk.
             if !size.trim_end().is_empty() {
                 self.left = u64::from_str_radix(size.trim_end(), 16).expect("a size");
                 if self.left == 0 {

@@ -1,4 +1,4 @@
-//! A small authorization server: metadata and keys, which a test can change.
+//! A small JWT issuer: metadata and keys, which a test can change.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -12,17 +12,15 @@ use tokio::sync::oneshot;
 
 use crate::support::signer::Signer;
 
-/// An issuer on a port of its own, until it is dropped.
-pub(crate) struct Issuer {
-    /// Its name, which is its address.
+pub(crate) struct FakeJwtIssuer {
+    /// The issuer, which is its URL.
     pub(crate) name: String,
     keys: Arc<Mutex<Vec<Value>>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Issuer {
-    /// Starts one that has the keys of these.
+impl FakeJwtIssuer {
     pub(crate) fn start(signers: &[&Signer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a listener that does not block");
@@ -60,14 +58,14 @@ impl Issuer {
         issuer
     }
 
-    /// Has the keys of these from now on.
+    /// Replaces the published keys.
     pub(crate) fn has(&self, signers: &[&Signer]) {
         let keys = signers.iter().map(|signer| signer.public()).collect();
         *self.keys.lock().expect("the keys") = keys;
     }
 }
 
-impl Drop for Issuer {
+impl Drop for FakeJwtIssuer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

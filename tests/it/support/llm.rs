@@ -1,4 +1,4 @@
-//! An endpoint of a language model that says what the test wants, and keeps what it was asked.
+//! A scripted endpoint of a language model that records its requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,19 +8,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A request to a scripted endpoint.
 #[derive(Clone, Debug)]
-pub(crate) struct AskedLlm {
+pub(crate) struct RecordedLlmRequest {
     /// The path, such as `/v1/chat/completions`.
     pub(crate) path: String,
-    /// The header `Authorization`; empty if there was none.
+    /// The `Authorization` header, empty if missing.
     pub(crate) authorization: String,
-    /// The body.
     pub(crate) body: Value,
 }
 
-impl AskedLlm {
-    /// The words of all messages, one after the other.
+impl RecordedLlmRequest {
+    /// The contents of all messages, one per line.
     pub(crate) fn words(&self) -> String {
         let messages = self.body["messages"].as_array().cloned().unwrap_or_default();
         let words = messages.iter().filter_map(|message| message["content"].as_str());
@@ -28,38 +26,34 @@ impl AskedLlm {
     }
 }
 
-/// An answer of a scripted endpoint.
 #[derive(Clone, Debug)]
-pub(crate) enum LlmAnswer {
-    /// These words, in the form of the API.
+pub(crate) enum LlmResponse {
+    /// This text, in the response format of the API.
     Says(String),
-    /// This body with this status and these headers, each a line.
+    /// Status, header lines and body.
     Status(u16, Vec<String>, String),
-    /// Headers, and then this for as long as somebody reads.
+    /// Response headers, then this text until the client disconnects.
     Endless(&'static str),
-    /// Nothing, with the connection held open until the other side closes it.
+    /// No response. The connection stays open until the client closes it.
     Nothing,
 }
 
-impl LlmAnswer {
-    /// This JSON as words.
+impl LlmResponse {
     pub(crate) fn says(value: &Value) -> Self {
         Self::Says(value.to_string())
     }
 }
 
-type Script = dyn Fn(&AskedLlm) -> LlmAnswer + Send + Sync;
+type Script = dyn Fn(&RecordedLlmRequest) -> LlmResponse + Send + Sync;
 
-/// How long a test waits for what is to happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A scripted endpoint on a port of its own, for as long as the test runs.
-pub(crate) struct Llm {
+/// A scripted endpoint on its own port, until the test process exits.
+pub(crate) struct FakeLlm {
     base_url: String,
     log: Arc<Log>,
 }
 
-/// Its history, for those who wait for something in it.
 #[derive(Default)]
 struct Log {
     seen: Mutex<Seen>,
@@ -68,14 +62,15 @@ struct Log {
 
 #[derive(Default)]
 struct Seen {
-    asked: Vec<AskedLlm>,
-    /// How many have gone that were answered nothing.
+    request: Vec<RecordedLlmRequest>,
+    /// Number of clients that disconnected from [`LlmResponse::Nothing`].
     hung_up: usize,
 }
 
-impl Llm {
-    /// Begins to listen.
-    pub(crate) fn start(script: impl Fn(&AskedLlm) -> LlmAnswer + Send + Sync + 'static) -> Self {
+impl FakeLlm {
+    pub(crate) fn start(
+        script: impl Fn(&RecordedLlmRequest) -> LlmResponse + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
         let log = Arc::new(Log::default());
@@ -83,34 +78,29 @@ impl Llm {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (script, kept) = (Arc::clone(&script), Arc::clone(&kept));
-                // What fails is the end of a connection, which the other side may want.
+                // An error means that the client has disconnected.
                 thread::spawn(move || drop(serve(stream, &*script, &kept)));
             }
         });
         Self { base_url, log }
     }
 
-    /// The address by which a configuration names it.
     pub(crate) fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// The requests so far.
-    pub(crate) fn asked(&self) -> Vec<AskedLlm> {
-        self.log.seen.lock().expect("no panic").asked.clone()
+    pub(crate) fn asked(&self) -> Vec<RecordedLlmRequest> {
+        self.log.seen.lock().expect("no panic").request.clone()
     }
 
-    /// Waits until it has been asked so often.
     pub(crate) fn wait_asked(&self, count: usize) {
-        self.wait("it is asked", |seen| seen.asked.len() >= count);
+        self.wait("it is asked", |seen| seen.request.len() >= count);
     }
 
-    /// How many have gone that were answered nothing.
     pub(crate) fn hung_up(&self) -> usize {
         self.log.seen.lock().expect("no panic").hung_up
     }
 
-    /// Waits until so many have.
     pub(crate) fn wait_hung_up(&self, count: usize) {
         self.wait("nobody waits any more", |seen| seen.hung_up >= count);
     }
@@ -118,7 +108,7 @@ impl Llm {
     #[track_caller]
     fn wait(&self, what: &str, is_so: impl Fn(&Seen) -> bool) {
         let seen = self.log.seen.lock().expect("no panic");
-        let waiting = self.log.changed.wait_timeout_while(seen, PATIENCE, |seen| !is_so(seen));
+        let waiting = self.log.changed.wait_timeout_while(seen, TIMEOUT, |seen| !is_so(seen));
         assert!(!waiting.expect("no panic").1.timed_out(), "never came: {what}");
     }
 }
@@ -153,10 +143,10 @@ fn serve(stream: TcpStream, script: &Script, log: &Log) -> std::io::Result<()> {
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        let asked = AskedLlm { path, authorization, body };
-        log.note(|seen| seen.asked.push(asked.clone()));
-        let said = script(&asked);
-        let is_nothing = matches!(said, LlmAnswer::Nothing);
+        let request = RecordedLlmRequest { path, authorization, body };
+        log.note(|seen| seen.request.push(request.clone()));
+        let said = script(&request);
+        let is_nothing = matches!(said, LlmResponse::Nothing);
         let done = answer(&mut stream, said);
         if is_nothing {
             log.note(|seen| seen.hung_up += 1);
@@ -165,9 +155,9 @@ fn serve(stream: TcpStream, script: &Script, log: &Log) -> std::io::Result<()> {
     }
 }
 
-fn answer(stream: &mut TcpStream, answer: LlmAnswer) -> std::io::Result<()> {
+fn answer(stream: &mut TcpStream, answer: LlmResponse) -> std::io::Result<()> {
     match answer {
-        LlmAnswer::Says(words) => {
+        LlmResponse::Says(words) => {
             let body = json!({
                 "id": "1",
                 "object": "chat.completion",
@@ -181,14 +171,14 @@ fn answer(stream: &mut TcpStream, answer: LlmAnswer) -> std::io::Result<()> {
             let headers = vec!["Content-Type: application/json".to_owned()];
             write(stream, 200, &headers, &body.to_string())
         }
-        LlmAnswer::Status(status, headers, body) => write(stream, status, &headers, &body),
-        LlmAnswer::Endless(part) => {
+        LlmResponse::Status(status, headers, body) => write(stream, status, &headers, &body),
+        LlmResponse::Endless(part) => {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")?;
             loop {
                 stream.write_all(part.as_bytes())?;
             }
         }
-        LlmAnswer::Nothing => stream.read_to_end(&mut Vec::new()).map(drop),
+        LlmResponse::Nothing => stream.read_to_end(&mut Vec::new()).map(drop),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Processes: run to the end, or by pid: who was started, who is alive, who is gone.
+//! Runs programs to their end, and looks up processes by pid.
 
 use std::fmt;
 use std::fs::{read_dir, read_to_string};
@@ -14,20 +14,18 @@ use serde_json::Value;
 
 use crate::support::DEADLINE;
 
-/// The path of the fake server.
 pub(crate) fn fake_path() -> &'static str {
     env!("CARGO_BIN_EXE_fake-mcp-server")
 }
 
-/// The content of a fake's `pidFile`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Started {
+pub(crate) struct StartedProcesses {
     pub(crate) servers: Vec<u32>,
     pub(crate) grandchildren: Vec<u32>,
 }
 
-impl Started {
-    /// Reads a `pidFile`; no file means that nothing was started.
+impl StartedProcesses {
+    /// A missing file means that nothing was started.
     pub(crate) fn read(file: impl AsRef<Path>) -> Self {
         let mut started = Self::default();
         for line in read_to_string(file).unwrap_or_default().lines() {
@@ -41,20 +39,18 @@ impl Started {
         started
     }
 
-    /// Everybody, servers first.
     pub(crate) fn all(&self) -> Vec<u32> {
         [self.servers.as_slice(), self.grandchildren.as_slice()].concat()
     }
 }
 
-/// Returns `true` if the process runs; a zombie does not.
+/// Returns `true` if the process runs. Zombies don't count.
 pub(crate) fn alive(pid: u32) -> bool {
     let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
     state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
 }
 
-/// Everybody whom a process has started, and those they have started, and so on.
 pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let entries = read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -72,11 +68,10 @@ pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Waits until none of the processes is alive; panics with those that are.
-///
-/// They are not our children, so no event tells of their end, and this looks again and again.
+/// Waits until all processes have exited, and panics with the survivors after `within`. It polls,
+/// because they aren't children of the test.
 #[track_caller]
-pub(crate) fn wait_gone(pids: &[u32], within: Duration) {
+pub(crate) fn wait_until_exited(pids: &[u32], within: Duration) {
     let end = Instant::now() + within;
     loop {
         let left: Vec<u32> = pids.iter().copied().filter(|pid| alive(*pid)).collect();
@@ -84,17 +79,16 @@ pub(crate) fn wait_gone(pids: &[u32], within: Duration) {
             return;
         }
         assert!(Instant::now() < end, "still alive after {within:?}: {left:?}");
-        // Nothing tells of the end of a process that is no child of ours.
+        // The end of another process's child can only be polled.
         sleep(Duration::from_millis(5));
     }
 }
 
-/// Sends a signal; a process that is gone already is no failure.
+/// Ignores errors, because the process can have exited.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let _ = kill_process(handle(pid), signal);
 }
 
-/// Sends a signal to the group that `pid` leads.
 pub(crate) fn signal_group(pid: u32, signal: Signal) {
     let _ = kill_process_group(handle(pid), signal);
 }
@@ -104,17 +98,16 @@ fn handle(pid: u32) -> Pid {
     Pid::from_raw(raw).expect("a pid is not 0")
 }
 
-/// The texts that a command printed, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// `None` when a signal ended it.
+    /// `None` if a signal ended the command.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 impl Output {
-    /// The lines of stdout, each a JSON value; the command must have succeeded.
+    /// Parses each line of stdout as JSON. The command must have succeeded.
     #[track_caller]
     pub(crate) fn json_lines(&self) -> Vec<Value> {
         assert_eq!(self.code, Some(0), "{self:#?}");
@@ -135,13 +128,12 @@ impl fmt::Display for Output {
     }
 }
 
-/// Runs a command to its end, with this text as its input, which must fit into a pipe.
+/// Runs a command to its end. `input` must fit into a pipe buffer.
 #[track_caller]
-pub(crate) fn finish(command: Command, input: &str) -> Output {
+pub(crate) fn run_to_exit(command: Command, input: &str) -> Output {
     finish_within(DEADLINE, command, input)
 }
 
-/// Like [`finish`], for a command that takes longer than most.
 #[track_caller]
 pub(crate) fn finish_within(within: Duration, mut command: Command, input: &str) -> Output {
     let mut child = command
@@ -152,7 +144,7 @@ pub(crate) fn finish_within(within: Duration, mut command: Command, input: &str)
         .expect("the program starts");
     let pid = child.id();
     let mut stdin = child.stdin.take().expect("piped");
-    // A command that reads no input may have left already.
+    // A command that reads no input can have exited already.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let (done, finished) = channel();

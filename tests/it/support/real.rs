@@ -1,4 +1,4 @@
-//! Real servers and official SDKs, as `scripts/test.sh --setup` puts them into `.test-env/`.
+//! Real servers and official SDKs, installed into `.test-env/` by `scripts/test.sh --setup`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::support::command;
 
-/// The official SDKs that have a client under `tests/clients/`.
+/// The official SDKs with a client under `tests/clients/`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sdk {
     /// `@modelcontextprotocol/sdk`, which only knows `initialize`.
     TypeScript,
-    /// `@modelcontextprotocol/client` as it comes, without a probe.
+    /// `@modelcontextprotocol/client` with its defaults, which doesn't probe.
     TypeScript2,
     /// The TypeScript SDK 2 set to probe `server/discover`.
     TypeScript2Auto,
@@ -24,40 +24,34 @@ impl Sdk {
     pub(crate) const ALL: [Self; 4] =
         [Self::TypeScript, Self::TypeScript2, Self::TypeScript2Auto, Self::Python];
 
-    /// Returns `true` if it asks for the modern era before it falls back to `initialize`.
+    /// Returns `true` if it tries `server/discover` before `initialize`.
     pub(crate) fn probes(self) -> bool {
         matches!(self, Self::TypeScript2Auto | Self::Python)
     }
 }
 
-/// The official SDKs that [`walker`] walks with.
+/// The official SDKs that [`walker`] supports. Those with `Auto` probe `server/discover`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkerSdk {
-    /// `@modelcontextprotocol/sdk`, which only knows `initialize`.
     TypeScript1,
-    /// `@modelcontextprotocol/client` as it comes, without a probe.
     TypeScript2,
-    /// The TypeScript SDK 2 set to probe `server/discover`.
     TypeScript2Auto,
-    /// `mcp` before its version 2, which only knows `initialize`.
     Python1,
-    /// `mcp` without a probe.
     Python2,
-    /// The Python SDK 2 as it comes, which probes `server/discover`.
     Python2Auto,
 }
 
 impl WalkerSdk {
-    /// Returns `true` if it asks for the modern era before it falls back to `initialize`.
     pub(crate) fn probes(self) -> bool {
         matches!(self, Self::TypeScript2Auto | Self::Python2Auto)
     }
 }
 
-/// An authorization server with an MCP server that takes its tokens; without its pipe to us it ends.
+/// An authorization server and an MCP server that accepts its tokens. It exits when its stdin
+/// closes.
 #[track_caller]
 pub(crate) fn authority() -> Command {
-    // It wants a newer Node than the other packages.
+    // It needs a newer Node than the other packages.
     let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let node = format!("conformance/node_modules/node-linux-{machine}/bin/node");
     let mut authority = command(&installed(&node));
@@ -65,7 +59,7 @@ pub(crate) fn authority() -> Command {
     authority
 }
 
-/// A server of `FastMCP` that is its own authorization server; without its pipe to us it ends.
+/// A `FastMCP` server that is its own authorization server. It exits when its stdin closes.
 #[track_caller]
 pub(crate) fn fastmcp() -> Command {
     let mut server = command(&installed("signin-python/bin/python"));
@@ -73,36 +67,33 @@ pub(crate) fn fastmcp() -> Command {
     server
 }
 
-/// The executable of a server from npm, such as `mcp-server-everything`.
+/// An executable from npm, such as `mcp-server-everything`.
 #[track_caller]
 pub(crate) fn npm(server: &str) -> String {
     installed(&format!("node/node_modules/.bin/{server}"))
 }
 
-/// The executable of a server from `PyPI`, such as `mcp-server-time`.
+/// An executable from `PyPI`, such as `mcp-server-time`.
 #[track_caller]
 pub(crate) fn pypi(server: &str) -> String {
     installed(&format!("python/bin/{server}"))
 }
 
-/// An executable of the environment with the first Python SDK.
 #[track_caller]
 pub(crate) fn pypi_v1(program: &str) -> String {
     installed(&format!("python-v1/bin/{program}"))
 }
 
-/// A file of a package from npm.
 #[track_caller]
 pub(crate) fn npm_file(file: &str) -> String {
     installed(&format!("node/node_modules/{file}"))
 }
 
-/// A server entry that starts this executable.
 pub(crate) fn entry(command: &str, args: &[&str]) -> Value {
     json!({ "command": command, "args": args })
 }
 
-/// An SDK's client, which takes the command of the server as its further arguments.
+/// A client on this SDK. Append the command of the server.
 #[track_caller]
 pub(crate) fn sdk_client(sdk: Sdk, mode: &str, path: [&str; 3], arguments: Value) -> Command {
     let typescript = |package: &str, sdk: &str| {
@@ -126,8 +117,8 @@ pub(crate) fn sdk_client(sdk: Sdk, mode: &str, path: [&str; 3], arguments: Value
     client
 }
 
-/// A client on the first Python SDK, which takes no address that is not a valid URL. It lists and
-/// reads resources and calls these tools; the command of the server are its further arguments.
+/// A client on the Python SDK 1, which rejects URIs that aren't valid URLs. It lists and reads
+/// resources and calls these tools. Append the command of the server.
 #[track_caller]
 pub(crate) fn address_client(tools: &[&str]) -> Command {
     let mut python = command(&installed("python-v1/bin/python"));
@@ -135,8 +126,8 @@ pub(crate) fn address_client(tools: &[&str]) -> Command {
     python
 }
 
-/// A client on the first TypeScript SDK that shows a token to the server at `url`, and looks for
-/// where to get one.
+/// A client on the TypeScript SDK 1 that sends a token to `url` and discovers the authorization
+/// server.
 #[track_caller]
 pub(crate) fn bearer_client(url: &str, token: &str) -> Command {
     installed("node/node_modules/@modelcontextprotocol/sdk");
@@ -145,9 +136,8 @@ pub(crate) fn bearer_client(url: &str, token: &str) -> Command {
     node
 }
 
-/// A client that walks `tests/clients/everything.json` and takes the command of the server as its
-/// further arguments. It names things as the server itself does in the mode `plain`, and as the
-/// gateway does in `dynamic` and `proxy`.
+/// A client that walks `tests/clients/everything.json`. Append the command of the server. Mode
+/// `plain` uses the names of the server, `dynamic` and `proxy` the names of the gateway.
 #[track_caller]
 pub(crate) fn walker(sdk: WalkerSdk, mode: &str, toolbox: &str, server: &str) -> Command {
     let (interpreter, program, version) = match sdk {

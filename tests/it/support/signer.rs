@@ -1,5 +1,4 @@
-//! Keys that are made in a test, and what is signed with them. The unit tests of the program use it
-//! too.
+//! Signing keys and tokens for tests. Unit tests of the crates include this file, too.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,17 +6,16 @@ use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
 use serde_json::{Value, json};
 
-/// The bytes before a private key of Ed25519 in PKCS #8.
+/// PKCS #8 prefix of a private Ed25519 key.
 const ED25519: [u8; 16] = [48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32];
-/// The bytes before a private key of P-256 in PKCS #8.
+/// PKCS #8 prefix of a private P-256 key.
 const P256: [u8; 35] = [
     48, 65, 2, 1, 0, 48, 19, 6, 7, 42, 134, 72, 206, 61, 2, 1, 6, 8, 42, 134, 72, 206, 61, 3, 1, 7,
     4, 39, 48, 37, 2, 1, 1, 4, 32,
 ];
-/// An RSA key, which would take long to make.
+/// Stored, because generating an RSA key is slow.
 const RSA: &str = include_str!("../../keys/rsa-2048.der.base64");
 
-/// Whoever signs tokens.
 pub(crate) struct Signer {
     key: EncodingKey,
     algorithm: Algorithm,
@@ -25,7 +23,7 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// Makes a key, but for RSA, where there is one.
+    /// Generates a key, except for RSA.
     pub(crate) fn new(algorithm: Algorithm, id: &'static str) -> Self {
         let made = |prefix: &[u8]| {
             let mut secret = [0; 32];
@@ -40,26 +38,23 @@ impl Signer {
         Self { key, algorithm, id }
     }
 
-    /// The public key, as an issuer gives it.
     pub(crate) fn public(&self) -> Value {
         let mut jwk = Jwk::from_encoding_key(&self.key, self.algorithm).unwrap();
         jwk.common.key_id = Some(self.id.to_owned());
         serde_json::to_value(jwk).unwrap()
     }
 
-    /// The private key.
     #[allow(dead_code, reason = "the integration tests sign whole tokens")]
     pub(crate) fn key(&self) -> &EncodingKey {
         &self.key
     }
 
-    /// A header as tokens have it.
     pub(crate) fn header(&self) -> Header {
         Header { kid: Some(self.id.to_owned()), ..Header::new(self.algorithm) }
     }
 
-    /// Signs a token that says this, and that it is good for ten minutes if it does not say; `null`
-    /// leaves a claim out.
+    /// Signs a token with these claims. `exp` defaults to ten minutes from now, and `null` removes
+    /// a claim.
     pub(crate) fn sign(&self, header: &Header, claims: &Value) -> String {
         let mut all = json!({ "exp": get_current_timestamp() + 600 });
         for (claim, value) in claims.as_object().unwrap() {

@@ -1,10 +1,10 @@
-//! The parts of a snapshot that change from run to run, and the words in their place.
+//! Replaces the parts of a snapshot that differ between runs.
 
 use std::path::Path;
 
 use insta::Settings;
 
-/// Patterns and their stand-ins, in the order they are applied.
+/// Patterns and replacements, applied in this order.
 const FILTERS: [(&str, &str); 5] = [
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?", "[TIME]"),
     (r"\b\d+(\.\d+)?(ns|µs|ms|s)\b", "[DURATION]"),
@@ -13,7 +13,6 @@ const FILTERS: [(&str, &str); 5] = [
     (r"(mcp-workbench[ /])\d+\.\d+\.\d+", "$1[VERSION]"),
 ];
 
-/// Snapshot settings for a test that lives in `dir`.
 pub(crate) fn settings(dir: &Path) -> Settings {
     let mut settings = Settings::clone_current();
     for path in [dir.to_string_lossy(), dir.canonicalize().unwrap_or_default().to_string_lossy()] {
@@ -31,7 +30,6 @@ pub(crate) fn settings(dir: &Path) -> Settings {
     settings
 }
 
-/// `text` as a snapshot would show it, for plain comparisons.
 pub(crate) fn filtered(dir: &Path, text: &str) -> String {
     let mut text = text.replace(&*dir.to_string_lossy(), "[DIR]");
     for (pattern, replacement) in FILTERS {

@@ -1,49 +1,113 @@
-//! `ARCHITECTURE.md`, as far as a test can tell whether it is true: its length and the files that it
-//! names. Edges, tests and crates that it names are looked at in `edges`.
+//! Checks `ARCHITECTURE.md`: its length, the files that it names, and that each invariant has a test. `edges`
+//! checks its tables.
 
 use std::collections::BTreeSet;
 
 use pretty_assertions::assert_eq;
 use regex::Regex;
 
-use crate::tidy::text::{read, sources};
+use crate::tidy::text::{files, read, sources};
 
-/// The most lines of the document: what is longer is not read before a change.
-const MAX_LINES: usize = 400;
-/// The most files that a call may pass on its way.
+/// Maximum length of the document in lines. Details belong in the module comments.
+const MAX_LINES: usize = 250;
+/// Maximum number of files that the way of one call may name.
 const MAX_FILES: usize = 12;
 
-/// The source files that a text names, as paths within a crate's `src`, each once.
+/// Returns the source files that a text names, as paths within the `src` of a crate.
 fn named_files(text: &str) -> BTreeSet<String> {
     let file = Regex::new(r"`([\w/]+\.rs)`").expect("a pattern");
     file.captures_iter(text).map(|found| found[1].to_owned()).collect()
 }
 
-/// The text between a heading of the second level and the next one.
-fn part<'a>(document: &'a str, heading: &str) -> &'a str {
+/// Returns the section under a heading of the second level.
+fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let start = document.find(&format!("\n## {heading}\n")).expect("the heading");
     let rest = &document[start + 4..];
     rest.find("\n## ").map_or(rest, |end| &rest[..end])
 }
 
+/// Returns the tags of a document's invariants: `[tag]` at the end of a list item.
+fn invariants(document: &str) -> Vec<String> {
+    let tag = Regex::new(r"(?m)^ *- .*\[([a-z0-9]+(?:-[a-z0-9]+)+)\]$").expect("a pattern");
+    tag.captures_iter(document).map(|found| found[1].to_owned()).collect()
+}
+
+/// Returns the tags in the comments directly above tests.
+fn tagged_tests(text: &str) -> Vec<String> {
+    let tag =
+        Regex::new(r"(?m)^ *// invariant: ([a-z0-9-]+)\n *(?:///.*\n *)*#\[(?:tokio::)?test\b");
+    tag.expect("a pattern").captures_iter(text).map(|found| found[1].to_owned()).collect()
+}
+
+/// Returns the tests that a text names: quoted names after the word `test` or `tests`.
+fn named_tests(text: &str) -> Vec<String> {
+    let group = Regex::new(r"\btests?((?:[\s,]+(?:and\s+)?`\w+`)+)").expect("a pattern");
+    let name = Regex::new(r"`(\w+)`").expect("a pattern");
+    let groups = group.captures_iter(text).map(|found| found[1].to_owned());
+    groups
+        .flat_map(|names| {
+            name.captures_iter(&names).map(|found| found[1].to_owned()).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Returns the text of all Rust files that contain tests.
+fn test_sources() -> String {
+    let folders = ["src", "crates", "tests"];
+    folders.iter().flat_map(|folder| files(folder, "rs")).map(|source| source.text).collect()
+}
+
 #[test]
-fn the_architecture_is_short_and_names_files_that_exist() {
+fn architecture_is_short_and_names_existing_files() {
     assert_eq!(named_files("`a/b.rs`, b.rs and `a/b.rs`"), BTreeSet::from(["a/b.rs".to_owned()]));
     let document = read("ARCHITECTURE.md");
     let lines = document.lines().count();
-    assert!(lines <= MAX_LINES, "{lines} lines; say it in the `//!` lines of the files instead");
+    assert!(lines <= MAX_LINES, "{lines} lines: move details to module comments");
     let sources: BTreeSet<String> = sources()
         .iter()
-        .filter_map(|s| s.inside().strip_prefix("src/").map(str::to_owned))
+        .filter_map(|source| source.path_in_crate().strip_prefix("src/").map(str::to_owned))
         .collect();
     let missing: Vec<_> = named_files(&document).difference(&sources).cloned().collect();
-    assert_eq!(missing, [""; 0], "files that are named and not there");
+    assert_eq!(missing, [""; 0], "named files that don't exist");
 }
 
 #[test]
 fn a_call_passes_few_files() {
     let document = read("ARCHITECTURE.md");
-    let passed = named_files(part(&document, "The way of one call"));
+    let passed = named_files(section(&document, "The way of one call"));
     assert!((6..=MAX_FILES).contains(&passed.len()), "{passed:?}");
-    assert!(!named_files(part(&document, "The way of one changed list")).is_empty());
+    assert!(!named_files(section(&document, "The way of one changed list")).is_empty());
+}
+
+// invariant: conventions-hold
+#[test]
+fn each_invariant_has_a_test() {
+    let example = "- **Group**\n  - One sentence. [one-tag]\n  - A [link](x) only.\n";
+    assert_eq!(invariants(example), ["one-tag"]);
+    let example = "// invariant: a-b\n#[test]\nfn x() {}\n// invariant: c-d\nfn y() {}\n";
+    assert_eq!(tagged_tests(example), ["a-b"]);
+
+    let invariants = invariants(&read("ARCHITECTURE.md"));
+    assert!(invariants.len() > 40, "{invariants:?}");
+    let listed: BTreeSet<_> = invariants.iter().collect();
+    assert_eq!(listed.len(), invariants.len(), "a tag occurs twice");
+    let tagged = tagged_tests(&test_sources());
+    assert_eq!(listed, tagged.iter().collect());
+}
+
+#[test]
+fn each_failure_of_a_replica_has_a_test() {
+    let example = "as (test `a_b`) and (tests `c`,\n`d`, lint `e`); `f` isn't one.";
+    assert_eq!(named_tests(example), ["a_b", "c", "d"]);
+    let sources = test_sources();
+    let replicas = read("docs/replicas.md");
+    let (_, failures) = replicas.split_once("| fails |").expect("the table of failures");
+    let rows = failures.lines().skip(2).take_while(|line| line.starts_with('|'));
+    for row in rows {
+        let tests = named_tests(row);
+        assert!(!tests.is_empty() || row.contains("(same test)"), "no test: {row}");
+        for name in tests {
+            assert!(sources.contains(&format!("fn {name}(")), "no test is called `{name}`");
+        }
+    }
 }

@@ -1,60 +1,61 @@
-//! Command lines that the documentation shows, against the program.
+//! Checks that the program accepts every command line in the documentation.
 
 use pretty_assertions::assert_eq;
 
-use crate::support::Bench;
+use crate::support::TestEnvironment;
 use crate::tidy::documents::{fences, pages};
 
-/// The arguments in each line of a block that starts the program: by its name, through `npx`, or as
-/// what another command is given after `--`. What a shell does with it is left out, and so is what it
-/// is to start itself.
-fn started(block: &str) -> Vec<Vec<String>> {
+/// Returns the arguments of each invocation of the program in a block: by name, through `npx`, or
+/// after another command's `--`. Stops at pipes, redirections and the program's own `--`.
+fn invocations(block: &str) -> Vec<Vec<String>> {
     let block = block.replace("\\\n", " ");
-    // A text over several lines is no command of ours.
+    // A line with an unclosed quote isn't an invocation of the program.
     let lines = block.lines().filter_map(|line| shlex::split(line.trim_start_matches("$ ")));
     let arguments = lines.filter_map(|words| {
         let place = words.iter().position(|word| word == "mcp-workbench")?;
-        let is_started = match words[..place].last() {
+        let is_invoked = match words[..place].last() {
             Some(before) => matches!(before.as_str(), "npx" | "--"),
             None => true,
         };
-        let is_further = |word: &&String| !matches!(word.as_str(), "|" | ">" | ">>" | "&&" | "--");
-        let rest = words[place + 1..].iter().take_while(is_further).cloned();
-        is_started.then(|| rest.collect())
+        let is_argument = |word: &&String| !matches!(word.as_str(), "|" | ">" | ">>" | "&&" | "--");
+        let rest = words[place + 1..].iter().take_while(is_argument).cloned();
+        is_invoked.then(|| rest.collect())
     });
     arguments.collect()
 }
 
-/// The errors of the program about its arguments, without doing what they say.
-fn faults(bench: &Bench, arguments: &[String]) -> Option<String> {
-    let asked = arguments.iter().map(String::as_str).chain(["--help"]);
-    let output = bench.run_bare(asked);
+/// Returns the program's error about its arguments, if any. `--help` prevents the command from
+/// running.
+fn argument_error(bench: &TestEnvironment, arguments: &[String]) -> Option<String> {
+    let arguments_with_help = arguments.iter().map(String::as_str).chain(["--help"]);
+    let output = bench.run_bare(arguments_with_help);
     (output.code != Some(0)).then(|| format!("{arguments:?}: {output}"))
 }
 
 #[test]
-fn command_lines_are_read_as_they_are_meant() {
+fn invocations_are_parsed_and_checked() {
     let block = "$ mcp-workbench list --json | jq . # all\nnpm i -g mcp-workbench\nnpx mcp-workbench demo\n\
                  claude mcp add x -- mcp-workbench \\\n  --config a\nmcp-workbench add m -- npx -y m\n";
     let expected = [vec!["list", "--json"], vec!["demo"], vec!["--config", "a"], vec!["add", "m"]];
-    assert_eq!(started(block), expected);
-    let bench = Bench::new();
+    assert_eq!(invocations(block), expected);
+    let bench = TestEnvironment::new();
     for bad in [&["lst"][..], &["list", "--jsno"], &["setup", "redo"]] {
         let bad: Vec<_> = bad.iter().map(|word| (*word).to_owned()).collect();
-        assert!(faults(&bench, &bad).is_some(), "{bad:?}");
+        assert!(argument_error(&bench, &bad).is_some(), "{bad:?}");
     }
 }
 
 #[test]
-fn every_command_that_we_show_is_one() {
-    let bench = Bench::new();
+fn documented_commands_are_valid() {
+    let bench = TestEnvironment::new();
     let pages = pages();
     let blocks = pages.iter().flat_map(|page| {
         let languages = ["sh", "console"].into_iter();
         languages.flat_map(|language| fences(&page.text, language))
     });
-    let shown: Vec<_> = blocks.flat_map(started).collect();
+    let shown: Vec<_> = blocks.flat_map(invocations).collect();
     assert!(shown.len() > 40, "{shown:?}");
-    let faults: Vec<_> = shown.iter().filter_map(|own| faults(&bench, own)).collect();
-    assert_eq!(faults, [""; 0]);
+    let errors: Vec<_> =
+        shown.iter().filter_map(|arguments| argument_error(&bench, arguments)).collect();
+    assert_eq!(errors, [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! Documents beside the code, against the code: README, changelog, examples, lock files.
+//! Checks the README, documentation, changelog, examples and lock files against the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,10 +8,10 @@ use pretty_assertions::assert_eq;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::support::Bench;
+use crate::support::TestEnvironment;
 use crate::tidy::text::{Source, files, read, repository};
 
-/// The text under the heading `heading`, up to the next one of its level or above.
+/// Returns the text under `heading`, up to the next heading of the same or a higher level.
 fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let level = heading.chars().take_while(|c| *c == '#').count();
     let mut is_code = false;
@@ -32,13 +32,13 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     start.map_or("", |start| &document[start..])
 }
 
-/// The rows of the tables in a text, without heads: the cells, without the quotes around them.
+/// Returns the table rows in a text, without header rows, as cells without backticks.
 fn rows(text: &str) -> Vec<Vec<&str>> {
-    let is_rule = |line: &str| line.starts_with("| ---");
+    let is_delimiter = |line: &str| line.starts_with("| ---");
     let lines: Vec<&str> = text.lines().collect();
     let body = lines.iter().enumerate().filter(|(index, line)| {
-        let is_head = lines.get(index + 1).is_some_and(|next| is_rule(next));
-        line.starts_with("| ") && !is_rule(line) && !is_head
+        let is_header = lines.get(index + 1).is_some_and(|next| is_delimiter(next));
+        line.starts_with("| ") && !is_delimiter(line) && !is_header
     });
     body.map(|(_, line)| {
         let cells = line.trim().trim_matches('|').split(" | ");
@@ -47,7 +47,7 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     .collect()
 }
 
-/// The contents of the fenced blocks of one language.
+/// Returns the contents of the fenced code blocks in one language.
 pub(super) fn fences<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
     let opening = format!("```{language}\n");
@@ -61,15 +61,15 @@ pub(super) fn fences<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     found
 }
 
-/// The user documentation: the README and every page in `docs/`.
+/// Returns the user documentation: the README and every page in `docs/`.
 pub(super) fn pages() -> Vec<Source> {
     let mut pages = vec![Source::new("README.md", &read("README.md"))];
     pages.extend(files("docs", "md"));
     pages
 }
 
-/// The section of the user documentation with this title, at whatever level its heading has.
-fn described(title: &str) -> String {
+/// Returns the section of the user documentation with this title. Its heading can have any level.
+fn documentation_section(title: &str) -> String {
     let pages = pages();
     let found = pages.iter().find_map(|page| {
         let mut levels = (1..=4).map(|level| format!("{} {title}", "#".repeat(level)));
@@ -80,7 +80,7 @@ fn described(title: &str) -> String {
 }
 
 #[test]
-fn documents_are_read_as_they_are_meant() {
+fn sections_tables_and_fences_are_parsed() {
     let text =
         "# A\nx\n## B\n| k | v |\n| --- | --- |\n| `a` | 1 |\n```sh\n# no heading\n```\n## C\ny\n";
     assert_eq!(rows(section(text, "## B")), [["a", "1"]]);
@@ -92,7 +92,7 @@ fn documents_are_read_as_they_are_meant() {
 }
 
 #[test]
-fn the_documents_are_there() {
+fn required_files_are_not_empty() {
     for path in [
         "ARCHITECTURE.md",
         "CHANGELOG.md",
@@ -107,46 +107,45 @@ fn the_documents_are_there() {
     }
 }
 
-/// The faults of a changelog.
 fn changelog_faults(text: &str) -> Vec<&'static str> {
     let unreleased = section(text, "## [Unreleased]");
     let mut faults = Vec::new();
     if !text.lines().any(|line| line.trim_end() == "## [Unreleased]") {
-        faults.push("there is no `## [Unreleased]`");
+        faults.push("no section `## [Unreleased]`");
     }
     let headings = unreleased.lines().filter_map(|l| l.strip_prefix("### "));
     for heading in headings {
         let kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
         if !kinds.contains(&heading) {
-            faults.push("a heading is none of Keep a Changelog's");
+            faults.push("a heading that Keep a Changelog doesn't define");
         }
     }
     let entries = unreleased.lines().filter(|line| line.starts_with("- "));
     if entries.into_iter().any(|line| !line.ends_with('.')) {
-        faults.push("an entry is not one sentence on one line");
+        faults.push("an entry that isn't one line with a period at the end");
     }
     faults
 }
 
 #[test]
-fn the_changelog_has_what_is_not_released() {
+fn changelog_follows_keep_a_changelog() {
     assert_eq!(changelog_faults("# Changelog\n").len(), 1);
     assert_eq!(changelog_faults("## [Unreleased]\n### News\n- No stop\n").len(), 2);
     assert_eq!(changelog_faults("## [Unreleased]\n### Added\n- A thing.\n"), [""; 0]);
     assert_eq!(changelog_faults(&read("CHANGELOG.md")), [""; 0]);
 }
 
-/// An environment for the examples: a home, the key of an endpoint, and nothing else but what the
-/// clients pass on.
-fn environment() -> BTreeMap<String, String> {
+/// Returns the variables that the example configurations may expand.
+fn example_environment() -> BTreeMap<String, String> {
     [("HOME", "/home/me"), ("PWD", "/home/me/project"), ("LLM_API_KEY", "a-key")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into()
 }
 
-/// The faults of a configuration: errors, warnings, and those that the schema finds.
+/// Returns a configuration's errors, warnings and schema violations.
 fn config_faults(text: &str) -> Vec<String> {
-    let loaded = config::parse(text, Path::new("it"), Path::new("/project"), &environment());
+    let loaded =
+        config::parse(text, Path::new("it"), Path::new("/project"), &example_environment());
     let mut faults = match loaded {
         Ok(loaded) => loaded.report().map(|report| report.to_string()),
         Err(report) => Some(report.to_string()),
@@ -172,7 +171,7 @@ fn config_faults(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_faulty_configuration_is_found() {
+fn invalid_configurations_are_found() {
     let good = r#"{"mcpServers": {"a": {"command": "a"}}} // fine"#;
     assert_eq!(config_faults(good), [""; 0]);
     for bad in [
@@ -187,10 +186,10 @@ fn a_faulty_configuration_is_found() {
 }
 
 #[test]
-fn every_configuration_that_we_show_is_a_good_one() {
+fn documented_configurations_are_valid() {
     let mut shown = files("examples", "json");
-    // Rules of tailoring are no configuration, and another program's file may ask for more than
-    // there is (see `the_example_of_the_document_can_be_used_as_it_is`).
+    // This folder has the rules for `tailor` and another program's file, which may need more than
+    // Workbench supports (see `selective_example_is_valid_unmodified`).
     shown.retain(|source| !source.path.starts_with("examples/selective/"));
     shown.push(Source::new("workbench-config.json", &read("workbench-config.json")));
     let pages = pages();
@@ -200,36 +199,38 @@ fn every_configuration_that_we_show_is_a_good_one() {
     });
     let before = shown.len();
     shown.extend(on_pages);
-    assert!(shown.len() >= before + 3, "the documentation shows configurations");
+    assert!(shown.len() >= before + 3, "too few configurations in the documentation");
     for source in shown {
         assert_eq!(config_faults(&source.text), [""; 0], "{}", source.path);
     }
 }
 
 #[test]
-fn files_of_other_programs_that_we_show_are_good_ones() {
+fn documented_files_of_other_programs_are_valid() {
     let mut shown = files("examples/modular", "json");
     shown.extend(files("examples/toolman", "toml"));
     assert!(shown.len() >= 3);
-    let (toolman, modular) = (described("Toolman"), described("Modular MCP"));
+    let (toolman, modular) =
+        (documentation_section("Toolman"), documentation_section("Modular MCP"));
     let blocks = fences(&toolman, "toml").into_iter();
     shown.extend(blocks.map(|text| Source::new("tools.toml", text)));
     let blocks = fences(&modular, "json").into_iter();
     shown.extend(blocks.map(|text| Source::new("modular-mcp.json", text)));
     for Source { path, text } in shown {
-        let loaded = config::parse(&text, Path::new(&path), Path::new("/project"), &environment());
+        let loaded =
+            config::parse(&text, Path::new(&path), Path::new("/project"), &example_environment());
         let loaded = loaded.unwrap_or_else(|report| panic!("{report}"));
-        assert_eq!(loaded.warnings, [], "{path}");
+        assert_eq!(loaded.findings, [], "{path}");
         let expected = if path.ends_with("toml") { "activate" } else { "modular" };
         assert_eq!(loaded.config.mode.as_str(), expected, "{path}");
     }
 }
 
 #[test]
-fn every_configuration_leads_editors_to_the_schema() {
+fn configurations_reference_an_existing_schema() {
     let schema = Regex::new(r#""\$schema":\s*"([^"]+)""#).expect("a pattern");
     let mut shown = files("examples", "json");
-    // The files of another program lead to the schema of that.
+    // Files of other programs reference those programs' schemas.
     let others = ["examples/modular/", "examples/selective/"];
     shown.retain(|source| !others.iter().any(|folder| source.path.starts_with(folder)));
     shown.push(Source::new("workbench-config.json", &read("workbench-config.json")));
@@ -242,7 +243,7 @@ fn every_configuration_leads_editors_to_the_schema() {
 }
 
 #[test]
-fn other_json_in_the_documentation_is_json() {
+fn documented_json_is_valid() {
     let pages = pages();
     let blocks: Vec<_> = pages.iter().flat_map(|page| fences(&page.text, "json")).collect();
     assert!(!blocks.is_empty());
@@ -252,14 +253,14 @@ fn other_json_in_the_documentation_is_json() {
     }
 }
 
-/// The address of a heading on its page, as GitHub makes it.
+/// Returns the anchor that GitHub generates for a heading.
 fn anchor(heading: &str) -> String {
     let title = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The headings of a page, outside of its code.
+/// Returns the headings of a page, except lines in code blocks.
 fn headings(page: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     page.lines().filter(move |line| {
@@ -269,7 +270,7 @@ fn headings(page: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn links_in_the_documentation_lead_somewhere() {
+fn documentation_links_resolve() {
     assert_eq!(anchor("## A `key`, and more"), "a-key-and-more");
     let link = Regex::new(r"\]\(([^)#:]*)(?:#([^)]*))?\)").expect("a pattern");
     let mut seen = 0;
@@ -281,17 +282,17 @@ fn links_in_the_documentation_lead_somewhere() {
             assert!(to.exists(), "{}: {}", page.path, &found[0]);
             if let Some(wanted) = found.get(2) {
                 let target = std::fs::read_to_string(&to).expect("a page");
-                let is_there = headings(&target).any(|line| anchor(line) == wanted.as_str());
-                assert!(is_there, "{}: {}", page.path, &found[0]);
+                let exists = headings(&target).any(|line| anchor(line) == wanted.as_str());
+                assert!(exists, "{}: {}", page.path, &found[0]);
             }
             seen += 1;
         }
     }
-    assert!(seen > 50, "{seen} links were looked at");
+    assert!(seen > 50, "only {seen} links checked");
 }
 
 #[test]
-fn the_book_has_every_page() {
+fn summary_links_every_page() {
     let summary = read("docs/SUMMARY.md");
     for page in files("docs", "md") {
         let name = page.path.trim_start_matches("docs/");
@@ -299,7 +300,7 @@ fn the_book_has_every_page() {
     }
 }
 
-/// How a table of keys differs from an object of the schema: by keys, and by defaults.
+/// Returns the keys and defaults in which a table differs from an object of the schema.
 fn key_faults(table: &[Vec<&str>], schema: &Value) -> Vec<String> {
     let properties = schema["properties"].as_object().expect("properties");
     let described: BTreeSet<&str> = table.iter().map(|row| row[0]).collect();
@@ -313,20 +314,20 @@ fn key_faults(table: &[Vec<&str>], schema: &Value) -> Vec<String> {
             None => continue,
         };
         if row[1] != default {
-            faults.push(format!("`{}` is {default} by default, not {}", row[0], row[1]));
+            faults.push(format!("`{}`: the default is {default}, not {}", row[0], row[1]));
         }
     }
     faults
 }
 
 #[test]
-fn the_documentation_describes_every_key_with_its_default() {
+fn documentation_lists_every_key_with_its_default() {
     let example = serde_json::json!({"properties": {"a": {"default": 1}, "b": {}}});
     assert_eq!(key_faults(&[vec!["a", "1"], vec!["b", "x"]], &example), [""; 0]);
     assert_eq!(key_faults(&[vec!["a", "2"], vec!["c", "x"]], &example).len(), 3);
 
     let schema = config::schema();
-    // The rules of `tailor` are in a document of their own.
+    // `docs/tailor.md` documents the rules of `tailor`.
     let mut rest: Vec<&str> = schema["definitions"]
         .as_object()
         .expect("definitions")
@@ -372,22 +373,22 @@ fn the_documentation_describes_every_key_with_its_default() {
         ("`defaultPolicy`", "/properties/defaultPolicy"),
     ] {
         let object = schema.pointer(pointer).expect("an object of the schema");
-        let faults = key_faults(&rows(&described(title)), object);
+        let faults = key_faults(&rows(&documentation_section(title)), object);
         assert_eq!(faults, [""; 0], "{title}");
         rest.retain(|name| !pointer.split('/').any(|part| part == *name));
     }
-    assert_eq!(rest, [""; 0], "sections without a table");
+    assert_eq!(rest, [""; 0], "schema definitions without a documented table");
 }
 
 #[test]
-fn the_documentation_names_every_variable_that_servers_get() {
+fn documentation_lists_inherited_variables() {
     let list = Regex::new(r"(?s)const PASSED_ON: &\[&str\] = &\[(.*?)\];").expect("a pattern");
     let name = Regex::new(r#""(\w+)""#).expect("a pattern");
     let launch = read("crates/core/src/backend/launch/environment.rs");
     let list = &list.captures(&launch).expect("the list")[1];
     let passed_on: BTreeSet<&str> =
         name.captures_iter(list).map(|found| found.get(1).expect("a name").as_str()).collect();
-    let text = described("What servers get as their environment");
+    let text = documentation_section("What servers get as their environment");
     let quoted = Regex::new("`([A-Z_]+)`").expect("a pattern");
     let named: BTreeSet<&str> =
         quoted.captures_iter(&text).map(|found| found.get(1).expect("a name").as_str()).collect();
@@ -395,9 +396,9 @@ fn the_documentation_names_every_variable_that_servers_get() {
     assert_eq!(named, passed_on);
 }
 
-/// The lines of a lock file that say where to download from.
-fn addresses(path: &str, text: &str) -> Vec<String> {
-    // Cargo writes this for the public registry, whatever mirror it asks.
+/// Returns the lines of a lock file that contain a download address.
+fn download_addresses(path: &str, text: &str) -> Vec<String> {
+    // Cargo writes this address for the public registry even if it uses a mirror.
     let cargo = "source = \"registry+https://github.com/rust-lang/";
     let address =
         Regex::new(r#""resolved":|^source = |--(extra-)?index-url|(file|git\+)\w*:/|@ https?:"#)
@@ -410,14 +411,14 @@ fn addresses(path: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn lock_files_say_what_and_not_where_from() {
+fn lock_files_have_no_download_addresses() {
     for bad in [
         r#"source = "registry+https://mirror.example/index""#,
         r#""resolved": "https://registry.example/a.tgz","#,
         "--index-url https://mirror.example/simple",
         "a @ https://mirror.example/a.whl",
     ] {
-        assert_eq!(addresses("a", bad).len(), 1, "{bad}");
+        assert_eq!(download_addresses("a", bad).len(), 1, "{bad}");
     }
     for path in [
         "Cargo.lock",
@@ -431,27 +432,27 @@ fn lock_files_say_what_and_not_where_from() {
     ] {
         let text = read(path);
         assert!(text.lines().count() > 5, "{path}");
-        assert_eq!(addresses(path, &text), [""; 0]);
+        assert_eq!(download_addresses(path, &text), [""; 0]);
     }
 }
 
-/// The commands that `--help` lists, but for `help` itself.
-fn commands(help: &str) -> BTreeSet<&str> {
+/// Returns the commands that `--help` lists, except `help` itself.
+fn listed_commands(help: &str) -> BTreeSet<&str> {
     let lines = help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
     let listed = lines.take_while(|line| *line != "Options:");
-    // What a long description goes on with stands further in.
+    // Continuation lines of a description have a deeper indent.
     let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
 }
 
 #[test]
-fn the_readme_lists_the_commands_that_help_lists() {
+fn readme_and_help_list_the_same_commands() {
     let example = "Usage: x\n\nUse:\n  a     Does a\n          and more\n\nMore:\n  help  Helps\n\nOptions:\n  -b  B\n";
-    assert_eq!(commands(example), BTreeSet::from(["a"]));
+    assert_eq!(listed_commands(example), BTreeSet::from(["a"]));
 
-    let help = Bench::new().run_bare(["--help"]);
+    let help = TestEnvironment::new().run_bare(["--help"]);
     let readme = read("README.md");
     let table = rows(section(&readme, "## Commands"));
     let described: BTreeSet<&str> = table.iter().map(|row| row[0]).collect();
-    assert_eq!(described, commands(&help.stdout));
+    assert_eq!(described, listed_commands(&help.stdout));
 }

@@ -1,4 +1,4 @@
-//! Which module may use which: the table in `ARCHITECTURE.md` against the code.
+//! Checks the edges between modules and crates against the tables in `ARCHITECTURE.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use regex::Regex;
 
 use crate::tidy::text::{Source, files, program, read};
 
-/// The last cell of a row whose module may use every module of the rows above it.
+/// The last cell of a module that may use every module above it in the table.
 const ALL_ABOVE: &str = "all above";
-/// The protocol library, which is a row's edge like a module of ours.
+/// The MCP library. The table lists it as an edge, like a module.
 const RMCP: &str = "rmcp";
 
-/// One row of the table.
+/// One row of the module table.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     module: String,
@@ -21,8 +21,8 @@ struct Row {
     all_above: bool,
 }
 
-/// The rows of the table whose header begins with `| module |` and ends with `| may use |`.
-fn table(document: &str) -> Vec<Row> {
+/// Parses the table whose header starts with `| module |` and ends with `| may use |`.
+fn module_table(document: &str) -> Vec<Row> {
     let quoted = Regex::new("`([^`]+)`").expect("a pattern");
     let mut rows: Vec<Row> = Vec::new();
     let lines = document.lines().skip_while(|line| {
@@ -44,16 +44,16 @@ fn table(document: &str) -> Vec<Row> {
     rows
 }
 
-/// The module of a file, by the folder or the file right under the `src` of its crate; none of
-/// `main.rs`, `lib.rs`.
+/// Returns the top-level module of a file: the folder or file directly under its crate's `src`.
+/// `None` for `main.rs` and `lib.rs`.
 fn module_of(source: &Source) -> Option<&str> {
-    let name = source.inside().strip_prefix("src/")?.split('/').next()?;
+    let name = source.path_in_crate().strip_prefix("src/")?.split('/').next()?;
     let name = name.strip_suffix(".rs").unwrap_or(name);
     (!matches!(name, "main" | "lib")).then_some(name)
 }
 
-/// Every module that a file names, in a `use` and in the middle of a line, and `rmcp`.
-fn used(source: &Source) -> BTreeSet<String> {
+/// Returns the other modules that a file names in `use` or inline paths, including `rmcp`.
+fn used_modules(source: &Source) -> BTreeSet<String> {
     let path = Regex::new(r"\bcrate\s*::\s*(\w+|\{|\*)|\b(rmcp)\s*::").expect("a pattern");
     let own = module_of(source).unwrap_or_default();
     let code = source.program();
@@ -64,21 +64,21 @@ fn used(source: &Source) -> BTreeSet<String> {
         .collect()
 }
 
-/// The uses in `source` that are not allowed.
-fn breaches(rows: &[Row], source: &Source) -> Vec<String> {
+/// Returns the edges of `source` that the table doesn't allow.
+fn forbidden_edges(rows: &[Row], source: &Source) -> Vec<String> {
     let Some(module) = module_of(source) else {
         return Vec::new();
     };
     let row = rows.iter().find(|row| row.module == module);
-    let forbidden = used(source).into_iter().filter(|name| {
-        // `use crate::{a, b}` hides edges from whoever reads the line.
+    let forbidden = used_modules(source).into_iter().filter(|name| {
+        // This also rejects `use crate::{a, b}`, which `used_modules` reports as `{`.
         row.is_none_or(|row| !row.may_use.contains(name))
     });
     forbidden.map(|name| format!("{}: `{module}` may not use `{name}`", source.path)).collect()
 }
 
-/// The rows that use a row below them, which would make a circle possible.
-fn edges_down(rows: &[Row]) -> Vec<String> {
+/// Returns the uses of modules that aren't above their user in the table. They allow cycles.
+fn downward_edges(rows: &[Row]) -> Vec<String> {
     let mut above = BTreeSet::from([RMCP]);
     let mut down = Vec::new();
     for row in rows {
@@ -89,8 +89,8 @@ fn edges_down(rows: &[Row]) -> Vec<String> {
     down
 }
 
-fn architecture() -> Vec<Row> {
-    table(&read("ARCHITECTURE.md"))
+fn read_module_table() -> Vec<Row> {
+    module_table(&read("ARCHITECTURE.md"))
 }
 
 const EXAMPLE: &str = "\
@@ -104,7 +104,7 @@ const EXAMPLE: &str = "\
 ";
 
 #[test]
-fn a_table_is_read() {
+fn module_table_is_parsed() {
     let row = |module: &str, may_use: &[&str], all_above| Row {
         module: module.to_owned(),
         may_use: may_use.iter().map(|name| (*name).to_owned()).collect(),
@@ -115,13 +115,13 @@ fn a_table_is_read() {
         row("middle", &["low", "rmcp"], false),
         row("high", &["low", "middle"], true),
     ];
-    assert_eq!(table(EXAMPLE), expected);
+    assert_eq!(module_table(EXAMPLE), expected);
 }
 
 #[test]
-fn a_forbidden_edge_is_found() {
-    let rows = table(EXAMPLE);
-    let found = |path: &str, text: &str| breaches(&rows, &Source::new(path, text)).len();
+fn forbidden_edges_are_found() {
+    let rows = module_table(EXAMPLE);
+    let found = |path: &str, text: &str| forbidden_edges(&rows, &Source::new(path, text)).len();
     assert_eq!(found("src/middle.rs", "use crate::low::A;"), 0);
     assert_eq!(found("src/middle/a.rs", "use crate::middle::b::B;"), 0);
     assert_eq!(found("src/middle.rs", "use crate::high::A;"), 1);
@@ -135,38 +135,41 @@ fn a_forbidden_edge_is_found() {
 }
 
 #[test]
-fn an_edge_down_is_found() {
-    assert_eq!(edges_down(&table(EXAMPLE)), [""; 0]);
-    let circle = EXAMPLE.replace("| things | — |", "| things | `high` |");
-    assert_eq!(edges_down(&table(&circle)), ["`low` uses `high`"]);
+fn downward_edges_are_found() {
+    assert_eq!(downward_edges(&module_table(EXAMPLE)), [""; 0]);
+    let cyclic = EXAMPLE.replace("| things | — |", "| things | `high` |");
+    assert_eq!(downward_edges(&module_table(&cyclic)), ["`low` uses `high`"]);
 }
 
+// invariant: edges-match-tables
 #[test]
-fn modules_use_only_what_the_table_allows() {
-    let rows = architecture();
-    let found: Vec<String> = program().iter().flat_map(|source| breaches(&rows, source)).collect();
+fn modules_use_only_allowed_edges() {
+    let rows = read_module_table();
+    let found: Vec<String> =
+        program().iter().flat_map(|source| forbidden_edges(&rows, source)).collect();
     assert_eq!(found, [""; 0]);
 }
 
+// invariant: edges-match-tables
 #[test]
-fn the_table_has_every_module_and_no_other() {
-    let mut declared = modules("src/lib.rs");
-    for row in crates(&read("ARCHITECTURE.md")) {
-        declared.extend(modules(&format!("crates/{}/src/lib.rs", row.name)));
+fn module_table_lists_exactly_the_declared_modules() {
+    let mut declared = declared_modules("src/lib.rs");
+    for row in crate_table(&read("ARCHITECTURE.md")) {
+        declared.extend(declared_modules(&format!("crates/{}/src/lib.rs", row.name)));
     }
-    let rows = architecture();
+    let rows = read_module_table();
     let listed: BTreeSet<String> = rows.iter().map(|row| row.module.clone()).collect();
     assert_eq!(listed, declared);
-    assert_eq!(listed.len(), rows.len(), "a module stands in the table twice");
+    assert_eq!(listed.len(), rows.len(), "a module occurs twice in the table");
 }
 
-/// The modules that the root of a crate declares.
-fn modules(root: &str) -> BTreeSet<String> {
+/// Returns the modules that a crate root declares.
+fn declared_modules(root: &str) -> BTreeSet<String> {
     let module = Regex::new(r"(?m)^pub mod (\w+);").expect("a pattern");
     module.captures_iter(&read(root)).map(|found| found[1].to_owned()).collect()
 }
 
-/// One row of the table of crates.
+/// One row of the crate table.
 #[derive(Debug, PartialEq, Eq)]
 struct CrateRow {
     name: String,
@@ -174,8 +177,8 @@ struct CrateRow {
     may_use: BTreeSet<String>,
 }
 
-/// The rows of the table whose header is `| crate | modules | may use |`.
-fn crates(document: &str) -> Vec<CrateRow> {
+/// Parses the table whose header is `| crate | modules | may use |`.
+fn crate_table(document: &str) -> Vec<CrateRow> {
     let quoted = Regex::new("`([^`]+)`").expect("a pattern");
     let names = |cell: &str| quoted.captures_iter(cell).map(|found| found[1].to_owned()).collect();
     let lines = document.lines().skip_while(|line| *line != "| crate | modules | may use |");
@@ -187,24 +190,24 @@ fn crates(document: &str) -> Vec<CrateRow> {
     rows.collect()
 }
 
-/// The crates of ours that a manifest names in one of its tables.
-fn named_crates(manifest: &str, table: &str) -> BTreeSet<String> {
-    let ours = Regex::new(r"(?m)^mcp-workbench-(\w+)\b").expect("a pattern");
+/// Returns the workspace crates that one table of a manifest lists, without their common prefix.
+fn workspace_dependencies(manifest: &str, table: &str) -> BTreeSet<String> {
+    let dependency = Regex::new(r"(?m)^mcp-workbench-(\w+)\b").expect("a pattern");
     let tables = manifest.split("\n[").filter_map(|rest| rest.split_once(']'));
     let named = tables.filter(|(name, _)| *name == table);
-    let found = named.flat_map(|(_, lines)| ours.captures_iter(lines));
+    let found = named.flat_map(|(_, lines)| dependency.captures_iter(lines));
     found.map(|found| found[1].to_owned()).collect()
 }
 
-/// The crates that only tests of `name` use and that do not stand above it.
-fn crates_down_in_tests(rows: &[CrateRow], name: &str, manifest: &str) -> BTreeSet<String> {
+/// Returns the dev-dependencies of the crate `name` that aren't above it in the table.
+fn downward_dev_dependencies(rows: &[CrateRow], name: &str, manifest: &str) -> BTreeSet<String> {
     let above: BTreeSet<_> =
         rows.iter().map(|row| row.name.clone()).take_while(|above| above != name).collect();
-    named_crates(manifest, "dev-dependencies").difference(&above).cloned().collect()
+    workspace_dependencies(manifest, "dev-dependencies").difference(&above).cloned().collect()
 }
 
-/// The crates that use one which does not stand above them.
-fn crates_down(rows: &[CrateRow]) -> Vec<String> {
+/// Returns the uses of crates that aren't above their user in the table.
+fn downward_crate_edges(rows: &[CrateRow]) -> Vec<String> {
     let mut above = BTreeSet::new();
     let mut down = Vec::new();
     for row in rows {
@@ -215,63 +218,69 @@ fn crates_down(rows: &[CrateRow]) -> Vec<String> {
     down
 }
 
+// invariant: edges-match-tables
 #[test]
-fn crates_use_only_crates_above_them_and_no_more_than_they_need() {
+fn crates_depend_only_on_needed_crates_above() {
     let example = "| crate | modules | may use |\n| --- | --- | --- |\n\
         | `low` | `a`, `b` | `high` |\n| `high` | `c` | `low` |\n";
-    assert_eq!(crates_down(&crates(example)), ["`low` uses `high`"]);
+    assert_eq!(downward_crate_edges(&crate_table(example)), ["`low` uses `high`"]);
     let manifest = "[package]\nname = \"mcp-workbench-middle\"\n\n[dependencies]\n\
         mcp-workbench-low.workspace = true\nserde = \"1\"\n\n[dev-dependencies]\n\
         mcp-workbench-low = { workspace = true }\nmcp-workbench-high.workspace = true\n";
-    assert_eq!(named_crates(manifest, "dependencies"), BTreeSet::from(["low".to_owned()]));
+    assert_eq!(
+        workspace_dependencies(manifest, "dependencies"),
+        BTreeSet::from(["low".to_owned()])
+    );
     let example = "| crate | modules | may use |\n| --- | --- | --- |\n\
         | `low` | `a` | — |\n| `middle` | `b` | `low` |\n| `high` | `c` | — |\n";
-    let down = crates_down_in_tests(&crates(example), "middle", manifest);
+    let down = downward_dev_dependencies(&crate_table(example), "middle", manifest);
     assert_eq!(down, BTreeSet::from(["high".to_owned()]));
 
-    let rows = crates(&read("ARCHITECTURE.md"));
-    assert_eq!(crates_down(&rows), [""; 0]);
-    let of_module = |module: &String| rows.iter().find(|row| row.modules.contains(module));
-    let modules_table = architecture();
+    let rows = crate_table(&read("ARCHITECTURE.md"));
+    assert_eq!(downward_crate_edges(&rows), [""; 0]);
+    let crate_of = |module: &String| rows.iter().find(|row| row.modules.contains(module));
+    let modules_table = read_module_table();
     for row in &rows {
-        assert_eq!(modules(&format!("crates/{}/src/lib.rs", row.name)), row.modules);
+        assert_eq!(declared_modules(&format!("crates/{}/src/lib.rs", row.name)), row.modules);
         let manifest = read(&format!("crates/{}/Cargo.toml", row.name));
-        let named = named_crates(&manifest, "dependencies");
-        assert_eq!(named, row.may_use, "the manifest of `{}`", row.name);
-        let down = crates_down_in_tests(&rows, &row.name, &manifest);
-        assert_eq!(down, BTreeSet::new(), "the tests of `{}`", row.name);
+        let named = workspace_dependencies(&manifest, "dependencies");
+        assert_eq!(named, row.may_use, "dependencies of `{}` in its manifest", row.name);
+        let down = downward_dev_dependencies(&rows, &row.name, &manifest);
+        assert_eq!(down, BTreeSet::new(), "dev-dependencies of `{}`", row.name);
         let own = modules_table.iter().filter(|module| row.modules.contains(&module.module));
-        let used = own.flat_map(|module| &module.may_use).filter_map(of_module);
+        let used = own.flat_map(|module| &module.may_use).filter_map(crate_of);
         let mut used: BTreeSet<String> = used.map(|row| row.name.clone()).collect();
         used.remove(&row.name);
-        assert_eq!(row.may_use, used, "what the modules of `{}` use", row.name);
+        assert_eq!(row.may_use, used, "crates that the modules of `{}` use", row.name);
     }
     let manifests = files("crates", "toml");
-    assert_eq!(manifests.len(), rows.len(), "each crate stands in the table");
+    assert_eq!(manifests.len(), rows.len(), "a crate is missing from the table");
 }
 
+// invariant: edges-match-tables
 #[test]
-fn edges_point_up_the_table_only() {
-    assert_eq!(edges_down(&architecture()), [""; 0]);
+fn edges_point_only_up_the_table() {
+    assert_eq!(downward_edges(&read_module_table()), [""; 0]);
 }
 
+// invariant: edges-match-tables
 #[test]
-fn every_edge_in_the_table_is_used() {
+fn allowed_edges_are_used() {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in program() {
         if let Some(module) = module_of(&source) {
             let edges = all.entry(module.to_owned()).or_default();
-            edges.extend(used(&source));
+            edges.extend(used_modules(&source));
         }
     }
-    for row in architecture().iter().filter(|row| !row.all_above) {
+    for row in read_module_table().iter().filter(|row| !row.all_above) {
         let used = all.remove(&row.module).unwrap_or_default();
-        assert_eq!(row.may_use, used, "the edges of `{}`", row.module);
+        assert_eq!(row.may_use, used, "edges of `{}`", row.module);
     }
 }
 
-/// The names that a file takes from `backend`.
-fn taken_from_backend(code: &str) -> BTreeSet<String> {
+/// Returns the names that a file uses from `backend`.
+fn used_backend_names(code: &str) -> BTreeSet<String> {
     let path = Regex::new(r"\bbackend\s*::\s*(?:(\w+)|\{([^}]*)\})").expect("a pattern");
     let names = path
         .captures_iter(code)
@@ -280,18 +289,19 @@ fn taken_from_backend(code: &str) -> BTreeSet<String> {
     names.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
 }
 
+// invariant: gateway-owns-backends
 #[test]
-fn only_the_gateway_holds_backends() {
-    let caught = taken_from_backend("use crate::backend::{self, Pool};\nbackend::Live::new()");
-    assert!(caught.contains("Pool") && caught.contains("Live"));
+fn only_gateway_uses_backends_directly() {
+    let found = used_backend_names("use crate::backend::{self, Pool};\nbackend::Live::new()");
+    assert!(found.contains("Pool") && found.contains("Live"));
     for source in program() {
         if !matches!(module_of(&source), Some("exposure" | "frontend")) {
             continue;
         }
-        for name in taken_from_backend(&source.program()) {
+        for name in used_backend_names(&source.program()) {
             assert!(
-                matches!(name.as_str(), "self" | "Outcome" | "Error" | "events"),
-                "{}: `backend::{name}`: answers, errors and events are all that is seen of a backend",
+                matches!(name.as_str(), "self" | "RpcOutcome" | "BackendError" | "events"),
+                "{}: `backend::{name}`: only outcomes, errors and events of `backend` are allowed here",
                 source.path
             );
         }
@@ -299,49 +309,11 @@ fn only_the_gateway_holds_backends() {
 }
 
 #[test]
-fn the_executable_is_the_command_line_and_nothing_else() {
+fn main_uses_only_cli() {
     let path = Regex::new(r"\bmcp_workbench::(\w+)").expect("a pattern");
     let main = read("src/main.rs");
     let used: Vec<&str> =
         path.captures_iter(&main).map(|found| found.get(1).expect("a name").as_str()).collect();
     assert_eq!(used, ["cli"]);
     assert_eq!(mcp_workbench::name::PROGRAM, env!("CARGO_PKG_NAME"));
-}
-
-/// The tests that a document names: names in quotes after the word `test` or `tests`.
-fn named_tests(document: &str) -> Vec<String> {
-    let group = Regex::new(r"\btests?((?:[\s,]+(?:and\s+)?`\w+`)+)").expect("a pattern");
-    let name = Regex::new(r"`(\w+)`").expect("a pattern");
-    group
-        .captures_iter(document)
-        .flat_map(|found| {
-            let names = found.get(1).map_or("", |names| names.as_str());
-            name.captures_iter(names).map(|found| found[1].to_owned()).collect::<Vec<_>>()
-        })
-        .collect()
-}
-
-#[test]
-fn named_tests_exist() {
-    let example = "as (test `a_b`) and (tests `c`,\n`d`, lint `e`); `f` is no test.";
-    assert_eq!(named_tests(example), ["a_b", "c", "d"]);
-    let sources: String = ["src", "crates", "tests"]
-        .iter()
-        .flat_map(|folder| files(folder, "rs"))
-        .map(|source| source.text)
-        .collect();
-    let mut named = named_tests(&read("ARCHITECTURE.md"));
-    assert!(named.len() > 20, "{named:?}");
-    let replicas = read("docs/replicas.md");
-    let (_, failures) = replicas.split_once("| fails |").expect("what may fail");
-    let rows = failures.lines().skip(2).take_while(|line| line.starts_with('|'));
-    for row in rows {
-        let tests = named_tests(row);
-        assert!(!tests.is_empty() || row.contains("(same test)"), "no test shows it: {row}");
-        named.extend(tests);
-    }
-    for name in named {
-        let is_there = sources.contains(&format!("fn {name}("));
-        assert!(is_there, "there is no test `{name}`");
-    }
 }

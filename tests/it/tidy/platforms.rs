@@ -1,30 +1,30 @@
-//! Where platforms may be told apart.
+//! Checks that platform-specific code stays in one crate.
 
 use crate::tidy::rules::Rule;
 use crate::tidy::text::{OS, Source, files, program, read};
 
-/// The manifests of the program and of its crates.
 fn manifests() -> Vec<Source> {
     let mut manifests = files("crates", "toml");
     manifests.push(Source::new("Cargo.toml", &read("Cargo.toml")));
     manifests
 }
 
+// invariant: one-place-for-choices
 #[test]
-fn platforms_are_told_apart_in_one_crate() {
+fn only_os_crate_distinguishes_platforms() {
     let mut sources = program();
     sources.extend(manifests());
     Rule {
         pattern: concat!(
             r"\bcfg(_attr)?!?\s*\(.*\b(unix|windows|target_\w+)\b|\bcfg_select!",
-            // Where an attribute is spread over lines.
+            // Attributes that span several lines.
             r"|\btarget_(os|family|env|arch|vendor)\b",
             r"|^\s*((all|any|not)\()*(unix|windows)\)*,?$",
             r"|\bos::(unix|windows|linux|macos|fd)\b|\b(signal|net)::(unix|windows)\b",
             r"|\bconsts::(OS|FAMILY)\b",
         ),
         only_in: &[OS],
-        breaks: &[
+        rejects: &[
             "#[cfg(unix)]",
             "#[cfg(all(feature = \"a\", not(windows)))]",
             "#[cfg_attr(target_os = \"macos\", path = \"a.rs\")]",
@@ -37,7 +37,7 @@ fn platforms_are_told_apart_in_one_crate() {
             "std::env::consts::OS",
             "[target.'cfg(unix)'.dependencies]",
         ],
-        keeps: &[
+        accepts: &[
             "#[cfg(feature = \"unix\")]",
             "#[cfg(test)]\nmod tests { #[cfg(unix)] fn f() {} }",
             "// cfg(windows)",

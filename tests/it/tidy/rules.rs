@@ -1,4 +1,4 @@
-//! Rules on what may stand where in the sources.
+//! Checks which constructs each source file may contain.
 
 use std::collections::BTreeSet;
 
@@ -9,37 +9,35 @@ use serde_json::Value;
 
 use crate::tidy::text::{OS, Source, files, program, repository, sources, split};
 
-/// The most lines of one file.
-const MOST_LINES: usize = 500;
+/// The maximum length of a file in lines.
+const MAX_LINES: usize = 700;
 
-/// The files that are longer: tables of data.
-const LONG: [&str; 1] = ["crates/core/src/catalog/rank/purposes/table.rs"];
-
-/// The files that list keys of configurations by hand, for they are no description of the keys: what
-/// a catalog folder has no room for, what an import carries over in another way, and another program's.
-const LISTING_KEYS: [&str; 5] = [
-    "src/authoring/import/launches.rs",
-    "src/authoring/import/rules.rs",
-    "src/authoring/tailor/narrow.rs",
+/// The files that may list configuration keys by hand because they don't describe the keys. They
+/// list keys that an import, a narrowed configuration or a catalog folder handles separately, or
+/// another program's keys.
+const KEY_LISTING_FILES: [&str; 5] = [
+    "src/authoring/import/native_entries.rs",
+    "src/authoring/import/imported_policy.rs",
+    "src/authoring/tailor/narrowed.rs",
     "src/cli/catalog/draft.rs",
-    "crates/config/src/config/load/dialect.rs",
+    "crates/config/src/config/loader/dialect_detection.rs",
 ];
 
-/// Something that may stand in certain files only.
+/// A construct that only certain files may contain.
 pub(super) struct Rule<'a> {
-    /// A pattern of what it looks like in code.
+    /// A regular expression that matches one line of code.
     pub(super) pattern: &'a str,
-    /// The files, or folders with `/` at the end, where it may stand.
+    /// The exempt files, and folders with a trailing `/`.
     pub(super) only_in: &'a [&'a str],
-    /// Code that breaks the rule elsewhere.
-    pub(super) breaks: &'a [&'a str],
-    /// Code that looks like it and does not.
-    pub(super) keeps: &'a [&'a str],
+    /// Examples that break the rule in other files.
+    pub(super) rejects: &'a [&'a str],
+    /// Similar examples that don't break it.
+    pub(super) accepts: &'a [&'a str],
 }
 
 impl Rule<'_> {
-    /// The lines of a program's file that break the rule.
-    fn breaches(&self, source: &Source) -> Vec<String> {
+    /// Returns the lines of a file that break the rule.
+    fn violations(&self, source: &Source) -> Vec<String> {
         let is_allowed = self.only_in.iter().any(|place| {
             source.path == *place || (place.ends_with('/') && source.path.starts_with(place))
         });
@@ -55,7 +53,7 @@ impl Rule<'_> {
             .collect()
     }
 
-    /// Shows that the rule catches what breaks it, then holds the program to it.
+    /// Checks the rule on its examples, then checks that the program follows it.
     #[track_caller]
     fn check(&self) {
         self.check_in(&program());
@@ -63,198 +61,206 @@ impl Rule<'_> {
 
     #[track_caller]
     pub(super) fn check_in(&self, sources: &[Source]) {
-        for text in self.breaks {
-            let found = self.breaches(&Source::new("src/elsewhere.rs", text));
-            assert!(!found.is_empty(), "the rule does not see `{text}`");
+        for text in self.rejects {
+            let found = self.violations(&Source::new("src/elsewhere.rs", text));
+            assert!(!found.is_empty(), "the rule misses `{text}`");
         }
-        for text in self.keeps {
-            let found = self.breaches(&Source::new("src/elsewhere.rs", text));
-            assert_eq!(found, [""; 0], "the rule sees too much");
+        for text in self.accepts {
+            let found = self.violations(&Source::new("src/elsewhere.rs", text));
+            assert_eq!(found, [""; 0], "the rule rejects a valid example");
         }
         for place in self.only_in {
             let exists = repository().join(place).exists();
-            assert!(exists, "{place} is excepted and does not exist");
+            assert!(exists, "{place} is exempt but doesn't exist");
         }
-        let found: Vec<String> = sources.iter().flat_map(|s| self.breaches(s)).collect();
+        let found: Vec<String> = sources.iter().flat_map(|s| self.violations(s)).collect();
         assert_eq!(found, [""; 0]);
     }
 }
 
+// invariant: confined-effects
 #[test]
-fn only_the_command_line_prints() {
+fn only_cli_prints() {
     Rule {
         pattern: r"\be?print(ln)?!|\bio::std(out|err)\b|(^|[^.\w])std(out|err)\(\)",
-        // In stdio mode standard output is the protocol, and may be a socket.
+        // In stdio mode, stdout carries the protocol. `streams.rs` uses it as a socket.
         only_in: &["src/cli.rs", "src/cli/", "crates/os/src/os/unix/streams.rs"],
-        breaks: &[
+        rejects: &[
             "println!()",
             "eprint!(\"{x}\")",
             "std::io::stdout().lock()",
             "tokio::io::stderr()",
             "let out = stdout();",
         ],
-        keeps: &["// println!()", "writeln!(f, \"println!\")", "builder.stderr(Stdio::null())"],
+        accepts: &["// println!()", "writeln!(f, \"println!\")", "builder.stderr(Stdio::null())"],
     }
     .check();
 }
 
+// invariant: one-place-for-choices
 #[test]
-fn modes_are_told_apart_in_one_place() {
+fn tool_modes_are_matched_in_one_place() {
     Rule {
         pattern: r"\bToolMode::\w+ *(=>|\||if\b)|[=!]= *ToolMode::|\bmatches!\(.*\bToolMode::",
-        // The trait is chosen by the mode in one file; files are read by the words of the modes.
+        // `modes.rs` selects the mode's trait object. `config` and `settings` validate modes.
         only_in: &["crates/serve/src/exposure/modes.rs", "crates/config/", "crates/settings/"],
-        breaks: &[
+        rejects: &[
             "ToolMode::Direct => Vec::new(),",
             "ToolMode::Direct | ToolMode::Activate => true,",
             "if self.mode == ToolMode::Modular {",
             "matches!(self.mode, ToolMode::Dynamic)",
         ],
-        keeps: &["seen.mode = ToolMode::Direct;", "let mode = ToolMode::default();"],
+        accepts: &["seen.mode = ToolMode::Direct;", "let mode = ToolMode::default();"],
     }
     .check();
 }
 
+// invariant: confined-effects
 #[test]
-fn only_the_launcher_starts_processes() {
+fn only_launcher_spawns_processes() {
     Rule {
         pattern: r"\bCommand::new\b|\bprocess::Command\b",
-        // What is to be done to a command on one platform is done in `os`; clippy sees who makes one.
+        // `os` configures commands for each platform. Clippy finds commands that it creates itself.
         only_in: &["crates/core/src/backend/launch.rs", "crates/core/src/backend/launch/", OS],
-        breaks: &["std::process::Command::new(\"sh\")", "use tokio::process::Command;"],
-        keeps: &["enum Command {", "actor::Command::Ensure(reply)"],
+        rejects: &["std::process::Command::new(\"sh\")", "use tokio::process::Command;"],
+        accepts: &["enum Command {", "actor::Command::Ensure(reply)"],
     }
     .check();
 }
 
+// invariant: confined-effects
 #[test]
-fn only_one_file_reads_the_environment() {
+fn only_env_file_reads_environment_variables() {
     Rule {
         pattern: r"\benv::(vars?(_os)?|home_dir|temp_dir|set_var|remove_var)\b|\bstd::env::\{",
         only_in: &["crates/config/src/config/env.rs"],
-        breaks: &[
+        rejects: &[
             "std::env::var(\"HOME\")",
             "env::vars_os()",
             "use std::env::{self, var};",
             "std::env::home_dir()",
         ],
-        keeps: &["env!(\"CARGO_PKG_NAME\")", "use crate::config::env::{EnvSource, ProcessEnv};"],
+        accepts: &["env!(\"CARGO_PKG_NAME\")", "use crate::config::env::{EnvSource, ProcessEnv};"],
     }
     .check();
 }
 
+// invariant: confined-effects
 #[test]
-fn nobody_writes_the_environment() {
+fn nothing_changes_the_process_environment() {
     Rule {
         pattern: r"\b(set_var|remove_var|set_current_dir)\b",
         only_in: &[],
-        breaks: &["unsafe { std::env::set_var(\"A\", \"b\") }", "env::set_current_dir(folder)"],
-        keeps: &[".current_dir(cwd)"],
+        rejects: &["unsafe { std::env::set_var(\"A\", \"b\") }", "env::set_current_dir(folder)"],
+        accepts: &[".current_dir(cwd)"],
     }
     .check();
 }
 
+// invariant: confined-effects
 #[test]
-fn only_the_command_line_asks_where_it_runs() {
+fn only_cli_reads_working_directory_and_arguments() {
     Rule {
         pattern: r"\benv::(current_dir|current_exe|args(_os)?)\b",
         only_in: &["src/cli.rs", "src/cli/"],
-        breaks: &["std::env::current_dir()", "env::current_exe().ok()", "std::env::args()"],
-        keeps: &[".current_dir(cwd)"],
+        rejects: &["std::env::current_dir()", "env::current_exe().ok()", "std::env::args()"],
+        accepts: &[".current_dir(cwd)"],
     }
     .check();
 }
 
+// invariant: confined-effects
 #[test]
-fn only_three_files_are_unsafe() {
+fn only_three_files_use_unsafe() {
     Rule {
         pattern: r"\bunsafe\b",
         only_in: &[
             "crates/os/src/os/allocator.rs",
-            "crates/os/src/os/child/linux/begin.rs",
+            "crates/os/src/os/child/linux/vfork.rs",
             "crates/os/src/os/unix/processes.rs",
         ],
-        breaks: &["unsafe { f() }", "unsafe fn f() {}"],
-        keeps: &["#[expect(unsafe_code)]", "// unsafe"],
+        rejects: &["unsafe { f() }", "unsafe fn f() {}"],
+        accepts: &["#[expect(unsafe_code)]", "// unsafe"],
     }
     .check();
 }
 
-/// The modules that only compute.
+/// Modules that neither wait nor do I/O, except to read configuration files.
 const PURE: [&str; 8] =
-    ["settings", "config", "authoring", "catalog", "policy", "toolbox", "name", "raw"];
+    ["settings", "config", "authoring", "catalog", "policy", "toolbox", "name", "json"];
 
-/// The files of the modules that only compute.
-fn pure() -> Vec<Source> {
+fn pure_sources() -> Vec<Source> {
     let mut sources = program();
     sources.retain(|source| {
         PURE.iter().any(|module| {
-            source.inside() == format!("src/{module}.rs")
-                || source.inside().starts_with(&format!("src/{module}/"))
+            source.path_in_crate() == format!("src/{module}.rs")
+                || source.path_in_crate().starts_with(&format!("src/{module}/"))
         })
     });
     sources
 }
 
+// invariant: confined-effects
 #[test]
-fn the_pure_modules_do_not_wait() {
+fn pure_modules_do_not_wait() {
     Rule {
         pattern: r"\basync\b|\.await\b|\btokio\b|\bthread::|\bsleep\(",
         only_in: &[],
-        breaks: &["async fn f() {}", "f().await", "use tokio::sync::watch;", "std::thread::spawn"],
-        keeps: &["// async", "let asynchronous = 1;"],
+        rejects: &["async fn f() {}", "f().await", "use tokio::sync::watch;", "std::thread::spawn"],
+        accepts: &["// async", "let asynchronous = 1;"],
     }
-    .check_in(&pure());
+    .check_in(&pure_sources());
 }
 
+// invariant: confined-effects
 #[test]
-fn the_pure_modules_do_no_io() {
+fn pure_modules_do_no_io() {
     Rule {
         pattern: concat!(
             r"\bfs::|\bFile::|\bstd::(io|net|process|fs)\b",
             r"|\.(exists|is_dir|is_file|is_symlink|metadata|read_dir|canonicalize)\(",
         ),
-        // Reading the file, or a folder of files, and nothing else in them.
+        // These only read the configuration file or folder.
         only_in: &[
-            "crates/config/src/config/load/file.rs",
-            "crates/config/src/config/load/folder.rs",
+            "crates/config/src/config/loader/file.rs",
+            "crates/config/src/config/loader/disk.rs",
         ],
-        breaks: &[
+        rejects: &[
             "std::fs::read(path)",
             "use std::fs;",
             "File::open(path)",
             "std::net::TcpStream::connect(a)",
             "folder.is_dir()",
         ],
-        keeps: &["use std::path::Path;", "// std::fs"],
+        accepts: &["use std::path::Path;", "// std::fs"],
     }
-    .check_in(&pure());
+    .check_in(&pure_sources());
 }
 
 #[test]
-fn nothing_reaches_past_its_own_children() {
+fn imports_use_crate_paths_instead_of_super() {
     Rule {
         pattern: r"\bsuper::",
         only_in: &[],
-        breaks: &["use super::Thing;", "super::f()"],
-        keeps: &["pub(super) fn f() {}", "#[cfg(test)] mod tests { use super::*; }"],
+        rejects: &["use super::Thing;", "super::f()"],
+        accepts: &["pub(super) fn f() {}", "#[cfg(test)] mod tests { use super::*; }"],
     }
     .check();
 }
 
 #[test]
-fn imports_name_what_they_take() {
+fn imports_have_no_globs() {
     Rule {
         pattern: r"::\s*\*|\buse\s[^;]*\*",
         only_in: &[],
-        breaks: &["use crate::name::*;", "pub use std::{fmt, io::*};"],
-        keeps: &["let x = a * b;", "use std::fmt;", "let y = *x;", "f(Kind::A, *b)"],
+        rejects: &["use crate::name::*;", "pub use std::{fmt, io::*};"],
+        accepts: &["let x = a * b;", "use std::fmt;", "let y = *x;", "f(Kind::A, *b)"],
     }
     .check();
 }
 
-/// Marks of unfinished work: macros in code, words in comments.
-fn unfinished(source: &Source) -> Vec<String> {
+/// Returns the lines with macros or comment words that mark unfinished work.
+fn unfinished_lines(source: &Source) -> Vec<String> {
     let macros = Regex::new(r"\b(todo|dbg|unimplemented)!|#\[ignore\b").expect("a pattern");
     let words = Regex::new(r"\b(TODO|FIXME|XXX|HACK)\b|(?i)\bfixme\b").expect("a pattern");
     let parts = split(&source.text);
@@ -265,8 +271,8 @@ fn unfinished(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Everything that is written in Rust here.
-fn everything() -> Vec<Source> {
+/// Returns all Rust files, including tests and benches.
+fn all_sources() -> Vec<Source> {
     ["src", "crates", "tests", "testing", "benches"]
         .iter()
         .flat_map(|folder| files(folder, "rs"))
@@ -274,59 +280,62 @@ fn everything() -> Vec<Source> {
 }
 
 #[test]
-fn nothing_is_left_unfinished() {
-    let found = |text: &str| unfinished(&Source::new("src/x.rs", text)).len();
+fn sources_have_no_unfinished_marks() {
+    let found = |text: &str| unfinished_lines(&Source::new("src/x.rs", text)).len();
     for text in ["todo!()", "dbg!(x)", "#[ignore = \"slow\"]", "// TODO: more", "/* fixme */"] {
         assert_eq!(found(text), 1, "{text}");
     }
     for text in ["\"todo!\"", "// what is left to do", "let todo = 1;"] {
         assert_eq!(found(text), 0, "{text}");
     }
-    let found: Vec<String> = everything().iter().flat_map(unfinished).collect();
+    let found: Vec<String> = all_sources().iter().flat_map(unfinished_lines).collect();
     assert_eq!(found, [""; 0]);
 }
 
-/// The lines of a test that sleep with no comment on them or right above them that says why.
-fn sleeps(source: &Source) -> Vec<String> {
+/// Returns the lines that sleep without a comment on the same or the previous line.
+fn unexplained_sleeps(source: &Source) -> Vec<String> {
     let sleep = Regex::new(r"(^|[^.\w])sleep\(").expect("a pattern");
     let parts = split(&source.text);
     let comments: Vec<&str> = parts.comments.lines().collect();
-    let says_why = |index: usize| {
-        let above = index.checked_sub(1).and_then(|above| comments.get(above));
-        let beside = comments.get(index);
-        [above, beside].into_iter().flatten().any(|comment| comment.contains("//"))
+    let has_reason = |index: usize| {
+        let previous = index.checked_sub(1).and_then(|above| comments.get(above));
+        let same_line = comments.get(index);
+        [previous, same_line].into_iter().flatten().any(|comment| comment.contains("//"))
     };
     let lines = parts.code.lines().enumerate();
     lines
-        .filter(|(index, line)| sleep.is_match(line) && !says_why(*index))
+        .filter(|(index, line)| sleep.is_match(line) && !has_reason(*index))
         .map(|(index, line)| format!("{}:{}: {}", source.path, index + 1, line.trim()))
         .collect()
 }
 
+// invariant: conventions-hold
 #[test]
-fn a_test_that_sleeps_says_why() {
-    let found = |text: &str| sleeps(&Source::new("tests/it/x.rs", text)).len();
+fn sleeping_tests_give_a_reason() {
+    let found = |text: &str| unexplained_sleeps(&Source::new("tests/it/x.rs", text)).len();
     assert_eq!(found("thread::sleep(A);"), 1);
     assert_eq!(found("// Why.\n\nsleep(A).await;"), 1);
     assert_eq!(found("// Why.\nsleep(A).await;"), 0);
     assert_eq!(found("sleep(A); // why"), 0);
-    let mut tests = everything();
+    let mut tests = all_sources();
     tests.retain(Source::is_test);
-    let found: Vec<String> = tests.iter().flat_map(sleeps).collect();
+    let found: Vec<String> = tests.iter().flat_map(unexplained_sleeps).collect();
     assert_eq!(found, [""; 0]);
 }
 
-/// The names of all keys in a schema.
-fn keys(schema: &Value, found: &mut BTreeSet<String>) {
+/// Adds the names of all keys in a schema to `found`.
+fn collect_keys(schema: &Value, found: &mut BTreeSet<String>) {
     let properties = schema.get("properties").and_then(Value::as_object);
     found.extend(properties.into_iter().flat_map(|properties| properties.keys().cloned()));
     let members = schema.as_object().into_iter().flatten();
-    members.filter(|(key, _)| *key != "examples").for_each(|(_, inside)| keys(inside, found));
-    schema.as_array().into_iter().flatten().for_each(|inside| keys(inside, found));
+    members
+        .filter(|(key, _)| *key != "examples")
+        .for_each(|(_, inside)| collect_keys(inside, found));
+    schema.as_array().into_iter().flatten().for_each(|inside| collect_keys(inside, found));
 }
 
-/// The lists of three keys or more in a file.
-fn lists_of_keys(source: &Source, keys: &BTreeSet<String>) -> Vec<String> {
+/// Returns the lists in a file that name three or more keys in a row.
+fn key_lists(source: &Source, keys: &BTreeSet<String>) -> Vec<String> {
     let comment = Regex::new(r"(?m)^\s*//.*$").expect("a pattern");
     let list = Regex::new(r#"("\$?\w+"\s*[,|]\s*)+"\$?\w+""#).expect("a pattern");
     let word = Regex::new(r"\$?\w+").expect("a pattern");
@@ -343,18 +352,19 @@ fn lists_of_keys(source: &Source, keys: &BTreeSet<String>) -> Vec<String> {
     lists.filter(has_keys).map(|list| format!("{}: {list}", source.path)).collect()
 }
 
-/// Returns `true` if a file is that of a module, or in the module's folder.
+/// Returns `true` if a file is the module's file or in its folder.
 fn is_in(source: &Source, module: &str) -> bool {
     let rest = source.path.strip_prefix(module);
     rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
 }
 
+// invariant: key-described-once
 #[test]
-fn a_key_is_described_once() {
+fn configuration_keys_are_described_once() {
     let mut known = BTreeSet::new();
-    keys(&config::schema(), &mut known);
+    collect_keys(&config::schema(), &mut known);
     assert!(known.len() > 100, "{known:?}");
-    let found = |text: &str| lists_of_keys(&Source::new("src/x.rs", text), &known).len();
+    let found = |text: &str| key_lists(&Source::new("src/x.rs", text), &known).len();
     for text in [
         "const OURS: [&str; 3] = [\"toolMode\", \"limits\", \"toolboxes\"];",
         "\"maxSessions\"\n        | \"sessionIdleMs\" | \"maxConnections\" => \"`http`\",",
@@ -375,78 +385,27 @@ fn a_key_is_described_once() {
                 .iter()
                 .any(|module| is_in(source, module))
         })
-        .filter(|source| !lists_of_keys(source, &known).is_empty())
+        .filter(|source| !key_lists(source, &known).is_empty())
         .map(|source| source.path.clone())
         .collect();
-    let allowed: BTreeSet<String> = LISTING_KEYS.map(str::to_owned).into();
-    assert_eq!(listing, allowed, "what is known of a key follows from its `section!`");
+    let allowed: BTreeSet<String> = KEY_LISTING_FILES.map(str::to_owned).into();
+    assert_eq!(listing, allowed, "files with key lists: derive the keys from `section!`");
 }
 
-/// Returns `true` if a file begins with what it owns.
-fn says_what_it_owns(source: &Source) -> bool {
-    source.text.starts_with("//! ")
-}
-
+// invariant: edges-match-tables
 #[test]
-fn every_file_says_what_it_owns() {
-    assert!(!says_what_it_owns(&Source::new("a.rs", "use std::fmt;\n//! Late.")));
-    assert!(says_what_it_owns(&Source::new("a.rs", "//! It owns this.\n")));
-    let mut sources = program();
-    sources.extend(files("tests", "rs"));
-    sources.extend(files("testing", "rs"));
-    let found: Vec<String> = sources
-        .into_iter()
-        .filter(|source| !says_what_it_owns(source))
-        .map(|source| source.path)
-        .collect();
-    assert_eq!(found, [""; 0]);
-}
-
-#[test]
-fn no_file_is_longer_than_500_lines() {
-    let is_long = |source: &Source| source.text.lines().count() > MOST_LINES;
-    assert!(is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES + 1))));
-    assert!(!is_long(&Source::new("a.rs", &"\n".repeat(MOST_LINES))));
+fn files_have_at_most_700_lines() {
+    let is_long = |source: &Source| source.text.lines().count() > MAX_LINES;
+    assert!(is_long(&Source::new("a.rs", &"\n".repeat(MAX_LINES + 1))));
+    assert!(!is_long(&Source::new("a.rs", &"\n".repeat(MAX_LINES))));
     let found: Vec<String> =
         sources().into_iter().filter(is_long).map(|source| source.path).collect();
-    assert_eq!(found, LONG, "cut a file along its jobs; a table may stay whole");
-}
-
-/// The doc comments that do not say in their first words what their item is.
-fn evasive(source: &Source) -> Vec<String> {
-    let is_doc = |line: &str| ["///", "//!"].iter().any(|mark| line.trim_start().starts_with(mark));
-    let evades = Regex::new(r"^\s*//[/!] (What|That of|The same|Those|Whose|Whether)\b");
-    let evades = evades.expect("a pattern");
-    let comments = split(&source.text).comments;
-    let lines: Vec<&str> = comments.lines().collect();
-    let begins = |index: usize| index.checked_sub(1).is_none_or(|above| !is_doc(lines[above]));
-    let lines = lines.iter().enumerate();
-    lines
-        .filter(|(index, line)| evades.is_match(line) && begins(*index))
-        .map(|(index, line)| format!("{}:{}: {}", source.path, index + 1, line.trim()))
-        .collect()
+    assert_eq!(found, [""; 0], "files over {MAX_LINES} lines: split them by responsibility");
 }
 
 #[test]
-fn doc_comments_say_what_items_are() {
-    let found = |text: &str| evasive(&Source::new("src/x.rs", text)).len();
-    for text in
-        ["//! What it owns.", "    /// Whether it is.", "fn f() {}\n/// The same.\nfn g() {}"]
-    {
-        assert_eq!(found(text), 1, "{text}");
-    }
-    for text in
-        ["/// The number of\n/// Those.", "// What follows", "/// Whatever it is", "\"/// What\""]
-    {
-        assert_eq!(found(text), 0, "{text}");
-    }
-    let found: Vec<String> = everything().iter().flat_map(evasive).collect();
-    assert_eq!(found, [""; 0], "say first what the item is: \"Returns\", \"The number of\"");
-}
-
-#[test]
-fn modules_stand_in_files_of_their_own_name() {
-    let found: Vec<String> = everything()
+fn module_files_are_not_called_mod_rs() {
+    let found: Vec<String> = all_sources()
         .into_iter()
         .map(|source| source.path)
         .filter(|path| path.ends_with("/mod.rs"))
@@ -454,8 +413,8 @@ fn modules_stand_in_files_of_their_own_name() {
     assert_eq!(found, [""; 0]);
 }
 
-/// The files of the program that no file above them declares, so that no compiler reads them.
-fn orphans(sources: &[Source]) -> Vec<&str> {
+/// Returns the files that no parent module declares, so they are never compiled.
+fn undeclared_files(sources: &[Source]) -> Vec<&str> {
     let is_declared = |path: &str| {
         let (folder, file) = path.rsplit_once('/').expect("a folder");
         let module = file.strip_suffix(".rs").expect("a module");
@@ -472,8 +431,9 @@ fn orphans(sources: &[Source]) -> Vec<&str> {
         .collect()
 }
 
+// invariant: edges-match-tables
 #[test]
-fn every_file_is_a_module() {
+fn source_files_are_declared_as_modules() {
     let sources = [
         Source::new("src/lib.rs", "pub mod a;"),
         Source::new("src/a.rs", "mod b;"),
@@ -481,12 +441,12 @@ fn every_file_is_a_module() {
         Source::new("src/a/c.rs", ""),
         Source::new("src/d.rs", ""),
     ];
-    assert_eq!(orphans(&sources), ["src/a/c.rs", "src/d.rs"]);
-    let of_a_crate = [
+    assert_eq!(undeclared_files(&sources), ["src/a/c.rs", "src/d.rs"]);
+    let crate_sources = [
         Source::new("crates/x/src/lib.rs", "pub mod a;"),
         Source::new("crates/x/src/a.rs", ""),
         Source::new("crates/x/src/b.rs", ""),
     ];
-    assert_eq!(orphans(&of_a_crate), ["crates/x/src/b.rs"]);
-    assert_eq!(orphans(&self::sources()), [""; 0]);
+    assert_eq!(undeclared_files(&crate_sources), ["crates/x/src/b.rs"]);
+    assert_eq!(undeclared_files(&self::sources()), [""; 0]);
 }

@@ -1,16 +1,15 @@
-//! Sources as text: where they are, and which part of them is code, comment or test.
+//! Reads source files and separates code, comments and tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 
-/// The crate that tells platforms apart.
+/// The only crate with platform-specific code.
 pub(super) const OS: &str = "crates/os/";
 
-/// One file of the repository.
 pub(super) struct Source {
-    /// From the root of the repository, with `/`.
+    /// The path from the repository root, with `/` as separator.
     pub(super) path: String,
     pub(super) text: String,
 }
@@ -20,48 +19,47 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned() }
     }
 
-    /// Returns `true` if all of it is tests.
+    /// Returns `true` if the whole file is test code.
     pub(super) fn is_test(&self) -> bool {
         self.path.starts_with("tests/")
             || self.path.contains("/tests/")
             || self.path.ends_with("/tests.rs")
     }
 
-    /// The path as it is in its crate: `src/a.rs` for `crates/x/src/a.rs` too.
-    pub(super) fn inside(&self) -> &str {
+    /// Returns the path within its crate: `src/a.rs` for `crates/x/src/a.rs`.
+    pub(super) fn path_in_crate(&self) -> &str {
         let rest = self.path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
-        rest.map_or(&self.path, |(_, inside)| inside)
+        rest.map_or(&self.path, |(_, path)| path)
     }
 
-    /// The crate that the file belongs to; none for the program's own.
-    pub(super) fn of_crate(&self) -> Option<&str> {
+    /// Returns the folder of the crate under `crates/`. `None` for the root crate.
+    pub(super) fn crate_name(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
 
-    /// The code of the program: no comments, no text in quotes, no tests.
+    /// Returns the code without comments, quoted text and tests.
     pub(super) fn program(&self) -> String {
         without_tests(&split(&self.text).code)
     }
 }
 
-/// The root of the repository.
 pub(super) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A file of the repository.
+/// Reads a file by its path from the repository root.
 pub(super) fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// All files under `folder` with this extension, in order.
+/// Returns all files under `folder` with this extension, sorted by path.
 pub(super) fn files(folder: &str, extension: &str) -> Vec<Source> {
     let mut found = Vec::new();
     collect(&repository().join(folder), extension, &mut found);
     found.sort();
     assert!(!found.is_empty(), "no .{extension} in {folder}");
     let relative = found.iter().map(|path| {
-        let path = path.strip_prefix(repository()).expect("a file in it");
+        let path = path.strip_prefix(repository()).expect("a path in the repository");
         path.to_string_lossy().replace('\\', "/")
     });
     relative.map(|path| Source::new(&path, &read(&path))).collect()
@@ -78,29 +76,27 @@ fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The files the program is made of, its tests left out.
+/// Returns the source files of all crates, except test files.
 pub(super) fn program() -> Vec<Source> {
     let mut sources = sources();
     sources.retain(|source| !source.is_test());
     sources
 }
 
-/// The files of the program and of its crates, with their tests.
+/// Returns the source files of all crates, including test files.
 pub(super) fn sources() -> Vec<Source> {
     let mut sources = files("src", "rs");
     sources.extend(files("crates", "rs"));
     sources
 }
 
-/// A text taken apart; each part has blanks in place of the others.
+/// A text's code and comments, each with spaces instead of the rest, so positions don't change.
 pub(super) struct Split {
-    /// Neither comments nor what stands in quotes.
     pub(super) code: String,
-    /// Comments alone.
     pub(super) comments: String,
 }
 
-/// Tells code from comments and from what stands in quotes.
+/// Separates code from comments and drops quoted text.
 pub(super) fn split(text: &str) -> Split {
     #[derive(Clone, Copy, PartialEq)]
     enum Part {
@@ -129,7 +125,7 @@ pub(super) fn split(text: &str) -> Split {
             _ => (index + 1, Part::Code),
         };
         let end = end.min(chars.len());
-        // A raw identifier or the word `break` is one character of code.
+        // The `r` or `b` of a raw identifier or a word such as `break` is code.
         let part = if end == index + 1 { Part::Code } else { part };
         parts[index..end].fill(part);
         index = end;
@@ -147,7 +143,7 @@ pub(super) fn split(text: &str) -> Split {
     Split { code: only(Part::Code), comments: only(Part::Comment) }
 }
 
-/// Returns `true` if a character can stand in a name.
+/// Returns `true` if a character can be part of an identifier.
 pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -177,7 +173,7 @@ fn block_end(chars: &[char], start: usize) -> usize {
     chars.len()
 }
 
-/// The index after the closing quote, from the index after the opening one.
+/// Returns the index after the closing quote. `start` is the index after the opening quote.
 fn quote_end(chars: &[char], start: usize, quote: char) -> usize {
     let mut index = start;
     while index < chars.len() {
@@ -190,7 +186,7 @@ fn quote_end(chars: &[char], start: usize, quote: char) -> usize {
     chars.len()
 }
 
-/// The index after a raw string that begins with the `r` at `start`; none if there is none.
+/// Returns the index after the raw string whose `r` is at `start`. `None` if it isn't a raw string.
 fn raw_end(chars: &[char], start: usize) -> Option<usize> {
     let hashes = chars[start + 1..].iter().take_while(|c| **c == '#').count();
     let open = start + 1 + hashes;
@@ -203,7 +199,7 @@ fn raw_end(chars: &[char], start: usize) -> Option<usize> {
     Some(open + 1 + length + closing.len())
 }
 
-/// Code without its `#[cfg(test)] mod … { … }`, line by line where it was.
+/// Blanks each `#[cfg(test)] mod … { … }`. Line numbers don't change.
 pub(super) fn without_tests(code: &str) -> String {
     let module = regex::Regex::new(r"#\[cfg\(test\)\]\s*mod\s+\w+\s*\{").expect("a pattern");
     let mut left = code.to_owned();
@@ -223,7 +219,7 @@ pub(super) fn without_tests(code: &str) -> String {
 }
 
 #[test]
-fn code_is_told_from_comments_and_quotes() {
+fn code_is_separated_from_comments_and_quotes() {
     let text = "a /* b /* c */ d */ e // f\ng(\"h // \\\" i\", 'j', '\\'', r#\"k\"l\"#) br\"m\"";
     let Split { code, comments } = split(text);
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -231,11 +227,11 @@ fn code_is_told_from_comments_and_quotes() {
     assert_eq!(words(&comments), "/* b /* c */ d */ // f");
     assert_eq!(code.lines().count(), text.lines().count());
     let lifetimes = "fn r<'a>(x: &'a str) -> r#type<'a> { break 'b'; }";
-    assert_eq!(split(lifetimes).code, lifetimes.replace("'b'", "   "), "lifetimes are no quotes");
+    assert_eq!(split(lifetimes).code, lifetimes.replace("'b'", "   "), "lifetimes aren't quotes");
 }
 
 #[test]
-fn tests_are_no_part_of_the_program() {
+fn program_excludes_tests() {
     let text = "a\n#[cfg(test)]\nmod tests {\n  b { c } \"}\"\n}\nd\n#[cfg(test)]\nmod e;";
     let program = Source::new("src/x.rs", text).program();
     let words: Vec<&str> = program.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! The programs that a configuration may be written for.
+//! Dialects: the programs whose configuration format can be read.
 
 use std::path::Path;
 
@@ -7,22 +7,22 @@ use crate::settings::ToolMode;
 /// The program that a configuration is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// This one.
+    /// MCP Workbench.
     Native,
-    /// Toolman: `tools.toml`.
+    /// Toolman's `tools.toml`.
     Toolman,
-    /// The Toolman server: JSON with `servers` and which agent may use them.
+    /// The Toolman server's JSON, with `servers` and the agents that may use them.
     ToolmanServer,
-    /// Modular MCP: `modular-mcp.json`.
+    /// Modular MCP's `modular-mcp.json`.
     Modular,
-    /// A folder with a catalog: `_config.yaml`, and a file for each tool.
+    /// A catalog folder: `_config.yaml`, and a file for each tool.
     Catalog,
-    /// A client: servers, and no key of ours.
+    /// An MCP client: servers, without any native key.
     Client,
 }
 
 impl Dialect {
-    /// A word for it.
+    /// Returns the dialect's name, in kebab case.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -34,8 +34,8 @@ impl Dialect {
         }
     }
 
-    /// Returns the program whose file it is, where it is not ours.
-    pub fn owner(self) -> Option<&'static str> {
+    /// Returns the name of the program that owns the file, or `None` for native files and catalogs.
+    pub fn program_name(self) -> Option<&'static str> {
         match self {
             Self::Native | Self::Catalog => None,
             Self::Toolman => Some("Toolman"),
@@ -45,10 +45,10 @@ impl Dialect {
         }
     }
 
-    /// How that program presents tools.
+    /// Returns the mode that such a file implies, or `None` if it is configurable.
     pub fn mode(self) -> Option<ToolMode> {
         match self {
-            // Whoever has a catalog may name another mode in it.
+            // A catalog can set the mode in its configuration.
             Self::Native | Self::Client | Self::Catalog => None,
             Self::Toolman => Some(ToolMode::Activate),
             Self::ToolmanServer => Some(ToolMode::Direct),
@@ -57,7 +57,7 @@ impl Dialect {
     }
 }
 
-/// Returns whether a file of this name is TOML.
+/// Returns `true` if `file` has the extension `.toml`.
 pub fn is_toml(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }

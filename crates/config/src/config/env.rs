@@ -1,7 +1,5 @@
-//! The environment as an argument: the one place that reads the process's own.
-//!
-//! Everything that wants a variable takes an [`EnvSource`], so a test hands in a map and never
-//! touches the process.
+//! Access to environment variables and per-user directories. Only [`ProcessEnv`] reads the process
+//! environment; everything else takes an [`EnvSource`], so that tests can pass a map.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,44 +7,44 @@ use std::path::PathBuf;
 
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy, choose_native_strategy};
 
-/// Where environment variables come from.
+/// A source of environment variables and per-user directories.
 pub trait EnvSource {
-    /// The value of `name`; set but empty counts as set.
+    /// Returns the value of `name`. An empty value counts as set.
     fn get(&self, name: &str) -> Option<String>;
 
-    /// Every variable, exactly as the system holds it, to be handed on to a child.
+    /// Returns all variables, unconverted, to pass on to a child process.
     fn vars(&self) -> Vec<(OsString, OsString)>;
 
-    /// The home folder of the user, which `~` stands for.
-    fn home(&self) -> Option<PathBuf> {
+    /// Returns the user's home directory, which replaces `~` in paths.
+    fn home_dir(&self) -> Option<PathBuf> {
         self.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
     }
 
-    /// The user's folder for configurations.
-    fn configuration(&self) -> Option<PathBuf> {
+    /// Returns the user's configuration directory: `$XDG_CONFIG_HOME` if absolute, or `~/.config`.
+    fn config_dir(&self) -> Option<PathBuf> {
         let named =
             self.get("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        named.or_else(|| Some(self.home()?.join(".config")))
+        named.or_else(|| Some(self.home_dir()?.join(".config")))
     }
 
-    /// The user's folder for what can be made again.
-    fn cache(&self) -> Option<PathBuf> {
-        self.home().map(|home| home.join(".cache"))
+    /// Returns the user's cache directory, for files that can be regenerated.
+    fn cache_dir(&self) -> Option<PathBuf> {
+        self.home_dir().map(|home| home.join(".cache"))
     }
 
-    /// The user's folder for what programs remember, such as how a change is undone.
-    fn state(&self) -> Option<PathBuf> {
+    /// Returns the user's state directory: `$XDG_STATE_HOME` if absolute, or `~/.local/state`.
+    fn state_dir(&self) -> Option<PathBuf> {
         let named = self.get("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        named.or_else(|| Some(self.home()?.join(".local/state")))
+        named.or_else(|| Some(self.home_dir()?.join(".local/state")))
     }
 }
 
-/// The environment this process was started with.
+/// The environment of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessEnv;
 
 impl EnvSource for ProcessEnv {
-    /// A value that is not UTF-8 keeps what can be read of it: text is all a config can hold.
+    /// Replaces invalid UTF-8, because configuration values are strings.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     fn get(&self, name: &str) -> Option<String> {
         std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
@@ -57,22 +55,22 @@ impl EnvSource for ProcessEnv {
         std::env::vars_os().collect()
     }
 
-    fn home(&self) -> Option<PathBuf> {
+    fn home_dir(&self) -> Option<PathBuf> {
         std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
     }
 
-    /// `~/.config` but on Windows, which has a place of its own.
-    fn configuration(&self) -> Option<PathBuf> {
+    /// The XDG directory, except on Windows, which has its own directory for this.
+    fn config_dir(&self) -> Option<PathBuf> {
         choose_base_strategy().ok().map(|folders| folders.config_dir())
     }
 
-    /// Where the platform has it, such as `~/Library/Caches`.
-    fn cache(&self) -> Option<PathBuf> {
+    /// The platform's cache directory, such as `~/Library/Caches` on macOS.
+    fn cache_dir(&self) -> Option<PathBuf> {
         choose_native_strategy().ok().map(|folders| folders.cache_dir())
     }
 
-    /// `~/.local/state`, but on Windows, which keeps such things beside the rest.
-    fn state(&self) -> Option<PathBuf> {
+    /// The XDG directory, or on Windows the data directory, because Windows has no state directory.
+    fn state_dir(&self) -> Option<PathBuf> {
         let folders = choose_base_strategy().ok()?;
         Some(folders.state_dir().unwrap_or_else(|| folders.data_dir()))
     }

@@ -1,7 +1,6 @@
-//! Tests of the whole way from a text to a checked configuration.
+//! End-to-end tests: from the text of a file to a checked configuration.
 //!
-//! `tests/configs` holds the cases: adding one is adding a file. `UPDATE_EXPECT=1` writes what is
-//! expected of them anew.
+//! Each file in `tests/configs` is a case. `UPDATE_EXPECT=1` rewrites the expected output.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,35 +9,32 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 
 use crate::config::env::EnvSource;
-use crate::config::{Loaded, Report, parse};
+use crate::config::{ConfigReport, LoadedConfig, parse};
 use crate::settings::Config;
 
-mod blocks;
 mod dialects;
 mod files;
-mod following;
 mod references;
+mod reload;
 mod robustness;
 mod schema;
 mod sections;
+mod server_entries;
 mod variables;
 
-/// An environment with nothing in it but these.
 fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn read(text: &str, env: &dyn EnvSource) -> Result<Loaded, Report> {
+fn read(text: &str, env: &dyn EnvSource) -> Result<LoadedConfig, ConfigReport> {
     parse(text, Path::new("test.json"), Path::new("/project"), env)
 }
 
-/// The configuration of a text that has no errors.
 fn config(text: &str) -> Config {
     let env = env(&[("HOME", "/home/me"), ("SET", "value")]);
     read(text, &env).unwrap_or_else(|report| panic!("{report}")).config
 }
 
-/// Everything found in a text, as it is shown.
 fn findings(text: &str) -> String {
     match read(text, &env(&[("HOME", "/home/me"), ("SET", "value")])) {
         Ok(loaded) => loaded.report().map(|report| report.to_string()).unwrap_or_default(),
@@ -69,7 +65,7 @@ fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
     files
 }
 
-/// Compares with the file beside `case`; no file is the same as an empty one.
+/// Compares `actual` with the file next to `case`. A missing file means no output.
 fn check_beside(case: &Path, extension: &str, actual: &str) {
     let expectation = case.with_extension(extension);
     let actual = if actual.is_empty() { String::new() } else { format!("{actual}\n") };
@@ -87,7 +83,7 @@ fn case_env() -> BTreeMap<String, String> {
     env(&[("SET", "value"), ("EMPTY", ""), ("TOKEN", "a-token-of-an-agent")])
 }
 
-fn case(path: &Path) -> Result<Loaded, Report> {
+fn case(path: &Path) -> Result<LoadedConfig, ConfigReport> {
     let text = fs::read_to_string(path).unwrap();
     let name = Path::new(path.file_name().unwrap());
     parse(&text, name, Path::new("/project"), &case_env())
@@ -102,11 +98,12 @@ fn valid_configurations_load_with_exactly_their_warnings() {
     }
 }
 
+// invariant: bad-entry-fails-alone
 #[test]
-fn an_entry_that_is_wrong_costs_its_server_alone() {
+fn invalid_server_entry_disables_only_that_server() {
     for path in files("tests/configs/broken", &["json", "toml"]) {
         let loaded = case(&path).unwrap_or_else(|report| panic!("{report}"));
-        assert!(loaded.has_errors() && !loaded.broken().is_empty(), "{}", path.display());
+        assert!(loaded.has_errors() && !loaded.broken_servers().is_empty(), "{}", path.display());
         let report = loaded.report().map(|report| report.to_string());
         check_beside(&path, "stderr", &report.unwrap_or_default());
     }

@@ -1,4 +1,4 @@
-//! Accounts: as whom a server over HTTP is used.
+//! The account that the workbench uses at an HTTP server.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -7,25 +7,23 @@ use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderName, HeaderValue};
 use sha2::Sha256;
 
-use crate::login::Place;
+use crate::login::LoginTarget;
 
-/// The account that a server over HTTP is used with. No token is in it, and none can be got out of it.
+/// The account that an HTTP server is used with. It contains no token.
 ///
-/// Two things are told apart. *Listings* are kept under the account's name, which stays when its
-/// credentials are renewed. *Connections* are shared by whoever is the same to the server, whatever
-/// the account is called; only that decides whether two are equal.
+/// Stored listings are keyed by the account's name, which survives renewed credentials. Equality
+/// decides whether connections are shared; it ignores the name and compares credentials and login.
 #[derive(Clone)]
 pub struct Account {
     name: String,
-    who: [u8; 16],
-    /// Where somebody signs in, if that is how it is known who asks.
-    place: Option<Arc<Place>>,
+    headers_digest: [u8; 16],
+    /// The login that provides the token; `None` if the headers identify the caller.
+    target: Option<Arc<LoginTarget>>,
 }
 
 impl Account {
-    /// The account that an entry with these headers uses.
-    pub(crate) fn of_headers(server: &str, headers: &[(HeaderName, HeaderValue)]) -> Self {
-        /// Lives as long as this process, so that a digest is of no use to any other.
+    pub(crate) fn from_headers(server: &str, headers: &[(HeaderName, HeaderValue)]) -> Self {
+        /// Random per process, so a digest is useless to any other process.
         static KEY: LazyLock<[u8; 64]> = LazyLock::new(|| {
             let mut key = [0; 64];
             if getrandom::fill(&mut key).is_err() {
@@ -35,10 +33,10 @@ impl Account {
         });
 
         if headers.is_empty() {
-            return Self { name: String::new(), who: [0; 16], place: None };
+            return Self { name: String::new(), headers_digest: [0; 16], target: None };
         }
         let mut headers: Vec<_> = headers.iter().collect();
-        // The order of those with one name has a meaning, and no other has.
+        // The order of values with equal names matters, so the sort must be stable.
         headers.sort_by_key(|(name, _)| name.as_str());
         let mut digest = Hmac::<Sha256>::new((&*KEY).into());
         let mut account = server.to_owned();
@@ -52,22 +50,21 @@ impl Account {
         }
         let mut who = [0; 16];
         who.copy_from_slice(&digest.finalize().into_bytes()[..16]);
-        Self { name: account, who, place: None }
+        Self { name: account, headers_digest: who, target: None }
     }
 
-    /// Returns the same account, for whoever signs in there.
-    pub(crate) fn signed_in_at(mut self, place: Place) -> Self {
-        // A line that no header can be.
-        self.name = format!("{}\n@ {}", place.server, self.name);
-        if let Some(account) = &place.account {
+    pub(crate) fn with_login(mut self, target: LoginTarget) -> Self {
+        // No header name contains `@`, so this line is unambiguous.
+        self.name = format!("{}\n@ {}", target.server, self.name);
+        if let Some(account) = &target.account {
             self.name.push('\n');
             self.name.push_str(account);
         }
-        self.place = Some(Arc::new(place));
+        self.target = Some(Arc::new(target));
         self
     }
 
-    /// Names it among those of one address; empty where a server is not told who asks.
+    /// Identifies the account among those at one URL. Empty if the server gets no credentials.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -75,7 +72,7 @@ impl Account {
 
 impl PartialEq for Account {
     fn eq(&self, other: &Self) -> bool {
-        (&self.who, &self.place) == (&other.who, &other.place)
+        (&self.headers_digest, &self.target) == (&other.headers_digest, &other.target)
     }
 }
 
@@ -83,7 +80,7 @@ impl Eq for Account {}
 
 impl std::hash::Hash for Account {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (&self.who, &self.place).hash(state);
+        (&self.headers_digest, &self.target).hash(state);
     }
 }
 
@@ -101,11 +98,12 @@ mod tests {
         let header = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
-        Account::of_headers(server, &headers.iter().map(header).collect::<Vec<_>>())
+        Account::from_headers(server, &headers.iter().map(header).collect::<Vec<_>>())
     }
 
+    // invariant: sharing-needs-equality
     #[test]
-    fn connections_are_shared_by_equal_headers_alone() {
+    fn only_equal_headers_share_connections() {
         let one = account("hub", &[("authorization", "Bearer a"), ("x-tools", "all")]);
         assert_eq!(one, account("hub", &[("x-tools", "all"), ("authorization", "Bearer a")]));
         assert_eq!(one, account("same", &[("authorization", "Bearer a"), ("x-tools", "all")]));
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_outlives_the_credentials() {
+    fn account_name_survives_renewed_credentials() {
         let name = |value| account("hub", &[("authorization", value)]).name().to_owned();
         assert_eq!(name("Bearer a"), name("Bearer b"));
         assert_ne!(name("Bearer a"), account("private", &[("authorization", "Bearer a")]).name());
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_is_printed() {
+    fn debug_output_has_no_token() {
         let text = format!("{:?}", account("hub", &[("authorization", "Bearer s3cret")]));
         assert_eq!(text, "Account(\"hub\\nauthorization\")");
     }

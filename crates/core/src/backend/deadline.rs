@@ -1,8 +1,8 @@
-//! Deadlines of calls: one task and at most one timer for all that are running.
+//! Deadlines of calls, with one task and at most one timer for all of them.
 //!
-//! A timer of its own for each call would cost a call more system calls than its relaying does.
-//! Calls come and go in their thousands before the first deadline; so the one timer stays where
-//! it was set, and only when it goes off is the next deadline looked for.
+//! A timer per call would cost more system calls than relaying the call. Thousands of calls finish
+//! before the first deadline. So the timer stays where it was set, and the next deadline is
+//! computed only when it fires.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,25 +11,21 @@ use std::task::{Poll, Waker};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// The deadlines of everything that is running.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     state: Mutex<State>,
-    /// Told when a deadline comes before the time that the timer is set to.
+    /// Notified when a deadline precedes the timer.
     earlier: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// In no order, for only the timer wants to know which is the first.
+    /// Unordered: only the timer needs the earliest deadline.
     slots: Vec<Slot>,
-    /// The slots that nobody has.
     free: Vec<usize>,
-    /// When the timer goes off next, if it is set.
     set_to: Option<Instant>,
 }
 
-/// The deadline of one call.
 #[derive(Debug, Default)]
 struct Slot {
     /// `None` once it has passed.
@@ -42,7 +38,6 @@ impl Deadlines {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A deadline that passes at `at`.
     pub(crate) fn add(self: &Arc<Self>, at: Instant) -> Deadline {
         let slot = self.state(|state| {
             state.free.pop().unwrap_or_else(|| {
@@ -64,7 +59,7 @@ impl Deadlines {
         }
     }
 
-    /// Lets deadlines pass, for as long as it is polled.
+    /// Wakes waiters of passed deadlines for as long as it is polled.
     pub(crate) async fn run(&self) {
         loop {
             let (passed, next) = self.state(|state| {
@@ -87,7 +82,7 @@ impl Deadlines {
     }
 }
 
-/// One deadline; it no longer passes once this is dropped.
+/// One deadline, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     all: Arc<Deadlines>,
@@ -95,7 +90,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// Resolves when the deadline passes. Nothing is lost when it is cancelled.
+    /// Resolves when the deadline passes. Cancel-safe.
     pub(crate) async fn passed(&mut self) {
         poll_fn(|context| {
             self.all.state(|state| {
@@ -113,7 +108,6 @@ impl Deadline {
         .await;
     }
 
-    /// Moves the deadline.
     pub(crate) fn move_to(&mut self, at: Instant) {
         self.all.set(self.slot, at);
     }
@@ -125,7 +119,7 @@ impl Drop for Deadline {
             state.free.push(self.slot);
             std::mem::take(&mut state.slots[self.slot]).waker
         });
-        // Outside of the lock, for it may be the last that holds its task.
+        // Dropped outside the lock: it may be the last reference to its task.
         drop(waker);
     }
 }

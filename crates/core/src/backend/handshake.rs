@@ -1,10 +1,9 @@
-//! The first words with a server: which revisions it speaks, and what it says of itself.
+//! Protocol negotiation: which revisions a server speaks, and how it describes itself.
 //!
-//! A server of the older revisions is greeted with `initialize`, one of 2026-07-28 with
-//! `server/discover`. Which it is shows in its answers alone: there are servers that refuse what
-//! they do not know, servers that end, and servers that stay silent. So one greeting is sent; when
-//! it is refused, or nothing has come for a while, the other one is sent too, and the first that is
-//! answered with a result counts. Whatever comes later is dropped by the wire.
+//! Legacy revisions start with `initialize`, 2026-07-28 with `server/discover`. Only the response
+//! tells which one a server supports, and an unsupported hello may be rejected, ignored, or end the
+//! server. So one hello is sent first. If it is rejected, or unanswered for a while, the other one
+//! follows, and the first successful response wins. The connection drops later responses.
 
 use std::time::Duration;
 
@@ -12,27 +11,26 @@ use rmcp::model::{Implementation, ProtocolVersion};
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use crate::catalog::{Abilities, shorten};
-use crate::name::seen;
-use crate::raw::{Member, Raw};
+use crate::catalog::{ServerCapabilities, shorten};
+use crate::json::{Member, RawJson};
+use crate::name::untrusted_text;
 use crate::settings::Protocol;
 use crate::wire::code::UNSUPPORTED_PROTOCOL_VERSION;
-use crate::wire::remote::Failure;
-use crate::wire::server::{Link, Outcome, Pending, RequestError};
+use crate::wire::http_client::HttpTransportError;
+use crate::wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnection};
 
-/// How long a refused greeting waits for a server that may be about to end because of it.
-const LAST_WORDS: Duration = Duration::from_millis(100);
-/// Which revisions of the protocol a server speaks.
+/// How long a server may take to close after it rejected a hello.
+const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// Protocol generation of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
     /// 2024-11-05 to 2025-11-25: a session begins with `initialize`.
     Legacy,
-    /// 2026-07-28: every request says of itself what it needs.
+    /// 2026-07-28: every request carries its own metadata.
     Modern,
 }
 
 impl Era {
-    /// The other one.
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Legacy => Self::Modern,
@@ -48,43 +46,37 @@ impl Era {
     }
 }
 
-/// A server's introduction of itself.
 #[derive(Debug)]
-pub struct Greeting {
+pub struct HandshakeResult {
     pub(crate) era: Era,
-    pub(crate) abilities: Abilities,
+    pub(crate) capabilities: ServerCapabilities,
     pub instructions: Option<String>,
-    /// The name that it gives itself (MCP, `Implementation`).
-    pub info: Option<Raw>,
-    /// The members of `_meta` that every request to it must carry.
+    /// The server's `Implementation` (MCP).
+    pub info: Option<RawJson>,
+    /// Members of `_meta` that every request to the server needs.
     pub meta: Vec<Member>,
 }
 
-/// Why a greeting came to nothing.
 #[derive(Debug)]
-pub enum Unwelcome {
-    /// The server answered that it does not speak this way.
-    Refused(Refusal),
-    /// It answered something else.
-    Confused(String),
-    /// It wants somebody to sign in before it says more.
+pub enum HandshakeError {
+    Refused(HandshakeRejection),
+    /// The response was malformed or too long.
+    InvalidResponse(String),
     SignIn,
-    /// The link ended.
-    Ended,
+    Closed,
 }
 
-/// A server's refusal of a greeting.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct HandshakeRejection {
     pub(crate) message: String,
-    /// The failure below the messages, where the server sent no message.
-    pub(crate) failure: Option<Failure>,
-    /// `true` if it refuses our revision and says in doing so that it speaks it.
+    /// The failure below the message layer, if the server sent no message.
+    pub(crate) failure: Option<HttpTransportError>,
+    /// `true` if the server rejected 2026-07-28 but lists it as supported.
     speaks_ours: bool,
 }
 
-impl Refusal {
-    fn new(error: &Raw) -> Self {
+impl HandshakeRejection {
+    fn new(error: &RawJson) -> Self {
         #[derive(Deserialize)]
         struct Unsupported {
             code: i64,
@@ -101,81 +93,90 @@ impl Refusal {
             error.code == UNSUPPORTED_PROTOCOL_VERSION
                 && error.data.supported.iter().any(|version| version == ours.as_str())
         });
-        Self { message: message(error), failure: Failure::of(error), speaks_ours }
-    }
-}
-
-/// Greets a server. `first` is the era to try first where `protocol` leaves the choice; the other
-/// one follows when that is refused, or when nothing has come for `patience`.
-pub async fn begin(
-    link: &Link,
-    protocol: Protocol,
-    first: Era,
-    capabilities: &Raw,
-    patience: Duration,
-) -> Result<Greeting, Unwelcome> {
-    match greet_both(link, protocol, first, capabilities, patience).await {
-        // A server may have come to speak our revision since it was asked.
-        Err(Unwelcome::Refused(Refusal { speaks_ours: true, .. })) => {
-            greet_both(link, protocol, first, capabilities, patience).await
+        Self {
+            message: message(error),
+            failure: HttpTransportError::from_error_object(error),
+            speaks_ours,
         }
-        greeting => greeting,
     }
 }
 
-async fn greet_both(
-    link: &Link,
+/// Negotiates the protocol. With `Protocol::Auto`, tries `first`, and the other era if that is
+/// rejected or unanswered for `patience`.
+pub async fn negotiate(
+    connection: &ServerConnection,
     protocol: Protocol,
     first: Era,
-    capabilities: &Raw,
+    capabilities: &RawJson,
     patience: Duration,
-) -> Result<Greeting, Unwelcome> {
+) -> Result<HandshakeResult, HandshakeError> {
+    match handshake_in_both_eras(connection, protocol, first, capabilities, patience).await {
+        // The server may have been upgraded since the request, so retry once.
+        Err(HandshakeError::Refused(HandshakeRejection { speaks_ours: true, .. })) => {
+            handshake_in_both_eras(connection, protocol, first, capabilities, patience).await
+        }
+        handshake => handshake,
+    }
+}
+
+async fn handshake_in_both_eras(
+    connection: &ServerConnection,
+    protocol: Protocol,
+    first: Era,
+    capabilities: &RawJson,
+    patience: Duration,
+) -> Result<HandshakeResult, HandshakeError> {
     let (first, second) = match protocol {
         Protocol::Auto => (first, Some(first.other())),
         Protocol::Legacy => (Era::Legacy, None),
         Protocol::Modern => (Era::Modern, None),
     };
-    let mut asked = greet(link, first, capabilities).await?;
+    let mut asked = send_hello(connection, first, capabilities).await?;
     let Some(second) = second else {
-        return read(link, first, asked.done().await, capabilities);
+        return read(connection, first, asked.response().await, capabilities);
     };
-    let mut refusal = match timeout(patience, asked.done()).await {
-        Ok(answer) => match read(link, first, answer, capabilities) {
-            Err(Unwelcome::Refused(refusal)) => Some(refusal),
+    let mut refusal = match timeout(patience, asked.response()).await {
+        Ok(answer) => match read(connection, first, answer, capabilities) {
+            Err(HandshakeError::Refused(refusal)) => Some(refusal),
             read => return read,
         },
         Err(_) => None,
     };
-    let is_unreachable = |refusal: &Refusal| {
-        matches!(refusal.failure, Some(Failure::Unreachable | Failure::Untrusted))
+    let is_unreachable = |refusal: &HandshakeRejection| {
+        matches!(
+            refusal.failure,
+            Some(HttpTransportError::Unreachable | HttpTransportError::Untrusted)
+        )
     };
     if let Some(refusal) = refusal.take_if(|refusal| is_unreachable(refusal)) {
-        return Err(Unwelcome::Refused(refusal));
+        return Err(HandshakeError::Refused(refusal));
     }
-    // One that ends of what it does not know is not asked again.
-    if timeout(LAST_WORDS, link.closed()).await.is_ok() {
-        return Err(refusal.map_or(Unwelcome::Ended, Unwelcome::Refused));
+    // A server that closes on an unknown hello gets no second one.
+    if timeout(STDERR_DRAIN_TIMEOUT, connection.closed()).await.is_ok() {
+        return Err(refusal.map_or(HandshakeError::Closed, HandshakeError::Refused));
     }
-    let mut also_asked = greet(link, second, capabilities).await?;
+    let mut also_asked = send_hello(connection, second, capabilities).await?;
     if let Some(refusal) = refusal {
-        return match read(link, second, also_asked.done().await, capabilities) {
-            // What counts is about the era that servers commonly speak.
-            Err(Unwelcome::Refused(_)) if first == Era::Legacy => Err(Unwelcome::Refused(refusal)),
-            // It may have ended of the second greeting, having refused the first.
-            Err(Unwelcome::Ended) => Err(Unwelcome::Refused(refusal)),
+        return match read(connection, second, also_asked.response().await, capabilities) {
+            // Report the rejection by the era that servers commonly speak.
+            Err(HandshakeError::Refused(_)) if first == Era::Legacy => {
+                Err(HandshakeError::Refused(refusal))
+            }
+            // It rejected the first hello and may have closed because of the second.
+            Err(HandshakeError::Closed) => Err(HandshakeError::Refused(refusal)),
             read => read,
         };
     }
     let (mut has_first, mut has_second) = (false, false);
     loop {
         let (era, answer) = tokio::select! {
-            answer = asked.done(), if !has_first => { has_first = true; (first, answer) }
-            answer = also_asked.done(), if !has_second => { has_second = true; (second, answer) }
+            answer = asked.response(), if !has_first => { has_first = true; (first, answer) }
+            answer = also_asked.response(), if !has_second => { has_second = true; (second, answer) }
         };
-        match read(link, era, answer, capabilities) {
-            Err(Unwelcome::Refused(_)) if !(has_first && has_second) => {}
+        match read(connection, era, answer, capabilities) {
+            Err(HandshakeError::Refused(_)) if !(has_first && has_second) => {}
             read => {
-                // A handshake is not cancelled, only no longer waited for.
+                // A handshake can't be cancelled; only stop waiting for it.
                 asked.forget();
                 also_asked.forget();
                 return read;
@@ -184,89 +185,103 @@ async fn greet_both(
     }
 }
 
-async fn greet(link: &Link, era: Era, capabilities: &Raw) -> Result<Pending, Unwelcome> {
+async fn send_hello(
+    connection: &ServerConnection,
+    era: Era,
+    capabilities: &RawJson,
+) -> Result<PendingRequest, HandshakeError> {
     let sent = match era {
         Era::Legacy => {
-            // The newest revision with a handshake: some servers refuse a newer one outright.
-            let version = Raw::encode(&ProtocolVersion::LATEST_WITH_INITIALIZE);
-            let ourselves = Raw::encode(&implementation());
+            // The newest revision with `initialize`: some servers reject anything newer.
+            let version = RawJson::encode(&ProtocolVersion::LATEST_WITH_INITIALIZE);
+            let ourselves = RawJson::encode(&implementation());
             let params = [
                 ("protocolVersion", &version),
                 ("capabilities", capabilities),
                 ("clientInfo", &ourselves),
             ];
-            link.request(era.method(), &params, &[], false).await
+            connection.send_request(era.method(), &params, &[], false).await
         }
-        Era::Modern => link.request(era.method(), &[], &modern_meta(capabilities), false).await,
+        Era::Modern => {
+            connection.send_request(era.method(), &[], &modern_meta(capabilities), false).await
+        }
     };
-    sent.map_err(|_| Unwelcome::Ended)
+    sent.map_err(|_| HandshakeError::Closed)
 }
 
 fn read(
-    link: &Link,
+    connection: &ServerConnection,
     era: Era,
-    answer: Result<Outcome, RequestError>,
-    capabilities: &Raw,
-) -> Result<Greeting, Unwelcome> {
+    answer: Result<RpcOutcome, RequestError>,
+    capabilities: &RawJson,
+) -> Result<HandshakeResult, HandshakeError> {
     #[derive(Deserialize)]
     struct Said {
         #[serde(default)]
-        capabilities: Abilities,
+        capabilities: ServerCapabilities,
         #[serde(default)]
         instructions: Option<String>,
     }
 
     let result = match answer {
-        Ok(Outcome::Result(result)) => result,
-        Ok(Outcome::Error(error)) => {
-            return Err(Unwelcome::Refused(Refusal::new(&error)));
+        Ok(RpcOutcome::Result(result)) => result,
+        Ok(RpcOutcome::Error(error)) => {
+            return Err(HandshakeError::Refused(HandshakeRejection::new(&error)));
         }
         Err(RequestError::Oversized(length)) => {
-            return Err(Unwelcome::Confused(format!("its greeting had {length} bytes")));
+            return Err(HandshakeError::InvalidResponse(format!(
+                "its greeting had {length} bytes"
+            )));
         }
-        Err(RequestError::NotSent | RequestError::Closed) => return Err(Unwelcome::Ended),
+        Err(RequestError::NotSent | RequestError::Closed) => return Err(HandshakeError::Closed),
     };
     let said: Said = result.parse().map_err(|error| {
-        let error = shorten(&seen::line(&error.to_string()), MAX_MESSAGE);
-        Unwelcome::Confused(format!("its answer to `{}` is not one: {error}", era.method()))
+        let error = shorten(&untrusted_text::single_line(&error.to_string()), MAX_MESSAGE);
+        HandshakeError::InvalidResponse(format!(
+            "its answer to `{}` is not one: {error}",
+            era.method()
+        ))
     })?;
     let meta = match era {
         Era::Legacy => {
-            link.notify("notifications/initialized", None);
+            connection.notify("notifications/initialized", None);
             Vec::new()
         }
         Era::Modern => modern_meta(capabilities),
     };
     let in_meta = || result.member("_meta")?.member("io.modelcontextprotocol/serverInfo");
-    let info = result.member("serverInfo").or_else(in_meta).map(|info| info.detached());
+    let info = result.member("serverInfo").or_else(in_meta).map(|info| info.to_detached());
     let Said { capabilities: abilities, instructions } = said;
-    Ok(Greeting { era, abilities, instructions, info, meta })
+    Ok(HandshakeResult { era, capabilities: abilities, instructions, info, meta })
 }
 
-/// The most characters of what a server says in an error.
+/// Maximum characters quoted from a server's error.
 const MAX_MESSAGE: usize = 1000;
 
-/// The message of an error object, or all of it, on one line.
-pub(crate) fn message(error: &Raw) -> String {
+/// Returns the message of an error object, or the whole object if it has none, on one line.
+pub(crate) fn message(error: &RawJson) -> String {
     #[derive(Deserialize)]
     struct Message {
         message: String,
     }
 
     let said = error.parse::<Message>().map(|error| error.message);
-    shorten(&seen::line(&said.unwrap_or_else(|_| error.as_str().into_owned())), MAX_MESSAGE)
+    shorten(
+        &untrusted_text::single_line(&said.unwrap_or_else(|_| error.as_str().into_owned())),
+        MAX_MESSAGE,
+    )
 }
 
 fn implementation() -> Implementation {
     Implementation::new("mcp-workbench", env!("CARGO_PKG_VERSION")).with_title("MCP Workbench")
 }
 
-/// The members of `_meta` in which a modern request tells of its client (2026-07-28, basic/index,
+/// The `_meta` members that identify the client in a modern request (2026-07-28, basic/index,
 /// `_meta`).
-pub(crate) fn modern_meta(capabilities: &Raw) -> Vec<Member> {
+pub(crate) fn modern_meta(capabilities: &RawJson) -> Vec<Member> {
     [
-        ("protocolVersion", Raw::encode(&ProtocolVersion::V_2026_07_28)),
-        ("clientInfo", Raw::encode(&implementation())),
+        ("protocolVersion", RawJson::encode(&ProtocolVersion::V_2026_07_28)),
+        ("clientInfo", RawJson::encode(&implementation())),
         ("clientCapabilities", capabilities.clone()),
     ]
     .map(|(key, value)| (format!("io.modelcontextprotocol/{key}").into(), value))

@@ -1,17 +1,16 @@
-//! The identity of a backend.
+//! Backend IDs.
 
-/// Identifies a backend among those of its pool.
+/// Identifies a backend within its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackendId(pub(super) usize);
 
 impl BackendId {
-    /// The id of something that is no backend.
+    /// For macros, which have no backend.
     pub(crate) const NONE: Self = Self(usize::MAX);
 }
 
 #[cfg(test)]
 impl BackendId {
-    /// One of no pool.
     pub(crate) fn numbered(number: usize) -> Self {
         Self(number)
     }

@@ -1,4 +1,4 @@
-//! The pool: one backend for all entries with the same launch, and the end of them all.
+//! The pool: one backend for all entries with equal launches, and their shutdown.
 
 use std::hash::{Hash, Hasher};
 use std::num::NonZero;
@@ -14,144 +14,150 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::backend::actor::{Actor, Status};
-use crate::backend::condition::Vitals;
-use crate::backend::guard::Guard;
-use crate::backend::muted::Muted;
-use crate::backend::reports::Reports;
-use crate::backend::store::{Keeper, Outgoing};
-use crate::backend::strays::{self, Strays};
-use crate::backend::switchboard::Switchboard;
-use crate::backend::turns::Turns;
-use crate::backend::whose::{SigningIn, tell_of_login};
+use crate::backend::actor::{Actor, BackendState};
+use crate::backend::change_feed::ChangeFeed;
+use crate::backend::listing_store::{ListingStoreWorker, PendingSave};
+use crate::backend::login_scope::{PendingLogins, tell_of_login};
+use crate::backend::message_router::MessageRouter;
+use crate::backend::mute_list::MuteList;
+use crate::backend::process_reaper::{self, ProcessReaper};
+use crate::backend::start_scheduler::StartScheduler;
+use crate::backend::status::StatusRecorder;
+use crate::backend::watchdog::Watchdog;
 use crate::backend::{
-    Backend, BackendId, ChildEnvironment, Context, Remembered, Shared, Spec, Store, WeakBackend,
-    Whose, launch,
+    Backend, BackendId, BackendInner, BackendSpec, ChildEnvironment, LastKnownListing,
+    ListingStore, LoginScope, PoolContext, WeakBackend, launch,
 };
-use crate::catalog::KnownDefinitions;
-use crate::login::{self, Back, Keep, Logins, Page, Pending, Place, SignIn};
+use crate::catalog::DefinitionTracker;
+use crate::login::{
+    self, LoginRegistry, LoginStorage, LoginTarget, OAuthLogin, Page, PendingLogin, RedirectTarget,
+};
 use crate::name::AgentName;
-use crate::observe::Observer;
-use crate::wire::budget::Budget;
+use crate::telemetry::Telemetry;
+use crate::wire::memory_pool::MemoryPool;
 
-/// How long the end of all servers may take.
+/// Time limit for stopping all servers.
 const SHUTDOWN: Duration = Duration::from_millis(1600);
 
-/// The options that all backends of a pool have in common.
 #[derive(Clone, Debug, Default)]
 pub struct PoolOptions {
-    /// Our environment, which servers get a part of where whoever wants them brings none.
+    /// This process's environment, used for clients that provide none. Servers get a part of it.
     pub environment: Arc<ChildEnvironment>,
-    /// Our own executable, which `mcp-workbench` means as a command, and which becomes the guard
-    /// when it is run as `guard`; `None`: the command is looked for on `PATH`, and no guard.
+    /// This executable: it runs for the command `mcp-workbench`, and as the watchdog. `None` looks
+    /// the command up on `PATH` and disables the watchdog.
     pub program: Option<PathBuf>,
-    /// Where confined servers have their homes, each a folder; `None`: none starts.
+    /// Folder for the homes of sandboxed servers; `None` prevents their start.
     pub homes: Option<PathBuf>,
-    /// Where it is kept what servers list; `None`: nowhere.
-    pub store: Option<Arc<Store>>,
-    /// Where logins at servers over HTTP are kept; `None`: nobody signs in.
-    pub logins: Option<Keep>,
-    /// Who is told of what happens.
-    pub observer: Arc<Observer>,
-    /// `true` if more than one agent can come, who must not hear of each other.
+    pub store: Option<Arc<ListingStore>>,
+    /// Storage for logins at HTTP servers; `None` disables sign-in.
+    pub logins: Option<LoginStorage>,
+    pub observer: Arc<Telemetry>,
+    /// `true` if several agents can connect, which must not learn of each other.
     pub serves_many: bool,
-    /// `true` if agents may be on other machines than this one, so that a browser of their users does not
-    /// reach a page here.
-    pub is_served_elsewhere: bool,
-    /// `true` if there is one server, whose log messages need no label that says whose they are.
-    pub is_alone: bool,
-    /// How many bytes of what servers say may be held at a time.
-    pub said: Budget,
+    /// `true` if agents may be on other machines, so that their users' browsers can't open a page
+    /// on this one.
+    pub serves_remote_agents: bool,
+    /// `true` if there is a single server, whose log messages need no label.
+    pub is_single_server: bool,
+    pub server_output_memory: MemoryPool,
 }
 
-/// All backends. Nothing is started by making one, and it ends with its last handle, of which the
-/// pool has none.
+/// All backends. Creating a pool starts nothing. It holds weak handles only, so a backend stops
+/// with its last user.
 pub struct Pool {
-    context: Arc<Context>,
+    context: Arc<PoolContext>,
     environment: Arc<ChildEnvironment>,
     backends: Mutex<Backends>,
-    /// The sign-ins that somebody waits for.
-    signing_in: SigningIn,
+    signing_in: PendingLogins,
     is_served_elsewhere: bool,
     is_alone: bool,
 }
 
 #[derive(Default)]
 struct Backends {
-    shared: HashMap<Key, WeakBackend>,
+    shared: HashMap<SharingKey, WeakBackend>,
     count: usize,
 }
 
-/// The specification of a server, which is equal to those that may share its process: in how it is
-/// reached, what it gets of whose environment, how it is spoken to, and what it is told that its
-/// client can do.
-struct Key(Arc<Spec>);
+/// A spec that is equal to those that may share its process: same transport, inherited environment,
+/// protocol and client capabilities.
+struct SharingKey(Arc<BackendSpec>);
 
-impl PartialEq for Key {
+impl PartialEq for SharingKey {
     fn eq(&self, other: &Self) -> bool {
         self.0.is_same_server(&other.0)
     }
 }
 
-impl Eq for Key {}
+impl Eq for SharingKey {}
 
-impl Hash for Key {
+impl Hash for SharingKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Most have one environment in common, which equality sees at once.
-        let Spec { reach, protocol, abilities, .. } = &*self.0;
-        (reach, protocol, abilities).hash(state);
+        // The environment isn't hashed: most specs share one, which `eq` detects by pointer.
+        let BackendSpec { reach, protocol, capabilities, .. } = &*self.0;
+        (reach, protocol, capabilities).hash(state);
     }
 }
 
 impl Pool {
-    /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
-        let PoolOptions { environment, program, homes, store, logins, observer, said, .. } =
-            options;
-        // What is waited for there would hold up the end.
-        let logins = logins.map(|keep| {
+        let PoolOptions {
+            environment,
+            program,
+            homes,
+            store,
+            logins,
+            observer,
+            server_output_memory: said,
+            ..
+        } = options;
+        // A separate tracker: pending sign-ins must not delay the shutdown.
+        let logins = logins.map(|storage| {
             let observer = Arc::clone(&observer);
-            Logins::new(keep, TaskTracker::new(), move |told| tell_of_login(&observer, told))
+            LoginRegistry::new(storage, TaskTracker::new(), move |event| {
+                tell_of_login(&observer, event);
+            })
         });
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
-        let keeper = store.map(|store| Arc::new(Keeper::new(store, tasks.clone(), &shutdown)));
-        let run = strays::name_of_run();
-        let guard = Guard::new(program.clone(), launch::spawn_guard, run.clone());
-        let context = Context {
-            strays: Arc::new(Strays::new(run, guard)),
+        let worker =
+            store.map(|store| Arc::new(ListingStoreWorker::new(store, tasks.clone(), &shutdown)));
+        let run = process_reaper::name_of_run();
+        let guard = Watchdog::new(program.clone(), launch::spawn_watchdog, run.clone());
+        let context = PoolContext {
+            reaper: Arc::new(ProcessReaper::new(run, guard)),
             program,
             homes,
             tasks,
             deadlines: Arc::default(),
             shutdown,
-            keeper,
-            turns: Turns::new(available_parallelism().map_or(1, NonZero::get)),
+            worker,
+            scheduler: StartScheduler::new(available_parallelism().map_or(1, NonZero::get)),
             is_sole: !options.serves_many,
             observer,
             said,
-            muted: Muted::default(),
+            muted: MuteList::default(),
             logins,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
         context.tasks.spawn(
             shutdown.clone().run_until_cancelled_owned(async move { deadlines.run().await }),
         );
-        context.tasks.spawn(Arc::clone(&context.strays).tend(shutdown));
+        context.tasks.spawn(Arc::clone(&context.reaper).run(shutdown));
         Self {
             context: Arc::new(context),
             environment,
             backends: Mutex::default(),
-            signing_in: SigningIn::default(),
-            is_served_elsewhere: options.is_served_elsewhere,
-            is_alone: options.is_alone,
+            signing_in: PendingLogins::default(),
+            is_served_elsewhere: options.serves_remote_agents,
+            is_alone: options.is_single_server,
         }
     }
 
-    /// The backend for a server: the one there is for an equal launch when it may be shared, else
-    /// a new one. Of entries that share, the first one's timeouts hold.
-    pub fn backend(&self, spec: Arc<Spec>, is_shared: bool) -> Backend {
+    /// Returns the backend for a server. With `is_shared`, reuses the backend of an equal launch
+    /// and its timeouts.
+    pub fn get_or_create(&self, spec: Arc<BackendSpec>, is_shared: bool) -> Backend {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = Key(Arc::clone(&spec));
+        let key = SharingKey(Arc::clone(&spec));
         if is_shared
             && let Some(backend) =
                 backends.shared.get(&key).and_then(|backend| backend.upgrade(&key.0.server))
@@ -161,12 +167,12 @@ impl Pool {
         let id = BackendId(backends.count);
         backends.count += 1;
         let (commands, commands_receiver) = mpsc::channel(64);
-        let (status, status_receiver) = watch::channel(Status::Stopped);
+        let (status, status_receiver) = watch::channel(BackendState::Stopped);
         let (gone, gone_receiver) = watch::channel(false);
-        let (reports, vitals) = (Arc::new(Reports::default()), Vitals::default());
-        let (name, has_roots) = (spec.server.clone(), spec.abilities.has_roots());
+        let (reports, vitals) = (Arc::new(ChangeFeed::default()), StatusRecorder::default());
+        let (name, has_roots) = (spec.server.clone(), spec.capabilities.has_roots());
         let secrets = Arc::new(spec.secrets());
-        let board = Switchboard::new(name.clone(), has_roots, self.context.is_sole, secrets);
+        let board = MessageRouter::new(name.clone(), has_roots, self.context.is_sole, secrets);
         let board = Arc::new(if self.is_alone { board.unlabelled() } else { board });
         let actor = Actor {
             id,
@@ -174,131 +180,121 @@ impl Pool {
             context: Arc::clone(&self.context),
             commands: commands_receiver,
             status,
-            board: Arc::clone(&board),
+            router: Arc::clone(&board),
             reports: Arc::clone(&reports),
             vitals: vitals.clone(),
-            known: KnownDefinitions::default(),
-            outgoing: Outgoing::default(),
-            after: None,
-            is_dismissed: false,
+            known: DefinitionTracker::default(),
+            outgoing: PendingSave::default(),
+            predecessor_gone: None,
+            stops_when_unused: false,
             gone,
         };
         self.context.tasks.spawn(actor.run());
         let (status, gone) = (status_receiver, gone_receiver);
-        let shared = Shared { id, commands, status, board, reports, vitals, gone };
+        let shared = BackendInner { id, commands, status, router: board, reports, vitals, gone };
         let backend = Backend { name: name.into(), shared: Arc::new(shared) };
         if is_shared {
-            backends.shared.retain(|_, other| other.is_kept());
+            backends.shared.retain(|_, other| other.is_alive());
             backends.shared.insert(key, backend.downgrade());
         }
         backend
     }
 
-    /// The knowledge of these servers from the last time that they ran.
     pub(crate) fn recall(
         &self,
-        specs: Vec<(BackendId, Arc<Spec>)>,
-    ) -> impl Future<Output = HashMap<BackendId, Remembered>> + Send + use<> {
-        let keeper = self.context.keeper.clone();
+        specs: Vec<(BackendId, Arc<BackendSpec>)>,
+    ) -> impl Future<Output = HashMap<BackendId, LastKnownListing>> + Send + use<> {
+        let worker = self.context.worker.clone();
         async move {
-            let Some(keeper) = keeper else { return HashMap::new() };
-            let recall = move |store: &Store| {
-                let recall = |(id, spec): (BackendId, Arc<Spec>)| {
-                    let (record, since) = store.recall(&spec.reach, spec.protocol)?;
-                    Some((id, Remembered { listing: record.listing, since }))
+            let Some(worker) = worker else { return HashMap::new() };
+            let recall = move |store: &ListingStore| {
+                let recall = |(id, spec): (BackendId, Arc<BackendSpec>)| {
+                    let (record, since) = store.load(&spec.reach, spec.protocol)?;
+                    Some((id, LastKnownListing { listing: record.listing, since }))
                 };
                 specs.into_iter().filter_map(recall).collect()
             };
-            keeper.run(recall).await.unwrap_or_default()
+            worker.run(recall).await.unwrap_or_default()
         }
     }
 
-    /// Waits until what servers have listed so far is in the store.
-    pub(crate) async fn kept(&self) {
-        if let Some(keeper) = &self.context.keeper {
-            keeper.settled().await;
+    /// Waits until all listings so far are saved.
+    pub(crate) async fn flush_listings(&self) {
+        if let Some(worker) = &self.context.worker {
+            worker.flush().await;
         }
     }
 
-    /// Does something with the store, beside the tasks that serve agents; `None` where there is none.
+    /// Runs `work` with the store, apart from the tasks that serve agents. `None` without a store.
     pub(crate) async fn with_store<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Store) -> T + Send + 'static,
+        work: impl FnOnce(&ListingStore) -> T + Send + 'static,
     ) -> Option<T> {
-        self.context.keeper.as_ref()?.run(work).await
+        self.context.worker.as_ref()?.run(work).await
     }
 
-    /// Does `work` with the store. Only [`Self::shut_down`] waits for it.
-    pub(crate) fn with_store_later(&self, work: impl FnOnce(&Store) + Send + 'static) {
-        if let Some(keeper) = self.context.keeper.clone() {
-            self.context.tasks.spawn(async move { keeper.run(work).await });
+    /// Runs `work` with the store in the background. Only [`Self::shut_down`] waits for it.
+    pub(crate) fn with_store_later(&self, work: impl FnOnce(&ListingStore) + Send + 'static) {
+        if let Some(worker) = self.context.worker.clone() {
+            self.context.tasks.spawn(async move { worker.run(work).await });
         }
     }
 
-    /// The environment of servers that nobody brings another one for: our own.
     pub(crate) fn environment(&self) -> &Arc<ChildEnvironment> {
         &self.environment
     }
 
-    /// Who is told of what happens.
-    pub(crate) fn observer(&self) -> &Arc<Observer> {
+    pub(crate) fn observer(&self) -> &Arc<Telemetry> {
         &self.context.observer
     }
 
-    /// Returns the servers that are not to be started.
-    pub(crate) fn muted(&self) -> &Muted {
+    pub(crate) fn muted(&self) -> &MuteList {
         &self.context.muted
     }
 
-    /// Returns whose logins an agent uses.
-    pub(crate) fn whose(&self, agent: Option<&AgentName>) -> Whose {
-        Whose::new(self.context.logins.as_ref(), agent, !self.context.is_sole)
+    pub(crate) fn login_scope(&self, agent: Option<&AgentName>) -> LoginScope {
+        LoginScope::new(self.context.logins.as_ref(), agent, !self.context.is_sole)
     }
 
-    /// The sign-in at this place that somebody waits for, or a new one.
+    /// Joins the pending sign-in at this target, or begins one.
     pub(crate) async fn sign_in(
         &self,
-        login: &Arc<SignIn>,
-        back: Back,
-    ) -> Result<Arc<Pending>, login::Failure> {
+        login: &Arc<OAuthLogin>,
+        back: RedirectTarget,
+    ) -> Result<Arc<PendingLogin>, login::LoginError> {
         self.signing_in.join(login, back).await
     }
 
-    /// The page for a browser that has come back to us from an authorization server.
+    /// Returns the page for a browser that an authorization server has redirected to this process.
     pub(crate) async fn signed_in(&self, address: &Url) -> Page {
         match &self.context.logins {
             Some(logins) => logins.page_for(address).await,
-            None => Page::nobody_waits(),
+            None => Page::no_pending_login(),
         }
     }
 
-    /// Returns `true` if agents may be on other machines than this one.
     pub(crate) fn is_served_elsewhere(&self) -> bool {
         self.is_served_elsewhere
     }
 
-    /// Is cancelled when every server is to end.
     pub(crate) fn shutdown(&self) -> &CancellationToken {
         &self.context.shutdown
     }
 
-    /// Returns `true` if somebody waits for the sign-in at this place.
-    pub(crate) fn is_signing_in(&self, place: &Place) -> bool {
-        self.signing_in.has(place)
+    pub(crate) fn is_signing_in(&self, target: &LoginTarget) -> bool {
+        self.signing_in.has(target)
     }
 
-    /// Returns `true` if all agents that can come are one.
-    pub(crate) fn is_sole(&self) -> bool {
+    pub(crate) fn is_single_agent(&self) -> bool {
         self.context.is_sole
     }
 
-    /// Returns `true` if anything may be known before servers run.
     pub(crate) fn has_store(&self) -> bool {
-        self.context.keeper.is_some()
+        self.context.worker.is_some()
     }
 
-    /// Ends every server, all at once, and returns when nothing of them is left, after 1.6 s at
-    /// the latest: what has left its server's process group can hold its streams, but not us.
+    /// Stops all servers concurrently, and returns within 1.6 s. A process that has left its
+    /// server's process group can keep streams open, but doesn't delay the return.
     pub async fn shut_down(&self) {
         self.context.shutdown.cancel();
         self.context.tasks.close();

@@ -1,42 +1,42 @@
-//! The kinds of primitives that a server lists, each entry kept as the bytes it came in.
+//! The kinds of primitives that a server lists. Each entry keeps the bytes that its server sent.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::catalog::template::fits;
-use crate::raw::Raw;
+use crate::catalog::uri_template::may_expand_to;
+use crate::json::RawJson;
 
-/// An entry of a server's list that cannot be used. Only that entry is lost.
+/// An invalid entry of a server's list. Only this entry is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadEntry {
-    /// Its name where it has one, else its place in the list.
+pub struct InvalidEntry {
+    /// The name or URI in backticks, or else the position in the list, such as `entry 3`.
     pub what: String,
-    /// The fault of the entry.
     pub why: String,
 }
 
-/// One kind of entry in a server's lists.
+/// A kind of primitive in a server's listing.
 pub trait Definition: Sized {
-    /// The method that lists them.
+    /// The MCP method that lists the kind, such as `tools/list`.
     const METHOD: &'static str;
-    /// The member of its result that has them.
+    /// The member of the result that contains the list.
     const MEMBER: &'static str;
-    /// The word for one such primitive.
-    const WORD: &'static str;
-    /// The member of an entry that tells it from others.
+    /// The kind's name in messages, such as `resource template`.
+    const KIND_NAME: &'static str;
+    /// The member of an entry that identifies it.
     const KEY: &'static str;
 
-    /// Reads one entry.
-    fn parse(raw: Raw) -> Result<Self, String>;
+    /// Parses one entry of the list.
+    fn parse(raw: RawJson) -> Result<Self, String>;
 
-    /// The name or address by which its server tells it from others.
+    /// Returns the name or URI that identifies the primitive on its server.
     fn key(&self) -> &str;
 
-    /// Reads the entries of all pages of a list. Entries that are malformed, or repeat a key, are
-    /// left out and reported.
-    fn read_all(entries: impl IntoIterator<Item = Raw>) -> (Vec<Arc<Self>>, Vec<BadEntry>) {
+    /// Parses the entries of all pages of a list.
+    ///
+    /// Invalid entries and repeated keys are left out and reported.
+    fn read_all(entries: impl IntoIterator<Item = RawJson>) -> (Vec<Arc<Self>>, Vec<InvalidEntry>) {
         let (mut read, mut bad): (Vec<Arc<Self>>, _) = (Vec::new(), Vec::new());
         let mut keys = HashSet::new();
         for (index, entry) in entries.into_iter().enumerate() {
@@ -52,7 +52,7 @@ pub trait Definition: Sized {
             };
             let key = entry.member(Self::KEY).and_then(|key| key.parse::<String>().ok());
             let what = key.map_or_else(|| format!("entry {}", index + 1), |key| format!("`{key}`"));
-            bad.push(BadEntry { what, why });
+            bad.push(InvalidEntry { what, why });
         }
         (read, bad)
     }
@@ -66,16 +66,16 @@ macro_rules! definition {
             $(#[$field_doc])*
             pub $field: String,
             /// The whole definition, byte for byte.
-            pub raw: Raw,
+            pub raw: RawJson,
         }
 
         impl Definition for $name {
             const METHOD: &'static str = $method;
             const MEMBER: &'static str = $member;
-            const WORD: &'static str = $word;
+            const KIND_NAME: &'static str = $word;
             const KEY: &'static str = $key;
 
-            fn parse(raw: Raw) -> Result<Self, String> {
+            fn parse(raw: RawJson) -> Result<Self, String> {
                 #[derive(Deserialize)]
                 struct Head {
                     #[serde(rename = $key)]
@@ -97,38 +97,38 @@ macro_rules! definition {
 }
 
 definition! {
-    /// One resource as its server defines it (MCP, server/resources).
+    /// A resource as its server defines it (MCP, server/resources).
     Resource, uri: /** Where it is read. */, "uri", "resources/list", "resources", "resource"
 }
 definition! {
-    /// One resource template as its server defines it (MCP, server/resources, RFC 6570).
-    Template, uri: /** The template of its URIs. */,
+    /// A resource template as its server defines it (MCP, server/resources; RFC 6570).
+    ResourceTemplate, uri: /** The template of its URIs. */,
     "uriTemplate", "resources/templates/list", "resourceTemplates", "resource template"
 }
 definition! {
-    /// One prompt as its server defines it (MCP, server/prompts).
+    /// A prompt as its server defines it (MCP, server/prompts).
     Prompt, name: /** The server's name for it. */, "name", "prompts/list", "prompts", "prompt"
 }
 
 impl Resource {
-    /// The name that its server gives it beside its address.
+    /// Returns the resource's name, if it has one in addition to its URI.
     pub fn name(&self) -> Option<String> {
         name(&self.raw)
     }
 }
 
-impl Template {
-    /// The name that its server gives it.
+impl ResourceTemplate {
+    /// Returns the template's name, if it has one.
     pub fn name(&self) -> Option<String> {
         name(&self.raw)
     }
 
-    /// Returns `true` if an address may have been made of it.
-    pub fn may_have_made(&self, uri: &str) -> bool {
-        fits(&self.uri, uri)
+    /// Returns `true` if `uri` may be an expansion of the template.
+    pub fn may_expand_to(&self, uri: &str) -> bool {
+        may_expand_to(&self.uri, uri)
     }
 }
 
-fn name(definition: &Raw) -> Option<String> {
+fn name(definition: &RawJson) -> Option<String> {
     definition.member("name").and_then(|name| name.parse().ok())
 }

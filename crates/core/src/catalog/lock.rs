@@ -1,6 +1,6 @@
-//! Listings of a server, compared with what the lock has of it.
+//! Compares the listings of a server with its entry in `workbench.lock`.
 
-mod recording;
+mod samples;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,82 +9,83 @@ use std::sync::Arc;
 use bytes::Bytes;
 use foldhash::HashMap;
 
-use crate::catalog::changed::members;
+use crate::catalog::change_tracker::members;
 use crate::catalog::{Definition, Listing};
-use crate::name::seen;
-use crate::raw::Raw;
-use crate::settings::{Locked, LockedKind, LockedServer, Sum};
+use crate::json::RawJson;
+use crate::name::untrusted_text;
+use crate::settings::{DefinitionDigest, LockedDefinition, LockedDefinitions, LockedServer};
 
-pub use crate::catalog::lock::recording::Recordings;
+pub use crate::catalog::lock::samples::ListingSamples;
 
-/// The most characters of a name.
+/// The longest name in a message, in characters.
 const MAX_NAME: usize = 128;
-/// The word for a server's instructions, and their name where one is typed.
+/// The kind of a server's instructions, and their name in `lock --accept`.
 const INSTRUCTIONS: &str = "instructions";
 
-/// How a server differs from the lock in one thing.
+/// One difference between a server's listing and the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drifted {
-    /// The word for its kind, such as `tool`.
+pub struct DefinitionDrift {
+    /// The kind of primitive, such as `tool`.
     pub word: &'static str,
-    /// Its name or address, as the server has it; empty for instructions.
+    /// The server's own name or URI; empty for instructions.
     pub name: String,
-    /// The way in which it differs.
-    pub what: Difference,
+    pub kind: DriftKind,
 }
 
-/// The ways in which something differs from the lock.
+/// How a definition differs from the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Difference {
-    /// It is not in the lock.
+pub enum DriftKind {
+    /// Listed, but not in the lock.
     New,
-    /// These members of it are others; none where it has no members.
+    /// The members that differ; empty for instructions, which have no members.
     Changed(Vec<String>),
-    /// It is in the lock alone.
+    /// In the lock, but no longer listed.
     Removed,
-    /// It is not clear what it says, so that nobody can have agreed to it.
-    Unclear,
+    /// Ambiguous, such as by a repeated member, so that a user can't have approved it.
+    Ambiguous,
 }
 
-impl Difference {
-    /// The word for it.
-    pub fn word(&self) -> &'static str {
+impl DriftKind {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::New => "new",
             Self::Changed(_) => "changed",
             Self::Removed => "removed",
-            Self::Unclear => "unclear",
+            Self::Ambiguous => "unclear",
         }
     }
 }
 
-impl Drifted {
-    /// Returns the command that takes it over, by the name of its server in the lock.
-    pub fn accepting(&self, server: &str) -> String {
-        accepting(server, Some(if self.name.is_empty() { INSTRUCTIONS } else { &self.name }))
+impl DefinitionDrift {
+    /// Returns the command that accepts the change. `server` is the server's name in the lock.
+    pub fn accept_command(&self, server: &str) -> String {
+        accept_command(server, Some(if self.name.is_empty() { INSTRUCTIONS } else { &self.name }))
     }
 }
 
-impl fmt::Display for Drifted {
+impl fmt::Display for DefinitionDrift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word)?;
         if !self.name.is_empty() {
-            write!(f, " `{}`", seen::named(&self.name, MAX_NAME))?;
+            write!(f, " `{}`", untrusted_text::display_name(&self.name, MAX_NAME))?;
         }
-        match &self.what {
-            Difference::New => f.write_str(" is new"),
-            Difference::Removed => f.write_str(" is gone"),
-            Difference::Unclear => f.write_str(" is not clear: a member stands in it twice"),
-            Difference::Changed(members) if members.is_empty() => f.write_str(" has changed"),
-            Difference::Changed(members) => write!(f, " has changed: {}", members.join(", ")),
+        match &self.kind {
+            DriftKind::New => f.write_str(" is new"),
+            DriftKind::Removed => f.write_str(" is gone"),
+            DriftKind::Ambiguous => f.write_str(" is not clear: a member stands in it twice"),
+            DriftKind::Changed(members) if members.is_empty() => f.write_str(" has changed"),
+            DriftKind::Changed(members) => write!(f, " has changed: {}", members.join(", ")),
         }
     }
 }
 
-/// Returns the command that takes over what a server says, by its name in the lock, or one thing of it,
-/// by the name that the server has for that. A name that cannot be typed means all of its server.
-pub fn accepting(server: &str, own: Option<&str>) -> String {
-    let can_be_typed = |own: &&str| seen::named(own, MAX_NAME) == **own && !own.contains('\'');
+/// Returns the command that accepts a server's definitions, or only the one called `own`.
+///
+/// If the name can't be typed, because it has quotes or invisible characters, the command accepts
+/// the whole server.
+pub fn accept_command(server: &str, own: Option<&str>) -> String {
+    let can_be_typed =
+        |own: &&str| untrusted_text::display_name(own, MAX_NAME) == **own && !own.contains('\'');
     let whole = match own.filter(can_be_typed) {
         Some(own) => format!("{server}:{own}"),
         None => server.to_owned(),
@@ -98,102 +99,109 @@ pub fn accepting(server: &str, own: Option<&str>) -> String {
     format!("mcp-workbench lock --accept {word}")
 }
 
-/// Compares the listings of one server with the lock, and remembers what it has found out about each
-/// definition as it is written: one that is listed again costs nothing.
+/// Finds where a server's listings differ from the lock.
+///
+/// Results are cached by the bytes of each definition, so an unchanged definition costs one lookup.
 #[derive(Debug, Default)]
-pub struct Comparison {
-    known: HashMap<(&'static str, Bytes), Option<Difference>>,
+pub struct DriftDetector {
+    known: HashMap<(&'static str, Bytes), Option<DriftKind>>,
 }
 
-impl Comparison {
-    /// Returns in what a listing differs from the lock, in the order of the listing; what is gone last.
-    pub fn drift(&mut self, locked: &LockedServer, listing: &Listing) -> Vec<Drifted> {
+impl DriftDetector {
+    /// Returns the differences by kind, in listing order, with removed definitions at the end of
+    /// each kind.
+    pub fn detect(&mut self, locked: &LockedServer, listing: &Listing) -> Vec<DefinitionDrift> {
         let (mut drift, before) = (Vec::new(), std::mem::take(&mut self.known));
-        let mut look = Looking { before, now: &mut self.known, drift: &mut drift };
+        let mut look = KindComparison { before, now: &mut self.known, drift: &mut drift };
         look.at_kind(&locked.tools, &listing.tools, |one| &one.raw);
         look.at_kind(&locked.prompts, &listing.prompts, |one| &one.raw);
         look.at_kind(&locked.templates, &listing.templates, |one| &one.raw);
-        drift.extend(instructions(locked.instructions.as_ref(), said(listing)));
+        drift.extend(instructions(locked.instructions.as_ref(), instructions_of(listing)));
         drift
     }
 }
 
-/// The instructions of a server, if it says anything with them.
-fn said(listing: &Listing) -> Option<&str> {
+fn instructions_of(listing: &Listing) -> Option<&str> {
     listing.instructions.as_deref().filter(|text| !text.trim().is_empty())
 }
 
-fn instructions(locked: Option<&Locked>, said: Option<&str>) -> Option<Drifted> {
+fn instructions(locked: Option<&LockedDefinition>, said: Option<&str>) -> Option<DefinitionDrift> {
     let what = match (locked, said) {
         (None, None) => return None,
-        (None, Some(_)) => Difference::New,
+        (None, Some(_)) => DriftKind::New,
         (Some(locked), None) if locked.is_conditional => return None,
-        (Some(_), None) => Difference::Removed,
-        (Some(locked), Some(said)) => difference(locked, &Raw::of_text(said))?,
+        (Some(_), None) => DriftKind::Removed,
+        (Some(locked), Some(said)) => difference(locked, &RawJson::from_text(said))?,
     };
-    Some(Drifted { word: INSTRUCTIONS, name: String::new(), what })
+    Some(DefinitionDrift { word: INSTRUCTIONS, name: String::new(), kind: what })
 }
 
-struct Looking<'a> {
-    before: HashMap<(&'static str, Bytes), Option<Difference>>,
-    now: &'a mut HashMap<(&'static str, Bytes), Option<Difference>>,
-    drift: &'a mut Vec<Drifted>,
+struct KindComparison<'a> {
+    before: HashMap<(&'static str, Bytes), Option<DriftKind>>,
+    now: &'a mut HashMap<(&'static str, Bytes), Option<DriftKind>>,
+    drift: &'a mut Vec<DefinitionDrift>,
 }
 
-impl Looking<'_> {
+impl KindComparison<'_> {
     fn at_kind<D: Definition>(
         &mut self,
-        locked: &LockedKind,
+        locked: &LockedDefinitions,
         listed: &[Arc<D>],
-        raw: fn(&D) -> &Raw,
+        raw: fn(&D) -> &RawJson,
     ) {
-        let mut left: BTreeMap<&str, &Locked> =
+        let mut left: BTreeMap<&str, &LockedDefinition> =
             locked.iter().map(|(name, one)| (name.as_str(), one)).collect();
         for one in listed {
-            let key = (D::WORD, raw(one).clone().into_bytes());
+            let key = (D::KIND_NAME, raw(one).clone().into_bytes());
             let locked = left.remove(one.key());
             let what = self.before.remove(&key).unwrap_or_else(|| match locked {
-                None => Some(Difference::New),
+                None => Some(DriftKind::New),
                 Some(locked) => difference(locked, raw(one)),
             });
             self.now.insert(key, what.clone());
             if let Some(what) = what {
-                self.drift.push(Drifted { word: D::WORD, name: one.key().to_owned(), what });
+                self.drift.push(DefinitionDrift {
+                    word: D::KIND_NAME,
+                    name: one.key().to_owned(),
+                    kind: what,
+                });
             }
         }
         let gone = left.into_iter().filter(|(_, locked)| !locked.is_conditional);
-        self.drift.extend(gone.map(|(name, _)| Drifted {
-            word: D::WORD,
+        self.drift.extend(gone.map(|(name, _)| DefinitionDrift {
+            word: D::KIND_NAME,
             name: name.to_owned(),
-            what: Difference::Removed,
+            kind: DriftKind::Removed,
         }));
     }
 }
 
-/// Returns in what a definition differs from the lock, if it does.
-fn difference(locked: &Locked, raw: &Raw) -> Option<Difference> {
-    let Some(said) = raw.said(&locked.ignore) else { return Some(Difference::Unclear) };
-    let sum = Sum::of(&said);
-    if locked.spellings.iter().any(|one| one.sum == sum) {
+fn difference(locked: &LockedDefinition, raw: &RawJson) -> Option<DriftKind> {
+    let Some(said) = raw.canonical_definition(&locked.ignore) else {
+        return Some(DriftKind::Ambiguous);
+    };
+    let digest = DefinitionDigest::of(&said);
+    if locked.spellings.iter().any(|one| one.digest == digest) {
         return None;
     }
-    let read = |text: &str| serde_json::from_str::<Raw>(text).ok();
+    let read = |text: &str| serde_json::from_str::<RawJson>(text).ok();
     let before = locked.spellings.first().and_then(|one| read(&one.text));
-    let said = serde_json::from_slice::<Raw>(&raw.said(&[])?).ok();
+    let said = serde_json::from_slice::<RawJson>(&raw.canonical_definition(&[])?).ok();
     let members = before.zip(said).map(|(before, now)| members(&before, &now));
-    Some(Difference::Changed(members.unwrap_or_default()))
+    Some(DriftKind::Changed(members.unwrap_or_default()))
 }
 
 impl Listing {
-    /// The listing without what differs from the lock, as if its server had none of it.
+    /// Returns the listing without the definitions that differ, as if the server had never listed
+    /// them.
     #[must_use]
-    pub fn without(&self, drift: &[Drifted]) -> Self {
+    pub fn without_drift(&self, drift: &[DefinitionDrift]) -> Self {
         Self {
-            tools: kept(&self.tools, drift),
+            tools: without_drift(&self.tools, drift),
             resources: self.resources.clone(),
-            templates: kept(&self.templates, drift),
-            prompts: kept(&self.prompts, drift),
-            abilities: self.abilities.clone(),
+            templates: without_drift(&self.templates, drift),
+            prompts: without_drift(&self.prompts, drift),
+            capabilities: self.capabilities.clone(),
             instructions: self
                 .instructions
                 .clone()
@@ -202,8 +210,8 @@ impl Listing {
     }
 }
 
-fn kept<D: Definition>(all: &[Arc<D>], drift: &[Drifted]) -> Vec<Arc<D>> {
-    let of_kind = drift.iter().filter(|one| one.word == D::WORD);
+fn without_drift<D: Definition>(all: &[Arc<D>], drift: &[DefinitionDrift]) -> Vec<Arc<D>> {
+    let of_kind = drift.iter().filter(|one| one.word == D::KIND_NAME);
     let left_out: std::collections::HashSet<&str> = of_kind.map(|one| one.name.as_str()).collect();
     all.iter().filter(|one| !left_out.contains(one.key())).map(Arc::clone).collect()
 }

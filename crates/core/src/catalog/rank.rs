@@ -1,175 +1,175 @@
-//! Ranking: which of many tools are meant by a few words.
+//! Ranks tools by how well they match a query.
 //!
-//! BM25 over one document a tool: its server's title and description, its name and description, and
-//! the names of its parameters. The statistics are those of the tools that an [`Index`] is made of,
-//! so whoever makes one decides first who may see what. Mixed with it is how near two texts are in
-//! meaning, by a table of word vectors that is compiled in, for who asks does not know the words
-//! that a tool's author chose.
+//! Each tool is one document: its server's name and description, its own name and description, and
+//! its parameter names. The rank combines BM25 with similarity of meaning, taken from a compiled-in
+//! table of word vectors, because users don't know the words that a tool's author chose. Term
+//! statistics cover the tools of a [`SearchIndex`], so apply access rules before building one.
 
 mod bm25;
-mod deeds;
-mod given;
+pub mod clustering;
 mod languages;
-mod numbers;
-pub mod purposes;
+mod model_vectors;
+mod operation;
+mod quantization;
 mod services;
-mod text;
+mod tokenizer;
 mod vectors;
 
 use std::cmp::Ordering;
 
 use crate::catalog::ToolDefinition;
-use crate::catalog::rank::bm25::{Builder, Documents, Worth};
-use crate::catalog::rank::deeds::{Deed, Deeds};
-use crate::catalog::rank::languages::{Reading, read};
+use crate::catalog::rank::bm25::{Bm25Builder, Bm25Index, Bm25Scores};
+use crate::catalog::rank::languages::{ParsedQuery, parse_query};
+use crate::catalog::rank::operation::{Operation, OperationSet};
 use crate::catalog::rank::services::absent;
-use crate::catalog::rank::vectors::{Direction, Reader};
+use crate::catalog::rank::vectors::{Embedder, TextEmbedding};
 
-pub use crate::catalog::rank::given::{BACKGROUND, Vector, Vectors};
-pub use crate::catalog::rank::services::no_server_for;
-pub use crate::catalog::rank::text::shared_words;
+pub use crate::catalog::rank::model_vectors::{BACKGROUND, CenteredVectors, QuantizedVector};
+pub use crate::catalog::rank::services::absent_services_message;
+pub use crate::catalog::rank::tokenizer::shared_words;
 
 #[cfg(test)]
 mod tests;
 
-/// The most bytes of a query that are read.
+/// The longest query, in bytes; the rest is ignored.
 pub const MAX_QUERY: usize = 1024;
-/// The most bytes of a description, and the most parameters, that are read.
+/// The longest description in bytes, and the most parameters, that are indexed.
 const MAX_DESCRIPTION: usize = 8 * 1024;
 const MAX_PARAMETERS: usize = 256;
 
-/// The share of common words in a tool's rank; meaning has the rest of 1. It was measured
-/// (`scripts/embedding/README.md`).
-const WORDS: f32 = 0.3;
-/// The score from which on a tool is found at all, where meaning counts. It is low on purpose, since
-/// a right tool that is not found costs more than a wrong one that is: `tests/eval/README.md` has
-/// what it keeps out, and what it loses. By words alone the two cannot be told apart.
-pub const FLOOR: f32 = 0.1;
-/// The score from which on a tool fits well: it is likelier than not what was wanted.
-pub const WELL: f32 = 0.3;
-/// The score from which on a tool may be called for a task without a question, if it is also ahead
-/// of the next one by [`LEAD`]. `tests/eval/README.md` has how often such a call is wrong.
-pub const SURE: f32 = 0.5;
-/// How far a tool has to be ahead of the next one, in rank, to be called without a question.
-pub const LEAD: f32 = 0.12;
-/// How much rank and score a tool loses that is named after another kind of deed than the query's;
-/// in a query of more words than [`MAX_STEP`], which is likely to want several things, none.
-const OTHER_DEED: f32 = 0.1;
+/// The weight of BM25 in the rank; similarity of meaning has the rest of 1. Measured in
+/// `scripts/embedding/README.md`.
+const LEXICAL_WEIGHT: f32 = 0.3;
+/// The lowest score of a tool that is found in hybrid ranking.
+///
+/// Low on purpose, since missing the right tool costs more than returning a wrong one:
+/// `tests/eval/README.md` has the rates of both. Lexical scores can't tell the two apart.
+pub const MIN_SCORE: f32 = 0.1;
+/// Tools with at least this score are more likely right than wrong.
+pub const GOOD_SCORE: f32 = 0.3;
+/// The minimum score for a call without asking; the tool must also lead the next one by
+/// [`CONFIDENT_MARGIN`]. `tests/eval/README.md` has the error rate.
+pub const CONFIDENT_SCORE: f32 = 0.5;
+/// The minimum lead in rank over the next tool for a call without asking.
+pub const CONFIDENT_MARGIN: f32 = 0.12;
+/// The rank and score that a tool loses if its name is about another operation than the query. A
+/// query of more than [`MAX_STEP`] words probably asks for several operations, so it has no
+/// penalty.
+const OPERATION_MISMATCH_PENALTY: f32 = 0.1;
 const MAX_STEP: usize = 12;
 
 /// How tools are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// By the same words alone.
-    Words,
-    /// By the same words and by meaning.
-    Mixed,
+pub enum RankingMethod {
+    /// By common words (BM25) only.
+    Lexical,
+    /// By common words and by meaning.
+    Hybrid,
 }
 
-/// The choice between finding tools that hardly fit and leaving them out.
+/// The minimum score of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finds {
-    /// Tools that fit, and no others.
-    WhatFits,
-    /// All tools that come near, for whoever chooses among them.
-    WhatIsNearest,
+pub enum ScoreCutoff {
+    /// Only tools that reach the minimum score.
+    Relevant,
+    /// The nearest tools, however low their scores, for callers that choose among them.
+    None,
 }
 
-/// One tool with what is said of its server.
+/// A tool to index, with the texts about its server.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
-    /// The server's name.
+pub struct ToolDocument<'a> {
     pub server: &'a str,
-    /// The server's purpose, if anybody said.
+    /// The server's description; may be empty.
     pub about: &'a str,
-    /// The tool.
     pub tool: &'a ToolDefinition,
 }
 
-/// One tool that was found.
+/// A tool that was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Hit {
-    /// Which of the tools that the index was made of, from 0 on.
-    pub place: usize,
-    /// How well it fits: from 0 to 1, a part for the share of the query's words that the tool has,
-    /// the rarer ones before the others, and a part for how near it is in meaning. Comparable
-    /// between queries, and never more than that of a tool that was found before it.
+pub struct RankedTool {
+    /// The position among the tools that the index was built from.
+    pub index: usize,
+    /// Relevance from 0 to 1: the tool's share of the query's words, weighted by rarity, and its
+    /// similarity in meaning. Comparable between queries, and never above the score of an earlier
+    /// result.
     pub score: f32,
-    /// The number that tools are put in order by; how far two of them are apart says how clear it
-    /// is that the first is meant. Not comparable between queries.
+    /// The sort key. Its lead over the next tool says how clear the choice is. Not comparable
+    /// between queries.
     pub rank: f32,
 }
 
-impl Hit {
-    /// Returns how well the tool fits, without its place.
-    pub fn fit(&self) -> Fit {
-        Fit { score: self.score, rank: self.rank }
+impl RankedTool {
+    /// Returns score and rank without the position.
+    pub fn relevance(&self) -> Relevance {
+        Relevance { score: self.score, rank: self.rank }
     }
 }
 
-/// How well a tool fits; see [`Hit`].
+/// How well a tool matches; see [`RankedTool`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fit {
+pub struct Relevance {
     /// From 0 to 1, comparable between queries.
     pub score: f32,
-    /// The number that tools are put in order by.
     pub rank: f32,
 }
 
-impl Fit {
-    /// Tells whether a tool fits well.
-    pub fn is_good(self) -> bool {
-        rounded(self.score) >= rounded(WELL)
+impl Relevance {
+    /// Returns `true` if the score, rounded, is at least `GOOD_SCORE`.
+    pub fn is_strong(self) -> bool {
+        round_score(self.score) >= round_score(GOOD_SCORE)
     }
 
-    /// Returns how far it is ahead of the next one, which may not be there.
-    pub fn lead(self, next: Option<Self>) -> f32 {
+    /// Returns the lead in rank over the next tool, if there is one.
+    pub fn margin_over(self, next: Option<Self>) -> f32 {
         self.rank - next.map_or(0.0, |next| next.rank)
     }
 
-    /// Tells whether the tool may be called without a question, being so far ahead of the next one.
-    pub fn is_clear(self, next: Option<Self>) -> bool {
-        self.score >= SURE && self.lead(next) >= LEAD
+    /// Returns `true` if the tool may be called without asking, considering the next one.
+    pub fn is_confident(self, next: Option<Self>) -> bool {
+        self.score >= CONFIDENT_SCORE && self.margin_over(next) >= CONFIDENT_MARGIN
     }
 }
 
-/// A score with two digits behind the point: more say nothing.
-pub fn rounded(score: f32) -> f64 {
+/// Rounds a score to two decimals; further digits carry no information.
+pub fn round_score(score: f32) -> f64 {
     (f64::from(score) * 100.0).round() / 100.0
 }
 
-/// Tells whether a tool of this name looks at something and leaves it as it is, by the first verb in
-/// its name.
-pub fn only_reads(name: &str) -> bool {
-    Deed::of_name(name) == Some(Deed::Read)
+/// Returns `true` if the first known verb in a tool's name is about reading, such as `list`.
+pub fn is_read_operation(name: &str) -> bool {
+    Operation::of_name(name) == Some(Operation::Read)
 }
 
-/// Tells whether a tool of this name deletes something, by the words of its name, for a text that
-/// speaks of no such deed.
-pub fn deletes_unasked(name: &str, text: &str) -> bool {
-    // Whether tools have its words does not matter here.
-    let text = read(start_of(text, MAX_QUERY), |_| false).text;
-    Deed::of_name(name) == Some(Deed::Delete) && !Deeds::of_text(&text).has(Deed::Delete)
+/// Returns `true` if a tool's name is about deleting and `text` doesn't ask to delete anything.
+pub fn is_unrequested_delete(name: &str, text: &str) -> bool {
+    // Without an index, no word counts as used by tools.
+    let text = parse_query(start_of(text, MAX_QUERY), |_| false).text;
+    Operation::of_name(name) == Some(Operation::Delete)
+        && !OperationSet::of_text(&text).has(Operation::Delete)
 }
 
-/// Tools, ready to be found.
+/// A search index over tools.
 #[derive(Debug)]
-pub struct Index {
-    documents: Documents,
-    /// For each tool what it means, where that counts.
-    meanings: Option<Vec<Direction>>,
-    /// For each tool what it does, as far as its name says it.
-    deeds: Vec<Option<Deed>>,
+pub struct SearchIndex {
+    documents: Bm25Index,
+    /// One embedding per tool; `None` in lexical ranking.
+    meanings: Option<Vec<TextEmbedding>>,
+    /// The operation in each tool's name, if it has a known verb.
+    operations: Vec<Option<Operation>>,
 }
 
-impl Index {
-    /// Makes an index of tools.
-    pub fn new<'a>(entries: impl IntoIterator<Item = Entry<'a>>, method: Method) -> Self {
-        let mut builder = Builder::default();
-        let mut reader = Reader::default();
-        let mut meanings = (method == Method::Mixed).then(Vec::new);
-        let mut deeds = Vec::new();
-        for Entry { server, about, tool } in entries {
+impl SearchIndex {
+    /// Builds an index. Results refer to the tools by their position in `entries`.
+    pub fn new<'a>(
+        entries: impl IntoIterator<Item = ToolDocument<'a>>,
+        method: RankingMethod,
+    ) -> Self {
+        let mut builder = Bm25Builder::default();
+        let mut reader = Embedder::default();
+        let mut meanings = (method == RankingMethod::Hybrid).then(Vec::new);
+        let mut operations = Vec::new();
+        for ToolDocument { server, about, tool } in entries {
             let description = tool.description.as_deref().unwrap_or_default();
             let description = start_of(description, MAX_DESCRIPTION);
             builder.read(server);
@@ -180,105 +180,117 @@ impl Index {
                 builder.read(&parameter);
             }
             builder.end_document();
-            deeds.push(Deed::of_name(&tool.name));
+            operations.push(Operation::of_name(&tool.name));
             if let Some(meanings) = &mut meanings {
-                meanings.push(reader.direction(&[server, &tool.name, description]));
+                meanings.push(reader.embed(&[server, &tool.name, description]));
             }
         }
-        Self { documents: builder.build(), meanings, deeds }
+        Self { documents: builder.build(), meanings, operations }
     }
 
-    /// The `limit` tools that fit a query best, the best first, of those that are `wanted` (by
-    /// place). Of equals, the one that comes first in the index is first. What is not wanted makes
-    /// no difference to the others. Nothing is found where nothing fits; of a query longer than
-    /// [`MAX_QUERY`] bytes, its beginning counts.
-    pub fn search(&self, query: &str, limit: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
-        self.search_by(query, Finds::WhatFits, None, limit, wanted)
+    /// Returns the `limit` best tools for a query, best first, among those that `wanted` accepts.
+    ///
+    /// Ties keep index order, and excluded tools don't affect the scores of the others. Returns
+    /// nothing if no tool is relevant. Only the first [`MAX_QUERY`] bytes of the query count.
+    pub fn search(
+        &self,
+        query: &str,
+        limit: usize,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Vec<RankedTool> {
+        self.search_by(query, ScoreCutoff::Relevant, None, limit, wanted)
     }
 
-    /// Finds tools even if they hardly fit. By words alone, a tool still must have one of them.
-    pub fn nearest(&self, query: &str, limit: usize, wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
-        self.search_by(query, Finds::WhatIsNearest, None, limit, wanted)
+    /// Like `search`, but without a minimum score. In lexical ranking a tool still needs a common
+    /// word.
+    pub fn search_nearest(
+        &self,
+        query: &str,
+        limit: usize,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Vec<RankedTool> {
+        self.search_by(query, ScoreCutoff::None, None, limit, wanted)
     }
 
-    /// Returns the well-known services that a query names, and of which no tool has a word: nothing
-    /// that is found can be theirs.
+    /// Returns the well-known services that a query names but no indexed text mentions. No result
+    /// can belong to one of them.
     pub fn absent_services(&self, query: &str) -> Vec<String> {
         absent(start_of(query, MAX_QUERY), |word| self.documents.know(word))
     }
 
-    /// Either of `search` and `nearest`, with how near each tool is to the query, by its place, if somebody else has
-    /// said it in place of the table.
+    /// Searches with either cutoff. `given` replaces the compiled-in table with the similarity of
+    /// each tool to the query, by position.
     pub fn search_by(
         &self,
         query: &str,
-        finds: Finds,
+        finds: ScoreCutoff,
         given: Option<&[f32]>,
         limit: usize,
         wanted: impl Fn(usize) -> bool,
-    ) -> Vec<Hit> {
+    ) -> Vec<RankedTool> {
         let query = start_of(query, MAX_QUERY);
         let counts_meaning = given.is_some() || self.meanings.is_some();
         let floor = match finds {
             _ if !counts_meaning => f32::MIN_POSITIVE,
-            Finds::WhatFits => FLOOR,
-            Finds::WhatIsNearest => 0.0,
+            ScoreCutoff::Relevant => MIN_SCORE,
+            ScoreCutoff::None => 0.0,
         };
-        let reading = read(query, |word| self.documents.know(word));
-        let Worth { each, once, whole } = self.documents.worth(&reading);
+        let reading = parse_query(query, |word| self.documents.know(word));
+        let Bm25Scores { ranking: each, coverage: once, full_coverage: whole } =
+            self.documents.worth(&reading);
         let most = each.iter().copied().fold(0.0, f32::max);
         let table = self.meanings.as_ref().filter(|_| given.is_none());
-        let table = table.map(|all| (all, Reader::default().direction(&[&reading.text])));
-        if finds == Finds::WhatFits && table.is_some() && !self.understands(&reading) {
+        let table = table.map(|all| (all, Embedder::default().embed(&[&reading.text])));
+        if finds == ScoreCutoff::Relevant && table.is_some() && !self.understands(&reading) {
             return Vec::new();
         }
-        let asked = Deeds::of_text(&reading.text).if_one_step(MAX_STEP);
+        let asked = OperationSet::of_text(&reading.text).if_one_step(MAX_STEP);
         let wanted = each.into_iter().enumerate().filter(|(place, _)| wanted(*place));
-        let ranked = wanted.map(|(place, worth)| {
-            let words = share(once[place], whole).min(1.0);
+        let ranked = wanted.map(|(index, worth)| {
+            let words = share(once[index], whole).min(1.0);
             let near = match (given, &table) {
-                (Some(given), _) => given.get(place).copied().unwrap_or_default(),
-                (None, Some((meanings, query))) => meanings[place].cosine(query),
-                (None, None) => return Ranked { place, rank: worth, score: words },
+                (Some(given), _) => given.get(index).copied().unwrap_or_default(),
+                (None, Some((meanings, query))) => meanings[index].cosine(query),
+                (None, None) => return Ranked { index, rank: worth, score: words },
             };
-            let mixed = |words: f32, near: f32| WORDS * words + (1.0 - WORDS) * near;
-            // What is best of all by words counts as all of them, however many it has: that ranks
-            // better, but says nothing of how well it fits.
+            let mixed =
+                |words: f32, near: f32| LEXICAL_WEIGHT * words + (1.0 - LEXICAL_WEIGHT) * near;
+            // For the rank, the best lexical match counts as a full one, however few words it has.
+            // That ranks better, but says nothing about relevance.
             let rank = mixed(share(worth, most), near);
             let score = mixed(words, near.clamp(0.0, 1.0));
-            let is_other = self.deeds[place].is_some_and(|deed| asked.rule_out(deed));
-            let less = if is_other { OTHER_DEED } else { 0.0 };
-            Ranked { place, rank: rank - less, score: (score - less).max(0.0) }
+            let is_other =
+                self.operations[index].is_some_and(|operation| asked.rule_out(operation));
+            let less = if is_other { OPERATION_MISMATCH_PENALTY } else { 0.0 };
+            Ranked { index, rank: rank - less, score: (score - less).max(0.0) }
         });
         best(ranked.filter(|tool| tool.score >= floor).collect(), limit)
     }
 }
 
-impl Index {
-    /// Tells whether a query has any word that says something: one that tools have, or one that is in
-    /// the table. What is made up points somewhere too, by the letters that it is made of.
-    fn understands(&self, reading: &Reading<'_>) -> bool {
+impl SearchIndex {
+    /// Returns `true` if a word of the query is used by tools or is in the table. A made-up word
+    /// has an embedding too, from the letters it consists of.
+    fn understands(&self, reading: &ParsedQuery<'_>) -> bool {
         !reading.meant.is_empty()
             || reading.runs.iter().any(|run| self.documents.know(&run.to_lowercase()))
-            || Reader::default().knows_any(&reading.text)
+            || Embedder::default().knows_any(&reading.text)
     }
 }
 
-/// A part of a whole, if there is any.
 fn share(part: f32, whole: f32) -> f32 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// A tool with what it is ranked by.
 #[derive(Clone, Copy)]
 struct Ranked {
-    place: usize,
+    index: usize,
     rank: f32,
     score: f32,
 }
 
-/// The first `limit` of them, in order.
-fn best(mut ranked: Vec<Ranked>, limit: usize) -> Vec<Hit> {
+/// Returns the best `limit` tools in order, with scores capped to be non-increasing.
+fn best(mut ranked: Vec<Ranked>, limit: usize) -> Vec<RankedTool> {
     if limit == 0 {
         return Vec::new();
     }
@@ -288,19 +300,17 @@ fn best(mut ranked: Vec<Ranked>, limit: usize) -> Vec<Hit> {
     }
     ranked.sort_unstable_by(order);
     let mut least = f32::INFINITY;
-    let hits = ranked.into_iter().map(|Ranked { place, score, rank }| {
+    let hits = ranked.into_iter().map(|Ranked { index: place, score, rank }| {
         least = least.min(score);
-        Hit { place, score: least, rank }
+        RankedTool { index: place, score: least, rank }
     });
     hits.collect()
 }
 
-/// The better first; of equals, the one that was there first.
 fn order(a: &Ranked, b: &Ranked) -> Ordering {
-    b.rank.total_cmp(&a.rank).then(a.place.cmp(&b.place))
+    b.rank.total_cmp(&a.rank).then(a.index.cmp(&b.index))
 }
 
-/// The names of a tool's parameters, as far as there are not too many.
 fn parameters(tool: &ToolDefinition) -> Vec<String> {
     let Some(properties) = tool.schema.member("properties") else {
         return Vec::new();
@@ -309,7 +319,7 @@ fn parameters(tool: &ToolDefinition) -> Vec<String> {
     members.take(MAX_PARAMETERS).map(|(name, _)| name.into_owned()).collect()
 }
 
-/// At most `max` bytes from the start of a text, whole characters.
+/// Truncates `text` to at most `max` bytes, at a character boundary.
 fn start_of(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }

@@ -1,10 +1,10 @@
 //! Remarks on definitions: hidden characters, orders to the model, look-alike names, requests for
-//! secrets, talk of other servers' tools.
+//! secrets, mentions of other servers' tools.
 //!
-//! A definition goes into a model's context as its server wrote it. [`remarks`] looks through the
-//! definitions of all servers by a table of [`RULES`] and says where something is that a person should
-//! see. It proves nothing and decides nothing: a text without a remark may be hostile still. It does no
-//! I/O, takes time in proportion to the texts, and what it returns is bounded.
+//! A definition enters a model's context as its server wrote it. [`scan`] checks the definitions of
+//! all servers against a table of [`RULES`] and reports passages that a person should see. A remark
+//! neither proves nor decides anything, and a text without remarks may still be hostile. Scanning
+//! does no I/O, takes time linear in the texts, and returns a bounded result.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,64 +13,69 @@ use foldhash::HashSet;
 use regex::{Regex, RegexBuilder};
 
 use crate::catalog::Listing;
-use crate::catalog::remarks::folded::Folded;
-use crate::catalog::remarks::names::Names;
-use crate::catalog::remarks::rule::{Looks, looking};
-use crate::catalog::remarks::text::{Role, Text};
-use crate::name::seen;
-use crate::raw::Raw;
+use crate::catalog::remarks::names::ToolNameIndex;
+use crate::catalog::remarks::normalized_text::NormalizedText;
+use crate::catalog::remarks::rule::{Detector, rule_with};
+use crate::catalog::remarks::text::{Role, TextField};
+use crate::json::RawJson;
+use crate::name::untrusted_text;
 
-mod encoded;
-mod folded;
+mod encoded_text;
+mod hidden_chars;
 mod names;
+mod normalized_text;
 mod remark;
 mod rule;
 #[cfg(test)]
 mod tests;
 mod text;
-mod unseen;
 
-pub use crate::catalog::remarks::remark::{Kind, Place, Remark};
-pub use crate::catalog::remarks::rule::{RULES, Rule, Severity};
+pub use crate::catalog::remarks::remark::{DefinitionKind, Remark, RemarkLocation};
+pub use crate::catalog::remarks::rule::{RULES, RemarkRule, Severity};
 
-/// The most remarks on one server; further ones are counted.
+/// Maximum number of remarks on one server; further ones are only counted.
 pub const MAX_REMARKS: usize = 20;
-/// The most characters of a text that a remark shows.
+/// The longest excerpt of a text, in characters.
 const MAX_FOUND: usize = 120;
 /// The characters shown before a finding.
 const BEFORE: usize = 24;
 
-/// The definitions of one server.
+/// The definitions of one server, to be scanned.
 #[derive(Debug, Default)]
-pub struct Definitions<'a> {
-    /// The name of the server, as remarks have it.
+pub struct ScanInput<'a> {
     pub server: &'a str,
-    /// Its instructions, in each spelling that is known.
+    /// All known variants of the instructions.
     pub instructions: Vec<&'a str>,
-    /// The kind, name and whole text of each definition, as its server wrote it; one of which several
-    /// spellings are known stands there several times.
-    pub entries: Vec<(Kind, &'a str, &'a Raw)>,
-    /// The names of further tools of it: they are known, and nothing else of them is looked at.
+    /// Kind, name and JSON of each definition, as its server wrote it. A definition with several
+    /// variants has several entries.
+    pub entries: Vec<(DefinitionKind, &'a str, &'a RawJson)>,
+    /// The names of further tools, which texts and tool names are compared with. Their definitions
+    /// aren't scanned.
     pub others: Vec<&'a str>,
 }
 
-impl<'a> Definitions<'a> {
-    /// The definitions that a server has listed.
+impl<'a> ScanInput<'a> {
+    /// Collects the definitions of a listing.
     pub fn of(server: &'a str, listing: &'a Listing) -> Self {
-        let tools = listing.tools.iter().map(|tool| (Kind::Tool, tool.name.as_str(), &tool.raw));
-        let prompts = listing.prompts.iter().map(|one| (Kind::Prompt, one.name.as_str(), &one.raw));
-        let templates =
-            listing.templates.iter().map(|one| (Kind::Template, one.uri.as_str(), &one.raw));
-        let resources =
-            listing.resources.iter().map(|one| (Kind::Resource, one.uri.as_str(), &one.raw));
+        let tools =
+            listing.tools.iter().map(|tool| (DefinitionKind::Tool, tool.name.as_str(), &tool.raw));
+        let prompts =
+            listing.prompts.iter().map(|one| (DefinitionKind::Prompt, one.name.as_str(), &one.raw));
+        let templates = listing
+            .templates
+            .iter()
+            .map(|one| (DefinitionKind::Template, one.uri.as_str(), &one.raw));
+        let resources = listing
+            .resources
+            .iter()
+            .map(|one| (DefinitionKind::Resource, one.uri.as_str(), &one.raw));
         let entries = tools.chain(prompts).chain(templates).chain(resources).collect();
         let instructions = listing.instructions.as_deref().into_iter().collect();
         Self { server, instructions, entries, others: Vec::new() }
     }
 
-    /// Returns the names of the tools.
     fn tools(&self) -> Vec<&'a str> {
-        let tools = self.entries.iter().filter(|(kind, ..)| *kind == Kind::Tool);
+        let tools = self.entries.iter().filter(|(kind, ..)| *kind == DefinitionKind::Tool);
         tools.map(|(_, name, _)| *name).chain(self.others.iter().copied()).collect()
     }
 }
@@ -78,50 +83,51 @@ impl<'a> Definitions<'a> {
 /// The remarks on one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerRemarks {
-    /// The name of the server.
     pub server: String,
-    /// At most [`MAX_REMARKS`], the most severe ones first, then in the order of its definitions.
+    /// At most [`MAX_REMARKS`], most severe first, then in the order of the definitions.
     pub shown: Vec<Remark>,
-    /// The number of further ones.
-    pub more: usize,
+    /// The number of further remarks.
+    pub omitted_count: usize,
 }
 
-/// Returns the remarks on servers' definitions, for each server in the order given. Names of tools are
-/// compared with those of the other servers.
-pub fn remarks(servers: &[Definitions<'_>]) -> Vec<ServerRemarks> {
-    let names = Names::new(servers.iter().map(|server| (server.server, server.tools())));
+/// Scans definitions and returns the remarks on each server, in the order given.
+///
+/// Tool names are also compared between servers.
+pub fn scan(servers: &[ScanInput<'_>]) -> Vec<ServerRemarks> {
+    let names = ToolNameIndex::new(servers.iter().map(|server| (server.server, server.tools())));
     let all = servers.iter().enumerate();
-    all.map(|(place, server)| of_server(place, server, &names)).collect()
+    all.map(|(index, server)| of_server(index, server, &names)).collect()
 }
 
-fn of_server(place: usize, server: &Definitions<'_>, names: &Names<'_>) -> ServerRemarks {
-    let mut found = Found::default();
+fn of_server(index: usize, server: &ScanInput<'_>, names: &ToolNameIndex<'_>) -> ServerRemarks {
+    let mut found = RemarkCollector::default();
     for instructions in &server.instructions {
         let words = (*instructions).to_owned();
-        let text = Text { pointer: String::new(), words, role: Role::Prose };
-        Entry { kind: Kind::Instructions, name: "", place, names }.look(&[text], &mut found);
+        let text = TextField { pointer: String::new(), words, role: Role::Prose };
+        DefinitionScanner { kind: DefinitionKind::Instructions, name: "", index, names }
+            .look(&[text], &mut found);
     }
     for (kind, name, raw) in &server.entries {
-        let entry = Entry { kind: *kind, name, place, names };
+        let entry = DefinitionScanner { kind: *kind, name, index, names };
         entry.look(&text::texts(raw), &mut found);
-        if *kind == Kind::Tool {
+        if *kind == DefinitionKind::Tool {
             entry.compare(&mut found);
         }
     }
     found.prune();
-    ServerRemarks { server: server.server.to_owned(), shown: found.kept, more: found.more }
+    ServerRemarks { server: server.server.to_owned(), shown: found.kept, omitted_count: found.more }
 }
 
-/// The remarks found so far, of which no more are kept than can be shown.
+/// Collects remarks, and drops those beyond the limit.
 #[derive(Default)]
-struct Found {
+struct RemarkCollector {
     kept: Vec<Remark>,
     more: usize,
 }
 
-impl Found {
+impl RemarkCollector {
     fn push(&mut self, remark: Remark) {
-        // Another spelling of a definition often has it too.
+        // Variants of a definition often share a remark.
         if self.kept.contains(&remark) {
             return;
         }
@@ -131,7 +137,7 @@ impl Found {
         }
     }
 
-    /// Keeps the most severe ones, and of these the first.
+    /// Keeps the most severe remarks; the sort is stable, so earlier ones win.
     fn prune(&mut self) {
         self.kept.sort_by_key(|remark| remark.rule.severity);
         self.more += self.kept.len().saturating_sub(MAX_REMARKS);
@@ -139,45 +145,44 @@ impl Found {
     }
 }
 
-/// One definition, and what it is compared with.
-struct Entry<'a> {
-    kind: Kind,
+struct DefinitionScanner<'a> {
+    kind: DefinitionKind,
     name: &'a str,
-    /// The place of its server.
-    place: usize,
-    names: &'a Names<'a>,
+    /// The position of its server.
+    index: usize,
+    names: &'a ToolNameIndex<'a>,
 }
 
-impl Entry<'_> {
-    /// Looks through the texts of the definition: one remark for each rule and text.
-    fn look(&self, texts: &[Text], found: &mut Found) {
+impl DefinitionScanner<'_> {
+    /// Scans the texts of the definition: at most one remark per rule and text.
+    fn look(&self, texts: &[TextField], found: &mut RemarkCollector) {
         let own: HashSet<&str> = texts
             .iter()
             .filter(|text| text.role != Role::Prose)
             .map(|t| t.words.as_str())
             .collect();
         for text in texts {
-            let mut add = |looks: Looks, bytes: Range<usize>, means: Option<String>| {
-                if let Some(rule) = looking(looks) {
+            let mut add = |looks: Detector, bytes: Range<usize>, means: Option<String>| {
+                if let Some(rule) = rule_with(looks) {
                     found.push(self.remark(rule, text, bytes, means));
                 }
             };
-            for run in unseen::runs(&text.words) {
-                add(Looks::Hidden(run.kind), run.bytes, run.says.map(|says| quoted(&says)));
+            for run in hidden_chars::runs(&text.words) {
+                add(Detector::Hidden(run.kind), run.bytes, run.says.map(|says| quoted(&says)));
             }
             if let Some(bytes) = names::mixed(&text.words) {
-                add(Looks::MixedScripts, bytes, None);
+                add(Detector::MixedScripts, bytes, None);
             }
-            let decoded = encoded::encoded(&text.words).find(|one| is_remarkable(&one.text));
+            let decoded = encoded_text::encoded(&text.words).find(|one| is_remarkable(&one.text));
             if let Some(encoded) = decoded {
-                add(Looks::Encoded, encoded.bytes, Some(quoted(&encoded.text)));
+                add(Detector::Encoded, encoded.bytes, Some(quoted(&encoded.text)));
             }
-            let folded = Folded::new(&text.words);
+            let folded = NormalizedText::new(&text.words);
             let place = |bytes: Range<usize>| folded.place(bytes.start)..folded.place(bytes.end);
             if text.role == Role::Prose
-                && let Some(mention) = self.names.mentioned(self.place, &folded, &own)
+                && let Some(mention) = self.names.find_mention(self.index, &folded, &own)
             {
-                let looks = if mention.steers { Looks::Steering } else { Looks::Naming };
+                let looks = if mention.steers { Detector::Steering } else { Detector::Naming };
                 let means = format!("a tool of `{}`", mention.server);
                 add(looks, place(mention.bytes), Some(means));
             }
@@ -187,43 +192,41 @@ impl Entry<'_> {
         }
     }
 
-    /// Compares the name of the tool with those of other servers' tools.
-    fn compare(&self, found: &mut Found) {
-        let rule = looking(Looks::LookAlike);
-        let other = self.names.looks_like(self.place, self.name);
+    fn compare(&self, found: &mut RemarkCollector) {
+        let rule = rule_with(Detector::LookAlike);
+        let other = self.names.find_lookalike(self.index, self.name);
         if let (Some(rule), Some(other)) = (rule, other) {
             let pointer = "/name".to_owned();
-            let text = Text { pointer, words: self.name.to_owned(), role: Role::Value };
+            let text = TextField { pointer, words: self.name.to_owned(), role: Role::Value };
             found.push(self.remark(rule, &text, 0..self.name.len(), Some(format!("like {other}"))));
         }
     }
 
     fn remark(
         &self,
-        rule: &'static Rule,
-        text: &Text,
+        rule: &'static RemarkRule,
+        text: &TextField,
         bytes: Range<usize>,
         means: Option<String>,
     ) -> Remark {
         let before = &text.words[..bytes.start];
-        let place = Place {
+        let place = RemarkLocation {
             kind: self.kind,
             name: self.name.to_owned(),
             pointer: text.pointer.clone(),
             offset: before.chars().count(),
         };
-        Remark { rule, place, found: excerpt(&text.words, &bytes), means }
+        Remark { rule, location: place, excerpt: excerpt(&text.words, &bytes), explanation: means }
     }
 }
 
-/// Returns what was found in a text with some of what is around it.
 fn excerpt(text: &str, bytes: &Range<usize>) -> String {
     let back = text[..bytes.start].char_indices().rev().take(BEFORE).last();
     let from = back.map_or(bytes.start, |(at, _)| at);
     let cut = if from == 0 { "" } else { "…" };
     let mut shown = String::new();
     for (at, c) in text[from..].char_indices() {
-        // Some of what follows is shown, too.
+        // Show some of the text after the finding, too.
         if shown.chars().count() >= MAX_FOUND || from + at > bytes.end + BEFORE {
             shown.push('…');
             break;
@@ -233,44 +236,45 @@ fn excerpt(text: &str, bytes: &Range<usize>) -> String {
                 shown.push(' ');
             }
         } else {
-            shown.push_str(&seen::escaped(c.encode_utf8(&mut [0; 4])));
+            shown.push_str(&untrusted_text::escape_invisible(c.encode_utf8(&mut [0; 4])));
         }
     }
     format!("{cut}{}", shown.trim_start())
 }
 
-/// Returns a text that was hidden, for a remark.
 fn quoted(text: &str) -> String {
     let start: String = text.chars().take(MAX_FOUND).collect();
     let cut = if start.len() < text.len() { "…" } else { "" };
-    format!("says `{}{cut}`", seen::escaped(&start).trim())
+    format!("says `{}{cut}`", untrusted_text::escape_invisible(&start).trim())
 }
 
-/// Returns `true` if a text that was hidden has orders in it.
 fn is_remarkable(text: &str) -> bool {
-    matches(&Folded::new(text).text, Role::Prose).next().is_some()
+    matches(&NormalizedText::new(text).text, Role::Prose).next().is_some()
 }
 
-/// Returns the first match of each rule in a folded text.
-fn matches(text: &str, role: Role) -> impl Iterator<Item = (&'static Rule, Range<usize>)> + '_ {
-    static COMPILED: LazyLock<Vec<(&Rule, Regex)>> =
+/// Returns the first match of each rule in normalized text.
+fn matches(
+    text: &str,
+    role: Role,
+) -> impl Iterator<Item = (&'static RemarkRule, Range<usize>)> + '_ {
+    static COMPILED: LazyLock<Vec<(&RemarkRule, Regex)>> =
         LazyLock::new(|| RULES.iter().filter_map(|rule| Some((rule, compiled(rule)?))).collect());
-    let fitting = move |rule: &Rule| matches!(rule.looks, Looks::Patterns(_)) || role == Role::Key;
+    let fitting =
+        move |rule: &RemarkRule| matches!(rule.looks, Detector::Patterns(_)) || role == Role::Key;
     COMPILED.iter().filter(move |(rule, _)| fitting(rule)).filter_map(move |(rule, regex)| {
         let found = regex.find(text)?;
         Some((*rule, found.range()))
     })
 }
 
-/// Returns the regular expression of a rule that has one.
-fn compiled(rule: &Rule) -> Option<Regex> {
+fn compiled(rule: &RemarkRule) -> Option<Regex> {
     let pattern = match rule.looks {
-        Looks::Patterns(patterns) => patterns.join("|"),
-        Looks::Keys(keys) => format!("^(?:{})$", keys.join("|")),
+        Detector::Patterns(patterns) => patterns.join("|"),
+        Detector::Keys(keys) => format!("^(?:{})$", keys.join("|")),
         _ => return None,
     };
     RegexBuilder::new(&pattern).case_insensitive(true).size_limit(MAX_REGEX).build().ok()
 }
 
-/// The most memory of one regular expression, in bytes.
+/// The memory limit of one regular expression, in bytes.
 const MAX_REGEX: usize = 64 << 20;

@@ -1,10 +1,11 @@
-//! A tool's argument schema: checking arguments against it, and writing it as a signature.
+//! A tool's argument schema: validates arguments against it, and formats it as a signature.
 //!
-//! Servers decide about arguments. The check here explains a server's error, asks for what is missing
-//! before a task is done, and decides about tools of our own, which have no server.
+//! Servers decide which arguments are valid. The validation here explains a server's error, asks
+//! for missing arguments before a task runs, and decides for the workbench's own tools, which have
+//! no server.
 
-mod described;
-mod mismatch;
+mod parameters;
+mod violation;
 
 use std::collections::HashSet;
 
@@ -12,54 +13,57 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Value};
 
-use crate::catalog::glance::Glance;
-use crate::raw::Raw;
+use crate::catalog::fast_path::FastPathSchema;
+use crate::json::RawJson;
 
-pub use crate::catalog::schema::described::{Parameter, parameters};
-pub use crate::catalog::schema::mismatch::{Mismatch, list_mismatches};
+pub use crate::catalog::schema::parameters::{Parameter, parameters};
+pub use crate::catalog::schema::violation::{SchemaViolation, format_violations};
 
-/// Arguments longer than this are left to the server to check.
+/// Longer arguments, in bytes, are left to the server to validate.
 pub(crate) const MAX_CHECKED: usize = 256 * 1024;
-/// The most mismatches that are reported for one call.
 const MAX_REPORTED: usize = 5;
-/// The most bytes of a schema that are quoted in a mismatch, and of what is wrong.
+/// The longest excerpt of a schema, and the longest problem text, in bytes.
 const MAX_QUOTED: usize = 1000;
 const MAX_PROBLEM: usize = 200;
-/// The most bytes of a property's name in a mismatch; an agent may make up longer ones.
+/// The longest property name in a violation, in bytes. Agents may invent longer ones.
 const MAX_PROPERTY: usize = 120;
 
-/// The problem of a property that is required and not there.
+/// The problem text of a missing required property.
 pub const MISSING: &str = "is required and missing";
 
-/// The key by which a schema says that an argument is repeated in a header.
+/// The schema keyword that mirrors an argument in a header.
 const ANNOTATION: &str = "x-mcp-header";
 
-/// A compiled schema. A schema that is not valid itself checks nothing.
+/// A compiled schema. An invalid schema accepts all arguments.
 #[derive(Debug)]
-pub struct ArgumentCheck {
+pub struct ArgumentValidator {
     validator: Option<Validator>,
-    glance: Option<Glance>,
+    glance: Option<FastPathSchema>,
 }
 
-impl ArgumentCheck {
-    /// Compiles a schema. References to other documents are not followed, and what has a default
-    /// need not be there.
-    pub fn new(schema: &Raw) -> Self {
+impl ArgumentValidator {
+    /// Compiles a schema. References to other documents aren't followed, and properties with a
+    /// default count as optional.
+    pub fn new(schema: &RawJson) -> Self {
         let compiled =
             schema.parse::<Value>().map_err(|error| error.to_string()).and_then(|mut schema| {
-                need_no_defaults(&mut schema);
+                drop_defaulted_required(&mut schema);
                 let validator =
                     jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
-                Ok((validator, Glance::of(&schema)))
+                Ok((validator, FastPathSchema::compile(&schema)))
             });
         let compiled = compiled.inspect_err(|error| tracing::debug!(error, "an unusable schema"));
         let (validator, glance) = compiled.ok().unzip();
         Self { validator, glance: glance.flatten() }
     }
 
-    /// Checks arguments against `schema`, which must be the one that was compiled; no arguments
-    /// at all count as an empty object.
-    pub fn check(&self, schema: &Raw, arguments: Option<&Raw>) -> Result<(), Vec<Mismatch>> {
+    /// Validates arguments against `schema`, which must be the compiled one. `None` counts as an
+    /// empty object.
+    pub fn validate(
+        &self,
+        schema: &RawJson,
+        arguments: Option<&RawJson>,
+    ) -> Result<(), Vec<SchemaViolation>> {
         let Some(validator) = &self.validator else {
             return Ok(());
         };
@@ -67,14 +71,14 @@ impl ArgumentCheck {
             return Ok(());
         }
         if let (Some(glance), Some(arguments)) = (&self.glance, arguments)
-            && glance.fits(arguments)
+            && glance.accepts(arguments)
         {
             return Ok(());
         }
-        let arguments = match arguments.map(Raw::parse::<Value>) {
+        let arguments = match arguments.map(RawJson::parse::<Value>) {
             None => Value::Object(Map::new()),
             Some(Ok(arguments)) => arguments,
-            // Valid JSON that does not fit our numbers or our depth is for the server to judge.
+            // Numbers and nesting that `serde_json` can't represent are for the server to judge.
             Some(Err(_)) => return Ok(()),
         };
         if validator.is_valid(&arguments) {
@@ -85,7 +89,7 @@ impl ArgumentCheck {
             .iter_errors(&arguments)
             .take(MAX_REPORTED)
             .map(|error| mismatch(&error, &schema))
-            .map(|mismatch| Mismatch {
+            .map(|mismatch| SchemaViolation {
                 property: cut(&mismatch.property, MAX_PROPERTY),
                 ..mismatch
             })
@@ -94,26 +98,26 @@ impl ArgumentCheck {
     }
 }
 
-fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
+fn mismatch(error: &ValidationError<'_>, schema: &Value) -> SchemaViolation {
     let at = error.instance_path().as_str().trim_start_matches('/').replace('/', ".");
     let within = |name: &str| {
         if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") }
     };
-    // The schema that holds the keyword which failed.
+    // The schema that contains the failed keyword.
     let holder = error.schema_path().as_str().rsplit_once('/').map_or("", |(holder, _)| holder);
     let holder = at_path(schema, holder).unwrap_or(schema);
     let known = holder.get("properties").and_then(Value::as_object);
     match error.kind() {
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
-            Mismatch {
+            SchemaViolation {
                 property: within(name),
                 problem: MISSING.to_owned(),
                 expected: quote(known.and_then(|known| known.get(name)).unwrap_or(holder)),
             }
         }
         ValidationErrorKind::AdditionalProperties { unexpected }
-        | ValidationErrorKind::UnevaluatedProperties { unexpected } => Mismatch {
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => SchemaViolation {
             property: unexpected.iter().map(|name| within(name)).collect::<Vec<_>>().join("`, `"),
             problem: "is not a property of this tool".to_owned(),
             expected: known.map_or_else(
@@ -124,12 +128,12 @@ fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
                 },
             ),
         },
-        ValidationErrorKind::Type { .. } => Mismatch {
+        ValidationErrorKind::Type { .. } => SchemaViolation {
             property: at,
             problem: format!("is {}", kind_of(error.instance())),
             expected: quote(holder),
         },
-        _ => Mismatch {
+        _ => SchemaViolation {
             property: at,
             problem: cut(&error.masked_with("it").to_string(), MAX_PROBLEM),
             expected: quote(holder),
@@ -137,15 +141,15 @@ fn mismatch(error: &ValidationError<'_>, schema: &Value) -> Mismatch {
     }
 }
 
-/// Takes properties that have a default out of `required`, at every depth. Schemas that are made from
-/// code list them there, though their servers fill them in (zod's `.default()` is one that does).
-fn need_no_defaults(schema: &mut Value) {
-    // What a schema says of values, which are no schemas.
+/// Removes properties with a default from `required`, at every depth. Schema generators list them
+/// there although the server fills them in, as zod does for `.default()`.
+fn drop_defaulted_required(schema: &mut Value) {
+    // Keywords whose values are data rather than schemas.
     const VALUES: [&str; 4] = ["default", "const", "enum", "examples"];
 
     let schema = match schema {
         Value::Object(schema) => schema,
-        Value::Array(several) => return several.iter_mut().for_each(need_no_defaults),
+        Value::Array(several) => return several.iter_mut().for_each(drop_defaulted_required),
         _ => return,
     };
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -155,16 +159,15 @@ fn need_no_defaults(schema: &mut Value) {
         required.retain(|name| name.as_str().is_none_or(|name| !filled_in.contains(name)));
     }
     for (_, part) in schema.iter_mut().filter(|(key, _)| !VALUES.contains(&key.as_str())) {
-        need_no_defaults(part);
+        drop_defaulted_required(part);
     }
 }
 
-/// Tells whether a property says which value it has when it is not there.
 fn has_default(property: &Value) -> bool {
     property.get("default").is_some()
 }
 
-/// The value at a path that a validator has gone. Such a path leads through references.
+/// Resolves a schema path reported by the validator, which leads through `$ref`.
 fn at_path<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
     let steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     steps.into_iter().try_fold(schema, |at, step| match (step.as_str(), at.get(&step)) {
@@ -196,11 +199,11 @@ fn cut(text: &str, max: usize) -> String {
     format!("{}…", &text[..text.floor_char_boundary(max)])
 }
 
-/// The arguments that clients over HTTP repeat in headers, each with the header's name and the
-/// JSON pointer to it (MCP 2026-07-28, basic/transports/streamable-http, `x-mcp-header`).
-pub fn mirrored(schema: &Raw) -> Vec<(String, String)> {
+/// Returns the arguments that HTTP clients mirror in headers, as header name and JSON pointer (MCP
+/// 2026-07-28, basic/transports/streamable-http, `x-mcp-header`).
+pub fn header_params(schema: &RawJson) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    // Few tools want that, and every call asks.
+    // Few schemas have the keyword, and every call gets here, so avoid parsing.
     if memchr::memmem::find(schema.as_bytes(), ANNOTATION.as_bytes()).is_some()
         && let Ok(schema) = schema.parse()
     {
@@ -220,19 +223,18 @@ fn walk_properties(schema: &Value, pointer: &str, found: &mut Vec<(String, Strin
     }
 }
 
-/// Writes a tool as `name(required: type, optional?: type)`, which says in a line most of what
-/// its schema does; with `…` for the properties that are too many for that.
-pub fn signature(name: &str, schema: &Raw) -> String {
+/// Formats a tool as `name(required: type, optional?: type)`, with `…` for properties beyond a
+/// length limit.
+pub fn signature(name: &str, schema: &RawJson) -> String {
     let schema = schema.parse::<Value>().unwrap_or_default();
     format!("{name}({})", listed(&schema, 0))
 }
 
-/// How long a list of properties may be, in bytes, before the next one is left out, and all that
-/// follow it.
+/// A longer property list, in bytes, omits the remaining properties.
 const MAX_LISTED: usize = 4000;
-/// How deep the types of a signature are spelled out.
+/// Object types nested deeper than this aren't spelled out.
 const MAX_DEPTH: usize = 2;
-/// The most choices of an enumeration that a signature spells out.
+/// Maximum number of alternatives of a type that are spelled out.
 const MAX_CHOICES: usize = 6;
 
 fn listed(schema: &Value, depth: usize) -> String {
@@ -258,7 +260,7 @@ fn listed(schema: &Value, depth: usize) -> String {
     list
 }
 
-/// The names of the properties that a schema requires and that have no default.
+/// Returns the names of the required properties that have no default.
 fn required(schema: &Value) -> HashSet<&str> {
     let names = schema.get("required").and_then(Value::as_array);
     let names = names.into_iter().flatten().filter_map(Value::as_str);

@@ -3,8 +3,9 @@ use serde_json::json;
 
 use super::*;
 
+// invariant: bad-input-fails-alone
 #[test]
-fn one_bad_tool_costs_that_tool() {
+fn drops_only_the_invalid_tool_of_a_list() {
     let (tools, bad) = ToolDefinition::read_all(
         [
             json!({"name": "good", "inputSchema": {}, "later": {"x": 1.0}}),
@@ -14,7 +15,7 @@ fn one_bad_tool_costs_that_tool() {
             json!({"name": "good", "inputSchema": {}}),
         ]
         .iter()
-        .map(Raw::encode),
+        .map(RawJson::encode),
     );
     assert_eq!(tools.len(), 1);
     assert_eq!(tools[0].raw.as_str(), r#"{"name":"good","inputSchema":{},"later":{"x":1.0}}"#);
@@ -26,7 +27,7 @@ fn one_bad_tool_costs_that_tool() {
 }
 
 #[test]
-fn a_first_sentence_ends_where_a_reader_would_end_it() {
+fn first_sentence_does_not_end_at_abbreviations() {
     assert_eq!(first_sentence("Reads a file. Use it often."), "Reads a file.");
     assert_eq!(first_sentence("\nReads\n  a file\n\nArgs: more"), "Reads a file");
     assert_eq!(first_sentence("Does thing 3. More"), "Does thing 3.");

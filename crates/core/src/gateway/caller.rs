@@ -1,18 +1,17 @@
-//! Who asks, as far as it is known for certain: not what a client says of itself, but what the command
-//! line or a token says of it.
+//! Caller identity, as asserted by the command line or a token, never by the client itself.
 
 use crate::name::{AgentName, ToolboxName};
 
-/// Who asks, and what of all there is the question is about.
+/// The authenticated agent and the scope of its request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Caller {
-    /// The agent; `None`: one that has no name.
+    /// `None` if anonymous.
     pub agent: Option<AgentName>,
-    /// The one toolbox that is served, with everything in it from the start; `None`: all.
+    /// Serves only this toolbox, opened from the start; `None` serves all.
     pub toolbox: Option<ToolboxName>,
 }
 
 impl Caller {
-    /// Somebody without a name, who is served everything that such agents may have.
-    pub const NOBODY: Self = Self { agent: None, toolbox: None };
+    /// An anonymous caller with all toolboxes.
+    pub const ANONYMOUS: Self = Self { agent: None, toolbox: None };
 }

@@ -1,40 +1,38 @@
-//! The time, for whatever may be used at certain times only.
+//! Wall clock for time-dependent rules.
 
 use std::time::{Duration, SystemTime};
 
 use tokio::time::sleep;
 
-use crate::policy::Moment;
+use crate::policy::UnixTime;
 
-/// How long is slept at most before the clock is looked at again: it may be set, and a machine that
-/// sleeps does not count.
+/// Maximum sleep in seconds before the clock is read again: it may be set, and timers stop while
+/// the machine is suspended.
 const LONGEST_SLEEP: u64 = 30;
 
-/// Where the time comes from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Clock {
-    /// The machine.
     #[default]
     System,
-    /// The runtime, from a moment on; tests stop and move it.
+    /// Starts at a fixed time and follows Tokio's clock, which tests can pause.
     #[cfg(test)]
-    Runtime(Moment, tokio::time::Instant),
+    Runtime(UnixTime, tokio::time::Instant),
 }
 
 impl Clock {
-    pub(crate) fn now(self) -> Moment {
+    pub(crate) fn now(self) -> UnixTime {
         match self {
             Self::System => SystemTime::now().into(),
             #[cfg(test)]
             Self::Runtime(start, since) => {
                 let passed = since.elapsed().as_secs().try_into().unwrap_or(i64::MAX);
-                Moment::new(start.seconds().saturating_add(passed))
+                UnixTime::new(start.seconds().saturating_add(passed))
             }
         }
     }
 
-    /// Waits for a moment, for ever if there is none.
-    pub(crate) async fn wait_for(self, moment: Option<Moment>) {
+    /// Waits until `moment`, or forever if it is `None`.
+    pub(crate) async fn wait_for(self, moment: Option<UnixTime>) {
         let Some(moment) = moment else { return std::future::pending().await };
         loop {
             let left = moment.seconds_since(self.now());

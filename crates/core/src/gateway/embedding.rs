@@ -1,13 +1,12 @@
-//! A model that says what texts mean, in place of the table that is compiled in
-//! (`search.embeddings`).
+//! Semantic search with an embedding model (`search.embeddings`), instead of the built-in table.
 //!
-//! *Theory of operation.* Tools are asked for when somebody searches them, each text once: what is
-//! known is kept in memory and in the store. Whoever asks has made the texts of views, so that the
-//! endpoint is told of nothing that the agent may not see. A search waits for a while, and what came
-//! until then is there for the next one. All queries of a search are asked for at once, so that it is
-//! the model that counts for all of them, or the table. Whatever fails costs the search the model and
-//! not the search: the table counts then, the log says so once, and the endpoint is left alone for a
-//! while.
+//! Each tool text is embedded once, at the first search that needs it, and cached in memory and in
+//! the listing store. Texts come from views, so the endpoint only sees tools that the agent may
+//! see. A search waits a limited time; vectors that arrive by then serve the next search. All
+//! queries of a search go out in one request, so that they are scored either all by the model or
+//! all by the table.
+//!
+//! On failure, search falls back to the table, logs a warning once and backs off.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -20,82 +19,78 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::backend::{KnownTexts, Pool, TextKey, text_key};
 use crate::catalog::ToolDefinition;
-use crate::catalog::rank::{BACKGROUND, MAX_QUERY, Vector, Vectors};
-use crate::gateway::asking::of_failure;
-use crate::gateway::opening::while_waiting;
+use crate::catalog::rank::{BACKGROUND, CenteredVectors, MAX_QUERY, QuantizedVector};
+use crate::gateway::models::of_failure;
+use crate::gateway::open_toolbox::with_heartbeat;
 use crate::gateway::{Gateway, RequestContext};
-use crate::llm::{Endpoint, Failure, estimate};
-use crate::observe::{LlmOutcome, Prompted};
+use crate::llm::{Endpoint, LlmError, tokens_from_bytes};
 use crate::settings::SearchConfig;
+use crate::telemetry::{LlmOutcome, LlmRequestInfo};
 
-/// How long a search waits for the vectors of tools, and for those of its queries.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a search waits for the vectors of tools, and of its queries.
+const TIMEOUT: Duration = Duration::from_secs(10);
 const QUERY_PATIENCE: Duration = Duration::from_secs(2);
-/// How many texts are asked for at once: few enough that a slow machine is done in time.
+/// Texts per request, few enough for a slow machine to finish in time.
 const BATCH: usize = 32;
-/// How long the endpoint is left alone when it has failed, unless it wants more, and the most.
-const REST: Duration = Duration::from_secs(30);
+/// Backoff after a failure, unless the endpoint asks for longer, and its upper bound.
+const MIN_BACKOFF: Duration = Duration::from_secs(30);
 const LONGEST_REST: Duration = Duration::from_mins(10);
-/// How much of a description is sent: what a tool is for, it says first.
+/// Bytes of a description that are sent. Descriptions state their purpose first.
 const MAX_DESCRIPTION: usize = 2000;
-/// The most texts that are known, and the most queries.
 const MAX_TEXTS: usize = 20_000;
 const MAX_QUERIES: u64 = 256;
 
-/// Returns the text that is sent of a tool.
 pub(crate) fn text(server: &str, tool: &ToolDefinition) -> String {
     let description = tool.description.as_deref().unwrap_or_default();
     let description = &description[..description.floor_char_boundary(MAX_DESCRIPTION)];
     format!("{server} {}: {description}", tool.name)
 }
 
-/// Where the tools of one index point, once that is known.
 #[derive(Debug)]
-pub(crate) struct Pointing {
+pub(crate) struct IndexVectors {
     tools: usize,
-    known: Mutex<Option<Arc<Vectors>>>,
+    known: Mutex<Option<Arc<CenteredVectors>>>,
 }
 
-impl Pointing {
-    /// Nothing is known of so many tools.
+impl IndexVectors {
     pub(crate) fn of(tools: usize) -> Self {
         Self { tools, known: Mutex::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Arc<Vectors>>> {
+    fn known(&self) -> MutexGuard<'_, Option<Arc<CenteredVectors>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Gateway {
-    /// How near each tool of an index is to each of these queries, by the model that the
-    /// configuration names; `None` where it names none, or where the model does not say it of all of
-    /// them in time. `texts` are those of the index's tools, in their order.
-    pub(crate) async fn nearness(
+    /// Returns the similarity of each tool to each query. `texts` returns the texts of the index's
+    /// tools, in index order. Returns `None` if no model is configured, or if it didn't return all
+    /// vectors in time.
+    pub(crate) async fn similarities(
         &self,
         queries: &[&str],
-        pointing: &Pointing,
+        pointing: &IndexVectors,
         texts: impl FnOnce() -> Vec<String> + Send + 'static,
         context: &RequestContext<'_>,
     ) -> Option<Vec<Vec<f32>>> {
         let embedding = self.embedding.as_ref()?;
-        if embedding.rests() {
+        if embedding.is_backing_off() {
             return None;
         }
         let queries = queries.iter().map(|query| {
             let start = &query[..query.floor_char_boundary(MAX_QUERY)];
-            self.without_secrets(start.trim())
+            self.redact(start.trim())
         });
         let queries: Vec<_> = queries.collect();
         let secrets = self.secrets().clone();
         let texts = move || {
             let texts = BACKGROUND.map(str::to_owned).into_iter().chain(texts());
-            let clean = |text: String| secrets.redact_written(&text).into_owned();
+            let clean = |text: String| secrets.redact_json_text(&text).into_owned();
             texts.map(clean).map(|text| (text_key(&text), text)).collect()
         };
         let waiting = || format!("waiting for the model `{}`", embedding.endpoint.config().model);
         let asking = embedding.nearness(&self.pool, &queries, pointing, texts);
-        let nearness = Box::pin(while_waiting(waiting, context, asking)).await;
+        let nearness = Box::pin(with_heartbeat(waiting, context, asking)).await;
         match &nearness {
             Ok(None) => {}
             Ok(Some(_)) => embedding.note(None),
@@ -105,20 +100,19 @@ impl Gateway {
     }
 }
 
-/// The model that says what texts mean, the same for all gateways with the same configuration.
 #[derive(Default)]
-pub(crate) struct Embeddings(Mutex<Option<Arc<Embedding>>>);
+pub(crate) struct EmbeddingModels(Mutex<Option<Arc<EmbeddingModel>>>);
 
-impl Embeddings {
-    /// Returns the embedding of a configuration, if it names one.
-    pub(crate) fn of(&self, config: &SearchConfig) -> Option<Arc<Embedding>> {
+impl EmbeddingModels {
+    /// Returns the model that `config` names. A changed `search.embeddings` replaces the last one.
+    pub(crate) fn of(&self, config: &SearchConfig) -> Option<Arc<EmbeddingModel>> {
         let config = config.embeddings.as_ref()?;
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(current) = current.as_ref().filter(|it| it.endpoint.config() == config) {
             return Some(Arc::clone(current));
         }
         match Endpoint::new(config) {
-            Ok(endpoint) => *current = Some(Arc::new(Embedding::new(endpoint))),
+            Ok(endpoint) => *current = Some(Arc::new(EmbeddingModel::new(endpoint))),
             Err(failure) => {
                 tracing::warn!(%failure, "`search.embeddings` cannot be used");
                 *current = None;
@@ -128,29 +122,26 @@ impl Embeddings {
     }
 }
 
-/// A model that says what texts mean.
-pub(crate) struct Embedding {
+pub(crate) struct EmbeddingModel {
     endpoint: Endpoint,
-    /// Its name in the store.
+    /// Key of its vectors in the store.
     name: String,
-    known: Mutex<Known>,
-    queries: Cache<TextKey, Arc<Vector>>,
-    /// Whoever has it asks for tools, so that none is asked for twice.
+    known: Mutex<EmbeddingState>,
+    queries: Cache<TextKey, Arc<QuantizedVector>>,
+    /// Held while embedding tools, so that no text is requested twice.
     turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct Known {
+struct EmbeddingState {
     texts: KnownTexts,
-    /// `true` if the store has been asked.
     is_recalled: bool,
-    /// `true` if there is something that the store does not have.
     is_new: bool,
     rests_until: Option<Instant>,
     has_failed: bool,
 }
 
-impl Embedding {
+impl EmbeddingModel {
     fn new(endpoint: Endpoint) -> Self {
         let config = endpoint.config();
         Self {
@@ -162,17 +153,15 @@ impl Embedding {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, EmbeddingState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns `true` if it is left alone for now.
-    fn rests(&self) -> bool {
+    fn is_backing_off(&self) -> bool {
         self.known().rests_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Takes note of what became of asking it, and says in the log what has changed.
-    fn note(&self, failure: Option<&Failure>) {
+    fn note(&self, failure: Option<&LlmError>) {
         let mut known = self.known();
         let had_failed = std::mem::replace(&mut known.has_failed, failure.is_some());
         let Some(failure) = failure else {
@@ -182,8 +171,8 @@ impl Embedding {
             return;
         };
         let rest = match failure.plain() {
-            Failure::TooOften(Some(wait)) => (*wait).clamp(REST, LONGEST_REST),
-            _ => REST,
+            LlmError::RateLimited(Some(wait)) => (*wait).clamp(MIN_BACKOFF, LONGEST_REST),
+            _ => MIN_BACKOFF,
         };
         known.rests_until = Some(Instant::now() + rest);
         if !had_failed {
@@ -191,19 +180,18 @@ impl Embedding {
         }
     }
 
-    /// How near each tool is to each query; `None` where that takes longer than anybody waits.
     async fn nearness(
         &self,
         pool: &Pool,
         queries: &[Cow<'_, str>],
-        pointing: &Pointing,
+        pointing: &IndexVectors,
         texts: impl FnOnce() -> Vec<(TextKey, String)> + Send + 'static,
-    ) -> Result<Option<Vec<Vec<f32>>>, Failure> {
+    ) -> Result<Option<Vec<Vec<f32>>>, LlmError> {
         let Some(vectors) = self.vectors(pool, pointing, texts).await? else { return Ok(None) };
         let queries = self.queries(pool, queries).await?;
-        let nearness = beside(move || {
-            let near = |query: &Option<Arc<Vector>>| match query {
-                Some(query) => vectors.nearness(query),
+        let nearness = run_blocking(move || {
+            let near = |query: &Option<Arc<QuantizedVector>>| match query {
+                Some(query) => vectors.similarities_to(query),
                 None => Some(Vec::new()),
             };
             queries.iter().map(near).collect::<Option<Vec<_>>>()
@@ -216,13 +204,12 @@ impl Embedding {
         Ok(nearness)
     }
 
-    /// Where queries point; one that says nothing points nowhere.
     async fn queries(
         &self,
         pool: &Pool,
         queries: &[Cow<'_, str>],
-    ) -> Result<Vec<Option<Arc<Vector>>>, Failure> {
-        let mut known: HashMap<TextKey, Arc<Vector>> = HashMap::new();
+    ) -> Result<Vec<Option<Arc<QuantizedVector>>>, LlmError> {
+        let mut known: HashMap<TextKey, Arc<QuantizedVector>> = HashMap::new();
         let mut missing: Vec<(TextKey, &str)> = Vec::new();
         for query in queries.iter().filter(|query| !query.is_empty()) {
             let key = text_key(query);
@@ -237,7 +224,7 @@ impl Embedding {
             let texts: Vec<&str> = missing.iter().map(|(_, query)| *query).collect();
             let vectors = self.embed(pool, &texts, until, "query").await?;
             for ((key, _), vector) in missing.into_iter().zip(vectors) {
-                let vector = Arc::new(Vector::of(&vector));
+                let vector = Arc::new(QuantizedVector::of(&vector));
                 self.queries.insert(key, Arc::clone(&vector));
                 known.insert(key, vector);
             }
@@ -245,13 +232,12 @@ impl Embedding {
         Ok(queries.iter().map(|query| known.get(&text_key(query)).cloned()).collect())
     }
 
-    /// Where the tools of an index point.
     async fn vectors(
         &self,
         pool: &Pool,
-        pointing: &Pointing,
+        pointing: &IndexVectors,
         texts: impl FnOnce() -> Vec<(TextKey, String)> + Send + 'static,
-    ) -> Result<Option<Arc<Vectors>>, Failure> {
+    ) -> Result<Option<Arc<CenteredVectors>>, LlmError> {
         let known = || pointing.known().clone();
         if let Some(known) = known() {
             return Ok(Some(known));
@@ -260,16 +246,16 @@ impl Embedding {
             tracing::debug!(pointing.tools, "too many tools for `search.embeddings`");
             return Ok(None);
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let Ok(_turn) = timeout_at(until, self.turn.lock()).await else { return Ok(None) };
-        // Whoever had the turn before has found it, or has found out that it is no use.
+        // The previous holder may have loaded these vectors or run into a failure.
         if let Some(known) = known() {
             return Ok(Some(known));
         }
-        if self.rests() {
+        if self.is_backing_off() {
             return Ok(None);
         }
-        let Some(texts) = beside(texts).await else { return Ok(None) };
+        let Some(texts) = run_blocking(texts).await else { return Ok(None) };
         self.recall(pool).await;
         let asked = self.ask(pool, &texts, until).await;
         self.keep(pool);
@@ -281,10 +267,11 @@ impl Embedding {
             texts.iter().map(|(key, _)| known.texts.get(key).cloned()).collect()
         };
         let vectors = vectors.unwrap_or_default();
-        let seen = beside(move || {
+        let seen = run_blocking(move || {
             let mut vectors = vectors.iter().map(|vector| &**vector);
-            let background: Vec<&Vector> = vectors.by_ref().take(BACKGROUND.len()).collect();
-            Vectors::new(&background, vectors).map(Arc::new)
+            let background: Vec<&QuantizedVector> =
+                vectors.by_ref().take(BACKGROUND.len()).collect();
+            CenteredVectors::new(&background, vectors).map(Arc::new)
         });
         let Some(vectors) = seen.await else { return Ok(None) };
         let vectors = vectors.ok_or_else(|| self.other_model())?;
@@ -292,13 +279,13 @@ impl Embedding {
         Ok(Some(vectors))
     }
 
-    /// Asks for what is not known; whether all of it came in time.
+    /// Embeds the texts that aren't cached. Returns `false` if time ran out before the last batch.
     async fn ask(
         &self,
         pool: &Pool,
         texts: &[(TextKey, String)],
         until: Instant,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, LlmError> {
         let missing: Vec<&(TextKey, String)> = {
             let mut known = self.known();
             if known.texts.len() + texts.len() > MAX_TEXTS {
@@ -314,41 +301,42 @@ impl Embedding {
             let texts: Vec<&str> = batch.iter().map(|(_, text)| text.as_str()).collect();
             let vectors = match self.embed(pool, &texts, until, "tools").await {
                 Ok(vectors) => vectors,
-                // It goes on with the next search.
-                Err(Failure::TimedOut) if number > 0 => return Ok(false),
+                // The next search continues from here.
+                Err(LlmError::TimedOut) if number > 0 => return Ok(false),
                 Err(failure) => return Err(failure),
             };
             let mut known = self.known();
             known.is_new = true;
-            let vectors = vectors.iter().map(|vector| Arc::new(Vector::of(vector)));
+            let vectors = vectors.iter().map(|vector| Arc::new(QuantizedVector::of(vector)));
             known.texts.extend(batch.iter().map(|(key, _)| *key).zip(vectors));
         }
         Ok(true)
     }
 
-    /// Asks the endpoint, and keeps an account of it. It is asked for whoever searches.
+    /// Calls the endpoint and records the request, without an agent because all of them share its
+    /// vectors.
     async fn embed(
         &self,
         pool: &Pool,
         texts: &[&str],
         until: Instant,
         purpose: &'static str,
-    ) -> Result<Vec<Vec<f32>>, Failure> {
+    ) -> Result<Vec<Vec<f32>>, LlmError> {
         let model = &self.endpoint.config().model;
-        let listeners = pool.observer().listeners();
-        let prompted = Prompted { agent: None, session: 0, model, purpose };
+        let listeners = pool.observer().bus();
+        let prompted = LlmRequestInfo { agent: None, session: 0, model, purpose };
         let mut request = listeners.begin_llm_request(prompted);
-        request.context.tokens = [texts.iter().map(|text| estimate(text.len())).sum(), 0];
+        request.context.tokens = [texts.iter().map(|text| tokens_from_bytes(text.len())).sum(), 0];
         let embedded = self.endpoint.embed(texts, until).await;
         request.end(embedded.as_ref().map_or_else(of_failure, |_| LlmOutcome::Ok));
         embedded
     }
 
-    /// Forgets all, for what is known belongs to another model of the same name.
-    fn other_model(&self) -> Failure {
+    /// Clears the cache: its vectors come from another model of the same name.
+    fn other_model(&self) -> LlmError {
         self.known().texts.clear();
         self.queries.invalidate_all();
-        Failure::Unusable("its vectors are not of one length".to_owned())
+        LlmError::Unusable("its vectors are not of one length".to_owned())
     }
 
     async fn recall(&self, pool: &Pool) {
@@ -362,7 +350,6 @@ impl Embedding {
         known.texts.extend(kept);
     }
 
-    /// Has the store keep what is new; nobody waits for it.
     fn keep(&self, pool: &Pool) {
         let mut known = self.known();
         if std::mem::take(&mut known.is_new) {
@@ -376,8 +363,8 @@ impl Embedding {
     }
 }
 
-/// Does what takes a while beside the tasks that serve agents; `None` if it was lost.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// Runs CPU-bound work on a blocking thread. Returns `None` if it panicked.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let done = spawn_blocking(work).await;
     done.inspect_err(|error| tracing::error!(%error, "work for `search.embeddings` was lost")).ok()
 }

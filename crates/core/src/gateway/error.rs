@@ -1,99 +1,52 @@
-//! Failures on the way to a server, for whoever has to word them.
+//! Errors on the way to a server.
 
 use thiserror::Error;
 
 use crate::backend;
-use crate::catalog::schema::Mismatch;
+use crate::catalog::schema::SchemaViolation;
 use crate::name::{ServerName, ServerRef, ToolId, ToolboxName};
 
 /// A server that could not be started.
 #[derive(Clone, Debug)]
 pub struct FailedServer {
-    /// Which one.
     pub server: ServerName,
-    /// Why.
     pub reason: String,
-    /// Advice on what to do about it.
     pub hint: String,
-    /// `true` if all that is missing is that somebody signs in.
+    /// `true` if the server only needs a sign-in.
     pub wants_sign_in: bool,
 }
 
-/// Why a call did not reach a tool or did not come back. Names are offered nearest first.
+/// Why a call didn't reach a tool or didn't return. Suggested names are ordered by similarity.
 #[derive(Debug, Error)]
 pub enum CallError {
-    /// There is no such toolbox.
     #[error("there is no toolbox `{wanted}`")]
-    UnknownToolbox {
-        /// The name that was asked for.
-        wanted: String,
-        /// The names there are.
-        known: Vec<String>,
-    },
-    /// There is no such server in the toolbox.
+    UnknownToolbox { wanted: String, known: Vec<String> },
     #[error("there is no server `{wanted}` in toolbox `{toolbox}`")]
-    UnknownServer {
-        /// The toolbox.
-        toolbox: ToolboxName,
-        /// The name that was asked for.
-        wanted: String,
-        /// The names there are.
-        known: Vec<String>,
-    },
-    /// There is no such tool, or the agent may not know of it.
+    UnknownServer { toolbox: ToolboxName, wanted: String, known: Vec<String> },
+    /// The tool doesn't exist or is hidden from the agent.
     #[error("there is no tool `{wanted}`")]
-    UnknownTool {
-        /// The name that was asked for.
-        wanted: String,
-        /// The names that are nearest.
-        nearest: Vec<String>,
-    },
-    /// The arguments are no JSON object.
+    UnknownTool { wanted: String, nearest: Vec<String> },
     #[error("the arguments of `{tool}` are {found}, expected an object")]
-    NotAnObject {
-        /// The tool.
-        tool: ToolId,
-        /// The kind of JSON that they are.
-        found: &'static str,
-    },
-    /// The arguments do not fit the schema of a tool of ours, which has no server to decide.
+    NotAnObject { tool: ToolId, found: &'static str },
+    /// The arguments violate the schema of a macro or built-in tool, which has no server to check
+    /// them.
     #[error("the arguments do not fit the schema of `{tool}`")]
-    BadArguments {
-        /// The tool.
-        tool: ToolId,
-        /// In which ways.
-        mismatches: Vec<Mismatch>,
-    },
-    /// The tool is there, but this call of it is not let through.
+    InvalidArguments { tool: ToolId, mismatches: Vec<SchemaViolation> },
+    /// A rule, limit or user stopped this call of an existing tool.
     #[error("`{tool}` was not called: {reason}")]
-    Refused {
-        /// The tool.
-        tool: ToolId,
-        /// Why not.
-        reason: String,
-        /// Advice on what to do about it.
-        hint: String,
-    },
-    /// There is no such prompt or resource, or the agent may not know of it.
+    Refused { tool: ToolId, reason: String, hint: String },
+    /// The prompt or resource doesn't exist or is hidden from the agent.
     #[error("there is no {what} `{wanted}`")]
     UnknownPrimitive {
-        /// The kind of primitive, in words.
+        /// The kind of primitive, as in "prompt".
         what: &'static str,
-        /// The name that was asked for.
         wanted: String,
     },
-    /// The server could not answer.
     #[error("server `{server}`: {error}")]
-    Server {
-        /// The server.
-        server: ServerName,
-        /// Why not.
-        error: backend::Error,
-    },
+    Server { server: ServerName, error: backend::BackendError },
 }
 
 impl CallError {
-    /// Returns `true` if all that is missing is that somebody signs in at the server.
     pub(crate) fn wants_sign_in(&self) -> bool {
         match self {
             Self::Server { error, .. } => wants_sign_in(error),
@@ -102,22 +55,22 @@ impl CallError {
     }
 }
 
-fn wants_sign_in(error: &backend::Error) -> bool {
+fn wants_sign_in(error: &backend::BackendError) -> bool {
     match error {
-        backend::Error::StartFailed(failure) => failure.wants_sign_in,
-        backend::Error::Unanswered(failure) => failure.wants_sign_in,
+        backend::BackendError::StartFailed(failure) => failure.wants_sign_in,
+        backend::BackendError::Remote(failure) => failure.wants_sign_in,
         _ => false,
     }
 }
 
-pub(crate) fn server_error(at: &ServerRef, error: backend::Error) -> CallError {
+pub(crate) fn server_error(at: &ServerRef, error: backend::BackendError) -> CallError {
     CallError::Server { server: at.server.clone(), error }
 }
 
-pub(crate) fn failed(server: &ServerName, error: &backend::Error) -> FailedServer {
+pub(crate) fn failed(server: &ServerName, error: &backend::BackendError) -> FailedServer {
     let hint = match error {
-        backend::Error::StartFailed(failure) => failure.hint.clone(),
-        backend::Error::Unanswered(failure) => failure.hint.clone(),
+        backend::BackendError::StartFailed(failure) => failure.hint.clone(),
+        backend::BackendError::Remote(failure) => failure.hint.clone(),
         _ => "try again".to_owned(),
     };
     let (server, reason) = (server.clone(), error.to_string());

@@ -1,59 +1,55 @@
-//! A lens: what some agents see of all servers, and under which names.
+//! A lens: everything that some agents see of all servers, by exposed name.
 //!
-//! The views say what is seen; everything else follows from them, and is made when somebody first asks
-//! for it: while servers come up one after the other, nobody pays for names that nobody looks up.
+//! Name tables are derived from the views on first use, so that the many listing changes of a
+//! startup don't rebuild unused tables.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use foldhash::HashMap;
 
+use crate::json::RawJson;
 use crate::name::{
-    self, ExposedName, NameTable, Primitive, ServerRef, ToolId, ToolboxName, UniqueNames,
+    self, ExposedName, NameTable, PrimitiveId, PrimitiveNameTable, ServerRef, ToolId, ToolboxName,
 };
-use crate::raw::Raw;
 use crate::settings::Config;
-use crate::toolbox::{Discarded, Namespaced, Part, View, ViewTool};
+use crate::toolbox::{ExposedTool, NameConflict, NamespaceTable, ServerView, ToolboxView};
 
-/// All that some agents see; immutable.
 #[derive(Debug, Default)]
 pub(crate) struct Lens {
     config: Arc<Config>,
-    /// The view of each toolbox.
-    views: HashMap<ToolboxName, Arc<View>>,
+    views: HashMap<ToolboxName, Arc<ToolboxView>>,
     registered: OnceLock<NameTable>,
-    tools: OnceLock<UniqueNames>,
-    prompts: OnceLock<UniqueNames>,
-    uris: OnceLock<UniqueNames>,
-    templates: OnceLock<UniqueNames>,
-    /// In `activate` mode, the same under its names.
-    namespaced: Option<OnceLock<Namespaced>>,
-    /// The primitives that the log has been told of as discarded.
-    said: Said,
+    tools: OnceLock<PrimitiveNameTable>,
+    prompts: OnceLock<PrimitiveNameTable>,
+    uris: OnceLock<PrimitiveNameTable>,
+    templates: OnceLock<PrimitiveNameTable>,
+    /// `Some` if sessions may use the names of `activate` mode.
+    namespaced: Option<OnceLock<NamespaceTable>>,
+    said: ReportedConflicts,
 }
 
-/// The primitives that had lost their names the last time that anybody looked.
-pub(crate) type Said = Arc<Mutex<Vec<Discarded>>>;
+/// The current name conflicts, stored so that each is logged once.
+pub(crate) type ReportedConflicts = Arc<Mutex<Vec<NameConflict>>>;
 
 impl Lens {
-    /// Shows these views; with `said`, under the names of `activate` mode too.
+    /// `said` enables the names of `activate` mode.
     pub(crate) fn new(
         config: Arc<Config>,
-        views: HashMap<ToolboxName, Arc<View>>,
-        said: Option<Said>,
+        views: HashMap<ToolboxName, Arc<ToolboxView>>,
+        said: Option<ReportedConflicts>,
     ) -> Self {
         let namespaced = said.is_some().then(OnceLock::new);
         Self { config, views, namespaced, said: said.unwrap_or_default(), ..Self::default() }
     }
 
-    /// The view of each toolbox, as far as its servers have been listed.
-    pub(crate) fn views(&self) -> &HashMap<ToolboxName, Arc<View>> {
+    pub(crate) fn views(&self) -> &HashMap<ToolboxName, Arc<ToolboxView>> {
         &self.views
     }
 
-    /// Returns `true` if both show the same parts under the same names, in one world.
+    /// Returns `true` if both have the same parts and the same names.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let has_names = |lens: &Self| lens.namespaced.is_some();
-        // What has not been listed has names there too.
+        // In `activate` mode servers have names before they are listed.
         has_names(self) == has_names(other)
             && (!has_names(self) || Arc::ptr_eq(&self.config, &other.config))
             && self.views.len() == other.views.len()
@@ -62,14 +58,12 @@ impl Lens {
             })
     }
 
-    /// Everything that is shown, in the order of the configuration.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &ServerView> {
         let toolboxes = self.config.toolboxes.iter();
         let views = toolboxes.filter_map(|toolbox| self.views.get(&toolbox.name));
         views.flat_map(|view| view.parts()).map(|part| &**part)
     }
 
-    /// Tools by the names that they are registered under.
     pub(crate) fn registered(&self) -> &NameTable {
         self.registered.get_or_init(|| {
             let mut table = NameTable::default();
@@ -80,34 +74,36 @@ impl Lens {
         })
     }
 
-    /// Tools by their own names, where those can mean nothing else, and by their registered ones.
-    pub(crate) fn tools(&self) -> &UniqueNames {
+    pub(crate) fn tools(&self) -> &PrimitiveNameTable {
         self.tools.get_or_init(|| {
             let tools = self.parts().flat_map(|part| {
                 part.tools.iter().map(move |tool| {
-                    // What the configuration makes of a tool may differ from toolbox to toolbox.
-                    let pinned = tool.pinned.as_ref().map(Raw::as_bytes);
+                    // The configuration can change a tool per toolbox.
+                    let pinned = tool.pinned.as_ref().map(RawJson::as_bytes);
                     let definition = tool.definition.raw.as_bytes();
-                    let source = (part.source(), tool.own.name.as_str(), definition, pinned);
+                    let source = (
+                        part.listing_id(),
+                        tool.server_definition.name.as_str(),
+                        definition,
+                        pinned,
+                    );
                     (source, primitive(part, &tool.id.tool))
                 })
             });
             let limit = self.config.max_tool_name_length;
-            UniqueNames::new(
+            PrimitiveNameTable::new(
                 tools,
                 |primitive| self.full_name(primitive),
-                |own| name::is_free_tool(own, limit),
+                |own| name::is_unambiguous_tool_name(own, limit),
             )
         })
     }
 
-    /// The tool that is called so: by its registered name, by its own where that can mean nothing else,
-    /// or as `server:tool`.
-    pub(crate) fn find(&self, name: &str) -> Option<ToolId> {
+    pub(crate) fn resolve(&self, name: &str) -> Option<ToolId> {
         if let Some(tool) = self.registered().resolve(name) {
             return Some(tool.clone());
         }
-        if let Some(Primitive { server_ref, name }) = self.tools().resolve(name) {
+        if let Some(PrimitiveId { server_ref, name }) = self.tools().resolve(name) {
             let ServerRef { toolbox, server } = server_ref.clone();
             return Some(ToolId { toolbox, server, tool: name.clone() });
         }
@@ -117,11 +113,9 @@ impl Lens {
         })
     }
 
-    /// The name of a tool in a list that has everything from the start; see
-    /// [`crate::gateway::Snapshot::direct_name`].
-    pub(crate) fn direct_name<'a>(&self, tool: &'a ViewTool) -> Option<&'a str> {
+    pub(crate) fn direct_name<'a>(&self, tool: &'a ExposedTool) -> Option<&'a str> {
         let own = self.tools();
-        if !own.is_changed(&tool.id.tool) {
+        if !own.is_qualified(&tool.id.tool) {
             let first = own.resolve(&tool.id.tool)?;
             return (first.server_ref == tool.id.server_ref()).then_some(&tool.id.tool);
         }
@@ -129,62 +123,59 @@ impl Lens {
         (leads_to == Some(&tool.id)).then_some(tool.name.as_str())
     }
 
-    /// Prompts by the names that agents know them by.
-    pub(crate) fn prompts(&self) -> &UniqueNames {
+    pub(crate) fn prompts(&self) -> &PrimitiveNameTable {
         self.prompts.get_or_init(|| {
             let prompts = self.parts().flat_map(|part| {
-                part.prompts().iter().map(|prompt| (part.source(), primitive(part, &prompt.name)))
+                part.prompts()
+                    .iter()
+                    .map(|prompt| (part.listing_id(), primitive(part, &prompt.name)))
             });
             let limit = self.config.max_tool_name_length;
-            UniqueNames::new(
+            PrimitiveNameTable::new(
                 prompts,
                 |primitive| self.full_name(primitive),
-                |own| name::is_free_prompt(own, limit),
+                |own| name::is_unambiguous_prompt_name(own, limit),
             )
         })
     }
 
-    /// Resources by the addresses that agents know them by.
-    pub(crate) fn uris(&self) -> &UniqueNames {
+    pub(crate) fn uri_names(&self) -> &PrimitiveNameTable {
         self.uris.get_or_init(|| {
             let uris = self.parts().flat_map(|part| {
                 part.resources()
                     .iter()
-                    .map(|resource| (part.source(), primitive(part, &resource.uri)))
+                    .map(|resource| (part.listing_id(), primitive(part, &resource.uri)))
             });
-            UniqueNames::new(uris, full_uri, name::is_free_address)
+            PrimitiveNameTable::new(uris, full_uri, name::is_unambiguous_uri)
         })
     }
 
-    /// Resource templates, likewise.
-    pub(crate) fn templates(&self) -> &UniqueNames {
+    pub(crate) fn templates(&self) -> &PrimitiveNameTable {
         self.templates.get_or_init(|| {
             let templates = self.parts().flat_map(|part| {
                 part.templates()
                     .iter()
-                    .map(|template| (part.source(), primitive(part, &template.uri)))
+                    .map(|template| (part.listing_id(), primitive(part, &template.uri)))
             });
-            UniqueNames::new(templates, full_uri, name::is_free_address)
+            PrimitiveNameTable::new(templates, full_uri, name::is_unambiguous_uri)
         })
     }
 
-    /// The full name of a tool or a prompt.
-    pub(crate) fn full_name(&self, primitive: &Primitive) -> String {
-        let Primitive { server_ref: ServerRef { toolbox, server }, name } = primitive;
+    pub(crate) fn full_name(&self, primitive: &PrimitiveId) -> String {
+        let PrimitiveId { server_ref: ServerRef { toolbox, server }, name } = primitive;
         let id = ToolId { toolbox: toolbox.clone(), server: server.clone(), tool: name.clone() };
         ExposedName::registered(&id, self.config.max_tool_name_length).to_string()
     }
 
-    /// Everything under the names of `activate` mode; nothing in other modes.
-    pub(crate) fn namespaced(&self) -> &Namespaced {
-        static NOTHING: OnceLock<Namespaced> = OnceLock::new();
+    pub(crate) fn namespaced(&self) -> &NamespaceTable {
+        static NOTHING: OnceLock<NamespaceTable> = OnceLock::new();
         let Some(namespaced) = &self.namespaced else {
-            return NOTHING.get_or_init(Namespaced::default);
+            return NOTHING.get_or_init(NamespaceTable::default);
         };
         namespaced.get_or_init(|| {
             let nothing = Arc::default();
             let view = |toolbox: &ToolboxName| self.views.get(toolbox).unwrap_or(&nothing);
-            let named = Namespaced::new(&self.config, |toolbox| Arc::clone(view(toolbox)));
+            let named = NamespaceTable::new(&self.config, |toolbox| Arc::clone(view(toolbox)));
             let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
             for discarded in named.discarded.iter().filter(|one| !said.contains(one)) {
                 tracing::info!("{discarded}");
@@ -196,9 +187,9 @@ impl Lens {
     }
 }
 
-/// Returns the tools that `server:tool` may mean, known or not: one in each toolbox that has a server of
-/// this name. Of names that begin alike the longest is meant, so that no server can have a tool whose
-/// name goes on as another server's does.
+/// Returns the tools that `server:tool` may refer to, listed or not, one per toolbox with such a
+/// server. The longest matching server name wins, so that no tool name can extend into another
+/// server's name.
 pub(crate) fn qualified(config: &Config, name: &str) -> Vec<ToolId> {
     let servers = config.servers().filter_map(|(toolbox, server)| {
         let own = name.strip_prefix(server.name.as_str())?.strip_prefix(':')?;
@@ -211,12 +202,12 @@ pub(crate) fn qualified(config: &Config, name: &str) -> Vec<ToolId> {
     servers
 }
 
-fn primitive(part: &Part, name: &str) -> Primitive {
-    Primitive { server_ref: part.server_ref.clone(), name: name.to_owned() }
+fn primitive(part: &ServerView, name: &str) -> PrimitiveId {
+    PrimitiveId { server_ref: part.server_ref.clone(), name: name.to_owned() }
 }
 
-fn full_uri(primitive: &Primitive) -> String {
-    name::full_address(&primitive.server_ref, &primitive.name)
+fn full_uri(primitive: &PrimitiveId) -> String {
+    name::qualified_uri(&primitive.server_ref, &primitive.name)
 }
 
 #[cfg(test)]

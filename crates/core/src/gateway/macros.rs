@@ -1,17 +1,16 @@
-//! Macros: tools of ours, of steps over other tools.
+//! Macros: workbench tools made of steps, each a call of another tool.
 //!
-//! *Theory of operation.* A toolbox has its macros as the tools of one server that is none
-//! ([`Member::Macros`]). The writer of snapshots shows those whose steps' tools are all there for the
-//! agent ([`Written`]), so that every surface has them, and none tells of a tool that is not. A call of
-//! one goes the way of any call, and where others are sent to their server it runs its steps
-//! ([`running`]). Each of these is a call of its own, with all that belongs to it: a grant, schema,
-//! rates, confirmation, places, a line in the audit.
+//! The macros of a toolbox are the tools of a virtual server ([`ServerEntry::Macros`]). The
+//! snapshot writer shows a macro only if the agent can see every tool that it calls
+//! ([`ToolboxMacros`]). A macro call is checked like any call, then runs its steps ([`execution`]).
+//! Each step is a separate call, with policy, schema check, rate limit, confirmation, slots and an
+//! audit record.
 //!
-//! [`Member::Macros`]: crate::gateway::members::Member::Macros
+//! [`ServerEntry::Macros`]: crate::gateway::managed_server::ServerEntry::Macros
 
-mod account;
+mod execution;
+mod failure_report;
 mod plan;
-mod running;
 mod values;
 
 use std::fmt;
@@ -21,25 +20,22 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::backend::Outcome;
-use crate::catalog::schema::{MAX_CHECKED, Mismatch};
+use crate::backend::RpcOutcome;
+use crate::catalog::schema::{MAX_CHECKED, SchemaViolation};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::json::{self, RawJson};
 use crate::name::{ServerRef, ToolId, ToolboxName};
-use crate::observe::CallContext;
-use crate::raw::{self, Raw};
 use crate::settings::{Config, MacroConfig};
-use crate::toolbox::ViewTool;
+use crate::telemetry::CallContext;
+use crate::toolbox::ExposedTool;
 
-/// The macros of one toolbox.
-pub(crate) struct Written {
+pub(crate) struct ToolboxMacros {
     pub(crate) toolbox: ToolboxName,
-    /// Each with the tools that it calls.
     tools: Vec<(Vec<ToolId>, Arc<ToolDefinition>)>,
 }
 
-impl Written {
-    /// Returns the macros of all toolboxes that have some.
+impl ToolboxMacros {
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let toolboxes = config.toolboxes.iter().map(|toolbox| {
             let tools = toolbox.macros().filter_map(|config| {
@@ -51,18 +47,17 @@ impl Written {
         toolboxes.filter(|written| !written.tools.is_empty()).collect()
     }
 
-    /// Returns the macros that lack a tool, each with the first that is not there.
-    pub(crate) fn lacking(&self, is_there: impl Fn(&ToolId) -> bool) -> Vec<Lacking> {
+    /// Returns the macros with a missing tool, each with the first one missing.
+    pub(crate) fn lacking(&self, is_there: impl Fn(&ToolId) -> bool) -> Vec<UnavailableMacro> {
         let lacking = self.tools.iter().filter_map(|(tools, definition)| {
             let missing = tools.iter().find(|tool| !is_there(tool))?.clone();
             let toolbox = self.toolbox.clone();
-            Some(Lacking { toolbox, name: definition.name.clone(), missing })
+            Some(UnavailableMacro { toolbox, name: definition.name.clone(), missing })
         });
         lacking.collect()
     }
 
-    /// The others.
-    pub(crate) fn listing(&self, lacking: &[Lacking]) -> Listing {
+    pub(crate) fn listing(&self, lacking: &[UnavailableMacro]) -> Listing {
         let is_whole = |name: &str| lacking.iter().all(|lacking| lacking.name != name);
         let tools = self.tools.iter().map(|(_, definition)| definition);
         let tools = tools.filter(|definition| is_whole(&definition.name)).cloned();
@@ -70,15 +65,15 @@ impl Written {
     }
 }
 
-/// A macro that is not shown, for a tool that it calls is not there.
+/// A macro that is hidden because it calls a tool that the agent can't see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lacking {
+pub struct UnavailableMacro {
     pub(crate) toolbox: ToolboxName,
     name: String,
     missing: ToolId,
 }
 
-impl fmt::Display for Lacking {
+impl fmt::Display for UnavailableMacro {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { toolbox, name, missing } = self;
         write!(f, "macro `{name}` of `{toolbox}` is not shown: there is no tool `{missing}`")
@@ -87,59 +82,59 @@ impl fmt::Display for Lacking {
 
 fn definition(config: &MacroConfig) -> Option<ToolDefinition> {
     let MacroConfig { name, description, input_schema, .. } = config;
-    let (name, description) = (Raw::of_text(name), Raw::of_text(description));
+    let (name, description) = (RawJson::from_text(name), RawJson::from_text(description));
     let schema: Box<RawValue> = serde_json::from_str(input_schema).ok()?;
-    let schema = Raw::encode(&schema);
+    let schema = RawJson::encode(&schema);
     let members = [("name", &name), ("description", &description), ("inputSchema", &schema)];
-    ToolDefinition::parse(raw::object(members)).ok()
+    ToolDefinition::parse(json::object(members)).ok()
 }
 
 impl Gateway {
-    /// The server that the result of a call comes from, whose addresses are in it: of a macro that
-    /// passes on its last step's, that of the step.
-    pub fn answering(&self, tool: &ToolId) -> ServerRef {
+    /// Returns the server whose URIs are in the result of a call. If a macro returns its last
+    /// step's result, it is that step's server.
+    pub fn result_server(&self, tool: &ToolId) -> ServerRef {
         let passed_on = self.config.macro_at(tool).filter(|config| config.result.is_none());
         let last = passed_on.and_then(|config| config.steps.last());
         last.map_or_else(|| tool.server_ref(), |step| step.tool.server_ref())
     }
 
-    /// The steps of a call of a macro, up to its own.
+    /// Calls a macro.
     ///
-    /// It takes no place and is not counted: what it asks of servers is, and it would wait for
-    /// itself. What its type does not tell, the calls in it need not know.
-    pub(crate) fn take_macro<'a>(
+    /// The macro itself takes no slot and isn't rate-limited: its steps are, and with a slot it
+    /// could wait for itself. Boxed because steps are calls, which makes the future's type
+    /// recursive.
+    pub(crate) fn call_macro<'a>(
         &'a self,
         tool: &'a ToolId,
-        given: Option<&'a Raw>,
+        given: Option<&'a RawJson>,
         context: &'a RequestContext<'a>,
         call: &'a mut CallContext<'_>,
-    ) -> Pin<Box<dyn Future<Output = Result<Outcome, CallError>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<RpcOutcome, CallError>> + Send + 'a>> {
         Box::pin(async move {
-            self.recalled().await;
+            self.wait_for_stored_listings().await;
             let view = self.snapshot().view(&tool.toolbox);
             let shown = view.tool(tool.server.as_str(), &tool.tool);
             let (Some(shown), Some(config)) = (shown, self.config.macro_at(tool)) else {
-                self.not_found(tool, call);
-                return Err(self.unknown_tool(tool));
+                self.record_hidden_tool(tool, call);
+                return Err(self.unknown_tool_error(tool));
             };
             let given = given.filter(|given| given.as_bytes() != b"null");
-            let (permit, arguments) = self.permit(tool, shown, given, call)?;
+            let (permit, arguments) = self.authorize_call(tool, shown, given, call)?;
             check(tool, shown, given)?;
             if let Some(concern) = permit.confirmation() {
-                Box::pin(self.confirm(tool, concern, given, context, call)).await?;
+                Box::pin(self.confirm_call(tool, concern, given, context, call)).await?;
             }
-            Ok(self.run(config, arguments, context).await)
+            Ok(self.run_macro(config, arguments, context).await)
         })
     }
 }
 
-/// Refuses arguments that do not fit, and those that are too long to be checked: a macro has no server
-/// that would decide about them.
-fn check(tool: &ToolId, shown: &ViewTool, given: Option<&Raw>) -> Result<(), CallError> {
+/// Rejects invalid arguments and those too long to validate, because no server checks them later.
+fn check(tool: &ToolId, shown: &ExposedTool, given: Option<&RawJson>) -> Result<(), CallError> {
     let mismatches = if given.is_none_or(|given| given.len() <= MAX_CHECKED) {
         shown.mismatches(given)
     } else {
-        vec![Mismatch {
+        vec![SchemaViolation {
             property: String::new(),
             problem: "is too long".to_owned(),
             expected: format!("at most {MAX_CHECKED} bytes"),
@@ -148,16 +143,15 @@ fn check(tool: &ToolId, shown: &ViewTool, given: Option<&Raw>) -> Result<(), Cal
     if mismatches.is_empty() {
         return Ok(());
     }
-    Err(CallError::BadArguments { tool: tool.clone(), mismatches })
+    Err(CallError::InvalidArguments { tool: tool.clone(), mismatches })
 }
 
-/// A result of ours that is this value.
-fn result(value: &Raw) -> Outcome {
-    let string = value.text();
+fn result(value: &RawJson) -> RpcOutcome {
+    let string = value.decode_string();
     let text = string.clone().unwrap_or_else(|| value.as_str());
-    let content = Raw::encode(&json!([{"type": "text", "text": text}]));
+    let content = RawJson::encode(&json!([{"type": "text", "text": text}]));
     let members = [("content", &content), ("structuredContent", value)];
-    // A string that looks like JSON has to be told from the JSON that it looks like.
+    // Without structured content, a string that looks like JSON would be read as JSON.
     let is_told = string.is_none_or(|text| serde_json::from_str::<&RawValue>(&text).is_ok());
-    Outcome::Result(raw::object(members.into_iter().take(if is_told { 2 } else { 1 })))
+    RpcOutcome::Result(json::object(members.into_iter().take(if is_told { 2 } else { 1 })))
 }

@@ -1,11 +1,9 @@
-//! A new configuration in place of the one that is served: what of it is the same goes on.
+//! Configuration reload: replaces a gateway without interrupting unchanged servers.
 //!
-//! *Theory of operation.* A new [`Gateway`] is made beside the old one. A server that has the same
-//! reference and is launched in the same way is taken over with its process, and the new writer
-//! begins with what it has listed. Then the new gateway takes the old one's place: requests that
-//! are under way end where they began, though a macro begins no further step, and the servers that
-//! only the old one has end when nobody uses them. One that is launched in another way is another
-//! server: it starts when the one before it has gone.
+//! A server with the same name and launch parameters keeps its process, and the new snapshot starts
+//! with its listing. Requests in flight finish in the old gateway, but a macro starts no further
+//! step there. Servers that only the old gateway has stop once idle. A server with other launch
+//! parameters starts after its predecessor has stopped.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,82 +11,85 @@ use std::sync::atomic::Ordering;
 
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{AgentId, BackendId, Urgency};
-use crate::gateway::members::Server;
+use crate::backend::{AgentId, BackendId, StartPriority};
+use crate::gateway::managed_server::ManagedServer;
 use crate::gateway::{Gateway, server_ref};
 use crate::name::ServerRef;
 
 impl Gateway {
-    /// Prepares this gateway for the place of the one before it, which goes on until then. These
-    /// are in use by any gateway from then on.
-    pub(crate) fn follow(&self, before: &Self, in_use: &HashSet<BackendId>) {
-        let old = before.backends();
-        let previous = |at: &ServerRef| before.at(&at.toolbox, &at.server);
-        let id_of = |server: &Server| server.shared.id();
-        let is_kept = |(at, server): &(ServerRef, &Server)| {
+    /// Prepares to replace `before`, which continues to run. `in_use` holds the backends that any
+    /// gateway uses after the reload.
+    pub(crate) fn prepare_takeover(&self, before: &Self, in_use: &HashSet<BackendId>) {
+        let old = before.shared_backend_ids();
+        let previous = |at: &ServerRef| before.managed_server(&at.toolbox, &at.server);
+        let id_of = |server: &ManagedServer| server.shared.id();
+        let is_kept = |(at, server): &(ServerRef, &ManagedServer)| {
             previous(at).is_some_and(|previous| id_of(previous) == id_of(server))
         };
         let mut adopted: HashSet<_> =
-            self.referred().filter(is_kept).map(|(_, server)| id_of(server)).collect();
-        for (at, server) in self.referred() {
+            self.servers_in_order().filter(is_kept).map(|(_, server)| id_of(server)).collect();
+        for (at, server) in self.servers_in_order() {
             let id = id_of(server);
             if !adopted.insert(id) {
                 continue;
             }
-            // It may be one that was to end, or one from another place.
-            server.shared.adopt(Arc::clone(server.spec()));
-            // One that goes on elsewhere is not waited for.
+            // It may be about to stop, or come from another toolbox.
+            server.shared.update_spec(Arc::clone(server.spec()));
+            // A predecessor that stays in use elsewhere never stops, so don't wait for it.
             if let Some(previous) = previous(&at).filter(|p| !in_use.contains(&id_of(p)))
                 && !old.contains(&id)
             {
-                server.shared.follow(&previous.shared);
+                server.shared.start_after(&previous.shared);
             }
         }
     }
 
-    /// Ends what the gateway before this one had and nobody uses now that this one has taken its
-    /// place, and starts what runs in other ways than it did.
-    pub(crate) fn succeed(&self, before: &Self, in_use: &HashSet<BackendId>, tasks: &TaskTracker) {
+    /// Stops the backends that only `before` used, and restarts changed servers that were running.
+    pub(crate) fn finish_takeover(
+        &self,
+        before: &Self,
+        in_use: &HashSet<BackendId>,
+        tasks: &TaskTracker,
+    ) {
         before.is_replaced.store(true, Ordering::Relaxed);
-        let (old, new) = (before.backends(), self.backends());
+        let (old, new) = (before.shared_backend_ids(), self.shared_backend_ids());
         let mut ran = HashMap::new();
-        for (at, server) in before.referred() {
+        for (at, server) in before.servers_in_order() {
             if !new.contains(&server.shared.id()) {
-                ran.insert(at, server.shared.running().is_some());
+                ran.insert(at, server.shared.connection().is_some());
                 server.dismiss(in_use);
             }
         }
-        for (at, server) in self.referred() {
+        for (at, server) in self.servers_in_order() {
             if ran.get(&at) == Some(&true) && !old.contains(&server.shared.id()) {
                 let backend = server.shared.clone();
                 tasks.spawn(async move {
-                    // Whoever asks for it next is told why it does not start.
-                    let _ = backend.ready(None, Urgency::Background).await;
+                    // The next request reports the failure.
+                    let _ = backend.ensure_running(None, StartPriority::Background).await;
                 });
             }
         }
     }
 
-    /// Lets an agent that now looks through `next` hear nothing more of the servers that it has not
-    /// any more, and that go on for others, and nothing of resources that it may not have any more.
-    pub fn hand_over(&self, agent: AgentId, next: &Self) {
-        let kept = next.backends();
-        for server in self.servers().filter(|server| !kept.contains(&server.shared.id())) {
+    /// Moves an agent to the gateway `next`: unsubscribes it from servers and resources that it
+    /// lost.
+    pub fn move_agent(&self, agent: AgentId, next: &Self) {
+        let kept = next.shared_backend_ids();
+        for server in self.managed_servers().filter(|server| !kept.contains(&server.shared.id())) {
             server.shared.detach(agent);
         }
-        for (at, server) in next.referred() {
-            server.shared.judge_again(agent, |uri| next.admit_subscription(&at, uri));
+        for (at, server) in next.servers_in_order() {
+            server.shared.recheck_subscriptions(agent, |uri| next.admit_subscription(&at, uri));
         }
     }
 
-    /// The servers that can be started, in the order of the configuration.
-    pub(crate) fn referred(&self) -> impl Iterator<Item = (ServerRef, &Server)> {
+    /// Returns the servers that can be started, in configuration order.
+    pub(crate) fn servers_in_order(&self) -> impl Iterator<Item = (ServerRef, &ManagedServer)> {
         let all = self.config.servers().map(|(t, s)| server_ref(&t.name, &s.name));
-        all.filter_map(|at| Some((at.clone(), self.at(&at.toolbox, &at.server)?)))
+        all.filter_map(|at| Some((at.clone(), self.managed_server(&at.toolbox, &at.server)?)))
     }
 
-    /// The servers that it shares with others, or could.
-    pub(crate) fn backends(&self) -> HashSet<BackendId> {
-        self.servers().map(|server| server.shared.id()).collect()
+    pub(crate) fn shared_backend_ids(&self) -> HashSet<BackendId> {
+        self.managed_servers().map(|server| server.shared.id()).collect()
     }
 }

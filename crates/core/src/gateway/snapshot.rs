@@ -1,4 +1,4 @@
-//! Snapshots of what everybody sees: the views of all toolboxes, written by one task, read by all.
+//! Immutable snapshots of all toolbox views, written by one task per gateway.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,291 +7,276 @@ use std::time::SystemTime;
 use foldhash::{HashMap, HashMapExt};
 use tokio::sync::{mpsc, watch};
 
-use crate::backend::{BackendId, Change, Changed, Listed, Remembered};
+use crate::backend::{BackendChange, BackendId, ChangeKind, LastKnownListing, VersionedListing};
 use crate::catalog::Listing;
 use crate::gateway::clock::Clock;
-use crate::gateway::gateways::Terms;
-use crate::gateway::judged::Judged;
-use crate::gateway::lens::{Lens, Said};
-use crate::gateway::macros::{Lacking, Written};
-use crate::gateway::world::World;
+use crate::gateway::drift::ListingDrift;
+use crate::gateway::interner::Interner;
+use crate::gateway::lens::{Lens, ReportedConflicts};
+use crate::gateway::macros::{ToolboxMacros, UnavailableMacro};
+use crate::gateway::registry::GatewayScope;
 use crate::name::{
-    self, ExposedName, Primitive, ServerName, ServerRef, ToolId, ToolboxName, UniqueNames,
+    self, ExposedName, PrimitiveId, PrimitiveNameTable, ServerName, ServerRef, ToolId, ToolboxName,
 };
-use crate::observe::Listeners;
-use crate::policy::{Moment, Policy, Traits};
+use crate::policy::{Policy, ToolTraits, UnixTime};
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
-use crate::toolbox::{Namespaced, Part, View, ViewTool};
+use crate::telemetry::EventBus;
+use crate::toolbox::{ExposedTool, NamespaceTable, ServerView, ToolboxView};
 
 /// The views of all toolboxes at one moment; immutable.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     lens: Arc<Lens>,
-    /// The macros that are not shown.
-    lacking: Vec<Lacking>,
-    /// The servers that have died and were not started again.
+    lacking: Vec<UnavailableMacro>,
+    /// Servers that crashed and weren't restarted.
     crashed: HashSet<ServerRef>,
-    /// The servers that have definitions which are not as the lock has them.
-    drift: HashMap<ServerRef, Arc<Judged>>,
+    drift: HashMap<ServerRef, Arc<ListingDrift>>,
     versions: HashMap<BackendId, u64>,
-    /// When what is shown of a backend that has not been listed yet was last found to be true.
+    /// When a stored listing was last confirmed, for backends not listed since.
     remembered: HashMap<BackendId, SystemTime>,
-    /// `true` if what the store of listings knows is shown.
     has_recalled: bool,
 }
 
 impl Snapshot {
-    /// Nothing is known, and nothing is still to be recalled if `has_recalled`.
     pub(crate) fn nothing(has_recalled: bool) -> Self {
         Self { has_recalled, ..Self::default() }
     }
 
-    /// Returns the view of a toolbox; empty while none of its servers has been listed.
-    pub fn view(&self, toolbox: &ToolboxName) -> Arc<View> {
+    /// Returns the view of a toolbox; empty if none of its servers was listed.
+    pub fn view(&self, toolbox: &ToolboxName) -> Arc<ToolboxView> {
         self.lens.views().get(toolbox).cloned().unwrap_or_default()
     }
 
-    /// Every server that is shown, in the order of the configuration.
-    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+    /// Returns the views of all servers, in configuration order.
+    pub fn parts(&self) -> impl Iterator<Item = &ServerView> {
         self.lens.parts()
     }
 
-    /// The tool that a registered name means.
-    pub fn resolve(&self, name: &str) -> Option<&ToolId> {
+    /// Resolves a registered name.
+    pub fn resolve_registered(&self, name: &str) -> Option<&ToolId> {
         self.lens.registered().resolve(name)
     }
 
-    /// The tool that is called so: by its registered name, by its own where that can mean nothing else,
-    /// or as `server:tool`.
-    pub fn find(&self, name: &str) -> Option<ToolId> {
-        self.lens.find(name)
+    /// Resolves a tool's registered name, unambiguous own name or `server:tool`.
+    pub fn resolve(&self, name: &str) -> Option<ToolId> {
+        self.lens.resolve(name)
     }
 
-    /// The name that agents know a tool by where everything is listed from the start: its own where
-    /// that can mean nothing else. None for a tool that is listed already, or by a name that does not
-    /// lead to it.
-    pub fn direct_name<'a>(&self, tool: &'a ViewTool) -> Option<&'a str> {
+    /// Returns the name of a tool in a flat list: its own name if unambiguous, else the registered
+    /// one. `None` if that resolves to another tool, such as the same one in an earlier toolbox.
+    pub fn direct_name<'a>(&self, tool: &'a ExposedTool) -> Option<&'a str> {
         self.lens.direct_name(tool)
     }
 
-    /// Tools by their own names, where those can mean nothing else, and by their registered ones.
-    pub fn tools(&self) -> &UniqueNames {
+    /// Tools by their own names where unambiguous, and by registered names.
+    pub fn tools(&self) -> &PrimitiveNameTable {
         self.lens.tools()
     }
 
-    /// Prompts by the names that agents know them by.
-    pub fn prompts(&self) -> &UniqueNames {
+    /// Prompts by exposed name.
+    pub fn prompts(&self) -> &PrimitiveNameTable {
         self.lens.prompts()
     }
 
-    /// Resources by the addresses that agents know them by.
-    pub fn uris(&self) -> &UniqueNames {
-        self.lens.uris()
+    /// Resources by exposed URI.
+    pub fn uri_names(&self) -> &PrimitiveNameTable {
+        self.lens.uri_names()
     }
 
-    /// Resource templates, likewise.
-    pub fn templates(&self) -> &UniqueNames {
+    /// Resource templates by exposed URI.
+    pub fn templates(&self) -> &PrimitiveNameTable {
         self.lens.templates()
     }
 
-    /// The address that agents know a server's resource by.
+    /// Returns the exposed URI of a server's resource.
     pub fn exposed_uri(&self, server: &ServerRef, uri: &str) -> String {
-        if self.is_changed_uri(uri) { name::full_address(server, uri) } else { uri.to_owned() }
+        if self.is_changed_uri(uri) { name::qualified_uri(server, uri) } else { uri.to_owned() }
     }
 
-    /// Returns true if agents know a listed resource, or a template, of this address by another: several
-    /// servers list it, or it could be taken for one of ours.
+    /// Returns `true` if a listed resource or template has another exposed URI, because several
+    /// servers list this one or it could be mistaken for a workbench URI.
     pub fn is_changed_uri(&self, uri: &str) -> bool {
-        self.uris().is_changed(uri) || self.templates().is_changed(uri)
+        self.uri_names().is_qualified(uri) || self.templates().is_qualified(uri)
     }
 
-    /// The name that agents know a server's prompt by.
+    /// Returns the exposed name of a server's prompt.
     pub fn exposed_prompt(&self, server: &ServerRef, prompt: &str) -> String {
-        if self.prompts().is_changed(prompt) {
+        if self.prompts().is_qualified(prompt) {
             self.full_prompt(server, prompt)
         } else {
             prompt.to_owned()
         }
     }
 
-    /// The full name of a server's prompt.
     pub(crate) fn full_prompt(&self, server: &ServerRef, prompt: &str) -> String {
-        self.lens.full_name(&Primitive { server_ref: server.clone(), name: prompt.to_owned() })
+        self.lens.full_name(&PrimitiveId { server_ref: server.clone(), name: prompt.to_owned() })
     }
 
-    /// Everything under the names of `activate` mode, where that is the mode.
-    pub fn namespaced(&self) -> &Namespaced {
+    /// The name table of `activate` mode; empty in other modes.
+    pub fn namespaced(&self) -> &NamespaceTable {
         self.lens.namespaced()
     }
 
-    /// The macros that are not shown, and why.
-    pub fn lacking(&self) -> &[Lacking] {
+    /// The macros that are hidden because a tool is missing.
+    pub fn unavailable_macros(&self) -> &[UnavailableMacro] {
         &self.lacking
     }
 
-    /// Returns `true` if a server has died and was not started again.
     pub fn has_crashed(&self, server: &ServerRef) -> bool {
         self.crashed.contains(server)
     }
 
-    /// In what the definitions of a server are not as the lock has them, and what becomes of that.
-    pub fn drift(&self, server: &ServerRef) -> Option<&Arc<Judged>> {
+    /// Returns how the definitions of a server differ from the lock, and the resulting action.
+    pub fn drift(&self, server: &ServerRef) -> Option<&Arc<ListingDrift>> {
         self.drift.get(server)
     }
 
-    /// Every registered name, in no order.
+    /// Returns every registered name, unordered.
     pub fn names(&self) -> impl Iterator<Item = &ExposedName> {
         self.lens.registered().names()
     }
 
-    /// Which of a backend's listings is shown; 0 while none is, or one from before it ran.
+    /// Returns the version of the shown listing; 0 if none or a stored one is shown.
     pub(crate) fn version(&self, backend: BackendId) -> u64 {
         self.versions.get(&backend).copied().unwrap_or_default()
     }
 
-    /// Returns `true` if any of a backend's listings is shown, be it an old one.
+    /// Returns `true` if any listing of a backend is shown, including a stored one.
     pub(crate) fn has_listed(&self, backend: BackendId) -> bool {
         self.versions.contains_key(&backend)
     }
 
-    /// When what is shown of a backend was last found to be true, if that was before it ran.
-    pub(crate) fn remembered(&self, backend: BackendId) -> Option<SystemTime> {
+    /// Returns when the shown listing was last confirmed, if it is a stored one.
+    pub(crate) fn stored_at(&self, backend: BackendId) -> Option<SystemTime> {
         self.remembered.get(&backend).copied()
     }
 
-    /// Returns `true` if what the store of listings knows is shown.
-    pub(crate) fn has_recalled(&self) -> bool {
+    pub(crate) fn has_loaded_store(&self) -> bool {
         self.has_recalled
     }
 }
 
-/// The one writer of a gateway's snapshots. It works incrementally: a listing that comes changes what
-/// is shown of its server, and nothing else.
-pub(crate) struct Writer {
+/// The single writer of a gateway's snapshots. A changed listing rebuilds only the view of its
+/// server.
+pub(crate) struct SnapshotWriter {
     config: Arc<Config>,
     policy: Arc<Policy>,
-    world: Arc<World>,
-    /// Who hears of definitions that are not as the lock has them.
-    listeners: Option<Listeners>,
+    world: Arc<Interner>,
+    listeners: Option<EventBus>,
     clock: Clock,
-    /// Which backend a toolbox's server is.
     sources: HashMap<ToolboxName, HashMap<ServerName, BackendId>>,
-    macros: Vec<Written>,
-    /// There where anybody may look by the names of `activate` mode.
-    said: Option<Said>,
-    listings: HashMap<BackendId, Listed>,
+    macros: Vec<ToolboxMacros>,
+    /// `Some` if sessions may use the names of `activate` mode.
+    said: Option<ReportedConflicts>,
+    listings: HashMap<BackendId, VersionedListing>,
 }
 
-/// The views of a snapshot that is being made.
-type Views = HashMap<ToolboxName, Arc<View>>;
+type Views = HashMap<ToolboxName, Arc<ToolboxView>>;
 
-impl Writer {
+impl SnapshotWriter {
     pub(crate) fn new(
-        terms: &Terms,
+        scope: &GatewayScope,
         clock: Clock,
         sources: HashMap<ServerRef, BackendId>,
         is_namespaced: bool,
     ) -> Self {
-        let Terms { caller: _, config, policy, world } = terms;
+        let GatewayScope { caller: _, config, policy, world } = scope;
         let mut of_toolboxes = HashMap::<_, HashMap<_, _>>::new();
         for (ServerRef { toolbox, server }, source) in sources {
             of_toolboxes.entry(toolbox).or_default().insert(server, source);
         }
         Self {
-            macros: Written::all(config),
+            macros: ToolboxMacros::all(config),
             config: Arc::clone(config),
             policy: Arc::clone(policy),
             world: Arc::clone(world),
             listeners: None,
             clock,
             sources: of_toolboxes,
-            said: is_namespaced.then(Said::default),
+            said: is_namespaced.then(ReportedConflicts::default),
             listings: HashMap::new(),
         }
     }
 
-    /// Tells these of definitions that are not as the lock has them.
-    pub(crate) fn tells(mut self, listeners: Listeners) -> Self {
+    pub(crate) fn with_listeners(mut self, listeners: EventBus) -> Self {
         self.listeners = Some(listeners);
         self
     }
 
-    /// Takes note of what a backend has listed already.
-    pub(crate) fn knows(&mut self, backend: BackendId, listed: Listed) {
+    pub(crate) fn seed(&mut self, backend: BackendId, listed: VersionedListing) {
         self.listings.insert(backend, listed);
     }
 
-    /// Publishes what is known and remembered, then a new snapshot for every change, until nobody
-    /// can change anything any more, or nobody looks.
+    /// Publishes the known and stored listings, then a new snapshot for each batch of changes.
+    /// Returns when all senders or all receivers are gone.
     pub(crate) async fn run(
         mut self,
-        remembered: impl Future<Output = HashMap<BackendId, Remembered>>,
-        mut changes: mpsc::Receiver<Changed>,
+        remembered: impl Future<Output = HashMap<BackendId, LastKnownListing>>,
+        mut changes: mpsc::Receiver<BackendChange>,
         publish: watch::Sender<Arc<Snapshot>>,
     ) {
         let remembered = remembered.await;
         let since = remembered.iter().map(|(id, remembered)| (*id, remembered.since)).collect();
-        for (id, Remembered { listing, .. }) in remembered {
-            self.listings.insert(id, Listed { version: 0, listing });
+        for (id, LastKnownListing { listing, .. }) in remembered {
+            self.listings.insert(id, VersionedListing { version: 0, listing });
         }
         let changed: HashSet<_> = self.listings.keys().copied().collect();
-        let first = self.next(&Snapshot { remembered: since, ..Snapshot::nothing(true) }, &changed);
+        let first = self
+            .rebuild_changed(&Snapshot { remembered: since, ..Snapshot::nothing(true) }, &changed);
         publish.send_replace(Arc::new(first));
         let mut shown_at = self.clock.now();
         loop {
-            let next_change = self.policy.next_change(shown_at);
+            let next_change = self.policy.next_transition(shown_at);
             let changed = tokio::select! {
                 changed = changes.recv() => changed,
                 () = publish.closed() => None,
                 () = self.clock.wait_for(next_change) => {
                     shown_at = self.clock.now();
-                    let now = self.shown_anew(&publish.borrow());
+                    let now = self.rebuild_all(&publish.borrow());
                     publish.send_replace(Arc::new(now));
                     continue;
                 }
             };
             let Some(changed) = changed else { return };
-            // What has come meanwhile is shown with it.
             let more = std::iter::from_fn(|| changes.try_recv().ok());
-            let next = self.take(&publish.borrow(), std::iter::once(changed).chain(more));
+            let next = self.apply(&publish.borrow(), std::iter::once(changed).chain(more));
             match next {
                 Some(next) => _ = publish.send_replace(Arc::new(next)),
-                // Whoever shows what failed has to look again.
+                // Wake receivers that show failed servers.
                 None => publish.send_modify(|_| {}),
             }
         }
     }
 
-    /// The snapshot after `last` and these changes; none where it is the same.
-    fn take(
+    /// Returns the snapshot after some changes, or `None` if nothing changed.
+    fn apply(
         &mut self,
         last: &Snapshot,
-        changes: impl Iterator<Item = Changed>,
+        changes: impl Iterator<Item = BackendChange>,
     ) -> Option<Snapshot> {
         let (mut listed, mut crashed) = (HashSet::new(), HashSet::new());
-        for Changed { backend, change } in changes {
+        for BackendChange { backend, change } in changes {
             match change {
-                Change::Listed(now) => {
+                ChangeKind::Listed(now) => {
                     self.listings.insert(backend, now);
                     listed.insert(backend);
                     crashed.remove(&backend);
                 }
-                Change::Failed => {}
-                Change::Crashed => _ = crashed.insert(backend),
+                ChangeKind::Failed => {}
+                ChangeKind::Crashed => _ = crashed.insert(backend),
             }
         }
         if listed.is_empty() && crashed.is_empty() {
             return None;
         }
-        let mut next = self.next(last, &listed);
+        let mut next = self.rebuild_changed(last, &listed);
         next.remembered.retain(|backend, _| !listed.contains(backend));
         let crashed = crashed.into_iter().flat_map(|backend| self.servers_of(backend));
         next.crashed.extend(crashed);
         Some(next)
     }
 
-    /// The snapshot after `last` in which these backends have changed.
-    fn next(&self, last: &Snapshot, changed: &HashSet<BackendId>) -> Snapshot {
+    fn rebuild_changed(&self, last: &Snapshot, changed: &HashSet<BackendId>) -> Snapshot {
         let mut next = last.clone();
         for server in changed.iter().flat_map(|backend| self.servers_of(*backend)) {
             next.crashed.remove(&server);
@@ -300,16 +285,15 @@ impl Writer {
         if changed.is_empty() && !last.lens.views().is_empty() {
             return next;
         }
-        self.show(next, last, |id| changed.contains(&id))
+        self.rebuild(next, last, |id| changed.contains(&id))
     }
 
-    /// The snapshot after `last` at another time, though no backend has changed.
-    fn shown_anew(&self, last: &Snapshot) -> Snapshot {
-        self.show(last.clone(), last, |id| self.listings.contains_key(&id))
+    /// Rebuilds all views, because policy depends on the time.
+    fn rebuild_all(&self, last: &Snapshot) -> Snapshot {
+        self.rebuild(last.clone(), last, |id| self.listings.contains_key(&id))
     }
 
-    /// The snapshot with the parts of these backends made anew.
-    fn show(
+    fn rebuild(
         &self,
         mut next: Snapshot,
         last: &Snapshot,
@@ -342,7 +326,7 @@ impl Writer {
                 }
                 Some(part)
             });
-            let view = View::new(parts.collect());
+            let view = ToolboxView::new(parts.collect());
             views.insert(toolbox.name.clone(), Arc::new(view));
         }
         next.lacking = self.show_macros(&mut views, last, now);
@@ -351,19 +335,18 @@ impl Writer {
         next
     }
 
-    /// Compares a listing with the lock.
     fn judged(
         &self,
         at: &ServerRef,
         toolbox: &ToolboxConfig,
         server: &ServerConfig,
         listing: &Arc<Listing>,
-    ) -> Option<Arc<Judged>> {
-        let tell = |judged: &Judged| {
+    ) -> Option<Arc<ListingDrift>> {
+        let tell = |judged: &ListingDrift| {
             let Some(listeners) = &self.listeners else { return };
-            listeners.tell(judged.event(at, &judged.accepting()));
+            listeners.emit(judged.event(at, &judged.accepting()));
         };
-        let name = || self.config.name_in_lock(toolbox.name.as_str(), server);
+        let name = || self.config.lock_key(toolbox.name.as_str(), server);
         self.world.locks.judged((at, server), listing, &self.policy, name, tell)
     }
 
@@ -372,15 +355,20 @@ impl Writer {
         toolbox: &ToolboxConfig,
         server: &ServerConfig,
         listing: &Arc<Listing>,
-        now: Moment,
-    ) -> Arc<Part> {
+        now: UnixTime,
+    ) -> Arc<ServerView> {
         let limit = self.config.max_tool_name_length;
-        self.world.part(Part::new(toolbox, server, listing, &self.policy, limit, now))
+        self.world.intern_part(ServerView::new(toolbox, server, listing, &self.policy, limit, now))
     }
 
-    /// Adds the macros whose tools are all there; of servers that have not been listed, those that
-    /// policy would let the agent see. Returns those that are not.
-    fn show_macros(&self, views: &mut Views, last: &Snapshot, now: Moment) -> Vec<Lacking> {
+    /// Adds the macros whose tools all exist, and returns the others. A tool of an unlisted server
+    /// counts if policy allows it.
+    fn show_macros(
+        &self,
+        views: &mut Views,
+        last: &Snapshot,
+        now: UnixTime,
+    ) -> Vec<UnavailableMacro> {
         let mut all_lacking = Vec::new();
         for written in &self.macros {
             let Some(toolbox) = self.config.toolbox(written.toolbox.as_str()) else { continue };
@@ -397,7 +385,7 @@ impl Writer {
             let view = views.get(&toolbox.name).cloned().unwrap_or_default();
             let mut servers = toolbox.servers.iter().filter(|server| is_macros(server));
             let is_shown = servers.any(|server| view.part(server.name.as_str()).is_some());
-            // Who has made something of that view can go on with it.
+            // Keep an unchanged view, so that tables derived from it remain valid.
             if !(is_same && is_shown) {
                 let macros = Arc::new(written.listing(&lacking));
                 let parts = toolbox.servers.iter().filter_map(|server| {
@@ -406,15 +394,14 @@ impl Writer {
                     }
                     view.part(server.name.as_str()).cloned()
                 });
-                views.insert(toolbox.name.clone(), Arc::new(View::new(parts.collect())));
+                views.insert(toolbox.name.clone(), Arc::new(ToolboxView::new(parts.collect())));
             }
             all_lacking.extend(lacking);
         }
         all_lacking
     }
 
-    /// Returns `true` if a tool that a macro calls is there, as far as is known.
-    fn is_there(&self, views: &Views, tool: &ToolId, now: Moment) -> bool {
+    fn is_there(&self, views: &Views, tool: &ToolId, now: UnixTime) -> bool {
         let source = self.source(&tool.toolbox, &tool.server);
         let Some(source) = source.filter(|source| *source != BackendId::NONE) else {
             return false;
@@ -423,15 +410,14 @@ impl Writer {
             let view = views.get(&tool.toolbox);
             return view.is_some_and(|v| v.tool(tool.server.as_str(), &tool.tool).is_some());
         }
-        let own = self.config.own_id(tool);
-        self.policy.decide(&own, Traits::default(), || now).is_ok()
+        let own = self.config.original_tool_id(tool);
+        self.policy.decide(&own, ToolTraits::default(), || now).is_ok()
     }
 
     fn source(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<BackendId> {
         self.sources.get(toolbox)?.get(server).copied()
     }
 
-    /// Where a backend stands.
     fn servers_of(&self, backend: BackendId) -> impl Iterator<Item = ServerRef> {
         self.sources.iter().flat_map(move |(toolbox, sources)| {
             let sources = sources.iter().filter(move |(_, source)| **source == backend);

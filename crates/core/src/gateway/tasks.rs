@@ -1,12 +1,11 @@
-//! Tasks: which server runs which, so that asking after one reaches the server that knows it, and
-//! whose it is.
+//! Tasks: which server runs a task, and which agent owns it.
 //!
-//! A server answers a call with a task's id (2026-07-28, the tasks extension; 2025-11-25, its
-//! experimental forerunner). Ids stay as the server made them. A task belongs to whoever began it: an
-//! agent with a name, a session without one, or, where a request is all that there is, those who come
-//! without a name and know its id. The server cannot tell them apart, so nobody else's request about
-//! it is passed on, and of its list each is given their own. Where a process gives several the same
-//! id, it is nobody's.
+//! A server answers a call with a task id (2026-07-28: tasks extension; 2025-11-25: its
+//! experimental predecessor). Ids are passed through unchanged. A task belongs to the agent that
+//! began it: a named agent, a session without a name or, without either, any anonymous agent that
+//! knows the id. Servers can't tell agents apart, so requests about another owner's task are
+//! refused and task lists are filtered. If a process issues one id to several owners, none of them
+//! owns it.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,27 +13,27 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::{ClientAbilities, Outcome, Presence, Tie};
+use crate::backend::{Affinity, AgentHandle, ClientCapabilities, RpcOutcome};
 use crate::gateway::{CallError, Caller, Gateway, RequestContext};
+use crate::json::{Member, RawJson};
 use crate::name::{AgentName, ServerRef};
-use crate::raw::{Member, Raw};
-use crate::state::{Key, Record, Room, SessionKey, Store};
+use crate::state::{Capacity, RecordKey, SessionKey, StateRecord, StateStore};
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
 
-/// The most pages of a server's list of tasks that are read for one list of an agent's own.
+/// Maximum number of `tasks/list` pages read for one filtered list.
 const MAX_PAGES: usize = 100;
-/// How many tasks of one agent are remembered.
-const ROOM: Room = Room { count: 10_000, ..Room::ENDLESS };
+/// Maximum number of stored tasks of one agent.
+const ROOM: Capacity = Capacity { count: 10_000, ..Capacity::UNLIMITED };
 /// Version of the encoding of task owners, which is part of the keys in the state store.
 const OWNER_VERSION: u32 = 2;
 
-/// The tasks of the agents that look through one gateway, and those that take its place.
-pub(crate) struct Tasks {
-    store: Arc<dyn Store>,
+/// The tasks of a gateway's agents, also found by the gateways that replace it.
+pub(crate) struct TaskRegistry {
+    store: Arc<dyn StateStore>,
     agent: Option<AgentName>,
-    /// Tells them from those of others.
-    whose: Arc<str>,
+    /// Prefix of this gateway's keys in the state store.
+    owner_key: Arc<str>,
 }
 
 #[derive(Deserialize)]
@@ -43,102 +42,105 @@ struct Task {
     task_id: String,
 }
 
-impl Tasks {
-    pub(crate) fn new(store: Arc<dyn Store>, caller: &Caller, abilities: ClientAbilities) -> Self {
-        let owner = json!([OWNER_VERSION, caller.agent, caller.toolbox, abilities.bits()]);
-        let whose = owner.to_string().into();
-        Self { store, agent: caller.agent.clone(), whose }
+impl TaskRegistry {
+    pub(crate) fn new(
+        store: Arc<dyn StateStore>,
+        caller: &Caller,
+        capabilities: ClientCapabilities,
+    ) -> Self {
+        let owner = json!([OWNER_VERSION, caller.agent, caller.toolbox, capabilities.bits()]);
+        let owner_key = owner.to_string().into();
+        Self { store, agent: caller.agent.clone(), owner_key }
     }
 
-    /// Names those who may ask after the tasks that an agent begins.
-    pub(crate) fn holder(&self, agent: &Presence, session: Option<&SessionKey>) -> Arc<str> {
+    /// Returns the owner key of the tasks that an agent begins.
+    pub(crate) fn holder(&self, agent: &AgentHandle, session: Option<&SessionKey>) -> Arc<str> {
         match session {
-            Some(session) if self.agent.is_none() && agent.tie == Tie::Session => {
-                format!("{} {}", self.whose, session.as_str()).into()
+            Some(session) if self.agent.is_none() && agent.affinity == Affinity::Session => {
+                format!("{} {}", self.owner_key, session.as_str()).into()
             }
-            _ => Arc::clone(&self.whose),
+            _ => Arc::clone(&self.owner_key),
         }
     }
 
-    fn key(id: &str, holder: &str) -> Key {
-        Key::Task(format!("{holder} {id}"))
+    fn key(id: &str, holder: &str) -> RecordKey {
+        RecordKey::Task(format!("{holder} {id}"))
     }
 
-    /// Remembers which server runs a task; the first that speaks of it does.
+    /// Stores the server of a task, unless one is already known.
     pub(crate) async fn learn(&self, id: &str, holder: &str, server: &ServerRef) {
         let key = Self::key(id, holder);
         if self.store.get(&key).await.is_none() {
             let (agent, server) = (self.agent.clone(), server.clone());
-            self.store.put(key, Record::Task { agent, server }, ROOM).await;
+            self.store.put(key, StateRecord::Task { agent, server }, ROOM).await;
         }
     }
 
-    /// The server that runs a task.
     async fn find(&self, id: &str, holder: &str) -> Option<ServerRef> {
         match self.store.get(&Self::key(id, holder)).await? {
-            Record::Task { server, .. } => Some(server),
+            StateRecord::Task { server, .. } => Some(server),
             _ => None,
         }
     }
 }
 
 impl Gateway {
-    /// The server that runs a task which is this agent's; `None` for everybody else's.
-    pub async fn task(
+    /// Returns the server of a task that this agent owns.
+    pub async fn task_server(
         &self,
         id: &str,
-        agent: &Presence,
+        agent: &AgentHandle,
         session: Option<&SessionKey>,
     ) -> Option<ServerRef> {
         let holder = self.tasks.holder(agent, session);
         let at = self.tasks.find(id, &holder).await?;
-        let server = self.at(&at.toolbox, &at.server)?;
-        server.used_by(agent).may_hold_task(id, &holder).then_some(at)
+        let server = self.managed_server(&at.toolbox, &at.server)?;
+        server.current_backend(agent).can_access_task(id, &holder).then_some(at)
     }
 
-    /// Returns `true` if its agents may see all tasks of a server: nobody else can have begun them.
-    pub fn shares_tasks(&self) -> bool {
-        self.pool.is_sole() && !self.policy.tells_agents_apart()
+    /// Returns `true` if all agents may see all tasks: there is one agent, and no per-agent rules.
+    pub fn can_list_all_tasks(&self) -> bool {
+        self.pool.is_single_agent() && !self.policy.has_agent_policies()
     }
 
-    /// Returns `true` if an agent may ask a server after a task that is not known to be its own: nobody
-    /// else can have begun it, or, where agents have no names, nobody is known to have.
-    pub fn may_ask_after(
+    /// Returns `true` if an agent may query a task that isn't known to be its own: no other agent
+    /// exists or, without named agents, no other owner is known.
+    pub fn can_query_task(
         &self,
         id: &str,
         at: &ServerRef,
-        agent: &Presence,
+        agent: &AgentHandle,
         session: Option<&SessionKey>,
     ) -> bool {
         let is_free = || {
             let holder = self.tasks.holder(agent, session);
-            let server = self.at(&at.toolbox, &at.server);
-            server.is_some_and(|server| server.used_by(agent).may_hold_task(id, &holder))
+            let server = self.managed_server(&at.toolbox, &at.server);
+            server.is_some_and(|server| server.current_backend(agent).can_access_task(id, &holder))
         };
-        let is_named = self.tasks.agent.is_some() || self.policy.tells_agents_apart();
-        self.shares_tasks() || (!is_named && is_free())
+        let is_named = self.tasks.agent.is_some() || self.policy.has_agent_policies();
+        self.can_list_all_tasks() || (!is_named && is_free())
     }
 
-    /// The list of a server's tasks with those alone that are this agent's, all on one page: where
-    /// the next one begins may be another's task.
-    pub async fn own_tasks(
+    /// Returns a server's tasks that this agent owns, on one page: a cursor could reveal another
+    /// agent's task.
+    pub async fn list_own_tasks(
         &self,
         at: &ServerRef,
         params: &[Member],
         context: &RequestContext<'_>,
-    ) -> Result<Outcome, CallError> {
+    ) -> Result<RpcOutcome, CallError> {
         let rest: Vec<_> = params.iter().filter(|(key, _)| &**key != "cursor").cloned().collect();
-        let (mut own, mut cursor): (Vec<Raw>, Option<Raw>) = (Vec::new(), None);
+        let (mut own, mut cursor): (Vec<RawJson>, Option<RawJson>) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
             let cursors = cursor.take().map(|cursor| ("cursor".into(), cursor));
             let params: Vec<_> = rest.iter().cloned().chain(cursors).collect();
             let outcome = self.request(at, "tasks/list", &params, context).await?;
-            let Outcome::Result(page) = &outcome else { return Ok(outcome) };
+            let RpcOutcome::Result(page) = &outcome else { return Ok(outcome) };
             let tasks = page.member("tasks").and_then(|tasks| tasks.items());
             let Some(tasks) = tasks else { return Ok(malformed()) };
             for task in tasks {
                 if let Ok(Task { task_id }) = task.parse()
-                    && self.task(&task_id, context.agent, context.session).await.as_ref()
+                    && self.task_server(&task_id, context.agent, context.session).await.as_ref()
                         == Some(at)
                 {
                     own.push(task);
@@ -147,29 +149,28 @@ impl Gateway {
             cursor = page.member("nextCursor").filter(|next| next.as_bytes() != b"null");
             if cursor.is_none() {
                 let list = page.without_member("nextCursor").unwrap_or_else(|| page.clone());
-                let list = list.with_member("tasks", &Raw::encode(&own));
-                return Ok(list.map_or_else(malformed, Outcome::Result));
+                let list = list.with_member("tasks", &RawJson::encode(&own));
+                return Ok(list.map_or_else(malformed, RpcOutcome::Result));
             }
         }
         let message = "the server has more tasks than are looked through";
-        Ok(Outcome::Error(error_object(INTERNAL_ERROR, message, None)))
+        Ok(RpcOutcome::Error(error_object(INTERNAL_ERROR, message, None)))
     }
 }
 
-fn malformed() -> Outcome {
+fn malformed() -> RpcOutcome {
     let message = "the server's list of tasks is none";
-    Outcome::Error(error_object(INTERNAL_ERROR, message, None))
+    RpcOutcome::Error(error_object(INTERNAL_ERROR, message, None))
 }
 
-/// The id of the task that an answer speaks of, if it does.
-pub(crate) fn task_id(outcome: &Outcome) -> Option<String> {
+pub(crate) fn task_id(outcome: &RpcOutcome) -> Option<String> {
     #[derive(Deserialize)]
     struct Nested {
         task: Task,
     }
 
     static TASK_ID: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"taskId\""));
-    let Outcome::Result(result) = outcome else { return None };
+    let RpcOutcome::Result(result) = outcome else { return None };
     TASK_ID.find(result.as_bytes())?;
     let is_task = result.member("resultType").is_some_and(|kind| kind.as_bytes() == b"\"task\"");
     if is_task {

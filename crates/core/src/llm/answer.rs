@@ -1,55 +1,52 @@
-//! The answers of endpoints, read as leniently as it can be done without guessing.
+//! Parses the responses of endpoints leniently.
 //!
-//! Endpoints differ in how they say the same: words as a text or in parts, JSON in a fence or with
-//! words around it, thoughts before it. Whatever comes is read, or is a [`Failure`] that says why
-//! not; how deep and how large it is does not matter. What was cut, or is broken, is never taken for
-//! a part of it that happens to be whole.
+//! Endpoints differ in form: text as a string or in parts, JSON in a fence or surrounded by prose,
+//! reasoning before the answer. A response yields a text, or an [`LlmError`] with the reason, at
+//! any size and nesting depth. A truncated or malformed object never yields an object nested in it.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::llm::Failure;
-use crate::raw::Raw;
+use crate::json::RawJson;
+use crate::llm::LlmError;
 
-/// The most characters of an endpoint's words in an error.
+/// Maximum number of characters quoted from an endpoint's response in an error.
 const MAX_QUOTED: usize = 200;
-/// More tokens than this are none that a model took for one question.
+/// Larger token counts are implausible and ignored.
 const MAX_TOKENS: u64 = 100_000_000;
-/// Why a model ends that has no tokens left: its own, or those of its memory.
+/// Finish reasons for an answer that hit the token limit or the end of the context window.
 const CUT: [&str; 2] = ["length", "model_length"];
-/// The marks around the thoughts that some models write before their answer.
+/// Tags around the reasoning that some models write before their answer.
 const THOUGHTS: [&str; 2] = ["<think>", "</think>"];
 
-/// The content of an answer.
-pub(crate) struct Heard {
-    /// The words of the model.
-    pub(crate) text: Result<String, Failure>,
-    /// `true` if the model had more to say.
+/// A parsed response.
+pub(crate) struct ChatResponse {
+    pub(crate) text: Result<String, LlmError>,
+    /// `true` if the answer was truncated by a token limit.
     pub(crate) is_cut: bool,
-    /// The tokens that it read, if that is said.
+    /// Input tokens, if reported.
     pub(crate) read: Option<u64>,
-    /// The tokens that it wrote, if that is said.
+    /// Output tokens, if reported.
     pub(crate) written: Option<u64>,
 }
 
-/// Reads what an endpoint answered.
-pub(crate) fn read(answer: &Raw) -> Heard {
+pub(crate) fn read(answer: &RawJson) -> ChatResponse {
     let Ok(answer) = answer.parse::<Value>() else {
         let text = unusable("it is nested too deeply, or no JSON");
-        return Heard { text, is_cut: false, read: None, written: None };
+        return ChatResponse { text, is_cut: false, read: None, written: None };
     };
     let tokens = |key: &str| {
         answer.pointer(key).and_then(Value::as_u64).filter(|tokens| *tokens <= MAX_TOKENS)
     };
-    Heard {
-        text: said(&answer),
+    ChatResponse {
+        text: answer_text(&answer),
         is_cut: is_cut(answer.pointer("/choices/0").unwrap_or(&Value::Null)),
         read: tokens("/usage/prompt_tokens"),
         written: tokens("/usage/completion_tokens"),
     }
 }
 
-fn said(answer: &Value) -> Result<String, Failure> {
+fn answer_text(answer: &Value) -> Result<String, LlmError> {
     let Some(choice) = answer.pointer("/choices/0") else {
         return unusable(&match answer.get("error") {
             Some(Value::Null) | None => "it has no `choices`".to_owned(),
@@ -61,7 +58,7 @@ fn said(answer: &Value) -> Result<String, Failure> {
     };
     let message = choice.get("message").unwrap_or(&Value::Null);
     let text = words(message.get("content").unwrap_or(&Value::Null));
-    let text = without_thoughts(&text);
+    let text = strip_reasoning(&text);
     if !text.is_empty() {
         return Ok(text.to_owned());
     }
@@ -75,13 +72,13 @@ fn said(answer: &Value) -> Result<String, Failure> {
     })
 }
 
-/// Returns `true` if the model had too few tokens left for its whole answer.
+/// Returns `true` if a token limit truncated the answer.
 fn is_cut(choice: &Value) -> bool {
     let why = choice.get("finish_reason").and_then(Value::as_str);
     why.is_some_and(|why| CUT.contains(&why))
 }
 
-/// The words of a message, which come as one text or in parts.
+/// Returns the text of a message, which is a string or a list of parts.
 fn words(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -92,19 +89,19 @@ fn words(content: &Value) -> String {
             };
             parts.iter().filter_map(text).collect()
         }
-        // There are endpoints that read what they were asked to write as JSON.
+        // Some endpoints parse requested JSON themselves and return an object instead of a string.
         Value::Object(_) => content.to_string(),
         Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
     }
 }
 
-/// A model's answer without the thoughts before it. Some models only end their thoughts, because
-/// their template begins them.
-pub fn without_thoughts(text: &str) -> &str {
+/// Removes the reasoning before a model's answer. Some models write only the closing tag, because
+/// their chat template contains the opening one.
+pub fn strip_reasoning(text: &str) -> &str {
     let [begin, end] = THOUGHTS;
     let text = text.trim();
     if text.starts_with('{') {
-        // It thinks no more; what looks like an end stands in what it answers.
+        // The answer itself: a closing tag in it is part of a string.
         return text;
     }
     match text.rsplit_once(end) {
@@ -114,9 +111,10 @@ pub fn without_thoughts(text: &str) -> &str {
     }
 }
 
-/// The JSON objects in a text, be it nothing else or have words around it, the first first. None of
-/// them lies in another, or in braces that are no object; what does not end is none.
-pub fn objects(text: &str) -> impl Iterator<Item = (Raw, Map<String, Value>)> + '_ {
+/// Returns the top-level JSON objects in a text, in order, with or without prose around them.
+/// Objects nested in another one, or in braces that aren't valid JSON, are skipped, and so are
+/// unterminated ones.
+pub fn json_objects(text: &str) -> impl Iterator<Item = (RawJson, Map<String, Value>)> + '_ {
     let mut rest = text;
     let braces = std::iter::from_fn(move || {
         let begins = &rest[rest.find('{')?..];
@@ -126,13 +124,13 @@ pub fn objects(text: &str) -> impl Iterator<Item = (Raw, Map<String, Value>)> + 
     });
     braces.filter_map(|braces| {
         let found: Box<RawValue> = serde_json::from_str(braces).ok()?;
-        let found = Raw::encode(&found);
+        let found = RawJson::encode(&found);
         let members = found.parse().ok()?;
         Some((found, members))
     })
 }
 
-/// Where the braces end that a text begins with; those in strings are none.
+/// Returns the end of the braces at the start of a text, ignoring braces in strings.
 fn end_of_braces(text: &str) -> Option<usize> {
     let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -162,8 +160,8 @@ fn quoted(value: &Value) -> String {
     }
 }
 
-fn unusable<T>(why: &str) -> Result<T, Failure> {
-    Err(Failure::Unusable(why.to_owned()))
+fn unusable<T>(why: &str) -> Result<T, LlmError> {
+    Err(LlmError::Unusable(why.to_owned()))
 }
 
 #[cfg(test)]

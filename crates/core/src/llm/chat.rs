@@ -1,103 +1,93 @@
-//! A question that stands for itself, and what a model says to it.
+//! Chat completions: one self-contained prompt, one answer.
 //!
-//! The request has the shape that all endpoints take that speak this API: one turn, no tools, and
-//! an answer in a form that is asked for. Some refuse a part of it, and do not say which; they are
-//! asked again in another [`Shape`], which is remembered for a while.
+//! A request has one turn, no tools, and a requested response format. Some endpoints reject a part
+//! of it without saying which; the request is then sent again in another [`RequestDialect`], which
+//! is remembered for a while.
 
 use serde_json::{Value, json};
 
-use crate::llm::answer::{Heard, read};
-use crate::llm::endpoint::MOST_BYTES;
-use crate::llm::{Endpoint, Failure, Posted, Within};
-use crate::raw::Raw;
+use crate::json::RawJson;
+use crate::llm::answer::{ChatResponse, read};
+use crate::llm::endpoint::MAX_BYTES;
+use crate::llm::{Endpoint, LlmError, PostOutcome, RequestLimits};
 
-/// Where the API takes questions.
 const PATH: &str = "chat/completions";
-/// About how many bytes are one token.
+/// Approximate.
 const BYTES_PER_TOKEN: usize = 4;
-/// The answers of an endpoint that does not take some member: "bad request", "unprocessable".
-const REFUSALS: [Failure; 2] = [Failure::Status(400), Failure::Status(422)];
+/// Statuses of endpoints that reject a member of the request: "bad request" and "unprocessable".
+const REFUSALS: [LlmError; 2] = [LlmError::Status(400), LlmError::Status(422)];
 
-/// A question that stands for itself.
+/// A self-contained question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prompt {
-    /// The role of the model, and its work.
+pub struct ChatPrompt {
+    /// Role and task of the model.
     pub system: String,
-    /// The question.
     pub user: String,
-    /// The form of its answer.
-    pub form: Form,
-    /// The most tokens that it may write, what it thinks included.
+    pub response_format: ResponseFormat,
+    /// Maximum number of output tokens, including reasoning.
     pub max_tokens: u32,
-    /// The kind of the question, in a word of ours: `category`, `service`, `tool` or `parameters`.
+    /// Purpose for the audit log: `category`, `service`, `tool` or `parameters`.
     pub purpose: &'static str,
 }
 
-impl Prompt {
-    /// About how many tokens a model reads of it.
+impl ChatPrompt {
+    /// Returns the approximate number of input tokens.
     pub fn tokens(&self) -> u64 {
-        estimate(self.system.len() + self.user.len())
+        tokens_from_bytes(self.system.len() + self.user.len())
     }
 }
 
-/// The form of an answer.
+/// The response format to request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// `{"choice": …}`, with one of these.
+pub enum ResponseFormat {
+    /// `{"choice": …}` with one of these values.
     Choice(Vec<String>),
     /// A JSON object.
     Object,
 }
 
-/// An answer of a model.
+/// A model's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// Its words.
+pub struct ChatAnswer {
     pub text: String,
-    /// `true` if the model had more to say and no tokens left; its text is then no answer.
-    pub is_cut: bool,
-    /// The tokens that it took.
-    pub usage: Usage,
+    /// `true` if the answer hit a token limit; the text is then incomplete.
+    pub is_truncated: bool,
+    pub usage: TokenUsage,
 }
 
-/// How many tokens a model has read and written; guessed where the endpoint does not say it.
+/// Token counts, estimated if the endpoint doesn't report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// The number of tokens that the model read.
-    pub read: u64,
-    /// The number of tokens that the model wrote.
-    pub written: u64,
+pub struct TokenUsage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
 }
 
-/// The price of asking, paid even if no answer came.
+/// Tokens and requests spent, including failed requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
-    /// The tokens.
-    pub usage: Usage,
-    /// How many requests were made.
+pub struct RequestCost {
+    pub usage: TokenUsage,
     pub requests: u32,
 }
 
-/// A form of request. No two forms limit an answer in the same words and also ask for its form in
-/// the same way. So whatever an endpoint refuses, one form is left.
+/// A form of request. Each optional member is missing from at least one dialect, so if an endpoint
+/// rejects one of them, a dialect without it is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    /// The form that most endpoints take. Some do not know the newer word for the limit: they
-    /// ignore it (Ollama) or refuse it (Mistral).
+enum RequestDialect {
+    /// Accepted by most endpoints. Uses `max_tokens`, because some endpoints ignore (Ollama) or
+    /// reject (Mistral) `max_completion_tokens`.
     Full,
-    /// The form for those models of `OpenAI` that reason. They know the newer word alone, and do
-    /// not let their temperature be set.
+    /// For the reasoning models of `OpenAI`, which require `max_completion_tokens` and reject a
+    /// temperature.
     Reasoning,
-    /// The form for endpoints that write no JSON to order.
+    /// For endpoints that reject response formats.
     Plain,
 }
 
-impl Shape {
-    /// Every one, in the order in which they are tried.
+impl RequestDialect {
+    /// In order of preference.
     const ALL: [Self; 3] = [Self::Full, Self::Reasoning, Self::Plain];
 
-    /// A request of this shape.
-    fn request(self, model: &str, effort: Option<&str>, prompt: &Prompt) -> Value {
+    fn request(self, model: &str, effort: Option<&str>, prompt: &ChatPrompt) -> Value {
         let mut request = json!({
             "model": model,
             "messages": [
@@ -114,7 +104,7 @@ impl Shape {
             request["temperature"] = json!(0);
         }
         if self != Self::Plain {
-            request["response_format"] = prompt.form.wanted();
+            request["response_format"] = prompt.response_format.wanted();
             if let Some(effort) = effort {
                 request["reasoning_effort"] = json!(effort);
             }
@@ -123,8 +113,7 @@ impl Shape {
     }
 }
 
-impl Form {
-    /// The member of a request that asks for an answer of this form.
+impl ResponseFormat {
     fn wanted(&self) -> Value {
         match self {
             Self::Choice(ids) => json!({
@@ -140,36 +129,38 @@ impl Form {
                     },
                 },
             }),
-            // Schemas of tools are seldom what `strict` wants, so theirs is a part of the prompt.
+            // Tool schemas rarely meet the rules of `strict`, so they are part of the prompt
+            // instead.
             Self::Object => json!({"type": "json_object"}),
         }
     }
 }
 
 impl Endpoint {
-    /// Asks the model, and adds to `cost` what that takes, as far as it is known at any moment.
-    pub async fn ask(
+    /// Sends a prompt. `cost` is updated before each request and corrected after it, so it is up to
+    /// date even if the future is dropped.
+    pub async fn chat(
         &self,
-        prompt: &Prompt,
-        within: Within,
-        cost: &mut Cost,
-    ) -> Result<Said, Failure> {
-        let first = self.taken.first();
-        let mut refusal = Failure::Status(400);
-        for (at, shape) in Shape::ALL.into_iter().enumerate().skip(first) {
+        prompt: &ChatPrompt,
+        within: RequestLimits,
+        cost: &mut RequestCost,
+    ) -> Result<ChatAnswer, LlmError> {
+        let first = self.dialect.preferred();
+        let mut refusal = LlmError::Status(400);
+        for (at, shape) in RequestDialect::ALL.into_iter().enumerate().skip(first) {
             let asked = cost.requests;
             let Some(requests) = within.requests.checked_sub(asked).filter(|left| *left > 0) else {
                 return Err(refusal);
             };
             let config = self.config();
             let effort = config.reasoning_effort.as_deref();
-            let body = Raw::encode(&shape.request(&config.model, effort, prompt));
+            let body = RawJson::encode(&shape.request(&config.model, effort, prompt));
             let before = cost.usage;
             cost.requests = asked + 1;
-            cost.usage = before.and(Usage { read: prompt.tokens(), written: 0 });
-            let within = Within { requests, ..within };
-            let Posted { answer, attempts } =
-                self.post_counted(PATH, &body, MOST_BYTES, within).await;
+            cost.usage = before.and(TokenUsage { input_tokens: prompt.tokens(), output_tokens: 0 });
+            let within = RequestLimits { requests, ..within };
+            let PostOutcome { answer, attempts } =
+                self.post_with_retries(PATH, &body, MAX_BYTES, within).await;
             cost.requests = asked + attempts;
             let answer = match answer {
                 Ok(answer) => answer,
@@ -185,52 +176,52 @@ impl Endpoint {
                 }
             };
             if at != first {
-                self.taken.learn(Some(at));
+                self.dialect.learn(Some(at));
             }
-            let Heard { text, is_cut, read, written } = read(&answer);
-            let guessed = estimate(text.as_ref().map_or(0, String::len));
-            let usage = Usage {
-                read: read.unwrap_or_else(|| prompt.tokens()),
-                written: written.unwrap_or(guessed),
+            let ChatResponse { text, is_cut, read, written } = read(&answer);
+            let guessed = tokens_from_bytes(text.as_ref().map_or(0, String::len));
+            let usage = TokenUsage {
+                input_tokens: read.unwrap_or_else(|| prompt.tokens()),
+                output_tokens: written.unwrap_or(guessed),
             };
             cost.usage = before.and(usage);
-            return text.map(|text| Said { text, is_cut, usage });
+            return text.map(|text| ChatAnswer { text, is_truncated: is_cut, usage });
         }
-        self.taken.learn(None);
+        self.dialect.learn(None);
         Err(refusal)
     }
 }
 
-impl Usage {
+impl TokenUsage {
     fn and(self, other: Self) -> Self {
         Self {
-            read: self.read.saturating_add(other.read),
-            written: self.written.saturating_add(other.written),
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
         }
     }
 }
 
-/// Returns `true` if the model may have read the question although no answer came.
-fn may_have_read(failure: &Failure) -> bool {
+/// Returns `true` if the model may have processed the prompt before the request failed.
+fn may_have_read(failure: &LlmError) -> bool {
     match failure.plain() {
-        Failure::TimedOut
-        | Failure::Cut(_)
-        | Failure::Html
-        | Failure::Unusable(_)
-        | Failure::TooLong => true,
-        Failure::Status(status) => *status >= 500,
-        Failure::Unreachable(_)
-        | Failure::Unauthorized(_)
-        | Failure::UnknownModel(_)
-        | Failure::Unpaid
-        | Failure::TooOften(_)
-        | Failure::Redirected(_)
-        | Failure::Explained(..) => false,
+        LlmError::TimedOut
+        | LlmError::Disconnected(_)
+        | LlmError::Html
+        | LlmError::Unusable(_)
+        | LlmError::AnswerTooLarge => true,
+        LlmError::Status(status) => *status >= 500,
+        LlmError::Unreachable(_)
+        | LlmError::Unauthorized(_)
+        | LlmError::UnknownModel(_)
+        | LlmError::PaymentRequired
+        | LlmError::RateLimited(_)
+        | LlmError::Redirected(_)
+        | LlmError::WithMessage(..) => false,
     }
 }
 
-/// About how many tokens so many bytes are.
-pub fn estimate(bytes: usize) -> u64 {
+/// Estimates the number of tokens in a text of this length.
+pub fn tokens_from_bytes(bytes: usize) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN) as u64
 }
 

@@ -1,4 +1,4 @@
-//! Requests to an endpoint on loopback, and what is made of its answers.
+//! Tests against a fake endpoint on loopback.
 
 mod embeddings;
 mod endpoint;
@@ -9,14 +9,14 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::*;
-use crate::llm::scripted::{KEY, Reply, Scripted, answer};
+use crate::llm::fake_endpoint::{FakeEndpoint, KEY, Reply, http_response};
 
-/// Time enough for whatever is not about time.
+/// A deadline that no test reaches.
 pub(crate) fn later() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// Limits that allow as many requests as one likes.
-pub(crate) fn amply() -> Within {
-    Within { until: later(), requests: u32::MAX }
+/// Limits that no test reaches.
+pub(crate) fn amply() -> RequestLimits {
+    RequestLimits { deadline: later(), requests: u32::MAX }
 }

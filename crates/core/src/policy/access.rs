@@ -1,44 +1,42 @@
-//! The rules for one agent and one server put together: whether the server is there for the agent,
-//! and which lists decide on its tools, resources and prompts.
+//! Combines the rules for one agent and one server: whether the agent sees the server, and which
+//! lists apply to its tools, resources and prompts.
 //!
-//! The order is that of the document: the agent's `allowed_servers`, its `tool_overrides`, then
-//! `exposed_tools`, then `default_policy`. What an agent says itself of a key goes before what it
-//! takes over (`extends`); of several whom it extends, it has what any of them has.
+//! The order of precedence is the agent's `allowed_servers`, its `tool_overrides`, then
+//! `exposed_tools`, then `default_policy`. An agent's own key overrides inherited ones (`extends`).
+//! Several parents grant the union of their permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use globset::Glob;
 
 use crate::name::{AgentName, ServerName};
-use crate::policy::rule::Rule;
-use crate::settings::{AgentPolicy, PolicyConfig, Rates, When};
+use crate::policy::rule::RulePath;
+use crate::settings::{AgentPolicy, PolicyCondition, PolicyConfig, RateLimits};
 
-/// Lists as the file has them, each with where it stands.
-pub(crate) type Lists<'a> = Vec<(Rule, &'a [String])>;
+pub(crate) type RuleLists<'a> = Vec<(RulePath, &'a [String])>;
 
-/// The access of one agent to one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Access<'a> {
-    /// The lists of tools: a tool in any of them may be used.
-    pub(crate) lists: Lists<'a>,
-    /// The rule for all other tools, and `true` if it lets them pass.
-    pub(crate) otherwise: (Rule, bool),
-    /// The lists of resources, likewise; `None`: it may have all of them.
-    pub(crate) resources: Option<Lists<'a>>,
-    /// The lists of prompts.
-    pub(crate) prompts: Option<Lists<'a>>,
+    /// Allowlists of tools: a tool in any of them may be used.
+    pub(crate) lists: RuleLists<'a>,
+    /// The rule for unlisted tools, and `true` if it allows them.
+    pub(crate) otherwise: (RulePath, bool),
+    /// Allowlists of resources; `None` allows all.
+    pub(crate) resources: Option<RuleLists<'a>>,
+    pub(crate) prompts: Option<RuleLists<'a>>,
 }
 
-/// The kind of primitive that lists are about.
-#[derive(Clone, Copy)]
-enum Kind {
+/// A kind of primitive that a list can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrimitiveKind {
     Tools,
+    /// Resources and URI templates.
     Resources,
     Prompts,
 }
 
-impl Kind {
-    /// The key of an agent's own lists, and the lists.
+impl PrimitiveKind {
+    /// Returns the agent's own lists of this kind, and their key.
     fn own(self, agent: &AgentPolicy) -> (&'static str, &BTreeMap<String, Vec<String>>) {
         match self {
             Self::Tools => ("tool_overrides", &agent.tool_overrides),
@@ -48,39 +46,39 @@ impl Kind {
     }
 }
 
-/// Finds out what an agent may have of a server.
+/// Resolves an agent's access to a server.
 ///
 /// # Errors
 ///
-/// The rule by which the server does not exist for it.
-pub(crate) fn of<'a>(
+/// Returns the rule that hides the server.
+pub(crate) fn resolve<'a>(
     config: &'a PolicyConfig,
     agent: Option<&AgentName>,
     server: &ServerName,
-) -> Result<Access<'a>, Rule> {
-    let said = said(config, agent, server, Kind::Tools);
+) -> Result<Access<'a>, RulePath> {
+    let said = agent_rules(config, agent, server, PrimitiveKind::Tools);
     if !said.is_allowed {
-        let unknown = || Rule::new(&["agent_policies"]);
+        let unknown = || RulePath::new(&["agent_policies"]);
         return Err(said.by.unwrap_or_else(unknown));
     }
     let default = &config.default;
-    let key = |name: &str| Rule::new(&["default_policy", name]);
+    let key = |name: &str| RulePath::new(&["default_policy", name]);
     let mut lists = said.lists;
     let mut otherwise = match lists.last() {
-        Some((rule, _)) if !said.is_silent => (rule.clone(), false),
+        Some((rule, _)) if !said.uses_defaults => (rule.clone(), false),
         _ => (key("allow_unknown_tools"), default.allow_unknown_tools),
     };
-    if said.is_silent
+    if said.uses_defaults
         && let Some(tools) = config.exposed_tools.get(server.as_str())
     {
-        let rule = Rule::new(&["exposed_tools", server.as_str()]);
+        let rule = RulePath::new(&["exposed_tools", server.as_str()]);
         lists.push((rule.clone(), tools.as_slice()));
         otherwise = (rule, false);
     }
-    let resources = besides(config, agent, server, Kind::Resources);
-    let prompts = besides(config, agent, server, Kind::Prompts);
+    let resources = primitive_lists(config, agent, server, PrimitiveKind::Resources);
+    let prompts = primitive_lists(config, agent, server, PrimitiveKind::Prompts);
     if gives_some(resources.as_ref()) || gives_some(prompts.as_ref()) {
-        // It is there for those, whatever becomes of its tools.
+        // Granted resources or prompts make the server visible, even without any tools.
     } else if lists.is_empty() {
         if said.by.is_none() && default.allow_unknown_servers == Some(false) {
             return Err(key("allow_unknown_servers"));
@@ -94,61 +92,59 @@ pub(crate) fn of<'a>(
     Ok(Access { lists, otherwise, resources, prompts })
 }
 
-/// The rules of an agent for what a server has of a kind.
-fn said<'a>(
+fn agent_rules<'a>(
     config: &'a PolicyConfig,
     agent: Option<&AgentName>,
     server: &ServerName,
-    kind: Kind,
-) -> Said<'a> {
+    kind: PrimitiveKind,
+) -> AgentRules<'a> {
     match agent {
         Some(agent) if config.agents.contains_key(agent) => {
-            Lookup { config, server, kind, known: BTreeMap::new() }.of(agent)
+            InheritanceResolver { config, server, kind, known: BTreeMap::new() }.of(agent)
         }
-        Some(agent) if !config.knows(agent) => Said::no(),
-        _ => Said::nothing(),
+        Some(agent) if !config.knows(agent) => AgentRules::denied(),
+        _ => AgentRules::nothing(),
     }
 }
 
-/// The lists of the resources or prompts of a server that an agent may have: its own, those that it
-/// takes over, else those for all; `None`: it may have all.
-fn besides<'a>(
+/// Returns the lists of resources or prompts that an agent may use: its own or inherited ones, or
+/// else the ones for all agents. `None` allows everything.
+fn primitive_lists<'a>(
     config: &'a PolicyConfig,
     agent: Option<&AgentName>,
     server: &ServerName,
-    kind: Kind,
-) -> Option<Lists<'a>> {
-    let said = said(config, agent, server, kind);
+    kind: PrimitiveKind,
+) -> Option<RuleLists<'a>> {
+    let said = agent_rules(config, agent, server, kind);
     let mut lists = said.lists;
-    if said.is_silent {
+    if said.uses_defaults {
         let (key, exposed) = match kind {
-            Kind::Tools => ("exposed_tools", &config.exposed_tools),
-            Kind::Resources => ("exposed_resources", &config.exposed_resources),
-            Kind::Prompts => ("exposed_prompts", &config.exposed_prompts),
+            PrimitiveKind::Tools => ("exposed_tools", &config.exposed_tools),
+            PrimitiveKind::Resources => ("exposed_resources", &config.exposed_resources),
+            PrimitiveKind::Prompts => ("exposed_prompts", &config.exposed_prompts),
         };
         let patterns = exposed.get(server.as_str())?;
-        lists.push((Rule::new(&[key, server.as_str()]), patterns.as_slice()));
+        lists.push((RulePath::new(&[key, server.as_str()]), patterns.as_slice()));
     }
     Some(lists)
 }
 
-/// Returns `true` if lists name something that an agent may have, beside what they leave out.
-fn gives_some(lists: Option<&Lists<'_>>) -> bool {
+fn gives_some(lists: Option<&RuleLists<'_>>) -> bool {
     let mut patterns = lists.into_iter().flatten().flat_map(|(_, patterns)| *patterns);
     patterns.any(|pattern| !pattern.starts_with('!'))
 }
 
-/// How much an agent may ask: what it says itself of that, then what it takes over.
-pub(crate) fn rates(config: &PolicyConfig, agent: &AgentName) -> Rates {
-    let Some(own) = config.agents.get(agent) else { return Rates::default() };
+/// Returns the agent's rate limits: its own, then inherited ones.
+pub(crate) fn rates(config: &PolicyConfig, agent: &AgentName) -> RateLimits {
+    let Some(own) = config.agents.get(agent) else { return RateLimits::default() };
     own.extends.iter().fold(own.limits, |rates, parent| rates.or(self::rates(config, parent)))
 }
 
-/// The conditions of an agent and of all that it extends, in the order of their names.
+/// Returns the conditions of an agent and of all agents that it extends, sorted by agent name.
 pub(crate) fn conditions<'a>(
     config: &'a PolicyConfig,
     agent: Option<&AgentName>,
-) -> Vec<(Rule, &'a When)> {
+) -> Vec<(RulePath, &'a PolicyCondition)> {
     let mut open: Vec<&AgentName> = agent.into_iter().collect();
     let mut found: BTreeSet<&AgentName> = BTreeSet::new();
     while let Some(agent) = open.pop() {
@@ -159,55 +155,56 @@ pub(crate) fn conditions<'a>(
         }
     }
     let all = found.into_iter().flat_map(|agent| {
-        let rule = Rule::new(&["agent_policies", agent.as_str(), "when"]);
+        let rule = RulePath::new(&["agent_policies", agent.as_str(), "when"]);
         let when = config.agents.get(agent).into_iter().flat_map(|policy| &policy.when);
         when.enumerate().map(move |(index, when)| (rule.element(index), when))
     });
     all.collect()
 }
 
-/// The rules of an agent for a server, its own or those of agents that it extends.
 #[derive(Clone, Debug)]
-struct Said<'a> {
+struct AgentRules<'a> {
     is_allowed: bool,
-    /// The list that says so, if there is one.
-    by: Option<Rule>,
-    lists: Lists<'a>,
-    /// `true` if the rules of others for its tools count too.
-    is_silent: bool,
+    /// The list that decided on the server, if there is one.
+    by: Option<RulePath>,
+    lists: RuleLists<'a>,
+    /// `true` if the rules for all agents apply as well.
+    uses_defaults: bool,
 }
 
-impl Said<'_> {
+impl AgentRules<'_> {
     fn nothing() -> Self {
-        Self { is_allowed: true, by: None, lists: Vec::new(), is_silent: true }
+        Self { is_allowed: true, by: None, lists: Vec::new(), uses_defaults: true }
     }
 
-    /// The rules of an agent that is not there, or that extends itself.
-    fn no() -> Self {
-        Self { is_allowed: false, by: None, lists: Vec::new(), is_silent: false }
+    /// Denies everything: the agent does not exist, or its `extends` is cyclic.
+    fn denied() -> Self {
+        Self { is_allowed: false, by: None, lists: Vec::new(), uses_defaults: false }
     }
 }
 
-/// Asking agents about one server, each once.
-struct Lookup<'a, 's> {
+/// Resolves the rules of agents for one server, each agent once.
+struct InheritanceResolver<'a, 's> {
     config: &'a PolicyConfig,
     server: &'s ServerName,
-    kind: Kind,
-    /// `None` while it is being found out.
-    known: BTreeMap<&'a AgentName, Option<Said<'a>>>,
+    kind: PrimitiveKind,
+    /// `None` while the agent is being resolved, which detects cycles.
+    known: BTreeMap<&'a AgentName, Option<AgentRules<'a>>>,
 }
 
-impl<'a> Lookup<'a, '_> {
-    fn of(&mut self, agent: &AgentName) -> Said<'a> {
+impl<'a> InheritanceResolver<'a, '_> {
+    fn of(&mut self, agent: &AgentName) -> AgentRules<'a> {
         let Some((agent, policy)) = self.config.agents.get_key_value(agent) else {
-            return Said::no();
+            return AgentRules::denied();
         };
         if let Some(known) = self.known.get(agent) {
-            return known.clone().unwrap_or_else(Said::no);
+            return known.clone().unwrap_or_else(AgentRules::denied);
         }
         self.known.insert(agent, None);
-        let parents: Vec<Said<'a>> = policy.extends.iter().map(|parent| self.of(parent)).collect();
-        let key = |rest: &[&str]| Rule::new(&[&["agent_policies", agent.as_str()], rest].concat());
+        let parents: Vec<AgentRules<'a>> =
+            policy.extends.iter().map(|parent| self.of(parent)).collect();
+        let key =
+            |rest: &[&str]| RulePath::new(&[&["agent_policies", agent.as_str()], rest].concat());
         let allowing = || parents.iter().filter(|parent| parent.is_allowed);
         let (is_allowed, by) = match &policy.allowed_servers {
             Some(servers) => {
@@ -228,24 +225,24 @@ impl<'a> Lookup<'a, '_> {
                 (vec![(rule, tools.as_slice())], false)
             }
             None if allowing().next().is_some() => {
-                (all_lists(allowing()), allowing().any(|parent| parent.is_silent))
+                (all_lists(allowing()), allowing().any(|parent| parent.uses_defaults))
             }
-            // None of those it extends may use the server, but what they say of its tools is said.
+            // No parent allows the server, but their lists apply to its tools anyway.
             None => {
                 let lists = all_lists(parents.iter());
                 let is_silent = lists.is_empty();
                 (lists, is_silent)
             }
         };
-        let said = Said { is_allowed, by, lists, is_silent };
+        let said = AgentRules { is_allowed, by, lists, uses_defaults: is_silent };
         self.known.insert(agent, Some(said.clone()));
         said
     }
 }
 
-/// The lists of all, each once: many ways may lead to one agent.
-fn all_lists<'s, 'a: 's>(said: impl Iterator<Item = &'s Said<'a>>) -> Lists<'a> {
-    let mut lists: Lists<'a> = Vec::new();
+/// Merges lists without duplicates: several paths may lead to the same ancestor.
+fn all_lists<'s, 'a: 's>(said: impl Iterator<Item = &'s AgentRules<'a>>) -> RuleLists<'a> {
+    let mut lists: RuleLists<'a> = Vec::new();
     for (rule, tools) in said.flat_map(|said| &said.lists) {
         if !lists.iter().any(|(other, _)| other == rule) {
             lists.push((rule.clone(), tools));
@@ -254,8 +251,8 @@ fn all_lists<'s, 'a: 's>(said: impl Iterator<Item = &'s Said<'a>>) -> Lists<'a> 
     lists
 }
 
-/// Returns `true` if a list of names and globs has a server. A pattern that is no valid glob has
-/// none.
+/// Returns `true` if a name or glob in the list matches a server. An invalid glob matches only its
+/// own text.
 fn is_among(server: &str, patterns: &[String]) -> bool {
     patterns.iter().any(|pattern| {
         pattern == server

@@ -1,6 +1,8 @@
-//! Conditions (`when`), made ready: where, when, and with which arguments tools may be used.
+//! Evaluates the `when` conditions of agent policies: working directory, time window and call
+//! arguments.
 //!
-//! What cannot be evaluated does not hold.
+//! A condition that can't be evaluated, such as one with an invalid regular expression, does not
+//! hold.
 
 use std::path::Path;
 
@@ -8,60 +10,63 @@ use globset::{GlobBuilder, GlobMatcher};
 use regex::Regex;
 use serde_json::{Number, Value};
 
-use crate::policy::hours::{self, Moment};
-use crate::policy::rule::Rule;
-use crate::policy::strict;
-use crate::settings::{ArgumentTest, TimeWindow, When};
+use crate::policy::rule::RulePath;
+use crate::policy::strict_json;
+use crate::policy::time_window::{self, UnixTime};
+use crate::settings::{ArgumentTest, PolicyCondition, TimeWindow};
 
-/// One entry of `when`.
+/// A compiled entry of `when`.
 #[derive(Debug)]
 pub(crate) struct Condition {
-    rule: Rule,
-    /// `true` if the working directory is as it must be.
+    rule: RulePath,
+    /// Evaluated once, because the working directory is fixed at startup.
     is_here: bool,
     window: Option<TimeWindow>,
-    arguments: Vec<(Way, Test)>,
+    arguments: Vec<(ArgumentPath, ArgumentConstraint)>,
 }
 
-/// The way to an argument, or to one in every element of a list.
+/// A JSON pointer to an argument, or with `*` to an argument in every element of an array.
 #[derive(Debug)]
-struct Way {
-    /// The JSON pointer as it is written.
+struct ArgumentPath {
     text: String,
-    /// Its steps; none if it is no pointer, and leads nowhere.
-    steps: Option<Vec<Step>>,
+    /// `None` if the text is not a valid pointer; it then selects nothing.
+    steps: Option<Vec<PathSegment>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
-    /// A member of an object by its name, or an element of a list by its index.
-    Into(String),
-    /// Every element of a list (`*`).
+enum PathSegment {
+    /// A member name of an object, or an index of an array.
+    Member(String),
+    /// `*`: every element of an array.
     Every,
 }
 
-impl Way {
+impl ArgumentPath {
     fn new(text: &str) -> Self {
         let steps = match text.strip_prefix('/') {
-            Some(rest) => Some(rest.split('/').map(Step::new).collect()),
+            Some(rest) => Some(rest.split('/').map(PathSegment::new).collect()),
             None => text.is_empty().then(Vec::new),
         };
         Self { text: text.to_owned(), steps }
     }
 
-    /// Returns all that it leads to: something, and in every element of each list on the way. None
-    /// if one of them is missing, a list is empty, or something on the way is of another kind.
+    /// Returns the selected values, at least one. `None` if any branch has a missing member, an
+    /// empty array or a value of the wrong type.
     fn follow<'v>(&self, arguments: &'v Value) -> Option<Vec<&'v Value>> {
         let mut found = vec![arguments];
         for step in self.steps.as_ref()? {
             let mut next = Vec::with_capacity(found.len());
             for value in found {
                 match (step, value) {
-                    (Step::Every, Value::Array(elements)) if !elements.is_empty() => {
+                    (PathSegment::Every, Value::Array(elements)) if !elements.is_empty() => {
                         next.extend(elements);
                     }
-                    (Step::Into(key), Value::Object(members)) => next.push(members.get(key)?),
-                    (Step::Into(key), Value::Array(elements)) => next.push(element(elements, key)?),
+                    (PathSegment::Member(key), Value::Object(members)) => {
+                        next.push(members.get(key)?);
+                    }
+                    (PathSegment::Member(key), Value::Array(elements)) => {
+                        next.push(element(elements, key)?);
+                    }
                     _ => return None,
                 }
             }
@@ -71,18 +76,17 @@ impl Way {
     }
 
     fn is_of_every(&self) -> bool {
-        self.steps.iter().flatten().any(|step| *step == Step::Every)
+        self.steps.iter().flatten().any(|step| *step == PathSegment::Every)
     }
 
-    /// Returns how to speak of what it leads to.
     fn words(&self) -> String {
         let every = if self.is_of_every() { "every argument" } else { "argument" };
         format!("{every} `{}`", self.text)
     }
 }
 
-impl Step {
-    /// Reads one step of a JSON pointer (RFC 6901), in which `~2` stands for a `*` that is a name.
+impl PathSegment {
+    /// Parses one segment of a JSON pointer (RFC 6901), extended by `~2` for a literal `*`.
     fn new(written: &str) -> Self {
         if written == "*" {
             return Self::Every;
@@ -101,30 +105,29 @@ impl Step {
             }
             name.push(escaped.unwrap_or(c));
         }
-        Self::Into(name)
+        Self::Member(name)
     }
 }
 
-/// Returns an element by its index, which has no sign and no zero before it.
+/// Indexes with a sign or a leading zero are invalid (RFC 6901 §4).
 fn element<'v>(elements: &'v [Value], index: &str) -> Option<&'v Value> {
     let is_plain = index == "0" || !index.starts_with(['0', '+']);
     elements.get(index.parse::<usize>().ok().filter(|_| is_plain)?)
 }
 
-/// A call is not let through for what it is, though the tool is there.
+/// A call that a condition refuses, although the agent can see the tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The condition that does not hold.
-    pub rule: Rule,
-    /// Why not, in words for the agent.
+    pub rule: RulePath,
+    /// The reason, in words for the agent.
     pub reason: String,
-    /// Advice on what to do about it.
     pub hint: String,
 }
 
 impl Condition {
-    /// Makes an entry ready; `folder` is where the workbench was started.
-    pub(crate) fn new(rule: Rule, when: &When, folder: Option<&Path>) -> Self {
+    /// `folder` is the working directory of the workbench; `None` if it is unknown.
+    pub(crate) fn new(rule: RulePath, when: &PolicyCondition, folder: Option<&Path>) -> Self {
         let globs = when.working_directory.as_ref();
         let arguments = when.arguments.iter();
         Self {
@@ -133,42 +136,40 @@ impl Condition {
                 folder.is_some_and(|folder| globs.iter().any(|glob| is_within(glob, folder)))
             }),
             window: when.time,
-            arguments: arguments.map(|(at, test)| (Way::new(at), Test::new(test))).collect(),
+            arguments: arguments
+                .map(|(at, test)| (ArgumentPath::new(at), ArgumentConstraint::new(test)))
+                .collect(),
         }
     }
 
-    /// The key that it stands under.
-    pub(crate) fn rule(&self) -> &Rule {
+    pub(crate) fn rule(&self) -> &RulePath {
         &self.rule
     }
 
-    /// Returns `true` if the working directory is as it must be.
-    pub(crate) fn is_here(&self) -> bool {
+    pub(crate) fn matches_directory(&self) -> bool {
         self.is_here
     }
 
-    /// When it holds, if that is not always.
+    /// The time window; `None` if the condition holds at any time.
     pub(crate) fn window(&self) -> Option<&TimeWindow> {
         self.window.as_ref()
     }
 
-    /// Returns `true` if it holds now, as far as that does not depend on arguments.
-    pub(crate) fn holds(&self, now: impl FnOnce() -> Moment) -> bool {
-        self.is_here && self.window.as_ref().is_none_or(|window| hours::is_open(window, now()))
+    /// Returns `true` if the directory and the time window match. Arguments are checked by `check`.
+    pub(crate) fn holds(&self, now: impl FnOnce() -> UnixTime) -> bool {
+        self.is_here
+            && self.window.as_ref().is_none_or(|window| time_window::is_open(window, now()))
     }
 
-    /// Returns `true` if it asks for arguments.
     pub(crate) fn asks_for_arguments(&self) -> bool {
         !self.arguments.is_empty()
     }
 
-    /// Its demands on arguments, each in words.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = String> {
         let arguments = self.arguments.iter();
         arguments.map(|(way, test)| format!("{} {}", way.words(), test.wanted()))
     }
 
-    /// Checks that arguments, which are a JSON object, are as they must be.
     fn check(&self, arguments: &Value) -> Result<(), Refusal> {
         for (way, test) in &self.arguments {
             let found = way.follow(arguments);
@@ -192,7 +193,8 @@ impl Condition {
     }
 }
 
-/// Checks that the arguments of a call, which are JSON, are as all conditions want them.
+/// Checks the arguments of a call, which are JSON, against all conditions. Duplicate member names
+/// are refused. Missing arguments count as an empty object.
 pub(crate) fn check<'a>(
     conditions: impl Iterator<Item = &'a Condition>,
     arguments: Option<&[u8]>,
@@ -201,22 +203,22 @@ pub(crate) fn check<'a>(
     for condition in conditions {
         let value = match &mut value {
             Some(value) => value,
-            none => {
-                none.insert(strict::parse(arguments.unwrap_or(b"{}")).map_err(|why| Refusal {
+            none => none.insert(strict_json::parse(arguments.unwrap_or(b"{}")).map_err(|why| {
+                Refusal {
                     rule: condition.rule.clone(),
                     reason: format!("its arguments cannot be checked: {why}"),
                     hint: "write each name once".to_owned(),
-                })?)
-            }
+                }
+            })?),
         };
         condition.check(value)?;
     }
     Ok(())
 }
 
-/// The demands on one argument.
+/// The constraints on one argument. All of them must hold.
 #[derive(Debug)]
-struct Test {
+struct ArgumentConstraint {
     matches: Option<Pattern>,
     not_matches: Option<Pattern>,
     min: Option<Number>,
@@ -224,7 +226,7 @@ struct Test {
     one_of: Option<Vec<Value>>,
 }
 
-/// A regular expression as it is written, and as it is used if it is one.
+/// `regex` is `None` if the expression does not compile.
 #[derive(Debug)]
 struct Pattern {
     text: String,
@@ -241,7 +243,7 @@ impl Pattern {
     }
 }
 
-impl Test {
+impl ArgumentConstraint {
     fn new(test: &ArgumentTest) -> Self {
         let ArgumentTest { matches, not_matches, min, max, one_of } = test;
         Self {
@@ -253,8 +255,8 @@ impl Test {
         }
     }
 
-    /// Returns `true` if a value is as it must be. A list must not be empty, and all values in it
-    /// must be so.
+    /// Returns `true` if the value meets every constraint. An array must not be empty and each of
+    /// its elements must meet them, unless `one_of` lists the array itself.
     fn holds(&self, value: &Value) -> bool {
         if let Value::Array(values) = value
             && !self.one_of.as_ref().is_some_and(|values| values.contains(value))
@@ -275,7 +277,6 @@ impl Test {
             && self.one_of.as_ref().is_none_or(|values| values.contains(value))
     }
 
-    /// The demands in words.
     fn wanted(&self) -> String {
         let mut wanted = Vec::new();
         wanted.extend(self.matches.as_ref().map(|p| format!("matches `{}`", p.text)));
@@ -294,7 +295,7 @@ impl Test {
     }
 }
 
-/// Returns `true` if a glob matches a folder; `x/**` matches `x` too.
+/// Returns `true` if the glob matches the folder. `x/**` also matches `x`.
 fn is_within(glob: &str, folder: &Path) -> bool {
     let matcher = |glob: &str| -> Option<GlobMatcher> {
         Some(GlobBuilder::new(glob).literal_separator(true).build().ok()?.compile_matcher())

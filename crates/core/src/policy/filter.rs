@@ -1,23 +1,23 @@
-//! The rules of a server's own entry for its tools: `toolFilters`, `includeNames`, `overrides`.
+//! The tool filters of a server's own entry: `toolFilters`, `includeNames` and `overrides`.
 
 use foldhash::HashSet;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::settings::ServerConfig;
 
-/// The rules of a server's own entry for its tools. A tool must pass all of them.
+/// The filters of a server's own entry. A tool must pass all of them.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ServerEntryFilter {
     filter: ToolFilter,
-    /// The only tools there are (`includeNames`), as written.
+    /// `includeNames`, as written; `None` includes all tools.
     include: Option<HashSet<String>>,
-    /// The tools that are switched off (`overrides`), as written.
+    /// Tools with `enabled: false` in `overrides`, as written.
     off: HashSet<String>,
-    /// The prefix that may be written before their names.
+    /// `mcp__<server>__`, a prefix that the configuration can put before tool names.
     prefix: String,
 }
 
-impl Entry {
+impl ServerEntryFilter {
     pub(crate) fn new(server: &ServerConfig) -> Self {
         let overrides = server.overrides.iter();
         let off = overrides.filter(|(_, over)| over.enabled == Some(false));
@@ -29,8 +29,9 @@ impl Entry {
         }
     }
 
-    /// Lets a tool pass, or says which key does not. The keys may write `mcp__<server>__<tool>` for
-    /// it; that is another tool where it `has_namesake`, one that is called just so.
+    /// Returns the key that excludes the tool as the error. A name in the configuration can have
+    /// the prefix `mcp__<server>__`, unless another tool of the server has exactly that prefixed
+    /// name.
     pub(crate) fn pass(&self, tool: &str, has_namesake: bool) -> Result<(), &'static str> {
         let is_in = |names: &HashSet<String>| {
             let is_prefixed = || names.contains(&format!("{}{tool}", self.prefix));
@@ -46,8 +47,8 @@ impl Entry {
     }
 }
 
-/// `toolFilters`: a tool passes when a pattern without `!` matches its name (or there is none)
-/// and no pattern with `!` does. Patterns are exact names, `*`, or globs.
+/// `toolFilters`: a tool passes if its name matches a pattern without `!` (or there is none) and no
+/// pattern with `!`. Patterns are exact names or globs.
 #[derive(Debug)]
 pub struct ToolFilter {
     only: Option<GlobSet>,
@@ -55,7 +56,7 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
-    /// Compiles patterns. One that is no valid glob matches just the tool that has it as its name.
+    /// Compiles the patterns. An invalid glob matches only the tool with exactly that name.
     pub fn new(patterns: &[String]) -> Self {
         let (never, only): (Vec<&str>, Vec<&str>) =
             patterns.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
@@ -63,14 +64,14 @@ impl ToolFilter {
         let only = (!only.is_empty()).then(|| globs(only.into_iter())).transpose();
         match (only, globs(never)) {
             (Ok(only), Ok(never)) => Self { only, never },
-            // Rules that cannot be compiled, for being too many, let nothing pass.
+            // Fail closed: a set that is too large to compile allows nothing.
             _ => Self { only: Some(GlobSet::empty()), never: GlobSet::empty() },
         }
     }
 
-    /// Returns `true` if a tool of this name passes.
+    /// Returns `true` if a tool with this name passes.
     pub fn allows(&self, tool: &str) -> bool {
-        // A set of no globs takes a name apart before it finds that out.
+        // Skip an empty set: it would take the name apart before it finds nothing to match.
         let is_never = || !self.never.is_empty() && self.never.is_match(tool);
         self.only.as_ref().is_none_or(|only| only.is_match(tool)) && !is_never()
     }

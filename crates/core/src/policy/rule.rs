@@ -1,13 +1,12 @@
-//! The rule that decided: the key of the file, in words that do not depend on how the file spells
-//! it.
+//! The configuration path of the rule that decided, independent of how the file spells its keys.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The key that decided on a tool, such as `agent_policies.claude-code.tool_overrides.github`.
+/// The path of the key that decided, such as `agent_policies.claude-code.tool_overrides.github`.
 /// Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule(Arc<Key>);
+pub struct RulePath(Arc<Key>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
@@ -15,8 +14,8 @@ struct Key {
     text: String,
 }
 
-impl Rule {
-    /// The key under these keys, in the document's spelling.
+impl RulePath {
+    /// The keys of the configuration are in snake case, however the file spells them.
     pub(crate) fn new(path: &[&str]) -> Self {
         let mut text = String::new();
         for key in path {
@@ -32,46 +31,46 @@ impl Rule {
         Self(Arc::new(Key { path, text }))
     }
 
-    /// Element `index` of what is there.
+    /// Appends an array index.
     pub(crate) fn element(&self, index: usize) -> Self {
         let mut path = self.0.path.clone();
         path.push(index.to_string());
         Self(Arc::new(Key { path, text: format!("{}[{index}]", self.0.text) }))
     }
 
-    /// The keys that lead to it, in the document's spelling.
+    /// Returns the keys of the path, outermost first.
     pub fn path(&self) -> &[String] {
         &self.0.path
     }
 
-    /// The key in words.
+    /// Returns the path as text. Keys with special characters are quoted: `agent_policies["a b"]`.
     pub fn as_str(&self) -> &str {
         &self.0.text
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for RulePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// Why a call is dangerous, or is to be confirmed by the user.
+/// Why a call is dangerous or needs the user's confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Concern {
-    /// `dangerousTools` names the tool.
+pub enum RiskReason {
+    /// `dangerousTools` lists the tool.
     Dangerous,
-    /// Its server says that it is destructive, and `dangerousTools` has the word for that.
+    /// The server sets `destructiveHint`, and `dangerousTools` contains that word.
     Destructive,
-    /// `requireConfirmation` names it.
+    /// `requireConfirmation` lists the tool.
     Listed,
-    /// No list speaks of it, and `defaultPolicy.requireExplicitApproval` is on.
+    /// No list contains the tool, and `defaultPolicy.requireExplicitApproval` is on.
     Unknown,
 }
 
-impl Concern {
-    /// The key that says so.
-    pub fn rule(self) -> &'static str {
+impl RiskReason {
+    /// Returns the configuration key that causes it.
+    pub fn config_key(self) -> &'static str {
         match self {
             Self::Dangerous => "dangerous_tools",
             Self::Destructive => "dangerous_tools.destructive_hint",
@@ -81,8 +80,8 @@ impl Concern {
     }
 }
 
-impl fmt::Display for Concern {
-    /// Why, in words that go on from "The user is asked because …".
+impl fmt::Display for RiskReason {
+    /// Completes the sentence "You are asked because …".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Dangerous => "the configuration says that it is dangerous",

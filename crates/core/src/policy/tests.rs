@@ -12,7 +12,7 @@ mod catalog;
 mod document;
 mod inheritance;
 
-/// A configuration with these servers, each a toolbox of its own, and these keys.
+/// A configuration with these keys and servers, each server in its own toolbox.
 fn config(servers: &[&str], keys: &Value) -> Arc<Config> {
     let mut file = keys.clone();
     let servers = servers.iter().map(|name| ((*name).to_owned(), json!({"command": "x"})));
@@ -38,18 +38,18 @@ fn tool(server: &str, tool: &str) -> ToolId {
     }
 }
 
-fn noon() -> Moment {
-    Moment::new(12 * 60 * 60)
+fn noon() -> UnixTime {
+    UnixTime::new(12 * 60 * 60)
 }
 
-/// Decides on a tool that has no special traits. An empty name stands for an agent without one.
+/// Decides on a tool without traits. An empty name is the anonymous agent.
 fn decide(config: &Arc<Config>, name: &str, server: &str, called: &str) -> Result<Grant, Denial> {
     let policies = Policies::new(Arc::clone(config));
-    let policy = policies.of(agent(name).as_ref());
+    let policy = policies.for_agent(agent(name).as_ref());
     let (of, id) = (agent(name), tool(server, called));
-    let decided = policy.decide(&id, Traits::default(), noon);
-    // What is explained is what is decided.
-    let explained = policies.explain(of.as_ref(), &id, Traits::default(), noon());
+    let decided = policy.decide(&id, ToolTraits::default(), noon);
+    // The explanation must agree with the decision.
+    let explained = policies.explain(of.as_ref(), &id, ToolTraits::default(), noon());
     assert_eq!(explained.is_some_and(|explained| explained.is_visible), decided.is_ok());
     decided
 }
@@ -58,20 +58,18 @@ fn allows(config: &Arc<Config>, name: &str, server: &str, called: &str) -> bool 
     decide(config, name, server, called).is_ok()
 }
 
-/// The rule by which a tool may be called.
 fn rule(config: &Arc<Config>, name: &str, server: &str, called: &str) -> String {
     let permit = decide(config, name, server, called).unwrap().permit(None).unwrap();
     assert_eq!(*permit.tool(), tool(server, called));
     permit.rule().to_string()
 }
 
-/// The servers that an agent knows of.
 fn seen(config: &Arc<Config>, name: &str) -> Vec<String> {
     let policies = Policies::new(Arc::clone(config));
-    let seen = policies.seen_by(agent(name).as_ref(), None);
+    let seen = policies.visible_config(agent(name).as_ref(), None);
     assert_eq!(seen.policy, PolicyConfig::default(), "what is said of agents is nobody's business");
     let servers = seen.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
-    let policy = policies.of(agent(name).as_ref());
+    let policy = policies.for_agent(agent(name).as_ref());
     let servers = servers.inspect(|server| {
         let toolbox = ToolboxName::new(server.name.as_str());
         assert!(policy.admit(&toolbox, &server.name).is_ok());
@@ -89,7 +87,7 @@ fn without_rules_everything_is_allowed() {
 }
 
 #[test]
-fn the_rule_that_decided_is_told() {
+fn permit_names_the_deciding_rule() {
     let keys = json!({
         "agentPolicies": {
             "claude-code": { "toolOverrides": { "github": ["get_*"] } },
@@ -104,8 +102,9 @@ fn the_rule_that_decided_is_told() {
     assert_eq!(of("", "list_x"), "exposed_tools.github");
 }
 
+// invariant: unknown-agent-denied
 #[test]
-fn an_agent_whom_no_rule_knows_has_nothing_unless_the_file_says_what_others_get() {
+fn denies_unknown_agents_everything_without_a_default_policy() {
     let keys = json!({
         "agentPolicies": { "reader": { "toolOverrides": { "github": ["get_*"] } } },
         "exposedTools": { "github": ["list_*"] },
@@ -127,8 +126,9 @@ fn an_agent_whom_no_rule_knows_has_nothing_unless_the_file_says_what_others_get(
     assert!(allows(&free, "somebody", "github", "list_x"), "nothing is said of single agents");
 }
 
+// invariant: forbidden-equals-missing
 #[test]
-fn a_server_of_which_an_agent_can_have_nothing_is_not_there() {
+fn hides_servers_whose_tools_are_all_denied() {
     let servers = ["github", "files", "memory"];
     let keys = json!({
         "agentPolicies": {
@@ -143,7 +143,7 @@ fn a_server_of_which_an_agent_can_have_nothing_is_not_there() {
     assert_eq!(seen(&some, "none"), ["files"]);
     assert_eq!(seen(&some, "all"), ["github"]);
     assert_eq!(seen(&some, ""), ["github"]);
-    let policy = Policies::new(Arc::clone(&some)).of(agent("one").as_ref());
+    let policy = Policies::new(Arc::clone(&some)).for_agent(agent("one").as_ref());
     let files = (ToolboxName::new("files"), ServerName::new("files"));
     assert!(policy.admit(&files.0, &files.1).is_err());
 
@@ -167,11 +167,11 @@ fn a_server_of_which_an_agent_can_have_nothing_is_not_there() {
 }
 
 #[test]
-fn one_toolbox_is_seen_alone_if_it_may_be() {
+fn view_of_one_toolbox_hides_denied_toolboxes() {
     let keys = json!({"exposedTools": {"github": ["get_*"]}});
     let policies = Policies::new(config(&["github", "files"], &keys));
     let names = |toolbox: &str| {
-        let seen = policies.seen_by(None, Some(&ToolboxName::new(toolbox)));
+        let seen = policies.visible_config(None, Some(&ToolboxName::new(toolbox)));
         assert_eq!(seen.mode, ToolMode::Direct);
         seen.toolboxes.iter().map(|toolbox| toolbox.name.to_string()).collect::<Vec<_>>()
     };
@@ -180,7 +180,7 @@ fn one_toolbox_is_seen_alone_if_it_may_be() {
 }
 
 #[test]
-fn what_a_server_s_own_entry_says_holds_beside() {
+fn server_entry_filters_apply_in_addition_to_lists() {
     let config = read(&json!({
         "mcpServers": { "github": {
             "command": "x",
@@ -200,18 +200,18 @@ fn what_a_server_s_own_entry_says_holds_beside() {
     assert!(!allows(&config, "exposed", "github", "get_file"));
 }
 
-/// Why a call is dangerous, and why it is confirmed.
-fn concerns(keys: &Value, called: &str, is_destructive: bool) -> [Option<Concern>; 2] {
-    let policy = Policies::new(config(&["github"], keys)).of(None);
-    let traits = Traits { is_destructive, ..Traits::default() };
+/// Returns why the call is dangerous and why it needs confirmation.
+fn concerns(keys: &Value, called: &str, is_destructive: bool) -> [Option<RiskReason>; 2] {
+    let policy = Policies::new(config(&["github"], keys)).for_agent(None);
+    let traits = ToolTraits { is_destructive, ..ToolTraits::default() };
     let grant = policy.decide(&tool("github", called), traits, noon).unwrap();
     let permit = grant.permit(None).unwrap();
     [permit.danger(), permit.confirmation()]
 }
 
 #[test]
-fn dangerous_tools_are_confirmed_unless_nobody_is_to_be_asked() {
-    use Concern::{Dangerous, Destructive, Listed, Unknown};
+fn dangerous_tools_need_confirmation_unless_disabled() {
+    use RiskReason::{Dangerous, Destructive, Listed, Unknown};
     let mut keys = json!({"dangerousTools": ["github:delete_*", "push", "destructiveHint"]});
     assert_eq!(concerns(&keys, "delete_file", false), [Some(Dangerous); 2]);
     assert_eq!(concerns(&keys, "push", true), [Some(Dangerous); 2]);
@@ -241,27 +241,27 @@ fn dangerous_tools_are_confirmed_unless_nobody_is_to_be_asked() {
 }
 
 #[test]
-fn a_tool_outside_its_hours_does_not_exist() {
+fn tool_outside_its_time_window_is_denied() {
     let keys = json!({"agentPolicies": {"night": {
         "toolOverrides": {"github": ["get", "deploy"]},
         "when": [{"tools": ["deploy"], "time": {"between": ["22:00", "06:00"]}}],
     }}});
-    let policy = Policies::new(config(&["github"], &keys)).of(agent("night").as_ref());
+    let policy = Policies::new(config(&["github"], &keys)).for_agent(agent("night").as_ref());
     let at = |called: &str, hour: i64| {
-        let now = || Moment::new(hour * 60 * 60);
-        policy.decide(&tool("github", called), Traits::default(), now).is_ok()
+        let now = || UnixTime::new(hour * 60 * 60);
+        policy.decide(&tool("github", called), ToolTraits::default(), now).is_ok()
     };
     assert!(at("deploy", 23) && at("deploy", 5) && at("get", 12));
     assert!(!at("deploy", 12) && !at("deploy", 6));
-    let next = policy.next_change(noon());
-    assert_eq!(next, Some(Moment::new(22 * 60 * 60)));
+    let next = policy.next_transition(noon());
+    assert_eq!(next, Some(UnixTime::new(22 * 60 * 60)));
     let asked = |called: &str| {
         let looked = std::cell::Cell::new(false);
         let now = || {
             looked.set(true);
             noon()
         };
-        _ = policy.decide(&tool("github", called), Traits::default(), now);
+        _ = policy.decide(&tool("github", called), ToolTraits::default(), now);
         looked.get()
     };
     assert!(asked("deploy"));
@@ -269,7 +269,7 @@ fn a_tool_outside_its_hours_does_not_exist() {
 }
 
 #[test]
-fn a_condition_on_the_folder_takes_servers_away() {
+fn working_directory_condition_hides_servers() {
     let keys = json!({"agentPolicies": {
         "all": { "when": { "workingDirectory": "/home/*/work/**" } },
         "some": { "when": [
@@ -295,7 +295,7 @@ fn a_condition_on_the_folder_takes_servers_away() {
 }
 
 #[test]
-fn arguments_are_asked_of_the_tools_that_are_named() {
+fn argument_conditions_apply_only_to_named_tools() {
     let keys = json!({"agentPolicies": {"a": {
         "toolOverrides": {"github": ["*"]},
         "when": [
@@ -322,12 +322,12 @@ fn arguments_are_asked_of_the_tools_that_are_named() {
 }
 
 #[test]
-fn what_cannot_be_compiled_lets_nothing_through() {
+fn patterns_that_do_not_compile_fail_closed() {
     let patterns = vec!["get".to_owned(), "broken[".to_owned()];
     let mut broken = (*config(&["github"], &json!({}))).clone();
     broken.policy.dangerous_tools.clone_from(&patterns);
     let dangerous = decide(&Arc::new(broken.clone()), "", "github", "list").unwrap();
-    assert_eq!(dangerous.permit(None).unwrap().danger(), Some(Concern::Dangerous));
+    assert_eq!(dangerous.permit(None).unwrap().danger(), Some(RiskReason::Dangerous));
     broken.policy.exposed_tools.insert("github".to_owned(), patterns);
     assert!(!allows(&Arc::new(broken), "", "github", "get"));
 }

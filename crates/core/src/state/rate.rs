@@ -1,25 +1,24 @@
-//! Rates: how often something may happen, by the generic cell rate algorithm.
+//! Rate limits by the generic cell rate algorithm (GCRA).
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// A rate: something may happen this often in a minute, and after a quiet minute at once.
+/// A rate limit; after an idle minute the whole minute's worth may come as a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
-    /// The number of times.
     pub per_minute: NonZeroU32,
 }
 
 impl Rate {
-    /// The time after which nothing is left of what was counted.
+    /// Time until a counter is back to zero.
     pub const PERIOD: Duration = Duration::from_mins(1);
 
-    /// Counts one more time, by moving `clear_at`: the time, on the clock that says `now`, at which
-    /// nothing is left of what was counted.
+    /// Counts an event by moving `clear_at`, when the counter is back to zero on the clock of
+    /// `now`.
     ///
     /// # Errors
     ///
-    /// How long to wait until it may happen again; it has not been counted then.
+    /// The time to wait if the event exceeds the limit; it isn't counted then.
     pub fn count(self, now: Duration, clear_at: &mut Duration) -> Result<(), Duration> {
         let next = now.max(*clear_at) + Self::PERIOD / self.per_minute.get();
         let wait = next.saturating_sub(now + Self::PERIOD);

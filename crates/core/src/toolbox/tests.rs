@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::catalog::{Definition, Listing};
 use crate::name::ToolboxName;
-use crate::policy::{Moment, Policy};
+use crate::policy::{Policy, UnixTime};
 use crate::settings::{Config, Launch, ServerConfig, StdioLaunch, ToolOverride, ToolboxConfig};
 
 fn config(filters: &[&str]) -> Config {
@@ -18,7 +18,7 @@ fn config(filters: &[&str]) -> Config {
             env: std::collections::BTreeMap::new(),
             cwd: PathBuf::from("/"),
             inherit_env: false,
-            referred: [].into(),
+            secret_refs: [].into(),
             withheld: [].into(),
             has_own_folder: false,
             sandbox: None,
@@ -41,25 +41,26 @@ fn config(filters: &[&str]) -> Config {
 
 fn listing() -> Listing {
     let tools = ["read", "write"].map(|name| {
-        Raw::encode(&json!({"title": "T", "name": name, "inputSchema": {}, "later": 1.0}))
+        RawJson::encode(&json!({"title": "T", "name": name, "inputSchema": {}, "later": 1.0}))
     });
     Listing { tools: ToolDefinition::read_all(tools).0, ..Listing::default() }
 }
 
-fn view(filters: &[&str]) -> View {
+fn view(filters: &[&str]) -> ToolboxView {
     view_of(&config(filters))
 }
 
-fn view_of(config: &Config) -> View {
+fn view_of(config: &Config) -> ToolboxView {
     let (toolbox, policy) = (&config.toolboxes[0], Policy::new(config));
     let [files, _] = toolbox.servers.as_slice() else { panic!("two servers") };
-    let part = Part::new(toolbox, files, &Arc::new(listing()), &policy, 48, Moment::new(0));
-    View::new(vec![Arc::new(part)])
+    let part = ServerView::new(toolbox, files, &Arc::new(listing()), &policy, 48, UnixTime::new(0));
+    ToolboxView::new(vec![Arc::new(part)])
 }
 
+// invariant: permit-for-each-call
 #[test]
-fn a_view_shows_what_is_listed_and_allowed() {
-    let names = |view: &View| view.tools().map(|t| t.name.to_string()).collect::<Vec<_>>();
+fn view_has_the_listed_and_permitted_tools() {
+    let names = |view: &ToolboxView| view.tools().map(|t| t.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(&view(&[])), ["dev__files__read", "dev__files__write"]);
     assert_eq!(names(&view(&["!w*"])), ["dev__files__read"]);
     assert!(view(&["!w*"]).tool("files", "write").is_none());
@@ -67,32 +68,33 @@ fn a_view_shows_what_is_listed_and_allowed() {
 }
 
 #[test]
-fn a_registered_definition_differs_in_its_name_alone() {
+fn registered_definition_differs_only_in_its_name() {
     let view = view(&[]);
     let tool = view.tools().next().unwrap();
     assert_eq!(
-        tool.registered().as_str(),
+        tool.registered_definition().as_str(),
         r#"{"title":"T","name":"dev__files__read","inputSchema":{},"later":1.0}"#
     );
     assert_eq!(
-        tool.located().as_str(),
+        tool.definition_with_location().as_str(),
         r#"{"toolbox":"dev","server":"files","title":"T","name":"read","inputSchema":{},"later":1.0}"#
     );
 }
 
 #[test]
-fn a_definition_does_not_say_where_it_is() {
+fn location_members_of_the_server_are_replaced() {
     let raw = r#"{"name":"pay","toolbox":"bank","inputSchema":{},"server":"bank","x":1}"#;
     let definition =
-        ToolDefinition::parse(Raw::encode(&RawValue::from_string(raw.into()).unwrap()));
+        ToolDefinition::parse(RawJson::encode(&RawValue::from_string(raw.into()).unwrap()));
     let id = ToolId {
         toolbox: ToolboxName::new("dev"),
         server: ServerName::new("files"),
         tool: "pay".to_owned(),
     };
-    let tool = ViewTool::new(ExposedName::registered(&id, 48), id, Arc::new(definition.unwrap()));
+    let tool =
+        ExposedTool::new(ExposedName::registered(&id, 48), id, Arc::new(definition.unwrap()));
     assert_eq!(
-        tool.located().as_str(),
+        tool.definition_with_location().as_str(),
         r#"{"toolbox":"dev","server":"files","name":"pay","inputSchema":{},"x":1}"#
     );
 }
@@ -104,7 +106,7 @@ fn views_are_the_same_when_their_definitions_are() {
 }
 
 #[test]
-fn of_what_is_differently_called_the_first_has_its_name() {
+fn first_tool_keeps_a_name_that_an_override_duplicates() {
     let mut config = config(&[]);
     let renamed = |name: &str| ToolOverride { name: Some(name.to_owned()), ..Default::default() };
     let overrides = &mut config.toolboxes[0].servers[0].overrides;
@@ -112,22 +114,25 @@ fn of_what_is_differently_called_the_first_has_its_name() {
     let view = view_of(&config);
     assert_eq!(view.tool_count(), 1);
     let tool = view.tool("files", "write").unwrap();
-    assert_eq!((tool.own.name.as_str(), tool.name.as_str()), ("read", "dev__files__write"));
+    assert_eq!(
+        (tool.server_definition.name.as_str(), tool.name.as_str()),
+        ("read", "dev__files__write")
+    );
     assert_eq!(view.parts()[0].eclipsed.len(), 1);
     assert!(view.tool("files", "read").is_none());
 }
 
 #[test]
-fn pinned_arguments_win_and_the_rest_stays_as_written() {
+fn pinned_arguments_win_and_others_are_unchanged() {
     let mut config = config(&[]);
     let arguments = [("a".to_owned(), json!("pinned"))].into();
     let pinned = ToolOverride { arguments, ..Default::default() };
     config.toolboxes[0].servers[0].overrides.insert("read".to_owned(), pinned);
     let view = view_of(&config);
     let sent = |text: &str| {
-        let given: Option<Raw> = serde_json::from_str(text).unwrap();
+        let given: Option<RawJson> = serde_json::from_str(text).unwrap();
         let given = given.filter(|given| given.as_bytes() != b"null");
-        view.tool("files", "read").unwrap().arguments(given.as_ref())
+        view.tool("files", "read").unwrap().apply_pinned(given.as_ref())
     };
     let text = |text: &str| sent(text).unwrap().unwrap().as_str().into_owned();
     assert_eq!(text("null"), r#"{"a":"pinned"}"#);
@@ -136,13 +141,14 @@ fn pinned_arguments_win_and_the_rest_stays_as_written() {
         text(r#"{"\u0061" : 1, "b": 2, "a":3}"#),
         r#"{"\u0061" : "pinned", "b": 2, "a":"pinned"}"#
     );
-    assert_eq!(sent("[1]"), Err(NotAnObject("an array")));
+    assert_eq!(sent("[1]"), Err(NotAnObjectError("an array")));
     let tool = view.tool("files", "read").unwrap();
-    assert_eq!(tool.mismatches(Some(&Raw::encode(&json!({"b": 1})))), []);
+    assert_eq!(tool.mismatches(Some(&RawJson::encode(&json!({"b": 1})))), []);
 }
 
+// invariant: server-judges-arguments
 #[test]
-fn arguments_are_what_was_sent_whatever_the_schema_says() {
+fn arguments_are_forwarded_regardless_of_the_schema() {
     let definition = json!({
         "name": "pay",
         "inputSchema": {
@@ -152,25 +158,25 @@ fn arguments_are_what_was_sent_whatever_the_schema_says() {
             "additionalProperties": false,
         },
     });
-    let definition = Arc::new(ToolDefinition::parse(Raw::encode(&definition)).unwrap());
+    let definition = Arc::new(ToolDefinition::parse(RawJson::encode(&definition)).unwrap());
     let id = ToolId {
         toolbox: ToolboxName::new("dev"),
         server: ServerName::new("files"),
         tool: "pay".to_owned(),
     };
-    let tool = ViewTool::new(ExposedName::registered(&id, 48), id, definition);
-    assert_eq!(tool.arguments(None), Ok(None), "absent stays absent");
+    let tool = ExposedTool::new(ExposedName::registered(&id, 48), id, definition);
+    assert_eq!(tool.apply_pinned(None), Ok(None), "absent stays absent");
     for text in ["{}", "null", r#"{ "n" : "5" }"#, r#"{"n":1,"n":2.0}"#, r#"{"x":{"n":null}}"#] {
         let given: Box<RawValue> = serde_json::from_str(text).unwrap();
-        let given = Raw::encode(&given);
-        assert_eq!(tool.arguments(Some(&given)), Ok(Some(given.clone())), "{text}");
+        let given = RawJson::encode(&given);
+        assert_eq!(tool.apply_pinned(Some(&given)), Ok(Some(given.clone())), "{text}");
     }
     for (text, kind) in [("[]", "an array"), ("\"{}\"", "a string"), ("7", "a number")] {
-        let given = Raw::encode(&RawValue::from_string(text.to_owned()).unwrap());
-        assert_eq!(tool.arguments(Some(&given)), Err(NotAnObject(kind)), "{text}");
+        let given = RawJson::encode(&RawValue::from_string(text.to_owned()).unwrap());
+        assert_eq!(tool.apply_pinned(Some(&given)), Err(NotAnObjectError(kind)), "{text}");
     }
     let misfits = |given: serde_json::Value| {
-        let mismatches = tool.mismatches(Some(&Raw::encode(&given)));
+        let mismatches = tool.mismatches(Some(&RawJson::encode(&given)));
         mismatches.iter().map(|mismatch| mismatch.property.clone()).collect::<Vec<_>>()
     };
     assert_eq!(misfits(json!({"n": 5})), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Assertions: who a client is, signed by itself (RFC 7523 §2.2).
+//! Signed client assertions (RFC 7523 §2.2).
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -8,23 +8,21 @@ use ring::signature::{
 };
 use serde_json::json;
 
-use crate::login::record::now;
+use crate::login::record::unix_now;
 
-/// For how many seconds an assertion is good.
+/// In seconds.
 const LIFETIME: u64 = 120;
 
-/// The content of an assertion.
+/// The variable claims of an assertion.
 pub(crate) struct Assertion<'a> {
-    /// Who it is about, and who says so.
+    /// The `iss` and `sub` claims.
     pub(crate) client: &'a str,
-    /// Who it is for.
     pub(crate) audience: &'a str,
-    /// A text that tells it from all others.
     pub(crate) id: &'a str,
 }
 
-/// Signs an assertion with a private key in PEM (PKCS#8), with `ES256` or `RS256`. The text of an error has nothing of
-/// the key.
+/// Signs an assertion with a private key as PEM (PKCS#8), using `ES256` or `RS256`. Error messages
+/// don't reveal the key.
 pub(crate) fn sign(
     assertion: &Assertion<'_>,
     key: &str,
@@ -36,7 +34,7 @@ pub(crate) fn sign(
         header["kid"] = key_id.into();
     }
     let Assertion { client, audience, id } = assertion;
-    let issued = now();
+    let issued = unix_now();
     let claims = json!({
         "iss": client, "sub": client, "aud": audience, "jti": id, "iat": issued, "exp": issued + LIFETIME,
     });
@@ -66,13 +64,12 @@ fn signature(text: &[u8], key: &[u8], algorithm: &str) -> Result<Vec<u8>, String
     }
 }
 
-/// The content of a key in PEM.
 pub(crate) fn der(pem: &str) -> Result<Vec<u8>, String> {
     let wrong =
         || "`oauth.privateKey` is no private key in PEM (PKCS#8: `BEGIN PRIVATE KEY`)".to_owned();
     let (_, rest) = pem.split_once("-----BEGIN PRIVATE KEY-----").ok_or_else(wrong)?;
     let (body, _) = rest.split_once("-----END PRIVATE KEY-----").ok_or_else(wrong)?;
-    // In a variable the ends of lines are often written out.
+    // Environment variables often contain line breaks as a literal `\n`.
     let body: String = body.replace("\\n", "").split_whitespace().collect();
     STANDARD.decode(body).map_err(|_| wrong())
 }

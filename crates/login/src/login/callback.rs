@@ -1,16 +1,17 @@
-//! Callbacks: what an authorization server sends a browser back with (RFC 6749 §4.1.2, RFC 9207).
+//! Parses and checks the authorization response (RFC 6749 §4.1.2, RFC 9207).
 
 use url::Url;
 
-use crate::login::place::Failure;
-use crate::login::token::plain;
+use crate::login::target::LoginError;
+use crate::login::token::sanitize_excerpt;
 
-/// The most characters of an address that is read.
+/// Maximum length of a callback URL, in bytes.
 pub(crate) const LONGEST: usize = 16 * 1024;
-/// The reason that an answer is refused which nobody waits for, now or any more.
-pub(crate) const STRANGER: &str = "this is not the answer to the sign-in that is waited for";
+/// The reason for rejecting a callback without a pending login.
+pub(crate) const UNEXPECTED_CALLBACK: &str =
+    "this is not the answer to the sign-in that is waited for";
 
-/// An answer, not yet believed.
+/// An authorization response, not validated yet.
 #[derive(Default)]
 pub(crate) struct Callback {
     pub(crate) state: String,
@@ -21,7 +22,7 @@ pub(crate) struct Callback {
 }
 
 impl Callback {
-    /// Reads an address; `None` where it is none of a callback.
+    /// Parses a callback URL. `None` if it isn't an authorization response.
     pub(crate) fn read(address: &Url) -> Option<Self> {
         if address.as_str().len() > LONGEST {
             return None;
@@ -37,7 +38,7 @@ impl Callback {
                 "error_description" => &mut callback.description,
                 _ => continue,
             };
-            // A parameter must not stand there twice (RFC 6749 §3.1).
+            // Parameters must not repeat (RFC 6749 §3.1).
             if field.replace(value.into_owned()).is_some() {
                 return None;
             }
@@ -47,33 +48,35 @@ impl Callback {
         Some(callback)
     }
 
-    /// Returns the code, if it is from this issuer and none else, and somebody has agreed. `sends_issuer`: the issuer
-    /// has said that it names itself.
-    pub(crate) fn code(self, issuer: &str, sends_issuer: bool) -> Result<String, Failure> {
+    /// Returns the authorization code if the response comes from `issuer`. `sends_issuer`: the
+    /// metadata announces the `iss` parameter, so it must be present.
+    pub(crate) fn code(self, issuer: &str, sends_issuer: bool) -> Result<String, LoginError> {
         let again = "sign in again";
-        // Before anything else is believed, or shown (RFC 9207 §2.4).
+        // Check the issuer before trusting or showing any other parameter (RFC 9207 §2.4).
         match &self.issuer {
             Some(named) if named != issuer => {
                 let reason = "the answer came from another authorization server than was asked";
-                return Err(Failure::new(reason, "do not go on; tell whoever runs the server"));
+                return Err(LoginError::new(reason, "do not go on; tell whoever runs the server"));
             }
             None if sends_issuer => {
                 let reason = "the answer does not say which authorization server it is from";
-                return Err(Failure::new(reason, "do not go on; tell whoever runs the server"));
+                return Err(LoginError::new(reason, "do not go on; tell whoever runs the server"));
             }
             Some(_) | None => {}
         }
         match (self.error.as_deref(), self.code) {
-            (Some("access_denied"), _) => Err(Failure::new("you declined", again)),
+            (Some("access_denied"), _) => Err(LoginError::new("you declined", again)),
             (Some(error), _) => {
-                let said = plain(self.description.as_deref().unwrap_or_default());
+                let said = sanitize_excerpt(self.description.as_deref().unwrap_or_default());
                 let colon = if said.is_empty() { "" } else { ": " };
-                let reason =
-                    format!("the authorization server refused: {}{colon}{said}", plain(error));
-                Err(Failure::new(reason, again))
+                let reason = format!(
+                    "the authorization server refused: {}{colon}{said}",
+                    sanitize_excerpt(error)
+                );
+                Err(LoginError::new(reason, again))
             }
             (None, Some(code)) => Ok(code),
-            (None, None) => Err(Failure::new("the answer has no code", again)),
+            (None, None) => Err(LoginError::new("the answer has no code", again)),
         }
     }
 }
@@ -93,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_taken_from_the_issuer_that_was_asked_alone() {
+    fn code_is_accepted_only_from_the_expected_issuer() {
         let of = "iss=https%3A%2F%2Fas.example.com";
         assert_eq!(code("state=s&code=c", false), Ok("c".to_owned()));
         assert_eq!(code(&format!("state=s&code=c&{of}"), true), Ok("c".to_owned()));
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_only_if_it_is_from_the_issuer() {
+    fn error_is_shown_only_from_the_expected_issuer() {
         let declined = Err("you declined".to_owned());
         assert_eq!(code("state=s&error=access_denied&error_description=x", false), declined);
         let said = "the authorization server refused: invalid_scope: no [31mscope".to_owned();
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_no_answer_is_no_callback() {
+    fn incomplete_or_repeated_parameters_are_rejected() {
         for query in ["", "state=s", "code=c", "state=s&code=c&code=d", "state=s&state=s&code=c"] {
             assert_eq!(code(query, false), Err("no callback".to_owned()), "{query}");
         }

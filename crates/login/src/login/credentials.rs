@@ -1,4 +1,5 @@
-//! The headers that a link shows its server, and the decision on a refusal.
+//! The `Authorization` header of requests to the server, and the handling of its 401 and 403
+//! responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,21 +9,21 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use rmcp::transport::auth::WWWAuthenticateParams;
 use tokio::time::timeout;
 
-use crate::login::record::{Record, Token, union};
+use crate::login::login_state::{LoginState, REFUSED, RenewalOutcome, missing_scopes_reason};
+use crate::login::record::{LoginRecord, Token, union};
 use crate::login::renewal::renew;
-use crate::login::sign_in::{Login, REFUSED, Renewal, wants_more};
-use crate::wire::remote::{Again, Challenge};
+use crate::wire::http_client::{Challenge, RetryDecision};
 
-/// How long a renewal is waited for while the old token is good.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a request waits for a renewal while its token is still valid.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The headers that show the token, which is renewed first if it is about to end.
-pub(crate) async fn headers(login: &Arc<Login>) -> HeaderMap {
+/// Returns the `Authorization` header, after renewing a token that is about to expire.
+pub(crate) async fn headers(login: &Arc<LoginState>) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    if login.place.oauth.is_off {
+    if login.target.oauth.is_off {
         return headers;
     }
-    let known = login.known().filter(|record| record.token.is_some());
+    let known = login.cached_record().filter(|record| record.token.is_some());
     let record = match known {
         Some(record) => Some(record),
         None => login.reload().await,
@@ -33,12 +34,12 @@ pub(crate) async fn headers(login: &Arc<Login>) -> HeaderMap {
     if token.has_ended() {
         renew(login, Some(&token.value)).await;
     } else if token.is_ending() {
-        // It is still good for the while that an authorization server may take.
-        let _ = timeout(PATIENCE, renew(login, Some(&token.value))).await;
+        // The old token is still valid, so don't wait long for a slow authorization server.
+        let _ = timeout(TIMEOUT, renew(login, Some(&token.value))).await;
     }
-    let now = login.known();
+    let now = login.cached_record();
     let token = now.as_ref().and_then(|record| record.token.as_ref());
-    // The server says by itself what it wants in the place of one that has ended.
+    // Send no expired token: the server's challenge says what is needed.
     if let Some(token) = token.filter(|token| !token.has_ended())
         && let Some(bearer) = bearer(&token.value)
     {
@@ -53,20 +54,23 @@ fn bearer(token: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Decides on a refused exchange.
-pub(crate) async fn refused(login: &Arc<Login>, challenge: Challenge) -> Again {
-    let Challenge { status, schemes, shown, is_last } = challenge;
+/// Decides how to proceed after a rejected request.
+pub(crate) async fn handle_challenge(
+    login: &Arc<LoginState>,
+    challenge: Challenge,
+) -> RetryDecision {
+    let Challenge { status, www_authenticate: schemes, authorization: shown, is_last } = challenge;
     let is_bearer = |scheme: &String| scheme.to_ascii_lowercase().contains("bearer");
-    if login.place.oauth.is_off || !(schemes.is_empty() || schemes.iter().any(is_bearer)) {
-        return Again::No;
+    if login.target.oauth.is_off || !(schemes.is_empty() || schemes.iter().any(is_bearer)) {
+        return RetryDecision::GiveUp;
     }
     let said = schemes.join(", ");
-    let params = WWWAuthenticateParams::parse(&said, &login.place.url);
+    let params = WWWAuthenticateParams::parse(&said, &login.target.url);
     let shown = shown.as_ref().and_then(|shown| shown.to_str().ok());
     let shown = shown.and_then(|shown| shown.strip_prefix("Bearer "));
     if status == StatusCode::FORBIDDEN {
         if !params.is_insufficient_scope() {
-            return Again::No;
+            return RetryDecision::GiveUp;
         }
         let scopes: Vec<String> = params
             .scope
@@ -78,30 +82,30 @@ pub(crate) async fn refused(login: &Arc<Login>, challenge: Challenge) -> Again {
         return step_up(login, scopes, shown, is_last).await;
     }
     login.hear(said);
-    // Another process may have signed in, or renewed the token.
+    // Another process can have signed in or renewed the token.
     let record = login.reload().await;
     let token = record.as_ref().and_then(|record| record.token.as_ref());
     if token.is_some_and(|token| Some(token.value.as_str()) != shown && !token.is_ending()) {
-        // What was refused twice was replaced meanwhile; whoever asks next has the new one.
-        return if is_last { Again::No } else { Again::Once };
+        // The newer token came too late for the second try, but the next request uses it.
+        return if is_last { RetryDecision::GiveUp } else { RetryDecision::Retry };
     }
-    if !is_last && (login.is_machine() || can_renew(record.as_deref())) {
-        // The server knows better than the clock whether it is good.
+    if !is_last && (login.is_non_interactive() || can_renew(record.as_deref())) {
+        // Renew even if the token hasn't expired by the local clock: the server has rejected it.
         match renew(login, token.map(|token| token.value.as_str())).await {
-            Renewal::Fresh => return Again::Once,
-            Renewal::Ended(why) => {
+            RenewalOutcome::Fresh => return RetryDecision::Retry,
+            RenewalOutcome::SignInRequired(why) => {
                 note_refused(login, shown).await;
-                login.want(&why, shown);
+                login.require_sign_in(&why, shown);
             }
-            // The login may be as good as ever.
-            Renewal::Trouble(why) => {
-                tracing::warn!(server = login.place.server, why, "the token could not be renewed");
-                return Again::No;
+            // The login can still be valid.
+            RenewalOutcome::Transient(why) => {
+                tracing::warn!(server = login.target.server, why, "the token could not be renewed");
+                return RetryDecision::GiveUp;
             }
         }
-        return Again::SignIn;
+        return RetryDecision::AwaitSignIn;
     }
-    let none = login.shared.why_none();
+    let none = login.shared.missing_reason();
     let why = match (shown, is_last) {
         (None, _) => &none,
         (Some(_), false) => {
@@ -110,14 +114,14 @@ pub(crate) async fn refused(login: &Arc<Login>, challenge: Challenge) -> Again {
         }
         (Some(_), true) => "the server does not take a token that is new",
     };
-    login.want(why, shown);
-    Again::SignIn
+    login.require_sign_in(why, shown);
+    RetryDecision::AwaitSignIn
 }
 
-/// Notes in the record that the server refuses this token, if it is still the one that is kept: other processes
-/// are to know as well. It is shown all the same, for the server may have been wrong.
-async fn note_refused(login: &Login, shown: Option<&str>) {
-    if login.is_machine() {
+/// Marks the stored token as rejected, unless it has been replaced, so that other processes know.
+/// The token is still sent, because the server can be wrong.
+async fn note_refused(login: &LoginState, shown: Option<&str>) {
+    if login.is_non_interactive() {
         return;
     }
     if let Some(_guard) = login.shared.lock(&login.key).await
@@ -126,53 +130,55 @@ async fn note_refused(login: &Login, shown: Option<&str>) {
         && Some(token.value.as_str()) == shown
         && !token.is_refused
     {
-        let mut changed = Record::clone(&current);
+        let mut changed = LoginRecord::clone(&current);
         changed.token = Some(Token { is_refused: true, ..token.clone() });
-        login.keep(changed).await;
+        login.save(changed).await;
     }
 }
 
-fn can_renew(record: Option<&Record>) -> bool {
+fn can_renew(record: Option<&LoginRecord>) -> bool {
     record.is_some_and(|record| record.refresh_token.is_some())
 }
 
-/// Takes up that more is to be allowed: all that was, and what the server names. Who can give it is a person, but for
-/// clients that ask by themselves.
+/// Step-up authorization (`insufficient_scope`): records the union of granted and demanded scopes,
+/// then renews (non-interactive grants) or requires a sign-in.
 async fn step_up(
-    login: &Arc<Login>,
+    login: &Arc<LoginState>,
     scopes: Vec<String>,
     shown: Option<&str>,
     is_last: bool,
-) -> Again {
+) -> RetryDecision {
     let Some(record) = login.reload().await else {
-        login.want(&login.shared.why_none(), None);
-        return Again::SignIn;
+        login.require_sign_in(&login.shared.missing_reason(), None);
+        return RetryDecision::AwaitSignIn;
     };
     let token = record.token.as_ref().map(|token| token.value.as_str());
     if token != shown && token.is_some() && !is_last {
-        // Somebody may have allowed it meanwhile.
-        return Again::Once;
+        // The scopes can have been granted in the meantime.
+        return RetryDecision::Retry;
     }
-    let wanted = union(&[&record.scopes, &record.wanted, &scopes]);
-    if !login.steps_up(&wanted) {
-        tracing::warn!(server = login.place.server, "the server wants the same again and again");
-        return Again::No;
+    let wanted = union(&[&record.scopes, &record.missing_scopes, &scopes]);
+    if !login.count_step_up(&wanted) {
+        tracing::warn!(server = login.target.server, "the server wants the same again and again");
+        return RetryDecision::GiveUp;
     }
     if let Some(_guard) = login.shared.lock(&login.key).await
         && let Some(current) = login.reload().await
-        && current.wanted != wanted
+        && current.missing_scopes != wanted
     {
-        let mut changed = Record::clone(&current);
-        changed.wanted.clone_from(&wanted);
-        login.keep(changed).await;
+        let mut changed = LoginRecord::clone(&current);
+        changed.missing_scopes.clone_from(&wanted);
+        login.save(changed).await;
     }
-    if login.is_machine() && !is_last {
+    if login.is_non_interactive() && !is_last {
         match renew(login, token).await {
-            Renewal::Fresh => return Again::Once,
-            Renewal::Ended(why) | Renewal::Trouble(why) => login.want(&why, None),
+            RenewalOutcome::Fresh => return RetryDecision::Retry,
+            RenewalOutcome::SignInRequired(why) | RenewalOutcome::Transient(why) => {
+                login.require_sign_in(&why, None);
+            }
         }
     } else {
-        login.want(&wants_more(&wanted), None);
+        login.require_sign_in(&missing_scopes_reason(&wanted), None);
     }
-    Again::SignIn
+    RetryDecision::AwaitSignIn
 }

@@ -1,4 +1,5 @@
-//! Logins on another device: a person types a code there, and we ask until it is done (RFC 8628).
+//! Device authorization grant (RFC 8628): the user enters a code on another device while the token
+//! endpoint is polled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,31 +7,30 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
-use crate::login::attempt::{kept, page};
-use crate::login::begun::Attempt;
-use crate::login::discovery::Found;
-use crate::login::pending::{Pending, Waiting};
+use crate::login::attempt::{new_record, page};
+use crate::login::attempt_record::AttemptRecord;
+use crate::login::client_registration::client;
+use crate::login::discovery::DiscoveryResult;
+use crate::login::login_state::LoginState;
+use crate::login::pending::{LoginAttempt, PendingLogin};
 use crate::login::pkce;
-use crate::login::place::{Failure, Place};
-use crate::login::record::Record;
-use crate::login::register::client;
-use crate::login::sign_in::Login;
-use crate::login::token::{self, Refusal};
+use crate::login::record::LoginRecord;
+use crate::login::target::{LoginError, LoginTarget};
+use crate::login::token::{self, TokenError};
 
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
-/// The pause between two questions where none is named, and what is added when that was too short (RFC 8628 §3.5).
+/// Default polling interval, and the increment for `slow_down`, in seconds (RFC 8628 §3.5).
 const PAUSE: u64 = 5;
-/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const AGAIN: &str = "sign in again";
 
-/// An answer of the device authorization endpoint (RFC 8628 §3.2).
+/// A device authorization response (RFC 8628 §3.2).
 #[derive(Deserialize)]
 struct Device {
     #[serde(rename = "device_code")]
     code: String,
     user_code: String,
-    // Some call it so, as a draft did.
+    // Some servers use the name of an early draft.
     #[serde(alias = "verification_url")]
     verification_uri: String,
     verification_uri_complete: Option<String>,
@@ -38,27 +38,27 @@ struct Device {
     interval: Option<u64>,
 }
 
-/// Begins a login on another device.
 pub(crate) async fn begin(
-    login: &Arc<Login>,
-    found: Found,
+    login: &Arc<LoginState>,
+    found: DiscoveryResult,
     asked: Vec<String>,
-    before: Option<&Record>,
-) -> Result<Pending, Failure> {
-    let place: &Place = &login.place;
-    let Found { authority, resource, .. } = found;
+    before: Option<&LoginRecord>,
+) -> Result<PendingLogin, LoginError> {
+    let target: &LoginTarget = &login.target;
+    let DiscoveryResult { authority, resource, .. } = found;
     let Some(endpoint) = authority.device_authorization_endpoint.clone() else {
         let reason = "its authorization server has no sign-in on another device (RFC 8628)";
-        return Err(Failure::new(reason, "take `oauth.grant` out of the server's entry"));
+        return Err(LoginError::new(reason, "take `oauth.grant` out of the server's entry"));
     };
-    let client = client(login.http(), place, before, &authority, None).await?;
-    let (scope, named) = (asked.join(" "), Found::resource_for(place, resource.as_deref()));
+    let client = client(login.http(), target, before, &authority, None).await?;
+    let (scope, named) =
+        (asked.join(" "), DiscoveryResult::resource_for(target, resource.as_deref()));
     let mut fields = Vec::new();
     if !scope.is_empty() {
         fields.push(("scope", scope.as_str()));
     }
     fields.extend(named.as_deref().map(|resource| ("resource", resource)));
-    let failed = |why: String| Failure::new(format!("no sign-in could be begun: {why}"), AGAIN);
+    let failed = |why: String| LoginError::new(format!("no sign-in could be begun: {why}"), AGAIN);
     let answer = token::post(login.http(), &endpoint, &client, None, fields).await;
     let answer = answer.map_err(|refusal| failed(refusal.to_string()))?;
     let device: Device = serde_json::from_slice(&answer.body)
@@ -67,48 +67,48 @@ pub(crate) async fn begin(
     let address = address.or_else(|| page(&device.verification_uri));
     let address =
         address.ok_or_else(|| failed("there is no page to type the code on".to_owned()))?;
-    let record = kept(login, authority, resource, client, before).await;
+    let record = new_record(login, authority, resource, client, before).await;
     let (state, verifier) = (pkce::unguessable().map_err(failed)?, String::new());
-    let before = before.map(|before| before.login).unwrap_or_default();
-    let attempt = Attempt::new((state, verifier), asked, None, record, before);
-    let waiting = Waiting::new(login, attempt);
+    let before = before.map(|before| before.epoch).unwrap_or_default();
+    let attempt = AttemptRecord::new((state, verifier), asked, None, record, before);
+    let waiting = LoginAttempt::new(login, attempt);
     waiting.watch_others();
-    let (code, own) = (token::plain(&device.user_code), Arc::clone(&waiting));
+    let (code, own) = (token::sanitize_excerpt(&device.user_code), Arc::clone(&waiting));
     waiting.spawn_until_ended(async move {
         let outcome = poll(&own, &device).await;
         own.finish(outcome);
     });
-    Ok(Pending::new(waiting, address, Some(code)))
+    Ok(PendingLogin::new(waiting, address, Some(code)))
 }
 
-/// Asks until somebody has agreed, or declined, or the code is good no more.
-async fn poll(waiting: &Waiting, device: &Device) -> Result<(), Failure> {
+/// Polls until the user has agreed or declined, or the code has expired.
+async fn poll(waiting: &LoginAttempt, device: &Device) -> Result<(), LoginError> {
     let (login, record) = (waiting.login(), &waiting.attempt().record);
     let (http, endpoint) = (login.http(), &record.authority.token_endpoint);
-    let resource = Found::resource_for(&login.place, record.resource.as_deref());
+    let resource = DiscoveryResult::resource_for(&login.target, record.resource.as_deref());
     let mut pause = Duration::from_secs(device.interval.unwrap_or(PAUSE).max(1));
     let deadline = Instant::now() + Duration::from_secs(device.expires_in);
     loop {
         sleep(pause.min(LONGEST_PAUSE)).await;
         if Instant::now() >= deadline {
-            return Err(Failure::new("nobody has typed the code in time", AGAIN));
+            return Err(LoginError::new("nobody has typed the code in time", AGAIN));
         }
         let mut fields = vec![("grant_type", GRANT), ("device_code", device.code.as_str())];
         fields.extend(resource.as_deref().map(|resource| ("resource", resource)));
-        match token::ask(http, endpoint, &record.client, None, fields).await {
-            Ok(granted) => return waiting.got(granted).await,
+        match token::request_token(http, endpoint, &record.client, None, fields).await {
+            Ok(granted) => return waiting.store_tokens(granted).await,
             Err(refusal) if refusal.is("authorization_pending") => {}
             Err(refusal) if refusal.is("slow_down") => pause += Duration::from_secs(PAUSE),
             Err(refusal) if refusal.is("access_denied") => {
-                return Err(Failure::new("you declined", AGAIN));
+                return Err(LoginError::new("you declined", AGAIN));
             }
             Err(refusal) if refusal.is("expired_token") => {
-                return Err(Failure::new("nobody has typed the code in time", AGAIN));
+                return Err(LoginError::new("nobody has typed the code in time", AGAIN));
             }
-            // It may come back (RFC 8628 §3.5).
-            Err(Refusal::ForNow { .. }) => pause *= 2,
+            // Back off exponentially after transient errors (RFC 8628 §3.5).
+            Err(TokenError::Transient { .. }) => pause *= 2,
             Err(refusal) => {
-                return Err(Failure::new(format!("no token was given: {refusal}"), AGAIN));
+                return Err(LoginError::new(format!("no token was given: {refusal}"), AGAIN));
             }
         }
     }

@@ -1,7 +1,8 @@
-//! Discovery: which authorization server a server names, and what a token for it is to be asked for.
+//! Discovers the authorization server of a server, and the resource and scopes to request.
 //!
-//! The search itself (RFC 9728, RFC 8414, `OpenID` Connect, and where each revision of MCP says to look) is
-//! `rmcp`'s, over requests of ours. What was found is checked here once more, for what `rmcp` lets pass.
+//! The lookups (RFC 9728, RFC 8414, `OpenID` Connect Discovery and the fallbacks of older MCP
+//! revisions) are done by `rmcp` through `AuthHttpClient`. The endpoints found are then checked
+//! against the address policy.
 
 use std::sync::Arc;
 
@@ -13,39 +14,40 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::login::http::{Http, told};
-use crate::login::place::{Failure, Place};
-use crate::login::record::Authority;
-use crate::login::token::plain;
-use crate::settings::Resource;
+use crate::login::http::{AuthHttpClient, redacted_url};
+use crate::login::record::AuthorizationServer;
+use crate::login::target::{LoginError, LoginTarget};
+use crate::login::token::sanitize_excerpt;
+use crate::settings::ResourceIndicator;
 
-/// The reason where nothing was found.
-pub(crate) const UNSAID: &str = "it does not say how to sign in";
+/// The reason for a failure without any metadata.
+pub(crate) const NO_METADATA: &str = "it does not say how to sign in";
 const NO_WAY: &str = "if it wants a token of yours, set `headers.Authorization` in its entry";
 const NAME_IT: &str = "ask whoever runs the server, or name the authorization server yourself: \
                        `oauth.authServerMetadataUrl` in its entry";
 
-/// How to sign in at a server.
-pub(crate) struct Found {
-    pub(crate) authority: Authority,
-    /// The `resource` that the server names.
+pub(crate) struct DiscoveryResult {
+    pub(crate) authority: AuthorizationServer,
+    /// The `resource` of the protected resource metadata.
     pub(crate) resource: Option<String>,
-    /// The scopes that it names.
+    /// The scopes that the server advertises.
     pub(crate) scopes: Vec<String>,
 }
 
-impl Found {
-    /// The `resource` to ask a token for (RFC 8707 §2); `None`: none.
-    pub(crate) fn resource_for(place: &Place, found: Option<&str>) -> Option<String> {
-        match &place.oauth.resource {
-            Resource::Off => None,
-            Resource::Named(resource) => Some(resource.clone()),
-            Resource::Auto => Some(found.map_or_else(|| canonical(&place.url), str::to_owned)),
+impl DiscoveryResult {
+    /// Returns the `resource` parameter to send (RFC 8707 §2).
+    pub(crate) fn resource_for(target: &LoginTarget, found: Option<&str>) -> Option<String> {
+        match &target.oauth.resource {
+            ResourceIndicator::Off => None,
+            ResourceIndicator::Named(resource) => Some(resource.clone()),
+            ResourceIndicator::Auto => {
+                Some(found.map_or_else(|| canonical(&target.url), str::to_owned))
+            }
         }
     }
 }
 
-/// The address of a server as a `resource`: without a fragment, and without the slash that stands for no path.
+/// Normalizes a server URL for `resource`: no fragment, and no `/` for an empty path.
 fn canonical(url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
@@ -57,79 +59,85 @@ fn canonical(url: &Url) -> String {
     }
 }
 
-/// Finds out how to sign in at a place. `challenge` is what its server said when it refused, if it did.
+/// Discovers how to sign in at a target. `challenge`: the `WWW-Authenticate` of its server, if any.
 pub(crate) async fn discover(
-    http: &Arc<Http>,
-    place: &Place,
+    http: &Arc<AuthHttpClient>,
+    target: &LoginTarget,
     challenge: Option<&str>,
-) -> Result<Found, Failure> {
-    let found = match &place.oauth.metadata_url {
-        Some(url) => named(http, url, challenge, place).await?,
-        None => searched(http, place, challenge).await?,
+) -> Result<DiscoveryResult, LoginError> {
+    let found = match &target.oauth.metadata_url {
+        Some(url) => fetch_configured_metadata(http, url, challenge, target).await?,
+        None => discover_metadata(http, target, challenge).await?,
     };
     check(http, &found.authority).await?;
     Ok(found)
 }
 
-/// Reads the metadata that the entry names.
-async fn named(
-    http: &Http,
+/// Reads the metadata at `oauth.authServerMetadataUrl`.
+async fn fetch_configured_metadata(
+    http: &AuthHttpClient,
     url: &Url,
     challenge: Option<&str>,
-    place: &Place,
-) -> Result<Found, Failure> {
+    target: &LoginTarget,
+) -> Result<DiscoveryResult, LoginError> {
     let hint = "`oauth.authServerMetadataUrl` is to be the address of metadata of RFC 8414";
-    let failed = |why: String| Failure::new(why, hint);
+    let failed = |why: String| LoginError::new(why, hint);
     http.check(url).await.map_err(failed)?;
     let answer = http.get(url).await.map_err(failed)?;
     if !answer.status.is_success() {
-        return Err(failed(format!("{} answers with HTTP status {}", told(url), answer.status)));
+        return Err(failed(format!(
+            "{} answers with HTTP status {}",
+            redacted_url(url),
+            answer.status
+        )));
     }
     let authority = serde_json::from_slice(&answer.body).ok().and_then(|raw| authority(raw, false));
-    let authority = authority.ok_or_else(|| failed(format!("{} is no metadata", told(url))))?;
+    let authority =
+        authority.ok_or_else(|| failed(format!("{} is no metadata", redacted_url(url))))?;
     let scopes = challenge.and_then(|challenge| {
-        let params = rmcp::transport::auth::WWWAuthenticateParams::parse(challenge, &place.url);
+        let params = rmcp::transport::auth::WWWAuthenticateParams::parse(challenge, &target.url);
         Some(params.scope?.split_whitespace().map(str::to_owned).collect())
     });
-    Ok(Found { authority, resource: None, scopes: scopes.unwrap_or_default() })
+    Ok(DiscoveryResult { authority, resource: None, scopes: scopes.unwrap_or_default() })
 }
 
-async fn searched(
-    http: &Arc<Http>,
-    place: &Place,
+async fn discover_metadata(
+    http: &Arc<AuthHttpClient>,
+    target: &LoginTarget,
     challenge: Option<&str>,
-) -> Result<Found, Failure> {
+) -> Result<DiscoveryResult, LoginError> {
     let client = Arc::clone(http) as Arc<dyn OAuthHttpClient>;
-    let manager = AuthorizationManager::new_with_oauth_http_client(place.url.clone(), client).await;
-    let mut manager = manager.map_err(|error| failed(place, &error))?;
+    let manager =
+        AuthorizationManager::new_with_oauth_http_client(target.url.clone(), client).await;
+    let mut manager = manager.map_err(|error| failed(target, &error))?;
     let resolved = manager.resolve_metadata_from_challenge(challenge).await;
-    let resolved = resolved.map_err(|error| failed(place, &error))?;
+    let resolved = resolved.map_err(|error| failed(target, &error))?;
     let is_guessed = resolved.source == AuthorizationMetadataSource::LegacyEndpointFallback;
     let mut metadata = resolved.metadata;
     if is_guessed {
         let says_where = challenge.is_some_and(|challenge| challenge.contains("resource_metadata"));
         if says_where || challenge.is_none() {
-            return Err(Failure::new(UNSAID, NO_WAY));
+            return Err(LoginError::new(NO_METADATA, NO_WAY));
         }
-        metadata.issuer = Some(place.url.origin().ascii_serialization());
+        metadata.issuer = Some(target.url.origin().ascii_serialization());
     }
     let names_resource = resolved.source == AuthorizationMetadataSource::ProtectedResourceMetadata;
     let raw = serde_json::to_value(&metadata).ok().and_then(|raw| serde_json::from_value(raw).ok());
     let authority = raw.and_then(|raw| authority(raw, is_guessed)).ok_or_else(|| {
-        Failure::new("the metadata of its authorization server cannot be used", NAME_IT)
+        LoginError::new("the metadata of its authorization server cannot be used", NAME_IT)
     })?;
     manager.set_metadata(metadata.clone());
     let scopes = manager.select_initial_scopes(&[]).await;
     let resource = if names_resource { resource(manager, metadata).await } else { None };
-    Ok(Found { authority, resource, scopes })
+    Ok(DiscoveryResult { authority, resource, scopes })
 }
 
-/// The resource that was found, which a manager tells in the addresses it makes alone.
+/// Returns the resource that `rmcp` found. A manager reveals it only in an authorization URL.
 async fn resource(
     mut manager: AuthorizationManager,
     mut metadata: AuthorizationMetadata,
 ) -> Option<String> {
-    // Nobody goes there; PKCE is checked elsewhere.
+    // A dummy: the URL is only parsed. PKCE is checked in `begin`.
     "https://localhost/".clone_into(&mut metadata.authorization_endpoint);
     metadata.response_types_supported = None;
     metadata.code_challenge_methods_supported = None;
@@ -140,8 +148,8 @@ async fn resource(
     resource.map(|(_, resource)| resource.into_owned()).filter(|resource| !resource.is_empty())
 }
 
-/// Reads metadata (RFC 8414 §2) as far as it is of use; `None` where something is missing or no address.
-fn authority(raw: Map<String, Value>, is_guessed: bool) -> Option<Authority> {
+/// Parses metadata (RFC 8414 §2). `None` if a required field is missing or invalid.
+fn authority(raw: Map<String, Value>, is_guessed: bool) -> Option<AuthorizationServer> {
     #[derive(Deserialize)]
     struct Metadata {
         issuer: String,
@@ -161,7 +169,7 @@ fn authority(raw: Map<String, Value>, is_guessed: bool) -> Option<Authority> {
 
     let metadata: Metadata = serde_json::from_value(Value::Object(raw)).ok()?;
     let authorize = metadata.authorization_endpoint.filter(|url| !url.is_empty());
-    Some(Authority {
+    Some(AuthorizationServer {
         issuer: metadata.issuer,
         authorization_endpoint: authorize.and_then(|url| Url::parse(&url).ok()),
         token_endpoint: metadata.token_endpoint,
@@ -177,9 +185,9 @@ fn authority(raw: Map<String, Value>, is_guessed: bool) -> Option<Authority> {
     })
 }
 
-/// Checks that each endpoint is encrypted and may be named by the server.
-async fn check(http: &Http, authority: &Authority) -> Result<(), Failure> {
-    let Authority {
+/// Checks that every endpoint uses TLS (or is on loopback) and is allowed by the address policy.
+async fn check(http: &AuthHttpClient, authority: &AuthorizationServer) -> Result<(), LoginError> {
+    let AuthorizationServer {
         authorization_endpoint,
         token_endpoint,
         registration_endpoint,
@@ -195,20 +203,25 @@ async fn check(http: &Http, authority: &Authority) -> Result<(), Failure> {
     ];
     for endpoint in others.into_iter().flatten().chain([token_endpoint]) {
         http.check(endpoint).await.map_err(|why| {
-            Failure::new(format!("its authorization server is not to be trusted: {why}"), NAME_IT)
+            LoginError::new(
+                format!("its authorization server is not to be trusted: {why}"),
+                NAME_IT,
+            )
         })?;
     }
     Ok(())
 }
 
-/// An error of the search, without the parts of it that are somebody's text.
-fn failed(place: &Place, error: &AuthError) -> Failure {
+/// Converts a discovery error, without control characters and secrets in URLs.
+fn failed(target: &LoginTarget, error: &AuthError) -> LoginError {
     let reason = match error {
         AuthError::DiscoveryRequestFailed { url, source } => {
-            format!("{}: {}", told(url), plain(&source.to_string()))
+            format!("{}: {}", redacted_url(url), sanitize_excerpt(&source.to_string()))
         }
-        // The query of the server's address may be a key.
-        error => plain(&error.to_string().replace(place.url.as_str(), &told(&place.url))),
+        // The query of the server's URL can contain a key.
+        error => sanitize_excerpt(
+            &error.to_string().replace(target.url.as_str(), &redacted_url(&target.url)),
+        ),
     };
-    Failure::new(format!("how to sign in could not be found out: {reason}"), NAME_IT)
+    LoginError::new(format!("how to sign in could not be found out: {reason}"), NAME_IT)
 }

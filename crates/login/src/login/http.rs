@@ -1,5 +1,8 @@
-//! Requests to authorization servers: bounded in time and length, without redirects, and to no address that
-//! the server that named it has no business with.
+//! HTTP client for OAuth requests: bounded in time and size, without redirects, and with an address
+//! policy against SSRF.
+//!
+//! The URLs come from the server and its metadata, so a hostile server could point them at internal
+//! services. A server may only name addresses that are at most as private as its own.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,29 +19,26 @@ use tokio::net::lookup_host;
 use tokio::sync::OnceCell;
 use url::{Host, Url};
 
-/// The longest time that one request may take.
+/// Timeout of one request.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The longest body that is read, in bytes.
+/// In bytes.
 const MAX_BODY: usize = 1024 * 1024;
-/// The header in which a client says of which revision of MCP it is.
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// The newest legacy revision, which those who look at it in discovery know.
+/// The latest legacy revision: servers that check the header during discovery know it.
 const REVISION: HeaderValue = HeaderValue::from_static("2025-11-25");
 
-/// Where an address leads, from what anybody may name to what only a neighbour may.
+/// The reach of an address, from public to forbidden. The order matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Class {
-    /// To the public net.
+pub(crate) enum AddressClass {
     Public,
-    /// To a private net.
     Private,
-    /// To this machine.
     Loopback,
-    /// To what no authorization server has: link-local addresses (where clouds tell secrets) and the like.
-    Nowhere,
+    /// Never an authorization server: link-local (such as cloud metadata services), multicast,
+    /// unspecified, broadcast and benchmarking addresses.
+    Forbidden,
 }
 
-impl Class {
+impl AddressClass {
     fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(v4) => Self::of_v4(v4),
@@ -58,7 +58,7 @@ impl Class {
             || address.is_multicast()
             || first == 198 && matches!(second, 18 | 19)
         {
-            Self::Nowhere
+            Self::Forbidden
         } else {
             Self::Public
         }
@@ -73,13 +73,13 @@ impl Class {
             || address.is_multicast()
             || address.is_unicast_link_local()
         {
-            Self::Nowhere
+            Self::Forbidden
         } else {
             Self::Public
         }
     }
 
-    /// The class of a host as far as its spelling says; `None` for a name that has to be looked up.
+    /// Classifies a host without DNS. `None` for a name that has to be resolved.
     fn of_host(host: &Host<&str>) -> Option<Self> {
         match host {
             Host::Ipv4(address) => Some(Self::of((*address).into())),
@@ -93,7 +93,7 @@ impl Class {
     }
 }
 
-/// The address of version 4 in one of version 6 (mapped, NAT64, 6to4).
+/// Returns the embedded IPv4 address (mapped, NAT64, 6to4).
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {
@@ -105,52 +105,49 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Returns `true` for an address of this machine, by its spelling.
+/// Returns `true` for `localhost` and loopback addresses, without DNS.
 pub(crate) fn is_loopback(url: &Url) -> bool {
-    url.host().is_some_and(|host| Class::of_host(&host) == Some(Class::Loopback))
+    url.host().is_some_and(|host| AddressClass::of_host(&host) == Some(AddressClass::Loopback))
 }
 
-/// An answer of any status.
-pub(crate) struct Answer {
+pub(crate) struct AuthHttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-/// A way to send requests on behalf of one server, to it and to those that it names.
-pub(crate) struct Http {
+/// Sends OAuth requests on behalf of one server, to it and to the URLs that it names.
+pub(crate) struct AuthHttpClient {
     server: Url,
-    names: Arc<Names>,
-    /// By whether the host is of this machine, and whether it is encrypted.
+    names: Arc<AddressPolicy>,
+    /// By whether the host is loopback, and whether the scheme is `https`.
     clients: Mutex<HashMap<(bool, bool), reqwest::Client>>,
 }
 
-impl Http {
-    /// Requests for the server at this address.
+impl AuthHttpClient {
     pub(crate) fn new(server: &Url) -> Self {
-        let names = Arc::new(Names::new(server));
+        let names = Arc::new(AddressPolicy::new(server));
         Self { server: server.clone(), names, clients: Mutex::default() }
     }
 
-    /// Checks that an endpoint of an authorization server is encrypted, or on this machine, and may be named by
-    /// the server.
+    /// Checks that an endpoint uses TLS or is on loopback, and that the address policy allows it.
     pub(crate) async fn check(&self, endpoint: &Url) -> Result<(), String> {
         self.names.learn().await;
         if endpoint.scheme() != "https" && !(endpoint.scheme() == "http" && is_loopback(endpoint)) {
-            return Err(format!("{} is not encrypted (https)", told(endpoint)));
+            return Err(format!("{} is not encrypted (https)", redacted_url(endpoint)));
         }
-        self.may_reach(endpoint)
+        self.check_reachable(endpoint)
     }
 
-    fn may_reach(&self, url: &Url) -> Result<(), String> {
-        let class = url.host().as_ref().and_then(Class::of_host);
+    fn check_reachable(&self, url: &Url) -> Result<(), String> {
+        let class = url.host().as_ref().and_then(AddressClass::of_host);
         if url.origin() == self.server.origin()
             || class.is_none_or(|class| self.names.may_reach(class))
         {
             return Ok(());
         }
-        let server = told(&self.server);
-        Err(format!("{} is in a private net, and {server} is not in it", told(url)))
+        let server = redacted_url(&self.server);
+        Err(format!("{} is in a private net, and {server} is not in it", redacted_url(url)))
     }
 
     fn client(&self, url: &Url) -> Result<reqwest::Client, String> {
@@ -159,7 +156,7 @@ impl Http {
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        // Somebody in this process may have chosen before us, which is as good.
+        // Fails if another part of the process has installed a provider, which is just as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .timeout(LIMIT)
@@ -169,7 +166,8 @@ impl Http {
             builder = builder.no_proxy();
         }
         if !key.1 {
-            // The machine's certificates are not needed, and it may have none.
+            // Plain HTTP needs no root certificates, and loading them would fail on a machine
+            // without any.
             builder = builder.tls_certs_only([]);
         }
         let client = builder.build().map_err(innermost)?;
@@ -177,46 +175,46 @@ impl Http {
         Ok(client)
     }
 
-    /// Sends a request.
+    /// Sends a request and reads the response.
     ///
     /// # Errors
     ///
-    /// Where nothing comes back within 30 s, it is longer than 1 MiB, or the address must not be asked. The text
-    /// has no secrets.
-    pub(crate) async fn send(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
+    /// After 30 s, if the body exceeds 1 MiB, or if the address is not allowed. The message
+    /// contains no secrets.
+    pub(crate) async fn send(&self, request: Request<Vec<u8>>) -> Result<AuthHttpResponse, String> {
         let (url, mut response) = self.begin(request).await?;
-        let failed = |error| format!("{} broke off: {}", told(&url), innermost(error));
+        let failed = |error| format!("{} broke off: {}", redacted_url(&url), innermost(error));
         let (status, headers) = (response.status(), response.headers().clone());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if body.len() + chunk.len() > MAX_BODY {
-                return Err(format!("{} answers with more than 1 MiB", told(&url)));
+                return Err(format!("{} answers with more than 1 MiB", redacted_url(&url)));
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, headers, body })
+        Ok(AuthHttpResponse { status, headers, body })
     }
 
-    /// Sends a request whose answer may never end, and takes the head of it.
-    pub(crate) async fn head(&self, request: Request<Vec<u8>>) -> Result<Answer, String> {
+    /// Sends a request and returns the head of the response. The body can be an endless stream.
+    pub(crate) async fn head(&self, request: Request<Vec<u8>>) -> Result<AuthHttpResponse, String> {
         let (_, response) = self.begin(request).await?;
         let (status, headers) = (response.status(), response.headers().clone());
-        Ok(Answer { status, headers, body: Vec::new() })
+        Ok(AuthHttpResponse { status, headers, body: Vec::new() })
     }
 
     async fn begin(&self, request: Request<Vec<u8>>) -> Result<(Url, reqwest::Response), String> {
         let request = reqwest::Request::try_from(request).map_err(innermost)?;
         let url = request.url().clone();
         self.names.learn().await;
-        self.may_reach(&url)?;
-        self.names.asks(&url);
-        let failed = |error| format!("{} cannot be reached: {}", told(&url), innermost(error));
+        self.check_reachable(&url)?;
+        self.names.register_host(&url);
+        let failed =
+            |error| format!("{} cannot be reached: {}", redacted_url(&url), innermost(error));
         let response = self.client(&url)?.execute(request).await.map_err(failed)?;
         Ok((url, response))
     }
 
-    /// Reads a document.
-    pub(crate) async fn get(&self, url: &Url) -> Result<Answer, String> {
+    pub(crate) async fn get(&self, url: &Url) -> Result<AuthHttpResponse, String> {
         let request = Request::get(url.as_str())
             .header(ACCEPT, "application/json")
             .header(USER_AGENT, concat!("mcp-workbench/", env!("CARGO_PKG_VERSION")));
@@ -224,15 +222,15 @@ impl Http {
     }
 }
 
-impl OAuthHttpClient for Http {
+impl OAuthHttpClient for AuthHttpClient {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let mut request = request.request;
             if let Some(version) = request.headers_mut().get_mut(PROTOCOL_VERSION) {
                 *version = REVISION;
             }
-            let Answer { status, headers, body } = self.send(request).await?;
-            let mut response = Response::new(completed(body));
+            let AuthHttpResponse { status, headers, body } = self.send(request).await?;
+            let mut response = Response::new(with_authorization_endpoint(body));
             *response.status_mut() = status;
             *response.headers_mut() = headers;
             Ok(response)
@@ -240,9 +238,9 @@ impl OAuthHttpClient for Http {
     }
 }
 
-/// Metadata of an authorization server as `rmcp` wants it: one where no person signs in need not name a page for
-/// that (RFC 8414 §2), and anything else passes as it is.
-fn completed(body: Vec<u8>) -> Vec<u8> {
+/// Adds an empty `authorization_endpoint` to metadata without one. It is optional for
+/// non-interactive servers (RFC 8414 §2), but `rmcp` requires it.
+fn with_authorization_endpoint(body: Vec<u8>) -> Vec<u8> {
     let Ok(mut metadata) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
     if !metadata.contains_key("token_endpoint") || metadata.contains_key("authorization_endpoint") {
         return body;
@@ -251,12 +249,12 @@ fn completed(body: Vec<u8>) -> Vec<u8> {
     Value::Object(metadata).to_string().into_bytes()
 }
 
-/// An address without what may be secret in it.
-pub(crate) fn told(url: &Url) -> String {
+/// Returns origin and path of a URL. User info, query and fragment can be secret.
+pub(crate) fn redacted_url(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// The innermost message of an error, without the address.
+/// Returns the root cause of an error, without the URL.
 fn innermost(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;
@@ -266,57 +264,56 @@ fn innermost(error: reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// Looks up names, and leaves out addresses that the server may not name.
+/// Resolves names, and drops addresses that the policy forbids.
 struct Resolver {
-    names: Arc<Names>,
+    names: Arc<AddressPolicy>,
 }
 
-/// The names that are looked up, and the net that the server is in.
-struct Names {
-    /// The host of the server where it has to be looked up.
+/// Limits addresses named by a server to those at most as private as its own.
+struct AddressPolicy {
+    /// The host of the server if it needs DNS.
     server: Option<String>,
-    /// The class of the server; unset until it has been looked up.
-    class: OnceCell<Class>,
-    /// The hosts that are asked. Others are those of proxies, which the user has chosen.
+    /// The class of the server. Unset until its host is resolved.
+    class: OnceCell<AddressClass>,
+    /// Hosts of requests sent. All other names resolved are proxies, which the user has configured.
     asked: Mutex<HashSet<String>>,
 }
 
-impl Names {
+impl AddressPolicy {
     fn new(server: &Url) -> Self {
-        let class = server.host().as_ref().and_then(Class::of_host);
+        let class = server.host().as_ref().and_then(AddressClass::of_host);
         let name = server.host_str().filter(|_| class.is_none()).map(str::to_ascii_lowercase);
         Self { server: name, class: OnceCell::new_with(class), asked: Mutex::default() }
     }
 
-    /// Finds out in which net the server is.
+    /// Resolves the host of the server to learn its class.
     async fn learn(&self) {
         let Some(server) = &self.server else { return };
         let look_up = async {
             let found = lookup_host((server.as_str(), 0)).await.into_iter().flatten();
-            let highest = found.map(|address| Class::of(address.ip())).max();
-            // The owner of a name may let it mean this machine, but not make us ask it anything.
-            highest.unwrap_or(Class::Public).min(Class::Private)
+            let highest = found.map(|address| AddressClass::of(address.ip())).max();
+            // A public DNS name can resolve to loopback. Cap the class at private, so that its
+            // owner can't send requests to loopback services.
+            highest.unwrap_or(AddressClass::Public).min(AddressClass::Private)
         };
         self.class.get_or_init(|| look_up).await;
     }
 
-    /// Returns `true` if an address of that class may be named by the server.
-    fn may_reach(&self, class: Class) -> bool {
-        class < Class::Nowhere && class <= self.class.get().copied().unwrap_or(Class::Public)
+    fn may_reach(&self, class: AddressClass) -> bool {
+        class < AddressClass::Forbidden
+            && class <= self.class.get().copied().unwrap_or(AddressClass::Public)
     }
 
-    /// Hears that this host is asked.
-    fn asks(&self, url: &Url) {
+    fn register_host(&self, url: &Url) {
         let host = url.host_str().map(str::to_ascii_lowercase);
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).extend(host);
     }
 
-    /// The addresses of `found` that may be used.
     fn allowed(&self, name: &str, mut found: Vec<SocketAddr>) -> Vec<SocketAddr> {
         let name = name.to_ascii_lowercase();
         let is_asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).contains(&name);
         if is_asked && self.server.as_ref() != Some(&name) {
-            found.retain(|address| self.may_reach(Class::of(address.ip())));
+            found.retain(|address| self.may_reach(AddressClass::of(address.ip())));
         }
         found
     }
@@ -346,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endpoint_is_encrypted_and_in_no_net_that_the_server_is_not_in() {
+    async fn endpoints_need_tls_and_an_allowed_address() {
         let cases = [
             ("https://mcp.invalid/mcp", "https://as.invalid/token", true),
             ("https://mcp.invalid/mcp", "https://203.0.113.7/token", true),
@@ -371,34 +368,34 @@ mod tests {
             ("http://127.0.0.1:8080/mcp", "http://as.invalid/token", false),
         ];
         for (server, endpoint, may) in cases {
-            let checked = Http::new(&url(server)).check(&url(endpoint)).await;
+            let checked = AuthHttpClient::new(&url(server)).check(&url(endpoint)).await;
             assert_eq!(checked.is_ok(), may, "{server} {endpoint} {checked:?}");
         }
     }
 
     #[test]
-    fn a_name_means_no_address_that_could_not_be_named() {
+    fn resolved_addresses_in_more_private_networks_are_dropped() {
         let public = SocketAddr::from(([203, 0, 113, 7], 0));
         let found =
             || vec![public, SocketAddr::from(([127, 0, 0, 1], 0)), ([10, 0, 0, 9], 0).into()];
-        let names = Names::new(&url("https://mcp.example.com/mcp"));
-        names.asks(&url("https://AS.example.com/token"));
+        let names = AddressPolicy::new(&url("https://mcp.example.com/mcp"));
+        names.register_host(&url("https://AS.example.com/token"));
         assert_eq!(names.allowed("as.example.com", found()), [public]);
-        // The server's own name, and those of proxies, are the user's choice.
+        // The server itself and proxies are configured by the user.
         assert_eq!(names.allowed("mcp.example.com", found()), found());
         assert_eq!(names.allowed("proxy.example.com", found()), found());
-        let names = Names::new(&url("http://localhost/mcp"));
-        names.asks(&url("https://as.example.com/token"));
+        let names = AddressPolicy::new(&url("http://localhost/mcp"));
+        names.register_host(&url("https://as.example.com/token"));
         assert_eq!(names.allowed("as.example.com", found()), found());
     }
 
     #[test]
-    fn metadata_need_not_name_a_page() {
+    fn missing_authorization_endpoint_is_added() {
         let without = br#"{"issuer":"i","token_endpoint":"t"}"#;
         let with = br#"{"issuer":"i","token_endpoint":"t","authorization_endpoint":""}"#;
-        assert_eq!(completed(without.to_vec()), with);
+        assert_eq!(with_authorization_endpoint(without.to_vec()), with);
         for other in [&with[..], b"{}", b"[]", b"no JSON"] {
-            assert_eq!(completed(other.to_vec()), other);
+            assert_eq!(with_authorization_endpoint(other.to_vec()), other);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The listener that a browser is sent back to: plain HTTP on this machine, for one login.
+//! The loopback listener for the redirect of one login (RFC 8252 §7.3).
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,29 +14,27 @@ use url::Url;
 use crate::login::callback::{Callback, LONGEST};
 use crate::login::http::is_loopback;
 use crate::login::page::{PAGE_HEADERS, Page};
-use crate::login::pending::Waiting;
-use crate::login::place::{Failure, Place};
-use crate::login::record::Record;
+use crate::login::pending::LoginAttempt;
+use crate::login::record::LoginRecord;
+use crate::login::target::{LoginError, LoginTarget};
 
-/// The path that browsers are sent back to.
 const PATH: &str = "/callback";
-/// How long a browser may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a browser has to send its request.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A listener, and the address that leads to it.
-pub(crate) struct Listener {
+pub(crate) struct LoopbackListener {
     sockets: Vec<TcpListener>,
     redirect_uri: Url,
 }
 
-impl Listener {
-    /// Listens where the entry says; else where `before` has done, so that a registered address stays good; else on any
-    /// port. `None`: the entry names an address that is not of this machine.
+impl LoopbackListener {
+    /// Binds the configured address, or else the previous port so that a registered redirect URI
+    /// stays valid, or else any port. `None` if `oauth.redirectUri` isn't a loopback `http` URL.
     pub(crate) async fn open(
-        place: &Place,
-        before: Option<&Record>,
-    ) -> Result<Option<Self>, Failure> {
-        let oauth = &place.oauth;
+        target: &LoginTarget,
+        before: Option<&LoginRecord>,
+    ) -> Result<Option<Self>, LoginError> {
+        let oauth = &target.oauth;
         if let Some(uri) = &oauth.redirect_uri {
             if !is_loopback(uri) || uri.scheme() != "http" {
                 return Ok(None);
@@ -45,7 +43,7 @@ impl Listener {
             return fixed(port, uri.clone(), "oauth.redirectUri").await.map(Some);
         }
         if let Some(port) = oauth.callback_port {
-            // By name, for that is what is registered where a port is.
+            // By name: clients with a fixed port are registered with `localhost`.
             let uri = address("localhost", port);
             return fixed(port, uri, "oauth.callbackPort").await.map(Some);
         }
@@ -62,26 +60,25 @@ impl Listener {
         let failed = |error: io::Error| {
             let hint =
                 "paste the address that the browser is sent to, or use `oauth.grant: device_code`";
-            Failure::new(format!("nothing can listen on this machine: {error}"), hint)
+            LoginError::new(format!("nothing can listen on this machine: {error}"), hint)
         };
         let socket = socket.ok_or_else(|| failed(ErrorKind::AddrNotAvailable.into()))?;
         let port = socket.local_addr().map_err(failed)?.port();
         Ok(Some(Self { sockets: vec![socket], redirect_uri: address("127.0.0.1", port) }))
     }
 
-    /// The address that leads here.
     pub(crate) fn redirect_uri(&self) -> &Url {
         &self.redirect_uri
     }
 
-    /// Hands on what comes, for as long as the login is waited for.
-    pub(crate) fn serve(self, waiting: &Arc<Waiting>) {
+    /// Accepts callbacks until the attempt ends.
+    pub(crate) fn serve(self, waiting: &Arc<LoginAttempt>) {
         let Self { sockets, redirect_uri } = self;
         for socket in sockets {
             let (own, uri) = (Arc::clone(waiting), redirect_uri.clone());
             waiting.spawn_until_ended(async move {
                 while let Ok((stream, _)) = socket.accept().await {
-                    // A browser may open several, and say nothing on some.
+                    // One task per connection, because browsers leave some connections idle.
                     let (waiting, uri) = (Arc::clone(&own), uri.clone());
                     own.spawn(async move {
                         let _ = answer(stream, &waiting, &uri).await;
@@ -94,40 +91,39 @@ impl Listener {
 
 fn address(host: &str, port: u16) -> Url {
     let text = format!("http://{host}:{port}{PATH}");
-    #[expect(clippy::expect_used, reason = "a host of ours, a number and a path of ours")]
+    #[expect(clippy::expect_used, reason = "host and path are constants")]
     Url::parse(&text).expect("an address")
 }
 
-/// Listens on a port that was chosen, on both addresses of this machine: nobody knows which one a name means.
-async fn fixed(port: u16, redirect_uri: Url, key: &str) -> Result<Listener, Failure> {
+/// Binds a fixed port on both loopback addresses, because `localhost` can resolve to either.
+async fn fixed(port: u16, redirect_uri: Url, key: &str) -> Result<LoopbackListener, LoginError> {
     let busy = |error: io::Error| {
         let hint = "end the program that has it (it may be another sign-in), or take another port and register that";
-        Failure::new(format!("port {port} (`{key}`) cannot be listened on: {error}"), hint)
+        LoginError::new(format!("port {port} (`{key}`) cannot be listened on: {error}"), hint)
     };
     let mut sockets =
         vec![TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.map_err(busy)?];
     match TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await {
         Ok(socket) => sockets.push(socket),
         Err(error) if error.kind() == ErrorKind::AddrInUse => return Err(busy(error)),
-        // There is no IPv6 here.
+        // IPv6 isn't available.
         Err(_) => {}
     }
-    Ok(Listener { sockets, redirect_uri })
+    Ok(LoopbackListener { sockets, redirect_uri })
 }
 
-/// Answers one request.
 async fn answer(
     mut stream: TcpStream,
-    waiting: &Arc<Waiting>,
+    waiting: &Arc<LoginAttempt>,
     redirect_uri: &Url,
 ) -> io::Result<()> {
-    let head = waiting.until_ended(timeout(PATIENCE, head(&mut stream)));
+    let head = waiting.until_ended(timeout(TIMEOUT, head(&mut stream)));
     let Some(Ok(head)) = head.await else { return Ok(()) };
     let target = head?.and_then(|head| target(&head, redirect_uri));
     let page = match target {
         None => Page::nothing(),
         Some(address) => match Callback::read(&address).filter(|back| waiting.is_for(back)) {
-            None => Page::nobody_waits(),
+            None => Page::no_pending_login(),
             Some(callback) => match waiting.take(callback).await {
                 Ok(()) => Page::signed_in(),
                 Err(failure) => Page::failed(&failure),
@@ -144,7 +140,7 @@ async fn answer(
     stream.shutdown().await
 }
 
-/// Reads the head of a request; `None` where it is too long or ends before.
+/// Reads the head of a request. `None` if it is too long or incomplete.
 async fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let mut head = Vec::new();
     let mut chunk = [0; 4096];
@@ -160,7 +156,7 @@ async fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
     }
 }
 
-/// The address that is asked for, if it is that of the callback.
+/// Returns the requested URL if its path is the callback path.
 fn target(head: &str, redirect_uri: &Url) -> Option<Url> {
     let mut words = head.lines().next()?.split(' ');
     if words.next() != Some("GET") {

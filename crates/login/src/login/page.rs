@@ -1,10 +1,10 @@
-//! The pages that a browser is shown when it comes back from an authorization server.
+//! The pages shown in the browser after the redirect from an authorization server.
 
-use crate::login::callback::STRANGER;
-use crate::login::place::{Failure, Place};
+use crate::login::callback::UNEXPECTED_CALLBACK;
+use crate::login::target::{LoginError, LoginTarget};
 
-/// The headers that go with every page: nothing is kept, run, framed or asked for, and no other page hears of the
-/// address, which has a code in it.
+/// Headers of every page. They forbid caching, scripts, framing and subresources, and keep the URL,
+/// which contains a code, out of `Referer`.
 pub const PAGE_HEADERS: [(&str, &str); 6] = [
     ("content-type", "text/html; charset=utf-8"),
     ("cache-control", "no-store"),
@@ -17,12 +17,11 @@ pub const PAGE_HEADERS: [(&str, &str); 6] = [
     ),
 ];
 
-/// A page that asks for nothing else.
+/// A self-contained HTML page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The status that it is answered with.
+    /// The HTTP status code.
     pub status: u16,
-    /// Its text, in HTML.
     pub html: String,
 }
 
@@ -36,37 +35,36 @@ impl Page {
         Self { status, html }
     }
 
-    /// The page where there is nothing.
     pub(crate) fn nothing() -> Self {
         Self::new(404, "Not found", "There is nothing here.")
     }
 
-    /// The page at the end of a sign-in, whose browser is the user's own.
+    /// The page after a sign-in through the loopback listener, so in the user's own browser.
     pub(crate) fn signed_in() -> Self {
         Self::new(200, "Signed in", "You are signed in; you can close this window.")
     }
 
-    /// The page at the end of a sign-in whose browser may be anybody's: whoever was led to it is told whose it is.
-    pub(crate) fn signed_in_at(place: &Place) -> Self {
-        let who = match &place.account {
+    /// The page after a sign-in through an external redirect. The browser can belong to someone who
+    /// was tricked into opening the link, so the page says whose login it is.
+    pub(crate) fn signed_in_at(target: &LoginTarget) -> Self {
+        let who = match &target.account {
             Some(agent) => format!("Agent `{agent}` is"),
             None => "All agents of this workbench are".to_owned(),
         };
         let text = format!(
             "{who} signed in at server `{}` now, as you; you can close this window. If you have not asked for that, \
              take \"MCP Workbench\" out of the applications in the settings of your account there.",
-            place.server
+            target.server
         );
         Self::new(200, "Signed in", &text)
     }
 
-    /// The page for a browser that nobody waits for.
-    pub fn nobody_waits() -> Self {
-        Self::failed(&Failure::new(STRANGER, "sign in again"))
+    /// The page for a callback without a pending login.
+    pub fn no_pending_login() -> Self {
+        Self::failed(&LoginError::new(UNEXPECTED_CALLBACK, "sign in again"))
     }
 
-    /// The page that says why nobody is signed in.
-    pub(crate) fn failed(Failure { reason, hint }: &Failure) -> Self {
+    pub(crate) fn failed(LoginError { reason, hint }: &LoginError) -> Self {
         Self::new(400, "Not signed in", &format!("Nobody is signed in: {reason}; {hint}."))
     }
 }
@@ -88,13 +86,13 @@ mod tests {
 
     #[test]
     fn names_are_text_and_nothing_else() {
-        let place = Place {
+        let target = LoginTarget {
             server: "<b>".to_owned(),
             url: "https://mcp.example.com/".parse().unwrap(),
             account: Some("\"ann\" & '<i>'".to_owned()),
-            oauth: crate::settings::OAuth::default(),
+            oauth: crate::settings::OAuthConfig::default(),
         };
-        let html = Page::signed_in_at(&place).html;
+        let html = Page::signed_in_at(&target).html;
         assert!(html.contains("Agent `&quot;ann&quot; &amp; &#39;&lt;i&gt;&#39;` is"), "{html}");
         assert!(html.contains("server `&lt;b&gt;` now"), "{html}");
     }

@@ -1,4 +1,4 @@
-//! Logins that wait for somebody to agree.
+//! Sign-ins that wait for the user.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,44 +10,46 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::login::begun::{Attempt, PATIENCE};
+use crate::login::attempt_record::{AttemptRecord, TIMEOUT};
 use crate::login::callback::Callback;
-use crate::login::place::{Failure, Told};
+use crate::login::login_state::LoginState;
 use crate::login::record::Token;
-use crate::login::sign_in::Login;
-use crate::login::token::{self, Granted};
+use crate::login::target::{LoginError, LoginEvent};
+use crate::login::token::{self, TokenResponse};
 
-/// How often one looks whether somebody has signed in some other way.
+/// How often to check whether another process has signed in.
 const LOOK: Duration = Duration::from_secs(1);
 const AGAIN: &str = "sign in again";
 
-/// A login that waits for somebody to agree, as all see it who may hear of that.
-pub(crate) struct Waiting {
-    login: Arc<Login>,
-    attempt: Attempt,
-    /// Held by whoever exchanges the code.
+/// Shared state of a pending login: polled by `PendingLogin`, completed by the listener or process
+/// that gets the callback.
+pub(crate) struct LoginAttempt {
+    login: Arc<LoginState>,
+    attempt: AttemptRecord,
+    /// Held while the code is exchanged.
     turn: Mutex<()>,
-    outcome: watch::Sender<Option<Result<(), Failure>>>,
+    outcome: watch::Sender<Option<Result<(), LoginError>>>,
     ended: CancellationToken,
     deadline: Instant,
-    /// `true` if others can take the answer, too.
+    /// `true` if other processes can complete the attempt.
     is_kept: AtomicBool,
 }
 
-impl Waiting {
-    pub(crate) fn new(login: &Arc<Login>, attempt: Attempt) -> Arc<Self> {
+impl LoginAttempt {
+    pub(crate) fn new(login: &Arc<LoginState>, attempt: AttemptRecord) -> Arc<Self> {
         Arc::new(Self {
             login: Arc::clone(login),
             attempt,
             turn: Mutex::default(),
             outcome: watch::Sender::default(),
             ended: CancellationToken::new(),
-            deadline: Instant::now() + PATIENCE,
+            deadline: Instant::now() + TIMEOUT,
             is_kept: AtomicBool::default(),
         })
     }
 
-    /// Ends the wait well when somebody has signed in some other way, in this process or another.
+    /// Completes the attempt when any other sign-in for the target succeeds, in this process or
+    /// another.
     pub(crate) fn watch_others(self: &Arc<Self>) {
         let own = Arc::downgrade(self);
         self.spawn_until_ended(async move {
@@ -55,38 +57,37 @@ impl Waiting {
                 sleep(LOOK).await;
                 let Some(own) = own.upgrade() else { return };
                 let record = own.login.reload().await;
-                if record.is_some_and(|it| it.token.is_some() && it.login != own.attempt.before) {
+                if record.is_some_and(|it| it.token.is_some() && it.epoch != own.attempt.before) {
                     return own.finish(Ok(()));
                 }
             }
         });
     }
 
-    /// Lets others take the answer, too, where they share the store.
-    pub(crate) async fn keep(&self) {
+    /// Lets other processes complete the attempt, if the store is shared.
+    pub(crate) async fn share(&self) {
         let is_kept = self.login.shared.begin(&self.attempt).await;
         self.is_kept.store(is_kept, Ordering::Relaxed);
     }
 
-    /// Returns `true` if others could have taken the answer.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.is_kept.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn login(&self) -> &Arc<Login> {
+    pub(crate) fn login(&self) -> &Arc<LoginState> {
         &self.login
     }
 
-    pub(crate) fn attempt(&self) -> &Attempt {
+    pub(crate) fn attempt(&self) -> &AttemptRecord {
         &self.attempt
     }
 
-    /// Runs something that is to be done even when nobody waits any more.
+    /// Spawns work that continues after the waiter has gone.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.login.shared.spawn_token(work);
+        self.login.shared.spawn_critical(work);
     }
 
-    /// Runs something for as long as the login is waited for.
+    /// Spawns work that is canceled when the attempt ends.
     pub(crate) fn spawn_until_ended(&self, work: impl Future<Output = ()> + Send + 'static) {
         let ended = self.ended.clone();
         self.login.shared.spawn(async move {
@@ -94,32 +95,31 @@ impl Waiting {
         });
     }
 
-    /// The outcome of `work`, unless the login is not waited for any more.
+    /// Returns `None` if the attempt ends before `work`.
     pub(crate) async fn until_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         self.ended.run_until_cancelled(work).await
     }
 
-    /// Ends the wait.
     pub(crate) fn end(&self) {
         self.ended.cancel();
     }
 
-    /// Returns `true` if this is the answer to this attempt, whatever it says.
+    /// Returns `true` if the callback has the `state` of this attempt, even if it is an error.
     pub(crate) fn is_for(&self, callback: &Callback) -> bool {
-        // How long it takes says nothing of how much of it is right.
+        // Compare digests, so that timing reveals nothing about the `state`.
         Sha256::digest(&callback.state) == Sha256::digest(&self.attempt.state)
     }
 
-    /// Takes the answer that a browser came back with. It counts once.
-    pub(crate) async fn take(self: &Arc<Self>, callback: Callback) -> Result<(), Failure> {
+    /// Exchanges the code of a callback. Only the first callback is accepted.
+    pub(crate) async fn take(self: &Arc<Self>, callback: Callback) -> Result<(), LoginError> {
         if !self.is_for(&callback) {
-            return Err(Failure::new("that is the answer to another sign-in", AGAIN));
+            return Err(LoginError::new("that is the answer to another sign-in", AGAIN));
         }
         let _turn = self.turn.lock().await;
         if self.outcome.borrow().is_some() || self.ended.is_cancelled() {
-            return Err(Failure::new("that sign-in is over", AGAIN));
+            return Err(LoginError::new("that sign-in is over", AGAIN));
         }
-        // What has begun goes on when the browser, or who pasted, has left.
+        // The code is spent once sent, so go on even if the browser or the caller has gone.
         let own = Arc::clone(self);
         self.spawn(async move {
             let outcome = own.exchange(callback).await;
@@ -128,9 +128,8 @@ impl Waiting {
         self.outcome().await
     }
 
-    /// Gets a token for the code.
-    async fn exchange(&self, callback: Callback) -> Result<(), Failure> {
-        let Attempt { verifier, record, resource, .. } = &self.attempt;
+    async fn exchange(&self, callback: Callback) -> Result<(), LoginError> {
+        let AttemptRecord { verifier, record, resource, .. } = &self.attempt;
         let authority = &record.authority;
         let code = callback.code(&authority.issuer, authority.sends_issuer)?;
         let mut fields = vec![
@@ -142,37 +141,37 @@ impl Waiting {
             .extend(record.client.redirect_uri.as_ref().map(|uri| ("redirect_uri", uri.as_str())));
         fields.extend(resource.as_deref().map(|resource| ("resource", resource)));
         let (http, endpoint) = (self.login.http(), &authority.token_endpoint);
-        let granted = token::ask(http, endpoint, &record.client, None, fields).await;
+        let granted = token::request_token(http, endpoint, &record.client, None, fields).await;
         match granted {
-            Ok(granted) => self.got(granted).await,
+            Ok(granted) => self.store_tokens(granted).await,
             Err(refusal) => {
                 let hint = "sign in again; if that does not help, ask whoever runs the server";
-                Err(Failure::new(format!("no token was given: {refusal}"), hint))
+                Err(LoginError::new(format!("no token was given: {refusal}"), hint))
             }
         }
     }
 
-    /// Keeps what was granted, and tells it.
-    pub(crate) async fn got(&self, granted: Granted) -> Result<(), Failure> {
+    /// Stores the tokens and reports the sign-in.
+    pub(crate) async fn store_tokens(&self, granted: TokenResponse) -> Result<(), LoginError> {
         let mut record = self.attempt.record.clone();
         record.scopes = granted.scopes(&self.attempt.asked);
-        record.wanted.clear();
+        record.missing_scopes.clear();
         let mut login = [0; 8];
         getrandom::fill(&mut login)
-            .map_err(|error| Failure::new(format!("no random numbers: {error}"), AGAIN))?;
-        record.login = u64::from_le_bytes(login);
+            .map_err(|error| LoginError::new(format!("no random numbers: {error}"), AGAIN))?;
+        record.epoch = u64::from_le_bytes(login);
         record.token = Some(Token::new(granted.access_token, granted.expires_in));
         record.refresh_token = granted.refresh_token;
-        // Whoever renews the old token is waited for, so that it does not come in the place of the new one.
+        // Wait for a renewal in flight, which would otherwise overwrite the new token.
         let _guard = self.login.shared.lock(&self.login.key).await;
-        self.login.keep(record).await;
-        self.login.want_nothing();
-        self.login.shared.tell(Told::SignedIn(&self.login.place));
+        self.login.save(record).await;
+        self.login.clear_sign_in_required();
+        self.login.shared.tell(LoginEvent::SignedIn(&self.login.target));
         Ok(())
     }
 
-    /// Says how it came out.
-    pub(crate) fn finish(&self, outcome: Result<(), Failure>) {
+    /// Sets the outcome. Only the first one counts.
+    pub(crate) fn finish(&self, outcome: Result<(), LoginError>) {
         self.outcome.send_if_modified(|known| {
             let is_first = known.is_none();
             known.get_or_insert(outcome);
@@ -180,78 +179,82 @@ impl Waiting {
         });
     }
 
-    /// Waits until it has come out, for 5 min at most.
-    pub(crate) async fn outcome(&self) -> Result<(), Failure> {
+    /// Waits for the outcome, for at most 5 min after the start.
+    pub(crate) async fn outcome(&self) -> Result<(), LoginError> {
         let mut outcome = self.outcome.subscribe();
         let done = timeout_at(self.deadline, outcome.wait_for(Option::is_some)).await;
         let done = done.ok().and_then(|done| done.ok().and_then(|done| done.clone()));
         done.unwrap_or_else(|| {
             self.end();
-            Err(Failure::new("nobody has agreed within 5 minutes", AGAIN))
+            Err(LoginError::new("nobody has agreed within 5 minutes", AGAIN))
         })
     }
 }
 
-/// A login that waits for somebody to agree in a browser. When it is dropped, it is not waited for any more.
-pub struct Pending {
-    waiting: Arc<Waiting>,
+/// A sign-in that waits for the user. Dropping it cancels the attempt.
+pub struct PendingLogin {
+    waiting: Arc<LoginAttempt>,
     address: Url,
     code: Option<String>,
 }
 
-impl Pending {
-    pub(crate) fn new(waiting: Arc<Waiting>, address: Url, code: Option<String>) -> Self {
+impl PendingLogin {
+    pub(crate) fn new(waiting: Arc<LoginAttempt>, address: Url, code: Option<String>) -> Self {
         Self { waiting, address, code }
     }
 
-    pub(crate) fn waiting(&self) -> &Arc<Waiting> {
+    pub(crate) fn waiting(&self) -> &Arc<LoginAttempt> {
         &self.waiting
     }
 
-    /// The address to open.
+    /// The URL to open in a browser.
     pub fn address(&self) -> &Url {
         &self.address
     }
 
-    /// The code to type there, for [`Grant::Device`](crate::settings::Grant::Device) alone.
-    pub fn code(&self) -> Option<&str> {
+    /// The code to enter there. Only for
+    /// [`GrantType::DeviceCode`](crate::settings::GrantType::DeviceCode).
+    pub fn user_code(&self) -> Option<&str> {
         self.code.as_deref()
     }
 
-    /// Takes the address that a browser was sent back to, as its user has copied it. One that is refused does not end
-    /// the wait, unless it is the answer and says that nobody has agreed.
+    /// Submits the URL that the browser was redirected to, as copied by the user. A rejected URL
+    /// doesn't end the attempt, unless it is the authorization response and reports an error.
     ///
     /// # Errors
     ///
-    /// When it is not the answer to this login, or no token is given for it.
-    pub async fn pasted(&self, address: &str) -> Result<(), Failure> {
+    /// Returns an error if the URL belongs to another attempt, or the authorization server issues
+    /// no token.
+    pub async fn submit_callback_url(&self, address: &str) -> Result<(), LoginError> {
         let hint = "copy the whole address out of the browser, beginning with `http`";
         let address = Url::parse(address.trim())
-            .map_err(|error| Failure::new(format!("that is no address: {error}"), hint))?;
+            .map_err(|error| LoginError::new(format!("that is no address: {error}"), hint))?;
         let callback = Callback::read(&address).ok_or_else(|| {
-            Failure::new("that is not the address that the browser was sent to", hint)
+            LoginError::new("that is not the address that the browser was sent to", hint)
         })?;
         self.waiting.take(callback).await
     }
 
-    /// Returns `true` if it has come out, or is not waited for any more.
+    /// Returns `true` if the attempt has an outcome, was canceled or has expired.
     pub fn is_over(&self) -> bool {
-        let Waiting { outcome, ended, deadline, .. } = &*self.waiting;
+        let LoginAttempt { outcome, ended, deadline, .. } = &*self.waiting;
         outcome.borrow().is_some() || ended.is_cancelled() || Instant::now() >= *deadline
     }
 
-    /// Waits until it is done, for 5 min after it began at most; somebody may also sign in some other way, such as
-    /// by `auth login` in a terminal. Addresses may be [pasted](Self::pasted) meanwhile.
+    /// Waits for the sign-in, for at most 5 min after the start. It also succeeds if the user signs
+    /// in another way, such as with `auth login` in a terminal. During the wait,
+    /// [`submit_callback_url`](Self::submit_callback_url) can be called.
     ///
     /// # Errors
     ///
-    /// When nobody has agreed in time, or no token was given.
-    pub async fn done(&self) -> Result<(), Failure> {
+    /// Returns an error if the user doesn't agree in time, or the authorization server issues no
+    /// token.
+    pub async fn done(&self) -> Result<(), LoginError> {
         self.waiting.outcome().await
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingLogin {
     fn drop(&mut self) {
         self.waiting.end();
     }

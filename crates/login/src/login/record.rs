@@ -1,4 +1,4 @@
-//! Records: everything that is kept of one login, so that nothing has to be found out again to use and renew it.
+//! Login records: everything needed to use and renew a token without another discovery.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,131 +6,113 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// The version that is written. One of another version is as good as none.
+/// Records of any other version are ignored.
 const VERSION: u32 = 1;
-/// A token is renewed at most this long before it expires.
+/// Tokens are renewed at most this many seconds before expiry.
 const LONGEST_BUFFER: u64 = 30;
 
-/// All that is kept of one login.
 #[derive(Clone, Deserialize, Serialize)]
-pub(crate) struct Record {
+pub(crate) struct LoginRecord {
     version: u32,
-    /// The entry of the server.
     pub(crate) server: String,
-    /// The address of the server.
     pub(crate) url: Url,
-    /// The agent whose login it is; none: one for all.
+    /// The agent with its own login, or `None` for the shared one.
     pub(crate) account: Option<String>,
-    /// Where tokens come from.
-    pub(crate) authority: Authority,
-    /// The `resource` that the server names (RFC 9728 §2).
+    pub(crate) authority: AuthorizationServer,
+    /// The `resource` of the protected resource metadata (RFC 9728 §2).
     pub(crate) resource: Option<String>,
-    /// Who asks for tokens.
-    pub(crate) client: Client,
-    /// The scopes that were granted.
+    pub(crate) client: OAuthClient,
     #[serde(default)]
     pub(crate) scopes: Vec<String>,
-    /// The scopes to ask for at the next sign-in, because the server wants them for something.
+    /// Scopes to request at the next sign-in, because the server demanded them.
     #[serde(default)]
-    pub(crate) wanted: Vec<String>,
-    /// Changes whenever somebody signs in.
+    #[serde(rename = "wanted")]
+    pub(crate) missing_scopes: Vec<String>,
+    /// Random, and new with every sign-in.
     #[serde(default)]
-    pub(crate) login: u64,
-    /// The token; none before the first login, or after the last one has ended.
+    #[serde(rename = "login")]
+    pub(crate) epoch: u64,
+    /// `None` before the first sign-in.
     pub(crate) token: Option<Token>,
-    /// The token that renews the other.
     pub(crate) refresh_token: Option<String>,
 }
 
-/// A token that is shown to the server.
+/// An access token.
 #[derive(Clone, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Token {
-    /// As it is shown.
     pub(crate) value: String,
-    /// When it was got, and until when it is good, in seconds since 1970.
+    /// Time of issue and expiry, in seconds since the Unix epoch.
     pub(crate) since: u64,
     pub(crate) expires: Option<u64>,
-    /// `true` once the server has refused it, and nothing but a person could help.
+    /// `true` once the server has rejected it and it can't be renewed.
     #[serde(default)]
     pub(crate) is_refused: bool,
 }
 
-/// An authorization server, as its metadata says (RFC 8414 §2).
+/// The metadata of an authorization server (RFC 8414 §2).
 #[derive(Clone, Deserialize, PartialEq, Eq, Serialize)]
-pub(crate) struct Authority {
-    /// Its name, as it spells it; for one without metadata, the origin of the server.
+pub(crate) struct AuthorizationServer {
+    /// Verbatim, for comparison. Without metadata, the origin of the server.
     pub(crate) issuer: String,
-    /// Where a person agrees.
     pub(crate) authorization_endpoint: Option<Url>,
-    /// Where tokens are asked for.
     pub(crate) token_endpoint: Url,
-    /// Where clients register themselves.
     pub(crate) registration_endpoint: Option<Url>,
-    /// Where tokens are given back.
     pub(crate) revocation_endpoint: Option<Url>,
-    /// Where a login on another device begins.
     pub(crate) device_authorization_endpoint: Option<Url>,
-    /// How clients may prove themselves at the token endpoint.
     pub(crate) auth_methods: Option<Vec<String>>,
-    /// The kinds of PKCE that it knows.
+    /// The supported PKCE methods.
     pub(crate) challenge_methods: Option<Vec<String>>,
-    /// The scopes that it knows.
     pub(crate) scopes: Option<Vec<String>>,
-    /// `true` if it names itself when it sends a browser back (RFC 9207).
+    /// `true` if authorization responses contain `iss` (RFC 9207).
     pub(crate) sends_issuer: bool,
-    /// `true` if a client may be called by the address of a document.
+    /// `true` if client IDs can be URLs of metadata documents.
     pub(crate) takes_documents: bool,
-    /// `true` if it has published nothing, so that its endpoints were guessed (MCP 2025-03-26).
+    /// `true` if the endpoints are defaults for lack of metadata (MCP 2025-03-26).
     pub(crate) is_guessed: bool,
 }
 
-/// Who asks for tokens.
 #[derive(Clone, Deserialize, PartialEq, Eq, Serialize)]
-pub(crate) struct Client {
+pub(crate) struct OAuthClient {
     pub(crate) id: String,
     pub(crate) secret: Option<String>,
-    /// Until when the secret is good, in seconds since 1970.
+    /// Expiry of the secret, in seconds since the Unix epoch.
     pub(crate) secret_expires: Option<u64>,
-    /// How it proves itself.
-    pub(crate) method: Method,
-    /// Where it may have browsers sent back to.
+    pub(crate) method: TokenEndpointAuthMethod,
     pub(crate) redirect_uri: Option<Url>,
-    /// How it has come to be known.
-    pub(crate) kind: Kind,
-    /// `true` once the authorization server does not know it any more.
+    pub(crate) kind: ClientRegistration,
+    /// `true` once the authorization server no longer recognizes the client.
     #[serde(default)]
     pub(crate) is_refused: bool,
 }
 
-/// How a client proves itself at the token endpoint (RFC 8414 §2).
+/// How a client authenticates at the token endpoint (RFC 8414 §2).
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Method {
+pub(crate) enum TokenEndpointAuthMethod {
     None,
     ClientSecretBasic,
     ClientSecretPost,
     PrivateKeyJwt,
 }
 
-/// How a client has come to be known to the authorization server.
+/// How a client was registered.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
-    /// By hand; the entry names it.
+pub(crate) enum ClientRegistration {
+    /// By hand, and named in the configuration.
     Registered,
-    /// By a document that the entry names.
+    /// Through a client ID metadata document.
     Document,
-    /// By itself.
+    /// Dynamically (RFC 7591).
     Dynamic,
 }
 
-impl Record {
-    /// A record without a token.
+impl LoginRecord {
     pub(crate) fn new(
         (server, url, account): (&str, &Url, Option<&str>),
-        authority: Authority,
+        authority: AuthorizationServer,
         resource: Option<String>,
-        client: Client,
+        client: OAuthClient,
     ) -> Self {
         Self {
             version: VERSION,
@@ -141,34 +123,31 @@ impl Record {
             resource,
             client,
             scopes: Vec::new(),
-            wanted: Vec::new(),
-            login: 0,
+            missing_scopes: Vec::new(),
+            epoch: 0,
             token: None,
             refresh_token: None,
         }
     }
 
-    /// Returns `true` for one of the version that is written.
     pub(crate) fn is_known(&self) -> bool {
         self.version == VERSION
     }
 
-    /// Reads a record; `None` where it is none of this version.
+    /// Deserializes a record. `None` if it is invalid or of another version.
     pub(crate) fn decode(text: &[u8]) -> Option<Self> {
         serde_json::from_slice::<Self>(text).ok().filter(Self::is_known)
     }
 
-    /// The text that is kept.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut kept = self.clone();
-        if kept.client.kind == Kind::Registered {
-            // The entry has it, and may have another one tomorrow.
+        if kept.client.kind == ClientRegistration::Registered {
+            // The secret comes from the configuration, which can change.
             kept.client.secret = None;
         }
         serde_json::to_vec_pretty(&kept)
     }
 
-    /// Everything in it that nobody else may see.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &String> {
         let token = self.token.as_ref().map(|token| &token.value);
         token.into_iter().chain(&self.refresh_token).chain(&self.client.secret)
@@ -176,46 +155,44 @@ impl Record {
 }
 
 impl Token {
-    /// A token that was got now and is good for so many seconds.
     pub(crate) fn new(value: String, seconds: Option<u64>) -> Self {
-        let since = now();
+        let since = unix_now();
         let expires = seconds.map(|seconds| since.saturating_add(seconds));
         Self { value, since, expires, is_refused: false }
     }
 
-    /// Returns `true` if it is to be renewed: 30 s before its end, or for a shorter one in the last quarter.
+    /// Returns `true` if the token is due for renewal: in the last quarter of its lifetime, but at
+    /// most 30 s before expiry.
     pub(crate) fn is_ending(&self) -> bool {
         self.end().is_some_and(|end| {
             let lifetime = end.saturating_sub(self.since);
-            now() + LONGEST_BUFFER.min(lifetime / 4) >= end
+            unix_now() + LONGEST_BUFFER.min(lifetime / 4) >= end
         })
     }
 
-    /// Returns `true` if it is good no more.
     pub(crate) fn has_ended(&self) -> bool {
-        self.end().is_some_and(|end| now() >= end)
+        self.end().is_some_and(|end| unix_now() >= end)
     }
 
-    /// Until when it is good.
     pub(crate) fn expires(&self) -> Option<SystemTime> {
         self.end().and_then(|end| UNIX_EPOCH.checked_add(Duration::from_secs(end)))
     }
 
-    /// When it ends. One that is said to last no time at all would never be good, and each use would cost another:
-    /// its server knows when it ends, and nobody else.
+    /// `expires_in: 0` is treated as unknown. Otherwise the token would be expired on arrival and
+    /// every request would renew it.
     fn end(&self) -> Option<u64> {
         self.expires.filter(|expires| *expires > self.since)
     }
 }
 
-impl Client {
-    /// Returns `true` if it can be used for another login.
+impl OAuthClient {
+    /// Returns `true` if the client can be used for another login.
     pub(crate) fn is_good(&self) -> bool {
-        !self.is_refused && self.secret_expires.is_none_or(|expires| now() < expires)
+        !self.is_refused && self.secret_expires.is_none_or(|expires| unix_now() < expires)
     }
 }
 
-/// All scopes, each once, in the order in which they were first named.
+/// Returns all scopes without duplicates, in order of first occurrence.
 pub(crate) fn union(all: &[&[String]]) -> Vec<String> {
     let mut union: Vec<String> = Vec::new();
     for scope in all.iter().copied().flatten() {
@@ -226,15 +203,14 @@ pub(crate) fn union(all: &[&[String]]) -> Vec<String> {
     union
 }
 
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
+pub(crate) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Secrets are left out.
-impl fmt::Debug for Record {
+/// Omits secrets.
+impl fmt::Debug for LoginRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Record")
+        f.debug_struct("LoginRecord")
             .field("server", &self.server)
             .field("account", &self.account)
             .field("issuer", &self.authority.issuer)

@@ -1,4 +1,4 @@
-//! Logins at a real authorization server.
+//! Logins at an in-process authorization server.
 
 mod authority;
 mod hostile;
@@ -16,9 +16,9 @@ use serde_json::json;
 use super::*;
 use authority::Authority;
 
-/// A process: its logins, and what was told of them.
+/// The logins of one process, and the events that it has reported.
 struct Process {
-    logins: Arc<Logins>,
+    logins: Arc<LoginRegistry>,
     told: Arc<StdMutex<Vec<String>>>,
 }
 
@@ -26,25 +26,26 @@ impl Process {
     fn new(folder: &Path) -> Self {
         let (tasks, told) = (TaskTracker::new(), Arc::<StdMutex<Vec<String>>>::default());
         let heard = Arc::clone(&told);
-        let keep = Keep::Folder(folder.to_owned());
-        let logins = Logins::new(keep, tasks, move |told| {
-            heard.lock().unwrap().push(match told {
-                Told::SignedIn(_) => "signed in".to_owned(),
-                Told::Renewed(_) => "renewed".to_owned(),
-                Told::Wanted(_, why) => format!("wanted: {why}"),
-                Told::SignedOut(_) => "signed out".to_owned(),
+        let storage = LoginStorage::Folder(folder.to_owned());
+        let logins = LoginRegistry::new(storage, tasks, move |event| {
+            heard.lock().unwrap().push(match event {
+                LoginEvent::SignedIn(_) => "signed in".to_owned(),
+                LoginEvent::Renewed(_) => "renewed".to_owned(),
+                LoginEvent::SignInRequired(_, why) => format!("wanted: {why}"),
+                LoginEvent::SignedOut(_) => "signed out".to_owned(),
             });
         });
         Self { logins, told }
     }
 
-    fn at(&self, authority: &Authority) -> Arc<SignIn> {
-        self.with(authority, OAuth::default())
+    fn at(&self, authority: &Authority) -> Arc<OAuthLogin> {
+        self.with(authority, OAuthConfig::default())
     }
 
-    fn with(&self, authority: &Authority, oauth: OAuth) -> Arc<SignIn> {
-        let place = Place { server: "srv".to_owned(), url: authority.url(), account: None, oauth };
-        self.logins.at(place)
+    fn with(&self, authority: &Authority, oauth: OAuthConfig) -> Arc<OAuthLogin> {
+        let target =
+            LoginTarget { server: "srv".to_owned(), url: authority.url(), account: None, oauth };
+        self.logins.get_or_create(target)
     }
 
     fn told(&self) -> Vec<String> {
@@ -52,15 +53,15 @@ impl Process {
     }
 }
 
-/// A browser: goes where it is sent, and says what it was shown last.
+/// Opens the URL like a browser, follows redirects, and returns the last page.
 async fn browse(address: &Url) -> (u16, String) {
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     let response = client.get(address.clone()).send().await.unwrap();
     (response.status().as_u16(), response.text().await.unwrap())
 }
 
-async fn sign_in(at: &Arc<SignIn>) -> Result<(), Failure> {
-    let pending = at.begin(Back::Listener).await?;
+async fn sign_in(at: &Arc<OAuthLogin>) -> Result<(), LoginError> {
+    let pending = at.begin(RedirectTarget::Listener).await?;
     let ((), done) = tokio::join!(
         async {
             browse(pending.address()).await;
@@ -70,15 +71,15 @@ async fn sign_in(at: &Arc<SignIn>) -> Result<(), Failure> {
     done
 }
 
-/// Lets the time of a token be up.
-async fn expire(at: &SignIn) {
-    let mut record = at.login.known().unwrap().as_ref().clone();
+/// Makes the stored token expire.
+async fn expire(at: &OAuthLogin) {
+    let mut record = at.login.cached_record().unwrap().as_ref().clone();
     let token = record.token.as_mut().unwrap();
     (token.since, token.expires) = (token.since - 100, Some(token.since - 90));
-    at.login.keep(record).await;
+    at.login.save(record).await;
 }
 
-async fn token(at: &SignIn) -> Option<String> {
+async fn token(at: &OAuthLogin) -> Option<String> {
     let headers = at.authorization().await;
     headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap()["Bearer ".len()..].to_owned())
 }
@@ -86,20 +87,20 @@ async fn token(at: &SignIn) -> Option<String> {
 fn challenge(status: u16, scheme: &str, shown: Option<&str>, is_last: bool) -> Challenge {
     Challenge {
         status: StatusCode::from_u16(status).unwrap(),
-        schemes: vec![scheme.to_owned()],
-        shown: shown.map(|shown| HeaderValue::try_from(format!("Bearer {shown}")).unwrap()),
+        www_authenticate: vec![scheme.to_owned()],
+        authorization: shown.map(|shown| HeaderValue::try_from(format!("Bearer {shown}")).unwrap()),
         is_last,
     }
 }
 
 #[tokio::test]
-async fn a_person_signs_in_and_the_token_is_shown_from_then_on() {
+async fn token_is_sent_after_sign_in() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
     let at = process.at(&authority);
-    assert_eq!(at.standing().await, Standing::NotAsked);
+    assert_eq!(at.status().await, SignInStatus::NotAsked);
     assert_eq!(token(&at).await, None);
-    let pending = at.begin(Back::Listener).await.unwrap();
+    let pending = at.begin(RedirectTarget::Listener).await.unwrap();
     let (page, done) = tokio::join!(browse(pending.address()), pending.done());
     done.unwrap();
     assert_eq!(page.0, 200);
@@ -118,16 +119,17 @@ async fn a_person_signs_in_and_the_token_is_shown_from_then_on() {
     assert_eq!(registered.get("scope"), None);
     assert_eq!(registered["redirect_uris"], json!([asked["redirect_uri"]]));
 
-    // Another process has it, too, without asking anybody.
+    // Another process uses it without a token request.
     let other = Process::new(folder.path());
     assert_eq!(token(&other.at(&authority)).await.as_deref(), Some("access-2"));
     assert_eq!(authority.seen().tokens.len(), 1);
 }
 
 #[tokio::test]
-async fn a_sign_in_is_over_when_its_time_is_up_whether_or_not_anybody_waits() {
+async fn sign_in_expires_without_a_waiter() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
-    let pending = Process::new(folder.path()).at(&authority).begin(Back::Listener).await.unwrap();
+    let pending =
+        Process::new(folder.path()).at(&authority).begin(RedirectTarget::Listener).await.unwrap();
     assert!(!pending.is_over());
     tokio::time::pause();
     tokio::time::advance(std::time::Duration::from_secs(301)).await;
@@ -135,7 +137,7 @@ async fn a_sign_in_is_over_when_its_time_is_up_whether_or_not_anybody_waits() {
 }
 
 #[tokio::test]
-async fn a_second_login_uses_the_client_and_the_address_of_the_first() {
+async fn second_login_reuses_the_client_and_redirect_uri() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     sign_in(&Process::new(folder.path()).at(&authority)).await.unwrap();
     sign_in(&Process::new(folder.path()).at(&authority)).await.unwrap();
@@ -145,8 +147,8 @@ async fn a_second_login_uses_the_client_and_the_address_of_the_first() {
     assert_eq!(back(0), back(1));
 }
 
-/// The address that a browser is sent back to by somebody who agrees; nobody goes there.
-async fn agreed(pending: &Pending) -> String {
+/// Approves the authorization request and returns the redirect URL without opening it.
+async fn agreed(pending: &PendingLogin) -> String {
     let client = reqwest::Client::builder()
         .no_proxy()
         .tls_certs_only([])
@@ -158,53 +160,60 @@ async fn agreed(pending: &Pending) -> String {
 }
 
 #[tokio::test]
-async fn a_copied_address_is_as_good_as_a_browser_that_comes_back() {
+async fn pasted_callback_url_completes_the_login() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let at = Process::new(folder.path()).at(&authority);
-    let pending = at.begin(Back::Listener).await.unwrap();
+    let pending = at.begin(RedirectTarget::Listener).await.unwrap();
     for wrong in ["", "no address", "http://127.0.0.1:1/callback?code=c&state=of-another"] {
-        pending.pasted(wrong).await.unwrap_err();
+        pending.submit_callback_url(wrong).await.unwrap_err();
     }
     let back = agreed(&pending).await;
-    pending.pasted(&format!("  {back}\n")).await.unwrap();
+    pending.submit_callback_url(&format!("  {back}\n")).await.unwrap();
     pending.done().await.unwrap();
     assert!(token(&at).await.is_some());
-    // It counts once.
-    assert_eq!(pending.pasted(&back).await.unwrap_err().reason, "that sign-in is over");
+    // The callback is accepted once.
+    assert_eq!(
+        pending.submit_callback_url(&back).await.unwrap_err().reason,
+        "that sign-in is over"
+    );
 }
 
 #[tokio::test]
-async fn a_browser_may_come_back_to_another_address_of_ours() {
+async fn external_redirect_completes_the_login() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
     let at = process.at(&authority);
     let page = Url::parse("https://workbench.example.com/signed-in").unwrap();
-    let pending = at.begin(Back::At(page.clone())).await.unwrap();
+    let pending = at.begin(RedirectTarget::External(page.clone())).await.unwrap();
     let query: HashMap<_, _> = pending.address().query_pairs().collect();
     assert_eq!(query["redirect_uri"], page.as_str());
     let back = Url::parse(&agreed(&pending).await).unwrap();
     let mut other = back.clone();
     other.set_query(Some("code=c&state=of-another"));
-    let stranger = process.logins.returned(&other).await.unwrap_err();
-    let place = process.logins.returned(&back).await.unwrap();
-    assert_eq!(&place, at.place());
+    let stranger = process.logins.complete_callback(&other).await.unwrap_err();
+    let target = process.logins.complete_callback(&back).await.unwrap();
+    assert_eq!(&target, at.target());
     pending.done().await.unwrap();
     assert_eq!(authority.seen().registrations[0]["application_type"], "web");
-    // It counts once.
-    assert_eq!(process.logins.returned(&back).await.unwrap_err().reason, "that sign-in is over");
+    // The callback is accepted once.
+    assert_eq!(
+        process.logins.complete_callback(&back).await.unwrap_err().reason,
+        "that sign-in is over"
+    );
     drop(pending);
-    assert_eq!(process.logins.returned(&back).await.unwrap_err(), stranger);
+    assert_eq!(process.logins.complete_callback(&back).await.unwrap_err(), stranger);
     assert_eq!(authority.asked("authorization_code"), 1);
 }
 
 #[tokio::test]
-async fn the_page_for_a_browser_has_no_secret_and_says_whose_login_it_is() {
+async fn callback_page_names_the_account_and_contains_no_secret() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
-    let own = process.at(&authority).place().clone();
-    let at = process.logins.at(Place { account: Some("claude".to_owned()), ..own });
+    let own = process.at(&authority).target().clone();
+    let at =
+        process.logins.get_or_create(LoginTarget { account: Some("claude".to_owned()), ..own });
     let page = Url::parse("https://workbench.example.com/oauth/callback").unwrap();
-    let pending = at.begin(Back::At(page)).await.unwrap();
+    let pending = at.begin(RedirectTarget::External(page)).await.unwrap();
     let back = Url::parse(&agreed(&pending).await).unwrap();
     let good = process.logins.page_for(&back).await;
     let said =
@@ -222,25 +231,25 @@ async fn the_page_for_a_browser_has_no_secret_and_says_whose_login_it_is() {
 }
 
 #[tokio::test]
-async fn a_browser_that_is_to_come_back_to_a_listener_comes_back_nowhere_else() {
+async fn loopback_login_rejects_an_external_callback() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
-    let pending = process.at(&authority).begin(Back::Listener).await.unwrap();
+    let pending = process.at(&authority).begin(RedirectTarget::Listener).await.unwrap();
     let back = Url::parse(&agreed(&pending).await).unwrap();
-    process.logins.returned(&back).await.unwrap_err();
+    process.logins.complete_callback(&back).await.unwrap_err();
     assert!(!pending.is_over());
     let address = back.as_str();
-    pending.pasted(address).await.unwrap();
+    pending.submit_callback_url(address).await.unwrap();
 }
 
 #[tokio::test]
-async fn words_of_the_entry_are_in_the_address_that_the_browser_opens() {
+async fn authorization_parameters_are_in_the_authorization_url() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let words = [("access_type", "offline"), ("prompt", "select_account")];
     let words = words.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let oauth = OAuth { authorization_parameters: words.to_vec(), ..OAuth::default() };
+    let oauth = OAuthConfig { authorization_parameters: words.to_vec(), ..OAuthConfig::default() };
     let at = Process::new(folder.path()).with(&authority, oauth);
-    let pending = at.begin(Back::Listener).await.unwrap();
+    let pending = at.begin(RedirectTarget::Listener).await.unwrap();
     for (name, value) in words {
         let said: Vec<_> =
             pending.address().query_pairs().filter(|(said, _)| *said == name).collect();
@@ -248,45 +257,46 @@ async fn words_of_the_entry_are_in_the_address_that_the_browser_opens() {
     }
 }
 
+// invariant: token-per-server
 #[tokio::test]
-async fn a_token_is_for_its_own_place_alone() {
+async fn token_is_used_only_for_its_own_target() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
     let own = process.at(&authority);
     sign_in(&own).await.unwrap();
-    let place = own.place().clone();
+    let target = own.target().clone();
     let url = Url::parse(&format!("{}/other", authority.origin)).unwrap();
     let others = [
-        Place { server: "other".to_owned(), ..place.clone() },
-        Place { account: Some("ann".to_owned()), ..place.clone() },
-        Place { account: Some(String::new()), ..place.clone() },
-        Place { url, ..place.clone() },
+        LoginTarget { server: "other".to_owned(), ..target.clone() },
+        LoginTarget { account: Some("ann".to_owned()), ..target.clone() },
+        LoginTarget { account: Some(String::new()), ..target.clone() },
+        LoginTarget { url, ..target.clone() },
     ];
     for other in others {
-        let at = process.logins.at(other);
-        assert_eq!(token(&at).await, None, "{:?}", at.place());
-        assert_eq!(at.standing().await, Standing::NotAsked);
-        // Not even if somebody puts it there.
-        let from = folder.path().join(format!("{}.json", place.key()));
-        let to = folder.path().join(format!("{}.json", at.place().key()));
+        let at = process.logins.get_or_create(other);
+        assert_eq!(token(&at).await, None, "{:?}", at.target());
+        assert_eq!(at.status().await, SignInStatus::NotAsked);
+        // Not even if its record is copied there.
+        let from = folder.path().join(format!("{}.json", target.key()));
+        let to = folder.path().join(format!("{}.json", at.target().key()));
         std::fs::copy(from, &to).unwrap();
-        assert_eq!(token(&at).await, None, "{:?}", at.place());
+        assert_eq!(token(&at).await, None, "{:?}", at.target());
         std::fs::remove_file(to).unwrap();
     }
     let all = process.logins.all().await.unwrap();
     assert_eq!(all.len(), 1);
-    assert!(matches!(&all[0], (at, Standing::SignedIn { .. }) if *at == place));
+    assert!(matches!(&all[0], (at, SignInStatus::SignedIn { .. }) if *at == target));
 }
 
 #[tokio::test]
-async fn another_process_hears_of_a_login_and_of_its_end() {
+async fn other_process_sees_sign_in_and_sign_out() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let (one, other) = (Process::new(folder.path()), Process::new(folder.path()));
     let (here, there) = (one.at(&authority), other.at(&authority));
-    let refused = there.refused(challenge(401, "Bearer", None, false)).await;
-    assert_eq!(refused, Again::SignIn);
+    let refused = there.on_challenge(challenge(401, "Bearer", None, false)).await;
+    assert_eq!(refused, RetryDecision::AwaitSignIn);
     assert_eq!(other.told(), ["wanted: nobody has signed in"]);
-    let (signed_in, ()) = tokio::join!(sign_in(&here), async { there.signed_in().await });
+    let (signed_in, ()) = tokio::join!(sign_in(&here), async { there.wait_signed_in().await });
     signed_in.unwrap();
     let shown = token(&there).await;
     assert_eq!(shown, token(&here).await);
@@ -295,31 +305,31 @@ async fn another_process_hears_of_a_login_and_of_its_end() {
     assert_eq!(one.told(), ["signed in", "signed out"]);
     assert_eq!(token(&here).await, None);
     assert_eq!(authority.seen().revoked, ["refresh-2".to_owned(), shown.clone().unwrap()]);
-    // It has been revoked, which the other process is told by the server.
-    let refused = there.refused(challenge(401, "Bearer", shown.as_deref(), false)).await;
-    assert_eq!(refused, Again::SignIn);
+    // The token was revoked. The other process learns this from the server's 401.
+    let refused = there.on_challenge(challenge(401, "Bearer", shown.as_deref(), false)).await;
+    assert_eq!(refused, RetryDecision::AwaitSignIn);
     assert_eq!(token(&there).await, None);
 }
 
 #[tokio::test]
-async fn a_login_of_another_process_ends_a_wait_and_one_from_before_does_not() {
+async fn only_a_newer_login_of_another_process_ends_the_wait() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let (one, other) = (Process::new(folder.path()), Process::new(folder.path()));
     let (here, there) = (one.at(&authority), other.at(&authority));
     for _ in 0..2 {
-        let pending = there.begin(Back::Listener).await.unwrap();
+        let pending = there.begin(RedirectTarget::Listener).await.unwrap();
         sign_in(&here).await.unwrap();
         pending.done().await.unwrap();
         assert!(pending.is_over());
         assert_eq!(token(&there).await, token(&here).await);
     }
-    let pending = there.begin(Back::Listener).await.unwrap();
+    let pending = there.begin(RedirectTarget::Listener).await.unwrap();
     tokio::time::pause();
     tokio::time::timeout(std::time::Duration::from_secs(30), pending.done()).await.unwrap_err();
 }
 
 #[tokio::test]
-async fn what_is_kept_is_for_nobody_else_and_is_kept_in_memory_where_it_must_be() {
+async fn records_are_private_files_with_memory_as_fallback() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let logins = folder.path().join("state").join("logins");
     sign_in(&Process::new(&logins).at(&authority)).await.unwrap();
@@ -331,7 +341,7 @@ async fn what_is_kept_is_for_nobody_else_and_is_kept_in_memory_where_it_must_be(
         let name = path.file_name().unwrap().to_str().unwrap();
         assert!(!name.contains("srv") && !name.contains("127"), "{name}");
     }
-    // Nothing can be made in a file.
+    // The folder can't be created below a file.
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     let process = Process::new(&file.join("logins"));
@@ -342,14 +352,18 @@ async fn what_is_kept_is_for_nobody_else_and_is_kept_in_memory_where_it_must_be(
 }
 
 #[tokio::test]
-async fn a_fixed_port_that_is_busy_fails_at_once() {
+async fn busy_fixed_port_fails_at_once() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
     let busy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = busy.local_addr().unwrap().port();
-    let oauth = OAuth { callback_port: Some(port), ..OAuth::default() };
-    let failure =
-        process.with(&authority, oauth.clone()).begin(Back::Listener).await.err().unwrap();
+    let oauth = OAuthConfig { callback_port: Some(port), ..OAuthConfig::default() };
+    let failure = process
+        .with(&authority, oauth.clone())
+        .begin(RedirectTarget::Listener)
+        .await
+        .err()
+        .unwrap();
     let said = format!("port {port} (`oauth.callbackPort`) cannot be listened on");
     assert!(failure.reason.starts_with(&said), "{failure}");
     assert_eq!(authority.seen().registrations.len(), 0);

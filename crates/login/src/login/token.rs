@@ -1,4 +1,4 @@
-//! The token endpoint: requests for tokens and what is answered (RFC 6749 §4 to §6).
+//! Requests to the token endpoint (RFC 6749 §4 to §6).
 
 use std::fmt;
 use std::time::Duration;
@@ -10,27 +10,27 @@ use http::{Request, StatusCode};
 use serde::{Deserialize, Deserializer};
 use url::{Url, form_urlencoded};
 
-use crate::login::http::{Answer, Http, told};
-use crate::login::record::{Client, Method};
+use crate::login::http::{AuthHttpClient, AuthHttpResponse, redacted_url};
+use crate::login::record::{OAuthClient, TokenEndpointAuthMethod};
 
-/// The most characters of what an authorization server says of an error.
+/// Maximum length of quoted error messages, in bytes.
 const EXCERPT: usize = 200;
 
-/// An answer with a token.
+/// A successful token response (RFC 6749 §5.1).
 #[derive(Deserialize)]
-pub(crate) struct Granted {
+pub(crate) struct TokenResponse {
     pub(crate) access_token: String,
     token_type: Option<String>,
     #[serde(default, deserialize_with = "seconds")]
     pub(crate) expires_in: Option<u64>,
     pub(crate) refresh_token: Option<String>,
     scope: Option<String>,
-    /// The kind of token that was issued (RFC 8693 §2.2.1).
+    /// The type of the issued token (RFC 8693 §2.2.1).
     pub(crate) issued_token_type: Option<String>,
 }
 
-impl Granted {
-    /// The scopes that were granted: those that were asked for, where nothing is said (RFC 6749 §5.1).
+impl TokenResponse {
+    /// Returns the granted scopes: the requested ones if the response names none (RFC 6749 §5.1).
     pub(crate) fn scopes(&self, asked: &[String]) -> Vec<String> {
         match &self.scope {
             Some(scopes) => scopes.split_whitespace().map(str::to_owned).collect(),
@@ -39,7 +39,7 @@ impl Granted {
     }
 }
 
-/// Some say a number as text.
+/// Accepts strings and fractions, because some servers send `expires_in` as text.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let value = Option::<serde_json::Value>::deserialize(deserializer)?;
     Ok(value.and_then(|value| match value {
@@ -47,67 +47,63 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D:
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a time, about"
+            reason = "approximate time"
         )]
         other => other.as_u64().or_else(|| other.as_f64().map(|seconds| seconds.max(0.0) as u64)),
     }))
 }
 
-/// A request that was not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The authorization server has refused it, and would again.
-    Final {
-        /// The `error` of RFC 6749 §5.2, or another registered one.
+pub(crate) enum TokenError {
+    /// The authorization server rejected the request. A retry can't help.
+    Rejected {
+        /// The `error` code (RFC 6749 §5.2 or registered).
         code: String,
-        /// Its own words about it.
+        /// The sanitized `error_description`.
         said: String,
     },
-    /// It was not reached, or could not decide: another time it may be granted.
-    ForNow {
-        /// The reason.
+    /// The authorization server was unavailable. A retry can help.
+    Transient {
         why: String,
-        /// When to try again, where it says so.
+        /// From `Retry-After`.
         after: Option<Duration>,
     },
 }
 
-impl Refusal {
-    /// Returns `true` if it was refused for this reason.
+impl TokenError {
     pub(crate) fn is(&self, wanted: &str) -> bool {
-        matches!(self, Self::Final { code, .. } if code == wanted)
+        matches!(self, Self::Rejected { code, .. } if code == wanted)
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Final { code, said } if said.is_empty() => write!(f, "{code}"),
-            Self::Final { code, said } => write!(f, "{code}: {said}"),
-            Self::ForNow { why, .. } => f.write_str(why),
+            Self::Rejected { code, said } if said.is_empty() => write!(f, "{code}"),
+            Self::Rejected { code, said } => write!(f, "{code}: {said}"),
+            Self::Transient { why, .. } => f.write_str(why),
         }
     }
 }
 
-/// The fields of a request.
 pub(crate) type Fields<'a> = Vec<(&'a str, &'a str)>;
 
-/// Asks for a token, proving who asks. `assertion` is for clients that sign.
-pub(crate) async fn ask(
-    http: &Http,
+/// Requests a token. `assertion` is the signed assertion of a `private_key_jwt` client.
+pub(crate) async fn request_token(
+    http: &AuthHttpClient,
     endpoint: &Url,
-    client: &Client,
+    client: &OAuthClient,
     assertion: Option<&str>,
     fields: Fields<'_>,
-) -> Result<Granted, Refusal> {
+) -> Result<TokenResponse, TokenError> {
     let answer = post(http, endpoint, client, assertion, fields).await?;
-    let granted = serde_json::from_slice::<Granted>(&answer.body).ok();
+    let granted = serde_json::from_slice::<TokenResponse>(&answer.body).ok();
     let granted = granted.filter(|granted| !granted.access_token.is_empty());
     let Some(granted) = granted else {
-        let why = format!("{} answers with no token", told(endpoint));
-        return Err(Refusal::ForNow { why, after: None });
+        let why = format!("{} answers with no token", redacted_url(endpoint));
+        return Err(TokenError::Transient { why, after: None });
     };
-    // `N_A` is what an exchange says of what is no token to be shown (RFC 8693 §2.2.1).
+    // Token exchange uses `N_A` for tokens that aren't access tokens (RFC 8693 §2.2.1).
     let is_bearer = granted
         .token_type
         .as_deref()
@@ -116,31 +112,31 @@ pub(crate) async fn ask(
         Ok(granted)
     } else {
         let said = "its tokens are not of the kind that is shown as it is (`Bearer`)".to_owned();
-        Err(Refusal::Final { code: "unsupported_token_type".to_owned(), said })
+        Err(TokenError::Rejected { code: "unsupported_token_type".to_owned(), said })
     }
 }
 
-/// Posts a form, proving who asks; the answer is a success.
+/// Posts a form with the client's authentication. Any unsuccessful response is an error.
 pub(crate) async fn post(
-    http: &Http,
+    http: &AuthHttpClient,
     endpoint: &Url,
-    client: &Client,
+    client: &OAuthClient,
     assertion: Option<&str>,
     fields: Fields<'_>,
-) -> Result<Answer, Refusal> {
-    let for_now = |why| Refusal::ForNow { why, after: None };
+) -> Result<AuthHttpResponse, TokenError> {
+    let for_now = |why| TokenError::Transient { why, after: None };
     http.check(endpoint).await.map_err(for_now)?;
     let request = request(endpoint, client, assertion, fields);
     let answer = http.send(request.map_err(|error| for_now(error.to_string()))?).await;
     let answer = answer.map_err(for_now)?;
-    // Some refuse with a status of success.
+    // Some servers report errors with a success status.
     let is_granted = answer.status.is_success() && error_of(&answer).is_none();
     if is_granted { Ok(answer) } else { Err(refusal(endpoint, &answer)) }
 }
 
 fn request(
     endpoint: &Url,
-    client: &Client,
+    client: &OAuthClient,
     assertion: Option<&str>,
     fields: Fields<'_>,
 ) -> http::Result<Request<Vec<u8>>> {
@@ -152,14 +148,14 @@ fn request(
         .header(USER_AGENT, concat!("mcp-workbench/", env!("CARGO_PKG_VERSION")));
     let secret = client.secret.as_deref().unwrap_or_default();
     match (client.method, assertion) {
-        (Method::PrivateKeyJwt, Some(assertion)) => {
+        (TokenEndpointAuthMethod::PrivateKeyJwt, Some(assertion)) => {
             let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
             form.append_pair("client_id", &client.id);
             form.append_pair("client_assertion_type", kind);
             form.append_pair("client_assertion", assertion);
         }
-        (Method::ClientSecretBasic, _) => {
-            // Both are escaped first (RFC 6749 §2.3.1).
+        (TokenEndpointAuthMethod::ClientSecretBasic, _) => {
+            // ID and secret are form-encoded first (RFC 6749 §2.3.1).
             let escaped = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect();
             let (id, secret): (String, String) = (escaped(&client.id), escaped(secret));
             let basic = format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")));
@@ -167,19 +163,20 @@ fn request(
             basic.set_sensitive(true);
             request = request.header(AUTHORIZATION, basic);
         }
-        (Method::ClientSecretPost, _) => {
+        (TokenEndpointAuthMethod::ClientSecretPost, _) => {
             form.append_pair("client_id", &client.id).append_pair("client_secret", secret);
         }
-        // An assertion alone may say who asks.
-        (Method::None | Method::PrivateKeyJwt, _) if client.id.is_empty() => {}
-        (Method::None | Method::PrivateKeyJwt, _) => {
+        // An assertion grant can identify the client without an ID.
+        (TokenEndpointAuthMethod::None | TokenEndpointAuthMethod::PrivateKeyJwt, _)
+            if client.id.is_empty() => {}
+        (TokenEndpointAuthMethod::None | TokenEndpointAuthMethod::PrivateKeyJwt, _) => {
             form.append_pair("client_id", &client.id);
         }
     }
     request.body(form.finish().into_bytes())
 }
 
-/// An answer that says what is wrong (RFC 6749 §5.2).
+/// An error response (RFC 6749 §5.2).
 #[derive(Deserialize)]
 struct Error {
     error: String,
@@ -187,11 +184,11 @@ struct Error {
     error_description: Option<String>,
 }
 
-fn error_of(answer: &Answer) -> Option<Error> {
+fn error_of(answer: &AuthHttpResponse) -> Option<Error> {
     serde_json::from_slice(&answer.body).ok()
 }
 
-fn refusal(endpoint: &Url, answer: &Answer) -> Refusal {
+fn refusal(endpoint: &Url, answer: &AuthHttpResponse) -> TokenError {
     let status = answer.status;
     let error = error_of(answer);
     let is_for_now = status.is_server_error()
@@ -202,20 +199,20 @@ fn refusal(endpoint: &Url, answer: &Answer) -> Refusal {
                 && !status.is_redirection()
                 && !matches!(error.as_str(), "temporarily_unavailable" | "server_error") =>
         {
-            let said = plain(error_description.as_deref().unwrap_or_default());
-            Refusal::Final { code: plain(&error), said }
+            let said = sanitize_excerpt(error_description.as_deref().unwrap_or_default());
+            TokenError::Rejected { code: sanitize_excerpt(&error), said }
         }
         _ => {
             let after = answer.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok());
             let after = after.and_then(|after| after.parse().ok()).map(Duration::from_secs);
-            let why = format!("{} answers with HTTP status {status}", told(endpoint));
-            Refusal::ForNow { why, after }
+            let why = format!("{} answers with HTTP status {status}", redacted_url(endpoint));
+            TokenError::Transient { why, after }
         }
     }
 }
 
-/// The beginning of what somebody else says, on one line and without what commands a terminal.
-pub(crate) fn plain(said: &str) -> String {
+/// Returns the first 200 bytes of untrusted text on one line, without control characters.
+pub(crate) fn sanitize_excerpt(said: &str) -> String {
     let mut said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     said.retain(|character| !character.is_control());
     said.truncate(said.floor_char_boundary(EXCERPT));

@@ -15,14 +15,14 @@ fn registered(toolbox: &str, server: &str, tool: &str) -> String {
 }
 
 #[test]
-fn a_plain_identity_keeps_its_plain_name() {
+fn plain_identities_are_not_hashed() {
     assert_eq!(registered("dev", "files", "read_file"), "dev__files__read_file");
     assert_eq!(registered("dev", "git-hub", "_private"), "dev__git-hub___private");
     assert_eq!(registered("dev", "files", "a__b"), "dev__files__a__b");
 }
 
 #[test]
-fn a_name_at_the_limit_is_plain_and_one_beyond_is_hashed() {
+fn names_beyond_the_limit_are_hashed() {
     let tool = "t".repeat(48 - "dev__files__".len());
     assert_eq!(registered("dev", "files", &tool), format!("dev__files__{tool}"));
 
@@ -32,8 +32,9 @@ fn a_name_at_the_limit_is_plain_and_one_beyond_is_hashed() {
     assert_ne!(longer, registered("dev", "files", &format!("{tool}u")));
 }
 
+// invariant: names-lead-to-owner
 #[test]
-fn names_that_could_be_read_two_ways_never_meet() {
+fn ambiguous_separators_never_collide() {
     let same_text = [
         id("a__b", "c", "d"),
         id("a", "b__c", "d"),
@@ -46,8 +47,9 @@ fn names_that_could_be_read_two_ways_never_meet() {
     assert_eq!(names.len(), same_text.len());
 }
 
+// invariant: names-lead-to-owner
 #[test]
-fn names_that_differ_only_in_forbidden_characters_never_meet() {
+fn replaced_characters_never_collide() {
     let names: std::collections::HashSet<_> =
         ["get.x", "get/x", "get x", "get_x", "get:x", "gét_x"]
             .iter()
@@ -59,14 +61,14 @@ fn names_that_differ_only_in_forbidden_characters_never_meet() {
 }
 
 #[test]
-fn a_name_is_cut_to_the_smallest_limit_without_losing_its_hash() {
+fn minimum_limit_keeps_the_hash() {
     let name = ExposedName::registered(&id("toolbox", "server", "tool"), MIN_NAME_LIMIT);
     assert_eq!(name.as_str().len(), MIN_NAME_LIMIT);
     assert!(name.as_str().starts_with("toolbox_"), "{name}");
 }
 
 #[test]
-fn a_table_resolves_what_it_was_given_and_nothing_else() {
+fn table_resolves_only_inserted_names() {
     let mut table = NameTable::default();
     let odd = id("dev", "api", "get.x");
     let name = ExposedName::registered(&odd, 48);
@@ -77,8 +79,9 @@ fn a_table_resolves_what_it_was_given_and_nothing_else() {
     assert_eq!(table.names().count(), 1);
 }
 
+// invariant: names-lead-to-owner
 #[test]
-fn a_table_understands_the_full_name_of_a_tool_whose_name_was_changed() {
+fn table_resolves_qualified_names_of_hashed_tools() {
     let mut table = NameTable::default();
     let long = "x".repeat(60);
     for (server, tool) in [("api", long.as_str()), ("api", "get.x"), ("a__b", "c")] {
@@ -92,7 +95,7 @@ fn a_table_understands_the_full_name_of_a_tool_whose_name_was_changed() {
 }
 
 #[test]
-fn a_namespace_becomes_a_scheme_that_strict_clients_accept() {
+fn namespace_schemes_are_valid_and_distinct() {
     for (namespace, scheme) in [
         ("", ""),
         ("pjpd", "pjpd+"),
@@ -112,7 +115,7 @@ fn a_namespace_becomes_a_scheme_that_strict_clients_accept() {
 }
 
 #[test]
-fn a_name_tells_which_server_may_have_it() {
+fn may_belong_to_matches_the_server_prefix() {
     let (dev, files) = (ToolboxName::new("dev"), ServerName::new("files"));
     assert!(may_belong_to("dev__files__read_file", &dev, &files));
     assert!(may_belong_to(&registered("dev", "files", &"x".repeat(90)), &dev, &files));
@@ -130,7 +133,7 @@ fn a_name_tells_which_server_may_have_it() {
 }
 
 #[test]
-fn near_names_come_best_first() {
+fn suggestions_come_best_first() {
     let known = ["github", "gitlab", "files", "memory"];
     assert_eq!(nearest("githb", known, 3), ["github", "gitlab"]);
     assert_eq!(nearest("file", known, 3), ["files"]);
@@ -138,7 +141,7 @@ fn near_names_come_best_first() {
 }
 
 #[test]
-fn a_tool_cannot_be_called_what_another_servers_tool_is_registered_as() {
+fn tools_cannot_claim_names_of_other_servers() {
     for (victim, attacker) in [
         (id("box", "evil__x", "pay"), "evil"),
         (id("box", "evil  x", "pay"), "evil"),
@@ -162,7 +165,7 @@ fn a_tool_cannot_be_called_what_another_servers_tool_is_registered_as() {
 }
 
 #[test]
-fn a_registered_name_that_tools_of_two_servers_have_means_neither() {
+fn names_shared_by_two_servers_resolve_to_neither() {
     let (bank, evil) = (id("dev", "bank", "pay"), id("dev", "evil", "found_by_trying"));
     let name = ExposedName::registered(&bank, 48);
     let mut table = NameTable::default();

@@ -1,9 +1,10 @@
-//! The allocator of the program.
+//! The global allocator: `mimalloc` for small blocks, the system allocator for large ones.
 //!
-//! Over HTTP one thread frees all the time what another one has allocated, and the allocators of C libraries let
-//! threads wait for each other then. So small pieces are those of `mimalloc`. A large one is most often a long message,
-//! which grows as it is read: the system's allocator lets it grow in place, and soon gives back what it was in.
-#![expect(unsafe_code, reason = "an allocator is, by what it promises")]
+//! Over HTTP, one thread often frees memory that another thread allocated. C library allocators
+//! take a contended lock for that; `mimalloc` doesn't. Large blocks are mostly message buffers that
+//! grow while a message is read. The system allocator can grow them in place and returns their
+//! memory soon after they are freed.
+#![expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
@@ -13,12 +14,13 @@ use libmimalloc_sys::{
     mi_zalloc_aligned,
 };
 
-/// A piece of more bytes than this is the system's.
+/// The largest block, in bytes, that `mimalloc` allocates.
 const SMALL: usize = 64 * 1024;
-/// The alignment in bytes of every piece of `mimalloc` that has at least as many (its `MI_MAX_ALIGN_SIZE`).
+/// `mimalloc` aligns every block of at least this many bytes to this many bytes
+/// (`MI_MAX_ALIGN_SIZE`).
 const NATURAL: usize = 16;
 
-/// Allocates by the size of what is wanted; for `#[global_allocator]`.
+/// An allocator for `#[global_allocator]` that picks the backend by block size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
@@ -26,19 +28,20 @@ fn is_small(layout: Layout) -> bool {
     layout.size() <= SMALL
 }
 
-/// Returns `true` if a piece is aligned as it has to be wherever `mimalloc` takes it from: each of at least as many
-/// bytes is. To ask for an alignment takes twice as many instructions.
+/// Returns `true` if plain `mi_malloc` satisfies the alignment. `mi_malloc_aligned` takes twice as
+/// many instructions.
 fn is_aligned_anyway(layout: Layout) -> bool {
     layout.align() <= NATURAL && layout.align() <= layout.size()
 }
 
-// SAFETY: each piece is handed on to one of two allocators that keep this promise. Its size decides which, and whoever
-// gives a piece back or changes its size says the size that it was allocated with.
+// SAFETY: every block comes from one of two allocators that uphold the contract. The block's size
+// selects the allocator, and callers pass the size of the allocation when they free or resize a
+// block.
 unsafe impl GlobalAlloc for Allocator {
-    // What allocates does so at thousands of places, each of which would have a copy of the choice.
+    // Not inlined: the branch would be duplicated at every allocation site.
     #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the promises are the caller's.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe {
             if !is_small(layout) {
                 System.alloc(layout)
@@ -52,7 +55,7 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline(never)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the promises are the caller's.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe {
             if !is_small(layout) {
                 System.alloc_zeroed(layout)
@@ -66,7 +69,7 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline(never)]
     unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
-        // SAFETY: the promises are the caller's.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe {
             if is_small(layout) {
                 mi_free(piece.cast());
@@ -78,8 +81,9 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline(never)]
     unsafe fn realloc(&self, piece: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the promises are the caller's, also that `size` is one of a layout. Where the piece moves from one
-        // allocator to the other, both pieces have as many bytes as are copied, and the new one is nobody else's.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc`, so `size` is valid for a
+        // layout. When a block moves between the allocators, the new block doesn't overlap the old
+        // one, and both are at least as long as the copy.
         unsafe {
             let wanted = Layout::from_size_align_unchecked(size, layout.align());
             match (is_small(layout), is_small(wanted)) {
@@ -104,11 +108,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_keeps_its_bytes_whichever_sizes_it_is_given() {
+    fn realloc_preserves_bytes_across_size_classes() {
         let text: Vec<u8> = (0..=250).cycle().take(2 * SMALL).collect();
         for align in [1, 8, 4096] {
             let mut layout = Layout::from_size_align(text.len(), align).unwrap();
-            // SAFETY: each piece is used within its size and given back once, with the size that it has.
+            // SAFETY: each block is accessed within its size and freed once, with its current
+            // layout.
             unsafe {
                 let (mut piece, mut kept) = (Allocator.alloc(layout), text.len());
                 ptr::copy_nonoverlapping(text.as_ptr(), piece, text.len());
@@ -126,10 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_empty_is_empty() {
+    fn alloc_zeroed_returns_zeroed_memory() {
         for size in [1, SMALL, SMALL + 1, 3_000_000] {
             let layout = Layout::from_size_align(size, 16).unwrap();
-            // SAFETY: the piece is read within its size, and given back once.
+            // SAFETY: the block is read within its size and freed once.
             unsafe {
                 let piece = Allocator.alloc_zeroed(layout);
                 assert!(std::slice::from_raw_parts(piece, size).iter().all(|byte| *byte == 0));

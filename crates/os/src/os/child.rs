@@ -1,7 +1,7 @@
-//! Children whose streams are ours: how they are started, waited for and killed.
+//! Child processes with piped streams: spawning, waiting and killing.
 
 #[cfg(not(target_os = "linux"))]
-mod elsewhere;
+mod fallback;
 #[cfg(target_os = "linux")]
 mod linux;
 
@@ -14,67 +14,68 @@ use std::process::ExitStatus;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 #[cfg(not(target_os = "linux"))]
-use crate::os::child::elsewhere as native;
+use crate::os::child::fallback as native;
 #[cfg(target_os = "linux")]
 use crate::os::child::linux as native;
 
-/// The folders in which a program is looked for whose environment has no `PATH`.
+/// The search path for programs whose environment has no `PATH`.
 pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// A program, and all that it is started with.
+/// A program with its arguments and environment.
 #[derive(Clone, Debug, Default)]
-pub struct Program {
-    /// A path, or a name that is looked for in the folders of `PATH` in `env`.
+pub struct CommandSpec {
+    /// A path, or a name that is looked up in the folders of `PATH` in `env`.
     pub name: OsString,
-    /// The arguments after the name.
+    /// The arguments, without the program name.
     pub args: Vec<OsString>,
-    /// The whole environment.
+    /// The complete environment; nothing is inherited.
     pub env: BTreeMap<OsString, OsString>,
-    /// The folder that it runs in, from which the paths in `name` and `PATH` go.
+    /// The working directory. Relative paths in `name` and `PATH` start here.
     pub folder: PathBuf,
-    /// `true` if its input is to be written; it is empty otherwise.
+    /// `true` to pipe stdin; otherwise stdin is empty.
     pub has_input: bool,
 }
 
-/// A child of ours. Dropping it kills it.
+/// A running child process. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Child {
-    /// The writing end of its input, if it has any.
+    /// The write end of its stdin, if it is piped.
     pub stdin: Option<ChildStdin>,
-    /// The reading end of its output.
     pub stdout: Option<ChildStdout>,
-    /// The reading end of its errors.
     pub stderr: Option<ChildStderr>,
     running: native::Running,
 }
 
 impl Child {
-    /// Starts one, which leads a process group of its own and may open as many files as we could before
-    /// [`raise_file_limit`](crate::os::raise_file_limit). On Linux, the kernel kills it when the thread ends that
-    /// calls this. Must be called inside a Tokio runtime.
+    /// Spawns the program as leader of a new process group.
+    ///
+    /// The child gets the limit of open files that this process had before
+    /// [`raise_file_limit`](crate::os::raise_file_limit). On Linux, the kernel kills the child when
+    /// the thread that spawned it exits. Must be called inside a Tokio runtime.
     ///
     /// # Errors
     ///
-    /// When there is no such program or folder, or it may not be executed.
-    pub fn start(program: &Program) -> io::Result<Self> {
+    /// Returns an error if the program or folder doesn't exist, or the program isn't executable.
+    pub fn spawn(program: &CommandSpec) -> io::Result<Self> {
         native::start(program)
     }
 
-    /// Returns its id, which is that of its process group too; `None` after it has been waited for.
+    /// Returns the process id, which is also the process group id; `None` once the child was waited
+    /// for.
     pub fn id(&self) -> Option<u32> {
         self.running.id()
     }
 
-    /// Waits until it has ended, and says how; as often as it is asked.
+    /// Waits for the child to exit and returns its status. Can be called again.
     ///
     /// # Errors
     ///
-    /// When somebody else has waited for it.
+    /// Returns an error if other code has already waited for this process.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.running.wait().await
     }
 
-    /// Kills it, if it has not been waited for.
+    /// Kills the child, unless it was already waited for.
     pub fn kill(&mut self) {
         self.running.kill();
     }

@@ -1,17 +1,17 @@
-//! How much memory processes hold: read from `/proc`, where a system has that; elsewhere nothing is known.
+//! Resident memory of processes and process groups, read from `/proc`. Empty on systems without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// How much memory processes hold, as far as the system says so.
+/// The resident memory of a set of processes, as of one point in time.
 #[derive(Debug, Default)]
-pub struct Memory {
-    /// Processes of the groups that are wanted, by group and process.
+pub struct ProcessMemory {
+    /// Bytes by group and process.
     held: BTreeMap<(u32, u32), u64>,
 }
 
-impl Memory {
-    /// Finds out what these processes hold, and the groups that they lead.
+impl ProcessMemory {
+    /// Reads the memory of these processes, and of the process groups with these ids.
     pub fn of(wanted: impl IntoIterator<Item = u32>) -> Self {
         let wanted: BTreeSet<u32> = wanted.into_iter().collect();
         if wanted.is_empty() {
@@ -30,12 +30,12 @@ impl Memory {
         Self { held: held.collect() }
     }
 
-    /// Returns how many bytes a process holds.
+    /// Returns the resident bytes of a process; `None` if unknown.
     pub fn process(&self, pid: u32) -> Option<u64> {
         self.held.iter().find(|((_, other), _)| *other == pid).map(|(_, bytes)| *bytes)
     }
 
-    /// Returns how many bytes the processes of a group hold.
+    /// Returns the total resident bytes of a process group; `None` if unknown.
     pub fn group(&self, group: u32) -> Option<u64> {
         let mut held = self.held.range((group, 0)..=(group, u32::MAX)).map(|(_, bytes)| *bytes);
         let first = held.next()?;
@@ -43,13 +43,11 @@ impl Memory {
     }
 }
 
-/// The process group, of what the system says of a process (`/proc/<pid>/stat`).
 fn group(stat: &str) -> Option<u32> {
-    // The name may have anything in it.
+    // The process name can contain spaces and parentheses.
     stat.rsplit_once(") ")?.1.split(' ').nth(2)?.parse().ok()
 }
 
-/// How many bytes are in memory, of `/proc/<pid>/status`.
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -61,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_the_system_says_of_a_process() {
+    fn parses_group_and_resident_memory() {
         assert_eq!(group("12 (a) b) S 1 10 10 0 -1"), Some(10));
         assert_eq!(resident("Name:\tx\nVmRSS:\t    5124 kB\n"), Some(5124 * 1024));
         assert_eq!((group(""), resident("Name:\tx\n")), (None, None));

@@ -1,8 +1,8 @@
-//! Pipes that hold more where much goes through them.
+//! Pipes that are enlarged when large messages pass through them.
 //!
-//! A message that is longer than a pipe holds (64 KiB on Linux) goes through it in pieces, and whoever writes
-//! and whoever reads wait for each other at each of them. On processors that sleep meanwhile, that takes longer than
-//! all the rest of a long call.
+//! A message larger than the pipe (64 KiB on Linux) takes several turns, and reader and writer wait
+//! for each other at each of them. If their processors go idle in between, the waiting takes longer
+//! than the rest of a large call.
 
 use std::io;
 use std::pin::Pin;
@@ -11,49 +11,49 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// How many bytes a wide pipe holds.
-const WIDE: usize = 512 * 1024;
-/// How many pipes of this process are wide at most: 16 MiB of the 64 that the pipes of a user may hold together on
-/// Linux, after which new ones hold next to nothing.
-const MOST: usize = 32;
-/// A pipe through which more than this comes at once is made wide: it is as much as one holds.
-const MUCH: usize = 64 * 1024;
-/// The least that has to come in one piece: what comes in smaller ones is not much, however long it goes on.
-const PIECE: usize = 8 * 1024;
+/// The capacity of an enlarged pipe, in bytes.
+const ENLARGED_CAPACITY: usize = 512 * 1024;
+/// How many pipes this process enlarges at most. They use 16 MiB of the 64 MiB that Linux allows a
+/// user's pipes by default; beyond that, new pipes get a minimal capacity.
+const MAX_ENLARGED_PIPES: usize = 32;
+/// More consecutive bytes than this enlarge a pipe. It is the default capacity on Linux.
+const ENLARGE_THRESHOLD: usize = 64 * 1024;
+/// A shorter read ends a run: a stream of small messages doesn't enlarge the pipe.
+const MIN_CHUNK_BYTES: usize = 8 * 1024;
 
-static ROOM: Semaphore = Semaphore::const_new(MOST);
+static ENLARGE_PERMITS: Semaphore = Semaphore::const_new(MAX_ENLARGED_PIPES);
 
-/// A stream over a pipe, which is made to hold 512 KiB once more comes than one usually holds. Where the system does
-/// not allow that, the stream is no pipe, or 32 of this process are wide already, it stays as it is.
+/// A stream over a pipe that grows to 512 KiB when more data arrives than a pipe usually holds. The
+/// pipe keeps its size if the system doesn't allow resizing, the stream isn't a pipe, or this
+/// process has already enlarged 32 pipes.
 #[derive(Debug)]
 pub struct Pipe<S> {
     stream: S,
     widen: Widen<S>,
-    /// The pipes that may still be wide.
     room: &'static Semaphore,
-    /// How many bytes have come without a short piece in between.
+    /// Bytes read since the last short read.
     run: usize,
     width: Width,
 }
 
-/// Makes the pipe under a stream hold as many bytes, unless it holds more.
+/// Sets the minimum capacity of the pipe under a stream, in bytes.
 type Widen<S> = fn(&S, usize) -> io::Result<()>;
 
 #[derive(Debug)]
 enum Width {
-    /// As the system made it.
+    /// The system's default capacity.
     Usual,
-    /// It counts among those that may be, until the permit is dropped.
+    /// Enlarged; holds its permit until the stream is dropped.
     Wide { _permit: SemaphorePermit<'static> },
-    /// It cannot be changed.
+    /// Resizing failed.
     Fixed,
 }
 
 impl<S> Pipe<S> {
-    /// Takes a stream that is read from or written to, and what makes its pipe hold as many bytes (such as
-    /// [`widen`](crate::os::widen)).
+    /// Wraps a stream that is read or written. `widen` sets the minimum capacity of its pipe, such
+    /// as [`widen`](crate::os::widen).
     pub fn new(stream: S, widen: Widen<S>) -> Self {
-        Self::within(&ROOM, stream, widen)
+        Self::within(&ENLARGE_PERMITS, stream, widen)
     }
 
     fn within(room: &'static Semaphore, stream: S, widen: Widen<S>) -> Self {
@@ -64,9 +64,9 @@ impl<S> Pipe<S> {
         if !matches!(self.width, Width::Usual) {
             return;
         }
-        // There may be room later.
+        // A permit may become available later.
         let Ok(permit) = self.room.try_acquire() else { return };
-        self.width = match (self.widen)(&self.stream, WIDE) {
+        self.width = match (self.widen)(&self.stream, ENLARGED_CAPACITY) {
             Ok(()) => Width::Wide { _permit: permit },
             Err(_) => Width::Fixed,
         };
@@ -84,8 +84,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Pipe<S> {
         let polled = Pin::new(&mut pipe.stream).poll_read(cx, buf);
         if polled.is_ready() {
             let read = buf.filled().len() - before;
-            pipe.run = if read < PIECE { 0 } else { pipe.run.saturating_add(read) };
-            if pipe.run > MUCH {
+            pipe.run = if read < MIN_CHUNK_BYTES { 0 } else { pipe.run.saturating_add(read) };
+            if pipe.run > ENLARGE_THRESHOLD {
                 pipe.widen();
             }
         }
@@ -104,7 +104,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Pipe<S> {
         if let Poll::Ready(Ok(written)) = polled
             && written < buf.len()
         {
-            // It is full.
+            // The pipe is full.
             pipe.widen();
         }
         polled

@@ -1,4 +1,4 @@
-//! Unix.
+//! The Unix implementation.
 
 mod cell;
 mod files;
@@ -8,18 +8,23 @@ mod processes;
 mod signals;
 mod streams;
 
-pub use crate::os::unix::cell::{become_program, can_confine, confine, hides_from_signals};
+pub use crate::os::unix::cell::{
+    check_sandbox_support, enter_sandbox, exec, supports_signal_scope,
+};
 pub use crate::os::unix::files::{
-    can_others_read, can_strangers_read, check_owner, is_open_to_others, is_program, is_same_file,
-    make_private_folder, private, strictest_permissions, without_waiting,
+    can_others_read, check_executable, check_private_dir, is_private_key_exposed, is_same_file,
+    is_writable_by_others, make_private_folder, set_nonblocking, set_private_mode,
+    strictest_permissions,
 };
 pub use crate::os::unix::local::{LocalListener, LocalStream, connect_locally, remove_dead_socket};
-pub use crate::os::unix::orphans::{Orphans, Started, kill, processes, start, variable_of};
+pub use crate::os::unix::orphans::{
+    ChildGuard, OrphanReaper, kill, list_processes, spawn_tracked, variable_of,
+};
 #[cfg(target_os = "linux")]
 pub(crate) use crate::os::unix::processes::file_limit_before;
 pub use crate::os::unix::processes::{
-    ask_to_reload, keep_file_limit, kill_group, lead_group, raise_file_limit,
-    release_program_pages, reuse_memory, seal_process, terminate_group, user,
+    disable_process_dumping, drop_clean_program_pages, kill_group, lead_group, raise_file_limit,
+    restore_file_limit, send_reload_signal, terminate_group, tune_malloc, user,
 };
 pub use crate::os::unix::signals::{Signals, has_terminal};
 pub use crate::os::unix::streams::{Socket, standard_sockets, widen, widen_input, widen_output};

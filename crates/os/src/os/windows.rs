@@ -1,4 +1,4 @@
-//! Windows, as far as it is written: nobody has run it there yet.
+//! The Windows implementation. It is incomplete and has never been run.
 
 use std::fs::{self, Metadata, OpenOptions, Permissions};
 use std::future::pending;
@@ -11,219 +11,178 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::signal::ctrl_c;
 
-use crate::os::{Cell, Signal};
+use crate::os::{SandboxRules, Signal};
 
-/// Changes nothing: a new file has the access list of its folder, which in a user's profile is for
-/// that user.
-pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+/// Changes nothing: a new file inherits the access list of its folder, and folders in a user's
+/// profile are private to that user.
+pub fn set_private_mode(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Fails: how much a pipe holds is said when it is made.
+/// Not supported: the capacity of a pipe is set when it is created.
 pub fn widen<P>(_: &P, _: usize) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
-/// Fails, as [`widen`] does.
 pub fn widen_input<S>(stream: &S, bytes: usize) -> io::Result<()> {
     widen(stream, bytes)
 }
 
-/// Fails, as [`widen`] does.
 pub fn widen_output<S>(stream: &S, bytes: usize) -> io::Result<()> {
     widen(stream, bytes)
 }
 
-/// Changes nothing: no file of a folder is a pipe.
-pub fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+/// Changes nothing: files in folders are never pipes.
+pub fn set_nonblocking(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Creates a folder and those above it, with the access list of the folder that they are in.
+/// Creates a folder and its missing parents, with the access list of the parent.
 pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)
 }
 
-/// Checks nothing: who may write to a folder is not looked up in its access list.
-pub fn check_owner(_: &Path) -> io::Result<()> {
+/// Not implemented: succeeds without reading the access list.
+pub fn check_private_dir(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `false`: who may write is not looked up in its access list.
-pub fn is_open_to_others(_: &Path) -> bool {
+/// Not implemented: access lists aren't read.
+pub fn is_writable_by_others(_: &Path) -> bool {
     false
 }
 
-/// Returns `false`: who may read is not looked up in its access list.
-pub fn can_strangers_read(_: &Path) -> bool {
+pub fn is_private_key_exposed(_: &Path) -> bool {
     false
 }
 
-/// Returns `false`: who may read is not looked up in its access list.
 pub fn can_others_read(_: &Path) -> bool {
     false
 }
 
-/// Returns `true` if both files were created at one time, which is as much as the standard library
-/// tells of a file's identity.
+/// Returns `true` if both files have the same creation time. The standard library has no stable
+/// file id for Windows.
 pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     one.created().ok() == other.created().ok()
 }
 
-/// Takes everything for a program: the system adds endings to names and looks in folders of its own,
-/// so it alone can tell.
-pub fn is_program(_: &Path) -> Result<(), ErrorKind> {
+/// Accepts every name: Windows adds extensions and searches more folders than `PATH`.
+pub fn check_executable(_: &Path) -> Result<(), ErrorKind> {
     Ok(())
 }
 
-/// Returns `None`: there are no mode bits to take over.
+/// Returns `None`: Windows has access lists instead of mode bits.
 pub fn strictest_permissions(_: &[&Path]) -> Option<Permissions> {
     None
 }
 
-/// Returns nothing: users have no numbers.
+/// Returns `None`: Windows users have no numeric ids.
 pub fn user() -> Option<(u32, u32)> {
     None
 }
 
-/// Changes nothing: there are no process groups that could be ended.
+/// Does nothing: Windows has no process groups.
 pub fn lead_group(_: &mut Command) {}
 
-/// Does nothing, as there are no process groups.
 pub fn terminate_group(_: u32) {}
 
-/// Does nothing, as there are no process groups.
 pub fn kill_group(_: u32) {}
 
-/// Asks nobody: there is no signal for it.
-///
-/// # Errors
-///
-/// Always.
-pub fn ask_to_reload(_: u32) -> io::Result<()> {
+/// Always fails: Windows has no signal for it.
+pub fn send_reload_signal(_: u32) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::Unsupported, "this system has no signal that asks for it"))
 }
 
-/// Returns `None`: files are not limited in number.
+/// Returns `None`: the number of open files is unlimited.
 pub fn raise_file_limit() -> Option<u64> {
     None
 }
 
-/// Changes nothing: there is no limit that a child could have.
-pub fn keep_file_limit(_: &mut Command) {}
+/// Does nothing: Windows doesn't limit open files.
+pub fn restore_file_limit(_: &mut Command) {}
 
-/// A child that we started.
 #[derive(Debug)]
-pub struct Started(());
+pub struct ChildGuard(());
 
-/// Starts a child by `spawn`; `id` is its id.
-///
-/// # Errors
-///
-/// The errors of `spawn`.
-pub fn start<C>(
+pub fn spawn_tracked<C>(
     spawn: impl FnOnce() -> io::Result<C>,
     id: impl FnOnce(&C) -> Option<u32>,
-) -> io::Result<(C, Option<Started>)> {
+) -> io::Result<(C, Option<ChildGuard>)> {
     let child = spawn()?;
-    let started = id(&child).map(|_| Started(()));
+    let started = id(&child).map(|_| ChildGuard(()));
     Ok((child, started))
 }
 
-/// Nothing: a process whose parent has ended has none.
+/// A stub: orphans have no parent process on Windows.
 #[derive(Debug)]
-pub struct Orphans(());
+pub struct OrphanReaper(());
 
-impl Orphans {
-    /// Takes in nothing.
-    ///
-    /// # Errors
-    ///
-    /// Never.
-    pub fn adopt() -> io::Result<Self> {
+impl OrphanReaper {
+    pub fn install() -> io::Result<Self> {
         Ok(Self(()))
     }
 
-    /// Waits for ever: no signal says that a child has ended.
+    /// Never returns: Windows doesn't signal exits of children.
     pub async fn child_ended(&mut self) {
         pending::<()>().await;
     }
 
-    /// Returns none.
     pub fn list(&self) -> Vec<u32> {
         Vec::new()
     }
 }
 
-/// Returns why processes cannot be confined here.
-///
-/// # Errors
-///
-/// Always.
-pub fn can_confine() -> Result<(), String> {
+/// Returns an error: there isn't a sandbox on Windows.
+pub fn check_sandbox_support() -> Result<(), String> {
     Err("servers can be confined on Linux alone".to_owned())
 }
 
-/// Confines nothing.
-///
-/// # Errors
-///
-/// Always.
-pub fn confine(_: &Cell) -> Result<(), String> {
-    can_confine()
+pub fn enter_sandbox(_: &SandboxRules) -> Result<(), String> {
+    check_sandbox_support()
 }
 
-/// Returns `false`: nothing is confined.
-pub fn hides_from_signals() -> bool {
+pub fn supports_signal_scope() -> bool {
     false
 }
 
-/// Does nothing: a program cannot become another one.
-pub fn become_program(_: &mut Command) -> io::Error {
+/// Not supported: a process can't replace its program.
+pub fn exec(_: &mut Command) -> io::Error {
     ErrorKind::Unsupported.into()
 }
 
-/// Does nothing: no orphans are found that could be killed.
+/// Not implemented: no orphans are found that could be killed.
 pub fn kill(_: u32) {}
 
-/// Returns `None`: it is not looked up.
 pub fn variable_of(_: u32, _: &str) -> Option<String> {
     None
 }
 
-/// Returns none: they are not looked up.
-pub fn processes() -> Vec<u32> {
+pub fn list_processes() -> Vec<u32> {
     Vec::new()
 }
 
-/// Does nothing: the allocator decides it itself.
-pub fn reuse_memory() {}
+pub fn tune_malloc() {}
 
-/// Keeps all pages: it is not known here which of them nothing has written to.
-pub fn release_program_pages() {}
+pub fn drop_clean_program_pages() {}
 
-/// Does nothing: a process cannot be kept from its own user here.
-pub fn seal_process() -> io::Result<()> {
+/// Not supported: does nothing.
+pub fn disable_process_dumping() -> io::Result<()> {
     Ok(())
 }
 
-/// Ctrl-C, the one signal there is.
+/// Receives Ctrl-C, the only supported signal.
 #[derive(Debug)]
 pub struct Signals;
 
 impl Signals {
-    /// Begins to listen, with the first call of [`Self::next`].
-    ///
-    /// # Errors
-    ///
-    /// Never.
+    /// The handler is installed by the first call of [`Self::next`].
     pub fn listen() -> io::Result<Self> {
         Ok(Self)
     }
 
     /// Waits for Ctrl-C. Must be called inside a Tokio runtime.
     pub async fn next(&mut self) -> Signal {
-        // Without the signal there is still the end of input.
+        // Without a handler, the end of input still shuts the program down.
         if ctrl_c().await.is_err() {
             pending::<()>().await;
         }
@@ -231,16 +190,15 @@ impl Signals {
     }
 }
 
-/// Returns `false`: no [`Signal::Hangup`] comes when a terminal is closed.
+/// Returns `false`: closing a terminal never causes a [`Signal::Hangup`].
 pub fn has_terminal() -> bool {
     false
 }
 
-/// A socket as a standard stream, of which there is none.
+/// A socket as a standard stream, which Windows doesn't have.
 #[derive(Debug)]
 pub enum Socket {}
 
-/// Returns `None`: a standard stream is no socket.
 pub fn standard_sockets() -> Option<(Socket, Socket)> {
     None
 }
@@ -269,31 +227,28 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// One end of a connection between two processes of this user; there are none yet.
+/// Not implemented: one end of a connection between two processes of this user.
 pub type LocalStream = Socket;
 
-/// A socket that other processes of this user come to; there are none yet.
+/// Not implemented: a listener for processes of this user.
 #[derive(Debug)]
 pub enum LocalListener {}
 
 impl LocalListener {
-    /// Fails: that needs a named pipe, which is not written yet.
+    /// Not implemented: this needs a named pipe.
     pub fn bind(_: &Path) -> io::Result<Self> {
         Err(not_yet())
     }
 
-    /// Takes nothing.
-    pub async fn take(&self, _: impl FnMut(LocalStream)) -> io::Result<()> {
+    pub async fn serve(&self, _: impl FnMut(LocalStream)) -> io::Result<()> {
         match *self {}
     }
 }
 
-/// Fails: nobody listens.
 pub async fn connect_locally(_: &Path) -> io::Result<LocalStream> {
     Err(not_yet())
 }
 
-/// Does nothing: there are no sockets.
 pub fn remove_dead_socket(_: &Path) {}
 
 fn not_yet() -> io::Error {

@@ -1,18 +1,17 @@
-//! `auto`: the cheapest of the ways of opening toolboxes that works in the agent's client.
+//! `auto`: the cheapest mode of opening toolboxes that the client supports.
 
+use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
 use crate::exposure::mode::Mode;
-use crate::exposure::opening;
-use crate::exposure::profile::{Profile, Relisting};
-use crate::exposure::request::Surface;
+use crate::exposure::tool_call::ListMutability;
+use crate::exposure::toolbox_mode;
 
-/// Returns how a client of which this is known is given tools.
-pub(crate) fn for_client(surface: Surface, client: &Profile) -> &'static dyn Mode {
+pub(crate) fn for_client(mutability: ListMutability, client: &ClientProfile) -> &'static dyn Mode {
     match client.relisting {
-        _ if surface == Surface::Constant => &opening::TELL,
-        Relisting::InTime if !client.has_tool_search => &opening::REGISTER,
-        // A tool that is added has to be looked for first, and is announced by its name besides:
-        // what `use_tool` calls costs a request less.
-        Relisting::InTime | Relisting::Never => &opening::TELL,
-        Relisting::Unknown => &opening::REGISTER_AND_TELL_STRANGERS,
+        _ if mutability == ListMutability::Fixed => &toolbox_mode::ANSWER,
+        RelistBehavior::InTime if !client.has_tool_search => &toolbox_mode::LIST,
+        // A client with its own tool search announces an added tool by name and then has to search
+        // for it. `use_tool` saves that request.
+        RelistBehavior::InTime | RelistBehavior::Never => &toolbox_mode::ANSWER,
+        RelistBehavior::Unknown => &toolbox_mode::LIST_AND_ANSWER_UNKNOWN,
     }
 }

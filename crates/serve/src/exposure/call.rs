@@ -1,60 +1,66 @@
-//! Calls by an agent: finds out what each means, does it and answers.
+//! Tool calls of agents: resolves the tool, calls it and prepares the result.
 
-use crate::backend::Outcome;
-use crate::exposure::meta::Within;
+use crate::backend::RpcOutcome;
+use crate::exposure::meta_tools::ScopedToolName;
 use crate::exposure::mode::Exposure;
-use crate::exposure::request::{CalledBy, Reply, Request, Surface};
-use crate::exposure::{answer, meta};
+use crate::exposure::tool_call::{CallRoute, ListMutability, ToolCallReply, ToolCallRequest};
+use crate::exposure::{meta_tools, tool_results};
 use crate::gateway::{CallError, RequestContext};
+use crate::json::RawJson;
 use crate::name::{ServerRef, ToolId};
-use crate::raw::Raw;
 
 impl Exposure {
-    /// Does what a call means. `open_toolbox`, `use_tool` and every registered name are
-    /// understood in every mode but `activate`, whether or not they are listed.
-    pub async fn call(&self, request: &Request<'_>) -> Reply {
-        self.start_everything(request.context.agent).await;
-        let mode = self.mode(request.surface);
-        let request = Request { surface: self.surface(request.surface), ..*request };
+    /// Handles a tool call. Every mode except `activate` accepts `open_toolbox`, `use_tool` and
+    /// registered names, listed or not.
+    pub async fn call(&self, request: &ToolCallRequest<'_>) -> ToolCallReply {
+        self.ensure_started(request.context.agent).await;
+        let mode = self.mode(request.lists);
+        let request =
+            ToolCallRequest { lists: self.effective_mutability(request.lists), ..*request };
         if let Some(answering) = mode.call(self, request) {
             return answering.await;
         }
-        if request.name == meta::OPEN_TOOLBOX {
-            return Box::pin(self.open(request)).await;
+        if request.name == meta_tools::OPEN_TOOLBOX {
+            return Box::pin(self.open_toolbox(request)).await;
         }
         let (tool, arguments) = match self.find_called(&request).await {
             Ok(found) => found,
-            Err(why) => return Reply::plain(why),
+            Err(why) => return ToolCallReply::from_outcome(why),
         };
         let called_by = match request.name {
-            meta::USE_TOOL => CalledBy::OurTool,
-            _ => CalledBy::ItsName,
+            meta_tools::USE_TOOL => CallRoute::OurTool,
+            _ => CallRoute::ItsName,
         };
-        self.use_tool(&tool, arguments.as_ref(), called_by, &request).await
+        self.call_tool(&tool, arguments.as_ref(), called_by, &request).await
     }
 
-    /// The tool that a call means, and the arguments for it; or why there is none.
-    async fn find_called(&self, request: &Request<'_>) -> Result<(ToolId, Option<Raw>), Outcome> {
+    /// Resolves the tool and the arguments of a call, or returns the error result.
+    async fn find_called(
+        &self,
+        request: &ToolCallRequest<'_>,
+    ) -> Result<(ToolId, Option<RawJson>), RpcOutcome> {
         let used = match request.name {
-            meta::USE_TOOL => meta::UseTool::parse(request.arguments, self.gateway.config()),
-            name => Ok(meta::UseTool {
-                target: meta::Target::Registered(name.into()),
-                arguments: meta::object_of(request.arguments),
+            meta_tools::USE_TOOL => {
+                meta_tools::UseTool::parse(request.arguments, self.gateway.config())
+            }
+            name => Ok(meta_tools::UseTool {
+                target: meta_tools::ToolTarget::Registered(name.into()),
+                arguments: meta_tools::object_of(request.arguments),
             }),
         };
-        let meta::UseTool { target, arguments } =
-            used.map_err(|problem| answer::error(&problem))?;
+        let meta_tools::UseTool { target, arguments } =
+            used.map_err(|problem| tool_results::error_result(&problem))?;
         let context = request.context;
         let (name, found) = match target {
-            meta::Target::Tool(tool) => return Ok((tool, arguments)),
-            meta::Target::Within(within) => {
+            meta_tools::ToolTarget::Qualified(tool) => return Ok((tool, arguments)),
+            meta_tools::ToolTarget::Scoped(within) => {
                 let found = Box::pin(self.find_within(&within, context)).await;
                 (within.tool, found)
             }
-            meta::Target::Registered(name) => {
-                let found = match self.resolve(&name) {
+            meta_tools::ToolTarget::Registered(name) => {
+                let found = match self.resolve_tool(&name) {
                     Some(tool) => Ok(tool),
-                    // It may be a tool of a server that was never listed.
+                    // It can be a tool of a server that was never listed.
                     None => Box::pin(self.gateway.resolve(&name, context)).await,
                 };
                 (name.into_owned(), found)
@@ -69,25 +75,25 @@ impl Exposure {
         }
     }
 
-    pub(super) fn call_error(&self, error: &CallError) -> Outcome {
-        answer::call_error(error, self.mode(Surface::Changing).where_tools_are())
+    pub(super) fn call_error(&self, error: &CallError) -> RpcOutcome {
+        tool_results::call_error(error, self.mode(ListMutability::Mutable).unknown_tool_hint())
     }
 
-    /// The tool that is registered under a name, or is called so by its server alone: what a
-    /// server's tools say of each other, they say by their own names.
-    pub(super) fn resolve(&self, name: &str) -> Option<ToolId> {
-        self.gateway.snapshot().find(name)
+    /// Resolves a registered name, `server:tool`, or a server's own name if it is unique: tool
+    /// descriptions refer to other tools of their server by those names.
+    pub(super) fn resolve_tool(&self, name: &str) -> Option<ToolId> {
+        self.gateway.snapshot().resolve(name)
     }
 
-    /// The tool that is named with a part of where it is. A server of a toolbox that was never listed
-    /// may have it, and is started.
+    /// Resolves a name that is scoped to a toolbox or server. If necessary, opens the toolbox to
+    /// list servers that were never listed.
     async fn find_within(
         &self,
-        within: &Within,
+        within: &ScopedToolName,
         context: &RequestContext<'_>,
     ) -> Result<ToolId, CallError> {
-        self.gateway.recalled().await;
-        let unknown = match self.within(within) {
+        self.gateway.wait_for_stored_listings().await;
+        let unknown = match self.scoped_tool(within) {
             Ok(tool) => return Ok(tool),
             Err(error) => error,
         };
@@ -96,14 +102,14 @@ impl Exposure {
         if self.gateway.is_current(toolbox) {
             return Err(unknown);
         }
-        Box::pin(self.gateway.open(toolbox, context)).await;
-        self.within(within)
+        Box::pin(self.gateway.open_toolbox(toolbox, context)).await;
+        self.scoped_tool(within)
     }
 
-    /// The tool that is named with a part of where it is, as far as is known: one of the toolbox, or
-    /// of the server, and of no other.
-    pub(super) fn within(&self, within: &Within) -> Result<ToolId, CallError> {
-        let known = self.resolve(&within.tool).filter(|tool| within.has(&tool.server_ref()));
+    /// Resolves a scoped name among the listed tools of that toolbox or server only.
+    pub(super) fn scoped_tool(&self, within: &ScopedToolName) -> Result<ToolId, CallError> {
+        let known =
+            self.resolve_tool(&within.tool).filter(|tool| within.matches(&tool.server_ref()));
         if let Some(tool) = known {
             return Ok(tool);
         }
@@ -116,7 +122,7 @@ impl Exposure {
             toolbox: toolbox.name.clone(),
             server: server.name.clone(),
         });
-        let servers: Vec<_> = servers.filter(|at| within.has(at)).collect();
+        let servers: Vec<_> = servers.filter(|at| within.matches(at)).collect();
         let id = |at: &ServerRef| ToolId {
             toolbox: at.toolbox.clone(),
             server: at.server.clone(),
@@ -128,7 +134,7 @@ impl Exposure {
         let servers: Vec<&ServerRef> = servers.iter().collect();
         let having: Vec<_> = servers.iter().copied().filter(has_it).collect();
         match (having.as_slice(), servers.as_slice()) {
-            // Whoever calls it finds out whether the only server has it.
+            // The only server can have an unlisted tool of that name; the call will tell.
             ([at], _) | ([], [at]) => Ok(id(at)),
             (several, _) => Err(CallError::UnknownTool {
                 wanted: within.tool.clone(),
@@ -137,49 +143,56 @@ impl Exposure {
         }
     }
 
-    pub(super) async fn use_tool(
+    pub(super) async fn call_tool(
         &self,
         tool: &ToolId,
-        arguments: Option<&Raw>,
-        called_by: CalledBy,
-        request: &Request<'_>,
-    ) -> Reply {
-        // Several small boxes cost a call less than a large one: the C library has small blocks at hand.
-        let called = Box::pin(self.gateway.call(tool, arguments, request.rest, request.context));
+        arguments: Option<&RawJson>,
+        called_by: CallRoute,
+        request: &ToolCallRequest<'_>,
+    ) -> ToolCallReply {
+        // Small boxes are cheaper than one large one: the allocator has small blocks ready.
+        let called =
+            Box::pin(self.gateway.call(tool, arguments, request.other_params, request.context));
         let outcome = match called.await {
             Ok(outcome) => outcome,
             Err(error) => {
-                // Where the tool was found, its toolbox is open from then on, whatever came of the call.
+                // Once its tool is found, the toolbox counts as opened, even if the call failed.
                 let is_found = matches!(
                     error,
-                    CallError::BadArguments { .. }
+                    CallError::InvalidArguments { .. }
                         | CallError::NotAnObject { .. }
                         | CallError::Server { .. }
                 );
                 let opened = is_found.then(|| tool.toolbox.clone());
-                return Reply { opened, ..Reply::plain(self.call_error(&error)) };
+                return ToolCallReply {
+                    opened,
+                    ..ToolCallReply::from_outcome(self.call_error(&error))
+                };
             }
         };
         let outcome = match called_by {
-            CalledBy::ItsName => outcome,
-            CalledBy::OurTool => self.gateway.explained(tool, arguments, outcome),
+            CallRoute::ItsName => outcome,
+            CallRoute::OurTool => self.gateway.with_argument_hints(tool, arguments, outcome),
         };
-        let outcome = self.hand_out(tool, outcome, request.context).await;
-        Reply { opened: Some(tool.toolbox.clone()), ..Reply::plain(outcome) }
+        let outcome = self.prepare_result(tool, outcome, request.context).await;
+        ToolCallReply { opened: Some(tool.toolbox.clone()), ..ToolCallReply::from_outcome(outcome) }
     }
 
-    /// Readies a tool's answer for an agent: with the addresses that the agent knows, and no longer
-    /// than it may be given at once.
-    pub(super) async fn hand_out(
+    /// Prepares a result for the agent: rewrites URIs and truncates long results.
+    pub(super) async fn prepare_result(
         &self,
         tool: &ToolId,
-        outcome: Outcome,
+        outcome: RpcOutcome,
         context: &RequestContext<'_>,
-    ) -> Outcome {
-        let mut outcome = self.with_addresses(&self.gateway.answering(tool), outcome);
-        self.gateway.hand_out(&tool.tool, &mut outcome, context).await;
+    ) -> RpcOutcome {
+        let mut outcome = self.rewrite_uris(&self.gateway.result_server(tool), outcome);
+        self.gateway.truncate_result(&tool.tool, &mut outcome, context).await;
         let written = self.gateway.config().macro_at(tool);
         let is_ours = written.is_some_and(|config| config.result.is_some());
-        if is_ours && !context.is_modern { answer::structured_as_object(outcome) } else { outcome }
+        if is_ours && !context.is_modern {
+            tool_results::structured_as_object(outcome)
+        } else {
+            outcome
+        }
     }
 }

@@ -1,17 +1,16 @@
-//! `dynamic`: opening a toolbox registers its tools in the agent's own tool list, where its client
-//! follows that.
+//! `dynamic`: opening a toolbox adds its tools to the client's tool list, if the client supports
+//! that.
 
+use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
 use crate::exposure::mode::Mode;
-use crate::exposure::opening;
-use crate::exposure::profile::{Profile, Relisting};
-use crate::exposure::request::Surface;
+use crate::exposure::tool_call::ListMutability;
+use crate::exposure::toolbox_mode;
 
-/// Returns how a client of which this is known is given tools.
-pub(crate) fn for_client(surface: Surface, client: &Profile) -> &'static dyn Mode {
-    match (client.relisting, surface) {
-        (Relisting::Never, _) => &opening::TELL_ALL_THE_SAME,
-        (_, Surface::Constant) => &opening::TELL,
-        _ if client.has_tool_search => &opening::REGISTER_AND_TELL,
-        _ => &opening::REGISTER,
+pub(crate) fn for_client(mutability: ListMutability, client: &ClientProfile) -> &'static dyn Mode {
+    match (client.relisting, mutability) {
+        (RelistBehavior::Never, _) => &toolbox_mode::ANSWER_FALLBACK,
+        (_, ListMutability::Fixed) => &toolbox_mode::ANSWER,
+        _ if client.has_tool_search => &toolbox_mode::LIST_AND_ANSWER,
+        _ => &toolbox_mode::LIST,
     }
 }

@@ -1,219 +1,216 @@
-//! A mode: how an agent gets at tools, and what it is shown and asked for that. Each stands in the
-//! file of its name; `modes` chooses one.
+//! The `Mode` trait: how an agent gets at tools, and which lists and instructions it sees. Each
+//! mode has its own file; `modes` selects one for a client.
 
 use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Outcome;
-use crate::exposure::profile::Profile;
-use crate::exposure::request::{Refusal, Reply, Request, Surface};
-use crate::exposure::uris;
-use crate::gateway::{Gateway, Presence, Snapshot};
+use crate::backend::RpcOutcome;
+use crate::exposure::client_profile::ClientProfile;
+use crate::exposure::tool_call::{ListMutability, ResourceError, ToolCallReply, ToolCallRequest};
+use crate::exposure::uri_rewrite;
+use crate::gateway::{AgentHandle, Gateway, Snapshot};
+use crate::json::RawJson;
 use crate::name::{ServerRef, ToolId};
-use crate::raw::Raw;
 use crate::settings::Config;
-use crate::state::{Active, Chosen};
-use crate::toolbox::Kind;
+use crate::state::{ActivePrimitives, SessionChoices};
+use crate::toolbox::PrimitiveKind;
 
-/// Work that a mode does, boxed: most of it is larger than the call that begins it.
-pub(crate) type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// The future of a mode's work. Boxed because it is usually larger than the future that awaits it.
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Returns the mode that a client meets, of which this is known and whose lists may be like this.
-pub(crate) type Choose = fn(Surface, &Profile) -> &'static dyn Mode;
+pub(crate) type ModeSelector = fn(ListMutability, &ClientProfile) -> &'static dyn Mode;
 
 /// The tools of a gateway as agents see them.
 #[derive(Clone)]
 pub struct Exposure {
     pub(super) gateway: Arc<Gateway>,
-    pub(super) profile: Profile,
-    pub(super) choose: Choose,
+    pub(super) profile: ClientProfile,
+    pub(super) choose: ModeSelector,
 }
 
-/// The agent that is shown something, and the moment of which it is shown.
 #[derive(Clone, Copy)]
-pub(crate) struct Audience<'a> {
+pub(crate) struct ListContext<'a> {
     pub(crate) exposure: &'a Exposure,
-    /// Tells whether the lists of this agent may change, and its client follows that.
-    pub(crate) surface: Surface,
-    pub(crate) chosen: &'a Chosen,
+    /// `Mutable` only if the client also follows list changes.
+    pub(crate) mutability: ListMutability,
+    pub(crate) chosen: &'a SessionChoices,
     pub(crate) at: &'a Snapshot,
 }
 
-impl<'a> Audience<'a> {
+impl<'a> ListContext<'a> {
     pub(crate) fn config(&self) -> &'a Config {
         self.exposure.gateway().config()
     }
 
-    /// Returns what is active for the agent: where lists are constant, what is so from the start.
-    pub(crate) fn active(&self) -> Cow<'a, Active> {
-        match self.surface {
-            Surface::Changing => Cow::Borrowed(&self.chosen.active),
-            Surface::Constant => Cow::Owned(Active::default()),
+    pub(crate) fn active(&self) -> Cow<'a, ActivePrimitives> {
+        match self.mutability {
+            ListMutability::Mutable => Cow::Borrowed(&self.chosen.active),
+            ListMutability::Fixed => Cow::Owned(ActivePrimitives::default()),
         }
     }
 }
 
-/// The words that lead a model to its tools.
-pub(crate) struct Guide {
+pub(crate) struct UsageHints {
     /// The end of the first line of the instructions: which tool to call.
     pub(crate) call: &'static str,
-    /// The tool of ours whose `toolbox` parameter lists all toolboxes, if one has it.
+    /// The gateway's own tool whose `toolbox` parameter enumerates all toolboxes, if there is one.
     pub(crate) lists_toolboxes: Option<&'static str>,
-    /// How the tools of toolboxes are called; may be empty.
+    /// How to call tools of toolboxes; may be empty.
     pub(crate) usage: String,
 }
 
-/// Where the tools of an opened toolbox are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Giving {
-    /// In the agent's tool list.
+pub(crate) enum ToolDelivery {
     List,
-    /// In its tool list and in the answer: `use_tool` calls those that the model does not find in
+    /// In the tool list and in the answer. `use_tool` calls tools that the model doesn't find in
     /// its list.
     Both,
-    /// In the answer, and `use_tool` calls them; the list stays as it is.
+    /// In the answer, to be called with `use_tool`; the tool list doesn't change.
     Answer,
 }
 
-impl Giving {
-    /// Tells whether opening a toolbox adds tools to the agent's list.
-    pub(crate) fn registers(self) -> bool {
+impl ToolDelivery {
+    pub(crate) fn adds_to_list(self) -> bool {
         self != Self::Answer
     }
 }
 
-/// A way of giving tools to an agent. It holds nothing: what belongs to an agent is in its
-/// [`Audience`], and everything else in the gateway.
+/// A way of offering tools to an agent. Modes are stateless: the state of an agent is in its
+/// [`ListContext`], everything else in the gateway.
 pub(crate) trait Mode: Sync {
-    /// Returns the words of the instructions, where lists are like this.
-    fn guide(&self, _config: &Config, _surface: Surface) -> Guide {
+    fn usage_hints(&self, _config: &Config, _surface: ListMutability) -> UsageHints {
         let call = "Their tools are in your tool list.";
-        Guide { call, lists_toolboxes: None, usage: String::new() }
+        UsageHints { call, lists_toolboxes: None, usage: String::new() }
     }
 
-    /// Returns the instructions, where they are not made of the [`Guide`].
+    /// Returns the instructions, unless they are built from [`UsageHints`].
     fn instructions(&self, _config: &Config) -> Option<String> {
         None
     }
 
-    /// Returns how an error goes on that says that there is no such tool.
-    fn where_tools_are(&self) -> &'static str;
+    /// Returns the end of the error for an unknown tool: how to find the tools.
+    fn unknown_tool_hint(&self) -> &'static str;
 
-    /// Returns the definitions of the tools of our own.
-    fn own_tools(&self, audience: Audience<'_>) -> Vec<Raw>;
+    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson>;
 
-    /// Returns the definitions of the servers' tools in the agent's list.
-    fn server_tools(&self, _audience: Audience<'_>) -> Vec<Raw> {
+    fn server_tools(&self, _audience: ListContext<'_>) -> Vec<RawJson> {
         Vec::new()
     }
 
-    /// Returns the definitions of what else the agent sees, where that is not all of the toolboxes
-    /// that it is shown.
-    fn primitives(&self, _audience: Audience<'_>, _kind: Kind) -> Option<Vec<Raw>> {
+    /// Returns the listed primitives of `kind`. `None` lists all of the visible toolboxes.
+    fn primitives(&self, _audience: ListContext<'_>, _kind: PrimitiveKind) -> Option<Vec<RawJson>> {
         None
     }
 
-    /// Answers a call of a name that means something of its own in this mode. For all others, which
-    /// are understood in every mode, it is `None`.
+    /// Handles a name that is special in this mode. `None` for names that work in every mode.
     fn call<'a>(
         &'a self,
         _exposure: &'a Exposure,
-        _request: Request<'a>,
-    ) -> Option<Doing<'a, Reply>> {
+        _request: ToolCallRequest<'a>,
+    ) -> Option<BoxFuture<'a, ToolCallReply>> {
         None
     }
 
-    /// Returns how the tools of a toolbox are given that is opened.
-    fn giving(&self) -> Giving {
-        Giving::Answer
+    fn delivery(&self) -> ToolDelivery {
+        ToolDelivery::Answer
     }
 
-    /// Returns the tool that is listed under this name, where lists have tools from the start.
-    fn listed(&self, _exposure: &Exposure, _at: &Snapshot, _name: &str) -> Option<ToolId> {
+    /// Returns the tool listed as `name`, for modes whose lists have tools from the start.
+    fn listed_tool(&self, _exposure: &Exposure, _at: &Snapshot, _name: &str) -> Option<ToolId> {
         None
     }
 
-    /// Returns the server of a primitive that is no tool, and its own name for it.
-    fn find(&self, at: &Snapshot, kind: Kind, name: &str) -> Option<(ServerRef, String)> {
+    /// Resolves an exposed name to its server and the server's own name for the primitive.
+    fn resolve_primitive(
+        &self,
+        at: &Snapshot,
+        kind: PrimitiveKind,
+        name: &str,
+    ) -> Option<(ServerRef, String)> {
         let names = match kind {
-            Kind::Tool => at.tools(),
-            Kind::Resource => at.uris(),
-            Kind::Template => at.templates(),
-            Kind::Prompt => at.prompts(),
+            PrimitiveKind::Tool => at.tools(),
+            PrimitiveKind::Resource => at.uri_names(),
+            PrimitiveKind::Template => at.templates(),
+            PrimitiveKind::Prompt => at.prompts(),
         };
         names.resolve(name).map(|primitive| (primitive.server_ref.clone(), primitive.name.clone()))
     }
 
-    /// Returns the servers that an address may lead to, each with its own address, where addresses
-    /// are known by other names than their servers'.
-    fn addressed(
+    /// Returns the servers that may own `uri`, each with its own URI. `None` means that agents see
+    /// URIs as servers write them.
+    fn resource_owners(
         &self,
-        _audience: Audience<'_>,
+        _audience: ListContext<'_>,
         _uri: &str,
-    ) -> Option<Result<Vec<(ServerRef, String)>, Refusal>> {
+    ) -> Option<Result<Vec<(ServerRef, String)>, ResourceError>> {
         None
     }
 
-    /// Returns a server's result with the addresses in it as agents know them.
-    fn with_addresses(&self, at: &Snapshot, server: &ServerRef, outcome: Outcome) -> Outcome {
-        uris::in_result(uris::Addresses::Unique(at), server, outcome)
+    fn rewrite_uris(&self, at: &Snapshot, server: &ServerRef, outcome: RpcOutcome) -> RpcOutcome {
+        uri_rewrite::rewrite_result(uri_rewrite::UriNaming::Unique(at), server, outcome)
     }
 
-    /// Tells whether calls change the agent's list of tools in a way that its client is to follow.
-    fn changes_lists(&self, _client: &Profile) -> bool {
+    /// `true` if calls change the tool list and the client is expected to list again.
+    fn notifies_list_changes(&self, _client: &ClientProfile) -> bool {
         false
     }
 
-    /// Tells whether the file asks for lists that change, and the client does not follow that.
-    fn falls_back(&self, _client: &Profile) -> bool {
+    /// `true` if the configuration asks for a dynamic tool list but the client ignores list
+    /// changes.
+    fn is_fallback(&self, _client: &ClientProfile) -> bool {
         false
     }
 
-    /// Tells whether `search_tools` is there.
     fn offers_search(&self, _config: &Config) -> bool {
         false
     }
 
-    /// Tells whether everything is there from the start, and so is started first.
-    fn starts_everything(&self) -> bool {
+    /// `true` if lists contain everything from the start, so all servers are started first.
+    fn starts_all_servers(&self) -> bool {
         false
     }
 
-    /// Tells whether tools of servers can be in the agent's list.
-    fn lists_tools(&self) -> bool {
+    fn lists_server_tools(&self) -> bool {
         false
     }
 
-    /// Tells whether our own tools speak of servers, and so change with them.
-    fn tells_of_servers(&self) -> bool {
+    /// `true` if definitions of the gateway's own tools name servers and change with them.
+    fn own_tools_name_servers(&self) -> bool {
         false
     }
 
-    /// Tells whether our own tools speak of what servers listed when they last ran, to a client
-    /// that is shown signatures.
-    fn tells_of_known_tools(&self) -> bool {
+    /// `true` if own tools contain stored tool lists, for clients that are shown signatures.
+    fn own_tools_name_tools(&self) -> bool {
         false
     }
 
-    /// Tells whether one server is served as if there were nothing between it and the agent.
-    fn stands_for_server(&self) -> bool {
+    fn is_transparent(&self) -> bool {
         false
     }
 
-    /// Returns how long a list waits for servers that nothing is known of, if it does.
-    fn patience(&self) -> Option<Duration> {
+    /// How long listing waits for servers without a stored tool list, if at all.
+    fn unlisted_timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// Starts what has to be started before anything can be told; at once when that has been done.
-    fn start<'a>(&'a self, _exposure: &'a Exposure, _agent: &'a Presence) -> Option<Doing<'a, ()>> {
+    /// Starts the servers that lists depend on. Later calls return at once.
+    fn ensure_started<'a>(
+        &'a self,
+        _exposure: &'a Exposure,
+        _agent: &'a AgentHandle,
+    ) -> Option<BoxFuture<'a, ()>> {
         None
     }
 
-    /// Does the same, and waits for servers that are known of old, for what they say is wanted.
-    fn run<'a>(&'a self, exposure: &'a Exposure, agent: &'a Presence) -> Option<Doing<'a, ()>> {
-        self.start(exposure, agent)
+    /// Like `ensure_started`, but also waits for servers known only from the store, because their
+    /// live instructions are needed.
+    fn ensure_running<'a>(
+        &'a self,
+        exposure: &'a Exposure,
+        agent: &'a AgentHandle,
+    ) -> Option<BoxFuture<'a, ()>> {
+        self.ensure_started(exposure, agent)
     }
 }

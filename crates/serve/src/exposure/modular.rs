@@ -1,50 +1,44 @@
-//! `modular`: one tool gives the definitions of a group, the other calls one of them.
+//! `modular`: one tool returns the definitions of a group, another calls its tools.
 //!
-//! A group is a toolbox. What the tools are called, what they say of themselves and what they
-//! answer is what users of Modular MCP know; the README says what is different. A category, which
-//! is a group of some tools of one server by the names that the user wrote, is answered in the form
-//! that its users know.
+//! A group is a toolbox. Tool names, descriptions and results follow Modular MCP; the README lists
+//! the differences. A category is a group of selected tools of one server under the names that the
+//! user wrote, and its results have the form that users of categories know.
 
-mod answers;
 mod arguments;
 mod definitions;
 mod names;
+mod results;
 
 use std::time::Duration;
 
 use crate::catalog::shorten;
-use crate::exposure::answer;
-use crate::exposure::budget::names_that_fit;
-use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
+use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode};
 use crate::exposure::modular::arguments::{CallTool, GetTools};
-use crate::exposure::request::{CalledBy, Reply, Request};
+use crate::exposure::tool_call::{CallRoute, ToolCallReply, ToolCallRequest};
+use crate::exposure::tool_results;
+use crate::exposure::truncation::names_that_fit;
 use crate::gateway::{FailedServer, RequestContext};
+use crate::json::RawJson;
 use crate::name::{self, ToolId};
-use crate::raw::Raw;
 use crate::settings::{Config, ToolboxConfig};
 
 use crate::exposure::modular::definitions::{instructions, tools};
 
-/// The tool that gives the definitions of a group.
-pub(crate) const GET: &str = "get-modular-tools";
-/// The tool that calls a tool of a group.
-pub(crate) const CALL: &str = "call-modular-tool";
-/// The name of the first tool where Modular MCP has categories; understood, but not listed.
+pub(crate) const GET_TOOLS: &str = "get-modular-tools";
+pub(crate) const CALL_TOOL: &str = "call-modular-tool";
+/// Names in versions of Modular MCP with categories. Understood, but not listed.
 pub(crate) const GET_CATEGORY: &str = "get-category-tools";
-/// The name of the second tool there.
 pub(crate) const CALL_CATEGORY: &str = "call-category-tool";
-/// How long the first list of tools waits for servers, to tell which of them fail. Most that fail
-/// do so at once, and to be listed a group need not be ready.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the first tool list waits, to find servers that fail. Most failures are immediate, and
+/// a group can be listed before it is ready.
+const UNLISTED_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The most names that are offered for one that is not there.
-const OFFERED: usize = 5;
-/// The most bytes of names that an error offers.
+const MAX_SUGGESTIONS: usize = 5;
+/// Bytes of group names that an error lists.
 const MAX_NAMES: usize = 600;
-/// How much of a name that is not there an error repeats, in characters.
+/// Characters of an unknown name that an error repeats.
 const MAX_NAME: usize = 200;
 
-/// The mode.
 pub(crate) struct Modular;
 
 impl Mode for Modular {
@@ -52,72 +46,82 @@ impl Mode for Modular {
         Some(instructions(config))
     }
 
-    fn where_tools_are(&self) -> &'static str {
+    fn unknown_tool_hint(&self) -> &'static str {
         "get-modular-tools shows all tools of a group."
     }
 
-    fn own_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
-        tools(audience.exposure.gateway())
+    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
+        tools(ctx.exposure.gateway())
     }
 
     fn call<'a>(
         &'a self,
         exposure: &'a Exposure,
-        request: Request<'a>,
-    ) -> Option<Doing<'a, Reply>> {
+        request: ToolCallRequest<'a>,
+    ) -> Option<BoxFuture<'a, ToolCallReply>> {
         match request.name {
-            GET | GET_CATEGORY => Some(Box::pin(exposure.get_modular_tools(request))),
-            CALL | CALL_CATEGORY => Some(Box::pin(exposure.call_modular_tool(request))),
+            GET_TOOLS | GET_CATEGORY => Some(Box::pin(exposure.get_modular_tools(request))),
+            CALL_TOOL | CALL_CATEGORY => Some(Box::pin(exposure.call_modular_tool(request))),
             _ => None,
         }
     }
 
-    fn tells_of_servers(&self) -> bool {
+    fn own_tools_name_servers(&self) -> bool {
         true
     }
 
-    fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+    fn unlisted_timeout(&self) -> Option<Duration> {
+        Some(UNLISTED_TIMEOUT)
     }
 }
 
 impl Exposure {
-    async fn get_modular_tools(&self, request: Request<'_>) -> Reply {
+    async fn get_modular_tools(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
         let config = self.gateway().config();
         let wanted = match GetTools::parse(request.arguments) {
             Ok(wanted) => wanted,
-            Err(problem) => return Reply::plain(answer::error(&problem)),
+            Err(problem) => {
+                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
+            }
         };
         let toolbox = match group(config, &wanted.group) {
             Ok(toolbox) => toolbox,
-            Err(problem) => return Reply::plain(answer::error(&problem)),
+            Err(problem) => {
+                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
+            }
         };
-        self.gateway().recalled().await;
-        // What servers listed when they last ran will do; what has changed is told when they run.
-        let failed = if self.gateway().is_known(toolbox) {
+        self.gateway().wait_for_stored_listings().await;
+        // Stored tool lists are enough here; changes are announced once the servers run.
+        let failed = if self.gateway().is_fully_listed(toolbox) {
             Vec::new()
         } else {
-            self.gateway().open(toolbox, request.context).await.failed
+            self.gateway().open_toolbox(toolbox, request.context).await.failed
         };
         if have_all_failed(toolbox, &failed) {
-            return Reply::plain(answer::error(&unavailable(toolbox, &failed)));
+            return ToolCallReply::from_outcome(tool_results::error_result(&unavailable(
+                toolbox, &failed,
+            )));
         }
         let view = self.gateway().snapshot().view(&toolbox.name);
-        let telling =
-            answers::Telling { max: self.listing_bytes(), is_modern: request.context.is_modern };
-        match answers::tools(toolbox, &view, &failed, wanted.names.as_deref(), telling) {
+        let telling = results::ResultOptions {
+            max: self.listing_bytes(),
+            is_modern: request.context.is_modern,
+        };
+        match results::tools(toolbox, &view, &failed, wanted.names.as_deref(), telling) {
             Ok(outcome) => {
                 let opened = Some(toolbox.name.clone());
-                Reply { opened, ..Reply::plain(outcome) }
+                ToolCallReply { opened, ..ToolCallReply::from_outcome(outcome) }
             }
-            Err(problem) => Reply::plain(answer::error(&problem)),
+            Err(problem) => ToolCallReply::from_outcome(tool_results::error_result(&problem)),
         }
     }
 
-    async fn call_modular_tool(&self, request: Request<'_>) -> Reply {
+    async fn call_modular_tool(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
         let wanted = match CallTool::parse(request.arguments) {
             Ok(wanted) => wanted,
-            Err(problem) => return Reply::plain(answer::error(&problem)),
+            Err(problem) => {
+                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
+            }
         };
         let toolbox = match group(self.gateway().config(), &wanted.group) {
             Ok(toolbox) => toolbox,
@@ -125,60 +129,61 @@ impl Exposure {
         };
         match self.find_modular(toolbox, &wanted.name, &request).await {
             Ok(tool) => {
-                self.use_tool(&tool, wanted.args.as_ref(), CalledBy::OurTool, &request).await
+                self.call_tool(&tool, wanted.args.as_ref(), CallRoute::OurTool, &request).await
             }
             Err(problem) => self.unresolved(&wanted, &problem, request.context),
         }
     }
 
-    /// Answers a call that has led to no tool.
-    fn unresolved(&self, wanted: &CallTool, problem: &str, context: &RequestContext<'_>) -> Reply {
+    fn unresolved(
+        &self,
+        wanted: &CallTool,
+        problem: &str,
+        context: &RequestContext<'_>,
+    ) -> ToolCallReply {
         self.gateway().note_unresolved(&wanted.name, wanted.args.as_ref(), None, context);
-        Reply::plain(answer::error(problem))
+        ToolCallReply::from_outcome(tool_results::error_result(problem))
     }
 
-    /// The tool of a group that is called so, whose servers are started where it may be theirs.
     async fn find_modular(
         &self,
         toolbox: &ToolboxConfig,
         name: &str,
-        request: &Request<'_>,
+        request: &ToolCallRequest<'_>,
     ) -> Result<ToolId, String> {
         let resolve = || {
             let view = self.gateway().snapshot().view(&toolbox.name);
             names::resolve(toolbox, &view, name).map(|tool| tool.id.clone())
         };
-        self.gateway().recalled().await;
+        self.gateway().wait_for_stored_listings().await;
         if let Ok(tool) = resolve() {
             return Ok(tool);
         }
         let failed = if self.gateway().is_current(toolbox) {
             Vec::new()
         } else {
-            self.gateway().open(toolbox, request.context).await.failed
+            self.gateway().open_toolbox(toolbox, request.context).await.failed
         };
         if have_all_failed(toolbox, &failed) {
             return Err(unavailable(toolbox, &failed));
         }
         resolve().map_err(|near| {
-            let failed: String = failed.iter().map(because).collect();
+            let failed: String = failed.iter().map(failure_text).collect();
             format!("{}{failed}", no_tool(toolbox, name, &near))
         })
     }
 }
 
-/// Returns `true` if a group has servers, and none of them can be had.
 fn have_all_failed(toolbox: &ToolboxConfig, failed: &[FailedServer]) -> bool {
-    !failed.is_empty() && failed.len() == toolbox.launched().count()
+    !failed.is_empty() && failed.len() == toolbox.launchable_servers().count()
 }
 
-/// The group of this name.
 fn group<'a>(config: &'a Config, wanted: &str) -> Result<&'a ToolboxConfig, String> {
     if let Some(toolbox) = config.toolbox(wanted) {
         return Ok(toolbox);
     }
     let known = || config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
-    let near = name::nearest(wanted, known(), OFFERED);
+    let near = name::nearest(wanted, known(), MAX_SUGGESTIONS);
     let near = match near.as_slice() {
         [] => String::new(),
         near => format!(" Did you mean {}?", quoted(near)),
@@ -192,11 +197,11 @@ fn group<'a>(config: &'a Config, wanted: &str) -> Result<&'a ToolboxConfig, Stri
 }
 
 fn unavailable(toolbox: &ToolboxConfig, failed: &[FailedServer]) -> String {
-    let failed: String = failed.iter().map(because).collect();
+    let failed: String = failed.iter().map(failure_text).collect();
     format!("the group `{}` is not available.{failed}", toolbox.name)
 }
 
-fn because(FailedServer { server, reason, hint, .. }: &FailedServer) -> String {
+fn failure_text(FailedServer { server, reason, hint, .. }: &FailedServer) -> String {
     format!("\nserver `{server}`: {reason}\nWhat to do: {hint}.")
 }
 
@@ -204,7 +209,7 @@ fn no_tool(toolbox: &ToolboxConfig, wanted: &str, near: &[String]) -> String {
     let near =
         if near.is_empty() { String::new() } else { format!(" Did you mean {}?", quoted(near)) };
     format!(
-        "the group `{group}` has no tool `{wanted}`.{near} {GET} with \"group\": \"{group}\" shows \
+        "the group `{group}` has no tool `{wanted}`.{near} {GET_TOOLS} with \"group\": \"{group}\" shows \
          its tools.",
         group = toolbox.name,
         wanted = shorten(wanted, MAX_NAME),

@@ -1,31 +1,29 @@
-//! `navigate`: one tool takes a task in words, finds the tool for it and calls it.
+//! `navigate`: one tool takes a task in plain words, finds the tool for it and calls it.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::json;
 
-use crate::backend::Outcome;
+use crate::backend::RpcOutcome;
 use crate::catalog::shorten;
-use crate::exposure::budget::{first_that_fits, names_that_fit};
-use crate::exposure::guidance::{
-    FIRST_GLANCE, MAX_DESCRIPTION, MAX_INSTRUCTIONS, STEPS, on_one_line,
+use crate::exposure::instructions::{
+    DEFAULT_MAX_INSTRUCTIONS, MAX_DESCRIPTION, PREVIEW_CHARS, STEPS, on_one_line,
 };
-use crate::exposure::meta;
-use crate::exposure::mode::{Audience, Doing, Exposure, Mode};
-use crate::exposure::request::{Reply, Request};
-use crate::gateway::{Event, Gateway, RequestContext, heartbeat};
-use crate::navigator::{self, Came, Done, Failure, Step, Task};
-use crate::raw::Raw;
+use crate::exposure::meta_tools;
+use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode};
+use crate::exposure::tool_call::{ToolCallReply, ToolCallRequest};
+use crate::exposure::truncation::{first_that_fits, names_that_fit};
+use crate::gateway::{AgentEvent, Gateway, RequestContext, heartbeat};
+use crate::json::RawJson;
+use crate::navigator::{self, NavigationStep, NavigationTask, TaskError, TaskOutcome, ToolOutcome};
 use crate::settings::Config;
 
-/// The one tool.
 pub(crate) const EXECUTE_TASK: &str = "execute_task";
 
-/// The names that the task may have in a call besides its own.
+/// Spellings of the `task` argument that models use.
 const TASK: [&str; 5] = ["task", "query", "instruction", "prompt", "description"];
 
-/// The mode.
 pub(crate) struct Navigate;
 
 impl Mode for Navigate {
@@ -33,27 +31,27 @@ impl Mode for Navigate {
         Some(instructions(config))
     }
 
-    fn where_tools_are(&self) -> &'static str {
+    fn unknown_tool_hint(&self) -> &'static str {
         "execute_task finds the tool for a task."
     }
 
-    fn own_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
-        tools(audience.exposure.gateway())
+    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
+        tools(ctx.exposure.gateway())
     }
 
     fn call<'a>(
         &'a self,
         exposure: &'a Exposure,
-        request: Request<'a>,
-    ) -> Option<Doing<'a, Reply>> {
+        request: ToolCallRequest<'a>,
+    ) -> Option<BoxFuture<'a, ToolCallReply>> {
         let is_ours = request.name == EXECUTE_TASK;
-        is_ours.then(|| -> Doing<'a, Reply> { Box::pin(exposure.execute_task(request)) })
+        is_ours
+            .then(|| -> BoxFuture<'a, ToolCallReply> { Box::pin(exposure.execute_task(request)) })
     }
 }
 
-/// `execute_task`, always.
-fn tools(gateway: &Gateway) -> Vec<Raw> {
-    vec![Raw::encode(&json!({
+fn tools(gateway: &Gateway) -> Vec<RawJson> {
+    vec![RawJson::encode(&json!({
         "name": EXECUTE_TASK,
         "title": "Execute a Task",
         "description": description(gateway.config()),
@@ -129,14 +127,13 @@ fn tools(gateway: &Gateway) -> Vec<Raw> {
     }))]
 }
 
-/// The instructions for a model before its first call, at most 2,048 bytes.
 fn instructions(config: &Config) -> String {
-    let what = what_there_is(config);
+    let what = categories(config);
     let head = if what.is_empty() {
         "No tools are configured.".to_owned()
     } else {
         let names = what.iter().map(|(name, _)| *name);
-        match names_that_fit(FIRST_GLANCE - "Tools for: , and 1,000,000 more.".len(), names) {
+        match names_that_fit(PREVIEW_CHARS - "Tools for: , and 1,000,000 more.".len(), names) {
             (names, 0) => format!("Tools for: {names}."),
             (names, more) => format!("Tools for: {names}, and {more} more."),
         }
@@ -146,30 +143,29 @@ fn instructions(config: &Config) -> String {
                  what; call it again with that in \"arguments\". Where several tools may be meant, \
                  it names them; call it again with one as \"tool\".";
     let versions = STEPS.iter().map(|max| format!("{head}\n{usage}\n{}", lines(&what, *max)));
-    first_that_fits(MAX_INSTRUCTIONS, versions.chain([format!("{head}\n{usage}")]))
+    first_that_fits(DEFAULT_MAX_INSTRUCTIONS, versions.chain([format!("{head}\n{usage}")]))
 }
 
-/// The instructions in short, for clients that never ask for them.
+/// Returns a short form of the instructions, for clients that never show those to their model.
 fn description(config: &Config) -> String {
     let purpose = "Does a task with one of many tools: finds the tool that fits, calls it and \
                    returns its result. Say one thing at a time, in any language, with all that is \
                    needed for it. If something is missing, the answer says what: call again with it \
                    in `arguments`; if it names candidates, with one as `tool`.";
-    let what = what_there_is(config);
+    let what = categories(config);
     let with_descriptions =
         STEPS.iter().map(|max| format!("{purpose} There are tools for:{}", lines(&what, *max)));
-    let room =
+    let capacity =
         MAX_DESCRIPTION - purpose.len() - " There are tools for: , and 1,000,000 more.".len();
-    let names = match names_that_fit(room, what.iter().map(|(name, _)| *name)) {
+    let names = match names_that_fit(capacity, what.iter().map(|(name, _)| *name)) {
         (names, 0) => format!("{purpose} There are tools for: {names}."),
         (names, more) => format!("{purpose} There are tools for: {names}, and {more} more."),
     };
     first_that_fits(MAX_DESCRIPTION, with_descriptions.chain([names]))
 }
 
-/// Categories with what is said of them: those of the catalog, of which the agent has a server, or
-/// the toolboxes.
-fn what_there_is(config: &Config) -> Vec<(&str, &str)> {
+/// Returns the catalog's categories with a configured server, or else the toolboxes.
+fn categories(config: &Config) -> Vec<(&str, &str)> {
     let Some(catalog) = &config.navigator.catalog else {
         let toolboxes = config.toolboxes.iter();
         return toolboxes.map(|toolbox| (toolbox.name.as_str(), &*toolbox.description)).collect();
@@ -191,37 +187,36 @@ fn lines(what: &[(&str, &str)], max: usize) -> String {
     what.iter().map(line).collect()
 }
 
-/// A call of `execute_task`.
 #[derive(Debug, PartialEq, Eq)]
 struct ExecuteTask {
     task: String,
     tool: Option<String>,
-    arguments: Option<Raw>,
+    arguments: Option<RawJson>,
 }
 
 impl ExecuteTask {
-    /// Understands what models write: the task by other names, or alone as a text; arguments that
-    /// are missing, `null`, or an object written as a string.
-    fn parse(arguments: Option<&Raw>) -> Result<Self, &'static str> {
-        let given = meta::unquoted(arguments).ok_or("there is no task")?;
-        if let Some(task) = given.text() {
+    /// Accepts other names for the task, a plain text, and arguments encoded as a string.
+    fn parse(arguments: Option<&RawJson>) -> Result<Self, &'static str> {
+        let given = meta_tools::unwrap_json_string(arguments).ok_or("there is no task")?;
+        if let Some(task) = given.decode_string() {
             return Self::checked(task.into_owned(), None, None);
         }
         let task = TASK.iter().find_map(|key| given.member(key)).ok_or("there is no task")?;
-        let task = task.text().ok_or("the task is no text")?.into_owned();
+        let task = task.decode_string().ok_or("the task is no text")?.into_owned();
         let tool = given.member("tool").filter(|tool| tool.as_bytes() != b"null");
         let tool = match tool {
-            Some(tool) => Some(tool.text().ok_or("`tool` is no text")?.into_owned()),
+            Some(tool) => Some(tool.decode_string().ok_or("`tool` is no text")?.into_owned()),
             None => None,
         };
-        let arguments = meta::unquoted(given.member("arguments")).map(Cow::into_owned);
+        let arguments =
+            meta_tools::unwrap_json_string(given.member("arguments")).map(Cow::into_owned);
         Self::checked(task, tool, arguments)
     }
 
     fn checked(
         task: String,
         tool: Option<String>,
-        arguments: Option<Raw>,
+        arguments: Option<RawJson>,
     ) -> Result<Self, &'static str> {
         if task.trim().is_empty() {
             return Err("the task is empty");
@@ -235,77 +230,77 @@ impl ExecuteTask {
 }
 
 impl Exposure {
-    pub(crate) async fn execute_task(&self, request: Request<'_>) -> Reply {
+    pub(crate) async fn execute_task(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
         let wanted = match ExecuteTask::parse(request.arguments) {
             Ok(wanted) => wanted,
             Err(why) => {
-                let came = Came::Failed(Failure::invalid_task(why));
-                let answer = navigator::answer(&Done { tool: None, came });
-                return Reply::plain(Outcome::Result(answer));
+                let came = ToolOutcome::Failed(TaskError::invalid_task(why));
+                let answer = navigator::tool_result(&TaskOutcome { tool: None, outcome: came });
+                return ToolCallReply::from_outcome(RpcOutcome::Result(answer));
             }
         };
-        let task = Task {
-            words: &wanted.task,
+        let task = NavigationTask {
+            text: &wanted.task,
             tool: wanted.tool.as_deref(),
             arguments: wanted.arguments.as_ref(),
-            is_rehearsal: false,
+            is_dry_run: false,
         };
         let context = request.context;
-        let way = Way::new(context);
-        let heard = |step: &Step<'_>| way.took(step);
+        let way = ProgressReporter::new(context);
+        let heard = |step: &NavigationStep<'_>| way.on_step(step);
         let navigating = navigator::navigate(&self.gateway, context, task, &heard);
         let done = Box::pin(way.accompany(navigating)).await;
-        let Done { tool, came } = done;
+        let TaskOutcome { tool, outcome: came } = done;
         let came = match (&tool, came) {
-            (Some(used), Came::Result(result)) => {
-                let server = self.gateway.answering(&used.id);
-                match self.with_addresses(&server, Outcome::Result(result)) {
-                    Outcome::Result(result) => Came::Result(result),
-                    Outcome::Error(_) => Came::Result(Raw::encode(&json!({}))),
+            (Some(used), ToolOutcome::Result(result)) => {
+                let server = self.gateway.result_server(&used.id);
+                match self.rewrite_uris(&server, RpcOutcome::Result(result)) {
+                    RpcOutcome::Result(result) => ToolOutcome::Result(result),
+                    RpcOutcome::Error(_) => ToolOutcome::Result(RawJson::encode(&json!({}))),
                 }
             }
             (_, came) => came,
         };
-        let done = Done { tool, came };
+        let done = TaskOutcome { tool, outcome: came };
         let of = done.tool.as_ref().map_or(EXECUTE_TASK, |used| used.id.tool.as_str());
-        let mut answer = Outcome::Result(navigator::answer(&done));
-        self.gateway.hand_out(of, &mut answer, context).await;
-        Reply::plain(answer)
+        let mut answer = RpcOutcome::Result(navigator::tool_result(&done));
+        self.gateway.truncate_result(of, &mut answer, context).await;
+        ToolCallReply::from_outcome(answer)
     }
 }
 
-/// The news to an agent on the way of a task: each step, and signs of life where there is none, for
-/// an agent may give up what it hears nothing of.
-struct Way<'a> {
+/// Sends progress notifications for a task: one for each step and heartbeats in between, because
+/// clients time out on silence.
+struct ProgressReporter<'a> {
     context: &'a RequestContext<'a>,
     told: AtomicU32,
-    /// `true` while the tool is called, for the call tells of itself.
+    /// `true` while the tool is called: the call sends its own progress.
     is_calling: AtomicBool,
 }
 
-impl<'a> Way<'a> {
+impl<'a> ProgressReporter<'a> {
     fn new(context: &'a RequestContext<'a>) -> Self {
         Self { context, told: AtomicU32::new(0), is_calling: AtomicBool::new(false) }
     }
 
-    fn took(&self, step: &Step<'_>) {
-        self.is_calling.store(matches!(step, Step::Execution { .. }), Ordering::Relaxed);
+    fn on_step(&self, step: &NavigationStep<'_>) {
+        self.is_calling.store(matches!(step, NavigationStep::Execution { .. }), Ordering::Relaxed);
         self.tell(&step.text());
     }
 
     fn tell(&self, message: &str) {
         let Some(events) = self.context.progress() else { return };
-        // The call's own progress is yet to come under the same token, and may only rise.
+        // Progress must increase, and the call reports its own under the same token later. Stay
+        // below any value that it could start with.
         let number = self.told.fetch_add(1, Ordering::Relaxed) + 1;
         let params = json!({
             "progress": f64::from(number) * f64::EPSILON / 1024.0,
             "message": message,
         });
-        // An agent that is slow to take them misses a step.
-        drop(events.offer(Event::Progress(Raw::encode(&params))));
+        // A slow agent misses a step instead of delaying the task.
+        drop(events.try_send(AgentEvent::Progress(RawJson::encode(&params))));
     }
 
-    /// Waits for `work`, whose steps these are.
     async fn accompany<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         let mut heartbeat = heartbeat();
@@ -334,18 +329,18 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::backend::{Presence, events};
+    use crate::backend::{AgentHandle, events};
     use crate::name::{ServerName, ToolId, ToolboxName};
-    use crate::navigator::Level;
+    use crate::navigator::TreeLevel;
 
     fn parsed(arguments: &Value) -> Result<(String, Option<String>), &'static str> {
-        let arguments = (!arguments.is_null()).then(|| Raw::encode(arguments));
+        let arguments = (!arguments.is_null()).then(|| RawJson::encode(arguments));
         let parsed = ExecuteTask::parse(arguments.as_ref())?;
         Ok((parsed.task, parsed.arguments.map(|arguments| arguments.as_str().into_owned())))
     }
 
     #[test]
-    fn every_way_in_which_models_write_it_is_understood() {
+    fn accepts_all_forms_in_which_models_write_tasks() {
         let task = || "do it".to_owned();
         let given = || Some(r#"{"a":1}"#.to_owned());
         for (arguments, expected) in [
@@ -363,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_task_is_explained() {
+    fn rejects_missing_and_malformed_tasks() {
         for (arguments, expected) in [
             (json!(null), "there is no task"),
             (json!({}), "there is no task"),
@@ -376,34 +371,34 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_is_told_that_it_goes_on_until_the_tool_is_called() {
+    async fn sends_heartbeats_until_the_tool_is_called() {
         let (sender, mut told) = events::channel(16);
-        let nobody = Presence::new(None);
+        let no_agent = AgentHandle::new(None);
         let context = RequestContext {
             events: Some(&sender),
             wants_progress: true,
-            ..RequestContext::nobody(&nobody)
+            ..RequestContext::detached(&no_agent)
         };
-        let way = Way::new(&context);
+        let way = ProgressReporter::new(&context);
         let id = ToolId {
             toolbox: ToolboxName::new("pets"),
             server: ServerName::new("dog"),
             tool: "walk".to_owned(),
         };
         let work = async {
-            // Time is paused here, and goes on by itself when everybody waits.
+            // The paused clock advances when all tasks are idle.
             sleep(Duration::from_secs(12)).await;
-            way.took(&Step::Skipped { level: Level::Category, only: "pets" });
-            // The next beat is left out, for something has been told; the one after that is not.
+            way.on_step(&NavigationStep::Skipped { level: TreeLevel::Category, only: "pets" });
+            // The next heartbeat is skipped because of this step; the one after it isn't.
             sleep(Duration::from_secs(9)).await;
-            way.took(&Step::Execution { tool: "dog.walk", id: &id, arguments: None });
-            // What the call takes is told by the call.
+            way.on_step(&NavigationStep::Execution { tool: "dog.walk", id: &id, arguments: None });
+            // Progress now comes from the call itself.
             sleep(Duration::from_mins(1)).await;
             "done"
         };
         assert_eq!(way.accompany(work).await, "done");
         let (mut messages, mut last) = (Vec::new(), 0.0);
-        while let Some(Event::Progress(params)) = told.try_recv() {
+        while let Some(AgentEvent::Progress(params)) = told.try_recv() {
             let params: Value = params.parse().expect("JSON");
             let progress = params["progress"].as_f64().expect("a number");
             assert!(progress > last && progress < f64::EPSILON, "{progress}");
@@ -416,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_reads_is_bounded_however_much_there_is() {
+    fn instructions_and_description_are_bounded() {
         let names: Vec<String> = (0..500).map(|n| format!("category-number-{n}")).collect();
         let about = "Says at length what it is for. ".repeat(20);
         for count in [0, 1, 8, 40, 500] {

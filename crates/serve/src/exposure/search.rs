@@ -1,63 +1,61 @@
-//! `search`: one tool finds the tools that fit what is wanted, `use_tool` calls them.
+//! `search`: one tool finds tools for a query, `use_tool` calls them.
 //!
-//! The same tool can be offered in `dynamic`, `proxy` and `auto` mode, beside what they have. In
-//! `dynamic` mode, `use_tool` then is offered too: what is found is called at once, by a client
-//! that has not opened its toolbox, and what is open is called by the name that is in its list.
+//! `dynamic`, `proxy` and `auto` can offer the same tool in addition to their own. `dynamic` then
+//! offers `use_tool` as well: a client calls found tools without opening their toolboxes, and tools
+//! of open toolboxes by the names in its list.
 
-mod answers;
 mod arguments;
+mod results;
 
 use serde_json::json;
 
-use crate::catalog::rank::Finds;
+use crate::catalog::rank::ScoreCutoff;
 use crate::catalog::shorten;
-use crate::exposure::mode::{Audience, Doing, Exposure, Giving, Guide, Mode};
-use crate::exposure::request::{Reply, Request, Surface};
-use crate::exposure::search::answers::{Answer, Answered, unsearched};
+use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode, ToolDelivery, UsageHints};
 use crate::exposure::search::arguments::SearchTools;
-use crate::exposure::{answer, guidance, meta};
-use crate::gateway::Sought;
+use crate::exposure::search::results::{QueryMatches, SearchResults, unsearched};
+use crate::exposure::tool_call::{ListMutability, ToolCallReply, ToolCallRequest};
+use crate::exposure::{instructions, meta_tools, tool_results};
+use crate::gateway::ToolQuery;
+use crate::json::RawJson;
 use crate::name::{ServerName, ToolboxName};
-use crate::raw::Raw;
 use crate::settings::Config;
 
-pub use crate::exposure::search::answers::Finding;
+pub use crate::exposure::search::results::SearchHit;
 
-/// The tool that finds tools.
 pub(crate) const SEARCH_TOOLS: &str = "search_tools";
 
-/// How much of a name that is not there an error repeats, in characters.
+/// In characters, of an unknown name that an error repeats.
 const MAX_NAME: usize = 200;
 
-/// The mode.
 pub(crate) struct Search;
 
 impl Mode for Search {
-    fn guide(&self, _: &Config, _: Surface) -> Guide {
-        Guide {
+    fn usage_hints(&self, _: &Config, _: ListMutability) -> UsageHints {
+        UsageHints {
             call: "Call search_tools to find their tools.",
             lists_toolboxes: Some(SEARCH_TOOLS),
             usage: format!(
                 "Call search_tools with what you want, in English, as service, verb and object, \
                  one step a query; then {} to call what it finds.",
-                guidance::USE_TOOL
+                instructions::USE_TOOL
             ),
         }
     }
 
-    fn where_tools_are(&self) -> &'static str {
+    fn unknown_tool_hint(&self) -> &'static str {
         "search_tools finds tools by what is wanted of them."
     }
 
-    fn own_tools(&self, audience: Audience<'_>) -> Vec<Raw> {
-        vec![search_tools(audience.config(), None), meta::use_tool(SEARCH_TOOLS)]
+    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
+        vec![search_tools(ctx.config(), None), meta_tools::use_tool(SEARCH_TOOLS)]
     }
 
     fn call<'a>(
         &'a self,
         exposure: &'a Exposure,
-        request: Request<'a>,
-    ) -> Option<Doing<'a, Reply>> {
+        request: ToolCallRequest<'a>,
+    ) -> Option<BoxFuture<'a, ToolCallReply>> {
         call(self, exposure, request)
     }
 
@@ -66,34 +64,32 @@ impl Mode for Search {
     }
 }
 
-/// Answers a call of `search_tools` in a mode that offers it.
 pub(crate) fn call<'a>(
     mode: &dyn Mode,
     exposure: &'a Exposure,
-    request: Request<'a>,
-) -> Option<Doing<'a, Reply>> {
+    request: ToolCallRequest<'a>,
+) -> Option<BoxFuture<'a, ToolCallReply>> {
     let is_offered =
         request.name == SEARCH_TOOLS && mode.offers_search(exposure.gateway().config());
-    is_offered.then(|| -> Doing<'a, Reply> { Box::pin(exposure.search_tools(request)) })
+    is_offered.then(|| -> BoxFuture<'a, ToolCallReply> { Box::pin(exposure.search_tools(request)) })
 }
 
-/// Returns the tool that is offered beside an `open_toolbox` which gives tools in this way, if the
-/// file wants that.
-pub(crate) fn offered(config: &Config, beside: Giving) -> Option<Raw> {
-    config.search.is_offered.then(|| search_tools(config, Some(beside)))
+/// Returns `search_tools` if it is configured. `delivery` is how the mode delivers opened tools.
+pub(crate) fn search_tools_if_offered(config: &Config, delivery: ToolDelivery) -> Option<RawJson> {
+    config.search.is_offered.then(|| search_tools(config, Some(delivery)))
 }
 
-fn search_tools(config: &Config, beside: Option<Giving>) -> Raw {
+fn search_tools(config: &Config, delivery: Option<ToolDelivery>) -> RawJson {
     let mut toolbox = json!({"type": "string", "description": "In this toolbox alone"});
     let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
-    // Elsewhere `open_toolbox` has them; and an enumeration of nothing is no valid schema.
-    if beside.is_none() && !names.is_empty() {
+    // Other modes enumerate toolboxes in `open_toolbox`. An empty `enum` isn't a valid schema.
+    if delivery.is_none() && !names.is_empty() {
         toolbox["enum"] = names.into();
     }
-    Raw::encode(&json!({
+    RawJson::encode(&json!({
         "name": SEARCH_TOOLS,
         "title": "Search for Tools",
-        "description": guidance::of_search(config, beside),
+        "description": instructions::search_tools_description(config, delivery),
         "inputSchema": {
             "type": "object",
             "properties": {
@@ -127,50 +123,54 @@ fn search_tools(config: &Config, beside: Option<Giving>) -> Raw {
 }
 
 impl Exposure {
-    /// Answers a call of `search_tools`.
-    async fn search_tools(&self, request: Request<'_>) -> Reply {
-        let wanted = match SearchTools::parse(request.arguments) {
-            Ok(wanted) => wanted,
-            Err(problem) => return Reply::plain(answer::error(&problem)),
+    async fn search_tools(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
+        let args = match SearchTools::parse(request.arguments) {
+            Ok(args) => args,
+            Err(problem) => {
+                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
+            }
         };
-        let (toolbox, server) = match self.places(&wanted) {
+        let (toolbox, server) = match self.search_scope(&args) {
             Ok(places) => places,
             Err(refusal) => return refusal,
         };
         let (toolbox, server) = (toolbox.as_ref(), server.as_ref());
         let gateway = self.gateway();
         gateway.before_search(toolbox, server, request.context).await;
-        let queries = || wanted.queries.iter().map(String::as_str);
-        let (finds, limit) = (Finds::WhatFits, wanted.limit);
+        let queries = || args.queries.iter().map(String::as_str);
+        let (finds, limit) = (ScoreCutoff::Relevant, args.limit);
         let sought: Vec<_> =
-            queries().map(|query| Sought { query, toolbox, server, finds, limit }).collect();
-        // Before anything is found: a server that is listed meanwhile may have been missed.
+            queries().map(|query| ToolQuery { query, toolbox, server, finds, limit }).collect();
+        // Collect these first: a server that is listed during the search may have been missed.
         let not_searched = unsearched(gateway, toolbox, server);
-        let found = gateway.find_tools(&sought, request.context).await;
+        let found = gateway.search_listed(&sought, request.context).await;
         let mut answered = Vec::new();
         for (query, tools) in queries().zip(found) {
-            answered.push(Answered { query, tools, absent: gateway.absent_services(query).await });
+            answered.push(QueryMatches {
+                query,
+                tools,
+                absent: gateway.absent_services(query).await,
+            });
         }
         let is_listed = |of: &ToolboxName| {
-            self.mode(request.surface).giving().registers() && request.chosen.opened.contains(of)
+            self.mode(request.lists).delivery().adds_to_list() && request.chosen.opened.contains(of)
         };
-        let answer = Answer {
-            detail: wanted.detail,
-            queries_left_out: wanted.left_out,
+        let answer = SearchResults {
+            detail: args.detail,
+            queries_left_out: args.left_out,
             not_searched,
             is_listed: &is_listed,
             max: self.listing_bytes(),
         };
-        Reply::plain(answer.outcome(&answered))
+        ToolCallReply::from_outcome(answer.outcome(&answered))
     }
 
-    /// The toolbox and the server that are meant.
-    fn places(
+    fn search_scope(
         &self,
-        wanted: &SearchTools,
-    ) -> Result<(Option<ToolboxName>, Option<ServerName>), Reply> {
+        args: &SearchTools,
+    ) -> Result<(Option<ToolboxName>, Option<ServerName>), ToolCallReply> {
         let config = self.gateway().config();
-        let toolbox = match &wanted.toolbox {
+        let toolbox = match &args.toolbox {
             None => None,
             Some(name) => Some(config.toolbox(name).ok_or_else(|| {
                 let known = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
@@ -179,7 +179,7 @@ impl Exposure {
         };
         let toolboxes = || config.toolboxes.iter().filter(|of| toolbox.is_none_or(|it| it == *of));
         let servers = || toolboxes().flat_map(|toolbox| &toolbox.servers);
-        let server = match &wanted.server {
+        let server = match &args.server {
             None => None,
             Some(name) => {
                 let server = servers().find(|server| server.name.as_str() == name);
@@ -195,11 +195,11 @@ impl Exposure {
     }
 }
 
-fn refused<'a>(what: &str, wanted: &str, known: impl Iterator<Item = &'a str>) -> Reply {
+fn refused<'a>(what: &str, wanted: &str, known: impl Iterator<Item = &'a str>) -> ToolCallReply {
     let known: Vec<_> = known.map(str::to_owned).collect();
     let wanted = shorten(wanted, MAX_NAME);
-    Reply::plain(answer::error(&format!(
+    ToolCallReply::from_outcome(tool_results::error_result(&format!(
         "there is no {what} `{wanted}`. There are: {}. Without \"{what}\" all are searched.",
-        answer::offer(&known)
+        tool_results::offer(&known)
     )))
 }

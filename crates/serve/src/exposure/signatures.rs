@@ -1,57 +1,52 @@
-//! The tools of all toolboxes in a few bytes each, for a description that is there before any call.
+//! Signatures of the tools of all toolboxes, which become part of a description. A model that has
+//! read them calls a tool without opening its toolbox.
 //!
-//! A model that reads them calls a tool at once, without opening its toolbox. They are those that
-//! servers listed when they last ran, after policy, and they are sent with every request; so there
-//! is no more of them than names, and what does not fit is left to `open_toolbox`.
+//! They come from stored tool lists, after policy. Since clients send them with every request, they
+//! consist of names only; `open_toolbox` shows the rest.
 
 use crate::catalog::ToolDefinition;
 use crate::gateway::Snapshot;
+use crate::json::RawJson;
 use crate::name::ToolboxName;
-use crate::raw::Raw;
 use crate::settings::Config;
-use crate::toolbox::View;
+use crate::toolbox::ToolboxView;
 
-/// The most bytes, whatever a client shows of a description.
+/// In bytes, even for clients that show longer descriptions.
 pub(crate) const MAX: usize = 4096;
-/// How long a name may be; servers choose it.
+/// In bytes; servers choose the names.
 const MAX_NAME: usize = 64;
-/// The most parameters of one tool that are named.
 const MAX_PARAMETERS: usize = 24;
-/// The sign for parameters that are not named.
+/// Replaces unnamed parameters.
 const MORE: &str = "…";
-/// The line before the signatures.
 const HEAD: &str = "Tools, as toolbox/server: tool(parameter,optional?)";
-/// The addition to that line where some parameters are not named.
 const UNNAMED: &str = ", with … for more optional ones";
 
-/// The signatures of tools.
 pub(crate) struct Signatures {
     pub(crate) text: String,
-    /// `true` if the tools of every toolbox are among them.
+    /// `true` if the tools of all toolboxes are included.
     pub(crate) has_all: bool,
 }
 
-/// Which parameters a signature names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Naming {
+enum ParameterScope {
     All,
     Required,
 }
 
-/// Returns the signatures of the tools of as many toolboxes as fit into `max` bytes, with where the
-/// others are shown; nothing if none fits.
-pub(crate) fn written(config: &Config, at: &Snapshot, max: usize) -> Option<Signatures> {
+/// Returns the signatures of as many toolboxes as fit into `max` bytes, and names the others.
+/// `None` if no toolbox fits.
+pub(crate) fn signatures_within(config: &Config, at: &Snapshot, max: usize) -> Option<Signatures> {
     let views = config.toolboxes.iter().map(|toolbox| (&toolbox.name, at.view(&toolbox.name)));
     let views: Vec<_> = views.collect();
     let views: Vec<_> = views.iter().map(|(name, view)| (*name, &**view)).collect();
     of_views(&views, max)
 }
 
-fn of_views(views: &[(&ToolboxName, &View)], max: usize) -> Option<Signatures> {
-    for naming in [Naming::All, Naming::Required] {
+fn of_views(views: &[(&ToolboxName, &ToolboxView)], max: usize) -> Option<Signatures> {
+    for naming in [ParameterScope::All, ParameterScope::Required] {
         let lines: Vec<_> =
             views.iter().map(|(name, view)| lines(name, view, naming, max)).collect();
-        let is_left_out = |((_, view), lines): (&(_, &View), &Option<_>)| {
+        let is_left_out = |((_, view), lines): (&(_, &ToolboxView), &Option<_>)| {
             lines.is_none() && view.tool_count() > 0
         };
         if views.iter().zip(&lines).any(is_left_out) {
@@ -64,10 +59,10 @@ fn of_views(views: &[(&ToolboxName, &View)], max: usize) -> Option<Signatures> {
         }
     }
     let whole: Vec<_> =
-        views.iter().map(|(name, view)| lines(name, view, Naming::Required, max)).collect();
+        views.iter().map(|(name, view)| lines(name, view, ParameterScope::Required, max)).collect();
     let mut by_length: Vec<_> = (0..views.len()).collect();
     by_length.sort_by_key(|index| whole[*index].as_ref().map_or(usize::MAX, String::len));
-    // Those that take least come first, so that there are as many of them as possible.
+    // Shortest first, to fit as many toolboxes as possible.
     let mut kept: Vec<Option<String>> = vec![None; views.len()];
     let mut best = None;
     for index in by_length {
@@ -80,9 +75,7 @@ fn of_views(views: &[(&ToolboxName, &View)], max: usize) -> Option<Signatures> {
     best
 }
 
-/// Returns the lines under their head, with the toolboxes that have none named at the end; nothing
-/// if there are no lines.
-fn joined(views: &[(&ToolboxName, &View)], lines: &[Option<String>]) -> Option<String> {
+fn joined(views: &[(&ToolboxName, &ToolboxView)], lines: &[Option<String>]) -> Option<String> {
     let text: String = lines.iter().flatten().map(String::as_str).collect();
     if text.is_empty() {
         return None;
@@ -99,9 +92,14 @@ fn joined(views: &[(&ToolboxName, &View)], lines: &[Option<String>]) -> Option<S
     Some(format!("{HEAD}{unnamed}; {more}{text}"))
 }
 
-/// Returns a line for each server of a toolbox; nothing if it has no tools as far as is known, or
-/// more than `max` bytes of them.
-fn lines(toolbox: &ToolboxName, view: &View, naming: Naming, max: usize) -> Option<String> {
+/// Returns one line for each server of a toolbox. `None` if the toolbox has no known tools, or more
+/// than `max` bytes of them.
+fn lines(
+    toolbox: &ToolboxName,
+    view: &ToolboxView,
+    naming: ParameterScope,
+    max: usize,
+) -> Option<String> {
     let mut text = String::new();
     let mut server = None;
     for tool in view.tools() {
@@ -121,7 +119,7 @@ fn lines(toolbox: &ToolboxName, view: &View, naming: Naming, max: usize) -> Opti
     (!text.is_empty()).then_some(text)
 }
 
-fn push_signature(text: &mut String, name: &str, tool: &ToolDefinition, naming: Naming) {
+fn push_signature(text: &mut String, name: &str, tool: &ToolDefinition, naming: ParameterScope) {
     text.push_str(name);
     text.push('(');
     let mut is_first = true;
@@ -131,9 +129,9 @@ fn push_signature(text: &mut String, name: &str, tool: &ToolDefinition, naming: 
         text.extend([separator, part, mark]);
     };
     let (required, optional) = parameters(tool.schema());
-    let room = MAX_PARAMETERS.saturating_sub(required.len());
+    let capacity = MAX_PARAMETERS.saturating_sub(required.len());
     required.iter().take(MAX_PARAMETERS).for_each(|name| push(name, ""));
-    let named = if naming == Naming::All { optional.len().min(room) } else { 0 };
+    let named = if naming == ParameterScope::All { optional.len().min(capacity) } else { 0 };
     optional.iter().take(named).for_each(|name| push(name, "?"));
     if named < optional.len() || required.len() > MAX_PARAMETERS {
         push(MORE, "");
@@ -141,8 +139,8 @@ fn push_signature(text: &mut String, name: &str, tool: &ToolDefinition, naming: 
     text.push(')');
 }
 
-/// Returns the names of the parameters that a schema requires, and of the others.
-fn parameters(schema: &Raw) -> (Vec<String>, Vec<String>) {
+/// Returns the names of the required and of the optional parameters.
+fn parameters(schema: &RawJson) -> (Vec<String>, Vec<String>) {
     let required: Vec<String> =
         schema.member("required").and_then(|names| names.parse().ok()).unwrap_or_default();
     let properties = schema.member("properties").and_then(|properties| {
@@ -152,8 +150,8 @@ fn parameters(schema: &Raw) -> (Vec<String>, Vec<String>) {
     properties.unwrap_or_default().into_iter().partition(|name| required.contains(name))
 }
 
-/// Returns `true` if a name that a server chose can stand in a description that is always read: it
-/// is a word.
+/// Returns `true` if a name chosen by a server is a plain word, so that it can't carry instructions
+/// for the model.
 fn is_plain(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:$@".contains(c);
     !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain)

@@ -1,95 +1,100 @@
-//! Attribution of questions: a server's question to the user comes in the same way as ours, which has a call
-//! confirmed, so that its words could be taken for ours. Where the configuration has calls confirmed, it
-//! says first that it is a server's.
+//! Attributes elicitations to their servers. They reach the user in the same way as the gateway's
+//! own confirmations of calls, so a server could imitate one. If the configuration requires
+//! confirmations, a line before the server's message says that it is from a server.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::backend::Outcome;
-use crate::gateway::{Event, Question, may_ask};
-use crate::raw::{self, Member, Raw};
+use crate::backend::RpcOutcome;
+use crate::gateway::{AgentEvent, ServerRequest, may_require_input};
+use crate::json::{self, Member, RawJson};
 use crate::settings::Config;
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
 
-/// The method that asks the user.
 const ELICIT: &str = "elicitation/create";
-/// The line before a server's own words, as it stands in JSON.
+/// The line before a server's message, as JSON text.
 const FIRST: &str = r"A server asks this, not MCP Workbench:\n\n";
 const UNREADABLE: &str = "the server asks for input in a way that cannot be read";
 
-/// A question of a server to the user, marked as one where that matters; anything else as it is.
-pub(crate) fn attributed(config: impl FnOnce() -> Arc<Config>, event: Event) -> Event {
+pub(crate) fn attribute_event(
+    config: impl FnOnce() -> Arc<Config>,
+    event: AgentEvent,
+) -> AgentEvent {
     match event {
-        Event::Question(question) => attributed_question(&config(), *question).into(),
+        AgentEvent::Request(request) => attribute_server_request(&config(), *request).into(),
         event => event,
     }
 }
 
-/// A question, marked as a server's if it is one and goes to the user, where that matters.
-pub(crate) fn attributed_question(config: &Config, mut question: Question) -> Question {
-    if question.is_of_server && question.method == ELICIT && config.policy.has_confirmations() {
-        // Without parameters the client refuses what nobody can read.
-        question.params = question.params.take().and_then(|params| marked(&params));
+/// Attributes `request` to its server if it is an elicitation of a server and calls are confirmed.
+pub(crate) fn attribute_server_request(
+    config: &Config,
+    mut request: ServerRequest,
+) -> ServerRequest {
+    if request.is_of_server && request.method == ELICIT && config.policy.has_confirmations() {
+        // If the parameters can't be parsed, drop them: the client then refuses the elicitation.
+        request.params = request.params.take().and_then(|params| marked(&params));
     }
-    question
+    request
 }
 
-/// An answer of a server, with the questions to the user in it (2026-07-28, `inputRequests`) marked as a
-/// server's where `has_confirmations`; an error in place of one that cannot be read.
+/// Attributes the elicitations in a server's result (MCP 2026-07-28, `inputRequests`) if
+/// `has_confirmations`. A result that can't be parsed becomes an error.
 ///
-/// Some readers take the first of repeated members and some the last, so all of them are marked.
-pub(crate) fn attributed_result(
+/// Some parsers use the first of repeated members and some the last, so all of them are changed.
+pub(crate) fn attribute_result(
     has_confirmations: impl FnOnce() -> bool,
-    outcome: Outcome,
-) -> Outcome {
+    outcome: RpcOutcome,
+) -> RpcOutcome {
     match outcome {
-        Outcome::Result(result) if may_ask(&result) && has_confirmations() => {
-            let requests = |requests: &Raw| each(requests, |_| true, marked_request);
-            match each(&result, |key| key == "inputRequests", requests) {
-                Some(marked) => Outcome::Result(marked),
-                None => Outcome::Error(error_object(INTERNAL_ERROR, UNREADABLE, None)),
+        RpcOutcome::Result(result) if may_require_input(&result) && has_confirmations() => {
+            let requests = |requests: &RawJson| map_members(requests, |_| true, marked_request);
+            match map_members(&result, |key| key == "inputRequests", requests) {
+                Some(marked) => RpcOutcome::Result(marked),
+                None => RpcOutcome::Error(error_object(INTERNAL_ERROR, UNREADABLE, None)),
             }
         }
         outcome => outcome,
     }
 }
 
-fn marked_request(request: &Raw) -> Option<Raw> {
-    // What is no object asks nothing.
+fn marked_request(request: &RawJson) -> Option<RawJson> {
+    // Only objects are input requests.
     let Some(members) = request.members() else { return unless_object(request) };
     let mut methods = members.iter().filter(|(key, _)| key == "method");
-    let asks_user = |method: &Raw| method.parse::<String>().map_or(true, |method| method == ELICIT);
+    let asks_user =
+        |method: &RawJson| method.parse::<String>().map_or(true, |method| method == ELICIT);
     if !methods.any(|(_, method)| asks_user(method)) {
         return Some(request.clone());
     }
-    each(request, |key| key == "params", marked)
+    map_members(request, |key| key == "params", marked)
 }
 
-/// The parameters with our line before each message that is a text; `None` if they cannot be read.
-fn marked(params: &Raw) -> Option<Raw> {
-    each(
+/// Puts the line before each message that is a string. Returns `None` if `params` can't be parsed.
+fn marked(params: &RawJson) -> Option<RawJson> {
+    map_members(
         params,
         |key| key == "message",
         |message| {
             let Some(rest) = message.as_bytes().strip_prefix(b"\"") else {
                 return Some(message.clone());
             };
-            // Its own words stay as they are spelled.
+            // Keep the server's own escapes.
             let text = Bytes::from([b"\"", FIRST.as_bytes(), rest].concat());
-            Some(Raw::part_of(&text, 0..text.len()))
+            Some(RawJson::from_range(&text, 0..text.len()))
         },
     )
 }
 
-/// An object with these of its members changed; another value as it is, and `None` for an object that
-/// cannot be read.
-fn each(
-    object: &Raw,
+/// Changes the selected members of an object. Other values are returned unchanged, an object that
+/// can't be parsed as `None`.
+fn map_members(
+    object: &RawJson,
     is_meant: impl Fn(&str) -> bool,
-    change: impl Fn(&Raw) -> Option<Raw>,
-) -> Option<Raw> {
+    change: impl Fn(&RawJson) -> Option<RawJson>,
+) -> Option<RawJson> {
     let Some(members) = object.members() else { return unless_object(object) };
     if !members.iter().any(|(key, _)| is_meant(key)) {
         return Some(object.clone());
@@ -99,11 +104,10 @@ fn each(
         Some((key, value))
     });
     let changed: Vec<Member> = changed.collect::<Option<_>>()?;
-    Some(raw::object(changed.iter().map(|(key, value)| (&**key, value))))
+    Some(json::object(changed.iter().map(|(key, value)| (&**key, value))))
 }
 
-/// The value as it is, unless it is an object.
-fn unless_object(value: &Raw) -> Option<Raw> {
+fn unless_object(value: &RawJson) -> Option<RawJson> {
     (value.as_bytes().first() != Some(&b'{')).then(|| value.clone())
 }
 
@@ -115,13 +119,13 @@ mod tests {
     use super::*;
 
     fn marked_value(result: &Value) -> Value {
-        let outcome = Outcome::Result(Raw::encode(result));
-        let Outcome::Result(marked) = attributed_result(|| true, outcome) else { unreachable!() };
+        let outcome = RpcOutcome::Result(RawJson::encode(result));
+        let RpcOutcome::Result(marked) = attribute_result(|| true, outcome) else { unreachable!() };
         serde_json::from_slice(marked.as_bytes()).unwrap()
     }
 
     #[test]
-    fn what_a_server_asks_of_the_user_says_that_it_does() {
+    fn prefixes_elicitations_of_servers() {
         let asks = |message: &str| {
             json!({
                 "resultType": "input_required",
@@ -145,13 +149,15 @@ mod tests {
     }
 
     #[test]
-    fn no_spelling_of_a_question_goes_without_it() {
+    fn prefixes_every_json_spelling_of_an_elicitation() {
         let marked = |text: &str| {
             let text = Bytes::from(text.to_owned());
-            let outcome = Outcome::Result(Raw::part_of(&text, 0..text.len()));
-            match attributed_result(|| true, outcome) {
-                Outcome::Result(marked) => String::from_utf8(marked.as_bytes().to_vec()).unwrap(),
-                Outcome::Error(_) => "refused".to_owned(),
+            let outcome = RpcOutcome::Result(RawJson::from_range(&text, 0..text.len()));
+            match attribute_result(|| true, outcome) {
+                RpcOutcome::Result(marked) => {
+                    String::from_utf8(marked.as_bytes().to_vec()).unwrap()
+                }
+                RpcOutcome::Error(_) => "refused".to_owned(),
             }
         };
         for (method, params) in [
@@ -174,11 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_confirmed_nothing_is_changed() {
-        let asks = Raw::encode(&json!({
+    fn results_are_unchanged_without_confirmations() {
+        let asks = RawJson::encode(&json!({
             "inputRequests": { "a": { "method": "elicitation/create", "params": { "message": "?" } } },
         }));
-        let Outcome::Result(same) = attributed_result(|| false, Outcome::Result(asks.clone()))
+        let RpcOutcome::Result(same) = attribute_result(|| false, RpcOutcome::Result(asks.clone()))
         else {
             unreachable!()
         };

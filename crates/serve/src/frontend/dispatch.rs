@@ -1,82 +1,86 @@
-//! From a request of an agent to whoever answers it.
+//! Routes requests of agents to their handlers.
 
 use std::sync::Arc;
 
-use crate::backend::Outcome;
+use crate::backend::RpcOutcome;
 use crate::exposure;
-use crate::frontend::asked::{Answering, Asked, send, unknown};
-use crate::frontend::era::fit;
-use crate::frontend::session::Session;
-use crate::frontend::{calls, extensions, handshake, lists, primitives, subscriptions};
-use crate::gateway::AtLimit;
-use crate::observe::Holding;
-use crate::raw;
+use crate::frontend::era::adapt_outcome;
+use crate::frontend::request::{AgentRequest, ResponseFuture, method_not_found, send};
+use crate::frontend::session::AgentSession;
+use crate::frontend::{extensions, forwarding, handshake, lists, primitives, subscriptions};
+use crate::gateway::QuotaExceededError;
+use crate::json;
+use crate::telemetry::QuotaKind;
 use crate::wire::code::UNAVAILABLE;
-use crate::wire::incoming::{Reply, Request, error_object};
+use crate::wire::incoming::{IncomingRequest, Responder, error_object};
 
-/// Answers one request; ready when the answer is queued, or at once when the agent cancels it.
-pub(crate) fn answer(session: Arc<Session>, request: Request) -> Answering {
-    let Request { method, params, reply } = request;
-    let mut asked = match Asked::read(method, params.as_ref()) {
+/// Handles one request. Completes when the response is queued or the agent cancels.
+pub(crate) fn handle_request(
+    session: Arc<AgentSession>,
+    request: IncomingRequest,
+) -> ResponseFuture {
+    let IncomingRequest { method, params, responder } = request;
+    let mut asked = match AgentRequest::read(method, params.as_ref()) {
         Ok(asked) => asked,
-        Err(error) => return Box::pin(send(reply, Outcome::Error(error))),
+        Err(error) => return Box::pin(send(responder, RpcOutcome::Error(error))),
     };
     if let Err(error) = session.admit(&asked.meta) {
-        return Box::pin(send(reply, handshake::crowded(error)));
+        return Box::pin(send(responder, handshake::over_capacity(error)));
     }
-    if !is_brief(&asked.method) {
+    if !is_exempt_from_quota(&asked.method) {
         let most = session.app().gateways.config().limits.per_caller.max_calls;
-        match session.purse().take(Holding::Calls, most) {
-            Ok(place) => asked.place = Some(place),
-            Err(AtLimit) => return Box::pin(send(reply, too_many(&session, &asked, most))),
+        match session.quota().try_acquire(QuotaKind::Calls, most) {
+            Ok(place) => asked.permit = Some(place),
+            Err(QuotaExceededError) => {
+                return Box::pin(send(responder, quota_exceeded(&session, &asked, most)));
+            }
         }
     }
-    // Each has a future of its own size, for calls are many and some others are large.
+    // A future type for each: calls are many, and the futures of some other requests are large.
     match asked.method.as_str() {
-        "tools/call" => calls::call(session, asked, reply),
-        "resources/read" => primitives::read(session, asked, reply),
-        "prompts/get" => primitives::get_prompt(session, asked, reply),
-        "completion/complete" => primitives::complete(session, asked, reply),
-        _ => Box::pin(answer_other(session, asked, reply)),
+        "tools/call" => forwarding::call(session, asked, responder),
+        "resources/read" => primitives::read(session, asked, responder),
+        "prompts/get" => primitives::get_prompt(session, asked, responder),
+        "completion/complete" => primitives::complete(session, asked, responder),
+        _ => Box::pin(answer_other(session, asked, responder)),
     }
 }
 
-/// Returns `true` for a method that is answered at once, by ourselves. Such a request needs no place,
-/// so that an agent that has none left can still be greeted and show that it is alive.
-fn is_brief(method: &str) -> bool {
+/// Returns `true` for methods that need no server. They take no permit, so that an agent at its
+/// limit can still connect and send pings.
+fn is_exempt_from_quota(method: &str) -> bool {
     matches!(method, "initialize" | "ping" | "server/discover" | "logging/setLevel")
 }
 
-/// The answer to a request for which its agent has no place left.
-fn too_many(session: &Session, asked: &Asked, most: usize) -> Outcome {
-    let whose = session.purse().payer();
+fn quota_exceeded(session: &AgentSession, request: &AgentRequest, most: usize) -> RpcOutcome {
+    let whose = session.quota().payer();
     let reason = format!(
         "{most} requests of {whose} are under way, and there may be no more \
          (`limits.perCaller.maxCalls`)"
     );
     let hint = "wait for others to be answered, then make it again";
-    if asked.method == "tools/call" {
-        let name = asked.text("name").unwrap_or_default();
+    if request.method == "tools/call" {
+        let name = request.string_param("name").unwrap_or_default();
         let text = format!("`{name}` was not called: {reason}.\nWhat to do: {hint}.");
-        return fit(exposure::tool_error(&text), asked.meta.is_modern);
+        return adapt_outcome(exposure::tool_error(&text), request.meta.is_modern);
     }
-    Outcome::Error(error_object(UNAVAILABLE, &format!("{reason}: {hint}"), None))
+    RpcOutcome::Error(error_object(UNAVAILABLE, &format!("{reason}: {hint}"), None))
 }
 
-async fn answer_other(session: Arc<Session>, asked: Asked, reply: Reply) {
-    let outcome = match (asked.method.as_str(), asked.meta.is_modern) {
-        ("initialize", false) => handshake::initialize(&session, &asked).await,
-        ("ping", false) => Ok(Outcome::Result(raw::object([]))),
-        ("server/discover", true) => handshake::discover(&session, &asked).await,
-        ("tools/list", _) => return lists::tools(&session, &asked, reply).await,
-        ("resources/list", _) => lists::resources(&session, &asked).await,
-        ("resources/templates/list", _) => lists::templates(&session, &asked).await,
-        ("prompts/list", _) => lists::prompts(&session, &asked).await,
-        ("logging/setLevel", false) => primitives::set_log_level(&session, &asked).await,
-        ("resources/subscribe", false) => primitives::subscribe(&session, &asked).await,
-        ("resources/unsubscribe", false) => primitives::unsubscribe(&session, &asked).await,
+async fn answer_other(session: Arc<AgentSession>, request: AgentRequest, responder: Responder) {
+    let outcome = match (request.method.as_str(), request.meta.is_modern) {
+        ("initialize", false) => handshake::initialize(&session, &request).await,
+        ("ping", false) => Ok(RpcOutcome::Result(json::object([]))),
+        ("server/discover", true) => handshake::discover(&session, &request).await,
+        ("tools/list", _) => return lists::tools(&session, &request, responder).await,
+        ("resources/list", _) => lists::resources(&session, &request).await,
+        ("resources/templates/list", _) => lists::templates(&session, &request).await,
+        ("prompts/list", _) => lists::prompts(&session, &request).await,
+        ("logging/setLevel", false) => primitives::set_log_level(&session, &request).await,
+        ("resources/subscribe", false) => primitives::subscribe(&session, &request).await,
+        ("resources/unsubscribe", false) => primitives::unsubscribe(&session, &request).await,
         ("subscriptions/listen", true) => {
-            return subscriptions::listen(session, asked, reply).await;
+            return subscriptions::listen(session, request, responder).await;
         }
         ("server/discover" | "subscriptions/listen", false)
         | (
@@ -86,10 +90,10 @@ async fn answer_other(session: Arc<Session>, asked: Asked, reply: Reply) {
             | "resources/subscribe"
             | "resources/unsubscribe",
             true,
-        ) => Ok(unknown(&asked.method)),
-        _ => return extensions::pass(session, asked, reply).await,
+        ) => Ok(method_not_found(&request.method)),
+        _ => return extensions::forward_extension(session, request, responder).await,
     };
-    send(reply, outcome.unwrap_or_else(|refusal| refusal)).await;
+    send(responder, outcome.unwrap_or_else(|refusal| refusal)).await;
 }
 
 #[cfg(test)]
@@ -97,14 +101,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::raw::Raw;
+    use crate::json::RawJson;
 
     #[test]
     fn parameters_are_an_object() {
-        let read = |params| Asked::read("x".to_owned(), Some(&Raw::encode(&params)));
+        let read = |params| AgentRequest::read("x".to_owned(), Some(&RawJson::encode(&params)));
         assert!(read(json!({"name": "x"})).is_ok());
         assert!(read(json!(["x"])).is_err());
         assert!(read(json!("x")).is_err());
-        assert!(Asked::read("x".to_owned(), None).is_ok());
+        assert!(AgentRequest::read("x".to_owned(), None).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Eras on the agent's side: a property of each request, read from its `_meta`.
+//! Protocol eras of agents. The era is a property of each request, read from its `_meta`.
 
 use std::sync::LazyLock;
 
@@ -6,11 +6,11 @@ use memchr::memmem::Finder;
 use rmcp::model::ProtocolVersion;
 use serde_json::json;
 
-use crate::backend::Outcome;
-use crate::exposure::Surface;
+use crate::backend::RpcOutcome;
+use crate::exposure::ListMutability;
 use crate::gateway::LogLevel;
-use crate::raw::{self, Member, Raw};
-use crate::state::Program;
+use crate::json::{self, Member, RawJson};
+use crate::state::ClientInfo;
 use crate::wire::code::{
     HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY,
     RESOURCE_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, URL_ELICITATION_REQUIRED,
@@ -18,31 +18,27 @@ use crate::wire::code::{
 use crate::wire::incoming::error_object;
 
 const PREFIX: &str = "io.modelcontextprotocol/";
-/// The members in which a request tells of its client. They are never passed on, for the next hop
-/// sends its own.
+/// Members that describe the client. They aren't forwarded: the gateway sends its own to servers.
 const RESERVED: [&str; 5] =
     ["protocolVersion", "clientInfo", "clientCapabilities", "logLevel", "subscriptionId"];
 
-/// The `_meta` of a request, sorted by who it is for.
 #[derive(Debug)]
 pub(crate) struct RequestMeta {
-    /// `true` if the request is of the modern form (2026-07-28).
+    /// `true` for revision 2026-07-28.
     pub(crate) is_modern: bool,
-    /// The client's capabilities, as written; modern requests only.
-    pub(crate) capabilities: Option<Raw>,
-    /// The client's program; modern requests only.
-    pub(crate) client: Option<Program>,
-    /// The level of servers' logs that it wants to hear; modern requests only.
+    /// As the client sent them; modern requests only.
+    pub(crate) capabilities: Option<RawJson>,
+    /// Modern requests only.
+    pub(crate) client: Option<ClientInfo>,
+    /// The lowest level of servers' log messages to send; modern requests only.
     pub(crate) log: Option<LogLevel>,
-    /// The token that the agent wants progress under.
-    pub(crate) progress_token: Option<Raw>,
-    /// The members that go on to the server.
-    pub(crate) passed_on: Vec<Member>,
+    pub(crate) progress_token: Option<RawJson>,
+    pub(crate) forwarded: Vec<Member>,
 }
 
 impl RequestMeta {
-    /// Reads a request's `_meta`; an error is the error object to answer with.
-    pub(crate) fn read(meta: Option<&Raw>) -> Result<Self, Raw> {
+    /// Parses `_meta`. The error is the JSON-RPC error object to answer with.
+    pub(crate) fn read(meta: Option<&RawJson>) -> Result<Self, RawJson> {
         let mut read = Self::legacy();
         let not_an_object = || error_object(INVALID_PARAMS, "`_meta` is not an object", None);
         let members = meta.map(|meta| meta.each_member().ok_or_else(not_an_object)).transpose()?;
@@ -54,7 +50,7 @@ impl RequestMeta {
                 (Some("clientCapabilities"), _) => read.capabilities = Some(value),
                 (Some("clientInfo"), _) => {
                     let text = |key| value.member(key).and_then(|text| text.parse().ok());
-                    read.client = Some(Program {
+                    read.client = Some(ClientInfo {
                         name: text("name").unwrap_or_default(),
                         version: text("version").unwrap_or_default(),
                     });
@@ -65,7 +61,7 @@ impl RequestMeta {
                 }
                 (Some(_), _) => {}
                 (None, "progressToken") => read.progress_token = Some(value),
-                (None, _) => read.passed_on.push((key, value)),
+                (None, _) => read.forwarded.push((key, value)),
             }
         }
         if read.is_modern && read.capabilities.is_none() {
@@ -75,7 +71,6 @@ impl RequestMeta {
         Ok(read)
     }
 
-    /// The facts in a request of the older revisions: none.
     pub(crate) fn legacy() -> Self {
         Self {
             is_modern: false,
@@ -83,17 +78,16 @@ impl RequestMeta {
             client: None,
             log: None,
             progress_token: None,
-            passed_on: Vec::new(),
+            forwarded: Vec::new(),
         }
     }
 
-    /// The kind of tool list that the request's form allows.
-    pub(crate) fn surface(&self) -> Surface {
-        if self.is_modern { Surface::Constant } else { Surface::Changing }
+    pub(crate) fn list_mutability(&self) -> ListMutability {
+        if self.is_modern { ListMutability::Fixed } else { ListMutability::Mutable }
     }
 }
 
-fn is_modern(version: &Raw) -> Result<bool, Raw> {
+fn is_modern(version: &RawJson) -> Result<bool, RawJson> {
     let known = ProtocolVersion::KNOWN_VERSIONS;
     match version.parse::<ProtocolVersion>() {
         Ok(version) if known.contains(&version) => Ok(!version.has_initialize()),
@@ -103,22 +97,21 @@ fn is_modern(version: &Raw) -> Result<bool, Raw> {
             Err(error_object(
                 UNSUPPORTED_PROTOCOL_VERSION,
                 "unsupported protocol version",
-                Some(&Raw::encode(&data)),
+                Some(&RawJson::encode(&data)),
             ))
         }
     }
 }
 
-/// Gives a server's result the form of the agent's era: the modern one says in every result
-/// whether it is complete, the older ones do not know that member.
-pub(crate) fn fit_result(result: Raw, is_modern: bool) -> Raw {
+/// Modern results have a `resultType`, which older revisions don't know.
+pub(crate) fn adapt_result(result: RawJson, is_modern: bool) -> RawJson {
     const MEMBER: &str = "resultType";
     static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
     let mentions = FINDER.find(result.as_bytes()).is_some();
     let fitted = if is_modern {
         let says = mentions
             && result.members().is_some_and(|members| members.iter().any(|(key, _)| key == MEMBER));
-        if says { None } else { result.with_first(&[(MEMBER, &Raw::encode(&"complete"))]) }
+        if says { None } else { result.with_first(&[(MEMBER, &RawJson::encode(&"complete"))]) }
     } else if mentions {
         result.without_member(MEMBER)
     } else {
@@ -127,27 +120,25 @@ pub(crate) fn fit_result(result: Raw, is_modern: bool) -> Raw {
     fitted.unwrap_or(result)
 }
 
-/// Gives an answer the form of the agent's era.
-pub(crate) fn fit(outcome: Outcome, is_modern: bool) -> Outcome {
+pub(crate) fn adapt_outcome(outcome: RpcOutcome, is_modern: bool) -> RpcOutcome {
     match outcome {
-        Outcome::Result(result) => Outcome::Result(fit_result(result, is_modern)),
-        error @ Outcome::Error(_) => error,
+        RpcOutcome::Result(result) => RpcOutcome::Result(adapt_result(result, is_modern)),
+        error @ RpcOutcome::Error(_) => error,
     }
 }
 
-/// A server's answer, which says nothing that an agent would take for our own.
-pub(crate) fn harmless(outcome: Outcome, is_modern: bool) -> Outcome {
+/// Changes errors of a server that an agent would take for the gateway's own.
+pub(crate) fn sanitize_outcome(outcome: RpcOutcome, is_modern: bool) -> RpcOutcome {
     match outcome {
-        Outcome::Error(error) => Outcome::Error(fit_error(error, is_modern)),
-        result @ Outcome::Result(_) => result,
+        RpcOutcome::Error(error) => RpcOutcome::Error(fit_error(error, is_modern)),
+        result @ RpcOutcome::Result(_) => result,
     }
 }
 
-/// A server's error object as it is, but for codes that speak of the connection: they would make
-/// the agent renegotiate with us what concerns the server alone. What a modern agent would have to
-/// be able to do concerns its request, and is told. The older code for a resource that is not
-/// there is put into the newer one.
-fn fit_error(error: Raw, is_modern: bool) -> Raw {
+/// Wraps error codes that concern the connection, because the agent would renegotiate with the
+/// gateway instead of the server. A missing client capability is passed on to modern agents, since
+/// it concerns their request. They also get the newer code for an unknown resource.
+fn fit_error(error: RawJson, is_modern: bool) -> RawJson {
     #[derive(serde::Deserialize)]
     struct Code {
         code: i64,
@@ -159,10 +150,10 @@ fn fit_error(error: Raw, is_modern: bool) -> Raw {
         | (Ok(URL_ELICITATION_REQUIRED), true) => error_object(
             INTERNAL_ERROR,
             "the server answered with an error of the protocol",
-            Some(&raw::object([("error", &error)])),
+            Some(&json::object([("error", &error)])),
         ),
         (Ok(RESOURCE_NOT_FOUND), true) => {
-            error.with_member("code", &Raw::encode(&INVALID_PARAMS)).unwrap_or(error)
+            error.with_member("code", &RawJson::encode(&INVALID_PARAMS)).unwrap_or(error)
         }
         _ => error,
     }

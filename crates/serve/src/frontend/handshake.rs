@@ -1,4 +1,4 @@
-//! The first answer to an agent, in either era, with our name and our capabilities.
+//! The handshake: `initialize` for older revisions, `server/discover` for the modern one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,31 +6,33 @@ use std::sync::Arc;
 use rmcp::model::ProtocolVersion;
 use serde_json::{Map, Value, json};
 
-use crate::backend::Outcome;
-use crate::exposure::{Exposure, ServerIntroduction, Surface};
-use crate::frontend::asked::{Asked, unknown};
-use crate::frontend::session::Session;
-use crate::gateway::Crowded;
-use crate::raw::Raw;
-use crate::state::{Introduction, Program};
+use crate::backend::RpcOutcome;
+use crate::exposure::{Exposure, InitializeInfo, ListMutability};
+use crate::frontend::request::{AgentRequest, method_not_found};
+use crate::frontend::session::AgentSession;
+use crate::gateway::GatewayLimitError;
+use crate::json::RawJson;
+use crate::state::{ClientInfo, ClientIntroduction};
 use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::wire::incoming::error_object;
 
-/// The answer to whom there is no room for.
-pub(crate) fn crowded(error: Crowded) -> Outcome {
-    Outcome::Error(error_object(INTERNAL_ERROR, &error.to_string(), None))
+pub(crate) fn over_capacity(error: GatewayLimitError) -> RpcOutcome {
+    RpcOutcome::Error(error_object(INTERNAL_ERROR, &error.to_string(), None))
 }
 
-/// Begins a session (2025-11-25 and older, basic/lifecycle). No server is waited for.
-pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
-    let requested = asked.text("protocolVersion")?;
-    let capabilities = asked.param("capabilities").filter(|c| c.members().is_some());
+/// MCP 2025-11-25 and older, basic/lifecycle. Only passthrough mode waits for a server.
+pub(crate) async fn initialize(
+    session: &Arc<AgentSession>,
+    request: &AgentRequest,
+) -> Result<RpcOutcome, RpcOutcome> {
+    let requested = request.string_param("protocolVersion")?;
+    let capabilities = request.param("capabilities").filter(|c| c.members().is_some());
     let capabilities = capabilities.ok_or_else(|| {
         let message = "`capabilities` is missing, or is no object";
-        Outcome::Error(error_object(INVALID_PARAMS, message, None))
+        RpcOutcome::Error(error_object(INVALID_PARAMS, message, None))
     })?;
-    let client: Program =
-        asked.param("clientInfo").and_then(|client| client.parse().ok()).unwrap_or_default();
+    let client: ClientInfo =
+        request.param("clientInfo").and_then(|client| client.parse().ok()).unwrap_or_default();
     tracing::info!(
         client = client.name,
         version = client.version,
@@ -42,15 +44,15 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
         .filter(|version| version.has_initialize())
         .find(|version| version.as_str() == requested)
         .unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE);
-    let introduction = Introduction {
-        capabilities: capabilities.detached(),
+    let introduction = ClientIntroduction {
+        capabilities: capabilities.to_detached(),
         client: client.clone(),
         protocol: version.as_str().to_owned(),
     };
-    session.introduce(introduction).map_err(crowded)?;
+    session.initialize(introduction).map_err(over_capacity)?;
     session.save().await;
-    let exposure = session.exposure(&asked.meta);
-    if exposure.falls_back() {
+    let exposure = session.exposure(&request.meta);
+    if exposure.is_fallback() {
         tracing::info!(
             client = client.name,
             "this client does not follow changes of its tool list, so that stays as it is"
@@ -63,58 +65,62 @@ pub(crate) async fn initialize(session: &Arc<Session>, asked: &Asked) -> Result<
             "this client does not take names as long as `maxToolNameLength` allows ({longest})"
         );
     }
-    let everything = exposure.starts_everything();
-    let presence = session.presence(&asked.meta);
-    if let Some(introduced) = exposure.introduction(&presence, false).await {
-        let ServerIntroduction { capabilities, instructions, .. } =
+    let everything = exposure.starts_all_servers();
+    let agent = session.presence(&request.meta);
+    if let Some(introduced) = exposure.introduction(&agent, false).await {
+        let InitializeInfo { capabilities, instructions, .. } =
             introduced.map_err(|why| unstarted(&why))?;
-        session.start_new(&exposure, &BTreeSet::new(), &presence);
+        session.start_unlisted_servers(&exposure, &BTreeSet::new(), &agent);
         let mut result = Members::from([
             ("protocolVersion", json!(version)),
             ("capabilities", json!(capabilities)),
-            ("serverInfo", ourselves()),
+            ("serverInfo", server_info()),
         ]);
         result.extend(instructions.map(|text| ("instructions", json!(text))));
-        return Ok(Outcome::Result(Raw::encode(&result)));
+        return Ok(RpcOutcome::Result(RawJson::encode(&result)));
     }
     if everything {
-        // What servers said of themselves when they last ran is known at once.
-        exposure.gateway().recalled().await;
+        // Stored instructions of servers are available without starting them.
+        exposure.gateway().wait_for_stored_listings().await;
     }
-    let instructions = exposure.instructions(Surface::Changing);
+    let instructions = exposure.instructions(ListMutability::Mutable);
     if everything {
-        session.start_new(&exposure, &BTreeSet::new(), &presence);
+        session.start_unlisted_servers(&exposure, &BTreeSet::new(), &agent);
     }
-    Ok(Outcome::Result(Raw::encode(&json!({
+    Ok(RpcOutcome::Result(RawJson::encode(&json!({
         "protocolVersion": version,
         "capabilities": legacy_capabilities(),
-        "serverInfo": ourselves(),
+        "serverInfo": server_info(),
         "instructions": instructions,
     }))))
 }
 
-/// Says what we are (2026-07-28, server/discover). Where lists change as toolboxes are opened, the
-/// modern revision would not allow it; so it is not offered over a stream, and clients of both eras
-/// go on to `initialize`. Over HTTP the era is decided before: they are shown a constant list.
-pub(crate) async fn discover(session: &Session, asked: &Asked) -> Result<Outcome, Outcome> {
-    let exposure = session.exposure(&asked.meta);
-    if exposure.changes_lists() && session.can_be_told() {
-        return Ok(unknown(&asked.method));
+/// Answers `server/discover` (MCP 2026-07-28). The modern revision forbids lists that change as
+/// toolboxes are opened. If the mode needs such lists, the method is unknown over a stream, and
+/// clients of both eras fall back to `initialize`. Over HTTP the era is already settled, and lists
+/// are fixed.
+pub(crate) async fn discover(
+    session: &AgentSession,
+    request: &AgentRequest,
+) -> Result<RpcOutcome, RpcOutcome> {
+    let exposure = session.exposure(&request.meta);
+    if exposure.notifies_list_changes() && session.can_notify() {
+        return Ok(method_not_found(&request.method));
     }
-    let presence = session.presence(&asked.meta);
-    let introduced = exposure.introduction(&presence, true).await;
+    let agent = session.presence(&request.meta);
+    let introduced = exposure.introduction(&agent, true).await;
     let (capabilities, instructions) = if let Some(introduced) = introduced {
-        let ServerIntroduction { capabilities, is_legacy, instructions } =
+        let InitializeInfo { capabilities, is_legacy, instructions } =
             introduced.map_err(|why| unstarted(&why))?;
         if is_legacy {
-            // A session ties requests together, as such a server expects it, and nothing has to be
-            // translated. Who asks for something else without one is answered all the same.
-            return Ok(unknown(&asked.method));
+            // A legacy server expects a session that connects requests, and with a session nothing
+            // needs translation. Requests without one are still answered.
+            return Ok(method_not_found(&request.method));
         }
         (json!(capabilities), instructions)
     } else {
-        exposure.start_everything(&presence).await;
-        (modern_capabilities(&exposure), Some(exposure.instructions(Surface::Constant)))
+        exposure.ensure_started(&agent).await;
+        (modern_capabilities(&exposure), Some(exposure.instructions(ListMutability::Fixed)))
     };
     let mut result = Members::from([
         ("resultType", json!("complete")),
@@ -122,26 +128,23 @@ pub(crate) async fn discover(session: &Session, asked: &Asked) -> Result<Outcome
         ("capabilities", capabilities),
         ("ttlMs", json!(0)),
         ("cacheScope", json!("private")),
-        ("_meta", json!({"io.modelcontextprotocol/serverInfo": ourselves()})),
+        ("_meta", json!({"io.modelcontextprotocol/serverInfo": server_info()})),
     ]);
     result.extend(instructions.map(|text| ("instructions", json!(text))));
-    Ok(Outcome::Result(Raw::encode(&result)))
+    Ok(RpcOutcome::Result(RawJson::encode(&result)))
 }
 
-/// The members of a result.
 type Members = BTreeMap<&'static str, Value>;
 
-/// The answer where the one server that is served cannot be started.
-fn unstarted(why: &str) -> Outcome {
-    Outcome::Error(error_object(INTERNAL_ERROR, why, None))
+fn unstarted(why: &str) -> RpcOutcome {
+    RpcOutcome::Error(error_object(INTERNAL_ERROR, why, None))
 }
 
-/// Our name and version.
-pub(crate) fn ourselves() -> Value {
+pub(crate) fn server_info() -> Value {
     json!({"name": "mcp-workbench", "title": "MCP Workbench", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// Everything that servers may have: which of it they do shows when they are started.
+/// All capabilities that servers can have. The actual ones are known once servers have started.
 fn legacy_capabilities() -> Value {
     json!({
         "tools": {"listChanged": true},
@@ -153,11 +156,10 @@ fn legacy_capabilities() -> Value {
     })
 }
 
-/// Our capabilities for modern agents, with the extensions of running servers.
 fn modern_capabilities(exposure: &Exposure) -> Value {
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();
-    let toolboxes = exposure.shown(Surface::Constant, &BTreeSet::new());
+    let toolboxes = exposure.visible_toolboxes(ListMutability::Fixed, &BTreeSet::new());
     let mut extensions = Map::new();
     for toolbox in toolboxes {
         for (_, abilities) in snapshot.view(&toolbox).abilities() {

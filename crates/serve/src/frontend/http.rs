@@ -1,39 +1,38 @@
-//! Serving over HTTP (MCP's streamable HTTP), for agents of both eras on one endpoint.
+//! Serves agents of both eras over streamable HTTP, on one endpoint.
 //!
-//! *Theory of operation.* Every POST carries one message, which goes as raw text to the peer it
-//! belongs to. A legacy agent has a peer and a session of its own from `initialize` on, by the id
-//! in its `Mcp-Session-Id`; a modern request has both for itself alone. What belongs to a request
-//! comes out of an outbox of its own: when the first message is the answer already, it is the body
-//! of the response, else a stream of events begins. A legacy agent that loses a stream can go on
-//! with it.
+//! Every POST carries one message, which goes as raw text to its peer. A legacy agent has a peer
+//! and a session from `initialize` on, identified by `Mcp-Session-Id`. A modern request has both
+//! for itself. Messages that belong to a request come from the request's own outbox: if the first
+//! one is the response, it becomes the HTTP body, otherwise an event stream starts. A legacy agent
+//! can resume a stream that it has lost.
 //!
-//! Who asks is found out from the head of a request ([`identity`]) before anything else.
+//! Requests are authenticated from their head ([`auth`]) before anything else.
 
-mod adopting;
+mod admin_page;
+mod auth;
+mod auth_throttle;
 mod body;
-mod callback;
-mod clock;
+mod catch_panic;
+mod connection_timer;
 mod connections;
 mod cors;
-mod delays;
 mod drain;
 mod endpoint;
-mod field;
-mod guard;
+mod event_stream;
+mod header_value;
 mod headers;
 mod health;
-mod identity;
 mod message;
+mod message_handler;
 mod origin;
-mod page;
-mod post;
+mod request_task;
 mod response;
-mod room;
+mod send_quota;
 mod sessions;
-mod stall;
-mod stream;
+mod sign_in_callback;
+mod takeover;
 mod tls;
-mod work;
+mod write_timeout;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,175 +46,168 @@ use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::desk::Desk;
+use crate::admin::AdminApi;
 use crate::frontend::AppState;
-use crate::frontend::http::adopting::Adopting;
-use crate::frontend::http::connections::Offers;
-use crate::frontend::http::connections::answering::Offer;
-use crate::frontend::http::connections::table::Table;
-use crate::frontend::http::delays::Delays;
-use crate::frontend::http::drain::UnderWay;
-use crate::frontend::http::guard::guarded;
-use crate::frontend::http::identity::{Identity, WELL_KNOWN};
-use crate::frontend::http::page::Page;
-use crate::frontend::http::response::{Refusal, Reply};
-use crate::frontend::http::sessions::Sessions;
-use crate::gateway::CALLBACK;
+use crate::frontend::http::admin_page::AdminPage;
+use crate::frontend::http::auth::{Authenticator, WELL_KNOWN};
+use crate::frontend::http::auth_throttle::AuthThrottle;
+use crate::frontend::http::catch_panic::catch_panics;
+use crate::frontend::http::connections::ConnectionRoutes;
+use crate::frontend::http::connections::service::RouteSet;
+use crate::frontend::http::connections::slots::SlotTable;
+use crate::frontend::http::drain::InFlightTracker;
+use crate::frontend::http::response::{HttpError, HttpResponse};
+use crate::frontend::http::sessions::SessionRegistry;
+use crate::frontend::http::takeover::SessionTakeover;
+use crate::gateway::CALLBACK_PATH;
 use crate::wire::code::INVALID_REQUEST;
 
-pub use crate::frontend::http::drain::{Ending, Grace};
-pub use crate::frontend::http::identity::Door;
-pub use crate::frontend::http::page::{Workbenches, serve_page};
-pub use crate::frontend::http::tls::{Tls, TlsError};
+pub use crate::frontend::http::admin_page::{AdminBackend, serve_page};
+pub use crate::frontend::http::auth::DefaultAccess;
+pub use crate::frontend::http::drain::{DrainControl, DrainTimeouts};
+pub use crate::frontend::http::tls::{TlsCertificates, TlsError};
 
-/// Where agents are served.
 pub const ENDPOINT: &str = "/mcp";
 
-/// How often idle sessions are looked for.
+/// How often idle sessions, revoked tokens and session ownership are checked.
 const SWEEP: Duration = Duration::from_secs(30);
-/// How long the last answers may take on their way, once everything else has ended.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// How long clients may take to read their last responses, once everything else has ended.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Where agents come in, and those who look after us.
 #[derive(Debug)]
-pub struct Listening {
-    /// Where everything is served.
+pub struct HttpListeners {
+    /// Serves all routes.
     pub agents: TcpListener,
-    /// Where `/health`, `/ready` and `/metrics` are answered besides (`http.healthListen`).
+    /// Serves `/health`, `/ready` and `/metrics` in addition (`http.healthListen`).
     pub health: Option<TcpListener>,
-    /// How many connections this system has room for, whatever the configuration says.
-    pub most_connections: usize,
-    /// Encrypts what goes to and from agents; `None`: nothing is encrypted.
-    pub tls: Option<Arc<Tls>>,
+    /// The system's limit, which caps the configured one.
+    pub max_connections: usize,
+    /// `None` means plain HTTP.
+    pub tls: Option<Arc<TlsCertificates>>,
 }
 
-/// Serves agents that come to a listener until the end.
 pub async fn serve(
     app: AppState,
-    listening: Listening,
-    door: Door,
+    listening: HttpListeners,
+    default_access: DefaultAccess,
     tasks: &TaskTracker,
-    ending: Ending,
+    ending: DrainControl,
 ) {
-    let Ending { draining, grace, shutdown } = ending;
-    let Listening { agents: listener, health, most_connections, tls } = listening;
+    let DrainControl { draining, grace, shutdown } = ending;
+    let HttpListeners { agents: listener, health, max_connections: most_connections, tls } =
+        listening;
     let leaving = shutdown.child_token();
-    let page = Arc::new(Page::new(app.desk().clone(), tasks, &leaving));
-    let identity = Identity::new(&app, listener.local_addr().ok(), door, &shutdown);
-    let server = Arc::new(Server {
+    let page = Arc::new(AdminPage::new(app.admin().clone(), tasks, &leaving));
+    let identity = Authenticator::new(&app, listener.local_addr().ok(), default_access, &shutdown);
+    let server = Arc::new(HttpServer {
         identity,
-        delays: Delays::default(),
-        under_way: UnderWay::new(draining),
+        delays: AuthThrottle::default(),
+        under_way: InFlightTracker::new(draining),
         sessions: Arc::default(),
-        adopting: Adopting::default(),
+        adopting: SessionTakeover::default(),
         connections: TaskTracker::new(),
-        table: Table::default(),
-        health: Table::default(),
+        table: SlotTable::default(),
+        health: SlotTable::default(),
         tasks: tasks.clone(),
         page,
         tls,
-        leaving,
+        closing: leaving,
         shutdown,
         app,
     });
-    server.app.gateways.keep_eager();
-    let offers = Offers {
-        all: Offer { routes: router(&server), messages: Some(Arc::clone(&server)) },
-        kept: Offer { routes: kept_router(&server), messages: None },
+    server.app.gateways.run_eager_servers();
+    let offers = ConnectionRoutes {
+        all: RouteSet { routes: router(&server), messages: Some(Arc::clone(&server)) },
+        kept: RouteSet { routes: kept_router(&server), messages: None },
     };
-    let of_health = Offer { routes: health_router(&server), messages: None };
+    let of_health = RouteSet { routes: health_router(&server), messages: None };
     let mut sweep = interval(SWEEP);
     let sweeping = async {
         loop {
             sweep.tick().await;
-            server.identity.renew();
+            server.identity.refresh_rules();
             server.sessions.end_idle(server.app.gateways.config().http.session_idle);
-            server.sessions.confirm(SWEEP / 2).await;
+            server.sessions.confirm_ownership(SWEEP / 2).await;
         }
     };
     tokio::select! {
         () = server.shutdown.cancelled() => {}
-        () = server.under_way.finished(grace) => {}
+        () = server.under_way.drained(grace) => {}
         () = sweeping => {}
         () = connections::accept(&listener, most_connections, &offers, &server) => {}
         () = connections::answer_health(health, &of_health, &server) => {}
     }
     drop(listener);
     server.sessions.leave_all();
-    server.leaving.cancel();
+    server.closing.cancel();
     server.connections.close();
-    if timeout(FAREWELL, server.connections.wait()).await.is_err() {
+    if timeout(CLOSE_TIMEOUT, server.connections.wait()).await.is_err() {
         tracing::debug!("a client does not take its last answer");
     }
 }
 
-/// The state that all connections share.
-struct Server {
+struct HttpServer {
     app: AppState,
-    identity: Identity,
-    delays: Delays,
-    under_way: UnderWay,
-    sessions: Arc<Sessions>,
-    adopting: Adopting,
+    identity: Authenticator,
+    delays: AuthThrottle,
+    under_way: InFlightTracker,
+    sessions: Arc<SessionRegistry>,
+    adopting: SessionTakeover,
     connections: TaskTracker,
-    /// The connections of agents, and of those who look after us at a listener of their own.
-    table: Table,
-    health: Table,
+    /// Agents' connections in `table`, and the health listener's in `health`.
+    table: SlotTable,
+    health: SlotTable,
     tasks: TaskTracker,
-    page: Arc<Page<Desk>>,
-    tls: Option<Arc<Tls>>,
-    /// Is cancelled when streams and connections are to be closed.
-    leaving: CancellationToken,
+    page: Arc<AdminPage<AdminApi>>,
+    tls: Option<Arc<TlsCertificates>>,
+    /// Cancelled when streams and connections have to close.
+    closing: CancellationToken,
     shutdown: CancellationToken,
 }
 
-/// Which path is whose.
-fn router(server: &Arc<Server>) -> Router {
+fn router(server: &Arc<HttpServer>) -> Router {
     let router = Router::new()
-        .route(ENDPOINT, any(endpoint::everything))
-        .route("/mcp/{toolbox}", any(endpoint::one_toolbox))
+        .route(ENDPOINT, any(endpoint::serve_all_toolboxes))
+        .route("/mcp/{toolbox}", any(endpoint::serve_toolbox))
         .route(WELL_KNOWN, get(endpoint::metadata))
         .route("/.well-known/oauth-protected-resource/{*path}", get(endpoint::metadata))
         .layer(from_fn_with_state(Arc::clone(server), cors::allow))
-        .route(CALLBACK, any(callback::come_back))
-        .route("/health", get(health::alive))
-        .route("/ready", get(health::ready))
+        .route(CALLBACK_PATH, any(sign_in_callback::complete_sign_in))
+        .route("/health", get(health::liveness))
+        .route("/ready", get(health::readiness))
         .route("/metrics", get(health::metrics))
-        .fallback(nothing);
-    guarded(page::add(router).with_state(Arc::clone(server)))
+        .fallback(not_found);
+    catch_panics(admin_page::add(router).with_state(Arc::clone(server)))
 }
 
-/// The paths that are answered however many connections there are.
-fn kept_router(server: &Arc<Server>) -> Router {
+/// Routes that work even if all connections are in use.
+fn kept_router(server: &Arc<HttpServer>) -> Router {
     let router = Router::new()
-        .route("/health", get(health::alive))
-        .route("/ready", get(health::ready))
-        .fallback(crowded);
-    guarded(router.with_state(Arc::clone(server)))
+        .route("/health", get(health::liveness))
+        .route("/ready", get(health::readiness))
+        .fallback(over_capacity);
+    catch_panics(router.with_state(Arc::clone(server)))
 }
 
-/// The paths at the listener of those who look after us.
-fn health_router(server: &Arc<Server>) -> Router {
+fn health_router(server: &Arc<HttpServer>) -> Router {
     let router = Router::new()
-        .route("/health", get(health::alive))
-        .route("/ready", get(health::ready))
+        .route("/health", get(health::liveness))
+        .route("/ready", get(health::readiness))
         .route("/metrics", get(health::metrics))
-        .fallback(nothing);
-    guarded(router.with_state(Arc::clone(server)))
+        .fallback(not_found);
+    catch_panics(router.with_state(Arc::clone(server)))
 }
 
-/// The answer to what there is no connection left for.
-async fn crowded() -> Reply {
+async fn over_capacity() -> HttpResponse {
     let message = "there are as many connections as there may be (limits.perCaller.maxConnections, \
                    http.maxConnections), and all are used; come again a little later";
-    Refusal::for_now(message).reply(None)
+    HttpError::unavailable(message).into_response(None)
 }
 
-/// The answer at every other path.
-async fn nothing() -> Reply {
+async fn not_found() -> HttpResponse {
     let message =
         "agents are served at /mcp, one toolbox alone at /mcp/<toolbox>, and the page at /";
-    Refusal::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message).reply(None)
+    HttpError::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message).into_response(None)
 }
 
 #[cfg(test)]

@@ -1,97 +1,107 @@
-//! Resources, prompts, completions and logs: what servers have besides tools.
+//! Handlers for resources, prompts, completions and log levels.
 
 use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::backend::Outcome;
-use crate::exposure::explain;
-use crate::frontend::asked::{Answering, Asked, send};
-use crate::frontend::calls::{Passed, pass};
-use crate::frontend::era::harmless;
-use crate::frontend::resolve;
-use crate::frontend::session::Session;
-use crate::gateway::{CallError, Caller, Gateway, LogLevel, Presence};
+use crate::backend::RpcOutcome;
+use crate::exposure::error_text;
+use crate::frontend::era::sanitize_outcome;
+use crate::frontend::forwarding::{ForwardedRequest, forward};
+use crate::frontend::name_resolution;
+use crate::frontend::request::{AgentRequest, ResponseFuture, send};
+use crate::frontend::session::AgentSession;
+use crate::gateway::{AgentHandle, CallError, Caller, Gateway, LogLevel};
+use crate::json::{self, RawJson};
 use crate::name::ServerRef;
-use crate::raw::{self, Raw};
 use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
-use crate::wire::incoming::{Reply, error_object};
+use crate::wire::incoming::{Responder, error_object};
 
-/// Reads a resource.
-pub(crate) fn read(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
-    let uri = match asked.text("uri") {
+/// Handles `resources/read`. Tries the candidate servers in order until one has the resource.
+pub(crate) fn read(
+    session: Arc<AgentSession>,
+    request: AgentRequest,
+    responder: Responder,
+) -> ResponseFuture {
+    let uri = match request.string_param("uri") {
         Ok(uri) => uri,
-        Err(refusal) => return Box::pin(send(reply, refusal)),
+        Err(refusal) => return Box::pin(send(responder, refusal)),
     };
-    pass(session, asked, reply, move |passed| async move {
-        if let Some(rest) = resolve::rest(&passed, &uri).await {
+    forward(session, request, responder, move |passed| async move {
+        if let Some(rest) = name_resolution::read_result_remainder(&passed, &uri).await {
             return rest.map_or_else(
                 |refusal| refusal,
-                |rest| with_cache_hints(Outcome::Result(rest), passed.asked.meta.is_modern),
+                |rest| with_cache_hints(RpcOutcome::Result(rest), passed.request.meta.is_modern),
             );
         }
-        let candidates = match resolve::resource(&passed, &uri).await {
+        let candidates = match name_resolution::resolve_resource(&passed, &uri).await {
             Ok(candidates) => candidates,
             Err(refusal) => return refusal,
         };
-        let mut outcome = resolve::no_resource(&uri, passed.asked.meta.is_modern);
+        let mut outcome = name_resolution::resource_not_found(&uri, passed.request.meta.is_modern);
         for (server, own) in candidates {
-            let answer = forward(&passed, &server, "uri", &own).await;
-            outcome = answer.unwrap_or_else(|Forbidden| {
-                resolve::no_resource(&uri, passed.asked.meta.is_modern)
+            let answer = relay_as(&passed, &server, "uri", &own).await;
+            outcome = answer.unwrap_or_else(|NotVisible| {
+                name_resolution::resource_not_found(&uri, passed.request.meta.is_modern)
             });
-            if !resolve::is_missing(&outcome) {
-                let outcome = resolve::with_uri(outcome, &own, &uri);
-                return with_cache_hints(outcome, passed.asked.meta.is_modern);
+            if !name_resolution::is_missing(&outcome) {
+                let outcome = name_resolution::with_uri(outcome, &own, &uri);
+                return with_cache_hints(outcome, passed.request.meta.is_modern);
             }
         }
         outcome
     })
 }
 
-/// Adds to what was read from a server of an older revision how long it holds, as the modern one
-/// wants it (2026-07-28, server/utilities/caching): not at all, and for us alone.
-fn with_cache_hints(outcome: Outcome, is_modern: bool) -> Outcome {
-    let Outcome::Result(result) = &outcome else { return outcome };
+/// Adds the cache hints that the modern revision requires (2026-07-28, server/utilities/caching) to
+/// results of legacy servers: not cacheable, and private.
+fn with_cache_hints(outcome: RpcOutcome, is_modern: bool) -> RpcOutcome {
+    let RpcOutcome::Result(result) = &outcome else { return outcome };
     if !is_modern || result.member("resultType").is_some() {
         return outcome;
     }
-    let (ttl, scope) = (Raw::encode(&0), Raw::encode(&"private"));
+    let (ttl, scope) = (RawJson::encode(&0), RawJson::encode(&"private"));
     let hints = [("ttlMs", &ttl), ("cacheScope", &scope)];
     let missing: Vec<_> =
         hints.into_iter().filter(|(key, _)| result.member(key).is_none()).collect();
-    result.with_first(&missing).map_or(outcome, Outcome::Result)
+    result.with_first(&missing).map_or(outcome, RpcOutcome::Result)
 }
 
-/// Gets a prompt.
-pub(crate) fn get_prompt(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
-    let name = match asked.text("name") {
+pub(crate) fn get_prompt(
+    session: Arc<AgentSession>,
+    request: AgentRequest,
+    responder: Responder,
+) -> ResponseFuture {
+    let name = match request.string_param("name") {
         Ok(name) => name,
-        Err(refusal) => return Box::pin(send(reply, refusal)),
+        Err(refusal) => return Box::pin(send(responder, refusal)),
     };
-    pass(session, asked, reply, move |passed| async move {
-        let Some((server, own)) = resolve::prompt(&passed, &name).await else {
+    forward(session, request, responder, move |passed| async move {
+        let Some((server, own)) = name_resolution::resolve_prompt(&passed, &name).await else {
             note_unknown_prompt(&passed, &name);
             return unknown("prompt", name);
         };
-        match forward(&passed, &server, "name", &own).await {
-            Ok(outcome) => passed.exposure.with_addresses(&server, outcome),
-            Err(Forbidden) => unknown("prompt", name),
+        match relay_as(&passed, &server, "name", &own).await {
+            Ok(outcome) => passed.exposure.rewrite_uris(&server, outcome),
+            Err(NotVisible) => unknown("prompt", name),
         }
     })
 }
 
-/// Completes an argument of a prompt or of a resource template.
-pub(crate) fn complete(session: Arc<Session>, asked: Asked, reply: Reply) -> Answering {
-    let Some(reference) = asked.param("ref").cloned() else {
+pub(crate) fn complete(
+    session: Arc<AgentSession>,
+    request: AgentRequest,
+    responder: Responder,
+) -> ResponseFuture {
+    let Some(reference) = request.param("ref").cloned() else {
         let error = error_object(INVALID_PARAMS, "`ref` is missing", None);
-        return Box::pin(send(reply, Outcome::Error(error)));
+        return Box::pin(send(responder, RpcOutcome::Error(error)));
     };
-    pass(session, asked, reply, move |passed| async move {
+    forward(session, request, responder, move |passed| async move {
         let text = |key| reference.member(key).and_then(|name| name.parse::<String>().ok());
         let (key, found) = match (text("name"), text("uri")) {
-            (Some(name), _) => ("name", resolve::prompt(&passed, &name).await),
-            (None, Some(uri)) => ("uri", resolve::template(&passed, &uri).await),
+            (Some(name), _) => ("name", name_resolution::resolve_prompt(&passed, &name).await),
+            (None, Some(uri)) => ("uri", name_resolution::resolve_template(&passed, &uri).await),
             (None, None) => ("name", None),
         };
         let nothing = || unknown("prompt or resource template", reference.as_str().into_owned());
@@ -101,108 +111,107 @@ pub(crate) fn complete(session: Arc<Session>, asked: Asked, reply: Reply) -> Ans
             }
             return nothing();
         };
-        let own = reference.with_member(key, &Raw::encode(&own));
+        let own = reference.with_member(key, &RawJson::encode(&own));
         let own = own.unwrap_or_else(|| reference.clone());
-        let answer = forward_with(&passed, &server, "ref", &own).await;
-        answer.unwrap_or_else(|Forbidden| nothing())
+        let answer = relay_with(&passed, &server, "ref", &own).await;
+        answer.unwrap_or_else(|NotVisible| nothing())
     })
 }
 
-/// The server has nothing of that name, or the agent may not know of it.
-struct Forbidden;
+/// The server doesn't have the primitive, or the agent has no access to it.
+struct NotVisible;
 
-/// Takes note of a prompt that the agent may not know of, if it has asked for one.
-fn note_unknown_prompt(passed: &Passed, name: &str) {
-    passed.exposure.gateway().note_unknown_prompt(name, &passed.context());
+/// Reports a prompt that was withheld from the agent, if `name` is one.
+fn note_unknown_prompt(passed: &ForwardedRequest, name: &str) {
+    passed.exposure.gateway().record_denied_prompt(name, &passed.context());
 }
 
-/// Makes the same request of a server, with the server's own name for what it is about.
-async fn forward(
-    passed: &Passed,
+async fn relay_as(
+    passed: &ForwardedRequest,
     server: &ServerRef,
     key: &str,
     own: &str,
-) -> Result<Outcome, Forbidden> {
-    forward_with(passed, server, key, &Raw::encode(&own)).await
+) -> Result<RpcOutcome, NotVisible> {
+    relay_with(passed, server, key, &RawJson::encode(&own)).await
 }
 
-async fn forward_with(
-    passed: &Passed,
+async fn relay_with(
+    passed: &ForwardedRequest,
     server: &ServerRef,
     key: &str,
-    value: &Raw,
-) -> Result<Outcome, Forbidden> {
-    let Passed { exposure, asked, .. } = passed;
-    let params = asked.params.iter().map(|(name, given)| {
+    value: &RawJson,
+) -> Result<RpcOutcome, NotVisible> {
+    let ForwardedRequest { exposure, request, .. } = passed;
+    let params = request.params.iter().map(|(name, given)| {
         (name.clone(), if name == key { value.clone() } else { given.clone() })
     });
     let params: Vec<_> = params.collect();
     let context = passed.context();
-    let outcome = exposure.gateway().request(server, &asked.method, &params, &context).await;
+    let outcome = exposure.gateway().request(server, &request.method, &params, &context).await;
     let outcome = match outcome {
-        Err(CallError::UnknownPrimitive { .. }) => return Err(Forbidden),
-        outcome => outcome.unwrap_or_else(|error| failed(&error)),
+        Err(CallError::UnknownPrimitive { .. }) => return Err(NotVisible),
+        outcome => outcome.unwrap_or_else(|error| call_error_outcome(&error)),
     };
-    Ok(harmless(outcome, asked.meta.is_modern))
+    Ok(sanitize_outcome(outcome, request.meta.is_modern))
 }
 
-/// Turns what kept a request from its server into an error of the protocol.
-pub(crate) fn failed(error: &CallError) -> Outcome {
-    Outcome::Error(error_object(INTERNAL_ERROR, &explain(error), None))
+pub(crate) fn call_error_outcome(error: &CallError) -> RpcOutcome {
+    RpcOutcome::Error(error_object(INTERNAL_ERROR, &error_text(error), None))
 }
 
-fn unknown(what: &'static str, wanted: String) -> Outcome {
+fn unknown(what: &'static str, wanted: String) -> RpcOutcome {
     let error = CallError::UnknownPrimitive { what, wanted };
-    Outcome::Error(error_object(INVALID_PARAMS, &explain(&error), None))
+    RpcOutcome::Error(error_object(INVALID_PARAMS, &error_text(&error), None))
 }
 
-/// Says what a legacy agent wants to hear of servers' logs.
+/// Handles `logging/setLevel`, which only the legacy era has.
 pub(crate) async fn set_log_level(
-    session: &Arc<Session>,
-    asked: &Asked,
-) -> Result<Outcome, Outcome> {
-    let word = asked.text("level")?;
+    session: &Arc<AgentSession>,
+    request: &AgentRequest,
+) -> Result<RpcOutcome, RpcOutcome> {
+    let word = request.string_param("level")?;
     let level = LogLevel::from_word(&word).ok_or_else(|| {
         let message = format!("there is no log level `{word}`");
-        Outcome::Error(error_object(INVALID_PARAMS, &message, None))
+        RpcOutcome::Error(error_object(INVALID_PARAMS, &message, None))
     })?;
-    let presence = session.presence(&asked.meta);
-    presence.set_log(level);
+    let agent = session.presence(&request.meta);
+    agent.set_log_level(level);
     session.save().await;
-    session.exposure(&asked.meta).gateway().pass_on_log_level(&presence).await;
-    Ok(Outcome::Result(raw::object([])))
+    session.exposure(&request.meta).gateway().pass_on_log_level(&agent).await;
+    Ok(RpcOutcome::Result(json::object([])))
 }
 
-/// Hears of changes of a resource.
-pub(crate) async fn subscribe(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
-    let uri = asked.text("uri")?;
-    let exposure = session.exposure(&asked.meta);
-    let presence = session.presence(&asked.meta);
-    let known = resolve::known(session, &exposure, &asked.meta, &uri)?;
-    let subscriber = (&presence, session.caller());
+pub(crate) async fn subscribe(
+    session: &Arc<AgentSession>,
+    request: &AgentRequest,
+) -> Result<RpcOutcome, RpcOutcome> {
+    let uri = request.string_param("uri")?;
+    let exposure = session.exposure(&request.meta);
+    let agent = session.presence(&request.meta);
+    let known = name_resolution::resource_owners(session, &exposure, &request.meta, &uri)?;
+    let subscriber = (&agent, session.caller());
     let subscribed = subscribe_at_first(exposure.gateway(), known, &uri, subscriber).await;
     match subscribed {
         Some(Ok(outcome)) => {
-            if matches!(outcome, Outcome::Result(_)) {
-                session.has_subscribed(&uri, true).await;
+            if matches!(outcome, RpcOutcome::Result(_)) {
+                session.record_subscription(&uri, true).await;
             }
             Ok(outcome)
         }
         None | Some(Err(CallError::UnknownPrimitive { .. })) => {
-            Err(resolve::no_resource(&uri, false))
+            Err(name_resolution::resource_not_found(&uri, false))
         }
-        Some(Err(error)) => Err(failed(&error)),
+        Some(Err(error)) => Err(call_error_outcome(&error)),
     }
 }
 
-/// Subscribes at the first of these servers that may have the resource, as far as the agent may know;
-/// `None`: there is none.
+/// Subscribes at the first server that has the resource. `None` without candidates.
 pub(crate) async fn subscribe_at_first(
     gateway: &Gateway,
     known: Vec<(ServerRef, String)>,
     uri: &str,
-    subscriber: (&Presence, &Caller),
-) -> Option<Result<Outcome, CallError>> {
+    subscriber: (&AgentHandle, &Caller),
+) -> Option<Result<RpcOutcome, CallError>> {
     let mut last = None;
     for (server, own) in known {
         let subscribed = gateway.subscribe(&server, &own, uri, subscriber).await;
@@ -215,16 +224,21 @@ pub(crate) async fn subscribe_at_first(
     last
 }
 
-/// Takes that back.
-pub(crate) async fn unsubscribe(session: &Arc<Session>, asked: &Asked) -> Result<Outcome, Outcome> {
-    let uri = asked.text("uri")?;
-    let exposure = session.exposure(&asked.meta);
-    let presence = session.presence(&asked.meta);
-    // What was switched off since can be let go all the same.
-    for (server, own) in resolve::all_known(&exposure, &uri) {
+pub(crate) async fn unsubscribe(
+    session: &Arc<AgentSession>,
+    request: &AgentRequest,
+) -> Result<RpcOutcome, RpcOutcome> {
+    let uri = request.string_param("uri")?;
+    let exposure = session.exposure(&request.meta);
+    let agent = session.presence(&request.meta);
+    // Unsubscribing also works for resources deactivated since.
+    for (server, own) in name_resolution::all_resource_owners(&exposure, &uri) {
         let gateway = exposure.gateway();
-        gateway.unsubscribe(&server, &own, &presence).await.map_err(|error| failed(&error))?;
+        gateway
+            .unsubscribe(&server, &own, &agent)
+            .await
+            .map_err(|error| call_error_outcome(&error))?;
     }
-    session.has_subscribed(&uri, false).await;
-    Ok(Outcome::Result(Raw::encode(&json!({}))))
+    session.record_subscription(&uri, false).await;
+    Ok(RpcOutcome::Result(RawJson::encode(&json!({}))))
 }

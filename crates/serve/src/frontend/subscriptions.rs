@@ -1,5 +1,5 @@
-//! Changes as a modern agent hears of them: through a request that stays open (2026-07-28,
-//! basic/patterns/subscriptions).
+//! `subscriptions/listen`, the long-lived request through which modern agents receive change
+//! notifications (2026-07-28, basic/patterns/subscriptions).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,32 +9,28 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::backend::{Outcome, events};
-use crate::exposure::{Chosen, Exposure, Surface};
-use crate::frontend::asked::{Asked, send};
+use crate::backend::{RpcOutcome, events};
+use crate::exposure::{Exposure, ListMutability, SessionChoices};
 use crate::frontend::era::RequestMeta;
-use crate::frontend::handshake::{crowded, ourselves};
+use crate::frontend::handshake::{over_capacity, server_info};
+use crate::frontend::name_resolution;
 use crate::frontend::primitives::subscribe_at_first;
-use crate::frontend::resolve;
-use crate::frontend::session::{Client, Session};
-use crate::frontend::shown::{Changed, Shown};
-use crate::gateway::{Event, Gateway, Presence};
-use crate::raw::{self, Raw};
-use crate::wire::Closed;
+use crate::frontend::request::{AgentRequest, send};
+use crate::frontend::session::{AgentClient, AgentSession};
+use crate::frontend::shown_lists::{ListChanges, ShownLists};
+use crate::gateway::{AgentEvent, AgentHandle, Gateway};
+use crate::json::{self, RawJson};
+use crate::wire::ConnectionClosed;
 use crate::wire::code::INVALID_PARAMS;
-use crate::wire::incoming::{Reply, error_object};
+use crate::wire::incoming::{Responder, error_object};
 
-/// The member of `_meta` that names the subscription in each of its messages.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// How much may wait for an agent that does not take what it is told.
 const EVENTS: usize = 256;
-/// Changes of lists within this time are told together.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// The changes that an agent wants to hear of.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Wanted {
+struct SubscriptionFilter {
     tools_list_changed: bool,
     resources_list_changed: bool,
     prompts_list_changed: bool,
@@ -42,17 +38,16 @@ struct Wanted {
     task_ids: Vec<String>,
 }
 
-impl Wanted {
-    /// Picks the changes that are wanted.
-    fn of(&self, changed: Changed) -> Changed {
-        Changed {
+impl SubscriptionFilter {
+    fn of(&self, changed: ListChanges) -> ListChanges {
+        ListChanges {
             tools: changed.tools && self.tools_list_changed,
             resources: changed.resources && self.resources_list_changed,
             prompts: changed.prompts && self.prompts_list_changed,
         }
     }
 
-    fn encode(&self) -> Raw {
+    fn encode(&self) -> RawJson {
         let mut members = Map::new();
         let lists = [
             ("toolsListChanged", self.tools_list_changed),
@@ -72,75 +67,78 @@ impl Wanted {
                 members.insert(key.to_owned(), json!(list));
             }
         }
-        Raw::encode(&Value::Object(members))
+        RawJson::encode(&Value::Object(members))
     }
 }
 
-/// Tells the agent of what it wants to hear of until it cancels the request, or the session ends.
-pub(crate) async fn listen(session: Arc<Session>, asked: Asked, reply: Reply) {
-    let wanted = asked.param("notifications").and_then(|wanted| wanted.parse::<Wanted>().ok());
+pub(crate) async fn listen(
+    session: Arc<AgentSession>,
+    request: AgentRequest,
+    responder: Responder,
+) {
+    let wanted =
+        request.param("notifications").and_then(|wanted| wanted.parse::<SubscriptionFilter>().ok());
     let Some(wanted) = wanted else {
         let message = "`notifications` is missing, or is not what may be listened for";
-        return send(reply, Outcome::Error(error_object(INVALID_PARAMS, message, None))).await;
+        return send(responder, RpcOutcome::Error(error_object(INVALID_PARAMS, message, None)))
+            .await;
     };
-    let client = Client::of(asked.meta.client.as_ref());
-    let capabilities = asked.meta.capabilities.as_ref();
-    let mut gateways = match session.app().gateways.follow(session.caller(), capabilities) {
+    let client = AgentClient::of(request.meta.client.as_ref());
+    let capabilities = request.meta.capabilities.as_ref();
+    let mut gateways = match session.app().gateways.subscribe(session.caller(), capabilities) {
         Ok(gateways) => gateways,
-        Err(error) => return send(reply, crowded(error)).await,
+        Err(error) => return send(responder, over_capacity(error)).await,
     };
-    let exposure = session.present(gateways.borrow_and_update().clone(), &client);
-    exposure.start_everything(&session.presence(&asked.meta)).await;
+    let exposure = session.exposure_for(gateways.borrow_and_update().clone(), &client);
+    exposure.ensure_started(&session.presence(&request.meta)).await;
     let (sender, events) = events::channel(EVENTS);
-    let presence = session.presence(&asked.meta).listener(sender);
-    let mut listening = Listening {
+    let agent = session.presence(&request.meta).listener(sender);
+    let mut listening = Subscription {
         session: &session,
         exposure,
         gateways,
         client,
-        meta: &asked.meta,
-        presence: &presence,
-        reply: &reply,
+        meta: &request.meta,
+        agent: &agent,
+        responder: &responder,
     };
     if listening.run(wanted, events).await.is_err() {
         tracing::debug!("the agent left while it listened");
     }
-    session.app().gateways.leave(presence.id);
-    let meta = json!({"io.modelcontextprotocol/serverInfo": ourselves()});
-    let meta = Raw::encode(&meta).with_member(SUBSCRIPTION_ID, reply.id());
-    let complete = Raw::encode(&"complete");
+    session.app().gateways.remove_agent(agent.id);
+    let meta = json!({"io.modelcontextprotocol/serverInfo": server_info()});
+    let meta = RawJson::encode(&meta).with_member(SUBSCRIPTION_ID, responder.id());
+    let complete = RawJson::encode(&"complete");
     let members = [("resultType", Some(&complete)), ("_meta", meta.as_ref())];
     let members = members.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    let result = raw::object(members);
-    send(reply, Outcome::Result(result)).await;
+    let result = json::object(members);
+    send(responder, RpcOutcome::Result(result)).await;
 }
 
-struct Listening<'a> {
-    session: &'a Session,
-    /// The exposure that is listened to now, until another takes its place.
+struct Subscription<'a> {
+    session: &'a AgentSession,
     exposure: Exposure,
     gateways: watch::Receiver<Arc<Gateway>>,
-    client: Client,
+    client: AgentClient,
     meta: &'a RequestMeta,
-    presence: &'a Presence,
-    reply: &'a Reply,
+    agent: &'a AgentHandle,
+    responder: &'a Responder,
 }
 
-impl Listening<'_> {
+impl Subscription<'_> {
     async fn run(
         &mut self,
-        mut wanted: Wanted,
+        mut wanted: SubscriptionFilter,
         mut events: events::Receiver,
-    ) -> Result<(), Closed> {
-        // What is shown is looked at before the agent is told that it is heard, so that nothing
-        // falls between.
+    ) -> Result<(), ConnectionClosed> {
+        // Take the baseline before acknowledging, so that no change in between is missed.
         let mut snapshots = self.exposure.gateway().snapshots();
-        let mut shown = Shown::default();
-        let mut chosen = Chosen::default();
-        let surface = Surface::Constant;
+        let mut shown = ShownLists::default();
+        let mut chosen = SessionChoices::default();
+        let mutability = ListMutability::Fixed;
         let snapshot = snapshots.borrow_and_update().clone();
-        shown.update(&self.exposure, surface, &chosen, &snapshot);
-        shown.give(&self.exposure, &self.exposure.tools(surface, &chosen));
+        shown.update(&self.exposure, mutability, &chosen, &snapshot);
+        shown.give(&self.exposure, &self.exposure.tools(mutability, &chosen));
         let uris = std::mem::take(&mut wanted.resource_subscriptions);
         for uri in uris {
             if self.subscribe(&uri).await {
@@ -150,30 +148,30 @@ impl Listening<'_> {
         let tasks = std::mem::take(&mut wanted.task_ids);
         for task in tasks {
             let gateway = self.exposure.gateway();
-            if let Some(server) = gateway.task(&task, self.presence, self.session.key()).await {
-                gateway.watch_task(&server, &task, self.presence);
+            if let Some(server) = gateway.task_server(&task, self.agent, self.session.key()).await {
+                gateway.watch_task(&server, &task, self.agent);
                 wanted.task_ids.push(task);
             }
         }
-        let accepted = raw::object([("notifications", &wanted.encode())]);
+        let accepted = json::object([("notifications", &wanted.encode())]);
         self.tell("notifications/subscriptions/acknowledged", Some(accepted)).await?;
         loop {
             tokio::select! {
-                () = self.reply.cancelled() => return Ok(()),
-                () = self.session.leaving() => return Ok(()),
+                () = self.responder.cancelled() => return Ok(()),
+                () = self.session.closing() => return Ok(()),
                 replaced = self.gateways.changed() => {
                     if replaced.is_err() {
                         return Ok(());
                     }
                     let gateway = self.gateways.borrow_and_update().clone();
-                    let next = self.session.present(gateway, &self.client);
+                    let next = self.session.exposure_for(gateway, &self.client);
                     let before = std::mem::replace(&mut self.exposure, next);
-                    before.gateway().hand_over(self.presence.id, self.exposure.gateway());
+                    before.gateway().move_agent(self.agent.id, self.exposure.gateway());
                     snapshots = self.exposure.gateway().snapshots();
                     snapshots.mark_unchanged();
-                    let changed = shown.replace(&before, &self.exposure, surface, &mut chosen);
+                    let changed = shown.replace(&before, &self.exposure, mutability, &mut chosen);
                     drop(before);
-                    self.session.start_new(&self.exposure, &chosen.opened, self.presence);
+                    self.session.start_unlisted_servers(&self.exposure, &chosen.opened, self.agent);
                     for method in wanted.of(changed).notices() {
                         self.tell(method, None).await?;
                     }
@@ -184,7 +182,7 @@ impl Listening<'_> {
                     }
                     sleep(DEBOUNCE).await;
                     let snapshot = snapshots.borrow_and_update().clone();
-                    let changed = shown.update(&self.exposure, surface, &chosen, &snapshot);
+                    let changed = shown.update(&self.exposure, mutability, &chosen, &snapshot);
                     for method in wanted.of(changed).notices() {
                         self.tell(method, None).await?;
                     }
@@ -195,15 +193,19 @@ impl Listening<'_> {
     }
 
     async fn subscribe(&self, uri: &str) -> bool {
-        let known = resolve::known(self.session, &self.exposure, self.meta, uri);
-        let subscriber = (self.presence, self.session.caller());
+        let known = name_resolution::resource_owners(self.session, &self.exposure, self.meta, uri);
+        let subscriber = (self.agent, self.session.caller());
         let known = known.unwrap_or_default();
         let subscribed = subscribe_at_first(self.exposure.gateway(), known, uri, subscriber).await;
-        matches!(subscribed, Some(Ok(Outcome::Result(_))))
+        matches!(subscribed, Some(Ok(RpcOutcome::Result(_))))
     }
 
-    async fn pass_on(&self, wanted: &Wanted, event: Event) -> Result<(), Closed> {
-        let Event::Notice { method, params } = event else { return Ok(()) };
+    async fn pass_on(
+        &self,
+        wanted: &SubscriptionFilter,
+        event: AgentEvent,
+    ) -> Result<(), ConnectionClosed> {
+        let AgentEvent::Notification { method, params } = event else { return Ok(()) };
         let is_wanted = match method.as_str() {
             "notifications/resources/updated" => true,
             "notifications/tasks" => {
@@ -216,11 +218,11 @@ impl Listening<'_> {
         if is_wanted { self.tell(&method, params).await } else { Ok(()) }
     }
 
-    async fn tell(&self, method: &str, params: Option<Raw>) -> Result<(), Closed> {
-        let params = params.unwrap_or_else(|| raw::object([]));
-        let meta = params.member("_meta").unwrap_or_else(|| raw::object([]));
-        let meta = meta.with_member(SUBSCRIPTION_ID, self.reply.id()).unwrap_or(meta);
+    async fn tell(&self, method: &str, params: Option<RawJson>) -> Result<(), ConnectionClosed> {
+        let params = params.unwrap_or_else(|| json::object([]));
+        let meta = params.member("_meta").unwrap_or_else(|| json::object([]));
+        let meta = meta.with_member(SUBSCRIPTION_ID, self.responder.id()).unwrap_or(meta);
         let params = params.with_member("_meta", &meta).unwrap_or(params);
-        self.reply.notify(method, Some(params)).await
+        self.responder.notify(method, Some(params)).await
     }
 }

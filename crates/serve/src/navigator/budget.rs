@@ -1,4 +1,4 @@
-//! The limits of choosing for one task: time, requests and tokens.
+//! Limits of one task's navigation: time, requests and tokens.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::llm::{Cost, Within};
+use crate::llm::{RequestCost, RequestLimits};
 use crate::settings::BudgetConfig;
 
-/// The rest of a task's limits.
 #[derive(Debug)]
-pub struct Budget {
+pub struct NavigationBudget {
     until: Mutex<Instant>,
     calls: AtomicU32,
     tokens: AtomicU64,
 }
 
-impl Budget {
-    /// All of it, from now on.
+impl NavigationBudget {
+    /// Starts the budget now.
     pub fn new(config: &BudgetConfig) -> Self {
         Self {
             until: Mutex::new(Instant::now() + config.time),
@@ -27,25 +26,22 @@ impl Budget {
         }
     }
 
-    /// Until when it lasts.
-    pub fn until(&self) -> Instant {
+    pub fn deadline(&self) -> Instant {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives back time that went by without anybody choosing, as while a server started.
-    pub fn give_back(&self, time: Duration) {
+    /// Extends the deadline by time spent on other work, such as starting a server.
+    pub fn extend(&self, time: Duration) {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) += time;
     }
 
-    /// How many tokens are left.
     pub fn tokens(&self) -> u64 {
         self.tokens.load(Ordering::Relaxed)
     }
 
-    /// The limits of the next question; if nothing may be asked any more, the name of the limit
-    /// that is used up.
-    pub fn within(&self) -> Result<Within, &'static str> {
-        let (until, requests) = (self.until(), self.calls.load(Ordering::Relaxed));
+    /// Returns the limits of the next request, or the name of the exhausted limit.
+    pub fn next_request_limits(&self) -> Result<RequestLimits, &'static str> {
+        let (until, requests) = (self.deadline(), self.calls.load(Ordering::Relaxed));
         if Instant::now() >= until {
             return Err("time");
         }
@@ -55,12 +51,11 @@ impl Budget {
         if requests == 0 {
             return Err("requests");
         }
-        Ok(Within { until, requests })
+        Ok(RequestLimits { deadline: until, requests })
     }
 
-    /// Takes what a question has cost.
-    pub fn spend(&self, cost: Cost) {
-        let tokens = cost.usage.read.saturating_add(cost.usage.written);
+    pub fn spend(&self, cost: RequestCost) {
+        let tokens = cost.usage.input_tokens.saturating_add(cost.usage.output_tokens);
         let _ = self.tokens.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             Some(left.saturating_sub(tokens))
         });

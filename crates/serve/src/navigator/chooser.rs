@@ -1,45 +1,40 @@
-//! Who chooses: one small interface.
+//! The interface of the model and the ranker.
 
 use std::fmt;
 use std::pin::Pin;
 
-use crate::catalog::rank::Fit;
+use crate::catalog::rank::Relevance;
+use crate::json::RawJson;
 use crate::llm;
-use crate::raw::Raw;
 
-/// The future choice of a chooser.
-pub type Choosing<'a, T> = Pin<Box<dyn Future<Output = Result<T, Unable>> + Send + 'a>>;
+pub type ChooserFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ChooserError>> + Send + 'a>>;
 
-/// Who chooses among options, and finds a tool's arguments in a task.
+/// Chooses among options, and finds a tool's arguments in a task.
 pub trait Chooser: Send + Sync {
-    /// A word for it: `llm`, `sampling` or `ranker`.
+    /// `llm`, `sampling` or `ranker`.
     fn name(&self) -> &'static str;
 
-    /// Which of the options the task wants, by its place among them; none if no one fits.
-    fn choose<'a>(&'a self, question: Question<'a>) -> Choosing<'a, Option<usize>>;
+    /// Returns the index of the option that fits the task, `None` if none does.
+    fn choose<'a>(&'a self, request: ChoiceRequest<'a>) -> ChooserFuture<'a, Option<usize>>;
 
-    /// Returns `true` if more options may help where none fits, or fewer on a step.
-    fn is_helped_by_others(&self) -> bool {
+    /// Returns `true` if a model answers: other options, or fewer per level, can change its choice.
+    fn is_model_backed(&self) -> bool {
         true
     }
 
-    /// The arguments of a tool as the task has them: a JSON object, which nobody has checked.
-    fn arguments<'a>(&'a self, wanted: Wanted<'a>) -> Choosing<'a, Raw>;
+    /// Returns the arguments found in the task: a JSON object, not yet validated.
+    fn derive_arguments<'a>(&'a self, request: ArgumentsRequest<'a>) -> ChooserFuture<'a, RawJson>;
 }
 
-/// The kind of thing that is chosen on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// A category of services.
+pub enum TreeLevel {
     Category,
-    /// A service of a category.
     Service,
     /// A tool, of one service or of several.
     Tool,
 }
 
-impl Level {
-    /// The word for it.
+impl TreeLevel {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Category => "category",
@@ -49,72 +44,59 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for TreeLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// One option.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
-    /// Its name. A tool has its service's name for it; where there are several services, the name
-    /// of its own stands before that.
+pub struct ChoiceOption {
+    /// Unique among the options. The service's name is prepended to a tool's name if the options
+    /// are from several services, and the category's if that is still ambiguous.
     pub name: String,
-    /// A description of it, as a sentence or a signature.
     pub about: String,
-    /// How well the ranker thinks that it fits, where it was asked.
-    pub fit: Option<Fit>,
+    /// Relevance according to the ranker, if it has scored the option.
+    pub fit: Option<Relevance>,
 }
 
-/// A question to a chooser.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// The task, in the agent's words.
+pub struct ChoiceRequest<'a> {
     pub task: &'a str,
-    /// The kind of thing to choose.
-    pub level: Level,
-    /// The choices made before it, from the top.
+    pub level: TreeLevel,
+    /// Options chosen on the levels above, from the top.
     pub path: &'a [String],
-    /// The options to choose from; never empty.
-    pub options: &'a [Choice],
-    /// The fault of the last answer, if this is asked again.
+    /// Never empty.
+    pub options: &'a [ChoiceOption],
+    /// The problem with the previous answer, on a retry.
     pub hint: Option<&'a str>,
 }
 
-/// Arguments that are wanted of a chooser.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// The task, in the agent's words.
+pub struct ArgumentsRequest<'a> {
     pub task: &'a str,
-    /// The tool's name.
     pub tool: &'a str,
-    /// The tool's description.
     pub description: &'a str,
-    /// The JSON Schema of its arguments.
-    pub schema: &'a Raw,
-    /// The arguments that the agent has given already: an object that the answer is to contain.
-    pub given: Option<&'a Raw>,
-    /// The fault of the last answer, if this is asked again.
+    pub schema: &'a RawJson,
+    /// Arguments that the agent gave; the answer has to include them.
+    pub given: Option<&'a RawJson>,
+    /// The problem with the previous answer, on a retry.
     pub hint: Option<&'a str>,
 }
 
-/// Why a chooser has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unable {
-    /// Its answer is not one of the options, or no object; it may be asked again.
-    Nonsense(String),
-    /// The task has so many bytes, and it reads at most so many.
+pub enum ChooserError {
+    /// Not one of the options, or not an object; can be retried.
+    InvalidAnswer(String),
+    /// The task is too long for the model.
     TooLong {
-        /// The bytes of the task.
         bytes: usize,
-        /// The most that it reads.
+        /// Maximum length, in bytes.
         most: usize,
     },
-    /// So much of the budget is spent: time, requests or tokens.
-    Spent(&'static str),
-    /// The endpoint does not answer, or not so that it could be used.
-    Endpoint(llm::Failure),
-    /// The agent's client does not let its model answer.
-    Client(String),
+    /// The exhausted limit: time, requests or tokens.
+    BudgetExhausted(&'static str),
+    /// The endpoint failed or its response was unusable.
+    Endpoint(llm::LlmError),
+    SamplingUnavailable(String),
 }

@@ -1,85 +1,64 @@
-//! News of a task while it is done: each step as it is taken.
+//! Progress of a task, step by step.
 
-use crate::catalog::rank::Fit;
+use crate::catalog::rank::Relevance;
+use crate::json::RawJson;
 use crate::name::ToolId;
-use crate::navigator::ranker::{RANKER, best};
-use crate::navigator::{Choice, Level};
-use crate::raw::Raw;
+use crate::navigator::ranker::{RANKER, top_option};
+use crate::navigator::{ChoiceOption, TreeLevel};
 
-/// Who hears of the steps.
-pub type Hear<'a> = dyn Fn(&Step<'_>) + Sync + 'a;
+pub type StepListener<'a> = dyn Fn(&NavigationStep<'_>) + Sync + 'a;
 
-/// One step.
 #[derive(Clone, Copy, Debug)]
-pub enum Step<'a> {
-    /// There was but one option, so nobody was asked.
+pub enum NavigationStep<'a> {
+    /// Only one option, so the chooser was not used.
     Skipped {
-        /// The kind of thing that would have been chosen.
-        level: Level,
-        /// The one.
+        level: TreeLevel,
         only: &'a str,
     },
-    /// The agent has named the tool.
     Named {
-        /// The tool.
         tool: &'a str,
     },
-    /// The ranker's choice is not clearly ahead of the other tools.
+    /// The ranker's choice doesn't lead clearly.
     Unclear {
-        /// The tool.
         tool: &'a str,
-        /// How well the best tools fit, the best first.
-        fits: &'a [Fit],
+        /// Scores of the best tools, best first.
+        fits: &'a [Relevance],
     },
-    /// Somebody chose.
     Chosen {
-        /// The kind of thing that was chosen.
-        level: Level,
-        /// The options that there were.
-        options: &'a [Choice],
-        /// The one; `None`: no one fits.
+        level: TreeLevel,
+        options: &'a [ChoiceOption],
+        /// `None` if no option fits.
         chosen: Option<&'a str>,
-        /// Who chose.
+        /// The chooser's name.
         by: &'static str,
     },
-    /// Somebody was asked and has given no answer that could be used.
-    Misled {
-        /// The question: a level, or `parameters`.
+    /// The chooser's answer was unusable; retrying.
+    InvalidAnswer {
+        /// A level, or `parameters`.
         what: &'static str,
-        /// The fault of the answer.
         why: &'a str,
-        /// Who was asked.
         by: &'static str,
     },
-    /// The tool's arguments were found.
+    /// The arguments are resolved.
     Arguments {
-        /// The tool.
         tool: &'a str,
-        /// The arguments; `None`: it has none.
-        arguments: Option<&'a Raw>,
-        /// Who found them; `agent` where the agent gave all of them.
+        arguments: Option<&'a RawJson>,
+        /// The chooser's name, or `agent` if the agent gave all of them.
         by: &'static str,
     },
-    /// The tool is called.
     Execution {
-        /// The tool.
         tool: &'a str,
-        /// The tool's identity outside the navigator.
         id: &'a ToolId,
-        /// With these arguments.
-        arguments: Option<&'a Raw>,
+        arguments: Option<&'a RawJson>,
     },
-    /// A server could not be started, and is tried again.
-    Again {
-        /// The server.
+    /// A server failed to start and is started again.
+    StartRetry {
         server: &'a str,
-        /// Why it could not.
         why: &'a str,
     },
 }
 
-impl Step<'_> {
-    /// The step in a few words.
+impl NavigationStep<'_> {
     pub fn text(&self) -> String {
         match self {
             Self::Skipped { level, only } => format!("{level}: {only} (the only one)"),
@@ -89,24 +68,25 @@ impl Step<'_> {
                 format!("tool: {tool} is not clear{}", lead.unwrap_or_default())
             }
             Self::Chosen { level, chosen, by, options } => {
-                // How clear it was says something of tools alone: others are only the way to them.
-                let best = best(options).filter(|_| *by == RANKER && *level == Level::Tool);
+                // The lead only matters for tools; categories and services just narrow the search.
+                let best =
+                    top_option(options).filter(|_| *by == RANKER && *level == TreeLevel::Tool);
                 let lead = best.map(|best| lead(best.fit, best.next)).unwrap_or_default();
                 match chosen {
                     Some(chosen) => format!("{level}: {chosen} (by {by}{lead})"),
-                    None if best.is_some_and(|best| best.fit.is_good()) => {
+                    None if best.is_some_and(|best| best.fit.is_strong()) => {
                         format!("{level}: none is clear (by {by}{lead})")
                     }
                     None => format!("{level}: none fits (by {by}{lead})"),
                 }
             }
-            Self::Misled { what, why, by } => format!("{what}: {why} ({by} is asked again)"),
+            Self::InvalidAnswer { what, why, by } => format!("{what}: {why} ({by} is asked again)"),
             Self::Arguments { arguments, by, .. } => {
-                let arguments = arguments.map_or("none".into(), Raw::as_str);
+                let arguments = arguments.map_or("none".into(), RawJson::as_str);
                 format!("parameters: {arguments} (by {by})")
             }
             Self::Execution { tool, .. } => format!("execution: {tool}"),
-            Self::Again { server, why } => {
+            Self::StartRetry { server, why } => {
                 let why = why.lines().next().unwrap_or_default();
                 format!("server `{server}` is tried again: {why}")
             }
@@ -114,11 +94,11 @@ impl Step<'_> {
     }
 }
 
-/// How well the best option fits, and how far it is ahead of the next one.
-fn lead(best: Fit, next: Option<Fit>) -> String {
+/// The score of the best option and its lead.
+fn lead(best: Relevance, next: Option<Relevance>) -> String {
     let score = best.score;
     match next {
-        Some(_) => format!("; score {score:.2}, ahead by {:.2}", best.lead(next)),
+        Some(_) => format!("; score {score:.2}, ahead by {:.2}", best.margin_over(next)),
         None => format!("; score {score:.2}"),
     }
 }

@@ -1,4 +1,4 @@
-//! The core with a tree and a chooser that do what a test says.
+//! Tests with a fake tree and a scripted chooser.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -8,25 +8,25 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::rank::Fit;
+use crate::catalog::rank::Relevance;
 use crate::catalog::{Definition, ToolDefinition};
 use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::{llm, raw};
+use crate::{json, llm};
 
-use crate::navigator::failure::Doubt;
+use crate::navigator::error::NoCallReason;
 
 mod answers;
 mod arguments;
 mod ways;
 
-/// A tool `category/service/name`.
-pub(crate) fn tool(category: &str, service: &str, name: &str, schema: &Value) -> Tool {
+/// A tool at `category/service/name`.
+pub(crate) fn tool(category: &str, service: &str, name: &str, schema: &Value) -> ToolNode {
     let definition = json!({
         "name": name,
         "description": format!("Does {name}. At length."),
         "inputSchema": schema,
     });
-    Tool {
+    ToolNode {
         id: ToolId {
             toolbox: ToolboxName::new(category),
             server: ServerName::new(service),
@@ -35,24 +35,22 @@ pub(crate) fn tool(category: &str, service: &str, name: &str, schema: &Value) ->
         category: category.to_owned(),
         service: service.to_owned(),
         name: name.to_owned(),
-        definition: Arc::new(ToolDefinition::parse(Raw::encode(&definition)).expect("a tool")),
+        definition: Arc::new(ToolDefinition::parse(RawJson::encode(&definition)).expect("a tool")),
     }
 }
 
-/// A tree of tools `category/service/tool`, and what it ranks.
-pub(crate) struct Garden {
-    pub(crate) tools: Vec<Tool>,
-    pub(crate) ranked: Vec<Tool>,
-    /// How well these fit, and how far the first is ahead.
+/// A tree of tools at `category/service/tool`, with the tools it ranks.
+pub(crate) struct FakeTree {
+    pub(crate) tools: Vec<ToolNode>,
+    pub(crate) ranked: Vec<ToolNode>,
+    /// The best score, and its lead over all others.
     pub(crate) score: f32,
     pub(crate) lead: f32,
-    /// The services that a task names and that are not here.
     pub(crate) absent: Vec<String>,
-    /// How long it takes to list the tools of a service.
     pub(crate) takes: Duration,
 }
 
-impl Default for Garden {
+impl Default for FakeTree {
     fn default() -> Self {
         Self {
             tools: Vec::new(),
@@ -65,7 +63,7 @@ impl Default for Garden {
     }
 }
 
-impl Garden {
+impl FakeTree {
     pub(crate) fn of(paths: &[&str]) -> Self {
         let tools = paths.iter().map(|path| {
             let parts: Vec<_> = path.split('/').collect();
@@ -75,21 +73,24 @@ impl Garden {
     }
 }
 
-impl Tree for Garden {
-    fn categories(&self) -> Vec<Category> {
-        let mut categories: Vec<Category> = Vec::new();
+impl ToolTree for FakeTree {
+    fn categories(&self) -> Vec<CategoryNode> {
+        let mut categories: Vec<CategoryNode> = Vec::new();
         for tool in &self.tools {
-            let service = Service {
+            let service = ServiceNode {
                 category: tool.category.clone(),
                 name: tool.service.clone(),
                 about: String::new(),
-                at: ServerRef { toolbox: tool.id.toolbox.clone(), server: tool.id.server.clone() },
+                server_ref: ServerRef {
+                    toolbox: tool.id.toolbox.clone(),
+                    server: tool.id.server.clone(),
+                },
                 tools: Vec::new(),
             };
             match categories.iter_mut().find(|category| category.name == tool.category) {
                 Some(known) if known.services.iter().any(|s| s.name == service.name) => {}
                 Some(known) => known.services.push(service),
-                None => categories.push(Category {
+                None => categories.push(CategoryNode {
                     name: tool.category.clone(),
                     about: format!("All of {}", tool.category),
                     services: vec![service],
@@ -99,50 +100,54 @@ impl Tree for Garden {
         categories
     }
 
-    async fn tools(&self, service: &Service, _budget: &Budget) -> Result<Vec<Tool>, Failure> {
-        // Time stands still in these tests, and goes on when it is waited for.
+    async fn tools(
+        &self,
+        service: &ServiceNode,
+        _budget: &NavigationBudget,
+    ) -> Result<Vec<ToolNode>, TaskError> {
+        // Advances the paused clock.
         tokio::time::sleep(self.takes).await;
-        let its = |tool: &&Tool| tool.category == service.category && tool.service == service.name;
+        let its =
+            |tool: &&ToolNode| tool.category == service.category && tool.service == service.name;
         Ok(self.tools.iter().filter(its).cloned().collect())
     }
 
-    async fn ranked(&self, _task: &str, limit: usize) -> Result<Vec<(Tool, Fit)>, Failure> {
+    async fn rank_tools(
+        &self,
+        _task: &str,
+        limit: usize,
+    ) -> Result<Vec<(ToolNode, Relevance)>, TaskError> {
         let fit = |at| {
             let score = if at == 0 { self.score } else { self.score - self.lead };
-            Fit { score, rank: score }
+            Relevance { score, rank: score }
         };
         let ranked = self.ranked.iter().take(limit).cloned().enumerate();
         Ok(ranked.map(|(at, tool)| (tool, fit(at))).collect())
     }
 
-    async fn absent(&self, _task: &str) -> Vec<String> {
+    async fn absent_services(&self, _task: &str) -> Vec<String> {
         self.absent.clone()
     }
 }
 
-/// An answer of a scripted chooser.
 pub(crate) enum Says {
-    /// The option of this name.
     Name(&'static str),
-    /// That no one fits.
     None,
-    /// A place, whether or not there is one.
+    /// An index, valid or not.
     Place(usize),
-    /// These arguments.
     Arguments(Value),
-    /// That it cannot.
-    Unable(Unable),
-    /// Nothing, ever.
+    Unable(ChooserError),
+    /// Never answers.
     Nothing,
 }
 
-/// A chooser that says what it is told to, and keeps what it was asked.
-pub(crate) struct Script {
+/// A chooser that gives scripted answers and records the requests.
+pub(crate) struct ScriptedChooser {
     says: Mutex<VecDeque<Says>>,
     pub(crate) asked: Mutex<Vec<String>>,
 }
 
-impl Script {
+impl ScriptedChooser {
     pub(crate) fn new(says: impl IntoIterator<Item = Says>) -> Self {
         Self { says: Mutex::new(says.into_iter().collect()), asked: Mutex::default() }
     }
@@ -157,21 +162,21 @@ impl Script {
     }
 }
 
-impl Chooser for Script {
+impl Chooser for ScriptedChooser {
     fn name(&self) -> &'static str {
         "llm"
     }
 
-    fn choose<'a>(&'a self, question: Question<'a>) -> Choosing<'a, Option<usize>> {
-        let names: Vec<_> = question.options.iter().map(|option| option.name.as_str()).collect();
-        let hint = question.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-        let path = question.path.join("/");
-        let says = self.next(format!("{} {path}: {}{hint}", question.level, names.join(", ")));
+    fn choose<'a>(&'a self, request: ChoiceRequest<'a>) -> ChooserFuture<'a, Option<usize>> {
+        let names: Vec<_> = request.options.iter().map(|option| option.name.as_str()).collect();
+        let hint = request.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let path = request.path.join("/");
+        let says = self.next(format!("{} {path}: {}{hint}", request.level, names.join(", ")));
         Box::pin(async move {
             match says {
-                Says::Name(name) => Ok(question.options.iter().position(|o| o.name == name)),
+                Says::Name(name) => Ok(request.options.iter().position(|o| o.name == name)),
                 Says::None => Ok(None),
-                Says::Place(place) => Ok(Some(place)),
+                Says::Place(index) => Ok(Some(index)),
                 Says::Unable(unable) => Err(unable),
                 Says::Nothing => std::future::pending().await,
                 Says::Arguments(_) => panic!("it is asked for an option"),
@@ -179,12 +184,12 @@ impl Chooser for Script {
         })
     }
 
-    fn arguments<'a>(&'a self, wanted: Wanted<'a>) -> Choosing<'a, Raw> {
-        let hint = wanted.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-        let says = self.next(format!("arguments of {}{hint}", wanted.tool));
+    fn derive_arguments<'a>(&'a self, request: ArgumentsRequest<'a>) -> ChooserFuture<'a, RawJson> {
+        let hint = request.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let says = self.next(format!("arguments of {}{hint}", request.tool));
         Box::pin(async move {
             match says {
-                Says::Arguments(arguments) => Ok(Raw::encode(&arguments)),
+                Says::Arguments(arguments) => Ok(RawJson::encode(&arguments)),
                 Says::Unable(unable) => Err(unable),
                 Says::Nothing => std::future::pending().await,
                 Says::Name(_) | Says::None | Says::Place(_) => panic!("it is asked for arguments"),
@@ -193,43 +198,42 @@ impl Chooser for Script {
     }
 }
 
-/// Walks a tree with a chooser; the tool's word, or the failure, and the steps in words.
+/// Finds a tool; returns its qualified name or the error, and the text of each step.
 pub(crate) async fn walk(
-    tree: &Garden,
-    chooser: &Script,
+    tree: &FakeTree,
+    chooser: &ScriptedChooser,
     strategy: Strategy,
-) -> (Result<String, Failure>, Vec<String>) {
+) -> (Result<String, TaskError>, Vec<String>) {
     let steps = Mutex::new(Vec::new());
-    let heard = |step: &Step<'_>| steps.lock().expect("no panic").push(step.text());
-    let budget = Budget::new(&BudgetConfig::default());
-    let asker = Asker::new("do it", chooser, &budget, &heard);
-    let found = Walk::new(tree, &asker, &heard).find(strategy).await;
-    (found.map(|tool| tool.word()), steps.into_inner().expect("no panic"))
+    let heard = |step: &NavigationStep<'_>| steps.lock().expect("no panic").push(step.text());
+    let budget = NavigationBudget::new(&BudgetConfig::default());
+    let asker = RetryingChooser::new("do it", chooser, &budget, &heard);
+    let found = ToolSearch::new(tree, &asker, &heard).find(strategy).await;
+    (found.map(|tool| tool.qualified_name()), steps.into_inner().expect("no panic"))
 }
 
-/// Finds the arguments of a tool.
 pub(crate) async fn fill(
-    tool: &Tool,
+    tool: &ToolNode,
     given: Option<Value>,
-    chooser: &Script,
-) -> Result<Option<Value>, Failure> {
-    let heard = |_: &Step<'_>| {};
-    let budget = Budget::new(&BudgetConfig::default());
-    let asker = Asker::new("do it", chooser, &budget, &heard);
-    let given = given.map(|given| Raw::encode(&given));
-    let found = Filling::new(given.as_ref()).next(tool, &asker, &heard).await?;
+    chooser: &ScriptedChooser,
+) -> Result<Option<Value>, TaskError> {
+    let heard = |_: &NavigationStep<'_>| {};
+    let budget = NavigationBudget::new(&BudgetConfig::default());
+    let asker = RetryingChooser::new("do it", chooser, &budget, &heard);
+    let given = given.map(|given| RawJson::encode(&given));
+    let found = ArgumentResolver::new(given.as_ref()).resolve(tool, &asker, &heard).await?;
     Ok(found.map(|found| found.parse().expect("JSON")))
 }
 
 #[test]
-fn the_word_for_a_failure_is_its_own() {
-    let words: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+fn error_kinds_have_distinct_words() {
+    let words: Vec<_> = TaskErrorKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let distinct: std::collections::BTreeSet<_> = words.iter().collect();
     assert_eq!(distinct.len(), words.len());
 }
 
 #[test]
-fn every_text_of_a_failure_is_bounded() {
+fn error_texts_are_bounded() {
     let long = "word ".repeat(10_000);
     let many: Vec<_> = (0..1000).map(|n| format!("tool-{n}")).collect();
     let names: Vec<_> = many.iter().map(String::as_str).collect();
@@ -239,23 +243,24 @@ fn every_text_of_a_failure_is_bounded() {
         description: Some(long.clone()),
         is_required: true,
     };
-    let known = raw::object([("text", &Raw::encode(&long))]);
+    let known = json::object([("text", &RawJson::encode(&long))]);
     let large = tool(&long, &long, &long, &json!({"properties": {(long.clone()): {}}}));
     let candidates = vec![Candidate::new(&long, &large.definition); 3];
     for failure in [
-        Failure::no_match("tool", &names),
-        Failure::unsure(Doubt::Absent(&many), candidates),
-        Failure::unsure(Doubt::NoSuchTool(&long), Vec::new()),
-        Failure::unasked(&long, many.iter().map(parameter).collect()),
-        Failure::invalid_choice("tool", "llm", &long),
-        Failure::missing("a.b", many.iter().map(parameter).collect(), Some(&known)),
-        Failure::unavailable("server", &long, &long),
-        Failure::no_model(&llm::Failure::Unusable(long.clone())),
-        Failure::new(Kind::ToolExecutionError, &long, &long).or_else(many.clone()),
+        TaskError::no_match("tool", &names),
+        TaskError::no_clear_tool(NoCallReason::Absent(&many), candidates),
+        TaskError::no_clear_tool(NoCallReason::NoSuchTool(&long), Vec::new()),
+        TaskError::arguments_not_derived(&long, many.iter().map(parameter).collect()),
+        TaskError::invalid_choice("tool", "llm", &long),
+        TaskError::missing("a.b", many.iter().map(parameter).collect(), Some(&known)),
+        TaskError::unavailable("server", &long, &long),
+        TaskError::no_model(&llm::LlmError::Unusable(long.clone())),
+        TaskError::new(TaskErrorKind::ToolExecutionError, &long, &long)
+            .with_alternatives(many.clone()),
     ] {
         let kind = failure.kind.as_str();
-        let done = Done { tool: None, came: Came::Failed(failure) };
-        let shape = shape(&done);
+        let done = TaskOutcome { tool: None, outcome: ToolOutcome::Failed(failure) };
+        let shape = outcome_json(&done);
         assert!(shape.len() < 20_000, "{kind}: {}", shape.len());
     }
 }

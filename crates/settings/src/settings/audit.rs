@@ -1,38 +1,36 @@
-//! How calls are recorded (`audit`), and where else they are reported (`telemetry`).
+//! The audit log (`audit`) and the export of traces (`telemetry`).
 
 use std::path::PathBuf;
 
 use url::Url;
 
-/// Where and how calls are recorded (`audit`).
+/// Settings of the audit log (`audit`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditConfig {
-    /// The file; absolute.
+    /// Absolute path of the log file.
     pub file: PathBuf,
-    /// How much of a call's arguments is kept.
-    pub arguments: KeptArguments,
-    /// The size, in bytes, at which the file is put aside and a new one begun.
+    pub arguments: ArgumentCapture,
+    /// File size in bytes that triggers a rotation.
     pub max_bytes: u64,
-    /// How many files that were put aside are kept.
+    /// Number of rotated files to retain.
     pub keep: u32,
 }
 
-/// How much of a call's arguments is kept (`audit.arguments`).
+/// How call arguments are logged (`audit.arguments`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeptArguments {
-    /// A keyed hash of them: equal ones have equal hashes.
+pub enum ArgumentCapture {
+    /// A keyed hash: equal arguments have equal hashes.
     #[default]
     Hash,
-    /// All of them, less secrets, and the hash.
+    /// The arguments with secrets redacted, and the hash.
     Whole,
-    /// How many bytes they have.
+    /// Only the length in bytes.
     None,
 }
 
-impl KeptArguments {
+impl ArgumentCapture {
     pub const ALL: [Self; 3] = [Self::Hash, Self::Whole, Self::None];
 
-    /// Returns the word for it in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hash => "hash",
@@ -42,9 +40,9 @@ impl KeptArguments {
     }
 }
 
-/// Where calls are reported as they end (`telemetry`).
+/// The export of traces (`telemetry`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TelemetryConfig {
-    /// The address of a collector that takes OTLP over HTTP.
+    /// URL of a collector that accepts OTLP over HTTP.
     pub otlp: Option<Url>,
 }

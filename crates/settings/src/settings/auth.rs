@@ -1,7 +1,7 @@
-//! Who may ask over HTTP (`auth`): the tokens of agents, an issuer of signed tokens, and whether
-//! agents without a token are served.
+//! Authentication over HTTP (`auth`): agent tokens, JWTs, and the treatment of agents without a
+//! token.
 //!
-//! Of a token only its SHA-256 is kept.
+//! Tokens are stored as SHA-256 digests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,87 +11,82 @@ use sha2::{Digest, Sha256};
 use url::{Host, Url};
 
 use crate::name::AgentName;
-use crate::settings::Reference;
+use crate::settings::SecretRef;
 
-/// Who may ask over HTTP.
+/// Settings of authentication over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthConfig {
-    /// The tokens that were given to agents.
     pub tokens: Vec<TokenConfig>,
-    /// The tokens of those who run the workbench, with which the page lets them act.
+    /// Tokens of operators, which allow actions in the dashboard.
     pub operators: Vec<TokenConfig>,
-    /// The signed tokens that are accepted too.
+    /// Accepted JWTs; `None` if none are.
     pub jwt: Option<JwtConfig>,
-    /// How agents without a token are treated.
-    pub anonymous: Anonymous,
+    pub anonymous: AnonymousPolicy,
 }
 
 impl AuthConfig {
-    /// All tokens, those of agents before those of operators.
+    /// Returns all tokens: agents first, then operators.
     pub fn all_tokens(&self) -> impl Iterator<Item = &TokenConfig> {
         self.tokens.iter().chain(&self.operators)
     }
 }
 
-/// A token, as far as it is kept.
+/// A token of an agent or an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenConfig {
-    /// The agent, or of an operator's token the person, that it belongs to.
+    /// The agent, or the operator's name.
     pub agent: AgentName,
-    /// Its SHA-256.
+    /// SHA-256 of the token.
     pub digest: [u8; 32],
-    /// The environment variable that holds it; servers do not get that variable.
+    /// The environment variable that holds the token. It isn't passed to servers.
     pub variable: Option<String>,
-    /// The place where it stands, if the file refers to one.
-    pub referred: Option<Reference>,
+    /// The secret reference of the token, if the file has one.
+    pub referred: Option<SecretRef>,
 }
 
 /// How agents without a token are treated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Anonymous {
-    /// They are refused.
+pub enum AnonymousPolicy {
     #[default]
     Refused,
-    /// They are served as agents without a name.
+    /// Served without a name.
     Nameless,
-    /// They are all served as this agent.
+    /// Served as this agent.
     Named(AgentName),
 }
 
-/// Which signed tokens (JWT) are accepted.
+/// Which JWTs are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtConfig {
-    /// Who makes them, spelled as in the tokens.
+    /// Must equal the `iss` claim exactly.
     pub issuer: String,
-    /// The audiences that mean this server; a token must name one of them.
+    /// Accepted audiences; a token must have one of them.
     pub audience: Vec<String>,
-    /// The address of `/mcp` as clients know it; `None`: the address that a client has asked.
+    /// The URL of `/mcp` as clients know it; `None`: the URL of the request.
     pub resource: Option<Url>,
-    /// Where the issuer's keys are; `None`: where its metadata says.
+    /// URL of the issuer's keys; `None`: taken from the issuer's metadata.
     pub jwks_url: Option<Url>,
-    /// The claim that names the agent.
     pub agent_claim: String,
-    /// The agent for each value of that claim; `None`: the value is the agent's name.
+    /// Maps values of that claim to agents; `None`: the value is the agent's name.
     pub agents: Option<BTreeMap<String, AgentName>>,
-    /// The scopes that every token must have.
     pub required_scopes: Vec<String>,
-    /// The algorithms that they may be signed with.
+    /// Accepted signature algorithms.
     pub algorithms: Vec<Algorithm>,
-    /// How far clocks may differ.
+    /// Tolerated clock skew.
     pub leeway: Duration,
 }
 
-/// Returns the SHA-256 of a token, which is all that is kept of it.
+/// Returns the SHA-256 of a token. Tokens are stored only in this form.
 pub fn token_digest(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-/// Returns `true` if a text can stand after `Bearer` (RFC 6750).
+/// Returns `true` if `text` is a valid bearer token (RFC 6750 §2.1).
 pub fn is_bearer(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~+/=".contains(c))
 }
 
-/// Returns `true` if an address is on this machine.
+/// Returns `true` if the host of a URL is `localhost` or a loopback address.
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),

@@ -1,26 +1,26 @@
-//! A catalog: a folder of categories, services and tools, once it has been checked.
+//! A validated catalog: a folder of categories, services and tools.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::name::ServerRef;
-use crate::settings::catalog::spelling::usual;
+use crate::settings::catalog::file_names::usual;
 
-pub mod spelling;
+pub mod file_names;
 
-/// The content of a catalog's folder, by the names of the folders and files in it.
+/// The contents of a catalog folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Catalog {
-    /// The folder; absolute.
+pub struct CatalogFolder {
+    /// Absolute path.
     pub folder: PathBuf,
-    /// The categories, by name.
+    /// Sorted by name.
     pub categories: Vec<CatalogCategory>,
-    /// Reads the files of its tools, each when it is wanted.
+    /// Reads tool files on demand.
     pub reader: ToolReader,
 }
 
-impl Catalog {
-    /// Removes tools for which `keeps` is false, and services and categories that are then empty.
+impl CatalogFolder {
+    /// Removes tools rejected by `keeps`, and services and categories that become empty.
     pub fn retain(&mut self, keeps: impl Fn(&ServerRef, &str) -> bool) {
         for category in &mut self.categories {
             for service in &mut category.services {
@@ -36,33 +36,30 @@ impl Catalog {
 /// A folder of services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogCategory {
-    /// The name of the folder.
     pub name: String,
-    /// Its description (`_category.yaml`); empty if there is none.
+    /// From `_category.yaml`; empty without one.
     pub description: String,
-    /// Its services, by name; never empty.
+    /// Sorted by name; never empty.
     pub services: Vec<CatalogService>,
 }
 
-/// A folder of tools, all of one server.
+/// A folder of tools of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogService {
-    /// The name of the folder.
     pub name: String,
-    /// Its description (`_service.yaml`); empty if there is none.
+    /// From `_service.yaml`; empty without one.
     pub description: String,
-    /// The server that has the tools.
     pub at: ServerRef,
-    /// The names of its tools, which are those of the files; never empty.
+    /// Tool names, derived from the file names; never empty.
     pub tools: Vec<String>,
-    /// Where the files are, from the folder of the catalog on.
+    /// Path of the folder, relative to the catalog.
     pub path: String,
-    /// The files of tools whose file has an unusual name, by tool.
+    /// File names by tool, for files whose name isn't the usual one.
     pub spelled: BTreeMap<String, String>,
 }
 
 impl CatalogService {
-    /// Returns the file of a tool, from the folder of the catalog on.
+    /// Returns the path of a tool's file, relative to the catalog.
     pub fn file(&self, tool: &str) -> String {
         match self.spelled.get(tool) {
             Some(file) => format!("{}/{file}", self.path),
@@ -71,27 +68,26 @@ impl CatalogService {
     }
 }
 
-/// The content of a tool's file.
+/// The contents of a tool file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CatalogTool {
-    /// The server's name for it.
+    /// The tool's name on its server.
     pub name: String,
-    /// Its description.
     pub description: String,
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub schema: serde_json::Value,
 }
 
-/// The function that reads the file of one tool, given the catalog's folder, the
-/// [file](CatalogService::file) and the tool's name; the error says what is wrong with the file.
+/// Reads the file of one tool. The arguments are the catalog's folder, the
+/// [path](CatalogService::file) of the file and the tool's name; the error describes the problem
+/// with the file.
 ///
-/// It comes with the catalog from whoever has read that, so that nobody else knows what files look
-/// like.
+/// The loader of the catalog supplies it, so that other code needn't know the file format.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolReader(pub fn(&Path, &str, &str) -> Result<CatalogTool, String>);
 
 impl PartialEq for ToolReader {
-    /// Returns `true`: catalogs differ in what they hold, not in how it is read.
+    /// Always `true`: catalogs are compared by their contents.
     fn eq(&self, _: &Self) -> bool {
         true
     }

@@ -1,22 +1,22 @@
-//! Assumptions about agents' clients (`clients.<name>`).
+//! Assumptions about MCP clients (`clients.<name>`).
 
 use std::time::Duration;
 
-/// Assumptions about one client, in place of our own knowledge of it.
+/// Assumptions about one client. Set fields override the built-in profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientConfig {
-    /// How many bytes of a tool's description it shows (`descriptionLimit`).
+    /// Bytes of a tool description that the client shows (`descriptionLimit`).
     pub description_limit: Option<usize>,
-    /// How many bytes of the instructions it shows (`instructionsLimit`).
+    /// Bytes of the instructions that the client shows (`instructionsLimit`).
     pub instructions_limit: Option<usize>,
-    /// How many bytes of an answer it shows whole (`answerLimit`).
+    /// Bytes of a tool result that the client shows untruncated (`answerLimit`).
     pub answer_limit: Option<usize>,
-    /// How long a tool's name may be for it, in bytes (`nameLimit`).
+    /// Maximum length of a tool name in bytes (`nameLimit`).
     pub name_limit: Option<usize>,
-    /// `true` if it lists tools again in time for the model's next step (`relistsInTime`).
+    /// `true` if the client lists changed tools before the model's next step (`relistsInTime`).
     pub relists_in_time: Option<bool>,
-    /// How long it takes a list to reach its model (`settlingMs`).
+    /// Delay until a tool list reaches the model (`settlingMs`).
     pub settling: Option<Duration>,
-    /// `true` if it hides tools behind a search of its own (`toolSearch`).
+    /// `true` if the client hides tools behind its own tool search (`toolSearch`).
     pub tool_search: Option<bool>,
 }

@@ -1,7 +1,8 @@
-//! The fingerprint of a configuration, by which replicas notice that they serve different ones.
+//! The fingerprint of a configuration. Replicas compare theirs to detect different configurations.
 //!
-//! The digest covers an explicit JSON encoding, so renaming a Rust type or field changes nothing. Replicas
-//! of different program versions compare them, so raise [`VERSION`] with every change to the encoding.
+//! The digest covers an explicit JSON encoding, so renaming a Rust type or field changes nothing.
+//! Replicas of different program versions also compare theirs, so raise [`VERSION`] with every
+//! change to the encoding.
 
 use std::fmt::Write;
 
@@ -9,23 +10,23 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::settings::{
-    AgentPolicy, ArgumentTest, ClientConfig, Config, Confirmation, Definitions, Isolation, Launch,
-    Locked, LockedKind, LockedServer, PolicyConfig, Protocol, Rates, ServerConfig, Strangers,
-    TimeWindow, ToolboxConfig, When,
+    AgentPolicy, ArgumentTest, ClientConfig, Config, ConfirmationPolicy, DriftPolicy, Isolation,
+    Launch, LockedDefinition, LockedDefinitions, LockedServer, PolicyCondition, PolicyConfig,
+    Protocol, RateLimits, ServerConfig, TimeWindow, ToolboxConfig, UnknownAgentPolicy,
 };
 
 /// Version of the encoding.
 const VERSION: u32 = 2;
-/// Length of a fingerprint in bytes; it is shown as twice as many hex digits.
+/// Bytes of the digest in a fingerprint, which has twice as many hex digits.
 const LENGTH: usize = 6;
 
 impl Config {
-    /// Returns a short digest of everything that agents are served: toolboxes, servers and how they are
-    /// reached, filters, overrides, policy and mode. Equal configurations have equal fingerprints in every
-    /// process.
+    /// Returns a short digest of everything that agents are served: toolboxes, servers and how they
+    /// are reached, filters, overrides, policy and mode. Equal configurations have equal
+    /// fingerprints in every process.
     ///
-    /// Potential secrets (arguments, variables, headers, URLs, pinned values, logins) and settings of one
-    /// process (folders, listening addresses) are left out.
+    /// Potential secrets (arguments, variables, headers, URLs, pinned values, logins) and settings
+    /// of one process (folders, listening addresses) are left out.
     pub fn fingerprint(&self) -> String {
         let toolboxes: Vec<Value> = self.toolboxes.iter().map(encode_toolbox).collect();
         let clients: Vec<Value> =
@@ -41,7 +42,6 @@ impl Config {
         ]);
         let digest = Sha256::digest(encoded.to_string());
         digest[..LENGTH].iter().fold(String::new(), |mut word, byte| {
-            // Writing to a string does not fail.
             let _ = write!(word, "{byte:02x}");
             word
         })
@@ -65,8 +65,8 @@ fn encode_policy(policy: &PolicyConfig) -> Value {
     let agents: Vec<Value> =
         policy.agents.iter().map(|(name, agent)| json!([name, encode_agent(agent)])).collect();
     let confirmation = match &policy.confirmation {
-        Confirmation::Never => Value::Null,
-        Confirmation::Dangerous(tools) => json!(tools),
+        ConfirmationPolicy::Never => Value::Null,
+        ConfirmationPolicy::Dangerous(tools) => json!(tools),
     };
     json!([
         agents,
@@ -76,7 +76,7 @@ fn encode_policy(policy: &PolicyConfig) -> Value {
         policy.default.allow_unknown_tools,
         policy.default.allow_unknown_servers,
         policy.default.require_explicit_approval,
-        policy.strangers == Strangers::Refused,
+        policy.strangers == UnknownAgentPolicy::Deny,
         policy.dangerous_tools,
         policy.is_hint_dangerous,
         confirmation,
@@ -95,7 +95,7 @@ fn encode_agent(agent: &AgentPolicy) -> Value {
     ])
 }
 
-fn encode_condition(condition: &When) -> Value {
+fn encode_condition(condition: &PolicyCondition) -> Value {
     let argument = |(name, test): &(String, ArgumentTest)| {
         json!([name, test.matches, test.not_matches, test.min, test.max, test.one_of])
     };
@@ -109,7 +109,7 @@ fn encode_condition(condition: &When) -> Value {
     ])
 }
 
-fn encode_rates(rates: Rates) -> Value {
+fn encode_rates(rates: RateLimits) -> Value {
     json!([rates.calls_per_minute(), rates.concurrent_calls()])
 }
 
@@ -147,11 +147,12 @@ fn encode_server(server: &ServerConfig) -> Value {
         let pinned: Vec<&String> = over.arguments.keys().collect();
         json!([tool, over.enabled, over.name, over.description, pinned])
     });
-    let locked = match server.definitions() {
-        Definitions::Off => None,
-        definitions => {
-            Some(json!([definitions.as_str(), server.locked.as_deref().map(encode_locked_server),]))
-        }
+    let locked = match server.effective_drift_policy() {
+        DriftPolicy::Off => None,
+        definitions => Some(json!([
+            definitions.as_str(),
+            server.lock_entry.as_deref().map(encode_locked_server),
+        ])),
     };
     json!([
         server.name,
@@ -160,7 +161,7 @@ fn encode_server(server: &ServerConfig) -> Value {
         server.include,
         server.resource_filters,
         server.prompt_filters,
-        server.shared,
+        server.shares_process,
         isolation,
         protocol,
         server.roots,
@@ -171,7 +172,7 @@ fn encode_server(server: &ServerConfig) -> Value {
 }
 
 fn encode_locked_server(server: &LockedServer) -> Value {
-    let kind = |kind: &LockedKind| -> Vec<Value> {
+    let kind = |kind: &LockedDefinitions| -> Vec<Value> {
         kind.iter().map(|(name, locked)| json!([name, encode_locked(locked)])).collect()
     };
     let package = server.package.as_ref().map(|package| {
@@ -188,8 +189,8 @@ fn encode_locked_server(server: &LockedServer) -> Value {
     ])
 }
 
-fn encode_locked(locked: &Locked) -> Value {
-    let sums: Vec<String> = locked.spellings.iter().map(|one| one.sum.to_string()).collect();
+fn encode_locked(locked: &LockedDefinition) -> Value {
+    let sums: Vec<String> = locked.spellings.iter().map(|one| one.digest.to_string()).collect();
     json!([sums, locked.ignore, locked.is_conditional])
 }
 
@@ -205,13 +206,13 @@ mod tests {
     use crate::name::{ServerName, ToolboxName};
     use crate::settings::{Isolation, StdioLaunch, ToolMode, ToolOverride, ToolboxConfig};
 
-    /// A configuration with one server that has a secret at each place where there may be one.
+    /// A configuration with `secret` in every field that may hold one.
     fn config(secret: &str) -> Config {
         let launch = Launch::Stdio(StdioLaunch {
             command: "server".to_owned(),
             args: vec![format!("--key={secret}")],
             env: BTreeMap::from([("KEY".to_owned(), secret.to_owned())]),
-            referred: BTreeMap::new(),
+            secret_refs: BTreeMap::new(),
             cwd: PathBuf::from("/").join(secret),
             inherit_env: false,
             withheld: std::collections::BTreeSet::new(),
@@ -232,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_places_of_their_own_do_not_tell_replicas_apart() {
+    fn fingerprint_ignores_secrets_and_local_paths() {
         assert_eq!(config("a").fingerprint(), config("b").fingerprint());
         assert_eq!(config("a").fingerprint().len(), 2 * LENGTH);
     }
 
     #[test]
-    fn what_agents_are_served_tells_replicas_apart() {
+    fn fingerprint_covers_everything_served_to_agents() {
         let changes: [fn(&mut Config); 8] = [
             |config| config.mode = ToolMode::Activate,
             |config| config.policy.dangerous_tools.push("x".to_owned()),
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_the_same_in_every_process() {
+    fn fingerprint_is_stable_across_processes() {
         assert_eq!(config("a").fingerprint(), "6b5bc045a5b6");
     }
 }

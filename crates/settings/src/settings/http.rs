@@ -1,4 +1,4 @@
-//! Limits on what agents may cost over HTTP (`http`).
+//! Settings of the HTTP listener (`http`).
 
 use core::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,45 +9,43 @@ use url::Url;
 
 use crate::settings::defaults;
 
-/// Limits on what agents may cost over HTTP.
+/// Settings of the HTTP listener and limits on its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
-    /// Names that clients may call us by besides those of this machine: in lower case, with a port
-    /// or for all ports (`allowedHosts`).
+    /// Accepted `Host` values in lower case, in addition to local ones. Without a port, all ports
+    /// match (`allowedHosts`).
     pub allowed_hosts: Vec<Authority>,
-    /// Origins of pages that may ask us besides those of this machine, as browsers spell them
+    /// Accepted `Origin` values as browsers send them, in addition to local ones
     /// (`allowedOrigins`).
     pub allowed_origins: Vec<String>,
-    /// The address that clients and browsers on other machines know us by, without `/mcp` (`publicUrl`);
-    /// over plain HTTP on this machine alone.
+    /// The URL under which other machines reach the workbench, without `/mcp`. Plain HTTP only if
+    /// it is on this machine (`publicUrl`).
     pub public_url: Option<Url>,
-    /// How many sessions there may be (`maxSessions`).
     pub max_sessions: usize,
-    /// How long a session is kept that nobody uses (`sessionIdleMs`).
+    /// Idle time after which a session ends (`sessionIdleMs`).
     pub session_idle: Duration,
-    /// How many connections there may be at once (`maxConnections`).
     pub max_connections: usize,
-    /// How many bytes the head of a request may have (`maxHeaderBytes`).
+    /// Maximum bytes of the request line and headers together (`maxHeaderBytes`).
     pub max_header_bytes: usize,
-    /// How long a connection may go without the whole head of a request (`headTimeoutMs`).
+    /// Time that a connection may wait for complete request headers (`headTimeoutMs`).
     pub head_timeout: Duration,
-    /// How long the whole body of a request may take (`bodyTimeoutMs`).
+    /// Time to receive a complete request body (`bodyTimeoutMs`).
     pub body_timeout: Duration,
-    /// Where `/health`, `/ready` and `/metrics` are answered besides (`healthListen`).
+    /// Additional address for `/health`, `/ready` and `/metrics` (`healthListen`).
     pub health_listen: Option<SocketAddr>,
-    /// The files to encrypt with (`tls`); `None`: nothing is encrypted here.
+    /// Server certificate; `None` for plain HTTP (`tls`).
     pub tls: Option<TlsConfig>,
 }
 
-/// The files for TLS of our own, absolute.
+/// The TLS files, with absolute paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// The certificate in PEM, followed by those that lead from it to a CA that clients know (`cert`).
+    /// PEM certificate chain, starting with the server's certificate (`cert`).
     pub cert: PathBuf,
-    /// The private key of the certificate, in PEM (`key`).
+    /// PEM private key of the certificate (`key`).
     pub key: PathBuf,
-    /// Certificates in PEM of the CAs that say who a client is (`clientCa`); `None`: no client is asked
-    /// for a certificate.
+    /// PEM certificates of the CAs for client certificates; `None`: clients aren't asked for one
+    /// (`clientCa`).
     pub client_ca: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! How a server is reached.
+//! How servers are started or reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,74 +8,69 @@ use ::http::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::settings::{AccountOf, Confinement, Container, MacroConfig, OAuth, Reference, Sandbox};
+use crate::settings::{
+    AccountScope, Confinement, Container, MacroConfig, OAuthConfig, Sandbox, SecretRef,
+};
 
-/// How a server is reached.
+/// How a server is started or reached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each server")]
+#[expect(clippy::large_enum_variant, reason = "one per server")]
 pub enum Launch {
-    /// A child process that speaks MCP on its standard input and output.
+    /// A child process that speaks MCP on stdin and stdout.
     Stdio(StdioLaunch),
-    /// A server that is there already and is reached over HTTP.
+    /// A running server, reached over HTTP.
     Http(HttpLaunch),
-    /// A kind of server that a pasted block may name but that cannot be reached here. It never
-    /// starts; opening its toolbox reports it like any server that failed.
+    /// A kind of server that a pasted entry can name but the program doesn't support. It never
+    /// starts; opening its toolbox reports it like a server that failed.
     Unsupported {
-        /// The part of the entry that cannot be honored.
+        /// The part of the entry that isn't supported.
         reason: String,
-        /// The advice to the user.
         hint: String,
     },
-    /// Something is wrong with its entry in the file. It never starts; opening its toolbox reports it
-    /// like any server that failed.
-    Broken {
-        /// The problem.
-        reason: String,
-        /// The advice to the user.
-        hint: String,
-    },
-    /// No server at all: macros, under the name [`MACROS`](crate::settings::MACROS). It is never started, and all that it
-    /// has is known from the start.
+    /// An invalid entry. It never starts; opening its toolbox reports it like a server that failed.
+    Broken { reason: String, hint: String },
+    /// The macros of a toolbox, under the server name [`MACROS`](crate::settings::MACROS). No
+    /// process is started, and the definitions are known in advance.
     Macros(Vec<MacroConfig>),
 }
 
-/// Everything that decides what a child process is; equal launches may share a process.
+/// The identity of a child process: servers with equal launches may share one.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct StdioLaunch {
-    /// The program: a name to find on `PATH`, or a path.
+    /// A name to look up in `PATH`, or a path.
     pub command: String,
-    /// Its arguments, untouched but for variables.
+    /// With variables expanded.
     pub args: Vec<String>,
-    /// Variables set for it beside the small environment every child gets.
+    /// Variables in addition to the minimal environment of every child.
     pub env: BTreeMap<String, String>,
-    /// The variables in `env` whose values do not stand in the file, and where they do; such values
-    /// are secret, whatever the variables are called.
-    pub referred: BTreeMap<String, Reference>,
-    /// The folder it starts in; absolute.
+    /// The secret references behind variables in `env`. Their values are secret, even if the names
+    /// don't suggest it.
+    pub secret_refs: BTreeMap<String, SecretRef>,
+    /// Absolute path of the working directory.
     pub cwd: PathBuf,
-    /// `true` if it gets the whole environment of the workbench.
+    /// `true` if the child inherits the workbench's environment.
     pub inherit_env: bool,
-    /// The variables that it does not get in any case, because they hold tokens of agents.
+    /// Variables that are never inherited because they hold tokens of agents.
     pub withheld: BTreeSet<String>,
-    /// `true` if the file names the folder, so that it is the program's own to write into.
+    /// `true` if the file sets the working directory, so that the program may write to it.
     pub has_own_folder: bool,
-    /// Its sandbox; `None`: that which the file has for all.
+    /// The server's own sandbox; `None`: the default of the configuration.
     pub sandbox: Option<Sandbox>,
 }
 
 impl Launch {
-    /// The places of values that it needs and that do not stand in the file.
-    pub fn references(&self) -> Vec<&Reference> {
+    /// Returns the secret references that the server needs.
+    pub fn references(&self) -> Vec<&SecretRef> {
         match self {
-            Self::Stdio(launch) => launch.referred.values().collect(),
-            Self::Http(launch) => launch.referred.iter().map(|(_, place)| place).collect(),
+            Self::Stdio(launch) => launch.secret_refs.values().collect(),
+            Self::Http(launch) => launch.referred.iter().map(|(_, reference)| reference).collect(),
             Self::Unsupported { .. } | Self::Broken { .. } | Self::Macros(_) => Vec::new(),
         }
     }
 
-    /// Returns an encoding that tells servers of one name apart, for keys in the state store. It may
-    /// contain secrets in `args` and `url`, so store only a hash of it. The values of variables and headers
-    /// are left out.
+    /// Returns an encoding that distinguishes servers of the same name, for keys in the state
+    /// store. It may contain secrets in `args` and `url`, so store only a hash of it. The values of
+    /// variables and headers are left out.
     pub fn encoded(&self) -> Value {
         match self {
             Self::Stdio(launch) => launch.encoded(),
@@ -93,8 +88,8 @@ impl StdioLaunch {
     fn encoded(&self) -> Value {
         let sandbox = match &self.sandbox {
             None | Some(Sandbox::Off) => Value::Null,
-            Some(Sandbox::On(_)) => json!(["process"]),
-            Some(Sandbox::In(container)) => {
+            Some(Sandbox::Process(_)) => json!(["process"]),
+            Some(Sandbox::Container(container)) => {
                 json!(["container", container.image, container.engine])
             }
         };
@@ -109,25 +104,24 @@ impl StdioLaunch {
         ])
     }
 
-    /// Returns what it may reach, if it is confined.
+    /// Returns the permissions of a sandboxed process.
     pub fn confinement(&self) -> Option<&Confinement> {
         self.sandbox.as_ref()?.confinement()
     }
 
-    /// Returns the container that it is run in, if it is.
     pub fn container(&self) -> Option<&Container> {
         self.sandbox.as_ref()?.container()
     }
 }
 
-/// Values of variables may be secret.
+/// Prints only the names of variables: their values may be secret.
 impl fmt::Debug for StdioLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             command,
             args,
             env,
-            referred,
+            secret_refs: referred,
             cwd,
             inherit_env,
             withheld,
@@ -149,29 +143,28 @@ impl fmt::Debug for StdioLaunch {
     }
 }
 
-/// How messages are carried to a server over HTTP.
+/// Which transport to use for a server over HTTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HttpTransport {
-    /// By streamable HTTP, or by HTTP with SSE where the server knows nothing of that.
+    /// Streamable HTTP, with a fallback to HTTP with SSE if the server doesn't support it.
     #[default]
     Auto,
-    /// By HTTP with SSE (2024-11-05), whose stream is at the address.
+    /// HTTP with SSE (2024-11-05). The URL names the event stream.
     Sse,
 }
 
-/// Everything that decides which server is spoken to over HTTP; equal ones may share a session.
+/// The identity of a server over HTTP: equal launches may share a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HttpLaunch {
-    /// Its one address, `http` or `https`.
+    /// `http` or `https`.
     pub url: Url,
-    /// How messages are carried there.
     pub transport: HttpTransport,
-    /// Headers of every request to it; marked as secret.
+    /// Headers of every request, marked as sensitive.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Where the values of headers stand that do not stand in the file.
-    pub referred: Vec<(HeaderName, Reference)>,
-    /// How one signs in there, where no header of the entry says who asks.
-    pub oauth: OAuth,
+    /// The secret references behind header values.
+    pub referred: Vec<(HeaderName, SecretRef)>,
+    /// Used if no configured header authenticates.
+    pub oauth: OAuthConfig,
 }
 
 impl HttpLaunch {
@@ -181,9 +174,9 @@ impl HttpLaunch {
             HttpTransport::Sse => "sse",
         };
         let account = match self.oauth.account {
-            AccountOf::Auto => "auto",
-            AccountOf::Shared => "shared",
-            AccountOf::Agent => "agent",
+            AccountScope::Auto => "auto",
+            AccountScope::Shared => "shared",
+            AccountScope::Agent => "agent",
         };
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         json!(["http", self.url.as_str(), transport, headers, self.oauth.client_id, account])

@@ -1,82 +1,82 @@
-//! How much agents may ask of servers at a time (`limits`), and how long answers hold (`cache`).
+//! Limits on calls and messages (`limits`), and caching of results (`cache`).
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use crate::settings::defaults;
 
-/// Limits on what passes through (`limits`).
+/// Limits on calls and messages (`limits`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes of tool definitions that one answer lists; beyond it they become signatures.
+    /// Maximum bytes of tool definitions in one listing; beyond that, tools are listed as
+    /// signatures.
     pub max_listing_bytes: usize,
-    /// The longest single message accepted from an agent or a server, in bytes.
+    /// Maximum length in bytes of a message from an agent or a server.
     pub max_message_bytes: usize,
-    /// The most bytes of a tool's result that are given at once (`maxResultBytes`); `None`: all.
+    /// Maximum bytes of a tool result in one response; `None` for no limit (`maxResultBytes`).
     pub max_result_bytes: Option<usize>,
-    /// How much all agents together may ask of all servers.
-    pub in_all: Rates,
-    /// How much one agent may ask, unless its own rates say otherwise (`perAgent`).
-    pub per_agent: Rates,
-    /// How much may be asked of one server, unless its own rates say otherwise (`perServer`).
-    pub per_server: Rates,
-    /// How long a call waits for others to end where too many are running (`maxWaitMs`).
+    /// Rate limits of all agents and servers together.
+    pub global: RateLimits,
+    /// Default rate limits of an agent (`perAgent`).
+    pub per_agent: RateLimits,
+    /// Default rate limits of a server (`perServer`).
+    pub per_server: RateLimits,
+    /// How long a call may wait for a free slot (`maxWaitMs`).
     pub max_wait: Duration,
-    /// How long the user may take to confirm a call (`confirmTimeoutMs`).
+    /// How long the user has to confirm a call (`confirmTimeoutMs`).
     pub confirm_timeout: Duration,
-    /// How many bytes of messages may be held at a time, of agents and servers together
-    /// (`maxBytesInFlight`).
+    /// Maximum bytes of messages in memory, of agents and servers together (`maxBytesInFlight`).
     pub max_bytes_in_flight: usize,
-    /// How much each caller may hold at a time (`perCaller`).
-    pub per_caller: PerCaller,
+    /// Quotas of each caller (`perCaller`).
+    pub per_caller: CallerLimits,
 }
 
 impl Limits {
-    /// Returns the bytes of each of the three kinds that may be held: what agents send, what servers
-    /// send, and what agents have not taken yet. A third of all, and at least two of the longest
-    /// messages.
+    /// Returns the size of each of the three message pools in bytes: agent requests, server
+    /// messages, and responses not yet taken by agents. Each gets a third of the total, but at
+    /// least two messages of maximum length.
     pub fn bytes_of_a_kind(&self) -> usize {
         (self.max_bytes_in_flight / 3).max(self.longest_message().saturating_mul(2))
     }
 
-    /// Returns the bytes that the longest message needs while it is read.
+    /// Returns the memory in bytes to read a message of maximum length.
     pub fn longest_message(&self) -> usize {
         self.max_message_bytes.saturating_add(READING)
     }
 }
 
-/// The bytes beside a message that are read with it.
+/// Bytes read ahead together with a message.
 const READING: usize = 64 * 1024;
 
-/// How much one caller may hold at a time (`perCaller`): an agent with a name, or whoever comes from
-/// one address without one.
+/// The quotas of one caller, which is a named agent or all anonymous agents at one address
+/// (`perCaller`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PerCaller {
-    /// How many sessions (`maxSessions`). For one more, the caller's own oldest ends.
+pub struct CallerLimits {
+    /// Maximum number of sessions. One more evicts the caller's least recently used session
+    /// (`maxSessions`).
     pub max_sessions: usize,
-    /// How many sessions may begin in a minute (`sessionsPerMinute`).
+    /// Maximum new sessions per minute (`sessionsPerMinute`).
     pub sessions_per_minute: NonZeroU32,
-    /// How many connections from one address (`maxConnections`).
+    /// Maximum connections from one address (`maxConnections`).
     pub max_connections: usize,
-    /// How many requests may be under way (`maxCalls`); more are refused.
+    /// Maximum requests in flight; further ones are rejected (`maxCalls`).
     pub max_calls: usize,
-    /// How many calls may wait for an answer of the user (`maxQuestions`). For one more, the caller's
-    /// own oldest is given up.
+    /// Maximum calls that wait for the user. One more cancels the caller's oldest (`maxQuestions`).
     pub max_questions: usize,
-    /// How many bytes of what it sends, and as many of what it has not taken yet (`maxBytesInFlight`);
-    /// `None`: half of what all may share.
+    /// Maximum bytes of its messages in memory, counted per direction. By default half of the
+    /// shared pool (`maxBytesInFlight`).
     pub max_bytes_in_flight: Option<usize>,
-    /// How many rests of results that were too long are kept for it (`maxKeptResults`). For one more,
-    /// its own oldest goes.
+    /// Maximum stored remainders of truncated results. One more evicts the caller's oldest
+    /// (`maxKeptResults`).
     pub max_kept_results: usize,
-    /// How many bytes of them (`maxKeptBytes`).
+    /// Maximum bytes of these remainders (`maxKeptBytes`).
     pub max_kept_bytes: usize,
-    /// How many processes of servers for itself alone (`maxProcesses`); servers beyond it are not
-    /// started.
+    /// Maximum processes of servers that only this caller uses. Further servers don't start
+    /// (`maxProcesses`).
     pub max_processes: usize,
 }
 
-impl Default for PerCaller {
+impl Default for CallerLimits {
     fn default() -> Self {
         Self {
             max_sessions: defaults::CALLER_SESSIONS,
@@ -98,31 +98,31 @@ impl Default for Limits {
             max_listing_bytes: defaults::LISTING_BYTES,
             max_message_bytes: defaults::MESSAGE_BYTES,
             max_result_bytes: None,
-            in_all: Rates::default(),
-            per_agent: Rates::default(),
-            per_server: Rates::default(),
+            global: RateLimits::default(),
+            per_agent: RateLimits::default(),
+            per_server: RateLimits::default(),
             max_wait: Duration::from_millis(defaults::WAIT_MS),
             confirm_timeout: Duration::from_millis(defaults::CONFIRM_TIMEOUT_MS),
             max_bytes_in_flight: defaults::BYTES_IN_FLIGHT,
-            per_caller: PerCaller::default(),
+            per_caller: CallerLimits::default(),
         }
     }
 }
 
-/// How much may be asked at a time. A rate that is not set is set elsewhere, or unlimited.
+/// Rate limits of calls. Unset values fall back to more general ones, and finally to no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Rates {
+pub struct RateLimits {
     calls_per_minute: Option<u32>,
     concurrent_calls: Option<u32>,
 }
 
-impl Rates {
-    /// Creates rates; 0 means any number, and `None` that they are set elsewhere.
+impl RateLimits {
+    /// Creates rate limits; 0 means unlimited and `None` unset.
     pub fn new(calls_per_minute: Option<u32>, concurrent_calls: Option<u32>) -> Self {
         Self { calls_per_minute, concurrent_calls }
     }
 
-    /// Returns these rates, with those of `other` where they are not set.
+    /// Returns these limits, with unset values taken from `other`.
     pub fn or(self, other: Self) -> Self {
         Self {
             calls_per_minute: self.calls_per_minute.or(other.calls_per_minute),
@@ -130,19 +130,19 @@ impl Rates {
         }
     }
 
-    /// Returns how many calls a minute there may be, if that is limited (`callsPerMinute`).
+    /// Returns the calls allowed per minute; `None` if unlimited (`callsPerMinute`).
     pub fn calls_per_minute(self) -> Option<NonZeroU32> {
         self.calls_per_minute.and_then(NonZeroU32::new)
     }
 
-    /// Returns how many calls may run at once, if that is limited (`concurrentCalls`).
+    /// Returns the limit on concurrent calls; `None` if unlimited (`concurrentCalls`).
     pub fn concurrent_calls(self) -> Option<NonZeroU32> {
         self.concurrent_calls.and_then(NonZeroU32::new)
     }
 }
 
-/// How long answers of read-only tools hold (`cache`). A value that is not set is set elsewhere;
-/// where nobody sets a time, answers do not hold.
+/// Caching of results of read-only tools (`cache`). Unset values fall back to more general ones;
+/// without a TTL, nothing is cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheConfig {
     ttl: Option<Duration>,
@@ -150,22 +150,22 @@ pub struct CacheConfig {
 }
 
 impl CacheConfig {
-    /// Creates the setting; a time of zero means that answers do not hold.
+    /// Creates the settings; a TTL of zero disables caching.
     pub fn new(ttl: Option<Duration>, max_bytes: Option<u64>) -> Self {
         Self { ttl, max_bytes }
     }
 
-    /// Returns this setting, with the time of `other` where it has none.
+    /// Returns these settings, with an unset TTL taken from `other`.
     pub fn or_ttl_of(self, other: Self) -> Self {
         Self { ttl: self.ttl.or(other.ttl), ..self }
     }
 
-    /// Returns how long answers hold, if they hold at all (`ttlMs`).
+    /// Returns how long results are cached; `None` if they aren't (`ttlMs`).
     pub fn ttl(self) -> Option<Duration> {
         self.ttl.filter(|ttl| !ttl.is_zero())
     }
 
-    /// Returns how many bytes of answers may be kept, if that is set (`maxBytes`).
+    /// Returns the cache size in bytes, if set (`maxBytes`).
     pub fn max_bytes(self) -> Option<NonZeroU64> {
         self.max_bytes.and_then(NonZeroU64::new)
     }

@@ -1,27 +1,25 @@
-//! The endpoint of a language model (`navigator.llm`, `search.embeddings`).
+//! Model endpoint settings (`navigator.llm`, `search.embeddings`).
 
 use std::fmt;
 use std::time::Duration;
 
 use url::Url;
 
-/// An endpoint that speaks the API of `OpenAI`, and the model to ask there.
+/// A model at an endpoint with an `OpenAI`-compatible API.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LlmConfig {
-    /// The address that the API's paths are put behind, with a `/` at the end:
-    /// `https://api.cerebras.ai/v1/`.
+    /// Prefix of all API paths. Ends in `/`, such as `https://api.cerebras.ai/v1/`.
     pub base_url: Url,
-    /// The model.
     pub model: String,
-    /// The key, which is sent as bearer token.
+    /// Sent as a bearer token.
     pub api_key: Option<String>,
-    /// How long one answer may take.
+    /// Timeout of one request.
     pub timeout: Duration,
-    /// `reasoning_effort`, sent as it is; nothing is sent if there is none.
+    /// Sent verbatim as `reasoning_effort`, or left out if `None`.
     pub reasoning_effort: Option<String>,
 }
 
-/// The key is for nobody's eyes.
+/// Omits the API key.
 impl fmt::Debug for LlmConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LlmConfig")

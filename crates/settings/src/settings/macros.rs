@@ -1,67 +1,62 @@
-//! Tools of ours that are made of steps over other tools (`macros`).
+//! Macros: tools composed of steps that call other tools (`macros`).
 //!
-//! They stand in their toolbox as the tools of a server that is called [`MACROS`] and is no process.
+//! The macros of a toolbox are exposed as the tools of a virtual server named [`MACROS`].
 
 use std::fmt;
 
 use crate::name::ToolId;
 
-/// The name of the server that has the macros, and of the toolbox for macros that name none.
+/// Name of the virtual server for macros, and of the toolbox for macros that name no toolbox.
 pub const MACROS: &str = "macros";
 
-/// A tool that is made of steps over other tools.
+/// A tool composed of steps that call other tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MacroConfig {
-    /// The key in the file.
     pub name: String,
-    /// Its purpose, in the user's words.
     pub description: String,
-    /// The JSON Schema of its arguments, as it is written.
+    /// JSON Schema of the arguments, as JSON text.
     pub input_schema: String,
-    /// Its steps, in the order of the file; never empty, and none waits for itself.
+    /// In the order of the file. Never empty, and without dependency cycles.
     pub steps: Vec<StepConfig>,
-    /// The template of its result; `None`: its result is that of the last step.
+    /// `None`: the result of the last step.
     pub result: Option<Template>,
 }
 
-/// One step: a call of a tool.
+/// A step of a macro: one tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StepConfig {
-    /// The key in the file.
     pub name: String,
-    /// The tool that is called, by the name that its toolbox shows.
+    /// The tool to call, by the name that its toolbox shows.
     pub tool: ToolId,
-    /// The template of its arguments; `None`: it gets none.
+    /// `None`: the tool is called without arguments.
     pub arguments: Option<Template>,
-    /// The steps that have to be done before, by their places in the macro.
+    /// Indexes of the steps that must finish first.
     pub needs: Vec<usize>,
 }
 
-/// How a value is put together.
+/// A template that builds a JSON value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Template {
-    /// This JSON text.
+    /// A constant, as JSON text.
     Value(String),
-    /// The value that a pointer leads to, or the default where there is none.
+    /// The value at a pointer, or the default if it is missing.
     From(Pointer, Option<Box<Self>>),
-    /// One text of several values.
+    /// The concatenation of several values as text.
     Join(Vec<Self>),
-    /// An object of these members.
     Object(Vec<(String, Self)>),
-    /// An array of these items.
     Array(Vec<Self>),
 }
 
-/// Where a value is found.
+/// A reference to an input or to the result of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pointer {
-    /// The step whose result it is in; `None`: it is in the inputs.
+    /// The step whose result is referenced, or `None` for the inputs.
     pub step: Option<String>,
-    /// The way from there, key by key.
+    /// The keys from there to the value, unescaped.
     pub path: Vec<String>,
 }
 
-/// As it is written in the file.
+/// Formats the pointer as in the configuration.
 impl fmt::Display for Pointer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.step {
@@ -76,7 +71,7 @@ impl fmt::Display for Pointer {
 }
 
 impl Pointer {
-    /// Reads a JSON pointer; the error says what is wrong with it.
+    /// Parses `/inputs/…` or `/steps/<name>/…` as a JSON pointer (RFC 6901).
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let Some(rest) = text.strip_prefix('/') else {
             return Err("a JSON pointer begins with `/`");

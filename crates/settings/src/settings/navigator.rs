@@ -1,84 +1,77 @@
-//! How `execute_task` finds its way (`navigator`).
+//! Settings of `execute_task` (`navigator`).
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::catalog::Catalog;
+use crate::settings::catalog::CatalogFolder;
 use crate::settings::defaults;
 use crate::settings::llm::LlmConfig;
 
-/// How `execute_task` finds its way.
+/// Settings of `execute_task`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NavigatorConfig {
-    /// The folder with the catalog that is walked, as the file names it.
+    /// The catalog folder as written in the configuration.
     pub folder: Option<PathBuf>,
-    /// The catalog that is walked; `None`: the toolboxes are.
-    pub catalog: Option<Catalog>,
-    /// How a tool is looked for; `None`: by the hierarchy where there is a catalog, else by
-    /// retrieval.
+    /// The catalog to search, or `None` for the toolboxes.
+    pub catalog: Option<CatalogFolder>,
+    /// `None`: `Strategy::Hierarchy` with a catalog, else `Strategy::Retrieve`.
     pub strategy: Option<Strategy>,
-    /// Who chooses; `None`: the model of `llm` where there is one, else the ranker.
+    /// `None`: `ChooserKind::Llm` if `llm` is set, else `ChooserKind::Ranker`.
     pub chooser: Option<ChooserKind>,
-    /// The model that chooses.
     pub llm: Option<LlmConfig>,
-    /// The most that choosing may cost.
     pub budget: BudgetConfig,
 }
 
 impl NavigatorConfig {
-    /// Returns how a tool is looked for.
+    /// Returns the configured or default search strategy.
     pub fn strategy(&self) -> Strategy {
         let default = if self.catalog.is_some() { Strategy::Hierarchy } else { Strategy::Retrieve };
         self.strategy.unwrap_or(default)
     }
 
-    /// Returns who chooses.
+    /// Returns the configured or default selector.
     pub fn chooser(&self) -> ChooserKind {
         let default = if self.llm.is_some() { ChooserKind::Llm } else { ChooserKind::Ranker };
         self.chooser.unwrap_or(default)
     }
 }
 
-/// How a tool is looked for.
+/// How `execute_task` searches for a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Category, then service, then tool.
+    /// Choose a category, then a service, then a tool.
     Hierarchy,
-    /// Among the tools that the ranker finds.
+    /// Choose from the best matches of the ranker.
     Retrieve,
 }
 
 impl Strategy {
-    /// All of them, by the words for them in the file.
+    /// All variants with their spelling in the configuration.
     pub const WORDS: [(&str, Self); 2] =
         [("hierarchy", Self::Hierarchy), ("retrieve", Self::Retrieve)];
 }
 
-/// Who chooses.
+/// How a tool is selected from the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChooserKind {
-    /// The model of `llm`.
     Llm,
-    /// The agent's own model, where its client lends it; else the ranker.
+    /// The model of the client through sampling. Falls back to the ranker if the client lacks it.
     Sampling,
-    /// The ranker, which needs nothing.
     Ranker,
 }
 
 impl ChooserKind {
-    /// All of them, by the words for them in the file.
+    /// All variants with their spelling in the configuration.
     pub const WORDS: [(&str, Self); 3] =
         [("llm", Self::Llm), ("sampling", Self::Sampling), ("ranker", Self::Ranker)];
 }
 
-/// The most that choosing may cost for one task.
+/// Limits for selecting the tool of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetConfig {
-    /// How long it may take in all.
     pub time: Duration,
-    /// How many tokens models may read and write for it.
+    /// Input and output tokens of all model calls.
     pub tokens: u64,
-    /// How often models may be asked.
     pub calls: u32,
 }
 

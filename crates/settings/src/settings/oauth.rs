@@ -1,112 +1,100 @@
-//! Signing in at a server over HTTP (`oauth` of its entry).
+//! OAuth settings of a server (`oauth` of its entry).
 
 use std::fmt;
 
 use url::Url;
 
-/// How one signs in at a server over HTTP, as far as the file says. The server itself says the rest, so
-/// that most entries need nothing of this.
+/// OAuth settings of a server over HTTP. Everything left out is discovered, so most servers need
+/// none of them.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct OAuth {
-    /// `true` if nobody signs in there.
+pub struct OAuthConfig {
+    /// `true` if sign-in is disabled for this server.
     pub is_off: bool,
-    /// The client that was registered by hand at the authorization server (RFC 6749 §2.2).
+    /// A client registered by hand at the authorization server (RFC 6749 §2.2).
     pub client_id: Option<String>,
-    /// The secret that proves that client.
     pub client_secret: Option<String>,
-    /// The address of a document that says who the client is.
+    /// URL of the client metadata document, which serves as the client ID.
     pub client_metadata_url: Option<Url>,
-    /// The scopes to ask for, in place of those that the server names.
+    /// Scopes to request. Overrides the scopes that the server advertises.
     pub scopes: Option<Vec<String>>,
-    /// The port of this machine that the browser is sent back to; `None`: any.
+    /// Port of the loopback redirect listener. `None`: any free port.
     pub callback_port: Option<u16>,
-    /// The address that the browser is sent back to, in place of one of this machine.
+    /// Redirect URI. Overrides the loopback address.
     pub redirect_uri: Option<Url>,
-    /// The address of the authorization server's metadata, in place of what the server names.
+    /// Metadata URL of the authorization server. Overrides discovery.
     pub metadata_url: Option<Url>,
-    /// The resource that the token is for (RFC 8707).
-    pub resource: Resource,
-    /// Which way a token is got.
-    pub grant: Grant,
-    /// The owner of the sign-in.
-    pub account: AccountOf,
-    /// Further parameters of the address that the browser opens.
+    pub resource: ResourceIndicator,
+    pub grant: GrantType,
+    pub account: AccountScope,
+    /// Extra query parameters of the authorization request.
     pub authorization_parameters: Vec<(String, String)>,
-    /// `true` if an authorization server is taken that does not say that it knows PKCE.
+    /// `true` to accept an authorization server that doesn't advertise PKCE.
     pub allows_no_pkce: bool,
 }
 
-/// The `resource` of requests for tokens (RFC 8707 §2).
+/// The `resource` parameter of authorization and token requests (RFC 8707 §2).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Resource {
-    /// The one that the server names, else its address.
+pub enum ResourceIndicator {
+    /// The resource that the server advertises, or else the server's URL.
     #[default]
     Auto,
-    /// None, for authorization servers that refuse it.
+    /// Send no `resource`, for authorization servers that reject it.
     Off,
-    /// This one.
     Named(String),
 }
 
-/// A way to get a token.
+/// The OAuth grant that yields the tokens.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub enum Grant {
-    /// A person agrees in a browser (RFC 6749 §4.1).
+pub enum GrantType {
+    /// The user signs in with a browser (RFC 6749 §4.1).
     #[default]
-    Browser,
-    /// A person agrees in a browser of any other device (RFC 8628).
-    Device,
-    /// The client by itself, with its secret (RFC 6749 §4.4).
-    Client,
-    /// The client by itself, with an assertion that it signs (RFC 7523 §2.2).
-    SignedClient {
-        /// The private key, in PEM (PKCS#8); secret.
+    AuthorizationCode,
+    /// The user signs in on another device (RFC 8628).
+    DeviceCode,
+    /// The client authenticates with its secret (RFC 6749 §4.4).
+    ClientCredentials,
+    /// The client authenticates with a signed JWT (RFC 7523 §2.2).
+    PrivateKeyJwt {
+        /// Private key as PEM (PKCS#8). Secret.
         key: String,
-        /// The algorithm: `ES256` or `RS256`.
+        /// `ES256` or `RS256`.
         algorithm: String,
-        /// The `kid` of its header.
+        /// The `kid` of the JWT header.
         key_id: Option<String>,
     },
-    /// The identity of the workload, in a token that stands in a file (RFC 7523 §2.1); the file is read
-    /// anew for each request.
-    Workload {
-        /// The file.
-        token_file: std::path::PathBuf,
-    },
-    /// A token of the company's identity provider, exchanged for an assertion to this server's
-    /// authorization server (ID-JAG).
-    Enterprise(Box<IdentityProvider>),
+    /// A workload identity token as the JWT bearer grant (RFC 7523 §2.1). The file is read again
+    /// for each token request, because another program rotates it.
+    WorkloadJwt { token_file: std::path::PathBuf },
+    /// A token of the company's identity provider, exchanged for an assertion to the authorization
+    /// server (ID-JAG).
+    IdentityAssertion(Box<IdentityProvider>),
 }
 
-/// The identity provider of a company.
+/// The identity provider of `GrantType::IdentityAssertion`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IdentityProvider {
-    /// Where it exchanges tokens (RFC 8693).
+    /// The token exchange endpoint (RFC 8693).
     pub token_endpoint: Url,
-    /// The client at the provider.
     pub client_id: String,
-    /// The secret that proves that client.
     pub client_secret: Option<String>,
-    /// The token of who signs in; secret.
+    /// The ID token of the signed-in user. Secret.
     pub id_token: String,
 }
 
-/// The owner of a sign-in.
+/// Which agents share a sign-in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum AccountOf {
-    /// Over stdio one for all agents of the machine's user, over HTTP each agent's own.
+pub enum AccountScope {
+    /// Over stdio all agents of the OS user share one. Over HTTP each agent has its own.
     #[default]
     Auto,
-    /// One for all.
     Shared,
-    /// Each agent's own.
     Agent,
 }
 
-/// Secrets are left out.
-impl fmt::Debug for OAuth {
+/// Omits secrets.
+impl fmt::Debug for OAuthConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuth")
+        f.debug_struct("OAuthConfig")
             .field("is_off", &self.is_off)
             .field("client_id", &self.client_id)
             .field("scopes", &self.scopes)

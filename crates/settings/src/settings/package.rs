@@ -1,51 +1,48 @@
-//! Packages: what a command line such as `npx -y a-server` would fetch and run, told from its words alone.
+//! Detects the package that a command line such as `npx -y a-server` would download and run.
+//!
+//! Only the arguments are inspected; no registry is queried.
 
-/// A package that a launch runs.
+/// A package that a server is started from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// The registry that has it.
     pub ecosystem: Ecosystem,
-    /// The program that fetches it, such as `npx`.
+    /// The program that downloads it, such as `npx`.
     pub runner: &'static str,
-    /// Its name there, without a version, such as `@scope/name` or `ghcr.io/owner/image`.
+    /// Name without version, such as `@scope/name` or `ghcr.io/owner/image`.
     pub name: String,
-    /// The version that is asked for.
-    pub wanted: Wanted,
-    /// The words of the argument that names it, as they are written.
+    pub requested: VersionRequest,
+    /// The package argument as written.
     pub spec: String,
 }
 
-/// Where packages come from.
+/// The registry of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecosystem {
-    /// Packages of npm.
     Npm,
-    /// Packages of `PyPI`.
     PyPi,
-    /// Images of containers.
+    /// Container images.
     Image,
 }
 
-/// The version that a command line asks for.
+/// The version that a command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// Nothing is said, or `latest`: whatever is newest.
-    Newest,
-    /// A range, or a tag that can be moved: whatever fits.
-    Moving(String),
-    /// This version. A registry keeps what it has once published under it; of an image it is a tag.
+pub enum VersionRequest {
+    /// Unspecified or `latest`.
+    Latest,
+    /// A range, or a tag that can move.
+    Floating(String),
+    /// An exact version. Registries don't let it be replaced, except that image tags can be.
     Version(String),
-    /// These bytes: the digest of an image.
+    /// The digest of an image.
     Digest(String),
-    /// No package of the registry: an address, a repository or a folder.
-    Elsewhere(String),
+    /// Not from the registry: a URL, a repository or a folder.
+    NotFromRegistry(String),
 }
 
 impl Ecosystem {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Npm, Self::PyPi, Self::Image];
 
-    /// Returns the word for it in reports and files.
+    /// Returns the name used in reports and files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Npm => "npm",
@@ -56,12 +53,12 @@ impl Ecosystem {
 }
 
 impl Package {
-    /// Returns the package that a program with these arguments would fetch and run; `None` if it fetches
-    /// none, or which one cannot be told.
+    /// Returns the package that `command` with `args` would download and run. `None` if it
+    /// downloads none, or if the package can't be determined.
     pub fn of(command: &str, args: &[String]) -> Option<Self> {
         let words: Vec<&str> = args.iter().map(String::as_str).collect();
         match (program(command).as_str(), words.as_slice()) {
-            // Windows starts scripts of this kind through its shell.
+            // On Windows, entries start `.cmd` scripts through the shell.
             ("cmd", [first, inner, rest @ ..]) if first.eq_ignore_ascii_case("/c") => {
                 let rest: Vec<String> = rest.iter().map(|&word| word.to_owned()).collect();
                 Self::of(inner, &rest)
@@ -82,22 +79,22 @@ impl Package {
         }
     }
 
-    /// Returns the package that an image is, as a container's entry names it.
+    /// Returns the package for the image of a container.
     pub fn of_image(spec: &str) -> Self {
         image_named("docker run", spec)
     }
 
-    /// Returns `true` if another version may start next time although nobody has changed the entry.
-    pub fn is_loose(&self) -> bool {
-        matches!(self.wanted, Wanted::Newest | Wanted::Moving(_))
+    /// Returns `true` if the next start can run another version although the entry is unchanged.
+    pub fn is_unpinned(&self) -> bool {
+        matches!(self.requested, VersionRequest::Latest | VersionRequest::Floating(_))
     }
 
-    /// Returns the argument to write for [`spec`](Self::spec), so that this version and no other starts.
+    /// Returns the replacement for [`spec`](Self::spec) that pins `version`.
     pub fn pinned(&self, version: &str) -> String {
         let Self { ecosystem, runner, name, spec, .. } = self;
         match ecosystem {
             Ecosystem::Npm => format!("{name}@{version}"),
-            // Extras stay.
+            // Keep extras such as `[cli]`.
             Ecosystem::PyPi => {
                 let end = spec.find(']').map_or(name.len(), |end| end + 1);
                 let with_extras = spec.get(..end).filter(|s| s.starts_with(name.as_str()));
@@ -109,7 +106,7 @@ impl Package {
     }
 }
 
-/// Returns the name of a program, without its folder and what Windows adds.
+/// Returns the lowercase program name without its folder and Windows extension.
 fn program(command: &str) -> String {
     let name = command.rsplit(['/', '\\']).next().unwrap_or(command).to_ascii_lowercase();
     let ends = [".exe", ".cmd", ".bat", ".ps1"];
@@ -117,7 +114,7 @@ fn program(command: &str) -> String {
     end.map(str::to_owned).unwrap_or(name)
 }
 
-/// The options of runners of npm's packages that have a value in the next word.
+/// Options of npm runners whose value is the next word.
 const NPM_VALUES: &[&str] = &[
     "--prefix",
     "--registry",
@@ -151,7 +148,7 @@ fn npm(runner: &'static str, words: &[&str]) -> Option<Package> {
                     return Some(npm_named(runner, spec));
                 }
             }
-            // A command line is run, and this word belongs to it.
+            // With `--call` the command is a shell line, so this word isn't a package.
             _ if is_call => return None,
             spec => return Some(npm_named(runner, spec)),
         }
@@ -160,14 +157,14 @@ fn npm(runner: &'static str, words: &[&str]) -> Option<Package> {
 }
 
 fn npm_named(runner: &'static str, spec: &str) -> Package {
-    let of = |name: &str, wanted| Package {
+    let of = |name: &str, requested| Package {
         ecosystem: Ecosystem::Npm,
         runner,
         name: name.to_owned(),
-        wanted,
+        requested,
         spec: spec.to_owned(),
     };
-    // The first character may be the one of a scope.
+    // Skip the first character: it can be the `@` of a scope.
     let at = spec.char_indices().skip(1).find(|(_, c)| *c == '@').map(|(at, _)| at);
     let (name, version) = at.map_or((spec, ""), |at| (&spec[..at], &spec[at + 1..]));
     let slashes = name.matches('/').count();
@@ -175,21 +172,21 @@ fn npm_named(runner: &'static str, spec: &str) -> Package {
         && !name.contains([':', '#', '\\'])
         && (slashes == 0 || slashes == 1 && name.starts_with('@'));
     if !is_name || version.contains([':', '/', '#']) {
-        return of(name, Wanted::Elsewhere(spec.to_owned()));
+        return of(name, VersionRequest::NotFromRegistry(spec.to_owned()));
     }
     of(
         name,
         match version {
-            "" | "latest" | "*" | "x" => Wanted::Newest,
+            "" | "latest" | "*" | "x" => VersionRequest::Latest,
             version if is_exact(version.trim_start_matches(['=', 'v'])) => {
-                Wanted::Version(version.trim_start_matches(['=', 'v']).to_owned())
+                VersionRequest::Version(version.trim_start_matches(['=', 'v']).to_owned())
             }
-            version => Wanted::Moving(version.to_owned()),
+            version => VersionRequest::Floating(version.to_owned()),
         },
     )
 }
 
-/// Returns `true` for a whole semantic version, such as `1.2.3-rc.1`.
+/// Returns `true` for a complete semantic version, such as `1.2.3-rc.1`.
 fn is_exact(version: &str) -> bool {
     let release = version.split(['-', '+']).next().unwrap_or_default();
     let numbers: Vec<&str> = release.split('.').collect();
@@ -197,7 +194,7 @@ fn is_exact(version: &str) -> bool {
     numbers.len() == 3 && numbers.iter().all(is_number) && !version.contains([' ', '|', '*'])
 }
 
-/// The options of `uvx` and `pipx run` that have a value in the next word.
+/// Options of `uvx` and `pipx run` whose value is the next word.
 const PYTHON_VALUES: &[&str] = &[
     "--with",
     "-w",
@@ -270,34 +267,34 @@ fn python_named(runner: &'static str, spec: &str) -> Package {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let end = spec.find(|c| !is_part(c)).unwrap_or(spec.len());
     let (name, rest) = spec.split_at(end);
-    let of = |wanted| Package {
+    let of = |requested| Package {
         ecosystem: Ecosystem::PyPi,
         runner,
         name: name.to_owned(),
-        wanted,
+        requested,
         spec: spec.to_owned(),
     };
     let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !is_name || rest.contains("://") || rest.starts_with(['/', '\\', ':', '+']) {
-        return of(Wanted::Elsewhere(spec.to_owned()));
+        return of(VersionRequest::NotFromRegistry(spec.to_owned()));
     }
-    // What is extra, and on what machines, says nothing about the version.
+    // Extras and environment markers don't affect the version.
     let rest =
         rest.strip_prefix('[').and_then(|rest| Some(rest.split_once(']')?.1)).unwrap_or(rest);
     let rest = rest.split(';').next().unwrap_or_default().trim();
     let exact =
         rest.strip_prefix("===").or_else(|| rest.strip_prefix("==")).or(rest.strip_prefix('@'));
     of(match exact.map(str::trim) {
-        Some("latest") => Wanted::Newest,
+        Some("latest") => VersionRequest::Latest,
         Some(version) if !version.contains(['*', ',', ' ', '<', '>']) => {
-            Wanted::Version(version.to_owned())
+            VersionRequest::Version(version.to_owned())
         }
-        _ if rest.is_empty() => Wanted::Newest,
-        _ => Wanted::Moving(rest.to_owned()),
+        _ if rest.is_empty() => VersionRequest::Latest,
+        _ => VersionRequest::Floating(rest.to_owned()),
     })
 }
 
-/// The options of `docker run` that have no value in the next word.
+/// Options of `docker run` without a value. Any other option takes the next word.
 const IMAGE_FLAGS: &[&str] = &[
     "--rm",
     "--init",
@@ -320,7 +317,7 @@ const IMAGE_FLAGS: &[&str] = &[
     "--http-proxy",
     "--remote",
 ];
-/// The letters of such options.
+/// Short options without a value.
 const IMAGE_LETTERS: &str = "itdPqD";
 
 fn image(runner: &'static str, words: &[&str]) -> Option<Package> {
@@ -328,7 +325,7 @@ fn image(runner: &'static str, words: &[&str]) -> Option<Package> {
     let mut runs = false;
     while let Some(&word) = words.next() {
         match word {
-            // `container run` is the same.
+            // `docker container run` is the same command.
             "container" if !runs => {}
             "run" if !runs => runs = true,
             word if word.starts_with("--") => {
@@ -338,7 +335,7 @@ fn image(runner: &'static str, words: &[&str]) -> Option<Package> {
             }
             word if word.len() > 1 && word.starts_with('-') => {
                 let mut letters = word.chars().skip(1).skip_while(|c| IMAGE_LETTERS.contains(*c));
-                // A letter with a value has it in the same word, or in the next.
+                // An option with a value takes the rest of this word, or else the next word.
                 if letters.next().is_some() && letters.next().is_none() {
                     words.next()?;
                 }
@@ -352,22 +349,22 @@ fn image(runner: &'static str, words: &[&str]) -> Option<Package> {
 
 fn image_named(runner: &'static str, spec: &str) -> Package {
     let (tagged, digest) = spec.split_once('@').map_or((spec, None), |(a, b)| (a, Some(b)));
-    // A colon before a slash is that of a port.
+    // A colon before the last slash belongs to the port of the registry.
     let slash = tagged.rfind('/').map_or(0, |at| at + 1);
     let (name, tag) = match tagged[slash..].split_once(':') {
         Some((last, tag)) => (&tagged[..slash + last.len()], Some(tag)),
         None => (tagged, None),
     };
-    let wanted = match (digest, tag) {
-        (Some(digest), _) => Wanted::Digest(digest.to_owned()),
-        (None, None | Some("latest")) => Wanted::Newest,
+    let requested = match (digest, tag) {
+        (Some(digest), _) => VersionRequest::Digest(digest.to_owned()),
+        (None, None | Some("latest")) => VersionRequest::Latest,
         (None, Some(tag)) if tag.contains(|c: char| c.is_ascii_digit()) => {
-            Wanted::Version(tag.to_owned())
+            VersionRequest::Version(tag.to_owned())
         }
-        (None, Some(tag)) => Wanted::Moving(tag.to_owned()),
+        (None, Some(tag)) => VersionRequest::Floating(tag.to_owned()),
     };
     let (name, spec) = (name.to_owned(), spec.to_owned());
-    Package { ecosystem: Ecosystem::Image, runner, name, wanted, spec }
+    Package { ecosystem: Ecosystem::Image, runner, name, requested, spec }
 }
 
 #[cfg(test)]
@@ -383,58 +380,58 @@ mod tests {
     }
 
     #[test]
-    fn a_package_is_told_from_the_words_of_a_command() {
-        use Wanted::{Digest, Elsewhere, Moving, Newest, Version};
+    fn package_is_detected_from_the_command_line() {
+        use VersionRequest::{Digest, Floating, Latest, NotFromRegistry, Version};
         let text = str::to_owned;
-        for (line, name, wanted) in [
-            ("npx -y @a/b", "@a/b", Newest),
+        for (line, name, requested) in [
+            ("npx -y @a/b", "@a/b", Latest),
             ("npx -y @a/b@1.2.3 --port 1", "@a/b", Version(text("1.2.3"))),
-            ("npx b@latest", "b", Newest),
-            ("npx b@next", "b", Moving(text("next"))),
-            ("npx b@^1.2.0", "b", Moving(text("^1.2.0"))),
-            ("npx b@1.2", "b", Moving(text("1.2"))),
+            ("npx b@latest", "b", Latest),
+            ("npx b@next", "b", Floating(text("next"))),
+            ("npx b@^1.2.0", "b", Floating(text("^1.2.0"))),
+            ("npx b@1.2", "b", Floating(text("1.2"))),
             ("npx b@1.0.0-rc.1", "b", Version(text("1.0.0-rc.1"))),
             ("npx --registry https://r.example.com -p c@2.0.0 b", "c", Version(text("2.0.0"))),
-            ("npx --package=@a/c b", "@a/c", Newest),
-            ("npx -- b", "b", Newest),
-            ("npx github:a/b", "github:a/b", Elsewhere(text("github:a/b"))),
-            ("npx ./b", "./b", Elsewhere(text("./b"))),
-            ("npx a/b", "a/b", Elsewhere(text("a/b"))),
+            ("npx --package=@a/c b", "@a/c", Latest),
+            ("npx -- b", "b", Latest),
+            ("npx github:a/b", "github:a/b", NotFromRegistry(text("github:a/b"))),
+            ("npx ./b", "./b", NotFromRegistry(text("./b"))),
+            ("npx a/b", "a/b", NotFromRegistry(text("a/b"))),
             ("/usr/bin/npx b@1.0.0", "b", Version(text("1.0.0"))),
-            (r"cmd /c npx -y b", "b", Newest),
-            (r"C:\node\npx.cmd -y b", "b", Newest),
+            (r"cmd /c npx -y b", "b", Latest),
+            (r"C:\node\npx.cmd -y b", "b", Latest),
             ("npm exec -- b@1.0.0", "b", Version(text("1.0.0"))),
-            ("bunx --bun b", "b", Newest),
+            ("bunx --bun b", "b", Latest),
             ("pnpm dlx b@1.0.0", "b", Version(text("1.0.0"))),
-            ("yarn dlx -p b c", "b", Newest),
-            ("uvx b", "b", Newest),
+            ("yarn dlx -p b c", "b", Latest),
+            ("uvx b", "b", Latest),
             ("uvx b@1.2", "b", Version(text("1.2"))),
-            ("uvx b@latest", "b", Newest),
+            ("uvx b@latest", "b", Latest),
             ("uvx --python 3.12 --from b[cli]==1.2 c", "b", Version(text("1.2"))),
-            ("uvx --from b>=1,<2 c", "b", Moving(text(">=1,<2"))),
-            ("uvx --from=b==1.* c", "b", Moving(text("==1.*"))),
+            ("uvx --from b>=1,<2 c", "b", Floating(text(">=1,<2"))),
+            ("uvx --from=b==1.* c", "b", Floating(text("==1.*"))),
             (
                 "uvx --from git+https://example.com/b c",
                 "git",
-                Elsewhere(text("git+https://example.com/b")),
+                NotFromRegistry(text("git+https://example.com/b")),
             ),
-            ("uv tool run --with d b", "b", Newest),
+            ("uv tool run --with d b", "b", Latest),
             ("pipx run --spec b==1.0 c", "b", Version(text("1.0"))),
-            ("pipx run b", "b", Newest),
-            ("docker run -i --rm -e TOKEN a/b", "a/b", Newest),
+            ("pipx run b", "b", Latest),
+            ("docker run -i --rm -e TOKEN a/b", "a/b", Latest),
             ("docker run -it --name x --rm=true a/b:1.2 stdio", "a/b", Version(text("1.2"))),
-            ("docker run -eA=1 -v /a:/b r.example.com:5000/a/b", "r.example.com:5000/a/b", Newest),
-            ("docker run b:latest", "b", Newest),
-            ("docker run b:stable", "b", Moving(text("stable"))),
+            ("docker run -eA=1 -v /a:/b r.example.com:5000/a/b", "r.example.com:5000/a/b", Latest),
+            ("docker run b:latest", "b", Latest),
+            ("docker run b:stable", "b", Floating(text("stable"))),
             ("podman run -i b:1@sha256:00", "b", Digest(text("sha256:00"))),
         ] {
             let package = package(line).unwrap_or_else(|| panic!("{line}"));
-            assert_eq!((package.name.as_str(), &package.wanted), (name, &wanted), "{line}");
+            assert_eq!((package.name.as_str(), &package.requested), (name, &requested), "{line}");
         }
     }
 
     #[test]
-    fn a_command_that_fetches_nothing_has_no_package() {
+    fn commands_that_download_nothing_have_no_package() {
         for line in [
             "node server.js",
             "npx",
@@ -456,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pinned_form_can_be_written_as_it_is() {
+    fn pinned_spec_follows_the_runner_syntax() {
         for (line, pinned) in [
             ("npx -y @a/b@latest", "@a/b@7"),
             ("uvx b", "b@7"),

@@ -1,5 +1,6 @@
-//! The rules on who may use what (`agentPolicies`, `exposedTools`, `exposedResources`, `exposedPrompts`,
-//! `defaultPolicy`, `dangerousTools`, `requireConfirmation`), as they are written; `policy` makes decisions of them.
+//! Access rules as configured: `agentPolicies`, `exposedTools`, `exposedResources`,
+//! `exposedPrompts`, `defaultPolicy`, `dangerousTools` and `requireConfirmation`. `policy`
+//! evaluates them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,36 +8,32 @@ use std::path::PathBuf;
 use serde_json::{Number, Value};
 
 use crate::name::AgentName;
-use crate::settings::limits::Rates;
+use crate::settings::limits::RateLimits;
 
-/// The rules for agents and tools, checked: every pattern can be compiled, and every agent that is
-/// named in `extends` is there.
+/// Validated access rules: every pattern compiles, and every agent in `extends` exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyConfig {
-    /// `agentPolicies`.
     pub agents: BTreeMap<AgentName, AgentPolicy>,
-    /// `exposedTools`, by the servers' names.
+    /// `exposedTools` by server name.
     pub exposed_tools: BTreeMap<String, Vec<String>>,
-    /// `exposedResources`, by the servers' names: names, globs and `!` globs.
+    /// `exposedResources` by server name: names, globs and `!` globs.
     pub exposed_resources: BTreeMap<String, Vec<String>>,
-    /// `exposedPrompts`, likewise.
+    /// `exposedPrompts` by server name: names, globs and `!` globs.
     pub exposed_prompts: BTreeMap<String, Vec<String>>,
-    /// `defaultPolicy`.
     pub default: DefaultPolicy,
-    /// How agents are treated that `agents` does not have.
-    pub strangers: Strangers,
+    /// How to treat agents that `agents` doesn't list.
+    pub strangers: UnknownAgentPolicy,
     /// `dangerousTools`: names, globs and `server:tool`.
     pub dangerous_tools: Vec<String>,
-    /// `true` if every tool counts as dangerous that its server calls destructive.
+    /// `true` if tools with `destructiveHint` count as dangerous.
     pub is_hint_dangerous: bool,
-    /// `requireConfirmation`.
-    pub confirmation: Confirmation,
-    /// The folder that the workbench was started in, where that is known.
+    pub confirmation: ConfirmationPolicy,
+    /// The folder that the workbench was started in. `None` if unknown.
     pub working_directory: Option<PathBuf>,
 }
 
 impl PolicyConfig {
-    /// Returns `true` if agents may use less than everything.
+    /// Returns `true` if any rule restricts agents.
     pub fn has_rules(&self) -> bool {
         !self.agents.is_empty()
             || !self.exposed_tools.is_empty()
@@ -45,11 +42,11 @@ impl PolicyConfig {
             || self.default != DefaultPolicy::default()
     }
 
-    /// Returns `true` if there are calls that the user confirms.
+    /// Returns `true` if any call can require confirmation by the user.
     pub fn has_confirmations(&self) -> bool {
         let has_listed = match &self.confirmation {
-            Confirmation::Never => return false,
-            Confirmation::Dangerous(listed) => !listed.is_empty(),
+            ConfirmationPolicy::Never => return false,
+            ConfirmationPolicy::Dangerous(listed) => !listed.is_empty(),
         };
         has_listed
             || !self.dangerous_tools.is_empty()
@@ -57,49 +54,49 @@ impl PolicyConfig {
             || self.default.require_explicit_approval
     }
 
-    /// Returns `true` if the rules say what an agent of this name may use.
+    /// Returns `true` if the rules admit an agent with this name.
     pub fn knows(&self, agent: &AgentName) -> bool {
-        self.strangers == Strangers::Served || self.agents.contains_key(agent)
+        self.strangers == UnknownAgentPolicy::Allow || self.agents.contains_key(agent)
     }
 }
 
-/// How an agent is treated whose name `agentPolicies` does not have; it may be misspelt.
+/// How to treat an agent that `agentPolicies` doesn't list. Its name can be a typo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Strangers {
-    /// It may use what `exposedTools` and `defaultPolicy` say, like an agent without a name.
+pub enum UnknownAgentPolicy {
+    /// Apply `exposedTools` and `defaultPolicy`, as for an anonymous agent.
     #[default]
-    Served,
-    /// It may use nothing: there are `agentPolicies`, and no `defaultPolicy` that speaks of others.
-    Refused,
+    Allow,
+    /// Allow nothing: there are `agentPolicies` but no `defaultPolicy`.
+    Deny,
 }
 
 /// The permissions of one agent (`agentPolicies.<agent>`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentPolicy {
-    /// `extends`: the agents whose permissions it takes over.
+    /// `extends`: agents whose permissions are inherited.
     pub extends: Vec<AgentName>,
     /// `allowedServers`: names and globs.
     pub allowed_servers: Option<Vec<String>>,
-    /// `toolOverrides`, by the servers' names.
+    /// `toolOverrides` by server name.
     pub tool_overrides: BTreeMap<String, Vec<String>>,
-    /// `resourceOverrides`, by the servers' names: addresses, names, globs and `!` globs.
+    /// `resourceOverrides` by server name: URIs, names, globs and `!` globs.
     pub resource_overrides: BTreeMap<String, Vec<String>>,
-    /// `promptOverrides`, by the servers' names: names, globs and `!` globs.
+    /// `promptOverrides` by server name: names, globs and `!` globs.
     pub prompt_overrides: BTreeMap<String, Vec<String>>,
-    /// `when`: all that apply to a tool must hold.
-    pub when: Vec<When>,
-    /// `limits`: how much it may ask.
-    pub limits: Rates,
+    /// `when`: every condition that applies to a tool must hold.
+    pub when: Vec<PolicyCondition>,
+    /// `limits`: rate limits of the agent.
+    pub limits: RateLimits,
 }
 
-/// The permissions for tools that no list mentions (`defaultPolicy`).
+/// The rules for tools that no list mentions (`defaultPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultPolicy {
-    /// `true` if they may be used: `allowUnknownTools`, or the default that depends on other rules.
+    /// `allowUnknownTools`. Its default depends on whether other rules exist.
     pub allow_unknown_tools: bool,
-    /// `allowUnknownServers`, where the file has it.
+    /// `allowUnknownServers`. `None` if not configured.
     pub allow_unknown_servers: Option<bool>,
-    /// `requireExplicitApproval`: `true` if the user confirms every call of them.
+    /// `requireExplicitApproval`: `true` if the user must confirm every call of such a tool.
     pub require_explicit_approval: bool,
 }
 
@@ -113,58 +110,57 @@ impl Default for DefaultPolicy {
     }
 }
 
-/// Which calls the user confirms (`requireConfirmation`).
+/// Which calls need confirmation by the user (`requireConfirmation`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Confirmation {
-    /// None, not even of dangerous tools.
+pub enum ConfirmationPolicy {
+    /// No calls, not even of dangerous tools.
     Never,
-    /// Calls of dangerous tools, and of these: names, globs and `server:tool`.
+    /// Calls of dangerous tools and of these: names, globs and `server:tool`.
     Dangerous(Vec<String>),
 }
 
-impl Default for Confirmation {
+impl Default for ConfirmationPolicy {
     fn default() -> Self {
         Self::Dangerous(Vec::new())
     }
 }
 
-/// A condition for the use of some tools (an entry of `when`).
+/// A condition for using some tools (an entry of `when`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct When {
-    /// The tools that it applies to: names, globs and `server:tool`; all if there is no such list.
+pub struct PolicyCondition {
+    /// The tools it applies to: names, globs and `server:tool`. `None`: all tools.
     pub tools: Option<Vec<String>>,
-    /// Tests of their arguments, by JSON pointer.
+    /// Tests of arguments, by JSON pointer.
     pub arguments: Vec<(String, ArgumentTest)>,
-    /// Absolute globs, of which one must match the folder that the workbench was started in.
+    /// Absolute globs. At least one must match the folder that the workbench was started in.
     pub working_directory: Option<Vec<String>>,
-    /// The time in which they are there.
+    /// When the tools are available.
     pub time: Option<TimeWindow>,
 }
 
-/// A test of one argument.
+/// Tests of one argument. All that are set must pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArgumentTest {
-    /// A regular expression that a string must match somewhere.
+    /// A regular expression that must match somewhere in the string.
     pub matches: Option<String>,
-    /// One that it must match nowhere.
+    /// A regular expression that must not match anywhere in the string.
     pub not_matches: Option<String>,
-    /// The least number it may be.
+    /// Minimum, inclusive.
     pub min: Option<Number>,
-    /// The greatest.
+    /// Maximum, inclusive.
     pub max: Option<Number>,
-    /// The only values it may have.
     pub one_of: Option<Vec<Value>>,
 }
 
-/// A part of each day, or of some days of the week.
+/// A daily time window, optionally limited to some weekdays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeWindow {
-    /// The minute of the day it begins with.
+    /// Start, in minutes since midnight.
     pub from: u32,
-    /// The minute it ends before; on the next day, if that is not after `from`.
+    /// End (exclusive), in minutes since midnight. On the next day if not after `from`.
     pub to: u32,
-    /// The days it begins on, from Monday.
+    /// The weekdays that the window starts on, Monday first.
     pub days: [bool; 7],
-    /// How many minutes its clock is ahead of UTC.
+    /// Offset of the clock from UTC, in minutes. Positive is ahead.
     pub utc_offset: i32,
 }

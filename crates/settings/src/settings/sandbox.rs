@@ -1,47 +1,42 @@
-//! The reach of the process of a server.
+//! Sandbox settings of server processes.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The choice whether the process of a server is confined.
+/// How a server process is confined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sandbox {
-    /// It may do whatever the user may.
     #[default]
     Off,
-    /// It may reach what it needs to run, and this.
-    On(Confinement),
-    /// It is run in a container.
-    In(Box<Container>),
+    Process(Confinement),
+    Container(Box<Container>),
 }
 
-/// The container that a process is run in, by Docker or Podman.
+/// A container run by Docker or Podman.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Container {
-    /// The image, as the engine calls it.
+    /// The image reference, as the engine accepts it.
     pub image: String,
-    /// The engine: a name to find on `PATH`, or a path; `None`: `docker`, or `podman` where there is no
-    /// `docker`.
+    /// A program name on `PATH` or a path. `None`: `docker`, with `podman` as the fallback.
     pub engine: Option<String>,
-    /// Files and folders that are put into it, to be read and executed; absolute.
+    /// Absolute paths mounted read-only.
     pub read: BTreeSet<PathBuf>,
-    /// Files and folders that are put into it, to be changed, too; absolute.
+    /// Absolute paths mounted writable.
     pub write: BTreeSet<PathBuf>,
-    /// `true` if it may use the network.
     pub has_network: bool,
 }
 
-/// The reach of a confined process, beside what programs need to run: its own program, the system's
-/// programs and libraries, and a home folder that is made for it.
+/// Access of a confined process, in addition to the defaults: its own executable, the system's
+/// programs and libraries, and a private home folder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Confinement {
-    /// Files and folders that it may read and execute; absolute.
+    /// Absolute paths that it can read and execute.
     pub read: BTreeSet<PathBuf>,
-    /// Files and folders that it may change, too; absolute.
+    /// Absolute paths that it can also write.
     pub write: BTreeSet<PathBuf>,
-    /// `true` if it may use the network, this machine's own addresses included.
+    /// `true` if it can use the network, including loopback addresses.
     pub has_network: bool,
-    /// `true` if it may connect to sockets in the file system, such as those of Docker and of the desktop.
+    /// `true` if it can connect to Unix sockets, such as Docker's and the desktop's.
     pub has_unix_sockets: bool,
 }
 
@@ -57,28 +52,28 @@ impl Default for Confinement {
 }
 
 impl Sandbox {
-    /// Returns what it may reach, if it is confined.
+    /// Returns the access rules of a confined process.
     pub fn confinement(&self) -> Option<&Confinement> {
         match self {
-            Self::Off | Self::In(_) => None,
-            Self::On(confinement) => Some(confinement),
+            Self::Off | Self::Container(_) => None,
+            Self::Process(confinement) => Some(confinement),
         }
     }
 
-    /// Returns the container that it is run in, if it is.
+    /// Returns the container settings, if it runs in a container.
     pub fn container(&self) -> Option<&Container> {
         match self {
-            Self::Off | Self::On(_) => None,
-            Self::In(container) => Some(container),
+            Self::Off | Self::Process(_) => None,
+            Self::Container(container) => Some(container),
         }
     }
 
-    /// Returns the files and folders that its entry says it may reach: to read, and to change.
-    pub fn named(&self) -> Option<[&BTreeSet<PathBuf>; 2]> {
+    /// Returns the configured paths: readable and writable. `None` if the process isn't confined.
+    pub fn granted_paths(&self) -> Option<[&BTreeSet<PathBuf>; 2]> {
         match self {
             Self::Off => None,
-            Self::On(confinement) => Some([&confinement.read, &confinement.write]),
-            Self::In(container) => Some([&container.read, &container.write]),
+            Self::Process(confinement) => Some([&confinement.read, &confinement.write]),
+            Self::Container(container) => Some([&container.read, &container.write]),
         }
     }
 }

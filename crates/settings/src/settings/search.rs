@@ -1,12 +1,12 @@
-//! How tools are searched for (`search`).
+//! Tool search settings (`search`).
 
 use crate::settings::llm::LlmConfig;
 
-/// How tools are searched for.
+/// Settings of tool search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchConfig {
-    /// `true` if `search_tools` is offered in `dynamic`, `proxy` and `auto` mode too.
+    /// `true` if `search_tools` is also offered in the modes `dynamic`, `proxy` and `auto`.
     pub is_offered: bool,
-    /// A model that turns texts into vectors, in place of the table that is compiled in.
+    /// An embedding model that replaces the built-in vectors.
     pub embeddings: Option<LlmConfig>,
 }

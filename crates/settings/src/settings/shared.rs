@@ -1,4 +1,4 @@
-//! The store that several workbenches share (`shared`).
+//! The store shared by several workbenches (`shared`).
 
 use core::net::IpAddr;
 use std::fmt;
@@ -6,23 +6,23 @@ use std::path::PathBuf;
 
 use url::Url;
 
-/// The beginning of every key in the store, unless the file has another (`prefix`).
+/// Default key prefix (`prefix`).
 pub const DEFAULT_PREFIX: &str = "mcp-workbench:";
-/// The most bytes that a prefix may have.
+/// In bytes.
 const MAX_PREFIX: usize = 64;
 
-/// The store that several workbenches share (`shared`).
+/// The shared store, and how to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedConfig {
-    /// Its address (`url`); `None`: nothing is shared.
+    /// `None`: no shared store.
     pub url: Option<StoreUrl>,
-    /// The beginning of every key in it (`prefix`).
+    /// Prefix of every key in the store (`prefix`).
     pub prefix: String,
-    /// Certificates in PEM of the CAs that say whether it is the right one (`ca`); `None`: those that the
-    /// machine knows.
+    /// PEM file of the CA certificates that the store's certificate must chain to (`ca`). `None`:
+    /// the system's roots.
     pub ca: Option<PathBuf>,
-    /// Files of keys with which logins and listings are sealed that are in it (`keys`); the first one seals, and all
-    /// open. None: neither is in it.
+    /// Key files that encrypt logins and listings in the store (`keys`). The first key encrypts,
+    /// all decrypt. Without keys, neither is stored there.
     pub keys: Vec<PathBuf>,
 }
 
@@ -33,28 +33,29 @@ impl Default for SharedConfig {
 }
 
 impl SharedConfig {
-    /// The most keys.
+    /// Upper bound on the number of keys.
     pub const MAX_KEYS: usize = 8;
 
-    /// Returns `true` if the text can be the beginning of keys.
+    /// Returns `true` if `text` is a valid key prefix.
     pub fn is_prefix(text: &str) -> bool {
         let is_plain = |c: char| c.is_ascii_graphic();
         !text.is_empty() && text.len() <= MAX_PREFIX && text.chars().all(is_plain)
     }
 }
 
-/// The address of a server that speaks the protocol of Redis, with a user and a password if it wants them.
+/// The URL of a Redis-compatible server, with optional user and password.
 ///
-/// Nothing but [`StoreUrl::with_secrets`] shows these two.
+/// Only [`StoreUrl::expose_secret`] reveals the user and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl(Url);
 
 impl StoreUrl {
-    /// Reads an address.
+    /// Parses a `redis`, `rediss`, `valkey` or `valkeys` URL.
     ///
     /// # Errors
     ///
-    /// When it is none; the reason repeats nothing of the text, which may have a password in it.
+    /// Returns an error if the text isn't such a URL. The message doesn't repeat the text, which
+    /// can contain a password.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let url = Url::parse(text.trim()).map_err(|_| {
             "expected a URL such as `redis://host:6379/0`, with every character of the user and the password \
@@ -76,22 +77,21 @@ impl StoreUrl {
         Ok(Self(url))
     }
 
-    /// Returns the whole address. It may have a password in it.
-    pub fn with_secrets(&self) -> &str {
+    /// Returns the URL including user and password.
+    pub fn expose_secret(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Returns `true` if all that is said there is encrypted.
+    /// Returns `true` if the connection uses TLS.
     pub fn is_encrypted(&self) -> bool {
         matches!(self.0.scheme(), "rediss" | "valkeys")
     }
 
-    /// Returns `true` if it has a password.
     pub fn has_password(&self) -> bool {
         self.0.password().is_some()
     }
 
-    /// Returns `true` if the server is on this machine.
+    /// Returns `true` if the host is `localhost` or a loopback address.
     pub fn is_local(&self) -> bool {
         let host = self.0.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_shown_without_its_user_and_password() {
+    fn display_omits_user_and_password() {
         let shown = |text: &str| StoreUrl::parse(text).map(|url| format!("{url} {url:?}"));
         for (text, expected) in [
             ("redis://ann:hunter2@db.example:6380/3", "redis://db.example:6380/3"),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_address_is_refused_in_words_without_it() {
+    fn parse_errors_do_not_repeat_the_url() {
         for text in [
             "hunter2",
             "http://:hunter2@host",
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_this_machine_is_known() {
+    fn loopback_hosts_are_local() {
         let is_local = |text: &str| StoreUrl::parse(text).map(|url| url.is_local());
         for text in ["redis://localhost", "redis://127.0.0.1:1", "redis://[::1]"] {
             assert_eq!(is_local(text), Ok(true), "{text}");

@@ -1,17 +1,17 @@
-//! The cancellation of a request, and those who wait for it.
+//! Cancellation of a request.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 
-/// The most bytes of a reason that are kept.
+/// The maximum stored length of a reason, in bytes.
 const LONGEST_REASON: usize = 1024;
 
-/// A mark on a request that says if it was cancelled; clones are of the same request.
+/// The cancellation state of a request; clones share it.
 ///
-/// Every request has one, so it is as little as that takes: one at a time may wait for it, and
-/// whoever waits last is told.
+/// Every request has one, so it is small: it stores a single waker. If several tasks wait, only the
+/// last is woken.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<Flag>);
 
@@ -23,7 +23,6 @@ struct Flag {
 }
 
 impl Cancellation {
-    /// Of a request that nobody has cancelled yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -32,7 +31,6 @@ impl Cancellation {
         f(&mut self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Cancels the request.
     pub fn cancel(&self) {
         self.0.is_cancelled.store(true, Ordering::SeqCst);
         if let Some(waker) = self.waiting(Option::take) {
@@ -40,25 +38,24 @@ impl Cancellation {
         }
     }
 
-    /// Cancels the request for a reason that was given, of which the beginning is kept.
+    /// Cancels the request with a reason, which is truncated. Only the first reason is stored.
     pub(crate) fn cancel_because(&self, reason: &str) {
         let end = reason.floor_char_boundary(LONGEST_REASON);
-        // The first reason is the one that counts.
+        // Fails if a reason is set already.
         let _ = self.0.reason.set(reason[..end].into());
         self.cancel();
     }
 
-    /// Returns why it was cancelled, if that was said.
+    /// Returns the reason, if one was given.
     pub fn reason(&self) -> Option<&str> {
         self.0.reason.get().map(|reason| &**reason)
     }
 
-    /// Returns `true` if it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled.load(Ordering::SeqCst)
     }
 
-    /// Resolves when it is cancelled.
+    /// Resolves once the request is cancelled. Only one task may wait at a time.
     pub async fn cancelled(&self) {
         poll_fn(|context| {
             if self.is_cancelled() {
@@ -68,30 +65,29 @@ impl Cancellation {
                 Some(waker) => waker.clone_from(context.waker()),
                 None => *waiting = Some(context.waker().clone()),
             });
-            // It may have been cancelled since it was looked at first.
+            // It may have been cancelled between the first check and storing the waker.
             if self.is_cancelled() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
 
-    /// Cancels the request when the result is dropped, unless it is disarmed before.
-    pub fn drop_guard(self) -> CancelOnDrop {
-        CancelOnDrop(Some(self))
+    /// Returns a guard that cancels the request on drop, unless it is disarmed first.
+    pub fn drop_guard(self) -> CancelGuard {
+        CancelGuard(Some(self))
     }
 }
 
-/// Cancels a request when it is dropped.
 #[derive(Debug)]
-pub struct CancelOnDrop(Option<Cancellation>);
+pub struct CancelGuard(Option<Cancellation>);
 
-impl CancelOnDrop {
-    /// Lets the request go on.
+impl CancelGuard {
+    /// Drops the guard without cancelling the request.
     pub fn disarm(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelGuard {
     fn drop(&mut self) {
         if let Some(cancellation) = &self.0 {
             cancellation.cancel();
@@ -104,7 +100,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_waits_is_told() {
+    async fn cancel_wakes_the_waiting_task() {
         let cancellation = Cancellation::new();
         let other = cancellation.clone();
         let ((), ()) = tokio::join!(cancellation.cancelled(), async { other.cancel() });
@@ -113,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_first_reason_and_no_more_than_its_beginning() {
+    fn first_reason_is_stored_truncated() {
         let cancellation = Cancellation::new();
         assert_eq!(cancellation.reason(), None);
         cancellation.cancel_because(&"ä".repeat(1000));
@@ -123,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_cancels_unless_it_is_disarmed() {
+    fn guard_cancels_on_drop_unless_disarmed() {
         let cancellation = Cancellation::new();
         cancellation.clone().drop_guard().disarm();
         assert!(!cancellation.is_cancelled());

@@ -1,4 +1,4 @@
-//! Codes of errors: those of JSON-RPC 2.0 (§5.1), and those that revisions of MCP have added.
+//! JSON-RPC error codes: the standard ones (JSON-RPC 2.0 §5.1) and those added by MCP revisions.
 
 /// The text is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
@@ -25,4 +25,4 @@ pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 /// The user has to go to an address first (MCP 2025-11-25).
 pub const URL_ELICITATION_REQUIRED: i64 = -32042;
 /// The user said no to what a server wanted of the agent's model (MCP, client/sampling).
-pub const DECLINED: i64 = -1;
+pub const USER_REJECTED: i64 = -1;

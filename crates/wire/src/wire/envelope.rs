@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope of one line: which kind of message it is, with everything inside it raw.
+//! The JSON-RPC envelope: determines the kind of a message and leaves its contents raw.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,67 +7,56 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::raw::outline::Outline;
-use crate::raw::scan::{self, Cursor, Invalid, Strings};
-use crate::raw::{self, Raw};
+use crate::json::outline::Outline;
+use crate::json::scan::{self, Cursor, JsonSyntaxError, StringHint};
+use crate::json::{self, RawJson};
 use crate::wire::code::{INVALID_REQUEST, PARSE_ERROR};
 
-/// One message, parsed no further than the members of JSON-RPC 2.0.
+/// A message, parsed only down to the members of JSON-RPC 2.0.
 #[derive(Debug)]
-pub enum Message {
-    /// Wants an answer.
+pub enum JsonRpcMessage {
     Request {
-        /// The id that its answer has to have.
-        id: Raw,
-        /// The method of the request.
+        /// The id, as written.
+        id: RawJson,
         method: String,
-        /// Its `params`, as written.
-        params: Option<Raw>,
+        /// The `params` member, as written.
+        params: Option<RawJson>,
     },
-    /// Wants none.
     Notification {
-        /// The method of the notification.
         method: String,
-        /// Its `params`, as written.
-        params: Option<Raw>,
+        /// The `params` member, as written.
+        params: Option<RawJson>,
     },
-    /// Answers a request of ours.
-    Answer {
-        /// The id of the request.
-        id: Raw,
-        /// The content of the answer.
-        outcome: Outcome,
-    },
+    /// A response to one of this side's requests.
+    Response { id: RawJson, outcome: RpcOutcome },
 }
 
-/// The content of an answer.
+/// The `result` or `error` member of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The `result` member.
-    Result(Raw),
-    /// The `error` member.
-    Error(Raw),
+pub enum RpcOutcome {
+    Result(RawJson),
+    Error(RawJson),
 }
 
-/// Where the members of JSON-RPC stand in a line.
+/// The ranges of the JSON-RPC members in a line.
 #[derive(Default)]
-struct Members {
+struct EnvelopeMembers {
     id: Option<Range<usize>>,
     method: Option<Range<usize>>,
     params: Option<Range<usize>>,
     result: Option<Range<usize>>,
     error: Option<Range<usize>>,
-    /// The members of `params`.
     outline: Option<Arc<Outline>>,
 }
 
-impl Members {
-    fn find(line: &[u8], strings: Strings) -> Result<Self, Invalid> {
+impl EnvelopeMembers {
+    fn find(line: &[u8], strings: StringHint) -> Result<Self, JsonSyntaxError> {
         let mut members = Self::default();
         let mut cursor = Cursor::in_whole(line, strings)?;
         while let Some(key) = cursor.advance()? {
             let at = cursor.at();
-            let key = key.unescaped().ok_or(Invalid { at, expected: "a key that is text" })?;
+            let key =
+                key.unescaped().ok_or(JsonSyntaxError { at, expected: "a key that is text" })?;
             let value = if *key == *b"params" {
                 let (end, outline) = Outline::of_value(line, at, strings)?;
                 members.outline = outline;
@@ -84,11 +73,14 @@ impl Members {
                 _ => continue,
             };
             if place.replace(value).is_some() {
-                return Err(Invalid { at, expected: "another key, for this was there already," });
+                return Err(JsonSyntaxError {
+                    at,
+                    expected: "another key, for this was there already,",
+                });
             }
         }
         cursor.finish()?;
-        // A result may be `null`; of anything else, that says that it is missing.
+        // Except for `result`, a `null` member counts as missing.
         for place in [&mut members.id, &mut members.method, &mut members.params, &mut members.error]
         {
             place.take_if(|place| &line[place.clone()] == b"null");
@@ -97,19 +89,18 @@ impl Members {
     }
 }
 
-/// Why a text is not a message.
 #[derive(Debug)]
-pub enum Malformed {
-    /// It is not JSON, or nothing like an object.
-    NotJson(Invalid),
-    /// It is a batch, or an object without a method, a result or an error.
+pub enum MessageParseError {
+    /// The text isn't valid JSON or isn't an object.
+    NotJson(JsonSyntaxError),
+    /// The text is a batch, or an object that isn't a request, notification or response.
     NoMessage,
 }
 
-impl Malformed {
-    /// The code and the text of the error that answers it. `expected` is what one should have sent, and is
-    /// said where it is no JSON.
-    pub fn error(&self, expected: &str) -> (i64, String) {
+impl MessageParseError {
+    /// Returns the code and message of the error response. `expected` describes valid input and
+    /// starts the message for invalid JSON.
+    pub fn to_rpc_error(&self, expected: &str) -> (i64, String) {
         match self {
             Self::NotJson(error) => (PARSE_ERROR, format!("{expected}: {error}")),
             Self::NoMessage => (
@@ -120,68 +111,70 @@ impl Malformed {
     }
 }
 
-impl Message {
-    /// Reads a message that may stand on several lines. What is taken out of it stands on one.
-    pub fn on_lines(text: &Bytes) -> Result<Self, Malformed> {
+impl JsonRpcMessage {
+    /// Parses a message that may span several lines. Its parts are joined to one line.
+    pub fn parse_multiline(text: &Bytes) -> Result<Self, MessageParseError> {
         let message = Self::parse(text)?;
-        if raw::is_one_line(text) {
+        if json::is_one_line(text) {
             return Ok(message);
         }
-        Self::parse(&raw::one_line(text.clone()))
+        Self::parse(&json::join_lines(text.clone()))
     }
 
-    /// Reads the message of one line.
-    pub(crate) fn parse(line: &Bytes) -> Result<Self, Malformed> {
-        let strings = Strings::of(line);
-        if strings == Strings::Any
+    /// Parses a message from one line.
+    pub(crate) fn parse(line: &Bytes) -> Result<Self, MessageParseError> {
+        let strings = StringHint::of(line);
+        if strings == StringHint::Any
             && let Err(error) = std::str::from_utf8(line)
         {
-            return Err(Malformed::NotJson(Invalid {
+            return Err(MessageParseError::NotJson(JsonSyntaxError {
                 at: error.valid_up_to(),
                 expected: "a character of UTF-8",
             }));
         }
         if line.trim_ascii_start().first() == Some(&b'[') {
             let checked = scan::check(line);
-            return Err(checked.map_or_else(Malformed::NotJson, |()| Malformed::NoMessage));
+            return Err(
+                checked.map_or_else(MessageParseError::NotJson, |()| MessageParseError::NoMessage)
+            );
         }
-        let members = Members::find(line, strings).map_err(Malformed::NotJson)?;
-        let raw = |place: Range<usize>| Raw::part_of(line, place);
+        let members = EnvelopeMembers::find(line, strings).map_err(MessageParseError::NotJson)?;
+        let raw = |place: Range<usize>| RawJson::from_range(line, place);
         let params = members.params.map(|place| match members.outline {
             Some(outline) => raw(place).outlined(outline),
             None => raw(place),
         });
         let method = members.method.map(|place| {
             let at = place.start;
-            let text = scan::Key::of_string(&line[place]).and_then(scan::Key::text);
-            text.map(Cow::into_owned).ok_or(Malformed::NotJson(Invalid { at, expected: "a text" }))
+            let text = scan::EscapedKey::of_string(&line[place]).and_then(scan::EscapedKey::text);
+            text.map(Cow::into_owned)
+                .ok_or(MessageParseError::NotJson(JsonSyntaxError { at, expected: "a text" }))
         });
         match (method.transpose()?, members.id, members.result, members.error) {
             (Some(method), Some(id), _, _) => Ok(Self::Request { id: raw(id), method, params }),
             (Some(method), None, _, _) => Ok(Self::Notification { method, params }),
             (None, Some(id), _, Some(error)) => {
-                Ok(Self::Answer { id: raw(id), outcome: Outcome::Error(raw(error)) })
+                Ok(Self::Response { id: raw(id), outcome: RpcOutcome::Error(raw(error)) })
             }
             (None, Some(id), Some(result), None) => {
-                Ok(Self::Answer { id: raw(id), outcome: Outcome::Result(raw(result)) })
+                Ok(Self::Response { id: raw(id), outcome: RpcOutcome::Result(raw(result)) })
             }
-            (None, _, _, _) => Err(Malformed::NoMessage),
+            (None, _, _, _) => Err(MessageParseError::NoMessage),
         }
     }
 }
 
-/// Looks for the `"id"` member of a message of which only the edges are left, as raw text.
+/// Finds the `"id"` member in the first and last bytes of an oversized message.
 ///
-/// It is a member of the message itself, among its first or its last few bytes; what is called so
-/// within its parameters or its result is something else.
-pub(crate) fn id_at_edges(head: &[u8], tail: &[u8]) -> Option<Raw> {
+/// Only a member of the message itself counts, not one nested in its `params` or `result`.
+pub(crate) fn recover_id(head: &[u8], tail: &[u8]) -> Option<RawJson> {
     let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
     let mut members = depths(&head, 0).filter(|(_, depth)| *depth == 1);
     let at_head = members.find_map(|(at, _)| Some(id_member(head.get(at..)?)?.0));
     at_head.or_else(|| {
         let tail = tail.trim_end();
         tail.rmatch_indices(ID).find_map(|(at, _)| {
-            // What stands before a key tells it from the end of one that is longer.
+            // This byte rules out that the match is the end of a longer key.
             let before = tail[..at].bytes().last()?;
             if !matches!(before, b'{' | b',' | b' ' | b'\t' | b'\r') {
                 return None;
@@ -195,19 +188,19 @@ pub(crate) fn id_at_edges(head: &[u8], tail: &[u8]) -> Option<Raw> {
 
 const ID: &str = "\"id\"";
 
-/// The value of the `"id"` member that `text` begins with, and what follows it.
-fn id_member(text: &str) -> Option<(Raw, &str)> {
+/// Returns the value of the `"id"` member at the start of `text`, and the rest.
+fn id_member(text: &str) -> Option<(RawJson, &str)> {
     let value = text.strip_prefix(ID)?.trim_start().strip_prefix(':')?;
     let mut values = serde_json::Deserializer::from_str(value).into_iter::<&RawValue>();
     let id = values.next()?.ok()?;
     let rest = &value[values.byte_offset()..];
     let is_id = matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'));
-    // What ends with the text may have been cut.
-    (is_id && !rest.is_empty()).then(|| (Raw::encode(&id), rest))
+    // A value at the very end may be truncated.
+    (is_id && !rest.is_empty()).then(|| (RawJson::encode(&id), rest))
 }
 
-/// How deep in objects and arrays the bytes of `text` lie that are not within strings, when it
-/// begins at `depth`. Of a string there is its first quote.
+/// Returns the nesting depth at each byte outside strings, given the depth at the start. A string
+/// yields only its opening quote.
 fn depths(text: &str, mut depth: i32) -> impl Iterator<Item = (usize, i32)> {
     let (mut is_string, mut is_escaped) = (false, false);
     text.bytes().enumerate().filter_map(move |(at, byte)| {

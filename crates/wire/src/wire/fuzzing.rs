@@ -1,6 +1,5 @@
-//! Rules that must hold of lines and envelopes whatever bytes come, in whatever pieces. The fuzz
-//! target `wire` (see `fuzz/`) looks for bytes that break them, and a test tries those it has found
-//! so far.
+//! Invariants of line reading and envelope parsing, for any bytes in any chunks. The fuzz target
+//! `wire` (see `fuzz/`) searches for violations, and a test replays its corpus.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -11,15 +10,14 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::raw::Raw;
-use crate::wire::envelope::{Malformed, Message, Outcome, id_at_edges};
-use crate::wire::line::{KEPT_EDGE, Line, LineReader};
+use crate::json::RawJson;
+use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome, recover_id};
+use crate::wire::line::{InputLine, KEPT_EDGE, LineReader};
 
-/// The members that an envelope is made of.
 const MEMBERS: [&str; 5] = ["id", "method", "params", "result", "error"];
 
-/// Reads the text after the first four bytes, which say how long a line may be and in which sizes
-/// the text comes, and checks every line of it.
+/// The first four bytes set the maximum line length and the chunk sizes. Reads the rest as lines
+/// and checks each of them.
 pub(crate) fn check(input: &[u8]) {
     let Some(([max, sizes @ ..], text)) = input.split_first_chunk::<4>() else { return };
     let max = 1 + 8 * usize::from(*max);
@@ -36,8 +34,7 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// Bytes that come in pieces of these sizes, again and again. At a size of zero nothing has come
-/// yet, once.
+/// Yields bytes in chunks of these sizes, cyclically. A size of zero returns `Pending` once.
 struct Pieces<'a> {
     rest: &'a [u8],
     sizes: std::iter::Cycle<std::slice::Iter<'a, u8>>,
@@ -64,8 +61,8 @@ impl AsyncRead for Pieces<'_> {
     }
 }
 
-/// All lines; reading is cancelled and begun again whenever it has to wait.
-fn read(text: &[u8], max: usize, sizes: &[u8]) -> Vec<Line> {
+/// Reads all lines, dropping and restarting the read whenever it is pending.
+fn read(text: &[u8], max: usize, sizes: &[u8]) -> Vec<InputLine> {
     let pieces = Pieces { rest: text, sizes: sizes.iter().cycle(), has_waited: false };
     let mut reader = LineReader::new(pieces, max);
     let mut context = Context::from_waker(Waker::noop());
@@ -79,19 +76,18 @@ fn read(text: &[u8], max: usize, sizes: &[u8]) -> Vec<Line> {
     }
 }
 
-/// The lines, and what lies between them, are the text: in order, whole and with nothing left out
-/// but line ends and blank lines.
-fn check_lines(text: &[u8], max: usize, lines: &[Line]) {
+/// Checks that the lines are the text in order, complete except for line ends and blank lines.
+fn check_lines(text: &[u8], max: usize, lines: &[InputLine]) {
     let mut rest = text;
     for line in lines {
         rest = after_blank(rest, max);
         let length = match line {
-            Line::Message(line) => {
+            InputLine::Message(line) => {
                 assert!(line.len() <= max, "a line of {} bytes, with at most {max}", line.len());
                 assert!(rest.starts_with(line), "a line that is not next in the text");
                 line.len()
             }
-            Line::Oversized { head, tail, length } => {
+            InputLine::Oversized { head, tail, length } => {
                 assert!(*length > max, "a line of {length} bytes is oversized, with {max} allowed");
                 let edge = KEPT_EDGE.min(*length);
                 assert!(head == &rest[..edge], "the head is not what the line begins with");
@@ -120,30 +116,30 @@ fn after_blank(text: &[u8], max: usize) -> &[u8] {
     rest
 }
 
-/// A message is made of slices of its line that mean what the line means, and what is no message
-/// is refused for a reason.
+/// Checks that a parsed message consists of slices of its line with the right meaning, and that a
+/// rejected line isn't a message.
 fn check_envelope(line: &Bytes) {
-    // It is stricter than we are: it knows no number beyond 64 bits and only so much depth.
+    // Serde is stricter: it rejects numbers beyond 64 bits and deep nesting.
     let whole: Option<Map<String, Value>> = serde_json::from_slice(line).ok();
-    let message = match Message::parse(line) {
+    let message = match JsonRpcMessage::parse(line) {
         Ok(message) => message,
         Err(malformed) => return check_refusal(line, whole.as_ref(), &malformed),
     };
     let mut parts = Vec::new();
     let mut text = String::from("{");
     match &message {
-        Message::Request { id, method, params } => {
+        JsonRpcMessage::Request { id, method, params } => {
             parts.extend([("id", Some(id)), ("params", params.as_ref())]);
-            text = format!("{text}\"method\":{:?},", Raw::encode(method));
+            text = format!("{text}\"method\":{:?},", RawJson::encode(method));
         }
-        Message::Notification { method, params } => {
+        JsonRpcMessage::Notification { method, params } => {
             parts.push(("params", params.as_ref()));
-            text = format!("{text}\"method\":{:?},", Raw::encode(method));
+            text = format!("{text}\"method\":{:?},", RawJson::encode(method));
         }
-        Message::Answer { id, outcome: Outcome::Result(result) } => {
+        JsonRpcMessage::Response { id, outcome: RpcOutcome::Result(result) } => {
             parts.extend([("id", Some(id)), ("result", Some(result))]);
         }
-        Message::Answer { id, outcome: Outcome::Error(error) } => {
+        JsonRpcMessage::Response { id, outcome: RpcOutcome::Error(error) } => {
             parts.extend([("id", Some(id)), ("error", Some(error))]);
         }
     }
@@ -156,12 +152,12 @@ fn check_envelope(line: &Bytes) {
         text = format!("{text}\"{name}\":{part:?},");
     }
     let again = Bytes::from(text.trim_end_matches(',').to_owned() + "}");
-    let again = Message::parse(&again).map(|message| format!("{message:?}"));
+    let again = JsonRpcMessage::parse(&again).map(|message| format!("{message:?}"));
     assert_eq!(again.ok(), Some(format!("{message:?}")), "put together again it is another");
 }
 
-/// A part lies within its line and is one JSON value.
-fn check_part(line: &Bytes, part: &Raw) {
+/// Checks that a part is a slice of its line and one JSON value.
+fn check_part(line: &Bytes, part: &RawJson) {
     let (of_line, of_part) = (line.as_ptr_range(), part.as_bytes().as_ptr_range());
     assert!(of_line.start <= of_part.start && of_part.end <= of_line.end, "a part was copied");
     let value: Result<&RawValue, _> = serde_json::from_slice(part.as_bytes());
@@ -169,19 +165,19 @@ fn check_part(line: &Bytes, part: &Raw) {
     assert!(is_all, "a part is not one JSON value: {part:?}");
 }
 
-fn check_refusal(line: &[u8], whole: Option<&Map<String, Value>>, malformed: &Malformed) {
+fn check_refusal(line: &[u8], whole: Option<&Map<String, Value>>, malformed: &MessageParseError) {
     let Some(whole) = whole else { return };
     let has = |name: &str| whole.get(name).is_some_and(|value| !value.is_null());
     let is_complete = whole.get("method").is_some_and(Value::is_string)
         || (has("id") && (has("error") || whole.contains_key("result")));
     match malformed {
-        Malformed::NoMessage => {
+        MessageParseError::NoMessage => {
             assert!(!is_complete || !line.trim_ascii_start().starts_with(b"{"), "it is a message");
         }
-        Malformed::NotJson(error) => {
+        MessageParseError::NotJson(error) => {
             let line = Bytes::copy_from_slice(line);
             let members = serde_json::from_slice::<&RawValue>(&line).ok();
-            let members = members.and_then(|value| Raw::slice_of(&line, value).members());
+            let members = members.and_then(|value| RawJson::from_borrowed(&line, value).members());
             let members = members.unwrap_or_default();
             let is_repeated = MEMBERS
                 .iter()
@@ -192,13 +188,13 @@ fn check_refusal(line: &[u8], whole: Option<&Map<String, Value>>, malformed: &Ma
     }
 }
 
-/// Of a line of which only the edges were kept, the id is the one it has or is not found.
+/// Checks that an id recovered from the ends of a line is the right one.
 fn check_id(line: &Bytes, edge: usize) {
     let edge = edge.min(line.len());
-    let found = id_at_edges(&line[..edge], &line[line.len() - edge..]);
-    let id = match Message::parse(line) {
-        Ok(Message::Request { id, .. } | Message::Answer { id, .. }) => Some(id),
-        Ok(Message::Notification { .. }) => None,
+    let found = recover_id(&line[..edge], &line[line.len() - edge..]);
+    let id = match JsonRpcMessage::parse(line) {
+        Ok(JsonRpcMessage::Request { id, .. } | JsonRpcMessage::Response { id, .. }) => Some(id),
+        Ok(JsonRpcMessage::Notification { .. }) => None,
         Err(_) => return,
     };
     if found.is_some() {

@@ -1,51 +1,57 @@
-//! Requests and notifications from the other side of a connection, and the way back.
+//! Requests and notifications from the peer, and the responses to them.
 
 use bytes::Bytes;
 use serde::Deserialize;
 
-use crate::raw::{self, Raw};
-use crate::wire::Closed;
+use crate::json::{self, RawJson};
+use crate::wire::ConnectionClosed;
 use crate::wire::cancellation::Cancellation;
 use crate::wire::code::INTERNAL_ERROR;
-use crate::wire::envelope::{Malformed, Message, Outcome};
+use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome};
 use crate::wire::mailbox::RequestError;
-use crate::wire::outgoing::Pending;
+use crate::wire::outgoing::PendingRequest;
 use crate::wire::peer::Peer;
-use crate::wire::writer::Writer;
+use crate::wire::writer::MessageWriter;
 
-/// How a message begins that has an id.
+/// The beginning of every message with an id.
 const WITH_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
 const RESULT: &[u8] = br#","result":"#;
 const ERROR: &[u8] = br#","error":"#;
 
-/// A message that came in and is to be dealt with.
-pub enum Incoming {
-    /// Wants an answer.
-    Request(Request),
-    /// Wants none.
+/// A message that the receiver has to handle.
+pub enum IncomingMessage {
+    Request(IncomingRequest),
     Notification {
-        /// The method of the notification.
         method: String,
-        /// Its `params`, as written.
-        params: Option<Raw>,
+        /// The `params` member, as written.
+        params: Option<RawJson>,
     },
 }
 
 impl Peer {
-    /// Takes the message of one line. What is left to do comes back; a request's answer, and
-    /// whatever belongs to it, goes to `outlet`.
-    pub fn take(&self, line: &Bytes, outlet: &Writer) -> Result<Option<Incoming>, Malformed> {
-        Message::parse(line).map(|message| self.take_message(message, outlet))
+    /// Receives the message of one line. Responses, cancellations and matched progress are handled
+    /// here; everything else is returned. The response to a request, and its notifications, go to
+    /// `outlet`.
+    pub fn receive(
+        &self,
+        line: &Bytes,
+        outlet: &MessageWriter,
+    ) -> Result<Option<IncomingMessage>, MessageParseError> {
+        JsonRpcMessage::parse(line).map(|message| self.receive_message(message, outlet))
     }
 
-    /// Takes a message that was read, as [`Peer::take`] does.
-    pub fn take_message(&self, message: Message, outlet: &Writer) -> Option<Incoming> {
+    /// Receives a parsed message, as [`Peer::receive`] does.
+    pub fn receive_message(
+        &self,
+        message: JsonRpcMessage,
+        outlet: &MessageWriter,
+    ) -> Option<IncomingMessage> {
         match message {
-            Message::Request { id, method, params } => {
-                let reply = self.reply(id, outlet.clone());
-                Some(Incoming::Request(Request { method, params, reply }))
+            JsonRpcMessage::Request { id, method, params } => {
+                let responder = self.reply(id, outlet.clone());
+                Some(IncomingMessage::Request(IncomingRequest { method, params, responder }))
             }
-            Message::Answer { id, outcome } => {
+            JsonRpcMessage::Response { id, outcome } => {
                 if let Some(waiting) = self.take_waiting(&id) {
                     waiting.answer(Ok(outcome));
                 } else {
@@ -53,137 +59,141 @@ impl Peer {
                 }
                 None
             }
-            Message::Notification { method, params } => match method.as_str() {
+            JsonRpcMessage::Notification { method, params } => match method.as_str() {
                 "notifications/cancelled" => {
                     self.cancel(params.as_ref());
                     None
                 }
                 "notifications/progress" => {
                     let untaken = self.progress(params?)?;
-                    Some(Incoming::Notification { method, params: Some(untaken) })
+                    Some(IncomingMessage::Notification { method, params: Some(untaken) })
                 }
-                _ => Some(Incoming::Notification { method, params }),
+                _ => Some(IncomingMessage::Notification { method, params }),
             },
         }
     }
 
-    fn reply(&self, id: Raw, outlet: Writer) -> Reply {
-        let (serial, cancelled) = self.note(&id);
-        Reply::new(id, serial, self.clone(), outlet, cancelled)
+    fn reply(&self, id: RawJson, outlet: MessageWriter) -> Responder {
+        let (serial, cancelled) = self.register_incoming(&id);
+        Responder::new(id, serial, self.clone(), outlet, cancelled)
     }
 }
 
-/// A request of the other side.
-pub struct Request {
-    /// The method of the request.
+pub struct IncomingRequest {
     pub method: String,
-    /// Its `params`, as written.
-    pub params: Option<Raw>,
-    /// Where its answer goes.
-    pub reply: Reply,
+    /// The `params` member, as written.
+    pub params: Option<RawJson>,
+    pub responder: Responder,
 }
 
-/// The way back for one request. Dropping it unanswered, as a panic or the end of the session
-/// does, answers with an error.
-pub struct Reply {
-    id: Raw,
+/// Sends the response to one request. If it is dropped without responding, by a panic or the end of
+/// the session, it sends an error.
+pub struct Responder {
+    id: RawJson,
     serial: u64,
     peer: Peer,
-    outlet: Writer,
+    outlet: MessageWriter,
     cancelled: Cancellation,
     is_answered: bool,
 }
 
-impl Reply {
+impl Responder {
     pub(crate) fn new(
-        id: Raw,
+        id: RawJson,
         serial: u64,
         peer: Peer,
-        outlet: Writer,
+        outlet: MessageWriter,
         cancelled: Cancellation,
     ) -> Self {
         Self { id, serial, peer, outlet, cancelled, is_answered: false }
     }
 
-    /// The request's id, as written.
-    pub fn id(&self) -> &Raw {
+    pub fn id(&self) -> &RawJson {
         &self.id
     }
 
-    /// Resolves when the other side cancels the request; its answer is then not sent.
+    /// Resolves once the peer cancels the request. No response is sent then.
     pub async fn cancelled(&self) {
         self.cancelled.cancelled().await;
     }
 
-    /// Tells whether the request is cancelled, and can cancel it. What waits for it there and in
-    /// [`Reply::cancelled`] must not be two.
+    /// Returns the request's cancellation. Only one task may wait, either on it or on
+    /// [`Responder::cancelled`].
     pub fn cancellation(&self) -> &Cancellation {
         &self.cancelled
     }
 
-    /// Sends a notification that belongs to the request, unless it was cancelled.
-    pub async fn notify(&self, method: &str, params: Option<Raw>) -> Result<(), Closed> {
+    /// Sends a notification related to the request, unless the request was cancelled.
+    pub async fn notify(
+        &self,
+        method: &str,
+        params: Option<RawJson>,
+    ) -> Result<(), ConnectionClosed> {
         if self.cancelled.is_cancelled() {
             return Ok(());
         }
-        self.outlet.send(notification(method, params)).await
+        self.outlet.send(encode_notification(method, params)).await
     }
 
-    /// The way to ask the other side something that belongs to the request.
-    pub fn asker(&self) -> Asker {
-        Asker { peer: self.peer.clone(), outlet: self.outlet.clone() }
+    /// Returns a sender for requests to the peer that belong to this one.
+    pub fn request_sender(&self) -> RequestSender {
+        RequestSender { peer: self.peer.clone(), outlet: self.outlet.clone() }
     }
 
-    /// Answers; waits until there is room for that in the queue of what is to be written.
-    pub async fn answer(mut self, outcome: Outcome) -> Result<(), Closed> {
+    /// Sends the response; waits while the write queue is full.
+    pub async fn respond(mut self, outcome: RpcOutcome) -> Result<(), ConnectionClosed> {
         self.is_answered = true;
         if self.cancelled.is_cancelled() {
             return Ok(());
         }
-        self.outlet.send(answer(self.id.clone(), outcome)).await
+        self.outlet.send(encode_response(self.id.clone(), outcome)).await
     }
 
-    /// Answers; returns once that is written.
-    pub async fn answer_written(mut self, outcome: Outcome) -> Result<(), Closed> {
+    /// Sends the response and waits until it is written.
+    pub async fn respond_and_flush(mut self, outcome: RpcOutcome) -> Result<(), ConnectionClosed> {
         self.is_answered = true;
         if self.cancelled.is_cancelled() {
             return Ok(());
         }
-        self.outlet.send_written(answer(self.id.clone(), outcome)).await
+        self.outlet.send_flushed(encode_response(self.id.clone(), outcome)).await
     }
 
-    /// Answers without waiting for that to be written; given up where there is no room for it.
-    pub fn answer_later(mut self, outcome: Outcome) {
+    /// Queues the response without waiting. Drops it if the write queue is full.
+    pub fn try_respond(mut self, outcome: RpcOutcome) {
         self.is_answered = true;
         if !self.cancelled.is_cancelled()
-            && self.outlet.try_send(answer(self.id.clone(), outcome)).is_err()
+            && self.outlet.try_send(encode_response(self.id.clone(), outcome)).is_err()
         {
             tracing::debug!("a request ends unanswered");
         }
     }
 }
 
-/// Asks the other side what belongs to a request of it.
-pub struct Asker {
+/// Sends requests to the peer on behalf of one of the peer's own requests.
+pub struct RequestSender {
     peer: Peer,
-    outlet: Writer,
+    outlet: MessageWriter,
 }
 
-impl Asker {
-    /// Asks, and waits until the question is written.
-    pub async fn ask(&self, method: &str, params: Option<Raw>) -> Result<Pending, RequestError> {
-        self.peer.ask(&self.outlet, method, params).await
+impl RequestSender {
+    /// Sends a request and waits until it is written.
+    pub async fn send_request(
+        &self,
+        method: &str,
+        params: Option<RawJson>,
+    ) -> Result<PendingRequest, RequestError> {
+        self.peer.send_raw_request(&self.outlet, method, params).await
     }
 }
 
-impl Drop for Reply {
+impl Drop for Responder {
     fn drop(&mut self) {
         if !self.is_answered && !self.cancelled.is_cancelled() {
             let message = "given up: the workbench is ending, or has failed and its log says why";
-            let error = self.peer.farewell();
+            let error = self.peer.shutdown_error();
             let error = error.unwrap_or_else(|| error_object(INTERNAL_ERROR, message, None));
-            let error = Outcome::Error(error);
-            if self.outlet.try_send(answer(self.id.clone(), error)).is_err() {
+            let error = RpcOutcome::Error(error);
+            if self.outlet.try_send(encode_response(self.id.clone(), error)).is_err() {
                 tracing::debug!("a request ends unanswered");
             }
         }
@@ -191,11 +201,11 @@ impl Drop for Reply {
     }
 }
 
-/// An answer to the request called `id`.
-pub fn answer(id: Raw, outcome: Outcome) -> Vec<Bytes> {
+/// Encodes the response to the request with this id.
+pub fn encode_response(id: RawJson, outcome: RpcOutcome) -> Vec<Bytes> {
     let (member, value) = match outcome {
-        Outcome::Result(result) => (RESULT, result),
-        Outcome::Error(error) => (ERROR, error),
+        RpcOutcome::Result(result) => (RESULT, result),
+        RpcOutcome::Error(error) => (ERROR, error),
     };
     vec![
         Bytes::from_static(WITH_ID),
@@ -206,51 +216,48 @@ pub fn answer(id: Raw, outcome: Outcome) -> Vec<Bytes> {
     ]
 }
 
-/// The kind of a message that waits to be written.
+/// The kind of an encoded message.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// An answer: a result.
+pub enum MessageKind {
+    /// A response with a result.
     Result,
-    /// An answer: an error of this code.
+    /// A response with an error of this code.
     Error(i64),
-    /// A request, which wants an answer.
-    Question,
-    /// A notification.
-    Notice,
+    Request,
+    Notification,
 }
 
-/// Says what a message is, by the parts that it was put together from.
-pub fn sent(parts: &[Bytes]) -> Sent {
+/// Returns the kind of an encoded message, from its parts.
+pub fn classify(parts: &[Bytes]) -> MessageKind {
     #[derive(Deserialize)]
     struct Error {
         code: i64,
     }
 
     match parts {
-        [_, _, member, _, _] if member == RESULT => Sent::Result,
+        [_, _, member, _, _] if member == RESULT => MessageKind::Result,
         [_, _, member, error, _] if member == ERROR => {
             let error = serde_json::from_slice::<Error>(error);
-            Sent::Error(error.map_or(INTERNAL_ERROR, |error| error.code))
+            MessageKind::Error(error.map_or(INTERNAL_ERROR, |error| error.code))
         }
-        [head, ..] if head.starts_with(WITH_ID) => Sent::Question,
-        _ => Sent::Notice,
+        [head, ..] if head.starts_with(WITH_ID) => MessageKind::Request,
+        _ => MessageKind::Notification,
     }
 }
 
-/// The id of the request that a message answers, by the parts that it was put together from.
-pub fn answered(parts: &[Bytes]) -> Option<Raw> {
+/// Returns the id of the request that an encoded message responds to.
+pub fn response_id(parts: &[Bytes]) -> Option<RawJson> {
     match parts {
         [_, id, member, _, _] if member == RESULT || member == ERROR => {
-            Some(Raw::part_of(id, 0..id.len()))
+            Some(RawJson::from_range(id, 0..id.len()))
         }
         _ => None,
     }
 }
 
-/// A notification.
-pub(crate) fn notification(method: &str, params: Option<Raw>) -> Vec<Bytes> {
+pub(crate) fn encode_notification(method: &str, params: Option<RawJson>) -> Vec<Bytes> {
     let mut head = br#"{"jsonrpc":"2.0","method":"#.to_vec();
-    raw::push_text(&mut head, method);
+    json::push_text(&mut head, method);
     let Some(params) = params else {
         head.push(b'}');
         return vec![Bytes::from(head)];
@@ -259,11 +266,11 @@ pub(crate) fn notification(method: &str, params: Option<Raw>) -> Vec<Bytes> {
     vec![Bytes::from(head), params.into_bytes(), Bytes::from_static(b"}")]
 }
 
-/// An error object of JSON-RPC.
-pub fn error_object(code: i64, message: &str, data: Option<&Raw>) -> Raw {
-    let (code, message) = (Raw::encode(&code), Raw::encode(&message));
+/// Creates a JSON-RPC error object (JSON-RPC 2.0 §5.1).
+pub fn error_object(code: i64, message: &str, data: Option<&RawJson>) -> RawJson {
+    let (code, message) = (RawJson::encode(&code), RawJson::encode(&message));
     let members = [("code", &code), ("message", &message)];
-    raw::object(members.into_iter().chain(data.map(|data| ("data", data))))
+    json::object(members.into_iter().chain(data.map(|data| ("data", data))))
 }
 
 #[cfg(test)]

@@ -1,71 +1,69 @@
-//! Lines out of a byte stream, each bounded, none lost when the reading is cancelled.
+//! Splits a byte stream into lines of bounded length. Reads are cancel safe.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::wire::budget::{Account, Charge};
+use crate::wire::memory_pool::{MemoryConsumer, MemoryReservation};
 
-/// How much is read at once at first; a longer message makes the buffer double.
+/// Initial read size in bytes. The buffer doubles for longer messages.
 const FIRST_READ: usize = 8 * 1024;
-/// How much room is enough to begin a line in.
+/// Minimum spare capacity in bytes for reading the start of a line.
 const SHORT_READ: usize = 1024;
-/// A buffer that one long message made larger than this is given back afterwards.
+/// Buffers larger than this are freed once they are empty, so one long message doesn't pin its
+/// memory.
 const KEPT_BUFFER: usize = 256 * 1024;
-/// How much of the beginning and the end of an oversized line is kept to find its id in.
+/// Bytes stored of each end of an oversized line, to recover the message id from.
 pub(crate) const KEPT_EDGE: usize = 512;
 
-/// The amount that a stream which never makes us wait may cost before everybody else has had a
-/// turn. A byte costs 1, a line this much more.
+/// Cost after which the reader yields to other tasks, even if more input is ready. A byte costs 1
+/// and a line `LINE_COST` more.
 const TURN: usize = 32 * 1024;
 const LINE_COST: usize = 1024;
 
-/// The next piece of the stream.
+/// A piece of the input, returned by `LineReader::next`.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
-    /// A whole line without its line end.
+pub enum InputLine {
+    /// A whole line, without its line ending.
     Message(Bytes),
-    /// A line longer than allowed; only its edges were kept.
+    /// A line that exceeds the limit. Only its edges are stored.
     Oversized {
-        /// Its first bytes.
+        /// The first bytes of the line.
         head: Vec<u8>,
-        /// Its last bytes.
+        /// The last bytes of the line.
         tail: Vec<u8>,
-        /// How long it was.
+        /// Length of the line in bytes.
         length: usize,
     },
 }
 
-/// Reads lines of at most `max` bytes, and lets others have a turn in between, however much comes.
-/// Dropping a pending [`LineReader::next`] loses nothing.
+/// Reads lines of at most `max` bytes and yields to other tasks between them.
+///
+/// [`LineReader::next`] is cancel safe: dropping its future loses no input.
 pub struct LineReader<R> {
     reader: R,
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no line end.
+    /// Length of the buffer's prefix that is known to hold no line ending.
     scanned: usize,
     max: usize,
-    /// The cost of all that was read since everybody else had a turn.
+    /// Cost since the last yield.
     spent: usize,
-    /// Set while the rest of an oversized line is being skipped.
-    oversized: Option<Oversized>,
-    /// Who pays for the buffer, and what it holds of their room.
-    account: Account,
-    charge: Charge,
+    /// Set while the rest of an oversized line is skipped.
+    oversized: Option<OversizedMessage>,
+    account: MemoryConsumer,
+    charge: MemoryReservation,
 }
 
-/// The edges of a message that is longer than allowed.
+/// The edges and the length of a message that exceeds the limit.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Oversized {
-    /// Its first bytes.
+pub(crate) struct OversizedMessage {
     pub(crate) head: Vec<u8>,
-    /// Its last bytes.
     pub(crate) tail: Vec<u8>,
-    /// The bytes that it has had so far.
+    /// Bytes seen so far.
     pub(crate) length: usize,
 }
 
-impl Oversized {
-    /// Takes the next bytes of the message.
+impl OversizedMessage {
     pub(crate) fn skip(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         let missing = KEPT_EDGE - self.head.len();
@@ -79,19 +77,20 @@ impl Oversized {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub fn new(reader: R, max: usize) -> Self {
         let (buffer, oversized) = (BytesMut::new(), None);
-        let (account, charge) = (Account::default(), Charge::default());
+        let (account, charge) = (MemoryConsumer::default(), MemoryReservation::default());
         Self { reader, buffer, scanned: 0, max, spent: 0, oversized, account, charge }
     }
 
-    /// Reads lines only as far as there is room for them in the budget of an account.
+    /// Charges the buffer to a memory pool: reading waits until the pool has room.
     #[must_use]
-    pub fn paid_by(self, account: Account) -> Self {
+    pub fn with_consumer(self, account: MemoryConsumer) -> Self {
         Self { charge: account.charge(), account, ..self }
     }
 
-    /// The next line that is not blank; `None` at the end of input. A last line without a line
-    /// end counts. An error of the stream is its end.
-    pub async fn next(&mut self) -> Option<Line> {
+    /// Returns the next line that isn't blank, or `None` at the end of input.
+    ///
+    /// A last line without a line ending counts. A read error ends the input.
+    pub async fn next(&mut self) -> Option<InputLine> {
         loop {
             if self.spent > TURN {
                 self.spent = 0;
@@ -105,11 +104,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 self.buffer = BytesMut::new();
                 self.charge = self.account.charge();
             }
-            // What is left of a buffer that earlier lines are in will do for another short one.
+            // The rest of a buffer that holds earlier lines is enough for another short line.
             let wanted = if self.buffer.is_empty() { SHORT_READ } else { FIRST_READ };
             if self.buffer.capacity() - self.buffer.len() < wanted.max(self.buffer.len()) {
                 let held = self.buffer.len();
-                // A message is never longer than that, so its buffer need not be either.
+                // No message exceeds `max`, so the buffer needn't either.
                 let most = self.max.saturating_add(2 * FIRST_READ);
                 let wanted = held.saturating_mul(2).min(most).max(held + FIRST_READ);
                 self.charge.grow(wanted).await;
@@ -122,16 +121,17 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Lets a line hold the room of the buffer that it is in; what comes after it gets another buffer.
+    /// Moves the buffer's reservation to `line`, which is a slice of it, and continues in a new
+    /// buffer.
     fn charged(&mut self, line: Bytes) -> Bytes {
-        if !self.charge.is_held() {
+        if !self.charge.is_tracked() {
             return line;
         }
         self.buffer = BytesMut::from(&self.buffer[..]);
-        std::mem::replace(&mut self.charge, self.account.charge()).attach(line)
+        std::mem::replace(&mut self.charge, self.account.charge()).attach_to(line)
     }
 
-    fn take_line(&mut self) -> Option<Line> {
+    fn take_line(&mut self) -> Option<InputLine> {
         loop {
             let end = memchr(b'\n', &self.buffer[self.scanned..]).map(|at| at + self.scanned);
             if let Some(oversized) = &mut self.oversized {
@@ -155,7 +155,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                         line.truncate(end - 1);
                     }
                     if !line.trim_ascii().is_empty() {
-                        return Some(Line::Message(self.charged(line)));
+                        return Some(InputLine::Message(self.charged(line)));
                     }
                 }
                 None if self.buffer.len() <= self.max => {
@@ -163,25 +163,25 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                     return None;
                 }
                 _ => {
-                    self.oversized = Some(Oversized::default());
+                    self.oversized = Some(OversizedMessage::default());
                     self.scanned = 0;
                 }
             }
         }
     }
 
-    fn take_rest(&mut self) -> Option<Line> {
+    fn take_rest(&mut self) -> Option<InputLine> {
         self.scanned = 0;
         if self.oversized.is_some() {
             return self.finish_oversized();
         }
         let rest = self.buffer.split().freeze();
-        (!rest.trim_ascii().is_empty()).then(|| Line::Message(self.charged(rest)))
+        (!rest.trim_ascii().is_empty()).then(|| InputLine::Message(self.charged(rest)))
     }
 
-    fn finish_oversized(&mut self) -> Option<Line> {
-        let Oversized { head, tail, length } = self.oversized.take()?;
-        Some(Line::Oversized { head, tail, length })
+    fn finish_oversized(&mut self) -> Option<InputLine> {
+        let OversizedMessage { head, tail, length } = self.oversized.take()?;
+        Some(InputLine::Oversized { head, tail, length })
     }
 }
 

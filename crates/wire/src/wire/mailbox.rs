@@ -1,34 +1,34 @@
-//! The mailbox of one request of ours: the progress and the answer that have come for it.
+//! The progress and the response received for one outgoing request.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
-use crate::raw::Raw;
-use crate::wire::envelope::Outcome;
+use crate::json::RawJson;
+use crate::wire::envelope::RpcOutcome;
 
-/// How many progress notifications of one request may wait for a slow agent; more are left out.
+/// Progress notifications queued for one request. Further ones are dropped until the agent catches
+/// up.
 pub(crate) const MAX_PROGRESS: usize = 1024;
 
-/// Why a request got no answer.
+/// Why a request got no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// The other side was gone before anything was sent.
+    /// The connection was closed before anything was sent.
     NotSent,
-    /// The other side is gone, and may have got the request.
+    /// The connection closed after sending. The other side may have received the request.
     Closed,
-    /// The answer was longer than one message may be; it had this many bytes.
+    /// The response exceeded the message limit. Holds its length in bytes.
     Oversized(usize),
 }
 
-/// Everything that has come for a request and was not yet taken.
 #[derive(Default)]
 pub(crate) struct Mailbox(Mutex<Arrived>);
 
 #[derive(Default)]
 pub(crate) struct Arrived {
-    pub(crate) progress: VecDeque<Raw>,
-    pub(crate) answer: Option<Result<Outcome, RequestError>>,
+    pub(crate) progress: VecDeque<RawJson>,
+    pub(crate) answer: Option<Result<RpcOutcome, RequestError>>,
     pub(crate) waker: Option<Waker>,
 }
 
@@ -37,7 +37,7 @@ impl Mailbox {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn answer(&self, answer: Result<Outcome, RequestError>) {
+    pub(crate) fn answer(&self, answer: Result<RpcOutcome, RequestError>) {
         let waker = self.with(|arrived| {
             arrived.answer = Some(answer);
             arrived.waker.take()
@@ -47,7 +47,7 @@ impl Mailbox {
         }
     }
 
-    pub(crate) fn progress(&self, params: Raw) {
+    pub(crate) fn progress(&self, params: RawJson) {
         let waker = self.with(|arrived| {
             if arrived.progress.len() == MAX_PROGRESS {
                 tracing::debug!("progress that nobody takes");

@@ -1,4 +1,4 @@
-//! Our requests to the other side of a connection, until they are answered.
+//! Requests sent over a connection, until their responses arrive.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -6,56 +6,57 @@ use std::task::Poll;
 
 use bytes::Bytes;
 
-use crate::raw::{self, Member, Raw};
+use crate::json::{self, Member, RawJson};
 use crate::wire::cancellation::Cancellation;
-use crate::wire::envelope::Outcome;
+use crate::wire::envelope::RpcOutcome;
 use crate::wire::mailbox::{Mailbox, RequestError};
 use crate::wire::peer::Peer;
-use crate::wire::writer::{COPIED, Writer};
+use crate::wire::writer::{COPIED, MessageWriter};
 
-/// The room that is left for what a request has around its parameters.
+/// Bytes reserved for a request's envelope around its parameters.
 const ENVELOPE: usize = 160;
 
-/// The next thing that came for a request.
+/// An event of a pending request.
 #[derive(Debug)]
-pub enum Step {
-    /// The `params` of a progress notification, with our token in them.
-    Progress(Raw),
-    /// The end.
-    Done(Result<Outcome, RequestError>),
+pub enum RequestEvent {
+    /// The `params` of a progress notification, including this side's progress token.
+    Progress(RawJson),
+    /// The response, or the error that replaced it.
+    Completed(Result<RpcOutcome, RequestError>),
 }
 
-/// A request that waits for its answer. Dropping it cancels it on the other side.
-pub struct Pending {
+/// A request that waits for its response. Dropping it sends a cancellation to the other side.
+pub struct PendingRequest {
     id: u64,
     mailbox: Arc<Mailbox>,
     peer: Peer,
-    outlet: Writer,
-    /// The request that this one belongs to, which may be cancelled for a reason.
+    outlet: MessageWriter,
+    /// The request that caused this one. Its cancellation reason is passed on.
     of: Option<Cancellation>,
 }
 
-impl Pending {
-    pub(crate) fn new(id: u64, mailbox: Arc<Mailbox>, peer: Peer, outlet: Writer) -> Self {
+impl PendingRequest {
+    pub(crate) fn new(id: u64, mailbox: Arc<Mailbox>, peer: Peer, outlet: MessageWriter) -> Self {
         Self { id, mailbox, peer, outlet, of: None }
     }
 
-    /// Lets it be cancelled for the reason for which another request is, to which it belongs.
-    pub fn of(mut self, request: Option<Cancellation>) -> Self {
+    /// Sets the parent request, whose cancellation reason is sent if this request is cancelled.
+    pub fn with_parent(mut self, request: Option<Cancellation>) -> Self {
         self.of = request;
         self
     }
 
-    /// The next thing the other side says about this request: progress first, then its answer.
-    /// Loses nothing when it is cancelled; must not be called again after [`Step::Done`].
-    pub async fn next(&mut self) -> Step {
+    /// Returns the next event of this request: queued progress first, then the response.
+    ///
+    /// Cancel safe. Must not be called again after [`RequestEvent::Completed`].
+    pub async fn next(&mut self) -> RequestEvent {
         poll_fn(|context| {
             self.mailbox.with(|arrived| {
                 if let Some(progress) = arrived.progress.pop_front() {
-                    return Poll::Ready(Step::Progress(progress));
+                    return Poll::Ready(RequestEvent::Progress(progress));
                 }
                 if let Some(answer) = arrived.answer.take() {
-                    return Poll::Ready(Step::Done(answer));
+                    return Poll::Ready(RequestEvent::Completed(answer));
                 }
                 arrived.waker = Some(context.waker().clone());
                 Poll::Pending
@@ -64,22 +65,22 @@ impl Pending {
         .await
     }
 
-    /// Waits no longer, without cancelling the request on the other side.
+    /// Stops waiting for the response without cancelling the request on the other side.
     pub fn forget(&mut self) {
         self.peer.abandon(self.id);
     }
 
-    /// The answer. Progress is passed over. Loses nothing when it is cancelled.
-    pub async fn done(&mut self) -> Result<Outcome, RequestError> {
+    /// Waits for the response and discards progress. Cancel safe.
+    pub async fn response(&mut self) -> Result<RpcOutcome, RequestError> {
         loop {
-            if let Step::Done(answer) = self.next().await {
+            if let RequestEvent::Completed(answer) = self.next().await {
                 return answer;
             }
         }
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         if !self.peer.abandon(self.id) {
             return;
@@ -87,10 +88,10 @@ impl Drop for Pending {
         let mut notice =
             br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"#
                 .to_vec();
-        raw::push_number(&mut notice, self.id);
+        json::push_number(&mut notice, self.id);
         if let Some(reason) = self.of.as_ref().and_then(Cancellation::reason) {
             notice.extend_from_slice(br#","reason":"#);
-            raw::push_text(&mut notice, reason);
+            json::push_text(&mut notice, reason);
         }
         notice.extend_from_slice(b"}}");
         if self.outlet.try_send(vec![Bytes::from(notice)]).is_err() {
@@ -100,20 +101,20 @@ impl Drop for Pending {
 }
 
 impl Peer {
-    /// Begins a request of ours: its number is in use from here on. `None` once the connection has
+    /// Registers a new request, without sending anything. Returns `None` if the connection has
     /// ended.
-    pub(crate) fn begin(&self, outlet: &Writer) -> Option<Pending> {
-        let (id, mailbox) = self.number()?;
-        Some(Pending::new(id, mailbox, self.clone(), outlet.clone()))
+    pub(crate) fn begin(&self, outlet: &MessageWriter) -> Option<PendingRequest> {
+        let (id, mailbox) = self.register_outgoing()?;
+        Some(PendingRequest::new(id, mailbox, self.clone(), outlet.clone()))
     }
 
-    /// Sends a request with `params` as they are; returns once it is written.
-    pub async fn ask(
+    /// Sends a request with `params` as they are, and returns once it is written.
+    pub async fn send_raw_request(
         &self,
-        outlet: &Writer,
+        outlet: &MessageWriter,
         method: &str,
-        params: Option<Raw>,
-    ) -> Result<Pending, RequestError> {
+        params: Option<RawJson>,
+    ) -> Result<PendingRequest, RequestError> {
         let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
         let mut head = Vec::new();
         write_head(&mut head, pending.id, method);
@@ -122,24 +123,24 @@ impl Peer {
             parts.extend([Bytes::from_static(br#","params":"#), params.into_bytes()]);
         }
         parts.push(Bytes::from_static(b"}"));
-        outlet.send_written(parts).await.map_err(|_| RequestError::Closed)?;
+        outlet.send_flushed(parts).await.map_err(|_| RequestError::Closed)?;
         Ok(pending)
     }
 
-    /// Sends a request with these members of `params` and of `params._meta`. Where progress is
-    /// wanted, the request's own id is its progress token.
-    pub async fn request(
+    /// Queues a request with the given members of `params` and of `params._meta`. If
+    /// `wants_progress`, the request's own id is its progress token.
+    pub async fn send_request(
         &self,
-        outlet: &Writer,
+        outlet: &MessageWriter,
         method: &str,
-        params: &[(&str, &Raw)],
+        params: &[(&str, &RawJson)],
         meta: &[Member],
         wants_progress: bool,
-    ) -> Result<Pending, RequestError> {
+    ) -> Result<PendingRequest, RequestError> {
         let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
         let parts = write_request(pending.id, method, params, meta, wants_progress);
         let sent = if self.are_several() {
-            outlet.send_in_company(parts).await
+            outlet.send_batched(parts).await
         } else {
             outlet.send(parts).await
         };
@@ -151,7 +152,7 @@ impl Peer {
 fn write_request(
     id: u64,
     method: &str,
-    params: &[(&str, &Raw)],
+    params: &[(&str, &RawJson)],
     meta: &[Member],
     wants_progress: bool,
 ) -> Vec<Bytes> {
@@ -173,7 +174,7 @@ fn write_request(
         if wants_progress {
             text.separate();
             text.push(br#""progressToken":"#);
-            raw::push_number(&mut text.last, id);
+            json::push_number(&mut text.last, id);
         }
         text.push(b"}");
     }
@@ -183,12 +184,12 @@ fn write_request(
 
 fn write_head(text: &mut Vec<u8>, id: u64, method: &str) {
     text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    raw::push_number(text, id);
+    json::push_number(text, id);
     text.extend_from_slice(br#","method":"#);
-    raw::push_text(text, method);
+    json::push_text(text, method);
 }
 
-/// A text that is put together: what is short is copied, what is long is shared.
+/// JSON text under construction. Short values are copied, long ones shared.
 #[derive(Default)]
 struct Text {
     parts: Vec<Bytes>,
@@ -200,17 +201,16 @@ impl Text {
         self.last.extend_from_slice(text);
     }
 
-    /// Makes room for a member: a comma, where it is not the first of its object.
     fn separate(&mut self) {
-        // After a long value there is nothing yet, and that is never the first.
+        // An empty buffer follows a long value, so a comma is needed then too.
         if self.last.last() != Some(&b'{') {
             self.last.push(b',');
         }
     }
 
-    fn push_member(&mut self, key: &str, value: &Raw) {
+    fn push_member(&mut self, key: &str, value: &RawJson) {
         self.separate();
-        raw::push_text(&mut self.last, key);
+        json::push_text(&mut self.last, key);
         self.last.push(b':');
         if value.len() <= COPIED {
             self.push(value.as_bytes());

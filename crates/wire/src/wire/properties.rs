@@ -1,4 +1,4 @@
-//! Rules that must hold of the wire whatever comes over it.
+//! Property tests of message parsing, line reading and request matching.
 
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use tokio::io::AsyncWriteExt;
 use tokio_util::task::TaskTracker;
 
-use crate::raw::{Member, Raw};
-use crate::wire::envelope::{Message, Outcome, id_at_edges};
-use crate::wire::line::{Line, LineReader};
-use crate::wire::server::{self, Step};
+use crate::json::{Member, RawJson};
+use crate::wire::envelope::{JsonRpcMessage, RpcOutcome, recover_id};
+use crate::wire::line::{InputLine, LineReader};
+use crate::wire::server::{self, RequestEvent};
 
-/// JSON text of every spelling: odd numbers, odd escapes, white space, repeated keys, deep nesting.
+/// JSON text in many spellings: odd numbers, escapes, white space, repeated keys, deep nesting.
 fn json() -> impl Strategy<Value = String> {
     let number = prop_oneof![
         Just("0".to_owned()),
@@ -25,7 +25,7 @@ fn json() -> impl Strategy<Value = String> {
         "[1-9][0-9]{0,5}\\.[0-9]{1,30}(e[0-9]{1,3})?",
     ];
     let string = any::<String>().prop_map(|text| {
-        // Half of them spelled in escapes, which mean the same.
+        // Half of the strings get an equivalent spelling with escapes.
         let plain = serde_json::to_string(&text).unwrap_or_default();
         if text.len() % 2 == 0 { plain } else { plain.replace('a', "\\u0061") }
     });
@@ -46,17 +46,16 @@ fn json() -> impl Strategy<Value = String> {
     })
 }
 
-fn raw(text: &str) -> Raw {
-    Raw::encode(&RawValue::from_string(text.to_owned()).expect("JSON"))
+fn raw(text: &str) -> RawJson {
+    RawJson::encode(&RawValue::from_string(text.to_owned()).expect("JSON"))
 }
 
-/// Runs a future to its end on a runtime of its own.
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(future)
 }
 
-/// The lines that a line reader should make of some bytes.
+/// Reference implementation of the line reader.
 fn expected(bytes: &[u8], max: usize) -> Vec<Result<Vec<u8>, usize>> {
     let mut lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) {
@@ -76,7 +75,7 @@ fn expected(bytes: &[u8], max: usize) -> Vec<Result<Vec<u8>, usize>> {
 
 proptest! {
     #[test]
-    fn lines_are_the_same_however_the_bytes_arrive(
+    fn lines_do_not_depend_on_read_boundaries(
         bytes in vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b' '), any::<u8>()], 0..400),
         cuts in vec(1_usize..40, 0..40),
         max in 1_usize..60,
@@ -100,8 +99,8 @@ proptest! {
                 let mut found = Vec::new();
                 while let Some(line) = lines.next().await {
                     found.push(match line {
-                        Line::Message(line) => Ok(line.to_vec()),
-                        Line::Oversized { length, .. } => Err(length),
+                        InputLine::Message(line) => Ok(line.to_vec()),
+                        InputLine::Oversized { length, .. } => Err(length),
                     });
                 }
                 found
@@ -112,19 +111,19 @@ proptest! {
     }
 
     #[test]
-    fn a_message_keeps_the_text_of_what_is_inside(id in "[1-9][0-9]{0,8}", inside in json()) {
+    fn parsed_messages_preserve_the_inner_json_text(id in "[1-9][0-9]{0,8}", inside in json()) {
         let line = Bytes::from(format!(r#"{{"jsonrpc":"2.0","params":{inside},"method":"m","id":{id}}}"#));
-        match Message::parse(&line) {
-            Ok(Message::Request { id: got, params, .. }) => {
+        match JsonRpcMessage::parse(&line) {
+            Ok(JsonRpcMessage::Request { id: got, params, .. }) => {
                 assert_eq!(got, raw(&id));
-                // A member that is `null` is one that is not there.
+                // A `null` member counts as absent.
                 assert_eq!(params, (inside != "null").then(|| raw(&inside)));
             }
             other => panic!("{other:?}"),
         }
         let line = Bytes::from(format!(r#"{{"result":{inside},"id":{id}}}"#));
-        match Message::parse(&line) {
-            Ok(Message::Answer { id: got, outcome: Outcome::Result(result) }) => {
+        match JsonRpcMessage::parse(&line) {
+            Ok(JsonRpcMessage::Response { id: got, outcome: RpcOutcome::Result(result) }) => {
                 assert_eq!((got, result), (raw(&id), raw(&inside)));
             }
             other => panic!("{other:?}"),
@@ -132,15 +131,15 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..200), text in "[\\[\\]{}\":,a0 \\\\]{0,60}") {
+    fn parsing_arbitrary_bytes_does_not_panic(bytes in vec(any::<u8>(), 0..200), text in "[\\[\\]{}\":,a0 \\\\]{0,60}") {
         for line in [Bytes::from(bytes), Bytes::from(text)] {
-            let _ = Message::parse(&line);
-            let _ = id_at_edges(&line, &line);
+            let _ = JsonRpcMessage::parse(&line);
+            let _ = recover_id(&line, &line);
         }
     }
 
     #[test]
-    fn edits_touch_one_member_alone(inside in vec(("[a-f]", json()), 0..6), value in json()) {
+    fn edits_touch_only_one_member(inside in vec(("[a-f]", json()), 0..6), value in json()) {
         let members: Vec<_> = inside.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
         let object = raw(&format!("{{{}}}", members.join(",")));
         let (value, before) = (raw(&value), object.members().expect("an object"));
@@ -162,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn every_request_gets_its_own_answer_in_any_order(
+    fn responses_in_any_order_reach_their_requests(
         order in Just((0_usize..12).collect::<Vec<_>>()).prop_shuffle(),
         noise in vec(prop_oneof![
             Just(r#"{"id":999,"result":{}}"#.to_owned()),
@@ -176,11 +175,11 @@ proptest! {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             let (reader, writer) = tokio::io::split(ours);
             let tasks = TaskTracker::new();
-            let link = server::connect(reader, writer, 1 << 20, "test", |_| {}, &tasks);
+            let connection = server::connect(reader, writer, 1 << 20, "test", |_| {}, &tasks);
             let (_input, mut output) = tokio::io::split(theirs);
             let mut requests = Vec::new();
             for _ in 0..12 {
-                requests.push(link.request("m", &[], &[], false).await.expect("sent"));
+                requests.push(connection.send_request("m", &[], &[], false).await.expect("sent"));
             }
             for (at, noise) in order.iter().zip(&noise) {
                 let (id, result) = (1 + at, &results[*at]);
@@ -189,7 +188,7 @@ proptest! {
             }
             for (request, result) in requests.iter_mut().zip(&results) {
                 match request.next().await {
-                    Step::Done(Ok(Outcome::Result(got))) => assert_eq!(got, raw(result)),
+                    RequestEvent::Completed(Ok(RpcOutcome::Result(got))) => assert_eq!(got, raw(result)),
                     other => panic!("{other:?}"),
                 }
             }

@@ -1,9 +1,10 @@
-//! The link to one server over two streams.
+//! Connection to one server over two streams.
 //!
-//! *Theory of operation.* One task reads the server's lines. Answers and progress go to whoever
-//! waits for them ([`Link::request`]). What the server asks or tells is handed to a [`Hear`] in the
-//! reading task itself, so that it is heard in order and before any later answer. At the end of
-//! input every waiting request fails at once and [`Link::closed`] resolves.
+//! *Theory of operation.* One task reads the server's lines. Responses and progress go to the
+//! pending request ([`ServerConnection::send_request`]). Server requests and notifications are
+//! passed to an [`IncomingHandler`] within the reading task, so they are handled in order and
+//! before any later response. At the end of input, all pending requests fail and
+//! [`ServerConnection::closed`] resolves.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,110 +15,109 @@ use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio_util::task::TaskTracker;
 
-use crate::raw::{Member, Raw};
-use crate::wire::aside::aside;
-use crate::wire::budget::Intake;
-use crate::wire::envelope::Message;
-use crate::wire::incoming::{self, Incoming};
-use crate::wire::line::{Line, LineReader};
+use crate::json::{Member, RawJson};
+use crate::wire::envelope::JsonRpcMessage;
+use crate::wire::incoming::{self, IncomingMessage};
+use crate::wire::line::{InputLine, LineReader};
+use crate::wire::memory_pool::ReadLimits;
+use crate::wire::offload::offload;
 use crate::wire::peer::Peer;
-use crate::wire::writer::Writer;
+use crate::wire::writer::MessageWriter;
 
-pub use crate::wire::envelope::Outcome;
+pub use crate::wire::envelope::RpcOutcome;
 pub use crate::wire::mailbox::RequestError;
-pub use crate::wire::outgoing::{Pending, Step};
+pub use crate::wire::outgoing::{PendingRequest, RequestEvent};
 
-/// Takes what a server asks and tells unasked. Must not block.
-pub trait Hear: Send + 'static {
-    /// Takes one request or notification.
-    fn hear(&mut self, incoming: Incoming);
+/// Handles requests and notifications of a server. Must not block.
+pub trait IncomingHandler: Send + 'static {
+    fn handle(&mut self, incoming: IncomingMessage);
 }
 
-impl<F: FnMut(Incoming) + Send + 'static> Hear for F {
-    fn hear(&mut self, incoming: Incoming) {
+impl<F: FnMut(IncomingMessage) + Send + 'static> IncomingHandler for F {
+    fn handle(&mut self, incoming: IncomingMessage) {
         self(incoming);
     }
 }
 
-/// A cloneable handle to the link.
+/// A handle to the connection. Clones share it.
 #[derive(Clone)]
-pub struct Link {
+pub struct ServerConnection {
     peer: Peer,
-    writer: Writer,
-    far: Arc<Far>,
+    writer: MessageWriter,
+    status: Arc<RemoteStatus>,
 }
 
-/// The way in which the end of a server over HTTP has gone that a link led to.
+/// Why the connection to a server over HTTP ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
-    /// The server does not know the session any more.
+pub enum DisconnectReason {
+    /// The server doesn't know the session any more.
     Session,
     /// The connection that the session depends on has ended.
     Connection,
 }
 
-/// The news of a server over HTTP that stand in no message.
+/// State of a server over HTTP that no message carries.
 #[derive(Default)]
-struct Far {
-    lost: OnceLock<Lost>,
+struct RemoteStatus {
+    lost: OnceLock<DisconnectReason>,
     trouble: watch::Sender<Option<Arc<str>>>,
     is_old: AtomicBool,
 }
 
-/// After a message of more bytes than this, other tasks have their turn before the next is taken: a server that sends
-/// one after the other would hold them up.
+/// After a message of more bytes than this, the reading task yields: a server that sends one long
+/// message after the other would starve other tasks.
 const LONG: usize = 64 * 1024;
 
-/// Connects to a server over its streams. Both halves of the link run as tasks on `tasks`.
+/// Connects to a server over its streams. Both directions run as tasks on `tasks`.
 ///
-/// `label` names the server in the log; `intake` bounds what is read.
+/// `label` names the server in the log; `intake` limits incoming messages.
 pub fn connect<R, W>(
     reader: R,
     writer: W,
-    intake: impl Into<Intake>,
+    intake: impl Into<ReadLimits>,
     label: &str,
-    hear: impl Hear,
+    handler: impl IncomingHandler,
     tasks: &TaskTracker,
-) -> Link
+) -> ServerConnection
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    let link = Link::new(Peer::new(), Writer::start(writer, tasks));
-    let (reading, label) = (link.clone(), label.to_owned());
-    let Intake { max, account } = intake.into();
-    let lines = LineReader::new(reader, max).paid_by(account);
+    let connection = ServerConnection::new(Peer::new(), MessageWriter::start(writer, tasks));
+    let (reading, label) = (connection.clone(), label.to_owned());
+    let ReadLimits { max_message_bytes: max, account } = intake.into();
+    let lines = LineReader::new(reader, max).with_consumer(account);
     tasks.spawn(async move {
         let peer = reading.peer.clone();
-        let reading = read(lines, reading, hear, label);
+        let reading = read(lines, reading, handler, label);
         tokio::select! {
             () = peer.closed() => {}
             () = reading => {}
         }
         peer.close();
     });
-    link
+    connection
 }
 
 async fn read<R: AsyncRead + Unpin>(
     mut lines: LineReader<R>,
-    link: Link,
-    mut hear: impl Hear,
+    connection: ServerConnection,
+    mut handler: impl IncomingHandler,
     server: String,
 ) {
     while let Some(line) = lines.next().await {
         match line {
-            Line::Message(line) => {
-                if let Some(message) = link.read(&line, &server).await {
-                    link.take(message, &mut hear);
+            InputLine::Message(line) => {
+                if let Some(message) = connection.read(&line, &server).await {
+                    connection.take(message, &mut handler);
                 }
                 if line.len() > LONG {
                     yield_now().await;
                 }
             }
-            Line::Oversized { head, tail, length } => {
+            InputLine::Oversized { head, tail, length } => {
                 tracing::warn!(server, length, "a message was too long and has been dropped");
-                link.peer.take_oversized(&head, &tail, length);
+                connection.peer.take_oversized(&head, &tail, length);
             }
         }
     }
@@ -127,78 +127,76 @@ fn excerpt(line: &Bytes) -> String {
     String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned()
 }
 
-impl Link {
-    /// A link of which somebody else carries the messages.
-    pub(crate) fn new(peer: Peer, writer: Writer) -> Self {
-        Self { peer, writer, far: Arc::default() }
+impl ServerConnection {
+    /// Creates a connection whose messages are transported by the caller.
+    pub(crate) fn new(peer: Peer, writer: MessageWriter) -> Self {
+        Self { peer, writer, status: Arc::default() }
     }
 
-    /// Who has asked what, for whoever carries the messages.
     pub(crate) fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Reads one message that the server sent; `None`: it is none.
-    pub(crate) async fn read(&self, text: &Bytes, server: &str) -> Option<Message> {
+    /// Parses one message of the server, on the blocking pool if it is long. `None` if it is
+    /// malformed.
+    pub(crate) async fn read(&self, text: &Bytes, server: &str) -> Option<JsonRpcMessage> {
         let whole = text.clone();
-        let read = aside(text.len(), move || Message::parse(&whole)).await;
+        let read = offload(text.len(), move || JsonRpcMessage::parse(&whole)).await;
         read.inspect_err(
             |malformed| tracing::debug!(server, ?malformed, line = %excerpt(text), "not a message"),
         )
         .ok()
     }
 
-    /// Takes one message that the server sent.
-    pub(crate) fn take(&self, message: Message, hear: &mut impl Hear) {
-        if let Some(incoming) = self.peer.take_message(message, &self.writer) {
-            hear.hear(incoming);
+    pub(crate) fn take(&self, message: JsonRpcMessage, handler: &mut impl IncomingHandler) {
+        if let Some(incoming) = self.peer.receive_message(message, &self.writer) {
+            handler.handle(incoming);
         }
     }
 
-    /// Sends a request with these members of `params` and of `params._meta`. Where progress is
-    /// wanted, the request's own id is its progress token.
-    pub async fn request(
+    /// Sends a request with the given members of `params` and of `params._meta`. If
+    /// `wants_progress`, the request's own id is its progress token.
+    pub async fn send_request(
         &self,
         method: &str,
-        params: &[(&str, &Raw)],
+        params: &[(&str, &RawJson)],
         meta: &[Member],
         wants_progress: bool,
-    ) -> Result<Pending, RequestError> {
-        self.peer.request(&self.writer, method, params, meta, wants_progress).await
+    ) -> Result<PendingRequest, RequestError> {
+        self.peer.send_request(&self.writer, method, params, meta, wants_progress).await
     }
 
-    /// Sends a notification, if there is room for it; never waits.
-    pub fn notify(&self, method: &str, params: Option<Raw>) {
-        if self.writer.try_send(incoming::notification(method, params)).is_err() {
+    /// Queues a notification, or drops it if the queue is full. Never waits.
+    pub fn notify(&self, method: &str, params: Option<RawJson>) {
+        if self.writer.try_send(incoming::encode_notification(method, params)).is_err() {
             tracing::debug!(method, "a notification could not be sent");
         }
     }
 
-    /// Ends the link to a server over HTTP that is lost in this way.
-    pub(crate) fn lose(&self, how: Lost) {
-        // The first loss is the one that ended it.
-        let _ = self.far.lost.set(how);
+    /// Closes the connection to a server over HTTP and records the reason.
+    pub(crate) fn disconnect(&self, how: DisconnectReason) {
+        // The first reason is the cause.
+        let _ = self.status.lost.set(how);
         self.close();
     }
 
-    /// Returns how a server over HTTP was lost, if that is what ended the link.
-    pub fn lost(&self) -> Option<Lost> {
-        self.far.lost.get().copied()
+    /// Returns the reason if a transport error of a server over HTTP ended the connection.
+    pub fn disconnect_reason(&self) -> Option<DisconnectReason> {
+        self.status.lost.get().copied()
     }
 
-    /// Notes that a server over HTTP speaks the transport before streamable HTTP.
-    pub(crate) fn note_old(&self) {
-        self.far.is_old.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_sse(&self) {
+        self.status.is_old.store(true, Ordering::Relaxed);
     }
 
-    /// Returns `true` if a server over HTTP was found to speak the transport before streamable HTTP.
-    pub fn is_old(&self) -> bool {
-        self.far.is_old.load(Ordering::Relaxed)
+    /// Returns `true` if the server was found to use HTTP with SSE.
+    pub fn uses_sse(&self) -> bool {
+        self.status.is_old.load(Ordering::Relaxed)
     }
 
-    /// Notes why a server over HTTP cannot be reached; `None`: it can be.
-    pub(crate) fn note_trouble(&self, why: Option<&str>) {
-        self.far.trouble.send_if_modified(|now| {
+    /// Records why the server is unavailable; `None` if it is available.
+    pub(crate) fn set_unavailable_reason(&self, why: Option<&str>) {
+        self.status.trouble.send_if_modified(|now| {
             let is_other = now.as_deref() != why;
             if is_other {
                 *now = why.map(Arc::from);
@@ -207,34 +205,34 @@ impl Link {
         });
     }
 
-    /// Tells why a server over HTTP cannot be reached, for as long as it cannot be.
-    pub fn trouble(&self) -> watch::Receiver<Option<Arc<str>>> {
-        self.far.trouble.subscribe()
+    /// Watches the reason why a server over HTTP is unavailable; `None` while it is available.
+    pub fn unavailable_reason(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.status.trouble.subscribe()
     }
 
-    /// Resolves when the server's output has ended, or the link.
+    /// Resolves when the server's output has ended or the connection is closed.
     pub async fn closed(&self) {
         self.peer.closed().await;
     }
 
-    /// Returns `true` if the server's output has ended, or the link.
+    /// Returns `true` if the server's output has ended or the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.peer.is_closed()
     }
 
-    /// Resolves when the server takes nothing any more, or its input has been ended.
+    /// Resolves when the server's input is closed, by either side.
     pub async fn input_closed(&self) {
         self.writer.closed().await;
     }
 
-    /// Ends the server's input, which asks it to leave. A server that has let so much wait that
-    /// there is no room for the end is not told.
+    /// Closes the server's input after the queued messages, which asks the server to exit. If the
+    /// queue is full, the queued messages are dropped.
     pub fn close_input(&self) {
         self.writer.close();
     }
 
-    /// Ends the link, though something else may still hold the server's output open: what waits
-    /// for an answer fails at once.
+    /// Closes the connection even if another process holds the server's output open. Pending
+    /// requests fail immediately.
     pub fn close(&self) {
         self.peer.close();
     }

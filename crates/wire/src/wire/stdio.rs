@@ -1,4 +1,4 @@
-//! Our own standard input and output, without blocking threads wherever the platform allows it.
+//! The process's standard input and output, without blocking threads where the platform allows it.
 
 use std::io;
 use std::pin::Pin;
@@ -9,30 +9,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::os::{Pipe, Socket, standard_sockets, widen_input, widen_output};
 
-/// Standard input. Must be taken inside a runtime.
+/// Standard input.
 pub enum Input {
-    /// A pipe (read without blocking on Linux) or anything else (read on a blocking thread).
+    /// A pipe (non-blocking on Linux), or any other stream (read on a blocking thread).
     Other(Pipe<StdioReader>),
-    /// A socket, which is what Node gives its children.
+    /// A socket, as Node.js passes to its children.
     Socket(Socket),
 }
 
-/// Standard output. Must be taken inside a runtime.
+/// Standard output.
 pub enum Output {
-    /// A pipe (written without blocking on Linux) or anything else (written on a blocking thread).
+    /// A pipe (non-blocking on Linux), or any other stream (written on a blocking thread).
     Other(Pipe<StdioWriter>),
-    /// A socket, which is what Node gives its children.
+    /// A socket, as Node.js passes to its children.
     Socket(Socket),
 }
 
-/// Takes our standard input and output.
+/// Returns the process's standard input and output.
 ///
 /// # Panics
 ///
-/// When called outside of a Tokio runtime with IO enabled.
+/// Panics outside of a Tokio runtime with IO enabled.
 pub fn streams() -> (Input, Output) {
-    // Both or neither: `stdio_pipes` reads what is left to it by blocking, which a stream that was
-    // made non-blocking for nothing would answer with an error.
+    // Both or neither: `stdio_pipes` uses blocking reads and writes, which fail on a socket that
+    // was made non-blocking.
     if let Some((input, output)) = standard_sockets() {
         return (Input::Socket(input), Output::Socket(output));
     }

@@ -1,5 +1,5 @@
-//! The one task that writes to a stream, so that messages never mix and a caller that is cancelled
-//! never leaves half a message behind.
+//! The task that writes messages to a stream. A single writer keeps messages from interleaving, and
+//! a cancelled sender never leaves half a message behind.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,71 +13,69 @@ use tokio::task::coop::cooperative;
 use tokio::task::{AbortHandle, yield_now};
 use tokio_util::task::TaskTracker;
 
-use crate::wire::queue::{self, Unsent, queue};
+use crate::wire::channel::{self, TrySendError, channel};
 
-/// How many messages may wait to be written before senders wait too.
+/// Messages queued before senders have to wait.
 const QUEUE: usize = 256;
-/// How many waiting messages are written together.
+/// Queued messages written together, at most.
 const BATCH: usize = 64;
-/// Parts up to this size are copied together into one write; larger ones are written in place.
+/// Parts up to this size in bytes are copied into one write. Larger ones are written separately.
 pub(crate) const COPIED: usize = 16 * 1024;
 
-/// The other side is gone: nothing can be sent to it any more.
+/// The connection is closed, so nothing can be sent.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the connection is closed")]
-pub struct Closed;
+pub struct ConnectionClosed;
 
 enum Job {
-    Message(Message),
-    /// One that others may follow at once, with which it can be written.
-    InCompany(Message),
-    /// Told once what comes before it is written.
+    Message(QueuedMessage),
+    /// A message that may be batched with the ones that follow.
+    InCompany(QueuedMessage),
+    /// Signaled once all earlier messages are written.
     Flush(oneshot::Sender<()>),
     Close,
 }
 
-/// One message that is to be written.
-pub struct Message {
-    /// Its text, in parts.
+/// A message to be written.
+pub struct QueuedMessage {
     pub parts: Vec<Bytes>,
-    /// Told once it is written, where somebody waits for that.
+    /// Signaled once the message is written. `None` if nothing waits for that.
     pub written: Option<oneshot::Sender<()>>,
 }
 
-impl Message {
+impl QueuedMessage {
     fn new(parts: Vec<Bytes>) -> Self {
         Self { parts, written: None }
     }
 
-    /// Tells whoever waits for it that a message is on its way.
     pub fn done(written: Option<oneshot::Sender<()>>) {
         if let Some(written) = written {
-            // Whoever waited may have given up.
+            // The waiter may be gone.
             let _ = written.send(());
         }
     }
 }
 
-/// The messages that wait to be written, for whoever carries them in another way than as lines.
+/// The queued messages, for transports that don't write lines to a stream.
 pub struct Outbox {
-    waiting: queue::Receiver<Job>,
+    waiting: channel::Receiver<Job>,
 }
 
 impl Outbox {
-    /// The next message; `None` once nothing more can be sent. Loses nothing when cancelled.
-    pub async fn next(&mut self) -> Option<Message> {
-        // Others have their turn, however much is sent.
+    /// Returns the next message, or `None` once nothing more can be sent. Cancel safe.
+    pub async fn next(&mut self) -> Option<QueuedMessage> {
+        // `cooperative` yields to other tasks even if messages are always ready.
         cooperative(poll_fn(|context| self.poll_next(context))).await
     }
 
-    /// The next message, as [`Self::next`] waits for it.
-    pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<Message>> {
+    /// Polls for the next message, as [`Self::next`] does.
+    pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<QueuedMessage>> {
         loop {
             match ready!(self.waiting.poll_recv(context)) {
                 Some(Job::Message(message) | Job::InCompany(message)) => {
                     return Poll::Ready(Some(message));
                 }
-                Some(Job::Flush(written)) => Message::done(Some(written)),
+                Some(Job::Flush(written)) => QueuedMessage::done(Some(written)),
                 Some(Job::Close) => {
                     self.waiting.close();
                     return Poll::Ready(None);
@@ -87,93 +85,96 @@ impl Outbox {
         }
     }
 
-    /// Lets nobody be woken until the next look, for who looks soon anyway.
-    pub fn look_away(&mut self) {
-        self.waiting.look_away();
+    /// Removes the stored waker. For callers that poll again soon anyway.
+    pub fn clear_waker(&mut self) {
+        self.waiting.clear_waker();
     }
 }
 
-/// A handle to the task that writes; messages sent through clones keep each sender's order.
+/// A handle to the writing task. Messages of one sender stay in order.
 #[derive(Clone)]
-pub struct Writer {
-    jobs: queue::Sender<Job>,
-    /// The task, where there is one.
+pub struct MessageWriter {
+    jobs: channel::Sender<Job>,
+    /// `None` if an [`Outbox`] takes the messages.
     task: Option<AbortHandle>,
 }
 
-impl Writer {
-    /// Starts the task on `tasks`. It ends when the stream fails or is closed, or when the last
-    /// handle is dropped; the stream is closed with it.
+impl MessageWriter {
+    /// Starts the writing task on `tasks`. The task ends, and closes the stream, when the stream
+    /// fails, when `close` is called or when the last handle is dropped.
     pub fn start<W>(stream: W, tasks: &TaskTracker) -> Self
     where
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let (jobs, waiting) = queue(QUEUE);
+        let (jobs, waiting) = channel(QUEUE);
         let task = tasks.spawn(async move {
             let mut stream = stream;
             write_all(&mut stream, waiting).await;
-            // The stream is closed by dropping it, which cannot fail in a way that matters here.
+            // Dropping the stream closes it anyway, so an error doesn't matter.
             let _ = stream.shutdown().await;
         });
         Self { jobs, task: Some(task.abort_handle()) }
     }
 
-    /// A writer whose messages come out of an [`Outbox`].
+    /// Returns a writer whose messages are read from an [`Outbox`].
     pub fn detached() -> (Self, Outbox) {
-        let (jobs, waiting) = queue(QUEUE);
+        let (jobs, waiting) = channel(QUEUE);
         (Self { jobs, task: None }, Outbox { waiting })
     }
 
-    /// Queues one message, given in parts, to be written with a line end; waits until there is
-    /// room for it.
-    pub async fn send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
-        self.queue(Job::Message(Message::new(parts))).await
+    /// Queues one message, given in parts; the task appends a newline. Waits until the queue has
+    /// room.
+    pub async fn send(&self, parts: Vec<Bytes>) -> Result<(), ConnectionClosed> {
+        self.queue(Job::Message(QueuedMessage::new(parts))).await
     }
 
-    /// Queues one message as [`Writer::send`] does, and lets it be written a moment later, together
-    /// with what follows it by then.
-    pub(crate) async fn send_in_company(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
-        self.queue(Job::InCompany(Message::new(parts))).await
+    /// Queues one message like [`MessageWriter::send`], but delays the write briefly so that it can
+    /// be batched with following messages.
+    pub(crate) async fn send_batched(&self, parts: Vec<Bytes>) -> Result<(), ConnectionClosed> {
+        self.queue(Job::InCompany(QueuedMessage::new(parts))).await
     }
 
-    async fn queue(&self, job: Job) -> Result<(), Closed> {
+    async fn queue(&self, job: Job) -> Result<(), ConnectionClosed> {
         match self.jobs.try_send(job) {
             Ok(()) => Ok(()),
-            Err(Unsent::Closed(_)) => Err(Closed),
-            // Boxed, for it is rare, and would make every request's future larger.
-            Err(Unsent::Full(job)) => Box::pin(self.jobs.send(job)).await.map_err(|_| Closed),
+            Err(TrySendError::Closed(_)) => Err(ConnectionClosed),
+            // Boxed because a full queue is rare, and the inlined future would enlarge every
+            // request.
+            Err(TrySendError::Full(job)) => {
+                Box::pin(self.jobs.send(job)).await.map_err(|_| ConnectionClosed)
+            }
         }
     }
 
-    /// Sends a message, and returns once it is written.
-    pub async fn send_written(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
+    /// Sends a message and returns once it is written.
+    pub async fn send_flushed(&self, parts: Vec<Bytes>) -> Result<(), ConnectionClosed> {
         let (written, done) = oneshot::channel();
-        let message = Message { written: Some(written), ..Message::new(parts) };
-        self.jobs.send(Job::Message(message)).await.map_err(|_| Closed)?;
-        done.await.map_err(|_| Closed)
+        let message = QueuedMessage { written: Some(written), ..QueuedMessage::new(parts) };
+        self.jobs.send(Job::Message(message)).await.map_err(|_| ConnectionClosed)?;
+        done.await.map_err(|_| ConnectionClosed)
     }
 
-    /// Returns once everything that was queued before is written.
-    pub(crate) async fn flush(&self) -> Result<(), Closed> {
+    /// Returns once all queued messages are written.
+    pub(crate) async fn flush(&self) -> Result<(), ConnectionClosed> {
         let (written, done) = oneshot::channel();
-        self.jobs.send(Job::Flush(written)).await.map_err(|_| Closed)?;
-        done.await.map_err(|_| Closed)
+        self.jobs.send(Job::Flush(written)).await.map_err(|_| ConnectionClosed)?;
+        done.await.map_err(|_| ConnectionClosed)
     }
 
-    /// Queues one message if there is room, for use where nothing can wait.
-    pub(crate) fn try_send(&self, parts: Vec<Bytes>) -> Result<(), Closed> {
-        self.jobs.try_send(Job::Message(Message::new(parts))).map_err(|_| Closed)
+    /// Queues one message if the queue has room. Never waits.
+    pub(crate) fn try_send(&self, parts: Vec<Bytes>) -> Result<(), ConnectionClosed> {
+        self.jobs.try_send(Job::Message(QueuedMessage::new(parts))).map_err(|_| ConnectionClosed)
     }
 
-    /// Resolves when nothing can be sent any more.
+    /// Resolves once nothing can be sent any more.
     pub async fn closed(&self) {
         self.jobs.closed().await;
     }
 
-    /// Closes the stream after what is queued. What is sent later is refused. Where the queue is
-    /// full, the other side does not read, and what is queued is given up.
+    /// Closes the stream after the queued messages; later ones are rejected. If the queue is full,
+    /// the other side isn't reading, and the queued messages are dropped.
     pub(crate) fn close(&self) {
-        if let Err(Unsent::Full(_)) = self.jobs.try_send(Job::Close)
+        if let Err(TrySendError::Full(_)) = self.jobs.try_send(Job::Close)
             && let Some(task) = &self.task
         {
             task.abort();
@@ -181,14 +182,15 @@ impl Writer {
     }
 }
 
-async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: queue::Receiver<Job>) {
+async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: channel::Receiver<Job>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut copied = Vec::new();
     let mut done = Vec::new();
     let mut closing = false;
     while !closing && cooperative(pin!(waiting.recv_many(&mut batch, BATCH))).await > 0 {
         if batch.len() < BATCH && batch.iter().any(|job| matches!(job, Job::InCompany(_))) {
-            // The runtime would have us write each by itself; one turn of the others costs less than that.
+            // Yield once so that concurrent senders can enqueue: one batched write is cheaper than
+            // one system call per message.
             yield_now().await;
             while batch.len() < BATCH
                 && let Some(job) = waiting.try_recv()
@@ -197,7 +199,7 @@ async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: queue::Re
             }
         }
         for job in batch.drain(..) {
-            let Message { parts, written } = match job {
+            let QueuedMessage { parts, written } = match job {
                 Job::Message(message) | Job::InCompany(message) => message,
                 Job::Flush(written) => {
                     done.push(written);
@@ -224,7 +226,7 @@ async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: queue::Re
             return;
         }
         for written in done.drain(..) {
-            Message::done(Some(written));
+            QueuedMessage::done(Some(written));
         }
     }
 }
@@ -248,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps each write by itself.
+    /// Records each write separately.
     #[derive(Clone, Default)]
     struct Writes(Arc<Mutex<Vec<String>>>);
 
@@ -276,8 +278,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_takes_much_leaves_others_their_turn() {
-        let (writer, mut outbox) = Writer::detached();
+    async fn draining_the_outbox_yields_to_other_tasks() {
+        let (writer, mut outbox) = MessageWriter::detached();
         for _ in 0..QUEUE {
             writer.send(text("a")).await.unwrap();
         }
@@ -293,24 +295,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_in_company_is_written_with_what_follows_at_once() {
+    async fn batched_message_is_written_with_its_followers() {
         let (writes, tasks) = (Writes::default(), TaskTracker::new());
-        let writer = Writer::start(writes.clone(), &tasks);
+        let writer = MessageWriter::start(writes.clone(), &tasks);
         writer.send(text("alone")).await.unwrap();
         yield_now().await;
-        writer.send_in_company(text("first")).await.unwrap();
+        writer.send_batched(text("first")).await.unwrap();
         yield_now().await;
         writer.send(text("second")).await.unwrap();
-        writer.send_in_company(text("last")).await.unwrap();
+        writer.send_batched(text("last")).await.unwrap();
         writer.flush().await.unwrap();
         assert_eq!(*writes.0.lock().unwrap(), ["alone\n", "first\nsecond\nlast\n"]);
     }
 
     #[tokio::test]
-    async fn what_is_in_company_is_written_where_nothing_follows() {
+    async fn batched_message_is_written_without_followers() {
         let (writes, tasks) = (Writes::default(), TaskTracker::new());
-        let writer = Writer::start(writes.clone(), &tasks);
-        writer.send_in_company(text("only")).await.unwrap();
+        let writer = MessageWriter::start(writes.clone(), &tasks);
+        writer.send_batched(text("only")).await.unwrap();
         writer.close();
         tasks.close();
         tasks.wait().await;

@@ -4,18 +4,23 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::*;
-use crate::cli::top::keys::{self, Wish};
-use crate::cli::top::link::{Heard, What};
-use crate::desk::{Act, Agent, Drift, Latency, SignIn, Toolbox};
+use crate::admin::{AgentStatus, Latency, LockDrift, MissingLogin, ServerAction, ToolboxStatus};
+use crate::cli::top::connection::{ActionKind, TopEvent};
+use crate::cli::top::keys::{self, UserCommand};
 
 const NOW: u64 = 1_800_000_000_000;
 
-fn server(name: &str, state: ServerState) -> Server {
-    Server { name: name.to_owned(), state, since: Some(NOW - 65_000), ..Server::default() }
+fn server(name: &str, state: ServerState) -> ServerStatus {
+    ServerStatus {
+        name: name.to_owned(),
+        state,
+        since: Some(NOW - 65_000),
+        ..ServerStatus::default()
+    }
 }
 
-fn view() -> View {
-    let running = Server {
+fn view() -> WorkbenchStatus {
+    let running = ServerStatus {
         pid: Some(4711),
         memory_bytes: Some(48 * 1024 * 1024),
         tools: Some(26),
@@ -26,13 +31,13 @@ fn view() -> View {
         last_words: vec!["listening".to_owned(), "slow answer\u{1b}[2J".to_owned()],
         ..server("git", ServerState::Running)
     };
-    let failed = Server {
+    let failed = ServerStatus {
         reason: Some("it ended before it was ready: exit status: 1".to_owned()),
         last_words: vec!["Error: GITHUB_TOKEN is not set".to_owned()],
         ..server("github", ServerState::Failed)
     };
-    let muted = Server { is_muted: true, ..server("browser", ServerState::Stopped) };
-    let call = |number: u64, tool: &str, outcome: &str, ms: f64| Call {
+    let muted = ServerStatus { is_muted: true, ..server("browser", ServerState::Stopped) };
+    let call = |number: u64, tool: &str, outcome: &str, ms: f64| CallStatus {
         number,
         at: NOW - 10_000 * number,
         session: 1,
@@ -43,75 +48,79 @@ fn view() -> View {
         argument_bytes: 120,
         result_bytes: (outcome == "ok").then_some(15_400),
         outcome: outcome.to_owned(),
-        ..Call::default()
+        ..CallStatus::default()
     };
-    View {
+    WorkbenchStatus {
         at: NOW,
         pid: 4700,
         version: "0.1.0".to_owned(),
         config: "~/workbench-config.json".to_owned(),
-        reached: "stdio".to_owned(),
+        endpoint: "stdio".to_owned(),
         mode: "dynamic".to_owned(),
         memory_bytes: Some(9 * 1024 * 1024),
-        agents: vec![Agent {
+        agents: vec![AgentStatus {
             session: 1,
             client: Some("claude-code".to_owned()),
             saved_tokens: 41_230,
             calls: 12,
-            ..Agent::default()
+            ..AgentStatus::default()
         }],
         toolboxes: vec![
-            Toolbox {
+            ToolboxStatus {
                 name: "dev".to_owned(),
                 description: "Version control and issues".to_owned(),
                 servers: vec![running, failed],
                 opened: 0,
                 saved_tokens: 3_400,
             },
-            Toolbox { name: "web".to_owned(), servers: vec![muted], ..Toolbox::default() },
+            ToolboxStatus {
+                name: "web".to_owned(),
+                servers: vec![muted],
+                ..ToolboxStatus::default()
+            },
         ],
         calls: vec![call(1, "git_log", "ok", 12.5), call(2, "git_push", "timed_out", 60_000.0)],
         under_way: 1,
         saved_tokens: 41_230,
-        ..View::default()
+        ..WorkbenchStatus::default()
     }
 }
 
-fn state() -> State {
-    let mut state = State::new(true);
-    state.hear(Heard::View("/run/x.sock".into(), Box::new(view())));
+fn state() -> TopState {
+    let mut state = TopState::new(true);
+    state.apply(TopEvent::View("/run/x.sock".into(), Box::new(view())));
     state
 }
 
-fn drawn(state: &mut State, width: u16, height: u16) -> String {
+fn drawn(state: &mut TopState, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, state)).unwrap();
     terminal.backend().to_string()
 }
 
-fn press(state: &mut State, code: KeyCode) -> Option<Wish> {
+fn press(state: &mut TopState, code: KeyCode) -> Option<UserCommand> {
     keys::press(state, KeyEvent::from(code))
 }
 
 #[test]
-fn everything_is_on_a_screen_of_common_size() {
+fn draws_everything_at_80_by_24() {
     assert_snapshot!(drawn(&mut state(), 80, 24));
 }
 
 #[test]
-fn half_a_screen_has_what_matters_most() {
+fn narrow_screen_drops_optional_columns() {
     assert_snapshot!(drawn(&mut state(), 40, 24));
 }
 
 #[test]
-fn the_chosen_server_says_why_it_failed() {
+fn shows_why_the_selected_server_failed() {
     let mut state = state();
     press(&mut state, KeyCode::Char('j'));
     assert_snapshot!(drawn(&mut state, 100, 20));
 }
 
 #[test]
-fn a_chosen_toolbox_says_who_has_it_open_and_what_that_spares() {
+fn shows_open_count_and_savings_of_the_selected_toolbox() {
     let mut state = state();
     press(&mut state, KeyCode::Char('j'));
     press(&mut state, KeyCode::Char('j'));
@@ -121,35 +130,37 @@ fn a_chosen_toolbox_says_who_has_it_open_and_what_that_spares() {
 }
 
 #[test]
-fn a_server_that_wants_a_sign_in_has_a_key_that_shows_the_page() {
+fn sign_in_key_shows_the_page_to_open() {
     let mut state = state();
     let mut view = view();
     let github = &mut view.toolboxes[0].servers[1];
     github.sign_in =
-        Some(SignIn { account: Some("claude\u{1b}[2J".to_owned()), is_waited_for: false });
-    state.hear(Heard::View("/run/4700.sock".into(), Box::new(view.clone())));
+        Some(MissingLogin { account: Some("claude\u{1b}[2J".to_owned()), is_waited_for: false });
+    state.apply(TopEvent::View("/run/4700.sock".into(), Box::new(view.clone())));
     assert_eq!(press(&mut state, KeyCode::Char('l')), None, "git wants none");
     press(&mut state, KeyCode::Char('j'));
     assert_snapshot!(drawn(&mut state, 100, 20));
-    let Some(Wish::Act(deed)) = press(&mut state, KeyCode::Char('l')) else { panic!("no deed") };
-    assert_eq!((deed.what, deed.server.as_deref()), (What::SignIn, Some("github")));
+    let Some(UserCommand::Act(action)) = press(&mut state, KeyCode::Char('l')) else {
+        panic!("no deed")
+    };
+    assert_eq!((action.what, action.server.as_deref()), (ActionKind::SignIn, Some("github")));
     let page = ["To sign in, open this:", "https://auth.example.com/authorize?x=1"];
-    state.hear(Heard::Page(page.map(str::to_owned).into()));
+    state.apply(TopEvent::SignInPage(page.map(str::to_owned).into()));
     let shown = drawn(&mut state, 80, 10);
     assert!(shown.contains(page[1]) && !shown.contains("github"), "{shown}");
     press(&mut state, KeyCode::Char('x'));
     view.toolboxes[0].servers[1].sign_in.as_mut().unwrap().is_waited_for = true;
-    state.hear(Heard::View("/run/4700.sock".into(), Box::new(view)));
+    state.apply(TopEvent::View("/run/4700.sock".into(), Box::new(view)));
     let shown = drawn(&mut state, 100, 20);
     assert!(shown.contains("Somebody is about to sign in"), "{shown}");
 }
 
 #[test]
-fn a_server_that_says_what_nobody_has_reviewed_is_shown_with_the_command_that_helps() {
+fn shows_drift_with_the_accept_command() {
     let mut state = state();
     let mut view = view();
-    let drift = |definitions: &str| Drift {
-        definitions: definitions.to_owned(),
+    let drift = |definitions: &str| LockDrift {
+        action: definitions.to_owned(),
         count: 9,
         what: vec![
             "tool `add` has changed: description".to_owned(),
@@ -159,55 +170,55 @@ fn a_server_that_says_what_nobody_has_reviewed_is_shown_with_the_command_that_he
     };
     view.toolboxes[0].servers[1].state = ServerState::Running;
     view.toolboxes[0].servers[1].drift = Some(drift("quarantine"));
-    state.hear(Heard::View("/run/4700.sock".into(), Box::new(view.clone())));
+    state.apply(TopEvent::View("/run/4700.sock".into(), Box::new(view.clone())));
     press(&mut state, KeyCode::Char('j'));
     assert_snapshot!(drawn(&mut state, 100, 20));
     view.toolboxes[0].servers[1].drift = Some(drift("deny"));
-    state.hear(Heard::View("/run/4700.sock".into(), Box::new(view)));
+    state.apply(TopEvent::View("/run/4700.sock".into(), Box::new(view)));
     let shown = drawn(&mut state, 100, 20);
     assert!(shown.contains("locked") && shown.contains("so it is not opened"), "{shown}");
 }
 
 #[test]
-fn nobody_and_somebody_unseen_are_told_apart_and_who_goes_away_is_gone() {
-    let mut state = State::new(false);
+fn distinguishes_no_workbench_from_unreachable_ones() {
+    let mut state = TopState::new(false);
     assert!(drawn(&mut state, 60, 5).contains("Looking for workbenches"));
-    state.hear(Heard::Running(vec![]));
+    state.apply(TopEvent::Running(vec![]));
     assert!(drawn(&mut state, 60, 5).contains("No workbench is serving now"));
-    state.hear(Heard::Running(vec![(7, false)]));
+    state.apply(TopEvent::Running(vec![(7, false)]));
     assert!(drawn(&mut state, 60, 5).contains("cannot be watched (processes 7)"));
     let mut state = self::state();
-    state.hear(Heard::Running(vec![(4700, true)]));
-    assert_eq!(state.benches.len(), 1);
-    state.hear(Heard::Running(vec![]));
+    state.apply(TopEvent::Running(vec![(4700, true)]));
+    assert_eq!(state.workbenches.len(), 1);
+    state.apply(TopEvent::Running(vec![]));
     assert!(drawn(&mut state, 60, 5).contains("No workbench is serving now"));
 }
 
 #[test]
-fn keys_do_something_with_what_is_chosen() {
+fn keys_act_on_the_selected_row() {
     let mut state = state();
-    let deed = |state: &mut State, key| match press(state, KeyCode::Char(key)) {
-        Some(Wish::Act(deed)) => Some((deed.what, deed.toolbox, deed.server)),
+    let deed = |state: &mut TopState, key| match press(state, KeyCode::Char(key)) {
+        Some(UserCommand::Act(action)) => Some((action.what, action.toolbox, action.server)),
         _ => None,
     };
     let of = |act, toolbox: &str, server: Option<&str>| {
-        Some((What::Act(act), toolbox.to_owned(), server.map(str::to_owned)))
+        Some((ActionKind::Act(act), toolbox.to_owned(), server.map(str::to_owned)))
     };
-    assert_eq!(deed(&mut state, 's'), of(Act::Stop, "dev", Some("git")));
+    assert_eq!(deed(&mut state, 's'), of(ServerAction::Stop, "dev", Some("git")));
     press(&mut state, KeyCode::Down);
-    assert_eq!(deed(&mut state, 'r'), of(Act::Restart, "dev", Some("github")));
+    assert_eq!(deed(&mut state, 'r'), of(ServerAction::Restart, "dev", Some("github")));
     press(&mut state, KeyCode::Down);
-    assert_eq!(deed(&mut state, 'o'), of(Act::Open, "web", None));
+    assert_eq!(deed(&mut state, 'o'), of(ServerAction::Open, "web", None));
     press(&mut state, KeyCode::End);
-    assert_eq!(deed(&mut state, 'm'), of(Act::Unmute, "web", Some("browser")));
+    assert_eq!(deed(&mut state, 'm'), of(ServerAction::Unmute, "web", Some("browser")));
     press(&mut state, KeyCode::Home);
     assert_eq!(deed(&mut state, 'm'), None, "a workbench is not muted");
     assert!(drawn(&mut state, 80, 24).contains("choose a toolbox or a server"));
-    assert_eq!(press(&mut state, KeyCode::Char('q')), Some(Wish::Quit));
+    assert_eq!(press(&mut state, KeyCode::Char('q')), Some(UserCommand::Quit));
 }
 
 #[test]
-fn a_filter_leaves_what_has_it_and_q_is_a_letter_of_it() {
+fn filter_narrows_rows_and_takes_q_as_text() {
     let mut state = state();
     for key in ['/', 'q', 'r'] {
         assert_eq!(press(&mut state, KeyCode::Char(key)), None);
@@ -225,10 +236,10 @@ fn a_filter_leaves_what_has_it_and_q_is_a_letter_of_it() {
 }
 
 #[test]
-fn any_size_can_be_drawn_and_nothing_commands_the_terminal() {
+fn draws_at_any_size_without_control_characters() {
     for (width, height) in [(1, 1), (3, 2), (20, 6), (39, 15), (300, 100)] {
         let mut state = state();
-        state.attention = if height > 10 { Attention::Help } else { Attention::Rows };
+        state.input_mode = if height > 10 { InputMode::Help } else { InputMode::Rows };
         let shown = drawn(&mut state, width, height);
         assert!(!shown.contains('\u{1b}'));
         press(&mut state, KeyCode::Char('x'));

@@ -1,16 +1,15 @@
-//! Deeds of clients of both eras, each in the way of its era: begin, answer questions, hear of
-//! changes.
+//! Steps that differ between the two eras: handshake, server requests, logs and list changes.
 
 use serde_json::{Map, Value, json};
 
 use crate::support::agent::{Agent, RequestId, Response};
 
-/// How often a server may ask for one request.
+/// How many times a server can require input for one request.
 const MAX_ROUNDS: usize = 20;
 
 impl Agent {
-    /// Begins as a client of the era with these capabilities: with a handshake or, in the modern
-    /// era, by saying it in every request.
+    /// Begins as a client with these capabilities: with a handshake or, in the modern era, by
+    /// adding them to every request.
     pub(crate) fn begin(self, is_modern: bool, capabilities: Value) -> Self {
         if is_modern {
             return self.modern_with(capabilities);
@@ -23,16 +22,15 @@ impl Agent {
         self.link.inbox().meta.is_some()
     }
 
-    /// Calls a tool and sees the call through, whatever is asked meanwhile.
-    pub(crate) fn call_through(&self, tool: &str, arguments: Value) -> Response {
-        self.see_through("tools/call", json!({ "name": tool, "arguments": arguments }))
+    pub(crate) fn call_to_completion(&self, tool: &str, arguments: Value) -> Response {
+        self.request_to_completion("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
-    /// Makes a request, and again with the answers for as long as more input is required. What is
-    /// asked is answered as [`Agent::answering`] says, and can be looked at with
-    /// [`Agent::next_request`] in either era.
+    /// Sends a request, and again with answers as long as the server requires input.
+    /// [`Agent::with_reply`] sets the replies. [`Agent::next_request`] returns the server's
+    /// requests in either era.
     #[track_caller]
-    pub(crate) fn see_through(&self, method: &str, params: Value) -> Response {
+    pub(crate) fn request_to_completion(&self, method: &str, params: Value) -> Response {
         let mut more = json!({});
         for _ in 0..MAX_ROUNDS {
             let mut params = params.clone();
@@ -48,8 +46,8 @@ impl Agent {
         panic!("the server is never content");
     }
 
-    /// The members that a modern client adds to a request that was answered so; `None` when nothing
-    /// is asked.
+    /// The parameters that a modern client adds when it repeats a request. `None` if no input is
+    /// required.
     #[track_caller]
     pub(crate) fn answers(&self, response: &Response) -> Option<Value> {
         let required = response.result().filter(|r| r["resultType"] == "input_required")?;
@@ -65,7 +63,7 @@ impl Agent {
         Some(more)
     }
 
-    /// Hears of servers' logs from this level on.
+    /// Subscribes to server logs from this level on.
     pub(crate) fn hear_logs(&self, level: &str) {
         let has_said = self.link.update(|inbox| {
             let level = level.into();
@@ -76,8 +74,8 @@ impl Agent {
         }
     }
 
-    /// Hears of everything that changes, and of these resources. Legacy clients hear of lists
-    /// without asking. Returns the subscription of a modern one.
+    /// Subscribes to all list changes and to these resources. Legacy clients get list changes
+    /// without a subscription. Returns the request id of a modern subscription.
     pub(crate) fn hear_changes(&self, uris: &[&str]) -> Option<RequestId> {
         if self.is_modern() {
             let filter = json!({

@@ -1,4 +1,4 @@
-//! An [`Agent`] over HTTP: the same session, with every message a request of its own.
+//! An [`Agent`] over HTTP, where each message is a separate request.
 
 use std::io::BufReader;
 use std::net::{Shutdown, TcpStream};
@@ -8,61 +8,56 @@ use std::thread;
 use serde_json::Value;
 
 use crate::support::agent::{Agent, Link};
-use crate::support::http::{Http, Program, Response};
+use crate::support::http::{HttpClient, HttpWorkbench, Response};
 
 const LEGACY: &str = "2025-11-25";
 
-/// Where an agent's messages go.
-pub(super) struct Outlet {
-    http: Http,
+pub(super) struct HttpSender {
+    http: HttpClient,
     link: Weak<Link>,
     session: Mutex<Option<String>>,
-    /// Shown with every request.
     token: Option<String>,
-    /// The connections of requests, by their ids, which a modern client hangs up to cancel.
+    /// Connections by request id. A modern client closes one to cancel.
     open: Mutex<Vec<(Value, TcpStream)>>,
 }
 
 impl Agent {
-    /// An agent of a program that serves over HTTP.
-    pub(crate) fn over_http((program, http): (Program, Http)) -> Self {
+    pub(crate) fn over_http((program, http): (HttpWorkbench, HttpClient)) -> Self {
         Self::of(Arc::new(program), http, None)
     }
 
-    /// Such an agent that shows this token.
-    pub(crate) fn over_http_with((program, http): (Program, Http), token: &str) -> Self {
+    pub(crate) fn over_http_with(
+        (program, http): (HttpWorkbench, HttpClient),
+        token: &str,
+    ) -> Self {
         Self::of(Arc::new(program), http, Some(token))
     }
 
-    /// Another agent of the same program, that shows this token.
     pub(crate) fn beside_with(&self, token: &str) -> Self {
         let program = self.program.as_ref().expect("an agent over HTTP");
         let outlet = self.link.outlet.as_ref().expect("an agent over HTTP");
         Self::of(Arc::clone(program), outlet.http, Some(token))
     }
 
-    /// Another agent of the same program, which runs until the last of them is gone.
     pub(crate) fn beside(&self) -> Self {
         let program = self.program.as_ref().expect("an agent over HTTP");
         let outlet = self.link.outlet.as_ref().expect("an agent over HTTP");
         Self::of(Arc::clone(program), outlet.http, None)
     }
 
-    /// The log of the program so far.
     pub(crate) fn program_log(&self) -> String {
         self.program.as_ref().expect("an agent over HTTP").0.stderr()
     }
 
-    /// Ends the session.
     pub(crate) fn leave(&self) {
         let outlet = self.link.outlet.as_ref().expect("an agent over HTTP");
         let stream = outlet.send("DELETE", "", &Value::Null);
         assert_eq!(Response::read(BufReader::new(stream)).status, 204);
     }
 
-    fn of(program: Arc<Program>, http: Http, token: Option<&str>) -> Self {
+    fn of(program: Arc<HttpWorkbench>, http: HttpClient, token: Option<&str>) -> Self {
         let link = Arc::new_cyclic(|link| Link {
-            outlet: Some(Outlet {
+            outlet: Some(HttpSender {
                 http,
                 link: Weak::clone(link),
                 session: Mutex::default(),
@@ -75,18 +70,19 @@ impl Agent {
     }
 }
 
-impl Outlet {
-    /// Posts a message; what comes back goes where the lines of a stdio server go.
+impl HttpSender {
+    /// Posts a message. Responses are handled like the lines of a stdio server.
     pub(super) fn post(&self, line: &str) {
         let message: Value = serde_json::from_str(line).expect("a message");
         let (Some(link), Some(method)) = (self.link.upgrade(), message["method"].as_str()) else {
-            // An answer.
+            // A response to a request of the server.
             return self.tell(line);
         };
         if message["id"].is_null() {
             self.tell(line);
             if method == "notifications/initialized" {
-                // Whoever leaves before it is answered would find it refused.
+                // Wait for the response head: once the session is deleted, the request would be
+                // rejected.
                 let listening = link.ask("GET", "", &Value::Null);
                 thread::spawn(move || link.hear(listening));
             }
@@ -96,7 +92,6 @@ impl Outlet {
         thread::spawn(move || link.hear(link.ask("POST", &line, &message)));
     }
 
-    /// Posts what is not answered with a message.
     fn tell(&self, line: &str) {
         let stream = self.send("POST", line, &Value::Null);
         assert_eq!(Response::read(BufReader::new(stream)).status, 202, "{line}");
@@ -122,7 +117,6 @@ impl Outlet {
         self.http.write(method, "/mcp", &headers, line)
     }
 
-    /// Hangs up on a request.
     pub(super) fn hang_up(&self, id: &Value) {
         let open = self.open.lock().unwrap();
         let (_, stream) = open.iter().find(|(of, _)| of == id).expect("an open request");
@@ -132,7 +126,7 @@ impl Outlet {
 }
 
 impl Link {
-    /// Sends a request. Gives what begins to come back.
+    /// Sends a request and returns once the response head has arrived.
     fn ask(&self, method: &str, line: &str, message: &Value) -> Response {
         let outlet = self.outlet.as_ref().expect("an agent over HTTP");
         let stream = outlet.send(method, line, message);
@@ -146,7 +140,6 @@ impl Link {
         response
     }
 
-    /// Hears all that comes back.
     fn hear(&self, mut response: Response) {
         if response.header("content-type") == Some("application/json") {
             return self.take(&response.text());

@@ -1,4 +1,4 @@
-//! Messages from the child, sorted; filled by the threads that read.
+//! Messages from the child, sorted by kind. The reader threads fill it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
@@ -8,32 +8,28 @@ use serde_json::{Value, json};
 
 use crate::support::agent::{Link, Meta, Response};
 
-/// Everything the child has said and what the reading threads do about it.
 #[derive(Default)]
 pub(super) struct Inbox {
     last_id: u64,
     responses: Vec<(Value, Response)>,
     pub(super) notifications: Vec<Value>,
     requests: Vec<Value>,
-    /// Which notifications and requests a test has taken, by method.
+    /// Number of notifications and requests that a test has taken, by method.
     taken: BTreeMap<String, usize>,
     pub(super) transcript: Vec<String>,
     pub(super) violations: Vec<String>,
     pub(super) log: String,
-    /// The output is at its end.
     pub(super) ended: bool,
     pub(super) log_ended: bool,
     pub(super) status: Option<ExitStatus>,
     pub(super) tolerant: bool,
-    /// The `_meta` of a modern client's requests.
     pub(super) meta: Option<Meta>,
     pub(super) replies: BTreeMap<String, Reply>,
-    /// The lists of a relisting agent.
+    /// The lists of a relisting agent, `None` for other agents.
     pub(super) relists: Option<Vec<Vec<Value>>>,
     relisting: BTreeSet<String>,
 }
 
-/// The agent's reply to a server's request.
 #[derive(Clone)]
 pub(super) enum Reply {
     Result(Value),
@@ -56,7 +52,7 @@ impl Inbox {
         Some(message["params"].clone())
     }
 
-    /// Takes note of a question that came within a result, and answers it if that was arranged.
+    /// Records a request that came within a result. Returns the reply if one is set.
     pub(super) fn asked(&mut self, question: &Value) -> Option<Value> {
         self.requests.push(question.clone());
         match self.replies.get(question["method"].as_str()?)? {
@@ -69,7 +65,7 @@ impl Inbox {
         take(&self.requests, &mut self.taken, method)
     }
 
-    /// Sorts a line in; returns the lines that answer it.
+    /// Sorts a line in and returns the message to send in reply.
     pub(super) fn receive(&mut self, line: &str) -> Option<Answer> {
         self.transcript.push(format!("< {line}"));
         let message: Value = serde_json::from_str(line).unwrap_or_default();
@@ -123,13 +119,11 @@ impl Inbox {
     }
 }
 
-/// A message that the agent sends on its own.
 pub(super) enum Answer {
     Line(String),
     Relist(Value),
 }
 
-/// The next message of `method` that was not taken yet.
 fn take(messages: &[Value], taken: &mut BTreeMap<String, usize>, method: &str) -> Option<Value> {
     let count = taken.entry(method.to_owned()).or_default();
     let mut of_method = messages.iter().filter(|message| message["method"] == method);
@@ -138,7 +132,6 @@ fn take(messages: &[Value], taken: &mut BTreeMap<String, usize>, method: &str) -
     Some(message)
 }
 
-/// A request or a notification as it goes out.
 pub(super) fn message(id: Option<&Value>, method: &str, params: Value) -> Value {
     let mut message = json!({ "jsonrpc": "2.0", "method": method });
     if let Some(id) = id {
@@ -150,7 +143,6 @@ pub(super) fn message(id: Option<&Value>, method: &str, params: Value) -> Value 
     message
 }
 
-/// Reads the child's output to its end.
 pub(super) fn read_messages(stdout: impl Read, link: &Link) {
     for line in BufReader::new(stdout).split(b'\n') {
         let Ok(line) = line else { break };
@@ -160,7 +152,6 @@ pub(super) fn read_messages(stdout: impl Read, link: &Link) {
     link.update(|inbox| inbox.ended = true);
 }
 
-/// Reads the child's log to its end.
 pub(super) fn read_log(stderr: impl Read, link: &Link) {
     for line in BufReader::new(stderr).split(b'\n') {
         let Ok(line) = line else { break };

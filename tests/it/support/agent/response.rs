@@ -1,19 +1,18 @@
-//! The answer to a request.
+//! The response to a request.
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// An answer, with the line it came in.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
-    /// The exact line, without its end.
+    /// The exact line, without the line end.
     pub(crate) line: String,
     outcome: Result<Value, Value>,
 }
 
 impl Response {
-    /// A line that was found to be a response; nothing if it is not one after all.
+    /// `None` if the message isn't a valid response.
     pub(crate) fn new(line: &str, message: &Value) -> Option<Self> {
         let outcome = match (message.get("result"), message.get("error")) {
             (Some(result), None) => Ok(result.clone()),
@@ -25,7 +24,6 @@ impl Response {
         Some(Self { line: line.to_owned(), outcome })
     }
 
-    /// How the request ended, in a word.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.outcome {
             Ok(result) if result["isError"] == true => "tool error",
@@ -34,12 +32,10 @@ impl Response {
         }
     }
 
-    /// The result, if it is one.
     pub(crate) fn result(&self) -> Option<&Value> {
         self.outcome.as_ref().ok()
     }
 
-    /// The result.
     #[track_caller]
     pub(crate) fn ok(&self) -> Value {
         match &self.outcome {
@@ -48,7 +44,6 @@ impl Response {
         }
     }
 
-    /// The JSON-RPC error.
     #[track_caller]
     pub(crate) fn error(&self) -> Value {
         match &self.outcome {
@@ -69,7 +64,7 @@ impl Response {
         line.result.get().to_owned()
     }
 
-    /// The text of a tool's result, its blocks joined by line ends.
+    /// The text blocks of a tool result, one per line.
     #[track_caller]
     pub(crate) fn text(&self) -> String {
         let result = self.ok();
@@ -78,13 +73,11 @@ impl Response {
         texts.join("\n")
     }
 
-    /// The `structuredContent` of a tool's result.
     #[track_caller]
     pub(crate) fn structured(&self) -> Value {
         self.ok()["structuredContent"].clone()
     }
 
-    /// Returns `true` if the tool ran and failed.
     #[track_caller]
     pub(crate) fn is_tool_error(&self) -> bool {
         self.ok()["isError"] == true

@@ -1,6 +1,4 @@
-//! A file's text as a tree of located values: syntax, and keys that are written twice.
-//!
-//! What the values mean is the reader's business, one level up.
+//! Parses JSONC into a tree of values with source locations. TOML and YAML produce the same tree.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -16,67 +14,63 @@ use crate::config::syntax::finding::{Finding, Severity};
 pub mod toml;
 pub mod yaml;
 
-/// Where a value stands: how to name it, and its first byte.
+/// The location of a value: its path and the offset of its first byte.
 ///
-/// Its name is made when it is asked for: most values are never spoken of.
+/// The path is stored as a linked list and rendered only on demand, because most values never
+/// appear in a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spot {
-    /// The way to it from the whole, backwards.
-    way: Option<Arc<Step>>,
-    /// The offset of its first byte in the text.
+pub struct SourceLocation {
+    /// The path from the root, last segment first.
+    tail: Option<Arc<LocationLink>>,
     pub offset: usize,
 }
 
-/// The last step of a way.
 #[derive(Debug, PartialEq, Eq)]
-struct Step {
-    before: Option<Arc<Step>>,
-    to: To,
+struct LocationLink {
+    before: Option<Arc<LocationLink>>,
+    to: LocationSegment,
 }
 
-/// Where a step leads.
 #[derive(Debug, PartialEq, Eq)]
-enum To {
+enum LocationSegment {
     Key(Box<str>),
     Index(usize),
 }
 
-impl Spot {
-    /// The spot of what stands under `key`, at `offset`.
-    pub(crate) fn key(&self, key: &str, offset: usize) -> Self {
-        self.step(To::Key(key.into()), offset)
+impl SourceLocation {
+    pub(crate) fn child_key(&self, key: &str, offset: usize) -> Self {
+        self.step(LocationSegment::Key(key.into()), offset)
     }
 
-    /// The spot of element `index`, at `offset`.
-    pub(crate) fn index(&self, index: usize, offset: usize) -> Self {
-        self.step(To::Index(index), offset)
+    pub(crate) fn child_index(&self, index: usize, offset: usize) -> Self {
+        self.step(LocationSegment::Index(index), offset)
     }
 
-    /// This spot with another first byte.
-    pub(crate) fn at(&self, offset: usize) -> Self {
-        Self { way: self.way.clone(), offset }
+    pub(crate) fn with_offset(&self, offset: usize) -> Self {
+        Self { tail: self.tail.clone(), offset }
     }
 
-    fn step(&self, to: To, offset: usize) -> Self {
-        Self { way: Some(Arc::new(Step { before: self.way.clone(), to })), offset }
+    fn step(&self, to: LocationSegment, offset: usize) -> Self {
+        Self { tail: Some(Arc::new(LocationLink { before: self.tail.clone(), to })), offset }
     }
 
-    /// Returns whether this is, or is in, what stands at `other`.
+    /// Returns `true` if this location equals `other` or lies below it.
     pub(crate) fn is_in(&self, other: &Self) -> bool {
-        let steps =
-            |spot: &Self| std::iter::successors(spot.way.clone(), |step| step.before.clone());
+        let steps = |location: &Self| {
+            std::iter::successors(location.tail.clone(), |step| step.before.clone())
+        };
         let surplus = steps(self).count().checked_sub(steps(other).count());
-        surplus.is_some_and(|surplus| steps(self).nth(surplus) == other.way)
+        surplus.is_some_and(|surplus| steps(self).nth(surplus) == other.tail)
     }
 
-    /// The entry of a server that this is, or is in; none if it is elsewhere in the file.
-    pub(crate) fn entry(&self) -> Option<Self> {
-        let steps = std::iter::successors(self.way.clone(), |step| step.before.clone());
-        let mut steps: Vec<Arc<Step>> = steps.collect();
+    /// Returns the server entry at or above this location, or `None` outside of server entries.
+    pub(crate) fn server_entry(&self) -> Option<Self> {
+        let steps = std::iter::successors(self.tail.clone(), |step| step.before.clone());
+        let mut steps: Vec<Arc<LocationLink>> = steps.collect();
         steps.reverse();
         let keys = steps.iter().map(|step| match &step.to {
-            To::Key(key) => &**key,
-            To::Index(_) => "",
+            LocationSegment::Key(key) => &**key,
+            LocationSegment::Index(_) => "",
         });
         let depth = match keys.collect::<Vec<_>>().as_slice() {
             ["toolboxes", _, "mcpServers", _, ..] => 4,
@@ -89,24 +83,24 @@ impl Spot {
             ] => 2,
             _ => return None,
         };
-        Some(Self { way: steps.get(depth - 1).cloned(), offset: 0 })
+        Some(Self { tail: steps.get(depth - 1).cloned(), offset: 0 })
     }
 
-    /// How to name it, such as `toolboxes.dev.mcpServers.files.args[1]`.
+    /// Returns the path, such as `toolboxes.dev.mcpServers.files.args[1]`.
     pub fn path(&self) -> String {
-        let steps = std::iter::successors(self.way.as_ref(), |step| step.before.as_ref());
-        let mut steps: Vec<&To> = steps.map(|step| &step.to).collect();
+        let steps = std::iter::successors(self.tail.as_ref(), |step| step.before.as_ref());
+        let mut steps: Vec<&LocationSegment> = steps.map(|step| &step.to).collect();
         steps.reverse();
         let mut path = String::new();
         for to in steps {
             match to {
-                To::Key(key) if is_plain(key) => {
+                LocationSegment::Key(key) if is_plain(key) => {
                     path.push_str(if path.is_empty() { "" } else { "." });
                     path.push_str(key);
                 }
-                // Nothing fails that is written into a text.
-                To::Key(key) => _ = write!(path, "[{key:?}]"),
-                To::Index(index) => _ = write!(path, "[{index}]"),
+                // Writing to a `String` can't fail.
+                LocationSegment::Key(key) => _ = write!(path, "[{key:?}]"),
+                LocationSegment::Index(index) => _ = write!(path, "[{index}]"),
             }
         }
         path
@@ -118,52 +112,54 @@ fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.chars().all(is_part)
 }
 
-/// A value with where it stands.
+/// A value with its location.
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
-    pub spot: Spot,
+    pub location: SourceLocation,
     pub value: &'a Value<'a>,
 }
 
 impl<'a> Node<'a> {
-    /// The whole document as a node.
     pub fn root(value: &'a Value<'a>) -> Self {
-        Self { spot: Spot::default().at(value.start()), value }
+        Self { location: SourceLocation::default().with_offset(value.start()), value }
     }
 
-    /// The node under `key`, if this is an object that has one; of a key that is written twice,
-    /// the last one, as every reader of JSON takes it.
+    /// Returns the member `key` of an object. The last of several duplicates wins, as in most JSON
+    /// parsers.
     pub fn get(&self, key: &str) -> Option<Self> {
         let mut properties = self.value.as_object()?.properties.iter().rev();
         let property = properties.find(|property| property.name.as_str() == key)?;
         Some(self.child(property))
     }
 
-    /// The node of one property of this object.
+    /// Returns a member of this object.
     pub fn child(&self, property: &'a ObjectProp<'a>) -> Self {
         Self {
-            spot: self.spot.key(property.name.as_str(), property.value.start()),
+            location: self.location.child_key(property.name.as_str(), property.value.start()),
             value: &property.value,
         }
     }
 
-    /// The nodes of what is in it, if this is an array.
+    /// Returns the elements of an array; empty for other values.
     pub fn elements(&self) -> Vec<Self> {
         let elements = self.value.as_array().into_iter().flat_map(|array| &array.elements);
         let elements = elements.enumerate();
         elements
-            .map(|(index, value)| Self { spot: self.spot.index(index, value.start()), value })
+            .map(|(index, value)| Self {
+                location: self.location.child_index(index, value.start()),
+                value,
+            })
             .collect()
     }
 
-    /// Returns `true` if the value is `null`, which is as good as absent.
+    /// Returns `true` for `null`, which counts as absent.
     pub fn is_null(&self) -> bool {
         matches!(self.value, Value::NullKeyword(_))
     }
 }
 
-/// As much of a text of the file as belongs into a message.
-pub fn shortened(text: &str) -> String {
+/// Truncates a text to 24 characters for a message.
+pub fn truncate_for_message(text: &str) -> String {
     const LONGEST: usize = 24;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -171,8 +167,8 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
-/// The kind of a value, for "expected …, found …".
-pub(crate) fn kind(value: &Value<'_>) -> &'static str {
+/// The type of a value, for "expected …, found …".
+pub(crate) fn type_name(value: &Value<'_>) -> &'static str {
     match value {
         Value::StringLit(_) => "a string",
         Value::NumberLit(_) => "a number",
@@ -183,8 +179,8 @@ pub(crate) fn kind(value: &Value<'_>) -> &'static str {
     }
 }
 
-/// The syntax that may be written: JSON, comments, trailing commas.
-pub fn syntax() -> ParseOptions {
+/// Parser options: JSON with comments and trailing commas.
+pub fn jsonc_options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -199,14 +195,14 @@ pub fn syntax() -> ParseOptions {
     }
 }
 
-/// The text without the mark that some editors put before it.
-pub fn without_mark(text: &str) -> &str {
+/// Strips a leading byte order mark.
+pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Reads the text as one value.
-pub fn parse(text: &str) -> Result<Value<'_>, Finding> {
-    let parsed = jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &syntax());
+/// Parses JSONC text. Returns the first syntax error.
+pub fn parse_jsonc(text: &str) -> Result<Value<'_>, Finding> {
+    let parsed = jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &jsonc_options());
     match parsed {
         Ok(parsed) => parsed.value.ok_or_else(|| Finding {
             severity: Severity::Error,
@@ -285,8 +281,8 @@ fn lower_first(text: &str) -> String {
     }
 }
 
-/// Every key that is written more than once in its object, each with the offset of the first.
-pub fn duplicates(root: &Node<'_>) -> Vec<(Spot, usize)> {
+/// Returns every duplicate key, each with the offset of its first occurrence.
+pub fn find_duplicate_keys(root: &Node<'_>) -> Vec<(SourceLocation, usize)> {
     let mut found = Vec::new();
     let mut open = vec![root.clone()];
     while let Some(node) = open.pop() {
@@ -296,7 +292,7 @@ pub fn duplicates(root: &Node<'_>) -> Vec<(Spot, usize)> {
                 for property in &object.properties {
                     let (key, offset) = (property.name.as_str(), property.start());
                     match first.get(key) {
-                        Some(first) => found.push((node.spot.key(key, offset), *first)),
+                        Some(first) => found.push((node.location.child_key(key, offset), *first)),
                         None => _ = first.insert(key, offset),
                     }
                     if is_container(&property.value) {
@@ -307,7 +303,10 @@ pub fn duplicates(root: &Node<'_>) -> Vec<(Spot, usize)> {
             Value::Array(array) => {
                 let containers = array.elements.iter().enumerate();
                 open.extend(containers.filter(|(_, value)| is_container(value)).map(
-                    |(index, value)| Node { spot: node.spot.index(index, value.start()), value },
+                    |(index, value)| Node {
+                        location: node.location.child_index(index, value.start()),
+                        value,
+                    },
                 ));
             }
             Value::StringLit(_)
@@ -323,8 +322,8 @@ fn is_container(value: &Value<'_>) -> bool {
     matches!(value, Value::Object(_) | Value::Array(_))
 }
 
-/// Line and column of every offset, which must be in ascending order; one walk over the text.
-pub fn positions(text: &str, offsets: &[usize]) -> Vec<(usize, usize)> {
+/// Returns the line and column of each offset in one pass. The offsets must be sorted.
+pub fn line_columns(text: &str, offsets: &[usize]) -> Vec<(usize, usize)> {
     let mut wanted = offsets.iter().peekable();
     let mut positions = Vec::with_capacity(offsets.len());
     let (mut line, mut column) = (1, 1);

@@ -1,62 +1,56 @@
-//! Findings: what is wrong or odd in a file, where it stands, and what to do about it.
-//!
-//! [`Report`] is the one place that turns them into text.
+//! Errors and warnings about a configuration, each with its location and a hint. [`ConfigReport`]
+//! renders them.
 
 use std::fmt;
 
-/// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The configuration cannot be used, or a server of it, if it stands in that one's entry.
+    /// The configuration cannot be used. In a server's entry, an error disables only that server.
     Error,
-    /// The configuration can be used, but something in it has no effect or is doubtful.
+    /// The configuration can be used, but a setting has no effect or is doubtful.
     Warning,
 }
 
-/// One thing that is wrong or odd in a file.
+/// An error or warning in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How much it matters.
     pub severity: Severity,
-    /// The file that it is in, if that is another than the report's.
+    /// The file, if it isn't the file of the report.
     pub file: Option<Box<str>>,
-    /// The setting it is about, such as `toolboxes.dev.mcpServers.files.args[1]`; empty for the
-    /// file as a whole.
+    /// The path of the setting, such as `toolboxes.dev.mcpServers.files.args[1]`. Empty for the
+    /// whole file.
     pub path: String,
-    /// Line and column, both from 1; columns count characters.
+    /// Line and column, both 1-based. Columns count characters.
     pub position: Option<(usize, usize)>,
-    /// The words for what was found, and for what was expected.
     pub message: String,
-    /// A hint about what to do.
+    /// Advice on how to fix it.
     pub hint: Option<String>,
 }
 
 impl Finding {
-    /// A remark on a setting of the report's file, wherever in it that stands.
-    pub fn remark(path: String, message: String, hint: Option<String>) -> Self {
+    /// Returns a warning about the setting at `path` in the report's file, without a position.
+    pub fn warning(path: String, message: String, hint: Option<String>) -> Self {
         Self { severity: Severity::Warning, file: None, path, position: None, message, hint }
     }
 }
 
-/// The findings of one file, or of a folder of files, to be read by a person.
-///
-/// Errors come first, then warnings, each group in the order of the file.
+/// The findings of one file, or of a folder of files. Displays errors first, then warnings, each in
+/// file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// The file or folder as the user named it.
+pub struct ConfigReport {
+    /// The file or folder, as the user named it.
     pub file: String,
-    /// The findings in it.
     pub findings: Vec<Finding>,
 }
 
-impl Report {
+impl ConfigReport {
     /// Returns `true` if any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.of(Severity::Error).next().is_some()
     }
 
-    /// The report without the `error: ` or `warning: ` it starts with, for whoever puts one there.
-    pub fn body(&self) -> impl fmt::Display {
+    /// Renders the report without its leading `error: ` or `warning: ` label.
+    pub fn without_label(&self) -> impl fmt::Display {
         let text = self.to_string();
         match text.split_once(": ") {
             Some((_, body)) => body.to_owned(),
@@ -96,7 +90,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors = self.has_errors();
         let warnings = self.of(Severity::Warning).next().is_some();
@@ -113,5 +107,5 @@ impl fmt::Display for Report {
     }
 }
 
-/// Nobody reads on after so many; a machine-made file may have thousands.
+/// Maximum findings printed per severity; a generated file can have thousands.
 const MAX_SHOWN: usize = 50;

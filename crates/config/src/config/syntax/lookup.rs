@@ -1,29 +1,29 @@
-//! Where a key of the rules stands in a file, for whoever explains what decided.
+//! Finds the line of a policy key in a configuration file, for `explain` and for warnings.
 
 use std::path::Path;
 
 use crate::config::dialect::is_toml;
-use crate::config::load::catalog::is_yaml;
-use crate::config::syntax::document::{self, Node, positions};
-use crate::config::syntax::reader::camel;
+use crate::config::loader::catalog::is_yaml;
+use crate::config::syntax::document::{self, Node, line_columns};
+use crate::config::syntax::reader::to_camel_case;
 
-/// A key as a file spells it, and the line it is in, from 1.
+/// The path of a key as the file spells it, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// Such as `agentPolicies.reader.allowedServers`.
+pub struct KeyLocation {
+    /// For example `agentPolicies.reader.allowedServers`.
     pub path: String,
-    /// The line.
     pub line: usize,
 }
 
-/// Finds the key that these lead to, each in `snake_case`; a file may spell it in `camelCase`, and
-/// have it in another place.
-pub fn find_key(text: &str, file: &Path, keys: &[String]) -> Option<Key> {
+/// Locates the key at the path `keys`, whose parts are in `snake_case`. Matches `camelCase`
+/// spellings, servers in any toolbox, and policy keys under `security_settings`. Returns `None` if
+/// the key isn't found, and for TOML.
+pub fn locate_key(text: &str, file: &Path, keys: &[String]) -> Option<KeyLocation> {
     if is_toml(file) {
         return None;
     }
-    let text = document::without_mark(text);
-    let parse = if is_yaml(file) { document::yaml::parse } else { document::parse };
+    let text = document::strip_bom(text);
+    let parse = if is_yaml(file) { document::yaml::parse } else { document::parse_jsonc };
     let tree = parse(text).ok()?;
     let root = Node::root(&tree);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -45,17 +45,17 @@ pub fn find_key(text: &str, file: &Path, keys: &[String]) -> Option<Key> {
         }
         keys => descend(root.clone(), keys),
     }?;
-    let (line, _) = *positions(text, &[found.spot.offset]).first()?;
-    Some(Key { path: found.spot.path(), line })
+    let (line, _) = *line_columns(text, &[found.location.offset]).first()?;
+    Some(KeyLocation { path: found.location.path(), line })
 }
 
 fn descend<'a>(node: Node<'a>, keys: &[&str]) -> Option<Node<'a>> {
     let [key, rest @ ..] = keys else { return Some(node) };
     let child = match key.parse::<usize>() {
         Ok(index) if node.value.as_array().is_some() => node.elements().into_iter().nth(index),
-        // One alone may stand without a list around it.
+        // A list of one element can be written without the brackets.
         Ok(0) if node.get(key).is_none() => Some(node),
-        _ => node.get(key).or_else(|| node.get(&camel(key))),
+        _ => node.get(key).or_else(|| node.get(&to_camel_case(key))),
     };
     descend(child?, rest)
 }
@@ -66,7 +66,7 @@ mod tests {
 
     fn found(text: &str, keys: &[&str]) -> Option<(String, usize)> {
         let keys: Vec<String> = keys.iter().map(|&key| key.to_owned()).collect();
-        find_key(text, Path::new("x.json"), &keys).map(|key| (key.path, key.line))
+        locate_key(text, Path::new("x.json"), &keys).map(|key| (key.path, key.line))
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(found(text, &["default_policy", "allow_unknown_tools"]), None);
         let text = "dangerousTools: []\nagent_policies:\n  ann: {allowedServers: []}";
         let keys = ["agent_policies", "ann", "allowed_servers"].map(str::to_owned);
-        let key = find_key(text, Path::new("_config.yaml"), &keys).unwrap();
+        let key = locate_key(text, Path::new("_config.yaml"), &keys).unwrap();
         assert_eq!((&*key.path, key.line), ("agent_policies.ann.allowedServers", 3));
     }
 }

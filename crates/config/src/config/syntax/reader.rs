@@ -1,177 +1,189 @@
-//! A typed reader over the located tree: it takes what it can use and notes everything it cannot.
+//! A typed reader for the located syntax tree. It returns the values that it can use and collects
+//! findings about all others.
 //!
-//! It knows types, variables and keys, and nothing of what the settings mean; that is for the
-//! checker, one level up.
+//! The reader knows types, variables and keys. The meaning of the settings is checked one level up.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use fields::snake;
+use fields::to_snake_case;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 
 use crate::config::env::EnvSource;
-use crate::config::syntax::document::{Node, Spot, duplicates, kind, positions, shortened};
-use crate::config::syntax::expand::{Meaning, Names, expand_named, foreign};
+use crate::config::syntax::document::{
+    Node, SourceLocation, find_duplicate_keys, line_columns, truncate_for_message, type_name,
+};
 use crate::config::syntax::finding::{Finding, Severity};
+use crate::config::syntax::variables::{
+    PlaceholderMeaning, VariableCase, expand_named, find_foreign_placeholders,
+};
 use crate::name::nearest;
 
 mod fields;
 mod json;
-mod referring;
+mod references;
 
-pub use fields::Fields;
-pub(crate) use fields::{Entry, camel};
-pub(crate) use referring::Outside;
-use referring::{References, Referred};
+pub use fields::ObjectFields;
+pub(crate) use fields::{ObjectEntry, to_camel_case};
+pub(crate) use references::ReferenceContext;
+use references::{RecordedReference, ReferenceMode};
 
-/// A value with where it was written.
+/// A value and its location in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located<T> {
     pub value: T,
-    pub spot: Spot,
+    pub location: SourceLocation,
 }
 
-/// The kind of file that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum SourceFormat {
     Json,
-    /// TOML, which has other words for things.
+    /// TOML of another program, with its own terms and no `${NAME}` variables.
     Toml,
-    /// A file of a catalog, where keys of ours may be written in `snake_case`.
+    /// A catalog file, whose native keys can be written in `snake_case`.
     Catalog,
 }
 
-/// Reads values, and collects what is wrong with them.
-pub struct Reader<'e> {
-    /// Where `${NAME}` comes from; without it, strings stay as they are written.
+/// Reads typed values and collects findings about invalid ones.
+pub struct ConfigReader<'e> {
+    /// The source of `${NAME}` variables. `None`: strings aren't expanded.
     env: Option<&'e dyn EnvSource>,
-    names: Names,
-    /// Inside an entry that is switched off, nobody wants to hear of variables.
-    off: bool,
-    /// The file is of another program, which takes what we would refuse.
+    names: VariableCase,
+    /// In a disabled entry, unset variables are ignored and warnings are suppressed.
+    is_disabled_entry: bool,
+    /// The file belongs to another program, which accepts values that a native file may not have.
     lenient: bool,
-    form: Form,
-    /// Says of a key that nobody asked for where it belongs.
-    pub(crate) elsewhere: fn(&str) -> Option<String>,
-    found: Vec<(usize, Finding)>,
-    /// The paths of all errors, in order, to look one up among thousands.
-    wrong: BTreeSet<String>,
-    /// Problems of single servers, by the paths of their entries.
-    troubles: BTreeMap<String, Vec<Problem>>,
-    references: References<'e>,
-    /// The values that stand elsewhere, by the paths of the objects that refer to them.
-    referred: BTreeMap<String, Referred>,
-    /// Set once something is wrong for which the whole file is refused.
+    form: SourceFormat,
+    pub(crate) key_hint: fn(&str) -> Option<String>,
+    findings: Vec<(usize, Finding)>,
+    /// The paths of all errors. Sorted, so that errors below a path are found without a scan.
+    error_paths: BTreeSet<String>,
+    /// The problems of single servers, by the path of the server's entry.
+    entry_problems: BTreeMap<String, Vec<Problem>>,
+    references: ReferenceMode<'e>,
+    referred: BTreeMap<String, RecordedReference>,
+    /// `true` once an error rejects the whole file.
     is_refused: bool,
 }
 
-/// Something that is wrong with a server's entry.
 struct Problem {
-    /// Where in the entry; empty: the entry as a whole.
+    /// The path within the entry; empty for the entry as a whole.
     place: String,
     message: String,
     hint: Option<String>,
 }
 
-/// Why a server cannot be used, as its entry is written.
+/// Why a server entry cannot be used.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct ServerEntryError {
     pub(crate) reason: String,
     pub(crate) hint: String,
 }
 
-impl<'e> Reader<'e> {
+impl<'e> ConfigReader<'e> {
     pub fn new(env: Option<&'e dyn EnvSource>) -> Self {
         Self {
             env,
-            names: Names::Capitals,
-            off: false,
+            names: VariableCase::Capitals,
+            is_disabled_entry: false,
             lenient: false,
-            form: Form::Json,
-            elsewhere: |_| None,
-            found: Vec::new(),
-            wrong: BTreeSet::new(),
-            troubles: BTreeMap::new(),
-            references: References::Refused,
+            form: SourceFormat::Json,
+            key_hint: |_| None,
+            findings: Vec::new(),
+            error_paths: BTreeSet::new(),
+            entry_problems: BTreeMap::new(),
+            references: ReferenceMode::Rejected,
             referred: BTreeMap::new(),
             is_refused: false,
         }
     }
 
-    /// Returns this reader with `elsewhere`, which says of a key that nobody asked for where it
-    /// belongs.
-    pub(crate) fn hinting(self, elsewhere: fn(&str) -> Option<String>) -> Self {
-        Self { elsewhere, ..self }
+    /// Sets the function that returns a hint about where an unknown key belongs.
+    pub(crate) fn with_key_hint(self, elsewhere: fn(&str) -> Option<String>) -> Self {
+        Self { key_hint: elsewhere, ..self }
     }
 
-    /// A reader of another program's file: what that program takes is not refused.
-    pub(crate) fn lenient(env: Option<&'e dyn EnvSource>) -> Self {
+    /// Creates a reader for another program's file. Values that the program accepts are warnings
+    /// instead of errors.
+    pub(crate) fn new_lenient(env: Option<&'e dyn EnvSource>) -> Self {
         Self { lenient: true, ..Self::new(env) }
     }
 
-    /// A reader of Modular MCP's file, in which variables may have names in small letters.
-    pub(crate) fn of_modular(env: Option<&'e dyn EnvSource>) -> Self {
-        Self { names: Names::AnyCase, ..Self::lenient(env) }
+    /// Creates a reader for a Modular MCP file, where variable names can be lower case.
+    pub(crate) fn for_modular(env: Option<&'e dyn EnvSource>) -> Self {
+        Self { names: VariableCase::AnyCase, ..Self::new_lenient(env) }
     }
 
-    /// A reader of another program's TOML, in which `${NAME}` has no meaning.
-    pub(crate) fn of_toml() -> Self {
-        Self { form: Form::Toml, ..Self::lenient(None) }
+    /// Creates a reader for another program's TOML file, where `${NAME}` has no meaning.
+    pub(crate) fn for_toml() -> Self {
+        Self { form: SourceFormat::Toml, ..Self::new_lenient(None) }
     }
 
-    /// A reader of a catalog's files, in which keys of ours may be written in `snake_case`.
-    pub(crate) fn of_catalog(env: Option<&'e dyn EnvSource>) -> Self {
-        Self { form: Form::Catalog, ..Self::new(env) }
+    /// Creates a reader for a catalog file, where native keys can be written in `snake_case`.
+    pub(crate) fn for_catalog(env: Option<&'e dyn EnvSource>) -> Self {
+        Self { form: SourceFormat::Catalog, ..Self::new(env) }
     }
 
-    /// Returns `true` if it reads TOML.
     pub(crate) fn is_toml(&self) -> bool {
-        self.form == Form::Toml
+        self.form == SourceFormat::Toml
     }
 
-    /// Reads with `read`; when `off`, variables that are not set stay as they are written.
-    pub(crate) fn switched<T>(&mut self, off: bool, read: impl FnOnce(&mut Self) -> T) -> T {
-        let before = std::mem::replace(&mut self.off, off);
+    /// Runs `read`. If `off`, unset variables are left as written, without a finding.
+    pub(crate) fn with_disabled<T>(&mut self, off: bool, read: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.is_disabled_entry, off);
         let value = read(self);
-        self.off = before;
+        self.is_disabled_entry = before;
         value
     }
 
-    /// Reads with `read` what is as strict in another program's file as in ours.
-    pub(crate) fn strictly<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+    /// Runs `read` with the strictness of a native file, even in another program's file.
+    pub(crate) fn with_strict<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.lenient, false);
         let value = read(self);
         self.lenient = before;
         value
     }
 
-    /// Notes an error. One in the entry of a server costs that server; any other the whole file.
-    pub(crate) fn error(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
-        let Some(entry) = spot.entry() else { return self.refuse(spot, message, hint) };
-        let (path, entry, message) = (spot.path(), entry.path(), message.into());
+    /// Reports an error. Inside a server's entry it disables that server; elsewhere it rejects the
+    /// file.
+    pub(crate) fn report_error(
+        &mut self,
+        location: &SourceLocation,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
+        let Some(entry) = location.server_entry() else {
+            return self.report_fatal(location, message, hint);
+        };
+        let (path, entry, message) = (location.path(), entry.path(), message.into());
         let place = path.strip_prefix(entry.as_str()).unwrap_or_default();
         let place = place.trim_start_matches('.').to_owned();
         let problem = Problem { place, message: message.clone(), hint: hint.clone() };
-        self.troubles.entry(entry).or_default().push(problem);
-        self.wrong.insert(path);
-        self.note(Severity::Error, spot, message, hint);
+        self.entry_problems.entry(entry).or_default().push(problem);
+        self.error_paths.insert(path);
+        self.note(Severity::Error, location, message, hint);
     }
 
-    /// Notes an error for which the whole file is refused, wherever it stands.
-    pub(crate) fn refuse(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
+    /// Reports an error that rejects the file, even inside a server's entry.
+    pub(crate) fn report_fatal(
+        &mut self,
+        location: &SourceLocation,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
         self.is_refused = true;
-        self.wrong.insert(spot.path());
-        self.note(Severity::Error, spot, message.into(), hint);
+        self.error_paths.insert(location.path());
+        self.note(Severity::Error, location, message.into(), hint);
     }
 
-    /// Returns whether the whole file is refused.
-    pub(crate) fn is_refused(&self) -> bool {
+    pub(crate) fn is_rejected(&self) -> bool {
         self.is_refused
     }
 
-    /// Returns what is wrong with the server whose entry this is, if anything is.
-    pub(crate) fn trouble(&self, entry: &Spot) -> Option<Trouble> {
-        let problems = self.troubles.get(&entry.path())?;
+    /// Returns why the server at `entry` cannot be used: its first problem, and how many more there
+    /// are.
+    pub(crate) fn server_entry_error(&self, entry: &SourceLocation) -> Option<ServerEntryError> {
+        let problems = self.entry_problems.get(&entry.path())?;
         let first = problems.first()?;
         let place = match first.place.as_str() {
             "" => String::new(),
@@ -183,7 +195,7 @@ impl<'e> Reader<'e> {
             count => format!(", and {} more problems", count - 1),
         };
         let hint = first.hint.clone();
-        Some(Trouble {
+        Some(ServerEntryError {
             reason: format!(
                 "its entry in the configuration is wrong: {place}{}{more}",
                 first.message
@@ -194,126 +206,142 @@ impl<'e> Reader<'e> {
         })
     }
 
-    /// Notes what is an error in our own format, and which the programs take whose files we read
-    /// besides; `instead` says what comes of it there.
-    pub(crate) fn fault(
+    /// Reports an error in a native file, and a warning in a file of another program, which accepts
+    /// such a value. `instead` ends the warning, e.g. "ignored".
+    pub(crate) fn report_unless_lenient(
         &mut self,
-        spot: &Spot,
+        location: &SourceLocation,
         message: &str,
         instead: &str,
         hint: Option<String>,
     ) {
         if self.lenient {
-            self.warn(spot, format!("{message}; {instead}"), hint);
+            self.report_warning(location, format!("{message}; {instead}"), hint);
         } else {
-            self.error(spot, message, hint);
+            self.report_error(location, message, hint);
         }
     }
 
-    /// Notes keys that are written twice: the last would win, and the other be lost without a word.
-    /// Those that stand where nothing `concerns` us are passed over.
-    pub(crate) fn note_duplicates(
+    /// Reports keys that are written twice, because the parser would silently use the last. Skips a
+    /// location if `concerns` returns false for it.
+    pub(crate) fn report_duplicate_keys(
         &mut self,
         text: &str,
         root: &Node<'_>,
-        concerns: impl Fn(&Spot) -> bool,
+        concerns: impl Fn(&SourceLocation) -> bool,
     ) {
-        let mut duplicates = duplicates(root);
-        duplicates.retain(|(spot, _)| concerns(spot));
+        let mut duplicates = find_duplicate_keys(root);
+        duplicates.retain(|(location, _)| concerns(location));
         duplicates.sort_by_key(|(_, first)| *first);
         let firsts: Vec<usize> = duplicates.iter().map(|(_, first)| *first).collect();
-        let lines = positions(text, &firsts);
-        for ((spot, _), (line, _)) in duplicates.into_iter().zip(lines) {
+        let lines = line_columns(text, &firsts);
+        for ((location, _), (line, _)) in duplicates.into_iter().zip(lines) {
             let message = format!("this key is written twice; the first is in line {line}");
             let hint = Some("remove one of the two".to_owned());
-            if !self.lenient && spot.entry().is_some_and(|entry| entry.path() == spot.path()) {
-                // Which of two servers of one name is meant nobody knows.
-                self.refuse(&spot, message, hint);
+            if !self.lenient
+                && location.server_entry().is_some_and(|entry| entry.path() == location.path())
+            {
+                // Two servers have the same name, so it is ambiguous which one the user meant.
+                self.report_fatal(&location, message, hint);
             } else {
-                self.fault(&spot, &message, "the last one counts", hint);
+                self.report_unless_lenient(&location, &message, "the last one counts", hint);
             }
         }
     }
 
-    /// Notes a warning; about what is switched off there are none.
-    pub(crate) fn warn(&mut self, spot: &Spot, message: impl Into<String>, hint: Option<String>) {
-        if self.off {
+    /// Reports a warning, unless the entry is disabled.
+    pub(crate) fn report_warning(
+        &mut self,
+        location: &SourceLocation,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
+        if self.is_disabled_entry {
             return;
         }
-        self.note(Severity::Warning, spot, message.into(), hint);
+        self.note(Severity::Warning, location, message.into(), hint);
     }
 
-    fn note(&mut self, severity: Severity, spot: &Spot, message: String, hint: Option<String>) {
-        let path = spot.path();
+    fn note(
+        &mut self,
+        severity: Severity,
+        location: &SourceLocation,
+        message: String,
+        hint: Option<String>,
+    ) {
+        let path = location.path();
         let finding = Finding { severity, file: None, path, position: None, message, hint };
-        self.found.push((spot.offset, finding));
+        self.findings.push((location.offset, finding));
     }
 
-    /// Returns `true` if there is an error about `key` of the object at `spot`, or about what is in
-    /// it; then nobody needs to hear that it is missing as well.
-    pub(crate) fn has_error_under(&self, spot: &Spot, key: &str) -> bool {
-        // It may be written in either way.
-        [key, &snake(key)].iter().any(|key| self.has_error_in(&spot.key(key, 0)))
+    /// Returns `true` if an error was reported at or below `key` of the object at `location`. The
+    /// key then need not be reported as missing.
+    pub(crate) fn has_error_under(&self, location: &SourceLocation, key: &str) -> bool {
+        // The file may use either spelling.
+        [key, &to_snake_case(key)].iter().any(|key| self.has_error_in(&location.child_key(key, 0)))
     }
 
-    /// Returns whether there is an error about the whole of what stands at `spot`.
-    pub(crate) fn has_error_at(&self, spot: &Spot) -> bool {
-        self.wrong.contains(&spot.path())
+    /// Returns `true` if an error was reported at exactly `location`.
+    pub(crate) fn has_error_at(&self, location: &SourceLocation) -> bool {
+        self.error_paths.contains(&location.path())
     }
 
-    /// Returns `true` if there is an error about what stands at `spot`, or about what is in it.
-    pub(crate) fn has_error_in(&self, spot: &Spot) -> bool {
-        let path = spot.path();
-        let mut alike =
-            self.wrong.range(path.clone()..).map_while(|wrong| wrong.strip_prefix(path.as_str()));
-        // Another key may begin with the same letters.
+    /// Returns `true` if an error was reported at `location` or below it.
+    pub(crate) fn has_error_in(&self, location: &SourceLocation) -> bool {
+        let path = location.path();
+        let mut alike = self
+            .error_paths
+            .range(path.clone()..)
+            .map_while(|wrong| wrong.strip_prefix(path.as_str()));
+        // Skip keys that only share a prefix with this one.
         alike.any(|rest| path.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']))
     }
 
-    /// Everything noted, in the order of the file.
+    /// Returns all findings in file order, with their positions in `text`.
     pub fn into_findings(mut self, text: &str) -> Vec<Finding> {
-        self.found.sort_by_key(|(offset, _)| *offset);
-        let offsets: Vec<usize> = self.found.iter().map(|(offset, _)| *offset).collect();
-        let positions = positions(text, &offsets);
-        self.found
+        self.findings.sort_by_key(|(offset, _)| *offset);
+        let offsets: Vec<usize> = self.findings.iter().map(|(offset, _)| *offset).collect();
+        let positions = line_columns(text, &offsets);
+        self.findings
             .into_iter()
             .zip(positions)
             .map(|((_, finding), position)| Finding { position: Some(position), ..finding })
             .collect()
     }
 
-    /// The node as an object, ready to have its keys taken.
-    pub fn fields<'a>(&mut self, node: &Node<'a>) -> Option<Fields<'a>> {
+    /// Reads an object, whose keys are then taken one by one.
+    pub fn read_fields<'a>(&mut self, node: &Node<'a>) -> Option<ObjectFields<'a>> {
         let Some(object) = node.value.as_object() else {
-            self.mismatch(node, "an object", None);
+            self.report_type_mismatch(node, "an object", None);
             return None;
         };
         let entries = object
             .properties
             .iter()
-            .map(|property| Entry {
+            .map(|property| ObjectEntry {
                 key: Located {
                     value: property.name.as_str().to_owned(),
-                    spot: node.spot.key(property.name.as_str(), property.start()),
+                    location: node.location.child_key(property.name.as_str(), property.start()),
                 },
                 node: node.child(property),
             })
             .collect();
-        Some(Fields::new(node.spot.clone(), entries, self.form == Form::Catalog))
+        Some(ObjectFields::new(node.location.clone(), entries, self.form == SourceFormat::Catalog))
     }
 
-    /// The node as an object whose keys are the user's own names; variables in them are expanded.
-    pub(crate) fn named_entries<'a>(&mut self, node: &Node<'a>) -> Vec<Entry<'a>> {
-        let fields = self.fields(node);
-        let mut entries: Vec<Entry<'a>> = Vec::new();
-        for mut entry in fields.into_iter().flat_map(|mut fields| fields.take_all(|_| true)) {
+    /// Reads an object whose keys are names that the user chose. Variables in the keys are
+    /// expanded.
+    pub(crate) fn read_map_entries<'a>(&mut self, node: &Node<'a>) -> Vec<ObjectEntry<'a>> {
+        let fields = self.read_fields(node);
+        let mut entries: Vec<ObjectEntry<'a>> = Vec::new();
+        for mut entry in fields.into_iter().flat_map(|mut fields| fields.take_keys_if(|_| true)) {
             let written = std::mem::take(&mut entry.key.value);
-            entry.key.value = self.expanded(&written, &entry.key.spot);
+            entry.key.value = self.expand_variables(&written, &entry.key.location);
             let clash = entry.key.value != written
                 && entries.iter().any(|earlier| earlier.key.value == entry.key.value);
             if clash {
-                self.refuse(
-                    &entry.key.spot,
+                self.report_fatal(
+                    &entry.key.location,
                     "another key here comes to the same name once its variables are expanded",
                     None,
                 );
@@ -321,92 +349,96 @@ impl<'e> Reader<'e> {
             entries.push(entry);
         }
         if self.lenient {
-            // What is written twice has been reported, and the last one counts.
             let mut paths = HashSet::new();
             entries.reverse();
-            entries.retain(|entry| paths.insert(entry.key.spot.path()));
+            entries.retain(|entry| paths.insert(entry.key.location.path()));
             entries.reverse();
         }
         entries
     }
 
-    /// The node as a string, its variables expanded.
-    pub fn string(&mut self, node: &Node<'_>) -> Option<Located<String>> {
+    /// Reads a string and expands its variables.
+    pub fn read_string(&mut self, node: &Node<'_>) -> Option<Located<String>> {
         let Value::StringLit(literal) = node.value else {
             let hint = matches!(node.value, Value::NumberLit(_) | Value::BooleanLit(_))
                 .then(|| "put it in double quotes".to_owned());
-            self.mismatch(node, "a string", hint);
+            self.report_type_mismatch(node, "a string", hint);
             return None;
         };
-        let value = self.expanded(&literal.value, &node.spot);
+        let value = self.expand_variables(&literal.value, &node.location);
         if value.contains('\0') {
-            self.error(&node.spot, "a string may not contain a NUL character", None);
+            self.report_error(&node.location, "a string may not contain a NUL character", None);
             return None;
         }
-        Some(Located { value, spot: node.spot.clone() })
+        Some(Located { value, location: node.location.clone() })
     }
 
-    /// The node as an array of strings.
-    pub fn strings(&mut self, node: &Node<'_>) -> Option<Vec<Located<String>>> {
+    pub fn read_strings(&mut self, node: &Node<'_>) -> Option<Vec<Located<String>>> {
         let Value::Array(array) = node.value else {
             let hint = matches!(node.value, Value::StringLit(_))
                 .then(|| "put each string into `[ … ]`, such as `[\"-y\", \"name\"]`".to_owned());
-            self.mismatch(node, "an array of strings", hint);
+            self.report_type_mismatch(node, "an array of strings", hint);
             return None;
         };
         let elements = array.elements.iter().enumerate();
         let strings = elements.filter_map(|(index, value)| {
-            let spot = node.spot.index(index, value.start());
-            self.string(&Node { spot, value })
+            let spot = node.location.child_index(index, value.start());
+            self.read_string(&Node { location: spot, value })
         });
         Some(strings.collect())
     }
 
-    /// The node as a boolean.
-    pub fn boolean(&mut self, node: &Node<'_>) -> Option<Located<bool>> {
+    pub fn read_bool(&mut self, node: &Node<'_>) -> Option<Located<bool>> {
         let Value::BooleanLit(literal) = node.value else {
-            self.mismatch(node, "`true` or `false`", None);
+            self.report_type_mismatch(node, "`true` or `false`", None);
             return None;
         };
-        Some(Located { value: literal.value, spot: node.spot.clone() })
+        Some(Located { value: literal.value, location: node.location.clone() })
     }
 
-    /// The node as a whole number that is not negative.
-    pub(crate) fn number(&mut self, node: &Node<'_>) -> Option<Located<u64>> {
+    /// Reads a whole number of at least 0.
+    pub(crate) fn read_u64(&mut self, node: &Node<'_>) -> Option<Located<u64>> {
         let Value::NumberLit(literal) = node.value else {
             let hint = matches!(node.value, Value::StringLit(_))
                 .then(|| "write the number without quotes".to_owned());
-            self.mismatch(node, "a whole number", hint);
+            self.report_type_mismatch(node, "a whole number", hint);
             return None;
         };
         let Some(value) = whole_number(literal.value) else {
-            self.error(
-                &node.spot,
-                format!("expected a whole number from 0 up, found `{}`", shortened(literal.value)),
+            self.report_error(
+                &node.location,
+                format!(
+                    "expected a whole number from 0 up, found `{}`",
+                    truncate_for_message(literal.value)
+                ),
                 None,
             );
             return None;
         };
-        Some(Located { value, spot: node.spot.clone() })
+        Some(Located { value, location: node.location.clone() })
     }
 
-    /// Notes that a value is of another kind than it should be.
-    pub(crate) fn mismatch(&mut self, node: &Node<'_>, expected: &str, hint: Option<String>) {
-        let mut message = format!("expected {expected}, found {}", kind(node.value));
+    pub(crate) fn report_type_mismatch(
+        &mut self,
+        node: &Node<'_>,
+        expected: &str,
+        hint: Option<String>,
+    ) {
+        let mut message = format!("expected {expected}, found {}", type_name(node.value));
         if self.is_toml() {
             message = message.replace("an object", "a table");
         }
-        self.error(&node.spot, message, hint);
+        self.report_error(&node.location, message, hint);
     }
 
-    fn expanded(&mut self, text: &str, spot: &Spot) -> String {
+    fn expand_variables(&mut self, text: &str, location: &SourceLocation) -> String {
         let Some(env) = self.env else {
             return text.to_owned();
         };
         let (value, mut unset) = expand_named(text, env, self.names);
-        // Placeholders of other clients are spoken of below.
-        unset.retain(|name| foreign(&format!("${{{name}}}")).is_empty());
-        if self.off {
+        // Placeholders of other clients are reported below.
+        unset.retain(|name| find_foreign_placeholders(&format!("${{{name}}}")).is_empty());
+        if self.is_disabled_entry {
             return value.into_owned();
         }
         for name in unset {
@@ -414,35 +446,39 @@ impl<'e> Reader<'e> {
             let hint = format!(
                 "run `export {name}=value` before the start, or write `${{{name}:-default}}`"
             );
-            self.fault(spot, &message, "left as it is", Some(hint));
+            self.report_unless_lenient(location, &message, "left as it is", Some(hint));
         }
-        for placeholder in foreign(text) {
+        for placeholder in find_foreign_placeholders(text) {
             let hint = match placeholder.meaning {
-                Meaning::Variable(name) => format!("write `${{{name}}}`"),
-                Meaning::Input(name) => format!(
+                PlaceholderMeaning::Variable(name) => format!("write `${{{name}}}`"),
+                PlaceholderMeaning::PromptedInput(name) => format!(
                     "nobody is asked for input here: write `${{{name}}}` and set that variable"
                 ),
-                Meaning::Home => "write `~` in `command` and `cwd`, `${HOME}` elsewhere".to_owned(),
-                Meaning::Folder => {
+                PlaceholderMeaning::Home => "write `~` in `command` and `cwd`, `${HOME}` elsewhere".to_owned(),
+                PlaceholderMeaning::Folder => {
                     "no editor has a folder open here: write a path, relative ones start at this file"
                         .to_owned()
                 }
-                Meaning::Nothing => "write the value itself, or a `${VARIABLE}`".to_owned(),
+                PlaceholderMeaning::Unknown => "write the value itself, or a `${VARIABLE}`".to_owned(),
             };
-            self.warn(spot, format!("`{}` is left as it is", placeholder.text), Some(hint));
+            self.report_warning(
+                location,
+                format!("`{}` is left as it is", placeholder.text),
+                Some(hint),
+            );
         }
         value.into_owned()
     }
 }
 
-/// A hint with the name that is nearest to `wanted`.
+/// Suggests the name in `known` that is closest to `wanted`.
 pub(crate) fn did_you_mean(wanted: &str, known: &[&str]) -> Option<String> {
     let near = nearest(wanted, known.iter().copied(), 1);
     near.first().map(|name| format!("did you mean `{name}`?"))
 }
 
-/// The names in backticks: `a`, `b` or `c`.
-pub fn listed(names: &[impl AsRef<str>], word: &str) -> String {
+/// Joins names in backticks: `a`, `b` or `c`, where `or` is `word`.
+pub fn quoted_list(names: &[impl AsRef<str>], word: &str) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{}`", name.as_ref())).collect();
     match quoted.as_slice() {
         [] => String::new(),
@@ -451,13 +487,13 @@ pub fn listed(names: &[impl AsRef<str>], word: &str) -> String {
     }
 }
 
-/// The whole number that a JSON number stands for, however it is spelled (`5`, `5.0`, `5e3`).
+/// Parses a JSON number as a whole number in any spelling (`5`, `5.0`, `5e3`).
 fn whole_number(text: &str) -> Option<u64> {
     if let Ok(value) = text.parse() {
         return Some(value);
     }
     let value: f64 = text.parse().ok()?;
-    // Below 2^53 every whole number is exact.
+    // Below 2^53 an `f64` holds every whole number exactly.
     let whole = value.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&value);
     whole.then(|| format!("{value:.0}").parse().ok())?
 }

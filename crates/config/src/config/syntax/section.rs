@@ -1,8 +1,8 @@
-//! The description of a section: its keys, and for each what it is called, its type, its range and
-//! what it is for.
+//! The static description of a configuration section: its keys, with their names, types, ranges and
+//! documentation.
 //!
-//! A section is described once, by [`section!`]. Reading, the schema, the program that a file is
-//! written for and the hints about keys in a wrong place all follow from that.
+//! The [`section!`] macro describes a section once. The reader, the JSON schema, the detection of
+//! the program that a file is for and the hints about misplaced keys are all derived from it.
 
 use std::borrow::Cow;
 
@@ -10,70 +10,69 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Number, Value};
 
 use crate::config::syntax::document::Node;
-use crate::config::syntax::entries::{Entries, entries};
-use crate::config::syntax::reader::{Fields, Located, Reader};
+use crate::config::syntax::objects::{LocatedMap, read_map};
+use crate::config::syntax::reader::{ConfigReader, Located, ObjectFields};
 
-/// A value that can be read from a place in a file.
+/// A type that can be read from a node of a file.
 pub trait FromNode: Sized {
-    /// The section that the value is, or consists of.
-    const SECTION: Option<&'static Section> = None;
+    /// The section of the value, or of its elements.
+    const SECTION: Option<&'static SectionSpec> = None;
 
-    /// Reads the value; `None`, with an error noted, if it is of another kind.
-    fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self>;
+    /// Reads the value. Returns `None`, with an error reported, if it has the wrong type.
+    fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self>;
 }
 
-/// An object with keys of ours, described by [`section!`] or [`keys!`].
-pub trait Described: Sized {
-    /// The description.
-    const DESCRIPTION: &'static Section;
+/// An object with native keys, described by [`section!`] or [`keys!`].
+pub trait ConfigSection: Sized {
+    const SPEC: &'static SectionSpec;
 
-    /// Takes the keys of the section; the others are left for whoever calls this.
-    fn read(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Self;
+    /// Takes the keys of the section and leaves the others in `fields`.
+    fn read_keys(fields: &mut ObjectFields<'_>, reader: &mut ConfigReader<'_>) -> Self;
 }
 
-/// The description of a section.
+/// The static description of a section.
 #[derive(Debug)]
-pub struct Section {
-    /// Where its keys stand, for hints about keys in a wrong place. A section without a place has
-    /// keys with names so common that such a hint would mislead.
-    pub place: Option<&'static str>,
-    pub keys: &'static [Key],
+pub struct SectionSpec {
+    /// The place of the keys in a file, for hints about misplaced keys. `None` if the key names are
+    /// so common that a hint would mislead.
+    pub location_hint: Option<&'static str>,
+    pub keys: &'static [KeySpec],
 }
 
-/// The description of a key.
+/// The static description of a key.
 #[derive(Debug)]
-pub struct Key {
+pub struct KeySpec {
     pub name: &'static str,
-    /// Another spelling of the name, as other programs write it.
-    pub also: Option<&'static str>,
-    pub kind: Kind,
-    /// The section under the key, if there is one.
-    pub section: Option<&'static Section>,
+    /// The spelling that other programs use.
+    pub alias: Option<&'static str>,
+    pub ownership: KeyOwnership,
+    pub section: Option<&'static SectionSpec>,
 }
 
-/// The kind of a key: how much its name says about the file it stands in.
+/// How strongly a key indicates that a file is a native one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A key of ours: at the top of a file it makes the file ours, misspelt too.
-    Ours,
-    /// A key of ours that decides who may do what. It makes a file ours wherever it belongs.
-    Rule,
-    /// A key of ours with a common name: one that is spelled only nearly so is a client's.
-    Common,
-    /// A key that other programs have for something else: it is ours if what is in it is.
-    Shared,
-    /// A key that other programs have for the same: it says nothing.
-    Everybodys,
+pub enum KeyOwnership {
+    /// Makes a file native, also if it is misspelled at the top level.
+    Native,
+    /// A native key that grants or restricts access. It makes a file native at every level where it
+    /// belongs.
+    Policy,
+    /// A native key with a common name. A near miss is taken for a client's key, not for a typo.
+    NativeExact,
+    /// Other programs use this name too. The key counts as native only if its value has a native
+    /// member.
+    Ambiguous,
+    /// Other programs use this name for the same setting, so it says nothing.
+    Universal,
 }
 
-impl Section {
-    /// Returns the key called `name`.
-    pub fn key(&self, name: &str) -> Option<&'static Key> {
+impl SectionSpec {
+    pub fn key(&self, name: &str) -> Option<&'static KeySpec> {
         self.keys.iter().find(|key| key.name == name)
     }
 
-    /// Returns this section and all sections inside it, each once, in the order of the keys.
-    pub fn all(&'static self) -> Vec<&'static Section> {
+    /// Returns this section and all nested sections, breadth first and without duplicates.
+    pub fn flatten(&'static self) -> Vec<&'static SectionSpec> {
         let mut all = vec![self];
         let mut next = 0;
         while let Some(section) = all.get(next) {
@@ -89,33 +88,33 @@ impl Section {
     }
 }
 
-impl Key {
-    /// Returns whether the key, at the top of a file, makes that file ours.
-    pub(crate) fn marks(&self, root: &Node<'_>) -> bool {
+impl KeySpec {
+    /// Returns `true` if this top-level key makes the file native.
+    pub(crate) fn identifies_native(&self, root: &Node<'_>) -> bool {
         let Some(node) = root.get(self.name) else { return false };
-        match self.kind {
-            Kind::Ours | Kind::Rule | Kind::Common => true,
-            Kind::Shared => {
-                // In another program it is an object with other keys.
+        match self.ownership {
+            KeyOwnership::Native | KeyOwnership::Policy | KeyOwnership::NativeExact => true,
+            KeyOwnership::Ambiguous => {
+                // Other programs have an object with other keys here.
                 let mut members = self.section.into_iter().flat_map(|section| section.keys);
                 node.value.as_object().is_none_or(|object| object.properties.is_empty())
                     || members.any(|member| node.get(member.name).is_some())
             }
-            Kind::Everybodys => false,
+            KeyOwnership::Universal => false,
         }
     }
 }
 
-/// Describes a section: makes the type of its raw values, the schema of it and the reading.
+/// Describes a section: generates the type of its raw values, its schema and its reader.
 ///
-/// A key is `"name" as pub(crate) field: Type`. Around that there may be
+/// A key is `"name" as pub(crate) field: Type`, with these optional parts:
 ///
-/// - before the name the [`Kind`] of the key, if it is not [`Kind::Ours`];
-/// - after the name `| "other_name"`, if other programs spell it so;
-/// - after the type the range of a number, `[(least, most)]`;
-/// - at the end `=> read`, a function that reads the value in another way than its type does.
+/// - before the name, a keyword for its [`KeyOwnership`], unless it is `Native`;
+/// - after the name, `| "other_name"`, the spelling that other programs use;
+/// - after the type, the range of a number, `[(least, most)]`;
+/// - at the end, `=> read`, a function that replaces the reader of the type.
 ///
-/// The doc comment of a key is its description in the schema. `in "…"` says where the keys stand.
+/// The doc comment of a key is its description in the schema. `in "…"` says where the keys belong.
 macro_rules! section {
     (
         $(#[$attribute:meta])*
@@ -128,17 +127,17 @@ macro_rules! section {
         }
 
         impl $crate::config::syntax::section::FromNode for $name {
-            const SECTION: Option<&'static $crate::config::syntax::section::Section> =
-                Some(<Self as $crate::config::syntax::section::Described>::DESCRIPTION);
+            const SECTION: Option<&'static $crate::config::syntax::section::SectionSpec> =
+                Some(<Self as $crate::config::syntax::section::ConfigSection>::SPEC);
 
             fn from_node(
                 node: &$crate::config::syntax::document::Node<'_>,
-                reader: &mut $crate::config::syntax::reader::Reader<'_>,
+                reader: &mut $crate::config::syntax::reader::ConfigReader<'_>,
             ) -> Option<Self> {
-                $crate::config::syntax::entries::object(
+                $crate::config::syntax::objects::read_closed_object(
                     node,
                     reader,
-                    <Self as $crate::config::syntax::section::Described>::read,
+                    <Self as $crate::config::syntax::section::ConfigSection>::read_keys,
                 )
             }
         }
@@ -146,7 +145,7 @@ macro_rules! section {
 }
 
 /// Describes the keys of a section like [`section!`], for types that implement [`FromNode`]
-/// themselves. After the keys there may be `beside { … }` with fields that are no keys.
+/// themselves. A `beside { … }` block adds fields that aren't keys.
 macro_rules! keys {
     (
         $(#[$attribute:meta])*
@@ -160,7 +159,7 @@ macro_rules! keys {
         $(beside { $( $(#[$of_field:meta])* $beside:ident: $beside_type:ty ),* $(,)? })?
     ) => {
         #[derive(Default, schemars::JsonSchema)]
-        #[schemars(transform = $crate::config::syntax::section::allow_spellings::<$name>)]
+        #[schemars(transform = $crate::config::syntax::section::allow_aliases::<$name>)]
         $(#[$attribute])*
         $visibility struct $name {
             $(
@@ -172,15 +171,15 @@ macro_rules! keys {
             $($( $(#[$of_field])* #[schemars(skip)] $visibility $beside: $beside_type, )*)?
         }
 
-        impl $crate::config::syntax::section::Described for $name {
-            const DESCRIPTION: &'static $crate::config::syntax::section::Section =
-                &$crate::config::syntax::section::Section {
-                    place: $crate::config::syntax::section::keys!(@optional $($place)?),
+        impl $crate::config::syntax::section::ConfigSection for $name {
+            const SPEC: &'static $crate::config::syntax::section::SectionSpec =
+                &$crate::config::syntax::section::SectionSpec {
+                    location_hint: $crate::config::syntax::section::keys!(@optional $($place)?),
                     keys: &[$(
-                        $crate::config::syntax::section::Key {
+                        $crate::config::syntax::section::KeySpec {
                             name: $key,
-                            also: $crate::config::syntax::section::keys!(@optional $($also)?),
-                            kind: $crate::config::syntax::section::keys!(@kind $($kind)?),
+                            alias: $crate::config::syntax::section::keys!(@optional $($also)?),
+                            ownership: $crate::config::syntax::section::keys!(@kind $($kind)?),
                             section: $crate::config::syntax::section::keys!(
                                 @section $type $(=> $read)?
                             ),
@@ -188,9 +187,9 @@ macro_rules! keys {
                     )*],
                 };
 
-            fn read(
-                fields: &mut $crate::config::syntax::reader::Fields<'_>,
-                reader: &mut $crate::config::syntax::reader::Reader<'_>,
+            fn read_keys(
+                fields: &mut $crate::config::syntax::reader::ObjectFields<'_>,
+                reader: &mut $crate::config::syntax::reader::ConfigReader<'_>,
             ) -> Self {
                 $(
                     let node =
@@ -200,7 +199,7 @@ macro_rules! keys {
                     });
                     $(
                         let $field = $field.and_then(|number| {
-                            $crate::config::syntax::checks::within(number, $range, reader)
+                            $crate::config::syntax::checks::check_range(number, $range, reader)
                         });
                     )?
                 )*
@@ -210,16 +209,16 @@ macro_rules! keys {
     };
     (@optional) => { None };
     (@optional $text:literal) => { Some($text) };
-    (@kind) => { $crate::config::syntax::section::Kind::Ours };
-    (@kind rule) => { $crate::config::syntax::section::Kind::Rule };
-    (@kind common) => { $crate::config::syntax::section::Kind::Common };
-    (@kind shared) => { $crate::config::syntax::section::Kind::Shared };
-    (@kind everybodys) => { $crate::config::syntax::section::Kind::Everybodys };
+    (@kind) => { $crate::config::syntax::section::KeyOwnership::Native };
+    (@kind rule) => { $crate::config::syntax::section::KeyOwnership::Policy };
+    (@kind common) => { $crate::config::syntax::section::KeyOwnership::NativeExact };
+    (@kind shared) => { $crate::config::syntax::section::KeyOwnership::Ambiguous };
+    (@kind everybodys) => { $crate::config::syntax::section::KeyOwnership::Universal };
     (@section $type:ty => $read:expr) => { None };
     (@section $type:ty) => { <$type as $crate::config::syntax::section::FromNode>::SECTION };
     (@take $fields:ident $reader:ident $key:literal) => { $fields.take($key) };
     (@take $fields:ident $reader:ident $key:literal $also:literal) => {
-        $fields.either($key, $also, $reader)
+        $fields.take_aliased($key, $also, $reader)
     };
     (@read $node:ident $reader:ident $type:ty => $read:expr) => { $read(&$node, $reader) };
     (@read $node:ident $reader:ident $type:ty) => {
@@ -229,9 +228,9 @@ macro_rules! keys {
 
 pub(crate) use {keys, section};
 
-/// Lets the schema of a section take its keys in their other spellings too.
-pub(crate) fn allow_spellings<T: Described>(schema: &mut Schema) {
-    let spellings: Vec<&str> = T::DESCRIPTION.keys.iter().filter_map(|key| key.also).collect();
+/// Allows the alternative spellings of a section's keys in its schema.
+pub(crate) fn allow_aliases<T: ConfigSection>(schema: &mut Schema) {
+    let spellings: Vec<&str> = T::SPEC.keys.iter().filter_map(|key| key.alias).collect();
     if !spellings.is_empty() {
         let pattern = format!("^({})$", spellings.join("|"));
         let patterns = serde_json::json!({ pattern: { "description": "The same in snake_case." } });
@@ -239,11 +238,11 @@ pub(crate) fn allow_spellings<T: Described>(schema: &mut Schema) {
     }
 }
 
-/// Implements [`FromNode`] by a method of the reader.
+/// Implements [`FromNode`] with a method of the reader.
 macro_rules! from_node {
     ($($type:ty: $read:ident),* $(,)?) => {
         $(impl FromNode for $type {
-            fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+            fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self> {
                 reader.$read(node)
             }
         })*
@@ -251,46 +250,45 @@ macro_rules! from_node {
 }
 
 from_node! {
-    Located<String>: string,
-    Located<bool>: boolean,
-    Located<u64>: number,
-    Located<Number>: decimal,
-    Vec<Located<String>>: strings,
-    Vec<Value>: values,
-    Vec<(String, Value)>: members,
+    Located<String>: read_string,
+    Located<bool>: read_bool,
+    Located<u64>: read_u64,
+    Located<Number>: read_number,
+    Vec<Located<String>>: read_strings,
+    Vec<Value>: read_json_array,
+    Vec<(String, Value)>: read_json_members,
 }
 
-impl<T: Described + FromNode> FromNode for Located<T> {
-    const SECTION: Option<&'static Section> = <T as FromNode>::SECTION;
+impl<T: ConfigSection + FromNode> FromNode for Located<T> {
+    const SECTION: Option<&'static SectionSpec> = <T as FromNode>::SECTION;
 
-    fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self { value: T::from_node(node, reader)?, spot: node.spot.clone() })
+    fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self> {
+        Some(Self { value: T::from_node(node, reader)?, location: node.location.clone() })
     }
 }
 
-impl<T: FromNode> FromNode for Entries<T> {
-    const SECTION: Option<&'static Section> = T::SECTION;
+impl<T: FromNode> FromNode for LocatedMap<T> {
+    const SECTION: Option<&'static SectionSpec> = T::SECTION;
 
-    fn from_node(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
-        Some(entries(node, reader, |entry, reader| T::from_node(&entry.node, reader)))
+    fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self> {
+        Some(read_map(node, reader, |entry, reader| T::from_node(&entry.node, reader)))
     }
 }
 
-/// Reads a string, or an array of strings.
-pub(crate) fn one_or_more(
+pub(crate) fn read_one_or_many(
     node: &Node<'_>,
-    reader: &mut Reader<'_>,
+    reader: &mut ConfigReader<'_>,
 ) -> Option<Vec<Located<String>>> {
     if node.value.as_string_lit().is_some() {
-        return reader.string(node).map(|text| vec![text]);
+        return reader.read_string(node).map(|text| vec![text]);
     }
-    reader.strings(node)
+    reader.read_strings(node)
 }
 
-/// The schema of what [`one_or_more`] reads.
-pub(crate) struct OneOrMore;
+/// The schema for [`read_one_or_many`].
+pub(crate) struct OneOrMany;
 
-impl JsonSchema for OneOrMore {
+impl JsonSchema for OneOrMany {
     fn inline_schema() -> bool {
         true
     }

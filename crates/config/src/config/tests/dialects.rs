@@ -1,18 +1,18 @@
-//! Files of other programs: whose they are, and what they mean here.
+//! Tests of other programs' files: detecting the dialect, and reading each one.
 
 use std::path::Path;
 
 use pretty_assertions::assert_eq;
 
 use crate::config::env::EnvSource;
+use crate::config::secret_values::NoSecrets;
 use crate::config::tests::{env, repository};
-use crate::config::values::Unasked;
-use crate::config::{ChosenBy, Dialect, Loaded, Location, find, load, parse};
-use crate::settings::{Config, Confirmation, Launch, StdioLaunch, ToolMode};
+use crate::config::{ConfigLocation, ConfigOrigin, Dialect, LoadedConfig, discover, load, parse};
+use crate::settings::{Config, ConfirmationPolicy, Launch, StdioLaunch, ToolMode};
 
 use crate::name::AgentName;
 
-fn loaded(name: &str, text: &str) -> Loaded {
+fn loaded(name: &str, text: &str) -> LoadedConfig {
     let env = env(&[("HOME", "/home/me"), ("SET", "value")]);
     parse(text, Path::new(name), Path::new("/project"), &env)
         .unwrap_or_else(|report| panic!("{report}"))
@@ -26,7 +26,7 @@ fn launch(config: &Config, toolbox: &str) -> StdioLaunch {
 }
 
 #[test]
-fn a_file_is_known_by_what_is_at_its_top() {
+fn dialect_is_detected_from_top_level_keys() {
     let servers = r#""mcpServers": {"a": {"command": "a"}}"#;
     let described = r#""mcpServers": {"a": {"command": "a", "description": "d"},
         "b": {"type": "http", "url": "https://example.org/mcp", "headers": {}, "description": "e"}}"#;
@@ -89,7 +89,7 @@ fn a_file_is_known_by_what_is_at_its_top() {
 }
 
 #[test]
-fn a_client_s_file_in_which_some_servers_are_described_stays_one() {
+fn partly_described_servers_stay_a_client_file() {
     let a = r#""a": {"command": "a", "description": "d"}"#;
     for (others, top) in [
         (r#", "b": {"command": "b"}"#, ""),
@@ -111,17 +111,17 @@ fn a_client_s_file_in_which_some_servers_are_described_stays_one() {
 }
 
 #[test]
-fn what_is_taken_for_modular_mcp_s_by_its_shape_alone_is_said() {
+fn guessed_modular_mcp_file_is_warned_about() {
     let text = r#"{"mcpServers": {"a": {"command": "a", "description": "d"}}}"#;
     let shape = loaded("x.json", text);
-    let [warning] = &shape.warnings[..] else { panic!("{:?}", shape.warnings) };
+    let [warning] = &shape.findings[..] else { panic!("{:?}", shape.findings) };
     assert!(warning.message.starts_with("taken for a file of Modular MCP"), "{warning:?}");
     assert!(warning.hint.as_ref().unwrap().contains("\"toolMode\": \"dynamic\""), "{warning:?}");
-    assert_eq!(loaded("modular-mcp.json", text).warnings, []);
+    assert_eq!(loaded("modular-mcp.json", text).findings, []);
 }
 
 #[test]
-fn variables_of_any_case_are_expanded_in_a_file_of_modular_mcp_and_nowhere_else() {
+fn only_modular_mcp_variables_can_have_any_case() {
     let text = r#"{"mcpServers": {"a": {"command": "${lower}", "description": "${Mixed_1}${lower:-x}",
         "args": ["${unset}", "${unset:-default}", "$lower", "${cwd}"]}}}"#;
     let env = env(&[("lower", "value"), ("Mixed_1", "d")]);
@@ -134,7 +134,7 @@ fn variables_of_any_case_are_expanded_in_a_file_of_modular_mcp_and_nowhere_else(
     assert_eq!(launch_of_a.command, "value");
     assert_eq!(launch_of_a.args, ["${unset}", "default", "$lower", "${cwd}"]);
     assert_eq!(modular.config.toolboxes[0].description, "dvalue");
-    let said: Vec<_> = modular.warnings.iter().map(|warning| warning.message.as_str()).collect();
+    let said: Vec<_> = modular.findings.iter().map(|warning| warning.message.as_str()).collect();
     assert_eq!(
         said,
         ["environment variable `unset` is not set; left as it is", "`${cwd}` is left as it is"]
@@ -144,10 +144,10 @@ fn variables_of_any_case_are_expanded_in_a_file_of_modular_mcp_and_nowhere_else(
 }
 
 #[test]
-fn a_file_that_says_there_are_no_toolboxes_is_served_with_a_remark() {
+fn empty_toolboxes_object_is_served_with_a_warning() {
     let empty = loaded("x.json", r#"{"toolboxes": {}}"#);
     assert_eq!(empty.config.toolboxes, []);
-    assert!(empty.warnings[0].message.starts_with("no toolboxes"), "{:?}", empty.warnings);
+    assert!(empty.findings[0].message.starts_with("no toolboxes"), "{:?}", empty.findings);
     for text in ["{}", r#"{"mcpServers": {}}"#] {
         let place = Path::new("/project");
         assert!(parse(text, Path::new("x.json"), place, &env(&[])).is_err(), "{text}");
@@ -155,7 +155,7 @@ fn a_file_that_says_there_are_no_toolboxes_is_served_with_a_remark() {
 }
 
 #[test]
-fn the_toolman_server_s_file_is_servers_and_rules() {
+fn toolman_server_file_has_servers_and_policy() {
     let text =
         std::fs::read_to_string(repository().join("tests/configs/valid/toolman-server.json"));
     let config = loaded("toolman-server.json", &text.unwrap()).config;
@@ -168,21 +168,21 @@ fn the_toolman_server_s_file_is_servers_and_rules() {
     assert_eq!(policy.exposed_tools["github"], ["get_file", "create_issue"]);
     assert_eq!(policy.dangerous_tools, ["filesystem:delete_file", "github:delete_repository"]);
     let confirmed = vec!["github:create_pull_request".to_owned()];
-    assert_eq!(policy.confirmation, Confirmation::Dangerous(confirmed));
+    assert_eq!(policy.confirmation, ConfirmationPolicy::Dangerous(confirmed));
     assert!(!policy.default.allow_unknown_tools);
     let agents: Vec<_> = policy.agents.keys().map(AgentName::as_str).collect();
     assert_eq!(agents, ["claude-developer", "claude-readonly"]);
 }
 
 #[test]
-fn keys_of_ours_stand_beside_the_toolman_server_s_and_go_before_them() {
+fn native_keys_override_toolman_server_keys() {
     let text = r#"{"servers": {"a": {"command": "a"}}, "agent_policies": {"x": {}},
         "toolMode": "proxy", "limits": {"maxResultBytes": 5000}, "cache": {"ttlMs": 7000},
         "http": {"maxSessions": 3}, "agentPolicies": null,
         "performance_settings": {"max_concurrent_calls": 4, "cache_tool_responses": true,
             "cache_duration_seconds": 9},
         "security_settings": {"dangerous_tools": ["a:x"], "audit_all_calls": true}}"#;
-    let Loaded { config, dialect, .. } = loaded("x.json", text);
+    let LoadedConfig { config, dialect, .. } = loaded("x.json", text);
     assert_eq!((dialect, config.mode), (Dialect::ToolmanServer, ToolMode::Proxy));
     assert_eq!(config.limits.max_result_bytes, Some(5000));
     assert_eq!(config.cache.ttl(), Some(std::time::Duration::from_secs(7)));
@@ -198,9 +198,9 @@ fn keys_of_ours_stand_beside_the_toolman_server_s_and_go_before_them() {
 }
 
 #[test]
-fn tools_toml_is_a_toolbox_for_each_server() {
+fn tools_toml_makes_one_toolbox_per_server() {
     let text = std::fs::read_to_string(repository().join("tests/configs/valid/toolman.toml"));
-    let Loaded { config, .. } = loaded("tools.toml", &text.unwrap());
+    let LoadedConfig { config, .. } = loaded("tools.toml", &text.unwrap());
     assert_eq!(config.active_toolsets, ["pjpd*", "vec_search"]);
     let toolboxes = config.toolboxes.iter();
     let names: Vec<_> = toolboxes.map(|t| (t.name.as_str(), t.namespace.as_str())).collect();
@@ -211,7 +211,7 @@ fn tools_toml_is_a_toolbox_for_each_server() {
 }
 
 #[test]
-fn a_command_line_is_taken_apart_as_a_shell_does_or_by_one() {
+fn toolman_command_is_split_or_run_by_a_shell() {
     let text = r#"
         [[servers]]
         namespace = "plain"
@@ -220,7 +220,7 @@ fn a_command_line_is_taken_apart_as_a_shell_does_or_by_one() {
         namespace = "shell"
         command = "cd sub && node \"${SET}/x.js\" $HOME | tee ~/log"
     "#;
-    let Loaded { config, warnings, .. } = loaded("tools.toml", text);
+    let LoadedConfig { config, findings: warnings, .. } = loaded("tools.toml", text);
     assert_eq!(warnings, []);
     let plain = launch(&config, "plain");
     assert_eq!(plain.command, "/project/bin/server");
@@ -232,7 +232,7 @@ fn a_command_line_is_taken_apart_as_a_shell_does_or_by_one() {
 }
 
 #[test]
-fn a_category_goes_before_its_server() {
+fn category_overrides_its_server() {
     let text = r#"{
         "mcpServers": {
             "s": {"command": "s", "namespace": "n", "description": "S", "overrides": {
@@ -244,7 +244,7 @@ fn a_category_goes_before_its_server() {
                 "a": {"description": "above", "arguments": {"x": 2}}}}},
             "d": {"description": "D", "server": "t", "tools": {"includeNames": ["a"]}}}
     }"#;
-    let Loaded { config, .. } = loaded("x.json", text);
+    let LoadedConfig { config, .. } = loaded("x.json", text);
     let names: Vec<_> = config.toolboxes.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(names, ["t", "c", "d"]);
     let category = config.toolbox("c").unwrap();
@@ -262,14 +262,14 @@ fn a_category_goes_before_its_server() {
 }
 
 #[test]
-fn files_of_others_are_found_where_ours_is_not() {
+fn foreign_default_files_are_the_fallback() {
     let folder = tempfile::tempdir().unwrap();
     let shown = |env: &dyn EnvSource| {
-        let location = find(None, env, folder.path());
-        (location.shown.display().to_string(), location.chosen_by)
+        let location = discover(None, env, folder.path());
+        (location.display_path.display().to_string(), location.chosen_by)
     };
     let none = env(&[]);
-    let default = |file: &str| (file.to_owned(), ChosenBy::Default);
+    let default = |file: &str| (file.to_owned(), ConfigOrigin::Default);
     assert_eq!(shown(&none), default("./workbench-config.json"));
     for file in ["modular-mcp.json", "tools.toml", "workbench-config.json"] {
         std::fs::write(folder.path().join(file), "").unwrap();
@@ -277,36 +277,37 @@ fn files_of_others_are_found_where_ours_is_not() {
     }
     std::fs::remove_file(folder.path().join("workbench-config.json")).unwrap();
     assert_eq!(
-        load(&find(None, &none, folder.path()), &none, &Unasked).unwrap().file,
+        load(&discover(None, &none, folder.path()), &none, &NoSecrets).unwrap().file,
         "./tools.toml"
     );
     let named = env(&[("WORKBENCH_CONFIG", "w.json")]);
-    assert_eq!(shown(&named), ("w.json".to_owned(), ChosenBy::Variable));
+    assert_eq!(shown(&named), ("w.json".to_owned(), ConfigOrigin::EnvVar));
 }
 
 #[test]
-fn the_users_own_file_is_found_where_there_is_no_other() {
+fn user_config_is_the_last_fallback() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let own = home.join(".config/mcp-workbench");
     std::fs::create_dir_all(&own).unwrap();
     let home = home.to_str().unwrap();
     let shown = |env: &dyn EnvSource| {
-        let Location { shown, chosen_by, .. } = find(None, env, folder.path());
+        let ConfigLocation { display_path: shown, chosen_by, .. } =
+            discover(None, env, folder.path());
         (shown.display().to_string(), chosen_by)
     };
-    let ours = ("./workbench-config.json".to_owned(), ChosenBy::Default);
+    let ours = ("./workbench-config.json".to_owned(), ConfigOrigin::Default);
     assert_eq!(shown(&env(&[("HOME", home)])), ours);
     std::fs::write(own.join("config.json"), "").unwrap();
     let users = "~/.config/mcp-workbench/config.json".to_owned();
-    assert_eq!(shown(&env(&[("HOME", home)])), (users, ChosenBy::User));
+    assert_eq!(shown(&env(&[("HOME", home)])), (users, ConfigOrigin::User));
     assert_eq!(shown(&env(&[("HOME", home), ("XDG_CONFIG_HOME", "/nowhere")])), ours);
     std::fs::write(folder.path().join("tools.toml"), "").unwrap();
     assert_eq!(shown(&env(&[("HOME", home)])).0, "./tools.toml");
 }
 
 #[test]
-fn no_toml_makes_the_reader_panic() {
+fn malformed_toml_does_not_panic() {
     let whole = "active_toolsets = [\"a\"]\na.b.c = 1\n[[servers]]\nnamespace = 'é'\ncommand = \"\"\"x\n$y\"\"\"\n";
     let try_it = |text: &str| _ = parse(text, Path::new("t.toml"), Path::new("/"), &env(&[]));
     for (end, was) in whole.char_indices() {
@@ -325,7 +326,7 @@ fn no_toml_makes_the_reader_panic() {
 }
 
 #[test]
-fn a_clients_file_is_served_whatever_else_is_in_it() {
+fn client_file_ignores_unrelated_keys() {
     let server = r#"{"a": {"command": "a", "env": {"T": "${SET}"}}}"#;
     let keys = (0..30).map(|n| format!(r#""key{n}": {{"x": "${{NONE}}", "x": 1}}, "#));
     let many = keys.collect::<Vec<_>>().concat();
@@ -352,7 +353,7 @@ fn a_clients_file_is_served_whatever_else_is_in_it() {
         let loaded = loaded("x.json", &text);
         assert_eq!(loaded.dialect, Dialect::Client, "{text}");
         assert_eq!(launch(&loaded.config, "a").env["T"], "value", "{text}");
-        let remarks: Vec<_> = loaded.warnings.iter().map(|one| one.message.as_str()).collect();
+        let remarks: Vec<_> = loaded.findings.iter().map(|one| one.message.as_str()).collect();
         assert!(remarks.len() <= 1 && !loaded.has_errors(), "{remarks:?}");
     }
     let text = format!(r#"{{{many} "mcpServers": {server}}}"#);
@@ -363,8 +364,9 @@ fn a_clients_file_is_served_whatever_else_is_in_it() {
     );
 }
 
+// invariant: bad-entry-fails-alone
 #[test]
-fn a_misspelt_key_of_ours_is_no_clients_key() {
+fn misspelt_native_key_is_reported_in_a_client_file() {
     for key in
         ["tooolboxes", "toolmode", "agentPolicy", "agent-policies", "allowedServers", "limit"]
     {

@@ -1,41 +1,48 @@
-//! Finding the file and reading it.
+//! Tests of locating and reading the configuration file.
 
 use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 
 use crate::config::env::{EnvSource, ProcessEnv};
+use crate::config::secret_values::NoSecrets;
 use crate::config::tests::env;
-use crate::config::values::Unasked;
-use crate::config::{ChosenBy, LoadError, load, locate};
+use crate::config::{ConfigOrigin, LoadError, load, locate};
 
-fn located(explicit: Option<&str>, pairs: &[(&str, &str)]) -> (String, String, ChosenBy) {
+fn located(explicit: Option<&str>, pairs: &[(&str, &str)]) -> (String, String, ConfigOrigin) {
     let location = locate(explicit.map(PathBuf::from), &env(pairs), Path::new("/here"));
-    (location.shown.display().to_string(), location.path.display().to_string(), location.chosen_by)
+    (
+        location.display_path.display().to_string(),
+        location.path.display().to_string(),
+        location.chosen_by,
+    )
 }
 
-fn expected(shown: &str, path: &str, by: ChosenBy) -> (String, String, ChosenBy) {
+fn expected(shown: &str, path: &str, by: ConfigOrigin) -> (String, String, ConfigOrigin) {
     (shown.to_owned(), path.to_owned(), by)
 }
 
 #[test]
-fn the_flag_goes_before_the_variable_and_that_before_the_default() {
+fn precedence_is_flag_then_env_then_default() {
     let variable = [("WORKBENCH_CONFIG", "v.json"), ("HOME", "/home/me")];
     assert_eq!(
         located(Some("f.json"), &variable),
-        expected("f.json", "/here/f.json", ChosenBy::Flag)
+        expected("f.json", "/here/f.json", ConfigOrigin::Flag)
     );
-    assert_eq!(located(None, &variable), expected("v.json", "/here/v.json", ChosenBy::Variable));
+    assert_eq!(located(None, &variable), expected("v.json", "/here/v.json", ConfigOrigin::EnvVar));
     let default =
-        expected("./workbench-config.json", "/here/workbench-config.json", ChosenBy::Default);
+        expected("./workbench-config.json", "/here/workbench-config.json", ConfigOrigin::Default);
     assert_eq!(located(None, &[]), default);
     assert_eq!(located(None, &[("WORKBENCH_CONFIG", "")]), default);
 }
 
 #[test]
-fn a_home_is_expanded_where_no_shell_does_it() {
+fn tilde_in_workbench_config_is_expanded() {
     let pairs = [("WORKBENCH_CONFIG", "~/w.json"), ("HOME", "/home/me")];
-    assert_eq!(located(None, &pairs), expected("~/w.json", "/home/me/w.json", ChosenBy::Variable));
+    assert_eq!(
+        located(None, &pairs),
+        expected("~/w.json", "/home/me/w.json", ConfigOrigin::EnvVar)
+    );
     assert_eq!(located(Some("/w.json"), &pairs).1, "/w.json");
 }
 
@@ -46,12 +53,12 @@ fn failure(bytes: Option<&[u8]>) -> String {
         std::fs::write(&file, bytes).unwrap();
     }
     let location = locate(Some("w.json".into()), &env(&[]), folder.path());
-    let shown = load(&location, &env(&[]), &Unasked).unwrap_err().to_string();
+    let shown = load(&location, &env(&[]), &NoSecrets).unwrap_err().to_string();
     shown.replace(&folder.path().display().to_string(), "<folder>")
 }
 
 #[test]
-fn a_missing_file_says_what_to_do() {
+fn missing_file_error_has_hints() {
     assert_eq!(
         failure(None),
         "no configuration at `w.json`, named by `--config`, in full `<folder>/w.json`\n\n\
@@ -62,7 +69,7 @@ fn a_missing_file_says_what_to_do() {
 }
 
 #[test]
-fn a_file_that_is_not_text_says_so() {
+fn non_utf8_file_is_an_error() {
     assert_eq!(
         failure(Some(b"{\n\"a\": \"\xff\"}")),
         "cannot read `w.json`: it is not UTF-8 text, see line 2\n\nhint: save it as UTF-8"
@@ -74,26 +81,26 @@ fn a_file_that_is_not_text_says_so() {
 }
 
 #[test]
-fn errors_begin_without_the_word() {
+fn load_error_display_has_no_error_prefix() {
     assert!(failure(Some(b"{}")).starts_with("1 problem in `w.json`\n\n  w.json:1:1: "));
 }
 
 #[test]
-fn a_folder_is_a_catalog_or_nothing() {
+fn directory_without_config_yaml_is_invalid() {
     let folder = tempfile::tempdir().unwrap();
     let location = locate(Some(folder.path().to_owned()), &env(&[]), Path::new("/"));
-    let error = load(&location, &env(&[]), &Unasked).unwrap_err();
+    let error = load(&location, &env(&[]), &NoSecrets).unwrap_err();
     assert!(matches!(error, LoadError::Invalid { .. }), "{error}");
     assert!(error.to_string().contains("_config.yaml: there is no such file"), "{error}");
 }
 
 #[test]
-fn the_folder_of_the_file_is_where_servers_start() {
+fn servers_start_in_the_directory_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("w.json"), r#"{"mcpServers": {"a": {"command": "./a"}}}"#)
         .unwrap();
     let location = locate(Some("./w.json".into()), &env(&[]), folder.path());
-    let loaded = load(&location, &env(&[]), &Unasked).unwrap();
+    let loaded = load(&location, &env(&[]), &NoSecrets).unwrap();
     let crate::settings::Launch::Stdio(launch) = &loaded.config.toolboxes[0].servers[0].launch
     else {
         panic!("{loaded:?}");
@@ -104,14 +111,14 @@ fn the_folder_of_the_file_is_where_servers_start() {
 }
 
 #[test]
-fn strange_names_of_variables_are_not_set() {
+fn invalid_variable_names_read_as_unset() {
     for name in ["", "=", "A=B", "\0", "A\0B"] {
         assert_eq!(ProcessEnv.get(name), None);
     }
 }
 
 #[test]
-fn yaml_alone_is_no_configuration() {
+fn yaml_outside_a_catalog_is_rejected() {
     let shown = crate::config::parse("a: 1", Path::new("x.yaml"), Path::new("/"), &env(&[]));
     let shown = shown.unwrap_err().to_string();
     assert!(shown.contains("x.yaml:1:1: YAML is read in the folder of a catalog"), "{shown}");

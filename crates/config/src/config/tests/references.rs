@@ -1,49 +1,53 @@
-//! Values that stand elsewhere than in the file.
+//! Tests of secret references.
 
 use std::path::Path;
 
 use pretty_assertions::assert_eq;
 
+use crate::config::secret_values::{
+    NoSecrets, ResolvedSecrets, SecretError, SecretResolver, SecretValue,
+};
 use crate::config::tests::env;
-use crate::config::values::{Failure, Unasked, Value, ValueSource, Values};
-use crate::config::{Loaded, Report, parse_with};
-use crate::settings::{Launch, Reference, ServerConfig, token_digest};
+use crate::config::{ConfigReport, LoadedConfig, parse_with};
+use crate::settings::{Launch, SecretRef, ServerConfig, token_digest};
 
-/// A token that is long enough for one.
+/// Satisfies the minimum length of an agent token.
 const TOKEN: &str = "s3cret-token-of-an-agent";
 
-fn file(path: &str) -> Reference {
-    Reference::File(path.into())
+fn file(path: &str) -> SecretRef {
+    SecretRef::File(path.into())
 }
 
-fn command(words: &[&str]) -> Reference {
+fn command(words: &[&str]) -> SecretRef {
     let words = words.iter().map(|word| (*word).to_owned()).collect();
-    Reference::Command { words, folder: "/project".into() }
+    SecretRef::Command { words, folder: "/project".into() }
 }
 
-fn source(values: &[(Reference, &str)]) -> Values {
-    let value = |reference: &Reference, text: &str| match text {
+fn source(values: &[(SecretRef, &str)]) -> ResolvedSecrets {
+    let value = |reference: &SecretRef, text: &str| match text {
         "" => {
             let (reason, hint) = ("it cannot be had".to_owned(), "look".to_owned());
-            Err(Failure { reason, hint })
+            Err(SecretError { reason, hint })
         }
-        text => Value::of_bytes(reference, text.as_bytes().to_vec()),
+        text => SecretValue::from_bytes(reference, text.as_bytes().to_vec()),
     };
-    Values(values.iter().map(|(place, text)| (place.clone(), value(place, text))).collect())
+    ResolvedSecrets(
+        values.iter().map(|(place, text)| (place.clone(), value(place, text))).collect(),
+    )
 }
 
-fn read(text: &str, source: &dyn ValueSource) -> Result<Loaded, Report> {
+fn read(text: &str, source: &dyn SecretResolver) -> Result<LoadedConfig, ConfigReport> {
     let env = env(&[("HOME", "/home/me"), ("SET", "value")]);
     parse_with(text, Path::new("test.json"), Path::new("/project"), &env, source)
 }
 
-fn server<'a>(loaded: &'a Loaded, name: &str) -> &'a ServerConfig {
+fn server<'a>(loaded: &'a LoadedConfig, name: &str) -> &'a ServerConfig {
     loaded.config.toolbox(name).unwrap().server(name).unwrap()
 }
 
 #[test]
-fn paths_and_programs_are_found_as_elsewhere() {
-    for (written, wanted) in [
+fn reference_paths_resolve_like_other_paths() {
+    for (written, reference) in [
         (r#"{"file": "token"}"#, file("/project/token")),
         (r#"{"file": "~/token"}"#, file("/home/me/token")),
         (r#"{"file": "/run/${SET}/token"}"#, file("/run/value/token")),
@@ -52,24 +56,24 @@ fn paths_and_programs_are_found_as_elsewhere() {
         (r#"{"command": ["~/get.sh", "~"]}"#, command(&["/home/me/get.sh", "~"])),
         (
             r#"{"keyring": "github/me/too"}"#,
-            Reference::Keyring { service: "github".to_owned(), account: "me/too".to_owned() },
+            SecretRef::Keyring { service: "github".to_owned(), account: "me/too".to_owned() },
         ),
     ] {
         let text =
             format!(r#"{{"mcpServers": {{"a": {{"command": "a", "env": {{"T": {written}}}}}}}}}"#);
-        let loaded = read(&text, &Unasked).unwrap();
-        assert_eq!(loaded.unasked, [wanted.clone()].into(), "{written}");
-        let loaded = read(&text, &source(&[(wanted.clone(), "s3cret")])).unwrap();
-        assert!(loaded.unasked.is_empty());
+        let loaded = read(&text, &NoSecrets).unwrap();
+        assert_eq!(loaded.unresolved_secrets, [reference.clone()].into(), "{written}");
+        let loaded = read(&text, &source(&[(reference.clone(), "s3cret")])).unwrap();
+        assert!(loaded.unresolved_secrets.is_empty());
         let Launch::Stdio(launch) = &server(&loaded, "a").launch else { panic!("{written}") };
         assert_eq!(launch.env["T"], "s3cret");
-        assert_eq!(launch.referred["T"], wanted);
+        assert_eq!(launch.secret_refs["T"], reference);
         assert!(!format!("{:?}", loaded.config).contains("s3cret"));
     }
 }
 
 #[test]
-fn a_value_is_taken_wherever_a_secret_belongs() {
+fn secret_references_work_in_keys_tokens_and_headers() {
     let text = r#"{
         "navigator": {"llm": {"baseUrl": "https://h", "model": "m", "apiKey": {"file": "key"}}},
         "search": {"embeddings": {"baseUrl": "https://h", "model": "m", "apiKey": {"command": ["key"]}}},
@@ -93,14 +97,14 @@ fn a_value_is_taken_wherever_a_secret_belongs() {
     assert_eq!(headers, [&format!("Bearer {TOKEN}"), "two"]);
     let shown = format!("{config:?}");
     assert!(!shown.contains(TOKEN), "{shown}");
-    // Nobody is admitted by a token that nobody asked for.
-    let unasked = read(text, &Unasked).unwrap();
-    assert_eq!(unasked.unasked.len(), 3);
+    // An unresolved token must not admit anyone: its digest is all zeros.
+    let unasked = read(text, &NoSecrets).unwrap();
+    assert_eq!(unasked.unresolved_secrets.len(), 3);
     assert_eq!(unasked.config.auth.unwrap().tokens[0].digest, [0; 32]);
 }
 
 #[test]
-fn a_value_that_cannot_be_had_costs_what_it_is_for() {
+fn unresolvable_secret_disables_only_its_consumer() {
     let text = r#"{
         "navigator": {"llm": {"baseUrl": "https://h", "model": "m", "apiKey": {"file": "lost"}}},
         "search": {"embeddings": {"baseUrl": "https://h", "model": "m", "apiKey": {"file": "key"}}},
@@ -115,7 +119,7 @@ fn a_value_that_cannot_be_had_costs_what_it_is_for() {
         (file("/project/token"), TOKEN),
     ];
     let loaded = read(text, &source(&values)).unwrap();
-    assert_eq!(loaded.broken(), ["a/a"]);
+    assert_eq!(loaded.broken_servers(), ["a/a"]);
     assert!(loaded.has_errors());
     assert_eq!(loaded.config.navigator.llm, None);
     assert!(loaded.config.search.embeddings.is_some());
@@ -127,7 +131,7 @@ fn a_value_that_cannot_be_had_costs_what_it_is_for() {
         .map(|token| token.agent.as_str())
         .collect();
     assert_eq!(agents, ["bob"]);
-    let paths: Vec<_> = loaded.warnings.iter().map(|finding| finding.path.as_str()).collect();
+    let paths: Vec<_> = loaded.findings.iter().map(|finding| finding.path.as_str()).collect();
     assert_eq!(
         paths,
         ["navigator.llm.apiKey", "auth.tokens[0].token", "mcpServers.a.env.T"],
@@ -137,22 +141,22 @@ fn a_value_that_cannot_be_had_costs_what_it_is_for() {
 }
 
 #[test]
-fn what_is_switched_off_wants_nothing() {
+fn disabled_server_requests_no_secrets() {
     let text = r#"{"mcpServers": {"a": {"command": "a"},
         "b": {"command": "b", "disabled": true, "env": {"T": {"command": ["pass"]}}}}}"#;
-    let loaded = read(text, &Unasked).unwrap();
-    assert!(loaded.unasked.is_empty(), "{:?}", loaded.unasked);
+    let loaded = read(text, &NoSecrets).unwrap();
+    assert!(loaded.unresolved_secrets.is_empty(), "{:?}", loaded.unresolved_secrets);
 }
 
 #[test]
-fn a_command_of_a_server_is_no_reference() {
+fn command_array_of_a_server_is_not_a_secret_reference() {
     let text = r#"{"mcpServers": {"a": {"command": ["npx", "-y", "x"], "args": []}}}"#;
-    let loaded = read(text, &Unasked).unwrap();
-    assert!(loaded.unasked.is_empty() && loaded.report().is_none());
+    let loaded = read(text, &NoSecrets).unwrap();
+    assert!(loaded.unresolved_secrets.is_empty() && loaded.report().is_none());
 }
 
 #[test]
-fn another_reference_is_another_launch_whatever_it_leads_to() {
+fn changed_reference_restarts_even_if_the_value_is_equal() {
     let read = |key: &str| {
         let text = format!(
             r#"{{"mcpServers": {{"a": {{"command": "a", "env": {{"T": {{"file": "{key}"}}}}}}}}}}"#
@@ -160,6 +164,6 @@ fn another_reference_is_another_launch_whatever_it_leads_to() {
         let values = ["/project/one", "/project/two"].map(|path| (file(path), "s3cret"));
         read(&text, &source(&values)).unwrap().config
     };
-    assert!(read("one").may_be_followed_by(&read("one")));
-    assert!(!read("one").may_be_followed_by(&read("two")));
+    assert!(read("one").can_auto_reload_to(&read("one")));
+    assert!(!read("one").can_auto_reload_to(&read("two")));
 }

@@ -1,16 +1,16 @@
-//! No input makes the reader panic, hang or run out of stack.
+//! No input makes the reader panic, hang or overflow the stack.
 
 use std::fmt::Write as _;
 
 use crate::config::tests::{findings, json_files};
 
-/// Whatever comes of it, it comes back.
+/// Reads `text` and returns its findings. The point is that the call returns.
 fn survives(text: &str) -> String {
     findings(text)
 }
 
 #[test]
-fn deep_nesting_is_refused() {
+fn deep_nesting_is_rejected() {
     for open in ["[", "{\"a\":", "{\"mcpServers\":{\"a\":[", "[{\"a\":"] {
         let text = open.repeat(100_000);
         let shown = survives(&text);
@@ -19,7 +19,7 @@ fn deep_nesting_is_refused() {
 }
 
 #[test]
-fn every_prefix_of_a_configuration_comes_back() {
+fn truncated_configurations_do_not_panic() {
     for path in json_files("tests/configs/valid") {
         let text = std::fs::read_to_string(path).unwrap();
         for (end, _) in text.char_indices() {
@@ -29,10 +29,10 @@ fn every_prefix_of_a_configuration_comes_back() {
 }
 
 #[test]
-fn a_character_may_be_replaced() {
+fn replaced_characters_do_not_panic() {
     for path in json_files("tests/configs/valid") {
         let text = std::fs::read_to_string(path).unwrap();
-        // Every fifth: the whole takes long, and the neighbors say the same.
+        // Every fifth position: all of them take too long, and neighbors behave alike.
         for (at, was) in text.char_indices().step_by(5) {
             for now in ["", "{", "\"", "\\", "é"] {
                 let changed = [&text[..at], now, &text[at + was.len_utf8()..]].concat();
@@ -43,7 +43,7 @@ fn a_character_may_be_replaced() {
 }
 
 #[test]
-fn strange_texts_come_back() {
+fn malformed_texts_are_errors_not_panics() {
     for text in [
         "",
         " ",
@@ -80,13 +80,13 @@ fn strange_texts_come_back() {
 }
 
 #[test]
-fn a_mark_before_the_text_is_skipped() {
+fn leading_bom_is_skipped() {
     let text = "\u{feff}{\"mcpServers\": {\"a\": {\"command\": 1}}}";
     assert!(survives(text).contains("test.json:1:34: mcpServers.a.command"));
 }
 
 #[test]
-fn huge_numbers_are_refused() {
+fn huge_numbers_are_rejected() {
     let number = "9".repeat(100_000);
     let shown = survives(&format!("{{\"maxToolNameLength\": {number}}}"));
     assert!(shown.contains("found `999999999999999999999999…`"), "{shown}");

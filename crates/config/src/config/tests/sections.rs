@@ -1,16 +1,16 @@
-//! A key is described in one place, and everything else follows from that.
+//! Tests that the `section!` macro derives everything from one description.
 
 use pretty_assertions::assert_eq;
 use schemars::SchemaGenerator;
 use serde_json::json;
 
-use crate::config::keys::misplaced::belongs_in;
-use crate::config::keys::raw::RawConfig;
-use crate::config::load::foreign_file;
+use crate::config::loader::client_file;
+use crate::config::sections::key_hints::owning_section_hint;
+use crate::config::sections::root::RawConfig;
 use crate::config::syntax::document::{self, Node};
 use crate::config::syntax::finding::Finding;
-use crate::config::syntax::reader::{Located, Reader};
-use crate::config::syntax::section::{Described, FromNode, Kind, Section, section};
+use crate::config::syntax::reader::{ConfigReader, Located};
+use crate::config::syntax::section::{ConfigSection, FromNode, KeyOwnership, SectionSpec, section};
 
 section! {
     /// A file with one key of each kind.
@@ -34,19 +34,19 @@ section! {
     }
 }
 
-const TOP: &Section = Top::DESCRIPTION;
+const TOP: &SectionSpec = Top::SPEC;
 
-/// Reads a file, and returns it with what is wrong.
 fn read(text: &str) -> (Option<Top>, Vec<Finding>) {
-    let tree = document::parse(text).unwrap();
-    let mut reader = Reader::new(None).hinting(|key| belongs_in(key, TOP));
+    let tree = document::parse_jsonc(text).unwrap();
+    let mut reader = ConfigReader::new(None).with_key_hint(|key| owning_section_hint(key, TOP));
     let top = Top::from_node(&Node::root(&tree), &mut reader);
     (top, reader.into_findings(text))
 }
 
+// invariant: key-described-once
 #[test]
-fn all_that_is_known_of_a_key_follows_from_its_description() {
-    // Reading, with types, ranges and other spellings.
+fn section_macro_derives_reading_schema_hints_and_dialect() {
+    // The reader: types, ranges and other spellings.
     let (top, findings) =
         read(r#"{"sheepLimit": 7, "shear_policies": ["a"], "meadow": {"grass": 3}}"#);
     let top = top.unwrap();
@@ -84,12 +84,12 @@ fn all_that_is_known_of_a_key_follows_from_its_description() {
         json!({"^(shear_policies)$": {"description": "The same in snake_case."}})
     );
 
-    // Whose file it is.
+    // Dialect detection.
     let is_a_clients = |text: &str| {
-        let tree = document::parse(text).unwrap();
+        let tree = document::parse_jsonc(text).unwrap();
         let root = Node::root(&tree);
-        let is_ours = TOP.keys.iter().any(|key| key.marks(&root));
-        !is_ours && foreign_file::is_one(&root, TOP)
+        let is_ours = TOP.keys.iter().any(|key| key.identifies_native(&root));
+        !is_ours && client_file::is_client_file(&root, TOP)
     };
     for (rest, expected) in [
         (r#""theme": "dark""#, true),
@@ -104,11 +104,12 @@ fn all_that_is_known_of_a_key_follows_from_its_description() {
     }
 }
 
+// invariant: key-described-once
 #[test]
 fn a_section_has_each_key_once() {
-    for section in RawConfig::DESCRIPTION.all() {
+    for section in RawConfig::SPEC.flatten() {
         let mut names: Vec<&str> = section.keys.iter().map(|key| key.name).collect();
-        names.extend(section.keys.iter().filter_map(|key| key.also));
+        names.extend(section.keys.iter().filter_map(|key| key.alias));
         let count = names.len();
         names.sort_unstable();
         names.dedup();
@@ -117,9 +118,10 @@ fn a_section_has_each_key_once() {
 }
 
 #[test]
-fn keys_that_say_who_may_do_what_are_rules() {
-    let keys = RawConfig::DESCRIPTION.keys.iter();
-    let rules: Vec<_> = keys.filter(|key| key.kind == Kind::Rule).map(|key| key.name).collect();
+fn access_control_keys_are_policy_keys() {
+    let keys = RawConfig::SPEC.keys.iter();
+    let rules: Vec<_> =
+        keys.filter(|key| key.ownership == KeyOwnership::Policy).map(|key| key.name).collect();
     assert_eq!(
         rules,
         [

@@ -1,14 +1,14 @@
-//! Environment variables in strings.
+//! Tests of environment variables in strings.
 
 use pretty_assertions::assert_eq;
 
-use crate::config::syntax::expand::expand;
+use crate::config::syntax::variables::expand_variables;
 use crate::config::tests::{config, env, findings, read};
 use crate::settings::Launch;
 
 fn check(input: &str, expected: &str) {
     let env = env(&[("A", "a"), ("B_2", "${A}"), ("EMPTY", ""), ("_X", "x"), ("lower", "no")]);
-    let (expanded, unset) = expand(input, &env);
+    let (expanded, unset) = expand_variables(input, &env);
     let unset = unset.join(",");
     assert_eq!(format!("{expanded}|{unset}"), expected, "{input}");
 }
@@ -26,8 +26,9 @@ fn variables_are_expanded() {
     check("${NONE:-a:-b}", "a:-b|");
 }
 
+// invariant: key-described-once
 #[test]
-fn a_value_is_not_looked_at_again() {
+fn expansion_is_a_single_pass() {
     check("${B_2}", "${A}|");
     check("${NONE:-${A}}", "${A}|");
     check("$${A}", "$a|");
@@ -39,7 +40,7 @@ fn unset_variables_are_named_once() {
 }
 
 #[test]
-fn everything_else_stays() {
+fn other_dollar_forms_are_left_alone() {
     for text in [
         "$A",
         "${lower}",
@@ -60,7 +61,7 @@ fn everything_else_stays() {
 }
 
 #[test]
-fn every_string_may_hold_variables() {
+fn variables_are_expanded_in_every_string() {
     let config = config(
         r#"{"toolMode": "${MODE:-proxy}", "toolboxes": {"${SET}-box": {
             "description": "For ${SET}",
@@ -82,14 +83,14 @@ fn every_string_may_hold_variables() {
 }
 
 #[test]
-fn names_may_not_meet_once_expanded() {
+fn keys_that_collide_after_expansion_are_rejected() {
     let shown =
         findings(r#"{"mcpServers": {"value": {"command": "a"}, "${SET}": {"command": "b"}}}"#);
     assert!(shown.contains("comes to the same name"), "{shown}");
 }
 
 #[test]
-fn a_server_that_is_off_needs_no_variables() {
+fn disabled_server_may_use_unset_variables() {
     for off in [r#""disabled": true"#, r#""enabled": false"#] {
         let shown = findings(&format!(
             r#"{{"mcpServers": {{"a": {{"command": "a"}},

@@ -6,7 +6,6 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 
-/// Deadlines that pass, for as long as the handle lives.
 fn running() -> (Arc<Deadlines>, AbortOnDropHandle<()>) {
     let deadlines = Arc::new(Deadlines::default());
     let run = Arc::clone(&deadlines);
@@ -19,7 +18,7 @@ fn after(seconds: u64) -> Instant {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_passes_at_its_own_time_whatever_the_order() {
+async fn deadlines_pass_on_time_in_any_order() {
     let (deadlines, _running) = running();
     let began = Instant::now();
     let mut late = deadlines.add(after(30));
@@ -34,7 +33,7 @@ async fn each_passes_at_its_own_time_whatever_the_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_moved_one_passes_at_its_new_time() {
+async fn moved_deadline_passes_at_its_new_time() {
     let (deadlines, _running) = running();
     let began = Instant::now();
     let mut deadline = deadlines.add(after(10));
@@ -47,7 +46,7 @@ async fn a_moved_one_passes_at_its_new_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_one_is_forgotten() {
+async fn dropped_deadline_frees_its_slot() {
     let (deadlines, _running) = running();
     drop(deadlines.add(after(10)));
     assert_eq!(deadlines.state(|state| (state.slots.len(), state.free.len())), (1, 1));

@@ -1,8 +1,8 @@
-//! Servers in a container of Docker or Podman.
+//! Servers in Docker or Podman containers.
 //!
-//! What is spawned is the client of the engine, which passes the streams on. The container outlives a
-//! client that is killed: so it has a name of ours, and whoever ends the client for good, or the guard,
-//! has the engine remove it by that name ([`Farewell`]).
+//! The spawned process is the engine's client, which relays the streams. A container outlives a
+//! killed client. So it gets a unique name, and the launcher or the watchdog removes it by that
+//! name ([`ContainerCleanup`]).
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,26 +11,23 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::StartFailure;
-use crate::backend::launch::cell;
+use crate::backend::StartError;
 use crate::backend::launch::environment::{ChildEnvironment, find, is_for_engine};
+use crate::backend::launch::sandbox;
 use crate::os;
 use crate::settings::{Container, StdioLaunch};
 
-/// The engines that are looked for where none is named.
+/// Engines to look for, in this order, if none is configured.
 const ENGINES: [&str; 2] = ["docker", "podman"];
 
-/// A file or folder that is put into a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is outside.
     pub source: PathBuf,
-    /// `true` if it may be changed from within.
     pub is_writable: bool,
 }
 
-/// Lists what is put into the container of a launch, each by its place there, which is the one that the
-/// arguments name. `home` is the server's own.
+/// Returns the mounts of a launch by their path in the container, which is the one used in
+/// arguments. `home` is the server's home.
 pub fn mounts(
     launch: &StdioLaunch,
     container: &Container,
@@ -43,17 +40,17 @@ pub fn mounts(
         mount.is_writable |= is_writable;
     };
     put(home.to_owned(), home.to_owned(), true);
-    // Where the file names none, it is the folder of the file.
+    // The default `cwd` is the configuration's folder, which isn't mounted.
     if launch.has_own_folder {
         put(launch.cwd.clone(), launch.cwd.clone(), true);
     }
-    for (text, source) in cell::named(launch) {
-        // The image has a system of its own.
-        if cell::is_of_the_system(&source) {
+    for (text, source) in sandbox::referenced_paths(launch) {
+        // The image has its own system.
+        if sandbox::is_system_path(&source) {
             continue;
         }
         if !source.is_dir() {
-            let package = cell::code_of(&source, environment, launch);
+            let package = sandbox::code_of(&source, environment, launch);
             for path in package {
                 put(path.clone(), path, false);
             }
@@ -68,7 +65,7 @@ pub fn mounts(
     all
 }
 
-/// A path without `.` and `..`: inside a container no folder of it is a link.
+/// Removes `.` and `..` lexically: inside the container no part of the path is a symbolic link.
 fn cleaned(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {
@@ -83,24 +80,23 @@ fn cleaned(path: &Path) -> PathBuf {
     clean
 }
 
-/// The start of a server in a container, and its end.
-pub(crate) struct Contained {
+pub(crate) struct ContainerCommand {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
-    /// The whole environment of the client.
+    /// Complete environment of the client.
     pub(crate) env: BTreeMap<OsString, OsString>,
-    pub(crate) farewell: Farewell,
+    pub(crate) cleanup: ContainerCleanup,
 }
 
-/// Says how a server is started in a container of this name; `mark` is the variable with the mark of its
-/// launch, and `home` its own home, which is there.
-pub(crate) fn contained(
+/// Returns the command that runs a server in a container. `mark` is the launch ID variable and its
+/// value. The server's `home` must exist.
+pub(crate) fn container_command(
     launch: &StdioLaunch,
     container: &Container,
     environment: &ChildEnvironment,
     home: &Path,
     mark: (&str, &str),
-) -> Result<Contained, StartFailure> {
+) -> Result<ContainerCommand, StartError> {
     let program = engine(container, &launch.cwd, environment)?;
     let is_podman = Path::new(&program).file_stem().is_some_and(|name| name == "podman");
     let name = format!("mcp-workbench-{}", mark.1);
@@ -116,7 +112,7 @@ pub(crate) fn contained(
     if !container.has_network {
         args.extend(["--network", "none"].map(OsString::from));
     }
-    // What it writes is to be its user's.
+    // Files that the server writes must belong to the user.
     if let Some((user, group)) = os::user().filter(|(user, _)| *user != 0) {
         args.extend(if is_podman {
             ["--userns".into(), "keep-id".into()]
@@ -130,8 +126,8 @@ pub(crate) fn contained(
     for (target, Mount { source, is_writable }) in &mounts {
         args.extend(["--mount".into(), mount(source, target, *is_writable)]);
     }
-    // A value among the arguments would be seen by all users, so it goes by the client's environment,
-    // unless the client has a use of its own for the name.
+    // All users can see command lines, so values go through the client's environment, unless the
+    // client uses the variable itself.
     let mut env = of_client.clone();
     let of_launch = launch.env.iter().map(|(key, value)| (key.as_str(), OsStr::new(value)));
     let own = [("HOME", home.as_os_str()), (mark.0, OsStr::new(mark.1))];
@@ -151,11 +147,11 @@ pub(crate) fn contained(
 
     let mut end = vec!["rm".to_owned(), "--force".to_owned()];
     if is_podman {
-        // It would wait for ten seconds otherwise.
+        // Podman would wait 10 s otherwise.
         end.extend(["--time".to_owned(), "0".to_owned()]);
     }
     end.push(name);
-    let farewell = Farewell {
+    let cleanup = ContainerCleanup {
         program: program.to_string_lossy().into_owned(),
         args: end,
         env: of_client
@@ -163,10 +159,10 @@ pub(crate) fn contained(
             .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
     };
-    Ok(Contained { program, args, env, farewell })
+    Ok(ContainerCommand { program, args, env, cleanup })
 }
 
-/// The value of `--mount`, which is a line of CSV.
+/// Returns the value of `--mount`, a CSV record.
 fn mount(source: &Path, target: &Path, is_writable: bool) -> OsString {
     let field = |key: &str, path: &Path| {
         let mut field = OsString::from(key);
@@ -188,17 +184,16 @@ fn mount(source: &Path, target: &Path, is_writable: bool) -> OsString {
     all
 }
 
-/// Finds the program of the engine, to be started in `cwd`.
 pub(crate) fn engine(
     container: &Container,
     cwd: &Path,
     environment: &ChildEnvironment,
-) -> Result<OsString, StartFailure> {
+) -> Result<OsString, StartError> {
     let path = environment.path_for_engine();
     let is_there = |name: &str| find(name, cwd, &path).is_ok();
     if let Some(engine) = &container.engine {
         return is_there(engine).then(|| engine.into()).ok_or_else(|| {
-            StartFailure::new(
+            StartError::new(
                 format!("it is to run in a container, and there is no program `{engine}`"),
                 "install it, or correct `engine`".to_owned(),
             )
@@ -206,30 +201,28 @@ pub(crate) fn engine(
     }
     let found = ENGINES.into_iter().find(|name| is_there(name));
     found.map(OsString::from).ok_or_else(|| {
-        StartFailure::new(
+        StartError::new(
             "it is to run in a container, and neither `docker` nor `podman` is on PATH".to_owned(),
             "install one of them, name it with `engine`, or use a `sandbox`".to_owned(),
         )
     })
 }
 
-/// The command by which an engine removes a container, whatever runs in it.
+/// The command that removes a container, even while it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Farewell {
+pub(crate) struct ContainerCleanup {
     program: String,
     args: Vec<String>,
-    /// The whole environment of the command.
     env: BTreeMap<String, String>,
 }
 
-impl Farewell {
-    /// Runs it, and waits until it has ended.
-    pub(crate) fn say(&self) {
-        #[expect(clippy::disallowed_methods, reason = "it ends what the launcher has started")]
+impl ContainerCleanup {
+    pub(crate) fn run(&self) {
+        #[expect(clippy::disallowed_methods, reason = "stops containers that the launcher started")]
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().envs(&self.env);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let done = os::start(|| command.spawn(), |child| Some(child.id()))
+        let done = os::spawn_tracked(|| command.spawn(), |child| Some(child.id()))
             .and_then(|(mut child, _started)| child.wait());
         if let Err(error) = done {
             tracing::warn!(%error, engine = self.program, "a container may be left");

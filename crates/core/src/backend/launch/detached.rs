@@ -1,36 +1,43 @@
-//! Programs that are started to outlive us: a workbench that several clients are to share.
+//! Programs that outlive this process: a workbench that several clients share.
 
 use std::process::Stdio;
 
-use crate::backend::StartFailure;
-use crate::backend::guard::MARK;
-use crate::backend::launch::printed::Printing;
+use crate::backend::StartError;
+use crate::backend::launch::capture::CaptureCommand;
 use crate::backend::launch::spawn_failure;
-use crate::os::{keep_file_limit, lead_group};
+use crate::backend::watchdog::LAUNCH_ID_VAR;
+use crate::os::{lead_group, restore_file_limit};
 
-/// Starts a command that goes on when we end, without streams, and returns its process.
+/// Starts a command that outlives this process, with null streams, and returns its process ID.
 ///
 /// # Errors
 ///
-/// When it cannot be started.
-pub fn detach(command: &Printing<'_>) -> Result<u32, StartFailure> {
+/// Returns an error if the command can't be started.
+pub fn detach(command: &CaptureCommand<'_>) -> Result<u32, StartError> {
     let program = command.words.first().map_or("", String::as_str);
-    #[expect(clippy::disallowed_methods, reason = "a launcher of ourselves")]
+    #[expect(clippy::disallowed_methods, reason = "starts another process of this program")]
     let mut builder = std::process::Command::new(program);
     builder
         .args(command.words.get(1..).unwrap_or_default())
         .env_clear()
-        // What a workbench has started that has started us is not to end with that.
-        .envs(command.environment.iter().filter(|(name, _)| name != MARK).map(|(n, v)| (n, v)))
+        // Without the launch ID of another workbench that started this process, whose cleanup would
+        // kill the command.
+        .envs(
+            command
+                .environment
+                .iter()
+                .filter(|(name, _)| name != LAUNCH_ID_VAR)
+                .map(|(n, v)| (n, v)),
+        )
         .current_dir(command.folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     lead_group(&mut builder);
-    keep_file_limit(&mut builder);
+    restore_file_limit(&mut builder);
     let mut child = builder.spawn().map_err(|error| spawn_failure(program, &error))?;
     let process = child.id();
-    // Where it ends before us, somebody has to take note.
+    // Reap the child if it exits first.
     let waiting = std::thread::Builder::new().name("service".to_owned());
     let _ = waiting.spawn(move || child.wait());
     Ok(process)

@@ -1,4 +1,4 @@
-//! The part of an environment that a child gets.
+//! The environment variables that a child process gets.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,14 +7,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-use crate::os::{DEFAULT_PATH, is_program};
+use crate::os::{DEFAULT_PATH, check_executable};
 use crate::settings::StdioLaunch;
 
-/// The bytes of a script's first line that the kernel looks at.
+/// Bytes of a script's first line that the kernel reads.
 const MAX_FIRST_LINE: u64 = 256;
 
-/// The variables of ours that every child gets, where they are set: what programs need to find
-/// their way, and nothing that could be a secret.
+/// Variables that every child inherits: programs need them, and none is a secret.
 const PASSED_ON: &[&str] = &[
     "PATH",
     "HOME",
@@ -49,13 +48,12 @@ const PASSED_ON: &[&str] = &[
     "WINDIR",
 ];
 
-/// How variables of ours begin that programs need which run containers.
+/// Prefixes of variables that container engines need.
 const OF_ENGINES: &[&str] = &["DOCKER_", "CONTAINER_", "CONTAINERS_", "SSH_AUTH_SOCK"];
 
-/// The environment of whoever wants a server, of which its process gets a part.
+/// The environment of a client. Each server process gets a part of it.
 #[derive(Default, PartialEq, Eq)]
 pub struct ChildEnvironment {
-    /// In an order that does not depend on where they come from.
     all: BTreeMap<OsString, OsString>,
 }
 
@@ -67,7 +65,6 @@ impl fmt::Debug for ChildEnvironment {
 }
 
 impl ChildEnvironment {
-    /// Takes the whole environment; what of it a child gets depends on its launch.
     pub fn new(all: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         Self { all: all.into_iter().collect() }
     }
@@ -82,12 +79,10 @@ impl ChildEnvironment {
         })
     }
 
-    /// Lists what a program gets that runs containers.
     pub(crate) fn for_engine(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.all.iter().filter(|(key, _)| key.to_str().is_some_and(is_for_engine))
     }
 
-    /// Returns where the program of a launch is looked for.
     pub(crate) fn path_for(&self, launch: &StdioLaunch) -> OsString {
         let own = launch.env.get("PATH").map(OsString::from);
         let ours = || self.for_launch(launch).find(|(key, _)| *key == "PATH");
@@ -95,34 +90,31 @@ impl ChildEnvironment {
         path.unwrap_or_else(|| DEFAULT_PATH.into())
     }
 
-    /// Returns where the program is looked for that runs containers.
     pub(crate) fn path_for_engine(&self) -> OsString {
         self.all.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into())
     }
 }
 
-/// Returns `true` for variables of ours that every server gets.
 pub fn is_passed_on(key: &str) -> bool {
     PASSED_ON.iter().any(|name| key.eq_ignore_ascii_case(name))
 }
 
-/// Returns `true` for variables of ours that programs get which run containers.
 pub(crate) fn is_for_engine(key: &str) -> bool {
     is_passed_on(key) || OF_ENGINES.iter().any(|start| key.starts_with(start))
 }
 
-/// Looks for a program in the folders of `path`, as the system does that starts it in `cwd`.
+/// Finds a program in the folders of `path`, as the system does for a process started in `cwd`.
 ///
 /// # Errors
 ///
-/// Why it could not be started: there is none, or it may not be executed.
+/// `NotFound`, or `PermissionDenied` if the file isn't executable.
 pub(crate) fn find(command: &str, cwd: &Path, path: &OsStr) -> Result<PathBuf, io::ErrorKind> {
-    let program = |path: PathBuf| is_program(&path).map(|()| path);
+    let program = |path: PathBuf| check_executable(&path).map(|()| path);
     if command.contains(std::path::MAIN_SEPARATOR) {
         return program(cwd.join(command));
     }
     let found = std::env::split_paths(path).map(|folder| program(cwd.join(folder).join(command)));
-    // What may not be executed counts only where nothing else is found.
+    // A file that isn't executable counts only if no folder has the program.
     let best = found.reduce(|first, next| match (&first, &next) {
         (Ok(_), _) | (Err(io::ErrorKind::PermissionDenied), Err(_)) => first,
         _ => next,
@@ -130,14 +122,14 @@ pub(crate) fn find(command: &str, cwd: &Path, path: &OsStr) -> Result<PathBuf, i
     best.unwrap_or_else(|| Ok(command.into()))
 }
 
-/// Returns the program that a script wants to be run by (`#!/usr/bin/python3`), if that is not there. The system
-/// says of such a script that it is not there itself.
+/// Returns the interpreter of a script (`#!/usr/bin/python3`) if it is missing. The system then
+/// reports that the script itself is missing.
 pub(crate) fn absent_interpreter(script: &Path) -> Option<String> {
     let mut start = Vec::new();
     File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let interpreter = str::from_utf8(line).ok()?.split_ascii_whitespace().next()?;
-    // One that is not written as a whole path is looked for in the folder that the script is started in.
+    // A relative path is resolved in the folder that the script starts in.
     let path = Path::new(interpreter);
     (path.is_absolute() && !path.exists()).then(|| interpreter.to_owned())
 }

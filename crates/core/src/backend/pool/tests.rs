@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pretty_assertions::{assert_eq, assert_ne};
 
 use super::*;
-use crate::backend::guard::MAX_SHORT_LIVES;
-use crate::backend::{Account, ClientAbilities, Reach, Remote, Urgency};
+use crate::backend::watchdog::MAX_SHORT_LIVES;
+use crate::backend::{Account, ClientCapabilities, HttpEndpoint, ServerTransport, StartPriority};
 use crate::settings::{HttpTransport, Protocol, StdioLaunch};
-use crate::wire::remote::StaticHeaders;
+use crate::wire::http_client::StaticHeaders;
 
-/// A server whose instructions are its process and variables that it has been given.
+/// A server whose instructions are its process ID and environment variables.
 const SERVER: &str = r#"
 read -r line
 id=${line#*'"id":'}
@@ -29,41 +29,40 @@ fn environment(variables: &[(&str, &str)]) -> Arc<ChildEnvironment> {
     Arc::new(ChildEnvironment::new(all))
 }
 
-/// A child process that gets these variables, all of them or as far as every child does.
-fn child(variables: &[(&str, &str)], inherit_env: bool) -> Spec {
+fn child(variables: &[(&str, &str)], inherit_env: bool) -> BackendSpec {
     let launch = StdioLaunch {
         command: "/bin/sh".to_owned(),
         args: vec!["-c".to_owned(), SERVER.to_owned()],
         env: [].into(),
         cwd: "/".into(),
         inherit_env,
-        referred: [].into(),
+        secret_refs: [].into(),
         withheld: ["WITHHELD".to_owned()].into(),
         has_own_folder: false,
         sandbox: None,
     };
-    Spec {
+    BackendSpec {
         label: "box/server".to_owned(),
         server: "server".to_owned(),
-        reach: Reach::Stdio(launch),
+        reach: ServerTransport::Stdio(launch),
         environment: environment(variables),
         protocol: Protocol::Legacy,
-        abilities: ClientAbilities::NONE,
+        capabilities: ClientCapabilities::NONE,
         startup_timeout: Duration::from_secs(30),
         idle_timeout: None,
         max_message_bytes: 1 << 20,
     }
 }
 
-/// The backend of this in a pool, its process, and the variables that it says it has.
-async fn started(pool: &Pool, spec: Spec) -> (Backend, String, String) {
-    let backend = pool.backend(Arc::new(spec), true);
-    let live = backend.ready(None, Urgency::Call).await.unwrap();
+async fn started(pool: &Pool, spec: BackendSpec) -> (Backend, String, String) {
+    let backend = pool.get_or_create(Arc::new(spec), true);
+    let live = backend.ensure_running(None, StartPriority::Call).await.unwrap();
     let said = live.listed().listing.instructions.clone().unwrap();
     let (process, variables) = said.split_once(' ').unwrap();
     (backend, process.to_owned(), variables.to_owned())
 }
 
+// invariant: sharing-needs-equality
 #[tokio::test]
 async fn only_equal_environments_share_a_process() {
     let pool = Pool::new(PoolOptions::default());
@@ -74,7 +73,7 @@ async fn only_equal_environments_share_a_process() {
         started(&pool, child(&[("TZ", "Europe/Bern"), ("LANG", "C"), ("OWN", "1")], false)).await;
     assert_eq!(variables, "Europe/Bern none");
     assert_ne!((one.id(), &process), (other.id(), &others));
-    // What the server does not get makes no difference, nor does the order.
+    // Variables that the server doesn't get make no difference, and neither does the order.
     let (again, same, _) =
         started(&pool, child(&[("OWN", "2"), ("LANG", "C"), ("TZ", "Asia/Tokyo")], false)).await;
     assert_eq!((again.id(), same), (one.id(), process));
@@ -82,7 +81,7 @@ async fn only_equal_environments_share_a_process() {
 }
 
 #[tokio::test]
-async fn all_variables_count_where_a_server_gets_all() {
+async fn inherit_env_compares_all_but_withheld_variables() {
     let pool = Pool::new(PoolOptions::default());
     let (one, _, variables) = started(&pool, child(&[("OWN", "1")], true)).await;
     assert_eq!(variables, " 1");
@@ -95,17 +94,17 @@ async fn all_variables_count_where_a_server_gets_all() {
 }
 
 #[tokio::test]
-async fn a_server_over_http_is_one_in_every_environment() {
+async fn http_server_is_shared_across_environments() {
     let pool = Pool::new(PoolOptions::default());
     let remote = |variables: &[(&str, &str)]| {
-        let reach = Reach::Http(Remote {
+        let reach = ServerTransport::Http(HttpEndpoint {
             url: "http://127.0.0.1:9/mcp".parse().unwrap(),
             transport: HttpTransport::Auto,
-            account: Account::of_headers("server", &[]),
+            account: Account::from_headers("server", &[]),
             credentials: Arc::new(StaticHeaders::new([].into_iter().collect())),
             login: None,
         });
-        pool.backend(Arc::new(Spec { reach, ..child(variables, true) }), true)
+        pool.get_or_create(Arc::new(BackendSpec { reach, ..child(variables, true) }), true)
     };
     let (one, other) = (remote(&[("TZ", "Asia/Tokyo")]), remote(&[("TZ", "Europe/Bern")]));
     assert_eq!(one.id(), other.id());
@@ -113,38 +112,38 @@ async fn a_server_over_http_is_one_in_every_environment() {
 }
 
 #[test]
-fn no_value_of_an_environment_is_printed() {
+fn debug_output_has_no_environment_values() {
     let text = format!("{:?}", child(&[("TZ", "s3cret")], true));
     assert!(text.contains("TZ") && !text.contains("s3cret"), "{text}");
 }
 
 #[test]
-fn a_guard_that_never_stays_is_not_started_for_ever() {
+fn watchdog_that_keeps_exiting_is_given_up() {
     static STARTS: AtomicUsize = AtomicUsize::new(0);
     let start = |program: &Path, input| {
         STARTS.fetch_add(1, Ordering::Relaxed);
-        launch::spawn_guard(program, input)
+        launch::spawn_watchdog(program, input)
     };
-    // It ends at once, whatever its arguments are.
-    let mut guard = Guard::new(Some("/bin/true".into()), start, "run.".to_owned());
-    // No process has this group.
+    // Ignores its arguments and exits immediately.
+    let mut guard = Watchdog::new(Some("/bin/true".into()), start, "run.".to_owned());
+    // No process group has this ID.
     guard.watch(u32::MAX, None);
     let starts = || STARTS.load(Ordering::Relaxed);
     while starts() < MAX_SHORT_LIVES {
-        guard.renew();
+        guard.ensure_running();
     }
     for _ in 0..100_000 {
-        guard.renew();
+        guard.ensure_running();
     }
     assert_eq!(starts(), MAX_SHORT_LIVES);
-    // The next server gets another, once the last has left.
+    // The next server resets the count, once the last watchdog has exited.
     while starts() == MAX_SHORT_LIVES {
         guard.watch(u32::MAX, None);
     }
 }
 
 #[test]
-fn a_guard_has_its_list_before_it_is_there() {
+fn watchdog_gets_the_process_groups_before_it_is_spawned() {
     static READ: Mutex<String> = Mutex::new(String::new());
     let start = |_: &Path, mut input: PipeReader| {
         let mut read = [0; 4096];
@@ -152,7 +151,7 @@ fn a_guard_has_its_list_before_it_is_there() {
         READ.lock().unwrap().push_str(str::from_utf8(&read[..count]).unwrap());
         Err(io::Error::other("nobody starts"))
     };
-    let mut guard = Guard::new(Some("any".into()), start, "run.".to_owned());
+    let mut guard = Watchdog::new(Some("any".into()), start, "run.".to_owned());
     guard.watch(7, None);
     assert_eq!(*READ.lock().unwrap(), "=run.\n+7 \n");
 }

@@ -2,12 +2,12 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::{Prompt, Template, ToolDefinition};
-use crate::settings::{Hole, Spelling};
+use crate::catalog::{Prompt, ResourceTemplate, ToolDefinition};
+use crate::settings::{DefinitionVariant, IgnoreRule};
 
 fn listing(tools: &[Value]) -> Listing {
     Listing {
-        tools: ToolDefinition::read_all(tools.iter().map(Raw::encode)).0,
+        tools: ToolDefinition::read_all(tools.iter().map(RawJson::encode)).0,
         ..Listing::default()
     }
 }
@@ -16,14 +16,17 @@ fn add() -> Value {
     json!({"name": "add", "description": "Adds.", "inputSchema": {"type": "object"}})
 }
 
-fn locked(definitions: &[Value], ignore: &[Hole]) -> Locked {
-    let spelling = |definition: &Value| {
-        let raw = Raw::encode(definition);
-        let text = String::from_utf8(raw.said(&[]).unwrap()).unwrap();
-        Spelling { sum: Sum::of(&raw.said(ignore).unwrap()), text: text.into() }
+fn locked(definitions: &[Value], ignore: &[IgnoreRule]) -> LockedDefinition {
+    let variant = |definition: &Value| {
+        let raw = RawJson::encode(definition);
+        let text = String::from_utf8(raw.canonical_definition(&[]).unwrap()).unwrap();
+        DefinitionVariant {
+            digest: DefinitionDigest::of(&raw.canonical_definition(ignore).unwrap()),
+            text: text.into(),
+        }
     };
-    Locked {
-        spellings: definitions.iter().map(spelling).collect(),
+    LockedDefinition {
+        spellings: definitions.iter().map(variant).collect(),
         ignore: ignore.to_vec(),
         is_conditional: false,
     }
@@ -36,11 +39,11 @@ fn server(tools: &[Value]) -> LockedServer {
 }
 
 fn drift(locked: &LockedServer, listing: &Listing) -> Vec<String> {
-    Comparison::default().drift(locked, listing).iter().map(ToString::to_string).collect()
+    DriftDetector::default().detect(locked, listing).iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn each_kind_of_change_is_told() {
+fn each_kind_of_change_is_reported() {
     let lock = server(&[add()]);
     let with = |key: &str, value: Value| {
         let mut tool = add();
@@ -82,30 +85,30 @@ fn prompts_templates_and_instructions_are_compared() {
     };
     let other = json!({"name": "p", "description": "Q"});
     let now = Listing {
-        prompts: Prompt::read_all([Raw::encode(&other)]).0,
-        templates: Template::read_all([Raw::encode(&template)]).0,
+        prompts: Prompt::read_all([RawJson::encode(&other)]).0,
+        templates: ResourceTemplate::read_all([RawJson::encode(&template)]).0,
         instructions: Some("Be cruel.".to_owned()),
         ..Listing::default()
     };
-    let drift = Comparison::default().drift(&lock, &now);
+    let drift = DriftDetector::default().detect(&lock, &now);
     let told: Vec<_> = drift.iter().map(ToString::to_string).collect();
     assert_eq!(told, ["prompt `p` has changed: description", "instructions has changed"]);
-    let left = now.without(&drift);
+    let left = now.without_drift(&drift);
     assert_eq!((left.prompts.len(), left.templates.len(), left.instructions), (0, 1, None));
 }
 
 #[test]
-fn what_is_not_clear_is_never_as_the_lock_has_it() {
+fn reports_definitions_with_duplicate_members_as_ambiguous() {
     let text =
         r#"{"name":"add","description":"Adds.","inputSchema":{},"annotations":{"a":1,"a":2}}"#;
     let raw: Box<serde_json::value::RawValue> = serde_json::from_str(text).unwrap();
-    let tools = ToolDefinition::read_all([Raw::encode(&raw)]).0;
+    let tools = ToolDefinition::read_all([RawJson::encode(&raw)]).0;
     let told = drift(&server(&[add()]), &Listing { tools, ..Listing::default() });
     assert_eq!(told, ["tool `add` is not clear: a member stands in it twice"]);
 }
 
 #[test]
-fn variants_are_known_and_what_needs_more_may_be_absent() {
+fn any_variant_matches_and_conditional_ones_may_be_absent() {
     let mut lock = server(&[add()]);
     let mut more = add();
     more["description"] = json!("Adds, and asks.");
@@ -117,7 +120,7 @@ fn variants_are_known_and_what_needs_more_may_be_absent() {
 }
 
 #[test]
-fn a_command_that_takes_over_can_be_typed_and_does_nothing_else() {
+fn accept_command_is_shell_quoted() {
     for (server, own, expected) in [
         ("calc", None, "calc"),
         ("calc", Some("add"), "calc:add"),
@@ -128,18 +131,18 @@ fn a_command_that_takes_over_can_be_typed_and_does_nothing_else() {
         ("c'alc", None, r"'c'\''alc'"),
     ] {
         let command = format!("mcp-workbench lock --accept {expected}");
-        assert_eq!(accepting(server, own), command, "{server} {own:?}");
+        assert_eq!(accept_command(server, own), command, "{server} {own:?}");
     }
 }
 
 #[test]
-fn what_was_found_out_is_remembered_by_the_bytes() {
+fn results_are_cached_by_definition_bytes() {
     let lock = server(&[add()]);
-    let mut comparison = Comparison::default();
+    let mut comparison = DriftDetector::default();
     let mut other = add();
     other["description"] = json!("B");
     for (now, expected) in [(add(), 0), (other.clone(), 1), (other, 1), (add(), 0)] {
-        assert_eq!(comparison.drift(&lock, &listing(&[now])).len(), expected);
+        assert_eq!(comparison.detect(&lock, &listing(&[now])).len(), expected);
         assert_eq!(comparison.known.len(), 1, "nothing is kept that is not listed");
     }
 }

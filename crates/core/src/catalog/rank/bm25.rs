@@ -1,35 +1,30 @@
-//! BM25: an inverted index, each entry with all that its term is worth in its document.
+//! BM25: an inverted index whose postings hold the final weight of a term in a document.
 
 use std::ops::Range;
 
 use foldhash::{HashMap, HashSet};
 
-use crate::catalog::rank::languages::{Meant, Reading};
+use crate::catalog::rank::languages::{ParsedQuery, TranslatedWord};
 use crate::catalog::rank::share;
-use crate::catalog::rank::text::{name, parts, term, whole, words};
+use crate::catalog::rank::tokenizer::{joined_identifier, parts, stem, stemmed_identifier, words};
 
-/// How soon more of the same term stops to matter, and how much long documents pay for their
-/// length; the usual values, and no others did better.
+/// Term frequency saturation and length normalization: the usual values, and others did no better.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// The weight of an English word that stands for one of another language.
+/// The weight of an English translation of a foreign word.
 const MEANT: f32 = 0.8;
 
-/// Documents on their way into an index.
 #[derive(Default)]
-pub(super) struct Builder {
-    /// Words seen so far; none for those that do not count.
+pub(super) struct Bm25Builder {
+    /// The term of each word so far; `None` for stop words.
     words: HashMap<Box<str>, Option<u32>>,
     ids: HashMap<Box<str>, u32>,
-    /// For each term the documents that have it, and how often.
     counts: Vec<Vec<(u32, u32)>>,
     lengths: Vec<u32>,
-    /// The terms of the document that is being read.
     document: Vec<u32>,
 }
 
-impl Builder {
-    /// Adds a text to the document that is being read.
+impl Bm25Builder {
     pub(super) fn read(&mut self, text: &str) {
         for word in words(text) {
             let term = match self.words.get(&*word) {
@@ -41,7 +36,7 @@ impl Builder {
     }
 
     fn learn(&mut self, word: &str) -> Option<u32> {
-        let id = term(word).map(|term| {
+        let id = stem(word).map(|term| {
             let next = as_u32(self.ids.len());
             *self.ids.entry(Box::from(&*term)).or_insert(next)
         });
@@ -50,7 +45,6 @@ impl Builder {
         id
     }
 
-    /// Ends the document; what is read from now on is of the next one.
     pub(super) fn end_document(&mut self) {
         let place = as_u32(self.lengths.len());
         self.lengths.push(as_u32(self.document.len()));
@@ -61,8 +55,7 @@ impl Builder {
         self.document.clear();
     }
 
-    /// The index of all documents.
-    pub(super) fn build(self) -> Documents {
+    pub(super) fn build(self) -> Bm25Index {
         let Self { mut ids, counts, lengths, .. } = self;
         let total: f32 = lengths.iter().map(|length| as_f32(*length as usize)).sum();
         let average = (total / as_f32(lengths.len())).max(1.0);
@@ -70,7 +63,7 @@ impl Builder {
         let mut terms = Vec::with_capacity(counts.len());
         for documents_of_term in &counts {
             let start = postings.len();
-            let rarity = rarity(documents_of_term.len(), lengths.len());
+            let rarity = inverse_document_frequency(documents_of_term.len(), lengths.len());
             for (place, count) in documents_of_term {
                 let count = as_f32(*count as usize);
                 let length = as_f32(lengths[*place as usize] as usize);
@@ -81,92 +74,86 @@ impl Builder {
             terms.push(Term { postings: start..postings.len(), rarity });
         }
         ids.shrink_to_fit();
-        Documents { ids, terms, postings, count: lengths.len() }
+        Bm25Index { ids, terms, postings, count: lengths.len() }
     }
 }
 
-/// The weight of a term that `having` of all documents have. It is computed as `f64`, so that every
-/// machine finds the same, however its library rounds.
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "it is small")]
-fn rarity(having: usize, documents: usize) -> f32 {
+/// Returns the inverse document frequency of a term that `having` documents contain. Computed in
+/// `f64`, so that every machine rounds to the same `f32`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "small numbers")]
+fn inverse_document_frequency(having: usize, documents: usize) -> f32 {
     let having = having as f64;
     (1.0 + (documents as f64 - having + 0.5) / (having + 0.5)).ln() as f32
 }
 
-/// That a document has a term.
 #[derive(Debug)]
 struct Posting {
     place: u32,
     worth: f32,
 }
 
-/// A term that documents have.
 #[derive(Debug)]
 struct Term {
-    /// Where the documents that have it stand.
+    /// The range in `Bm25Index::postings`.
     postings: Range<usize>,
     rarity: f32,
 }
 
-/// Documents that can be asked for.
 #[derive(Debug)]
-pub(super) struct Documents {
+pub(super) struct Bm25Index {
     ids: HashMap<Box<str>, u32>,
     terms: Vec<Term>,
     postings: Vec<Posting>,
     count: usize,
 }
 
-/// The worth of every document to a query.
-pub(super) struct Worth {
-    /// For each document, what it is worth, an identifier for all of its forms together: by that,
-    /// documents rank best.
-    pub(super) each: Vec<f32>,
-    /// The worth with every run of the query counted once. It tells how much of the query a
-    /// document has, however that is written: `GitHub` is as much as `github`.
-    pub(super) once: Vec<f32>,
-    /// The worth, counted so, of a document of the usual length that has every run once.
-    pub(super) whole: f32,
+pub(super) struct Bm25Scores {
+    /// Score of each document for ranking: all forms of an identifier (`GitHub`, `git`, `hub`) add
+    /// up.
+    pub(super) ranking: Vec<f32>,
+    /// Score of each document with every query word counted once, in one form: how much of the
+    /// query the document covers. `GitHub` counts as much as `github`.
+    pub(super) coverage: Vec<f32>,
+    /// The coverage of a document of average length that has every query word once.
+    pub(super) full_coverage: f32,
 }
 
-/// A word of a query.
-struct Wanted<'d> {
-    /// That documents have it, if any does.
+struct QueryTerm<'d> {
+    /// `None` if no document has the word.
     known: Option<&'d Term>,
     rarity: f32,
 }
 
-impl Documents {
-    /// Computes the worth of every document to a query. A word that the query says twice counts
-    /// once.
-    pub(super) fn worth(&self, reading: &Reading<'_>) -> Worth {
+impl Bm25Index {
+    /// Scores every document. A word repeated in the query counts once.
+    pub(super) fn worth(&self, reading: &ParsedQuery<'_>) -> Bm25Scores {
         let nothing = || vec![0.0; self.count];
-        let mut worth = Worth { each: nothing(), once: nothing(), whole: 0.0 };
+        let mut worth = Bm25Scores { ranking: nothing(), coverage: nothing(), full_coverage: 0.0 };
         let mut seen = HashSet::default();
-        for run in reading.runs.iter().copied().filter(|run| seen.insert(name(run))) {
+        for run in reading.runs.iter().copied().filter(|run| seen.insert(stemmed_identifier(run))) {
             let parts: Vec<_> = parts(run).filter_map(|word| self.wanted(&word)).collect();
             let in_parts: f32 = parts.iter().map(|part| part.rarity).sum();
-            self.add(&parts, 1.0, &mut worth.each);
-            let whole = whole(run).and_then(|word| self.wanted(&word));
+            self.add(&parts, 1.0, &mut worth.ranking);
+            let whole = joined_identifier(run).and_then(|word| self.wanted(&word));
             match whole {
-                Some(Wanted { known: Some(known), rarity }) => {
-                    // It counts in the form that a document has more of.
+                Some(QueryTerm { known: Some(known), rarity }) => {
+                    // Count the identifier whole or in parts, the higher score of both.
                     let mut more = nothing();
                     self.add(&parts, share(rarity, in_parts), &mut more);
                     for Posting { place, worth: of_it } in self.having(known) {
-                        let place = *place as usize;
-                        worth.each[place] += of_it;
-                        more[place] = of_it.max(more[place]);
+                        let index = *place as usize;
+                        worth.ranking[index] += of_it;
+                        more[index] = of_it.max(more[index]);
                     }
-                    worth.once.iter_mut().zip(more).for_each(|(once, more)| *once += more);
-                    worth.whole += rarity;
+                    worth.coverage.iter_mut().zip(more).for_each(|(once, more)| *once += more);
+                    worth.full_coverage += rarity;
                 }
                 Some(whole) if parts.iter().all(|part| part.known.is_none()) => {
-                    worth.whole += whole.rarity;
+                    worth.full_coverage += whole.rarity;
                 }
                 _ => {
-                    self.add(&parts, 1.0, &mut worth.once);
-                    worth.whole += in_parts;
+                    self.add(&parts, 1.0, &mut worth.coverage);
+                    worth.full_coverage += in_parts;
                 }
             }
         }
@@ -174,9 +161,8 @@ impl Documents {
         worth
     }
 
-    /// Adds what a word of another language is worth: of all English words for it, the one that a
-    /// document has more of.
-    fn add_meant(&self, Meant { own, english }: &Meant, worth: &mut Worth) {
+    /// Adds the score of a foreign word: in each document, its best translation counts.
+    fn add_meant(&self, TranslatedWord { own, english }: &TranslatedWord, worth: &mut Bm25Scores) {
         let own = own.iter().map(|word| (word.as_str(), 1.0));
         let words = own.chain(english.iter().map(|word| (*word, MEANT)));
         let (mut most, mut rarity) = (vec![0.0_f32; self.count], f32::INFINITY);
@@ -188,32 +174,33 @@ impl Documents {
                 *most = most.max(times * worth);
             }
         }
-        for (place, most) in most.into_iter().enumerate() {
-            worth.each[place] += most;
-            worth.once[place] += most;
+        for (index, most) in most.into_iter().enumerate() {
+            worth.ranking[index] += most;
+            worth.coverage[index] += most;
         }
-        worth.whole += if rarity.is_finite() { rarity } else { self::rarity(0, self.count) };
+        worth.full_coverage +=
+            if rarity.is_finite() { rarity } else { inverse_document_frequency(0, self.count) };
     }
 
-    /// The documents that have a word, and its weight; nothing for a stop word. A word that no
-    /// document has counts as the rarest.
-    fn wanted(&self, word: &str) -> Option<Wanted<'_>> {
-        let known = self.ids.get(&*term(word)?).map(|id| &self.terms[*id as usize]);
-        let rarity = known.map_or_else(|| rarity(0, self.count), |term| term.rarity);
-        Some(Wanted { known, rarity })
+    /// Looks up a query word; returns `None` for a stop word. A word in no document counts as the
+    /// rarest.
+    fn wanted(&self, word: &str) -> Option<QueryTerm<'_>> {
+        let known = self.ids.get(&*stem(word)?).map(|id| &self.terms[*id as usize]);
+        let rarity =
+            known.map_or_else(|| inverse_document_frequency(0, self.count), |term| term.rarity);
+        Some(QueryTerm { known, rarity })
     }
 
-    /// Tells whether any document has a word, which is in lower case.
+    /// Returns `true` if any document has the word, which must be lowercase.
     pub(super) fn know(&self, word: &str) -> bool {
-        term(word).is_some_and(|term| self.ids.contains_key(&*term))
+        stem(word).is_some_and(|term| self.ids.contains_key(&*term))
     }
 
     fn having(&self, term: &Term) -> &[Posting] {
         &self.postings[term.postings.clone()]
     }
 
-    /// Adds what words are worth to each document, so many times.
-    fn add(&self, words: &[Wanted<'_>], times: f32, each: &mut [f32]) {
+    fn add(&self, words: &[QueryTerm<'_>], times: f32, each: &mut [f32]) {
         let known = words.iter().filter_map(|word| word.known);
         for Posting { place, worth } in known.flat_map(|term| self.having(term)) {
             each[*place as usize] += times * worth;
@@ -221,7 +208,7 @@ impl Documents {
     }
 }
 
-/// Places and counts are far below where this would matter.
+/// Saturates, though real indexes are far smaller.
 fn as_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -1,11 +1,10 @@
-//! Queries in German, French, Spanish and Chinese, for tools that are described in English.
+//! Queries in German, French, Spanish and Chinese for tools described in English.
 //!
-//! *Theory of operation.* `languages/words.txt` has what people want of tools in all of these
-//! languages, a line for each meaning. A query is taken for one of another language if that has more
-//! of its words than English has; then each word that is in the list counts as the English words
-//! beside it, for less than a word of the query itself, and words such as `der` and `les` do not count
-//! at all. Whatever stands in the list, a word that tools have themselves counts as it is. So a query
-//! in English is read as it is written, and a catalog in German is found in German.
+//! `languages/words.txt` lists common task words in all of these languages, one meaning a line. A
+//! query counts as foreign if it has more words of that language than of English. Its listed words
+//! then count as their English translations, at a lower weight, and particles such as `der` and
+//! `les` are dropped. A word that the tools themselves use always counts as written. English
+//! queries therefore stay unchanged, and a German catalog can be searched in German.
 
 mod forms;
 
@@ -14,19 +13,19 @@ use std::sync::LazyLock;
 
 use foldhash::{HashMap, HashSet};
 
-use crate::catalog::rank::languages::forms::{Forms, is_latin};
-use crate::catalog::rank::text::{is_unspaced, runs};
+use crate::catalog::rank::languages::forms::{WordForms, is_latin};
+use crate::catalog::rank::tokenizer::{identifiers, is_unspaced};
 
 static WORDS: &str = include_str!("languages/words.txt");
 
-/// The most words of a query that are looked up.
+/// Maximum number of translated words per query.
 const MAX_LOOKUPS: usize = 48;
-/// How many of the English words for one word count for what a query means.
+/// Maximum number of translations of a word in the text for the embedding.
 const MAX_MEANINGS: usize = 2;
-/// The most characters of a Chinese word in the list.
+/// The longest Chinese word in the list, in characters.
 const LONGEST: usize = 6;
 
-/// A language with spaces between its words.
+/// A language that separates words with spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     German,
@@ -37,7 +36,6 @@ pub(super) enum Language {
 impl Language {
     const ALL: [Self; 3] = [Self::German, Self::French, Self::Spanish];
 
-    /// Returns the words that say nothing of what is wanted, but which language it is said in.
     fn particles(self) -> &'static str {
         match self {
             Self::German => {
@@ -75,62 +73,57 @@ impl Language {
     }
 }
 
-/// The words of the same kind in English.
 const ENGLISH: &str = "a about all an and any are as at be been by can could did do does for from had \
                        has have he her him his how i if in into is it its me more my no not of on one \
                        or our out over she should so some than that the their them then there these \
                        they this those to up us was we were what when where which who why will with \
                        would you your";
 
-/// A word of another language in a query, or part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Meant {
-    /// The word in lower case, where tools have it themselves.
+pub(super) struct TranslatedWord {
+    /// The word in lowercase, if tools use it.
     pub(super) own: Option<String>,
-    /// The English words for it.
     pub(super) english: &'static [&'static str],
 }
 
-/// A query as it is read.
+/// A query, with its foreign words translated.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reading<'q> {
-    /// The runs that count as they are written.
+pub(super) struct ParsedQuery<'q> {
     pub(super) runs: Vec<&'q str>,
-    /// The words of another language.
-    pub(super) meant: Vec<Meant>,
-    /// The whole of it in English, as far as that is known.
+    pub(super) meant: Vec<TranslatedWord>,
+    /// The query in English, as far as it could be translated.
     pub(super) text: Cow<'q, str>,
 }
 
-/// Reads a query; `is_known` tells whether tools have a word, which is in lower case.
-pub(super) fn read<'q>(query: &'q str, is_known: impl Fn(&str) -> bool) -> Reading<'q> {
-    let runs: Vec<&str> = runs(query).collect();
+/// Parses a query. `is_known` returns `true` for a lowercase word that tools use.
+pub(super) fn parse_query<'q>(query: &'q str, is_known: impl Fn(&str) -> bool) -> ParsedQuery<'q> {
+    let runs: Vec<&str> = identifiers(query).collect();
     let chinese = chinese(query);
     let words: Vec<Word<'q>> = runs.iter().map(|run| Word::of(run, &is_known)).collect();
     let language = language(&words);
     if language.is_none() && chinese.is_empty() {
-        return Reading { runs, meant: Vec::new(), text: Cow::Borrowed(query) };
+        return ParsedQuery { runs, meant: Vec::new(), text: Cow::Borrowed(query) };
     }
-    let mut reading = Reading { runs: Vec::new(), meant: Vec::new(), text: Cow::Borrowed("") };
+    let mut reading = ParsedQuery { runs: Vec::new(), meant: Vec::new(), text: Cow::Borrowed("") };
     let mut text: Vec<Cow<'q, str>> = Vec::new();
     let mut lookups = MAX_LOOKUPS;
     for word in words {
         let foreign = language.filter(|_| !word.is_unspaced).and_then(|(language, is_sure)| {
             lookups = lookups.checked_sub(1)?;
-            (is_sure || !word.is_known).then(|| TABLE.find(language, &word.lower)).flatten()
+            (is_sure || !word.is_known).then(|| TABLE.translate(language, &word.lower)).flatten()
         });
         if let Some(parts) = foreign {
             for english in parts {
                 let own = word.is_known.then(|| word.lower.clone());
                 text.extend(own.iter().cloned().map(Cow::Owned));
                 text.extend(english.iter().take(MAX_MEANINGS).copied().map(Cow::Borrowed));
-                reading.meant.push(Meant { own, english });
+                reading.meant.push(TranslatedWord { own, english });
             }
             continue;
         }
         let is_particle =
             language.is_some_and(|(language, _)| TABLE.has_particle(language, &word.lower));
-        // What stands between the Chinese words that are known says little, unless tools have it.
+        // The characters between known Chinese words carry little meaning, unless tools use them.
         let is_rest = word.is_unspaced && !chinese.is_empty() && !word.is_known;
         if !is_particle && !is_rest {
             reading.runs.push(word.run);
@@ -139,13 +132,12 @@ pub(super) fn read<'q>(query: &'q str, is_known: impl Fn(&str) -> bool) -> Readi
     }
     for english in chinese {
         text.extend(english.iter().take(MAX_MEANINGS).copied().map(Cow::Borrowed));
-        reading.meant.push(Meant { own: None, english });
+        reading.meant.push(TranslatedWord { own: None, english });
     }
     reading.text = Cow::Owned(text.join(" "));
     reading
 }
 
-/// A run of a query.
 struct Word<'q> {
     run: &'q str,
     lower: String,
@@ -162,8 +154,8 @@ impl<'q> Word<'q> {
     }
 }
 
-/// Finds the language of a query, if it is one of ours and has more of it than English has; and
-/// whether that is sure, by a particle that English has not.
+/// Returns the language that has more words in the query than English has, and `true` if a particle
+/// confirms it.
 fn language(words: &[Word<'_>]) -> Option<(Language, bool)> {
     let spaced = || words.iter().filter(|word| !word.is_unspaced).take(MAX_LOOKUPS);
     if spaced().all(|word| word.is_known && !TABLE.is_foreign_particle(&word.lower)) {
@@ -180,7 +172,8 @@ fn language(words: &[Word<'_>]) -> Option<(Language, bool)> {
             continue;
         }
         let mut unknown = spaced().filter(|word| !word.is_known && !is_particle(&word.lower));
-        let found = unknown.by_ref().filter(|word| TABLE.find(language, &word.lower).is_some());
+        let found =
+            unknown.by_ref().filter(|word| TABLE.translate(language, &word.lower).is_some());
         let all = particles + found.count();
         let is_enough = particles > 0 || 2 * all >= spaced().count();
         let is_better = best.is_none_or(|(most, sure, _)| (all, particles) > (most, sure));
@@ -191,10 +184,10 @@ fn language(words: &[Word<'_>]) -> Option<(Language, bool)> {
     best.map(|(_, particles, language)| (language, particles > 0))
 }
 
-/// Finds the Chinese words of a query, always the longest that there is.
+/// Translates the Chinese words of a query, longest match first.
 fn chinese(query: &str) -> Vec<&'static [&'static str]> {
     let is_han = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
-    // Japanese has many of the same characters, and other words.
+    // Japanese shares many of the characters, but not the words.
     let is_kana = |c: char| ('\u{3040}'..='\u{30ff}').contains(&c);
     if !query.contains(is_han) || query.contains(is_kana) {
         return Vec::new();
@@ -218,9 +211,8 @@ fn chinese(query: &str) -> Vec<&'static [&'static str]> {
     found
 }
 
-/// The list, ready to be asked.
-struct Table {
-    /// For each language the English words by the stems of its own.
+struct Dictionary {
+    /// For each language, the English translations of a stem.
     words: [HashMap<String, Vec<&'static str>>; 3],
     chinese: HashMap<&'static str, Vec<&'static str>>,
     particles: [HashSet<&'static str>; 3],
@@ -229,16 +221,16 @@ struct Table {
     simple: HashMap<char, char>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
+static TABLE: LazyLock<Dictionary> = LazyLock::new(Dictionary::read);
 
-/// Traditional characters, each before its simplified form.
+/// Traditional characters, each followed by its simplified form.
 const TRADITIONAL: &str = "創创刪删檔档資资夾夹郵邮訊讯發发開开關关閉闭記记錄录圖图檢检尋寻會会議议預预訂订譯译網网頁页\
 電电腦脑計计畫画時时間间氣气溫温價价錢钱貨货幣币匯汇報报買买賣卖單单據据庫库數数類类執执動动啟启終终進进線线設设備备門门\
 燈灯鎖锁樂乐視视頻频語语聲声編编輯辑寫写讀读詢询連连結结標标簽签題题問问錯错誤误組组員员織织體体導导轉转換换儲储傳传載载\
 屬属態态歷历歸归壓压縮缩顯显現现當当後后來来為为車车機机場场館馆購购帳账賬账戶户號号碼码權权異异務务應应項项倉仓說说話话\
 將将變变舊旧區区處处點点調调從从兩两無无邊边過过還还運运達达選选適适釋释鐘钟鏈链陣阵際际隨随雙双雲云靜静響响顧顾飛飞館馆麼么";
 
-impl Table {
+impl Dictionary {
     fn read() -> Self {
         let mut table = Self {
             words: Language::ALL.map(|_| HashMap::default()),
@@ -257,7 +249,7 @@ impl Table {
             let Some(english) = columns.next() else { continue };
             let english: Vec<&'static str> = english.collect();
             for (language, column) in Language::ALL.into_iter().zip(columns.by_ref()) {
-                let forms = Forms::of(language);
+                let forms = WordForms::of(language);
                 for word in column {
                     let known = &mut table.words[language as usize];
                     add(known.entry(forms.stem(&word.to_lowercase())).or_default(), &english);
@@ -274,18 +266,22 @@ impl Table {
         self.particles[language as usize].contains(word)
     }
 
-    /// Tells whether a word is a particle of any language but English.
+    /// Returns `true` for a particle of another language that isn't an English one.
     fn is_foreign_particle(&self, word: &str) -> bool {
         !self.english.contains(word)
             && self.particles.iter().any(|particles| particles.contains(word))
     }
 
-    /// Finds the English words for one of another language, for each part of it that is known.
-    fn find(&'static self, language: Language, word: &str) -> Option<Vec<&'static [&'static str]>> {
+    /// Returns the translations of a word; a German compound has one entry per known part.
+    fn translate(
+        &'static self,
+        language: Language,
+        word: &str,
+    ) -> Option<Vec<&'static [&'static str]>> {
         if !is_latin(word) {
             return None;
         }
-        let forms = Forms::of(language);
+        let forms = WordForms::of(language);
         let of = |word: &str| {
             let words = &self.words[language as usize];
             forms.all(word).find_map(|form| words.get(&form)).map(Vec::as_slice)

@@ -1,20 +1,20 @@
-//! Well-known services that a query names, as far as no tool here has anything to do with them.
+//! Well-known services that a query names but no indexed tool mentions.
 //!
-//! Somebody who asks for `github` where there is none gets what is nearest, a tool of git for one, and
-//! should be told. A word counts as a service only if it is in the list below, and as absent only if
-//! no text about any tool has it; so the remark is rare, and mostly right.
+//! Without a GitHub server, a query for `github` still finds the nearest tools, such as a git
+//! server's, so the agent should learn that the service is missing. A word counts as a service only
+//! if it is in the list below, and as absent only if no tool's text has it. That makes the note
+//! rare and mostly right.
 
 use std::sync::LazyLock;
 
 use foldhash::HashMap;
 
-use crate::catalog::rank::text::runs;
+use crate::catalog::rank::tokenizer::identifiers;
 
-/// How many services are named that are not here.
 const MAX_NAMED: usize = 3;
 
-/// The services, each under all names that it goes by. A name that is a word of its own, too, is
-/// written with a capital letter: it counts where the query has it so, and not as its first word.
+/// Each service with all its names. A capitalized name is also an ordinary word: it counts only if
+/// the query capitalizes it too, other than at the start.
 const SERVICES: &[&[&str]] = &[
     &["activecampaign"],
     &["adyen"],
@@ -179,21 +179,18 @@ const SERVICES: &[&[&str]] = &[
     &["zotero"],
 ];
 
-/// A name of a service, in words.
 struct Name {
-    /// Which of the services.
     service: usize,
     words: Vec<String>,
-    /// `true` if it counts with a capital letter alone.
+    /// `true` if it counts only when capitalized.
     is_word: bool,
 }
 
-/// The names of all services, by their first word.
 static NAMES: LazyLock<HashMap<String, Vec<Name>>> = LazyLock::new(|| {
     let mut names: HashMap<String, Vec<Name>> = HashMap::default();
     for (service, aliases) in SERVICES.iter().enumerate() {
         for alias in *aliases {
-            let words: Vec<_> = runs(alias).map(str::to_lowercase).collect();
+            let words: Vec<_> = identifiers(alias).map(str::to_lowercase).collect();
             let is_word = alias.starts_with(char::is_uppercase);
             let Some(first) = words.first().cloned() else { continue };
             names.entry(first).or_default().push(Name { service, words, is_word });
@@ -202,10 +199,10 @@ static NAMES: LazyLock<HashMap<String, Vec<Name>>> = LazyLock::new(|| {
     names
 });
 
-/// Returns the services that a query names and nothing here speaks of, as the query spells them but
-/// in lower case, each once. `is_known` tells whether any text about a tool has a word.
+/// Returns the services that a query names and no text mentions, each once, in lowercase.
+/// `is_known` returns `true` for a word of some tool's text.
 pub(super) fn absent(query: &str, is_known: impl Fn(&str) -> bool) -> Vec<String> {
-    let written: Vec<&str> = runs(query).collect();
+    let written: Vec<&str> = identifiers(query).collect();
     let words: Vec<String> = written.iter().map(|word| word.to_lowercase()).collect();
     let (mut absent, mut seen) = (Vec::new(), Vec::new());
     for (at, first) in words.iter().enumerate() {
@@ -223,17 +220,17 @@ pub(super) fn absent(query: &str, is_known: impl Fn(&str) -> bool) -> Vec<String
     absent
 }
 
-/// Says that no server has to do with some services.
-pub fn no_server_for(services: &[String]) -> String {
+/// Returns the message that no server is about these services.
+pub fn absent_services_message(services: &[String]) -> String {
     let named: Vec<_> =
         services.iter().take(MAX_NAMED).map(|service| format!("`{service}`")).collect();
     format!("no server here is called or about {}", named.join(" or "))
 }
 
-/// Tells whether texts have all words of any name of a service.
+/// Returns `true` if the tools' texts have all words of one of the service's names.
 fn is_here(service: usize, is_known: impl Fn(&str) -> bool) -> bool {
     let mut names = SERVICES[service].iter();
-    names.any(|name| runs(name).all(|word| is_known(&word.to_lowercase())))
+    names.any(|name| identifiers(name).all(|word| is_known(&word.to_lowercase())))
 }
 
 #[cfg(test)]
@@ -245,21 +242,21 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_no_text_speaks_of_is_absent() {
+    fn service_that_no_text_mentions_is_absent() {
         assert_eq!(absent_of("open GitHub issue", &["git", "issue"]), ["github"]);
         assert_eq!(absent_of("open GitHub issue on github", &["github"]), [""; 0]);
         assert_eq!(absent_of("move the card from trello to jira", &[]), ["trello", "jira"]);
     }
 
     #[test]
-    fn a_service_is_here_under_any_of_its_names() {
+    fn service_is_present_under_any_of_its_names() {
         assert_eq!(absent_of("query postgres", &["postgresql"]), [""; 0]);
         assert_eq!(absent_of("upload to Google Drive", &["gdrive"]), [""; 0]);
         assert_eq!(absent_of("upload to google drive", &["google", "mail"]), ["google drive"]);
     }
 
     #[test]
-    fn a_name_that_is_also_a_word_counts_as_it_is_written() {
+    fn ambiguous_service_names_count_only_when_capitalized() {
         assert_eq!(absent_of("solve a linear equation", &[]), [""; 0]);
         assert_eq!(absent_of("Linear regression of prices", &[]), [""; 0]);
         assert_eq!(absent_of("create an issue in Linear", &[]), ["linear"]);
@@ -268,6 +265,10 @@ mod tests {
 
     #[test]
     fn every_service_has_a_name() {
-        assert!(SERVICES.iter().all(|names| names.iter().all(|name| runs(name).next().is_some())));
+        assert!(
+            SERVICES
+                .iter()
+                .all(|names| names.iter().all(|name| identifiers(name).next().is_some()))
+        );
     }
 }

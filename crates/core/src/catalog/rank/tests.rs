@@ -9,41 +9,41 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::Definition;
-use crate::raw::Raw;
+use crate::json::RawJson;
 
-/// Tools of one server, each with a description and the names of its parameters.
+/// Tools of one server, each as name, description and parameter names.
 fn tools(all: &[(&str, &str, &[&str])]) -> Vec<Arc<ToolDefinition>> {
     let raw = all.iter().map(|(name, description, parameters)| {
         let properties: serde_json::Map<_, _> =
             parameters.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
         let schema = json!({"type": "object", "properties": properties});
-        Raw::encode(&json!({"name": name, "description": description, "inputSchema": schema}))
+        RawJson::encode(&json!({"name": name, "description": description, "inputSchema": schema}))
     });
     let (read, bad) = ToolDefinition::read_all(raw);
     assert_eq!(bad, []);
     read
 }
 
-fn index(all: &[(&str, &str, &[&str])]) -> Index {
-    index_by(all, Method::Words)
+fn index(all: &[(&str, &str, &[&str])]) -> SearchIndex {
+    index_by(all, RankingMethod::Lexical)
 }
 
-fn index_by(all: &[(&str, &str, &[&str])], method: Method) -> Index {
+fn index_by(all: &[(&str, &str, &[&str])], method: RankingMethod) -> SearchIndex {
     let tools = tools(all);
-    let entry = |tool| Entry { server: "Tracker", about: "Keeps bugs", tool };
-    Index::new(tools.iter().map(|tool| entry(tool)), method)
+    let entry = |tool| ToolDocument { server: "Tracker", about: "Keeps bugs", tool };
+    SearchIndex::new(tools.iter().map(|tool| entry(tool)), method)
 }
 
-fn places(hits: &[Hit]) -> Vec<usize> {
-    hits.iter().map(|hit| hit.place).collect()
+fn places(hits: &[RankedTool]) -> Vec<usize> {
+    hits.iter().map(|hit| hit.index).collect()
 }
 
-fn found(index: &Index, query: &str) -> Vec<usize> {
+fn found(index: &SearchIndex, query: &str) -> Vec<usize> {
     places(&index.search(query, 10, |_| true))
 }
 
 #[test]
-fn a_tool_is_found_by_all_that_is_said_of_it() {
+fn tool_is_found_by_each_of_its_texts() {
     let index = index(&[
         ("list_issues", "Shows what is open", &["labelName"]),
         ("createTicket", "Writes down something new", &["title"]),
@@ -58,11 +58,11 @@ fn a_tool_is_found_by_all_that_is_said_of_it() {
 }
 
 #[test]
-fn it_does_not_matter_for_a_score_how_a_name_is_written() {
+fn spelling_of_a_name_does_not_change_the_score() {
     let tools = tools(&[("create_issue", "Writes an issue on GitHub", &[]), ("now", "Time", &[])]);
     for server in ["github", "GitHub"] {
-        let entries = tools.iter().map(|tool| Entry { server, about: "", tool });
-        let index = Index::new(entries, Method::Words);
+        let entries = tools.iter().map(|tool| ToolDocument { server, about: "", tool });
+        let index = SearchIndex::new(entries, RankingMethod::Lexical);
         let score = |query: &str| index.search(query, 1, |_| true)[0].score;
         for rest in ["issue", "passport", ""] {
             let [one, other] = ["github", "GitHub"].map(|name| score(&format!("{name} {rest}")));
@@ -73,7 +73,7 @@ fn it_does_not_matter_for_a_score_how_a_name_is_written() {
 }
 
 #[test]
-fn what_is_written_without_spaces_is_found_by_its_words() {
+fn words_without_spaces_are_found() {
     let index = index(&[
         ("创建", "在指定的代码仓库中创建一个新的问题", &[]),
         ("delete", "Deletes", &["createOrUpdateVirtualNetworkGatewayConnectionSharedKey"]),
@@ -91,7 +91,7 @@ fn rare_words_count_for_more_than_frequent_ones() {
 }
 
 #[test]
-fn of_equals_the_first_comes_first() {
+fn ties_keep_index_order() {
     let index = index(&[("a", "same", &[]), ("b", "same", &[]), ("c", "same same", &[])]);
     assert_eq!(found(&index, "same"), [2, 0, 1]);
     assert_eq!(places(&index.search("same", 2, |_| true)), [2, 0]);
@@ -100,16 +100,16 @@ fn of_equals_the_first_comes_first() {
 }
 
 #[test]
-fn what_is_not_in_the_index_counts_for_nothing() {
+fn scores_do_not_depend_on_tools_outside_the_index() {
     let few = index(&[("read_file", "", &[]), ("write_file", "", &[])]);
     let others = [("read_mail", "", &[][..]), ("read_page", "", &[]), ("write_file", "", &[])];
     let more = index(&others);
-    let score = |index: &Index| index.search("read passport", 1, |_| true)[0].score;
+    let score = |index: &SearchIndex| index.search("read passport", 1, |_| true)[0].score;
     assert!(score(&few) > score(&more), "a word is rarer where fewer tools have it");
 }
 
 #[test]
-fn the_end_of_an_endless_query_is_not_read() {
+fn long_query_is_truncated() {
     let index = index(&[("read_file", "", &[])]);
     let query = |padding: usize| format!("{} file", "ä".repeat(padding));
     assert_eq!(found(&index, &query(10)), [0]);
@@ -117,30 +117,31 @@ fn the_end_of_an_endless_query_is_not_read() {
 }
 
 #[test]
-fn an_index_of_nothing_finds_nothing() {
+fn empty_index_finds_nothing() {
     assert_eq!(found(&index(&[]), "anything"), [0; 0]);
 }
 
 #[test]
-fn a_tool_is_found_by_what_it_means() {
+fn tool_is_found_by_meaning() {
     let all = [("play_song", "Plays music", &[][..]), ("remove_path", "Deletes a file", &[])];
-    let (words, mixed) = (index(&all), index_by(&all, Method::Mixed));
+    let (words, mixed) = (index(&all), index_by(&all, RankingMethod::Hybrid));
     assert_eq!(found(&words, "erase the document"), [0; 0]);
     assert_eq!(found(&mixed, "erase the document"), [1]);
     let both: BTreeSet<_> = found(&mixed, "delete some music").into_iter().collect();
     assert_eq!(both, [0, 1].into(), "both have one of the words");
-    assert_eq!(places(&mixed.search("erase the document", 10, |place| place == 0)), [0; 0]);
+    assert_eq!(places(&mixed.search("erase the document", 10, |index| index == 0)), [0; 0]);
     assert_eq!(found(&mixed, ""), [0; 0]);
     assert_eq!(found(&mixed, "größte Übergrößen"), [0; 0], "words that no table has");
 }
 
 #[test]
-fn a_score_says_how_well_a_tool_fits_whatever_else_there_is() {
+fn score_grows_with_the_share_of_matching_words() {
     let all = [("read_file", "Reads a file", &[][..]), ("play_song", "Plays music", &[])];
-    for method in [Method::Words, Method::Mixed] {
+    for method in [RankingMethod::Lexical, RankingMethod::Hybrid] {
         let index = index_by(&all, method);
-        let score =
-            |query: &str| index.nearest(query, 1, |_| true).first().map_or(0.0, |hit| hit.score);
+        let score = |query: &str| {
+            index.search_nearest(query, 1, |_| true).first().map_or(0.0, |hit| hit.score)
+        };
         let (all_of_it, half, none) =
             (score("read a file"), score("read a passport"), score("renew passport"));
         assert!(1.0 >= all_of_it && all_of_it > half && half > none, "{all_of_it} {half} {none}");
@@ -148,43 +149,42 @@ fn a_score_says_how_well_a_tool_fits_whatever_else_there_is() {
 }
 
 #[test]
-fn nothing_is_found_where_nothing_fits_but_something_is_nearest() {
+fn irrelevant_query_finds_nothing_but_has_a_nearest_tool() {
     let all = [("read_file", "Reads a file", &[][..]), ("play_song", "Plays music", &[])];
-    let index = index_by(&all, Method::Mixed);
+    let index = index_by(&all, RankingMethod::Hybrid);
     let query = "passport renewal for my grandmother";
     assert_eq!(found(&index, query), [0; 0]);
-    assert_eq!(index.nearest(query, 1, |_| true).len(), 1);
+    assert_eq!(index.search_nearest(query, 1, |_| true).len(), 1);
 }
 
 #[test]
-fn equal_tools_are_equally_good() {
+fn equal_tools_have_equal_scores() {
     let same = ("read_file", "Reads a file", &["path"][..]);
     let others = (0..5).map(|_| tools(&[same]).remove(0)).collect::<Vec<_>>();
-    let entries = others.iter().map(|tool| Entry { server: "", about: "", tool });
-    let hits = Index::new(entries, Method::Mixed).search("read file", 4, |_| true);
+    let entries = others.iter().map(|tool| ToolDocument { server: "", about: "", tool });
+    let hits = SearchIndex::new(entries, RankingMethod::Hybrid).search("read file", 4, |_| true);
     assert_eq!(places(&hits), [0, 1, 2, 3]);
     assert!(hits.iter().all(|hit| hit.score.to_bits() == hits[0].score.to_bits()));
 }
 
 #[test]
-fn what_is_giant_is_read_in_part() {
+fn giant_texts_are_truncated() {
     let giant = format!("{} violin", "word ".repeat(1 << 20));
-    let index = index_by(&[("read_file", &giant, &[])], Method::Mixed);
+    let index = index_by(&[("read_file", &giant, &[])], RankingMethod::Hybrid);
     assert_eq!(found(&index, "violin"), [0; 0]);
     assert_eq!(found(&index, "word"), [0]);
     assert_eq!(found(&index, &"read file ".repeat(100_000)), [0]);
     assert_eq!(found(&index, &"\u{301}".repeat(1 << 20)), [0; 0]);
 }
 
-/// Texts of all kinds: plain words, identifiers, right-to-left and CJK scripts, combining
-/// characters, control characters, and whatever else there is.
+/// Odd texts: identifiers, right-to-left and CJK scripts, combining and control characters.
 const STRANGE: &str = "[a-z_ ]{0,40}|[A-Za-z0-9]{0,60}|[א-ת ‏]{0,30}|[一-龥ぁ-ん]{0,30}|[aou\u{300}-\u{36f} ]{0,40}|\\PC{0,60}|[\u{0}-\u{20}]{0,9}|the of and|";
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_is_asked_the_same_is_found_again(
+    fn search_is_deterministic_for_any_query(
         texts in vec((STRANGE, STRANGE), 0..12),
         query in STRANGE,
         limit in 0_usize..14,
@@ -194,16 +194,16 @@ proptest! {
             .iter()
             .flat_map(|(name, about)| tools(&[(&format!("t{name}"), about, &[name])]))
             .collect();
-        let entries = || tools.iter().map(|tool| Entry { server: "s", about: "", tool });
-        for method in [Method::Words, Method::Mixed] {
-            let index = Index::new(entries(), method);
+        let entries = || tools.iter().map(|tool| ToolDocument { server: "s", about: "", tool });
+        for method in [RankingMethod::Lexical, RankingMethod::Hybrid] {
+            let index = SearchIndex::new(entries(), method);
             let hits = index.search(&query, limit, |_| true);
-            prop_assert_eq!(&hits, &Index::new(entries(), method).search(&query, limit, |_| true));
+            prop_assert_eq!(&hits, &SearchIndex::new(entries(), method).search(&query, limit, |_| true));
             prop_assert!(hits.len() <= limit.min(tools.len()));
             prop_assert!(hits.iter().all(|hit| hit.score > 0.0 && hit.score <= 1.0));
             prop_assert!(hits.is_sorted_by(|a, b| a.score >= b.score));
 
-            // Fewer are the first of more, and one that is not wanted leaves the others in order.
+            // A smaller limit gives a prefix, and excluding a tool keeps the order of the others.
             let all = places(&index.search(&query, usize::MAX, |_| true));
             prop_assert_eq!(places(&hits), &all[..limit.min(all.len())]);
             let without = places(&index.search(&query, usize::MAX, |place| place != unwanted));
@@ -214,7 +214,7 @@ proptest! {
 }
 
 #[test]
-fn the_tool_for_a_deed_comes_before_the_one_for_another() {
+fn tool_with_the_matching_operation_ranks_first() {
     let all = [
         (
             "read_file",
@@ -224,20 +224,20 @@ fn the_tool_for_a_deed_comes_before_the_one_for_another() {
         ("write_file", "Put text on disk", &["path"]),
         ("delete_file", "Delete a file of the file system", &[]),
     ];
-    let index = index_by(&all, Method::Mixed);
+    let index = index_by(&all, RankingMethod::Hybrid);
     assert_eq!(found(&index, "filesystem write a file")[0], 1);
     assert_eq!(found(&index, "filesystem read a file")[0], 0);
     assert_eq!(found(&index, "remove a file")[0], 2);
 }
 
 #[test]
-fn a_query_in_another_language_finds_tools_in_english() {
+fn foreign_query_finds_english_tools() {
     let all = [
         ("create_event", "Add an event to a calendar", &[][..]),
         ("remove_path", "Delete a file or a folder", &[]),
         ("send_mail", "Send an electronic mail", &[]),
     ];
-    for method in [Method::Words, Method::Mixed] {
+    for method in [RankingMethod::Lexical, RankingMethod::Hybrid] {
         let index = index_by(&all, method);
         for (query, place) in [
             ("Kalendereintrag anlegen", 0),
@@ -255,10 +255,10 @@ fn a_query_in_another_language_finds_tools_in_english() {
 }
 
 #[test]
-fn a_tool_in_another_language_is_found_in_that() {
+fn foreign_tool_is_found_in_its_own_language() {
     let all =
         [("anlegen", "Legt einen Termin im Kalender an", &[][..]), ("x", "Löscht Dateien", &[])];
-    let index = index_by(&all, Method::Mixed);
+    let index = index_by(&all, RankingMethod::Hybrid);
     assert_eq!(found(&index, "Lege einen Termin an")[0], 0);
     assert_eq!(found(&index, "Dateien")[0], 1);
 }
@@ -266,18 +266,18 @@ fn a_tool_in_another_language_is_found_in_that() {
 #[test]
 fn a_made_up_word_finds_nothing() {
     let all = [("read_file", "Reads a file", &[][..]), ("play_song", "Plays music", &[])];
-    let index = index_by(&all, Method::Mixed);
+    let index = index_by(&all, RankingMethod::Hybrid);
     for query in ["zzzz", "qqx", "#", "ㅋㅋㅋ"] {
         assert_eq!(found(&index, query), [0; 0], "{query}");
     }
 }
 
 #[test]
-fn a_first_tool_is_clear_by_its_score_and_by_its_lead() {
-    let fit = |score, rank| Fit { score, rank };
+fn confidence_requires_score_and_margin() {
+    let fit = |score, rank| Relevance { score, rank };
     let next = |rank| Some(fit(0.4, rank));
-    assert!(fit(SURE, 0.6).is_clear(next(0.6 - LEAD - 0.01)));
-    assert!(!fit(SURE, 0.6).is_clear(next(0.6 - LEAD + 0.01)));
-    assert!(!fit(SURE - 0.01, 0.6).is_clear(None));
-    assert!(fit(WELL, 0.0).is_good() && !fit(WELL - 0.01, 1.0).is_good());
+    assert!(fit(CONFIDENT_SCORE, 0.6).is_confident(next(0.6 - CONFIDENT_MARGIN - 0.01)));
+    assert!(!fit(CONFIDENT_SCORE, 0.6).is_confident(next(0.6 - CONFIDENT_MARGIN + 0.01)));
+    assert!(!fit(CONFIDENT_SCORE - 0.01, 0.6).is_confident(None));
+    assert!(fit(GOOD_SCORE, 0.0).is_strong() && !fit(GOOD_SCORE - 0.01, 1.0).is_strong());
 }

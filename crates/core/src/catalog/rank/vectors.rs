@@ -1,42 +1,40 @@
-//! Meaning: the direction in which the words of a text point, by a table of word vectors.
+//! Text embeddings from a compiled-in table of word vectors.
 //!
-//! `words.bin` is made by `scripts/embedding`: pieces of words in order of their bytes, such as
-//! `file` or `##s` for one that goes on a word, and a vector for each. A text points where the sum
-//! over its pieces does.
+//! `words.bin`, made by `scripts/embedding`, holds pieces of words in byte order, such as `file` or
+//! `##s` for a continuation, each with a vector. A text's embedding is the sum over its pieces,
+//! normalized.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use foldhash::HashMap;
 
-use crate::catalog::rank::numbers::{dot, scale, small};
-use crate::catalog::rank::text::{parts, runs, whole};
+use crate::catalog::rank::quantization::{dot, quantize, scale};
+use crate::catalog::rank::tokenizer::{identifiers, joined_identifier, parts};
 
 static TABLE: &[u8] = include_bytes!("words.bin");
 
-/// How many numbers a vector has.
 const DIMENSIONS: usize = 128;
-/// How many bytes they take in the table: half a byte each.
+/// The bytes of a vector in the table: half a byte per number.
 const WIDTH: usize = DIMENSIONS / 2;
-/// The half byte that is zero; those below it are negative.
+/// The half byte that represents 0; smaller ones are negative.
 const ZERO: i8 = 8;
-/// The most pieces of a text that count: what a description is about, it says first.
+/// Maximum number of pieces read per text: a description starts with its subject.
 const MAX_PIECES: usize = 48;
-/// The mark before a piece that continues a word.
+/// Marks a piece that continues a word.
 const GOES_ON: &[u8] = b"##";
 
-/// The parts of the table, as they stand in it.
 #[derive(Clone, Copy)]
-struct Table {
+struct WordVectorTable {
     count: usize,
-    /// For each piece, where its name ends; four bytes each, as everything that is not a byte.
+    /// For each piece, the end of its name in `names`, as a little-endian `u32`.
     ends: &'static [u8],
     names: &'static [u8],
     scales: &'static [u8],
     numbers: &'static [u8],
 }
 
-impl Table {
+impl WordVectorTable {
     fn open() -> Self {
         let count = number_at(TABLE, 0);
         let (ends, rest) = TABLE[4..].split_at(4 * count);
@@ -50,7 +48,7 @@ impl Table {
         &self.names[start..number_at(self.ends, piece)]
     }
 
-    /// The piece whose name is that of `parts`, one after the other.
+    /// Finds the piece whose name is the concatenation of `parts`.
     fn find(&self, parts: [&[u8]; 2]) -> Option<usize> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
@@ -64,8 +62,7 @@ impl Table {
         None
     }
 
-    /// Adds the pieces of a word, always the longest that there is; none of them where something
-    /// is left over.
+    /// Adds the pieces of a word, longest match first, or none if part of the word has no piece.
     fn add_pieces(&self, word: &str, pieces: &mut Vec<usize>) {
         let known = pieces.len();
         let mut rest = word.as_bytes();
@@ -82,7 +79,6 @@ impl Table {
         }
     }
 
-    /// Adds the vector of a piece.
     fn add_to(&self, sum: &mut [f32; DIMENSIONS], piece: usize) {
         let bits = &self.scales[4 * piece..4 * piece + 4];
         let scale = f32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]);
@@ -96,35 +92,36 @@ impl Table {
     }
 }
 
-/// The number that is written at byte `index * 4`.
 fn number_at(bytes: &[u8], index: usize) -> usize {
     let bytes = &bytes[4 * index..4 * index + 4];
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize
 }
 
-/// Reads texts, and remembers their words.
-pub(super) struct Reader {
-    table: Table,
-    /// For each word which of `pieces` are its own.
+/// Computes embeddings, and caches the pieces of each word.
+pub(super) struct Embedder {
+    table: WordVectorTable,
     words: HashMap<Box<str>, Range<usize>>,
     pieces: Vec<usize>,
 }
 
-impl Default for Reader {
+impl Default for Embedder {
     fn default() -> Self {
-        Self { table: Table::open(), words: HashMap::default(), pieces: Vec::new() }
+        Self { table: WordVectorTable::open(), words: HashMap::default(), pieces: Vec::new() }
     }
 }
 
-impl Reader {
-    /// Where texts point that are read as one.
-    pub(super) fn direction(&mut self, texts: &[&str]) -> Direction {
+impl Embedder {
+    /// Returns the embedding of several texts read as one.
+    pub(super) fn embed(&mut self, texts: &[&str]) -> TextEmbedding {
         let mut sum = [0.0; DIMENSIONS];
         let mut left = MAX_PIECES;
         let table = self.table;
-        // `GitHub` means what `github` does, where that is known, and else what its parts do.
-        let known = |run| whole(run).filter(|word| table.find([b"", word.as_bytes()]).is_some());
-        let words = texts.iter().flat_map(|text| runs(text)).flat_map(|run| {
+        // Use the vector of `github` for `GitHub` if the table has it, and the vectors of its parts
+        // otherwise.
+        let known = |run| {
+            joined_identifier(run).filter(|word| table.find([b"", word.as_bytes()]).is_some())
+        };
+        let words = texts.iter().flat_map(|text| identifiers(text)).flat_map(|run| {
             let known = known(run);
             let parts = known.is_none().then(|| parts(run));
             known.into_iter().chain(parts.into_iter().flatten())
@@ -140,14 +137,14 @@ impl Reader {
                 break;
             }
         }
-        Direction::of(&sum)
+        TextEmbedding::of(&sum)
     }
 
-    /// Tells whether any word of a text is in the table, or begins with a piece that is more than two
-    /// letters.
+    /// Returns `true` if a word of the text consists of known pieces, with more than two bytes in
+    /// the first.
     pub(super) fn knows_any(&mut self, text: &str) -> bool {
         let table = self.table;
-        let mut words = runs(text).flat_map(|run| parts(run).chain(whole(run)));
+        let mut words = identifiers(text).flat_map(|run| parts(run).chain(joined_identifier(run)));
         words.any(|word| {
             let pieces = self.pieces_of(&word);
             self.pieces[pieces].first().is_some_and(|first| table.name(*first).len() > 2)
@@ -166,22 +163,22 @@ impl Reader {
     }
 }
 
-/// A vector of length 1, or of none, in small numbers.
+/// A quantized vector of length 1, or 0.
 #[derive(Debug)]
-pub(super) struct Direction {
+pub(super) struct TextEmbedding {
     numbers: [i8; DIMENSIONS],
-    /// The factor for each of them.
+    /// The factor that normalizes the length to 1.
     scale: f32,
 }
 
-impl Direction {
+impl TextEmbedding {
     fn of(vector: &[f32; DIMENSIONS]) -> Self {
         let mut numbers = [0; DIMENSIONS];
-        numbers.iter_mut().zip(small(vector)).for_each(|(number, small)| *number = small);
+        numbers.iter_mut().zip(quantize(vector)).for_each(|(number, small)| *number = small);
         Self { numbers, scale: scale(&numbers) }
     }
 
-    /// How near two directions are: 1 if they are the same, 0 if they have nothing in common.
+    /// Returns the cosine similarity: 1 for the same meaning, 0 for unrelated texts.
     pub(super) fn cosine(&self, other: &Self) -> f32 {
         dot(&self.numbers, &other.numbers) * self.scale * other.scale
     }
@@ -195,26 +192,26 @@ mod tests {
     use super::*;
 
     fn pieces(word: &str) -> Vec<&'static str> {
-        let table = Table::open();
+        let table = WordVectorTable::open();
         let mut pieces = Vec::new();
         table.add_pieces(word, &mut pieces);
         pieces.into_iter().map(|piece| std::str::from_utf8(table.name(piece)).unwrap()).collect()
     }
 
     fn cosine(a: &str, b: &str) -> f32 {
-        let mut reader = Reader::default();
-        reader.direction(&[a]).cosine(&reader.direction(&[b]))
+        let mut reader = Embedder::default();
+        reader.embed(&[a]).cosine(&reader.embed(&[b]))
     }
 
     #[test]
-    fn the_table_is_whole_and_in_order() {
-        let table = Table::open();
+    fn table_is_complete_and_sorted() {
+        let table = WordVectorTable::open();
         assert_eq!(table.numbers.len(), table.count * WIDTH);
         assert!((1..table.count).all(|piece| table.name(piece - 1) < table.name(piece)));
     }
 
     #[test]
-    fn words_are_put_together_of_the_longest_pieces() {
+    fn words_are_split_into_the_longest_pieces() {
         assert_eq!(pieces("file"), ["file"]);
         assert_eq!(pieces("webhook"), ["web", "##ho", "##ok"]);
         assert_eq!(pieces("größe"), [""; 0]);
@@ -222,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_points_the_same_way() {
+    fn similar_texts_have_similar_embeddings() {
         assert!((cosine("delete the file", "delete the file") - 1.0).abs() < 1e-3);
         assert!(
             cosine("erase a document", "delete a file") > cosine("erase a document", "play music")
@@ -231,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_long_text_does_not_count() {
+    fn long_text_is_truncated() {
         let long = "file ".repeat(MAX_PIECES);
         assert!((cosine(&long, &format!("{long} music music music")) - 1.0).abs() < 1e-3);
     }
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(a in "\\PC{0,60}", b in "[a-z0-9 ]{0,60}") {
+        fn similarity_of_any_texts_is_bounded(a in "\\PC{0,60}", b in "[a-z0-9 ]{0,60}") {
             prop_assert!((-1.01..=1.01).contains(&cosine(&a, &b)));
         }
     }

@@ -1,4 +1,4 @@
-//! Names of tools, and how other servers speak of them or look like them.
+//! Finds tool names that look like another server's, and texts that mention another server's tool.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use foldhash::{HashMap, HashMapExt, HashSet};
 use regex::Regex;
 
-use crate::catalog::remarks::folded::{Folded, latin};
-use crate::name::seen;
+use crate::catalog::remarks::normalized_text::{NormalizedText, latin};
+use crate::name::untrusted_text;
 
-/// Tools that many servers have, and that somebody may want to be taken for.
+/// Names of common tools, which are worth imitating.
 const WELL_KNOWN: &[&str] = &[
     "create_pull_request",
     "execute_command",
@@ -25,43 +25,40 @@ const WELL_KNOWN: &[&str] = &[
     "transfer_funds",
     "write_file",
 ];
-/// Names of tools that are longer are not compared with those that are one letter apart.
+/// In characters. Longer names aren't checked for typos.
 const MAX_COMPARED: usize = 64;
-/// Words that are shorter differ by a letter in honest names, too.
+/// Honest names with shorter words also differ by one letter.
 const MIN_WORD: usize = 5;
 
-/// The tools of all servers, by the forms of their names.
-pub(super) struct Names<'a> {
-    /// The servers that have a tool of this name, by their places.
+pub(super) struct ToolNameIndex<'a> {
+    /// The positions of the servers that have a tool of this name.
     exact: HashMap<&'a str, HashSet<usize>>,
-    /// The first tool whose name looks like this.
-    skeletons: HashMap<String, Known<'a>>,
-    /// The tools whose name becomes this when one letter is left out.
-    near: HashMap<String, Vec<Known<'a>>>,
+    /// The first tool with this skeleton.
+    skeletons: HashMap<String, KnownTool<'a>>,
+    /// The tools whose name becomes this if one letter is deleted.
+    near: HashMap<String, Vec<KnownTool<'a>>>,
     servers: Vec<&'a str>,
 }
 
-/// A tool that names are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known<'a> {
-    /// The place of its server; `None`: it is well known.
+struct KnownTool<'a> {
+    /// The position of its server; `None` for a well-known tool.
     server: Option<usize>,
     name: &'a str,
 }
 
-/// A place where a text has the name of another server's tool.
+/// A mention of another server's tool.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mention {
-    /// The bytes of the folded text.
+    /// The range in the normalized text.
     pub(super) bytes: Range<usize>,
-    /// The name of the server.
     pub(super) server: String,
-    /// `true` if the text says how the tool is to be used.
+    /// `true` if the text says how to use the tool.
     pub(super) steers: bool,
 }
 
-impl<'a> Names<'a> {
-    /// The names of the tools of servers, each with its server's name, in the order of the servers.
+impl<'a> ToolNameIndex<'a> {
+    /// Indexes the tools of servers. A tool can only imitate one of an earlier server.
     pub(super) fn new(servers: impl IntoIterator<Item = (&'a str, Vec<&'a str>)>) -> Self {
         let mut names = Self {
             exact: HashMap::new(),
@@ -70,21 +67,21 @@ impl<'a> Names<'a> {
             servers: Vec::new(),
         };
         for name in WELL_KNOWN {
-            names.add(Known { server: None, name });
+            names.add(KnownTool { server: None, name });
         }
-        for (place, (server, tools)) in servers.into_iter().enumerate() {
+        for (index, (server, tools)) in servers.into_iter().enumerate() {
             names.servers.push(server);
             for name in tools {
-                names.exact.entry(name).or_default().insert(place);
-                names.add(Known { server: Some(place), name });
+                names.exact.entry(name).or_default().insert(index);
+                names.add(KnownTool { server: Some(index), name });
             }
         }
         names
     }
 
-    fn add(&mut self, known: Known<'a>) {
+    fn add(&mut self, known: KnownTool<'a>) {
         self.skeletons.entry(skeleton(known.name)).or_insert(known);
-        for shorter in shorter(&convention(known.name)) {
+        for shorter in deletion_neighbors(&convention(known.name)) {
             let all = self.near.entry(shorter).or_default();
             if all.len() < MAX_NEAR {
                 all.push(known);
@@ -92,16 +89,20 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns the tool of an earlier server, or the well-known one, that a name can be mistaken for.
-    pub(super) fn looks_like(&self, place: usize, name: &str) -> Option<String> {
-        let other = |known: &&Known<'a>| known.server.is_none_or(|server| server < place);
-        let says = |known: &Known<'a>| match known.server.and_then(|at| self.servers.get(at)) {
-            Some(server) => format!("`{}` of `{server}`", seen::named(known.name, MAX_COMPARED)),
+    /// Returns a description of the earlier server's tool, or the well-known one, that `name`
+    /// resembles.
+    pub(super) fn find_lookalike(&self, index: usize, name: &str) -> Option<String> {
+        let other = |known: &&KnownTool<'a>| known.server.is_none_or(|server| server < index);
+        let says = |known: &KnownTool<'a>| match known.server.and_then(|at| self.servers.get(at)) {
+            Some(server) => format!(
+                "`{}` of `{server}`",
+                untrusted_text::display_name(known.name, MAX_COMPARED)
+            ),
             None => format!("`{}`, which many servers have", known.name),
         };
-        // A name that somebody else has as it is, is no imitation of a third one.
+        // A name that another server also has isn't an imitation of a third one.
         let is_shared =
-            self.exact.get(name).is_some_and(|servers| servers.iter().any(|at| *at != place));
+            self.exact.get(name).is_some_and(|servers| servers.iter().any(|at| *at != index));
         if is_shared || WELL_KNOWN.contains(&name) {
             return None;
         }
@@ -110,16 +111,17 @@ impl<'a> Names<'a> {
         if let Some(known) = alike.filter(|known| convention(known.name) != own) {
             return Some(says(known));
         }
-        let mut near = shorter(&own).filter_map(|shorter| self.near.get(&shorter)).flatten();
-        near.find(|known| other(known) && is_slip(name, known.name)).map(says)
+        let mut near =
+            deletion_neighbors(&own).filter_map(|shorter| self.near.get(&shorter)).flatten();
+        near.find(|known| other(known) && is_typo_of(name, known.name)).map(says)
     }
 
-    /// Returns the first place where a text of a server has the name of another one's tool, those first
-    /// that say how to use it. Words in `own`, such as its parameters, are its own.
-    pub(super) fn mentioned(
+    /// Returns the first mention of another server's tool that says how to use it, or else the
+    /// first mention. Words in `own`, such as parameter names, don't count.
+    pub(super) fn find_mention(
         &self,
-        place: usize,
-        text: &Folded,
+        index: usize,
+        text: &NormalizedText,
         own: &HashSet<&str>,
     ) -> Option<Mention> {
         static WORD: LazyLock<Option<Regex>> =
@@ -128,7 +130,7 @@ impl<'a> Names<'a> {
         for word in WORD.iter().flat_map(|word| word.find_iter(&text.text)) {
             let name = word.as_str();
             let Some(servers) = self.exact.get(name) else { continue };
-            if servers.contains(&place) || own.contains(name) {
+            if servers.contains(&index) || own.contains(name) {
                 continue;
             }
             let Some(server) = servers.iter().min().and_then(|at| self.servers.get(*at)) else {
@@ -149,17 +151,16 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Tools that become the same when a letter is left out, of which so many are kept.
+/// Maximum number of tools stored per deletion neighbor.
 const MAX_NEAR: usize = 16;
 
-/// Returns `true` for a name that is no word of everyday language.
+/// Returns `true` if a name can't be an everyday word.
 fn is_distinctive(name: &str) -> bool {
     let has_hump =
         name.chars().skip(1).any(char::is_uppercase) && name.chars().any(char::is_lowercase);
     name.len() >= 6 && (name.contains(['_', '-']) || has_hump)
 }
 
-/// Returns `true` if the text around a name gives an order.
 fn is_order(text: &str, name: &Range<usize>) -> bool {
     static ORDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(
@@ -171,7 +172,7 @@ fn is_order(text: &str, name: &Range<usize>) -> bool {
     ORDER.as_ref().is_some_and(|order| order.is_match(&text[from..to]))
 }
 
-/// Returns `true` if the text calls a word the name of a tool, or sets it apart as one.
+/// Returns `true` if the text says `tool` after the name, or before it if the name is quoted.
 fn is_called_tool(text: &str, name: &Range<usize>) -> bool {
     let (before, after) = (&text[..name.start], &text[name.end..]);
     let is_quoted = before.ends_with(['`', '\'', '"']) && after.starts_with(['`', '\'', '"']);
@@ -180,7 +181,7 @@ fn is_called_tool(text: &str, name: &Range<usize>) -> bool {
         || is_quoted && before.trim_end_matches(['`', '\'', '"', ' ']).ends_with("tool")
 }
 
-/// Returns the end of at most `count` bytes before or after a byte, at a character.
+/// Moves `at` by `count` bytes, rounded outward to a character boundary.
 pub(super) fn around(text: &str, at: usize, count: usize, is_after: bool) -> usize {
     if is_after {
         let far = at.saturating_add(count).min(text.len());
@@ -190,7 +191,7 @@ pub(super) fn around(text: &str, at: usize, count: usize, is_after: bool) -> usi
     }
 }
 
-/// Returns a name in the one form that all conventions of writing have in common.
+/// Returns the name without separators and case, which is equal in all naming conventions.
 fn convention(name: &str) -> String {
     name.chars()
         .filter(|c| !matches!(c, '_' | '-' | '.' | '/' | ' '))
@@ -198,9 +199,10 @@ fn convention(name: &str) -> String {
         .collect()
 }
 
-/// Returns the look of a name: names that cannot be told apart have the same.
+/// Returns the skeleton of a name: equal for names that look the same (compare UTS 39).
 fn skeleton(name: &str) -> String {
-    let plain: String = Folded::new(name).text.chars().map(|c| latin(c).unwrap_or(c)).collect();
+    let plain: String =
+        NormalizedText::new(name).text.chars().map(|c| latin(c).unwrap_or(c)).collect();
     let plain: String = plain.replace('I', "l");
     convention(&plain)
         .replace("rn", "m")
@@ -209,8 +211,8 @@ fn skeleton(name: &str) -> String {
         .replace('0', "o")
 }
 
-/// Returns the forms of a name with one letter left out, and itself.
-fn shorter(name: &str) -> impl Iterator<Item = String> + use<> {
+/// Returns the name with each letter deleted in turn, and the name itself.
+fn deletion_neighbors(name: &str) -> impl Iterator<Item = String> + use<> {
     let letters: Vec<char> = name.chars().collect();
     let count = if letters.len() > MAX_COMPARED { 0 } else { letters.len() + 1 };
     (0..count).map(move |left_out| {
@@ -223,9 +225,10 @@ fn shorter(name: &str) -> impl Iterator<Item = String> + use<> {
     })
 }
 
-/// Returns `true` if a name is another one with a slip of the pen, such as `send_emial`: one letter
-/// more, less, other or swapped with the next, in one long word, and no plural.
-fn is_slip(name: &str, other: &str) -> bool {
+/// Returns `true` if a name is a typo of another, such as `send_emial`: one letter is missing,
+/// added, different or swapped with the next. The word must be long and the only one that differs;
+/// a plural is not a typo.
+fn is_typo_of(name: &str, other: &str) -> bool {
     let (one, two) = (words(name), words(other));
     if one.len() != two.len() {
         return false;
@@ -233,7 +236,7 @@ fn is_slip(name: &str, other: &str) -> bool {
     let mut apart = one.iter().zip(&two).filter(|(a, b)| a != b);
     let (Some((a, b)), None) = (apart.next(), apart.next()) else { return false };
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    // Letters in another order make a word less often than another letter does.
+    // Swapped letters rarely make another real word, so a shorter word suffices.
     let min = if a.len() == b.len() && is_swapped(&a, &b) { MIN_WORD - 1 } else { MIN_WORD };
     let is_long = a.len().min(b.len()) >= min;
     let is_plural = |a: &[char], b: &[char]| a.strip_suffix(&['s']).is_some_and(|a| a == b);
@@ -241,7 +244,7 @@ fn is_slip(name: &str, other: &str) -> bool {
     is_long && !has_digit && !is_plural(&a, &b) && !is_plural(&b, &a) && is_one_slip(&a, &b)
 }
 
-/// Returns `true` if two words differ by one letter, or by two neighbors in the other order.
+/// Returns `true` if two words differ by one letter, or by a swap of two neighbors.
 fn is_one_slip(a: &[char], b: &[char]) -> bool {
     let before = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let (a, b) = (&a[before..], &b[before..]);
@@ -254,7 +257,6 @@ fn is_one_slip(a: &[char], b: &[char]) -> bool {
     }
 }
 
-/// Returns `true` if two words have the same letters in another order.
 fn is_swapped(a: &[char], b: &[char]) -> bool {
     let sorted = |word: &[char]| {
         let mut word = word.to_vec();
@@ -264,7 +266,6 @@ fn is_swapped(a: &[char], b: &[char]) -> bool {
     sorted(a) == sorted(b)
 }
 
-/// Returns the words of a name, in lower case.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut is_lower = false;
@@ -281,8 +282,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Returns the bytes of the first word that has Latin letters, and others that look like such, and none
-/// else.
+/// Returns the range of the first word that mixes Latin letters with look-alikes of Latin letters.
 pub(super) fn mixed(text: &str) -> Option<Range<usize>> {
     if text.is_ascii() {
         return None;
@@ -307,11 +307,11 @@ mod tests {
     fn looks_like(name: &str) -> Option<String> {
         let servers =
             [("mail", vec!["send_invoice", "get_issue", "list_users"]), ("other", vec![name])];
-        Names::new(servers).looks_like(1, name)
+        ToolNameIndex::new(servers).find_lookalike(1, name)
     }
 
     #[test]
-    fn a_name_is_taken_for_another_by_its_look_or_by_one_slip() {
+    fn look_alikes_and_typos_are_found() {
         for name in [
             "send_inv0ice",
             "send_involce",
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_two_scripts_are_told_from_words_of_two_languages() {
+    fn mixed_scripts_differ_from_mixed_languages() {
         assert_eq!(mixed("a sеnd b"), Some(2..7));
         for text in ["µs", "API-ключ", "Grüße", "JSONом", "Слово", "α-test", "plain"]
         {

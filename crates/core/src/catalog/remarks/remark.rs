@@ -1,54 +1,43 @@
-//! One remark, and the place that it is about.
+//! A remark, and its location in a definition.
 
 use std::fmt;
 
-use crate::catalog::remarks::rule::Rule;
-use crate::name::seen;
+use crate::catalog::remarks::rule::RemarkRule;
+use crate::name::untrusted_text;
 
-/// One thing in a definition that is worth a look.
+/// Something in a definition that a person should look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// The rule that found it.
-    pub rule: &'static Rule,
-    /// The place of it.
-    pub place: Place,
-    /// The text that was found with some around it, at most 120 characters on one line, invisible
-    /// ones as `\u{…}`.
-    pub found: String,
-    /// The meaning of it, if the text does not say that itself: the hidden text, or the other tool.
-    pub means: Option<String>,
+    pub rule: &'static RemarkRule,
+    pub location: RemarkLocation,
+    /// The finding with some context, at most 120 characters on one line, invisible ones as
+    /// `\u{…}`.
+    pub excerpt: String,
+    /// The hidden text, or the other tool, if the excerpt doesn't show it.
+    pub explanation: Option<String>,
 }
 
-/// The place of a remark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The kind of definition.
-    pub kind: Kind,
-    /// Its name or address, as its server wrote it; empty for instructions.
+pub struct RemarkLocation {
+    pub kind: DefinitionKind,
+    /// The name or URI, as the server wrote it; empty for instructions.
     pub name: String,
-    /// The text in it: a JSON pointer (RFC 6901), empty for instructions.
+    /// JSON pointer to the text (RFC 6901); empty for instructions.
     pub pointer: String,
-    /// The character of that text at which the finding begins, from 0.
+    /// The start of the finding in the text, in characters.
     pub offset: usize,
 }
 
-/// Kinds of definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A server's instructions.
+pub enum DefinitionKind {
     Instructions,
-    /// A tool.
     Tool,
-    /// A prompt.
     Prompt,
-    /// A resource template.
     Template,
-    /// A resource.
     Resource,
 }
 
-impl Kind {
-    /// Returns the word for one of this kind.
+impl DefinitionKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Instructions => "instructions",
@@ -60,20 +49,20 @@ impl Kind {
     }
 }
 
-/// Shows the place as ``tool `add`, /description at 12``.
-impl fmt::Display for Place {
+/// Formats the location as ``tool `add`, /description at 12``.
+impl fmt::Display for RemarkLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, name, pointer, offset } = self;
         f.write_str(kind.as_str())?;
-        if *kind != Kind::Instructions {
-            write!(f, " `{}`", seen::named(name, MAX_NAME))?;
+        if *kind != DefinitionKind::Instructions {
+            write!(f, " `{}`", untrusted_text::display_name(name, MAX_NAME))?;
         }
         if !pointer.is_empty() {
-            write!(f, ", {}", seen::named(pointer, MAX_NAME))?;
+            write!(f, ", {}", untrusted_text::display_name(pointer, MAX_NAME))?;
         }
         write!(f, " at {offset}")
     }
 }
 
-/// The most characters of a name or a pointer in a text of ours.
+/// The longest name or pointer in a message, in characters.
 const MAX_NAME: usize = 120;

@@ -1,33 +1,29 @@
-//! The rules by which definitions are remarked on: a table, so that a rule is added by adding a row.
+//! The rules for remarks, one row of a table each.
 
-/// One rule.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// Its name in reports, such as `hide-from-user`.
+pub struct RemarkRule {
+    /// The rule's name in reports, such as `hide-from-user`.
     pub id: &'static str,
-    /// How much a finding says against its server.
     pub severity: Severity,
     /// A description of the texts that it finds.
     pub finds: &'static str,
-    /// The advice to whoever reads the finding.
+    /// Advice for the reader of a report.
     pub advice: &'static str,
-    /// The way of looking.
-    pub(super) looks: Looks,
+    pub(super) looks: Detector,
 }
 
-/// How much a finding says against its server.
+/// How much a finding speaks against its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Honest definitions hardly ever have this.
+    /// Hardly ever seen in honest definitions.
     High,
-    /// Honest definitions have this now and then.
+    /// Seen in honest definitions now and then.
     Medium,
-    /// This is worth a look, and often honest.
+    /// Worth a look, but often honest.
     Low,
 }
 
 impl Severity {
-    /// Returns the severity as reports have it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -37,130 +33,125 @@ impl Severity {
     }
 }
 
-/// The way of looking for what a rule finds.
+/// How a rule finds texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Looks {
-    /// For text that matches one of these regular expressions, whatever its case. White space is one
-    /// space, hidden characters are left out, and letters that look like Latin ones are those.
+pub(super) enum Detector {
+    /// Case-insensitive regular expressions over `NormalizedText`.
     Patterns(&'static [&'static str]),
-    /// For keys of objects, such as names of parameters, that match one of these as a whole.
+    /// Regular expressions that match a whole object key, such as a parameter name.
     Keys(&'static [&'static str]),
-    /// For characters of a kind.
-    Hidden(Hidden),
-    /// For text that, once decoded, is something that another rule finds.
+    /// Hidden characters of one kind.
+    Hidden(HiddenChar),
+    /// Encoded text that matches another rule once decoded.
     Encoded,
-    /// For words of Latin letters and of others that look like them.
+    /// Words that mix Latin letters with look-alikes.
     MixedScripts,
-    /// For a tool whose name can be mistaken for that of another.
+    /// A tool's name that can be mistaken for another's.
     LookAlike,
-    /// For a text that says how a tool of another server is to be used.
+    /// Text that says how to use another server's tool.
     Steering,
-    /// For a text that has the name of a tool of another server.
+    /// Text that mentions another server's tool.
     Naming,
 }
 
-/// Kinds of characters that nobody sees, or that change how others are seen.
+/// Characters that are invisible, or change how others are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hidden {
-    /// Characters without width, soft hyphens and blank letters.
+pub(super) enum HiddenChar {
+    /// Zero-width characters, soft hyphens and blank letters.
     ZeroWidth,
-    /// Characters that turn the direction of text.
+    /// Bidirectional controls.
     Bidi,
-    /// The invisible copies of ASCII from U+E0000 on.
+    /// Tags, which are invisible copies of ASCII from U+E0000 on.
     Tags,
-    /// Selectors of variants, each of which can stand for a byte.
+    /// Variation selectors; each can encode a byte.
     Variations,
     /// Control characters other than line breaks and tabs.
     Control,
-    /// Characters for private use.
+    /// Private-use and unassigned characters.
     PrivateUse,
-    /// Sequences that command a terminal.
+    /// Terminal escape sequences.
     Terminal,
-    /// White space that pushes what follows out of sight.
+    /// Whitespace that pushes the following text out of sight.
     Spaces,
 }
 
-/// The advice about text that a model reads and a person does not see.
 const HIDDEN: &str =
     "a model reads it and you do not see it: ask the server's author, or leave the server out";
-/// The advice about text that is written for the model and not for the user.
 const ORDERS: &str = "read the whole definition: if it gives orders instead of describing the tool, leave the server out or replace the text (`overrides`)";
-/// The advice about text that wants data out.
 const SECRETS: &str = "deny the tool in `toolFilters` or `agentPolicies` until its author has explained what this is for";
-/// The advice about text on other servers.
 const OTHERS: &str = "a server has no say in other servers' tools: put them into different toolboxes, or leave this server out";
 
-/// All rules, in the order in which reports have them.
-pub const RULES: &[Rule] = &[
-    Rule {
+/// All rules, in report order.
+pub const RULES: &[RemarkRule] = &[
+    RemarkRule {
         id: "tag-characters",
         severity: Severity::High,
         finds: "invisible copies of ASCII characters (U+E0000 to U+E007F), which spell a hidden text",
         advice: HIDDEN,
-        looks: Looks::Hidden(Hidden::Tags),
+        looks: Detector::Hidden(HiddenChar::Tags),
     },
-    Rule {
+    RemarkRule {
         id: "variation-selectors",
         severity: Severity::High,
         finds: "selectors of variants that follow no symbol, or several in a row, which can spell a hidden text",
         advice: HIDDEN,
-        looks: Looks::Hidden(Hidden::Variations),
+        looks: Detector::Hidden(HiddenChar::Variations),
     },
-    Rule {
+    RemarkRule {
         id: "bidi",
         severity: Severity::High,
         finds: "characters that turn the direction of text, so that it looks otherwise than it reads",
         advice: HIDDEN,
-        looks: Looks::Hidden(Hidden::Bidi),
+        looks: Detector::Hidden(HiddenChar::Bidi),
     },
-    Rule {
+    RemarkRule {
         id: "zero-width",
         severity: Severity::Medium,
         finds: "characters without width, soft hyphens or blank letters within text, outside emoji and scripts that need them",
         advice: HIDDEN,
-        looks: Looks::Hidden(Hidden::ZeroWidth),
+        looks: Detector::Hidden(HiddenChar::ZeroWidth),
     },
-    Rule {
+    RemarkRule {
         id: "terminal",
         severity: Severity::High,
         finds: "sequences that command a terminal (ANSI escapes), which can hide or overwrite text there",
         advice: HIDDEN,
-        looks: Looks::Hidden(Hidden::Terminal),
+        looks: Detector::Hidden(HiddenChar::Terminal),
     },
-    Rule {
+    RemarkRule {
         id: "control",
         severity: Severity::Medium,
         finds: "control characters other than line breaks and tabs",
         advice: HIDDEN,
-        looks: Looks::Hidden(Hidden::Control),
+        looks: Detector::Hidden(HiddenChar::Control),
     },
-    Rule {
+    RemarkRule {
         id: "private-use",
         severity: Severity::Medium,
         finds: "characters for private use, or that Unicode has not assigned",
         advice: HIDDEN,
-        looks: Looks::Hidden(Hidden::PrivateUse),
+        looks: Detector::Hidden(HiddenChar::PrivateUse),
     },
-    Rule {
+    RemarkRule {
         id: "pushed-away",
         severity: Severity::High,
         finds: "80 spaces or 15 line breaks or more in a row with text after them, which push it out of sight",
         advice: HIDDEN,
-        looks: Looks::Hidden(Hidden::Spaces),
+        looks: Detector::Hidden(HiddenChar::Spaces),
     },
-    Rule {
+    RemarkRule {
         id: "comment",
         severity: Severity::Medium,
         finds: "comments of HTML or Markdown, which a page does not show and a model reads",
         advice: HIDDEN,
-        looks: Looks::Patterns(&["<!-- ?[^ >-]", r"\[(?://|comment)\]: ?(?:#|<>)"]),
+        looks: Detector::Patterns(&["<!-- ?[^ >-]", r"\[(?://|comment)\]: ?(?:#|<>)"]),
     },
-    Rule {
+    RemarkRule {
         id: "override",
         severity: Severity::High,
         finds: "sentences that revoke a model's instructions (\"ignore all previous instructions\"), also in German, Chinese, French and Spanish",
         advice: ORDERS,
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"\b(?:ignore|disregard|forget|override|bypass|discard) (?:(?:all|any|every|the|of|your|my|these|those|other|system) ){0,4}(?:previous|prior|above|earlier|preceding|existing|original|safety|foregoing) (?:\w+ ){0,2}(?:instructions?|rules|prompts?|guidelines|directives|messages|constraints|context)\b",
             r"\b(?:ignore|disregard|forget|override|bypass) (?:all |the |any )?(?:of )?(?:your|system) (?:\w+ )?(?:instructions?|rules|prompts?|guidelines|directives|safety|training)\b",
             r"\b(?:new|updated|actual|real) (?:system (?:prompt|instructions?)|instructions from (?:the )?(?:system|developers?|admin\w*)) ?:",
@@ -171,23 +162,23 @@ pub const RULES: &[Rule] = &[
             r"\b(?:ignora|olvida|ignore) (?:todas )?(?:las )?(?:instrucciones|reglas) (?:anteriores|previas)",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "instruction-tag",
         severity: Severity::High,
         finds: "tags that set text apart as orders (`<IMPORTANT>`, `<system>`, `[INST]`, `<|im_start|>`)",
         advice: ORDERS,
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"</?(?:important|system|secret|hidden|critical|admin|assistant|override|urgent|mandatory|(?:system|user|hidden|secret|critical|important|llm|ai|agent|model)[ _-](?:instructions?|prompts?|messages?|notes?|rules?|reminders?|directives?))>",
             r"\[/?inst\]|<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id)\|>|<</?sys>>",
             r"\[(?:system|admin|developer)(?: (?:message|prompt|override|note|instructions?))\]",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "hide-from-user",
         severity: Severity::High,
         finds: "orders to keep something from the user (\"do not tell the user\"), also in German and Chinese",
         advice: ORDERS,
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"\b(?:do not|don't|dont|never|must not|should not|shouldn't|without|avoid) (?:ever )?(?:tell(?:ing)?|mention(?:ing)?|inform(?:ing)?|notify(?:ing)?|alert(?:ing)?|warn(?:ing)?|disclos(?:e|ing)|reveal(?:ing)?) (?:\w+ ){0,4}(?:the |your )?(?:user|human|customer|operator)s?\b",
             r"\b(?:do not|don't|never|without) (?:mention(?:ing)?|disclos(?:e|ing)|reveal(?:ing)?|report(?:ing)?|explain(?:ing)?|display(?:ing)?|show(?:ing)?) (?:this|these|that you|it|any of this|the above)\b[^.]{0,40}\b(?:user|human|step|instruction|behaviou?r|chat|conversation)",
             r"\bkeep (?:this|it|that|these) (?:\w+ ){0,3}(?:secret|hidden|confidential|private|invisible) (?:from|to)\b",
@@ -198,12 +189,12 @@ pub const RULES: &[Rule] = &[
             r"(?:不要|切勿|请勿|禁止|別|别|不得)(?:向|对|跟|让|讓)?(?:用户|使用者)?(?:告诉|告知|透露|提及|通知|知道|告訴)(?:用户|使用者)?",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "order-first",
         severity: Severity::Medium,
         finds: "orders to call a tool before all others, at every turn or in any case (\"before using any other tool\"), also in German and Chinese",
         advice: ORDERS,
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"\bbefore (?:you )?(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execut(?:e|ing)|access(?:ing)?|proceeding with) (?:any|all|every|each) (?:of the )?(?:other |another )?(?:available )?(?:mcp )?(?:tools?|servers?|functions?|commands?)\b",
             r"\bprior to (?:us(?:e|ing)|call(?:ing)?|any) (?:any )?other (?:tool|server|function)",
             r"\b(?:every|each) (?:single )?(?:time (?:the user|you) (?:asks?|sends?|says?|respond|answer)|user message|assistant message|turn|response|reply|prompt)[^.]{0,30}\b(?:you )?(?:must|have to|always|shall) (?:first )?(?:call|use|invoke|run)\b",
@@ -214,12 +205,12 @@ pub const RULES: &[Rule] = &[
             r"在?(?:使用|调用|調用|运行)(?:任何|所有)(?:其他|其它)?(?:的)?(?:工具|函数)(?:之前|前)",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "preference",
         severity: Severity::Medium,
         finds: "advertising to the model: a tool that wants to be chosen before others, or that speaks ill of them",
         advice: "compare with what the tool does: a tool that is better need not say so to the model; replace the text (`overrides`)",
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"\b(?:always|must) (?:prefer|choose|pick|select|prioriti[sz]e) this (?:tool|server|function|service)\b",
             r"\bprefer this (?:tool|server|function|service) (?:over|to|above|instead of|before) (?:all|any|every|other)\b",
             r"\b(?:instead of|rather than|over|in preference to) (?:all|any|every)(?: of the)? (?:other|alternative|similar|competing) (?:\w+ )?(?:tools?|servers?|functions?|services?|options)\b",
@@ -228,12 +219,12 @@ pub const RULES: &[Rule] = &[
             r"\b(?:the )?(?:best|most (?:accurate|reliable|trusted|powerful)|only (?:trusted|reliable|approved|official)) (?:tool|server|function)\b[^.]{0,40}\b(?:always|must|should be|prefer|choose|select|priority)",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "secret-place",
         severity: Severity::High,
         finds: "places where secrets are kept (`~/.ssh/id_rsa`, `.aws/credentials`, `.env`, `mcp.json`) in a text that wants them read",
         advice: SECRETS,
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"(?:\.ssh/(?:id_[a-z0-9]+|config|authorized_keys|known_hosts)\b|\bid_(?:rsa|ed25519|ecdsa|dsa)\b)",
             r"\.aws/credentials|\.kube/config|\.git-credentials|\.docker/config\.json|\.gnupg/|\.config/gcloud|/etc/shadow|\.bash_history|\.zsh_history|login\.keychain|wallet\.dat",
             r"\b(?:read|open|include|pass|send|cat|attach|load|provide|upload|copy|fetch|contents? of|from) (?:\S+ ){0,6}['`]?(?:~/|\./|\$home/)?(?:\S*/)?(?:\.env\b|\.netrc\b|\.npmrc\b|\.pypirc\b|\.?mcp\.json\b|claude_desktop_config\.json|/etc/passwd)",
@@ -241,24 +232,24 @@ pub const RULES: &[Rule] = &[
             r"\b(?:lies|lese|öffne|sende|schicke) [^.]{0,30}(?:\.ssh|\.env|privaten schlüssel|passwör\w+|zugangsdaten)",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "wants-secrets",
         severity: Severity::High,
         finds: "requests to pass secrets, contents of files or the conversation along in a parameter",
         advice: SECRETS,
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"\b(?:pass|put|place|provide|include|insert|append|write|add|send|attach) (?:(?:the|its|their|all|full|entire|complete|raw|whole|any|this|that|of|user's|your|file|file's) ){0,5}(?:contents?|text)(?: of (?:\S+ ){1,5}| )(?:as|in|into|to|via|through) (?:the |a |this |an )?['`]?\w+['`]? (?:parameter|argument|field|input)\b",
             r"\b(?:pass|put|place|include|insert|append|write|send|attach|copy) (?:(?:the|its|their|all|full|entire|complete|raw|whole|any|current|user's|your|our|so|far|of) ){0,5}(?:conversation(?: history)?|chat (?:history|log)|message history|previous messages|system prompt|chain of thought|tool (?:list|definitions)|list of (?:all )?(?:available )?tools|environment variables)\b[^.]{0,50}\b(?:as|in|into|to|via|through|here)\b",
             r"\b(?:pass|put|place|include|insert|append|write|send|attach|copy|collect|harvest|gather|read) (?:\w+ ){0,4}(?:api[ _-]?keys?|passwords?|credentials|secrets|private keys?|ssh keys?|seed phrases?|(?:session|access|auth) (?:cookies|tokens)) (?:\S+ ){0,8}(?:sidenote|side note|to this tool|(?:as|in|into|via|through) (?:the |a |this )?['`]?\w+['`]? (?:parameter|argument|field)|you (?:can find|know|have (?:seen|access)))",
             r"\b(?:any|all) (?:api[ _-]?keys?|passwords?|credentials|secrets|tokens) (?:that )?(?:you (?:can find|know|have (?:seen|access))|(?:found|seen|mentioned|available) in (?:the |this )?(?:conversation|context|chat|environment|memory))",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "collecting-parameter",
         severity: Severity::High,
         finds: "names of parameters that collect what does not belong into a call (`sidenote`, `conversation_history`, `chain_of_thought`, `content_of_env_file`)",
         advice: SECRETS,
-        looks: Looks::Keys(&[
+        looks: Detector::Keys(&[
             r"side_?note",
             r"(?:full_?|entire_?|complete_?)?(?:conversation|chat|message)_?(?:history|log|transcript)",
             r"(?:full|entire|complete|whole|previous)_?(?:conversation|context|chat|messages)",
@@ -267,12 +258,12 @@ pub const RULES: &[Rule] = &[
             r".*(?:ssh_?private_?key|id_?rsa|mcp_?json|env_?file_?contents?|dotenv_?contents?|seed_?phrase|aws_?credentials|user_?passwords?).*",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "exfiltration",
         severity: Severity::High,
         finds: "orders to send something on to an address (\"upload … to https://…\", \"bcc …@…\")",
         advice: SECRETS,
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"\b(?:also|then|additionally|always|must|silently|secretly|first|automatically|please) (?:\w+ )?(?:send|post|upload|forward|transmit|report|submit|copy|exfiltrate|bcc|cc|leak) (?:\S+ ){0,14}(?:to|at|via) (?:\S+ ){0,4}\S{0,3}(?:https?://|wss?://|\+\d{6,}|\S+@\S+\.\w)",
             r"\b(?:send|post|upload|forward|transmit|exfiltrate|copy|leak) (?:\S+ ){0,6}(?:conversation|chat|history|messages|secrets?|credentials?|passwords?|keys?|tokens?|contents?|files?|results?|responses?|e-?mails?|data) (?:\S+ ){0,6}to (?:\S+ ){0,3}\S{0,3}(?:https?://\w|\S+@\S+\.\w)",
             r"\bbcc (?:it|them|this|these|all|every\w*|each|a copy|to) (?:\S+ ){0,6}\S*[\w.+-]+@[\w-]+\.\w",
@@ -280,78 +271,77 @@ pub const RULES: &[Rule] = &[
             r"\b(?:change|replace|set|redirect|substitute) (?:\S+ ){0,4}(?:recipients?|to field|destination|phone numbers?|address) (?:\S+ ){0,3}(?:to|with|as|by) \S{0,3}(?:\+?\d{6,}|\S+@\S+\.\w|0x[0-9a-f]{8,}|https?://)",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "shadowing",
         severity: Severity::High,
         finds: "orders that are about whatever other tool is called or is there (\"when send_message is called, change …\")",
         advice: OTHERS,
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"\b(?:when|whenever|if|each time|every time) (?:the |a |an |any )?['`]?[\w.-]+['`]?(?: (?:tool|function|server))? (?:is|are|gets|was) (?:called|used|invoked|available|present|installed|executed|being called|being used)[^.]{0,60}\b(?:must|you (?:have|need) to|always (?:change|set|use|add|include|send)|change (?:the|its)|replace (?:the|its)|redirect)\b",
             r"\b(?:side effects?|behaviou?r) (?:of|for|on|to) (?:the )?['`]?\w+_\w+['`]?[^.]{0,40}\bmust\b",
             r"\b(?:this|the following) (?:rule|instruction|note|requirement)s? appl(?:y|ies) to (?:all|any|every|the) other (?:tools?|servers?)\b",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "obey-output",
         severity: Severity::Medium,
         finds: "orders to obey what a tool will answer, or to read something where it fails (output poisoning)",
         advice: "results of tools are data: see what the tool answers before an agent uses it unwatched (`mcp-workbench call`)",
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"\b(?:follow|obey|execute|carry out|comply with) (?:\w+ ){0,3}(?:instructions?|orders|commands|directives|steps) (?:that (?:are|is) )?(?:\w+ ){0,3}(?:contained |returned |given |included |found )(?:in|by|with|from) (?:the |its |this )?(?:\w+ )?(?:results?|responses?|output|errors?|answers?|messages?)\b[^.]{0,60}(?:without|exactly|even if|no matter|do not|never|immediately|before anything)",
             r"\btreat (?:the |its |this |all )?(?:\w+ )?(?:results?|responses?|output|answers?) (?:\w+ ){0,4}as (?:\w+ ){0,2}(?:instructions?|orders|commands|system)\b",
             r"\b(?:if|when) (?:this|the|it) (?:tool |call |function |request )?(?:fails|errors|returns an error|reports an error|is denied)[^.]{0,40}\b(?:read|open|provide|pass|include|send|attach) (?:\S+ ){0,6}(?:file|key|credentials?|secrets?|contents?|password)",
             r"\b(?:output|results?|responses?) (?:of this tool |from this tool )?(?:has|have|takes?) (?:precedence|priority) over (?:\w+ ){0,3}(?:instructions?|prompt|rules|user)",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "sleeper",
         severity: Severity::Medium,
         finds: "orders that hold later only: from a certain call or day on",
         advice: "a definition that is to mean something else later is made to be trusted first: leave the server out",
-        looks: Looks::Patterns(&[
+        looks: Detector::Patterns(&[
             r"\b(?:after|from|starting (?:with|from)|beginning with|on|upon) (?:the )?(?:second|third|fourth|fifth|tenth|\d+(?:st|nd|rd|th)) (?:call|use|run|invocation|time|request|execution)\b[^.]{0,60}\b(?:must|instead|you|read|send|include|change|also|switch)\b",
             r"\b(?:once|after) (?:the )?(?:user|human) (?:has )?(?:approved|trusts?|accepted|granted|confirmed)\b[^.]{0,60}\b(?:must|instead|read|send|include|switch|no longer|also)\b",
             r"\b(?:if|when|once|after|from) (?:the )?(?:current )?(?:date|day|year|time) (?:is |has )?(?:after|past|passed|reached|later than)[^.]{0,60}\b(?:must|instead|read|send|include|switch|also)\b",
         ]),
     },
-    Rule {
+    RemarkRule {
         id: "encoded",
         severity: Severity::High,
         finds: "text in base64 or hexadecimal digits that, once decoded, is something that another rule finds",
         advice: HIDDEN,
-        looks: Looks::Encoded,
+        looks: Detector::Encoded,
     },
-    Rule {
+    RemarkRule {
         id: "mixed-scripts",
         severity: Severity::High,
         finds: "words of Latin letters and of Cyrillic or Greek ones that look like them",
         advice: "the word is not the one that it looks like: ask the server's author, or leave the server out",
-        looks: Looks::MixedScripts,
+        looks: Detector::MixedScripts,
     },
-    Rule {
+    RemarkRule {
         id: "look-alike",
         severity: Severity::High,
         finds: "a tool whose name looks like that of another server's tool, or a well-known one, or is one letter from it",
         advice: "compare the two: if they are not of one author, hide one in `toolFilters` or give it a name of your own (`overrides`)",
-        looks: Looks::LookAlike,
+        looks: Detector::LookAlike,
     },
-    Rule {
+    RemarkRule {
         id: "steers-other-tool",
         severity: Severity::High,
         finds: "a text that says how or when to use, or not to use, a tool of another server",
         advice: OTHERS,
-        looks: Looks::Steering,
+        looks: Detector::Steering,
     },
-    Rule {
+    RemarkRule {
         id: "names-other-tool",
         severity: Severity::Low,
         finds: "a text that has the name of a tool of another server",
         advice: "read why: a description has little reason to speak of another server's tools",
-        looks: Looks::Naming,
+        looks: Detector::Naming,
     },
 ];
 
-/// Returns the rule that looks in this way.
-pub(super) fn looking(looks: Looks) -> Option<&'static Rule> {
+pub(super) fn rule_with(looks: Detector) -> Option<&'static RemarkRule> {
     RULES.iter().find(|rule| rule.looks == looks)
 }

@@ -1,59 +1,61 @@
-//! The texts of a definition, each with its place: all strings and keys that a model may be shown.
+//! The texts of a definition: all strings and keys that a model may see, each with its location.
 
 use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::raw::Raw;
+use crate::json::RawJson;
 
-/// The part that a text plays in its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It is the key of a member, such as the name of a parameter.
+    /// An object key, such as a parameter name.
     Key,
-    /// It is prose: a description, a title, instructions.
+    /// A description, a title or instructions.
     Prose,
-    /// It is any other value, such as a default or a choice.
+    /// Any other string, such as a default or an enum value.
     Value,
 }
 
-/// One text of a definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Text {
-    /// Where it stands (RFC 6901); for a key, the place of its member.
+pub(super) struct TextField {
+    /// JSON pointer to the text (RFC 6901), or to the member if the text is a key.
     pub(super) pointer: String,
     pub(super) words: String,
     pub(super) role: Role,
 }
 
-/// Members of a definition that clients show to nobody's model: data of other programs, pictures.
+/// Top-level members that clients don't show to a model: data for other programs, and icons.
 const UNREAD: [&str; 2] = ["_meta", "icons"];
 
-/// Returns the texts of a definition. Of members that stand there twice, both are read, as which one
-/// counts is for each client to say; of what cannot be read as JSON, the bytes are one text.
-pub(super) fn texts(definition: &Raw) -> Vec<Text> {
+/// Returns the texts of a definition. Both of two equal members are included, because clients
+/// differ in the one they read. JSON that can't be walked is one text.
+pub(super) fn texts(definition: &RawJson) -> Vec<TextField> {
     let mut texts = Vec::new();
     let mut pointer = String::new();
     let walk = Walk { pointer: &mut pointer, texts: &mut texts, role: Role::Value };
     let json = definition.as_str();
     let mut reader = serde_json::Deserializer::from_str(&json);
     if walk.deserialize(&mut reader).is_err() {
-        // It is nested too deeply to be walked through.
-        texts.push(Text { pointer: String::new(), words: json.into_owned(), role: Role::Prose });
+        // It is nested beyond the recursion limit of `serde_json`.
+        texts.push(TextField {
+            pointer: String::new(),
+            words: json.into_owned(),
+            role: Role::Prose,
+        });
     }
     texts
 }
 
 struct Walk<'a> {
     pointer: &'a mut String,
-    texts: &'a mut Vec<Text>,
+    texts: &'a mut Vec<TextField>,
     role: Role,
 }
 
 impl Walk<'_> {
     fn push(&mut self, words: String, role: Role) {
-        self.texts.push(Text { pointer: self.pointer.clone(), words, role });
+        self.texts.push(TextField { pointer: self.pointer.clone(), words, role });
     }
 }
 

@@ -3,8 +3,8 @@ use serde_json::json;
 
 use super::*;
 
-fn schema() -> Raw {
-    Raw::encode(&json!({
+fn schema() -> RawJson {
+    RawJson::encode(&json!({
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "Where"},
@@ -19,7 +19,7 @@ fn schema() -> Raw {
 
 fn check(arguments: &Value) -> String {
     let schema = schema();
-    match ArgumentCheck::new(&schema).check(&schema, Some(&Raw::encode(arguments))) {
+    match ArgumentValidator::new(&schema).validate(&schema, Some(&RawJson::encode(arguments))) {
         Ok(()) => "fits".to_owned(),
         Err(mismatches) => {
             mismatches.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
@@ -28,7 +28,7 @@ fn check(arguments: &Value) -> String {
 }
 
 #[test]
-fn a_mismatch_says_which_property_and_what_it_should_be() {
+fn violation_names_the_property_and_its_schema() {
     assert_eq!(check(&json!({"path": "a", "mode": "text"})), "fits");
     assert_eq!(
         check(&json!({})),
@@ -55,9 +55,9 @@ fn a_mismatch_says_which_property_and_what_it_should_be() {
 }
 
 #[test]
-fn what_has_a_default_need_not_be_there() {
-    // As zod writes `.default()`, at the top and within.
-    let schema = Raw::encode(&json!({
+fn properties_with_a_default_are_optional() {
+    // Written as zod does for `.default()`, at the top level and nested.
+    let schema = RawJson::encode(&json!({
         "type": "object",
         "properties": {
             "type": {"type": "string", "enum": ["png", "jpeg"], "default": "png"},
@@ -72,8 +72,9 @@ fn what_has_a_default_need_not_be_there() {
         "additionalProperties": false,
     }));
     let check = |arguments: Value| {
-        let checked = ArgumentCheck::new(&schema).check(&schema, Some(&Raw::encode(&arguments)));
-        checked.map_err(|mismatches| list_mismatches(&mismatches))
+        let checked =
+            ArgumentValidator::new(&schema).validate(&schema, Some(&RawJson::encode(&arguments)));
+        checked.map_err(|mismatches| format_violations(&mismatches))
     };
     assert_eq!(check(json!({"clip": {"width": 1}})), Ok(()));
     let lacking = check(json!({"type": "gif"})).unwrap_err();
@@ -91,7 +92,7 @@ fn what_has_a_default_need_not_be_there() {
 }
 
 #[test]
-fn names_that_an_agent_makes_up_are_cut() {
+fn invented_property_names_are_truncated() {
     let long = "ö".repeat(10_000);
     let told = check(&json!({"path": "a", long: 1}));
     assert!(told.len() < 400 && told.contains("ö…` is not a property"), "{told}");
@@ -100,14 +101,15 @@ fn names_that_an_agent_makes_up_are_cut() {
 }
 
 #[test]
-fn what_a_reference_leads_to_is_what_is_quoted() {
-    let schema = Raw::encode(&json!({
+fn violation_quotes_the_referenced_schema() {
+    let schema = RawJson::encode(&json!({
         "type": "object",
         "properties": {"to": {"type": "array", "items": {"$ref": "#/$defs/a~1b"}}},
         "$defs": {"a/b": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 3}}}},
     }));
     let check = |arguments: Value| {
-        let checked = ArgumentCheck::new(&schema).check(&schema, Some(&Raw::encode(&arguments)));
+        let checked =
+            ArgumentValidator::new(&schema).validate(&schema, Some(&RawJson::encode(&arguments)));
         checked.unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     assert_eq!(
@@ -119,39 +121,39 @@ fn what_a_reference_leads_to_is_what_is_quoted() {
 #[test]
 fn no_arguments_count_as_an_empty_object() {
     let schema = schema();
-    assert!(ArgumentCheck::new(&schema).check(&schema, None).is_err());
+    assert!(ArgumentValidator::new(&schema).validate(&schema, None).is_err());
 }
 
 #[test]
-fn a_schema_that_is_not_valid_checks_nothing() {
+fn invalid_schema_accepts_all_arguments() {
     for bad in [json!({"type": 7}), json!({"$ref": "http://example.invalid/x.json"}), json!(3)] {
-        let bad = Raw::encode(&bad);
-        assert_eq!(ArgumentCheck::new(&bad).check(&bad, None), Ok(()));
+        let bad = RawJson::encode(&bad);
+        assert_eq!(ArgumentValidator::new(&bad).validate(&bad, None), Ok(()));
     }
 }
 
 #[test]
-fn numbers_we_cannot_hold_are_for_the_server_to_judge() {
-    let schema = Raw::encode(&json!({"properties": {"n": {"type": "integer"}}}));
-    let check = ArgumentCheck::new(&schema);
+fn unrepresentable_numbers_are_left_to_the_server() {
+    let schema = RawJson::encode(&json!({"properties": {"n": {"type": "integer"}}}));
+    let check = ArgumentValidator::new(&schema);
     for text in [r#"{"n":1e999}"#, r#"{"n":123456789012345678901234567890}"#, r#"{"n":1.0}"#] {
         let arguments =
-            Raw::encode(&serde_json::value::RawValue::from_string(text.to_owned()).unwrap());
-        assert_eq!(check.check(&schema, Some(&arguments)), Ok(()), "{text}");
+            RawJson::encode(&serde_json::value::RawValue::from_string(text.to_owned()).unwrap());
+        assert_eq!(check.validate(&schema, Some(&arguments)), Ok(()), "{text}");
     }
 }
 
 #[test]
-fn a_signature_says_in_a_line_what_the_schema_does() {
+fn signature_summarizes_the_schema() {
     assert_eq!(
         signature("read", &schema()),
         r#"read(path: string, head?: number, mode?: "text" | "binary", edits?: {old: string}[])"#
     );
-    assert_eq!(signature("now", &Raw::encode(&json!({"type": "object"}))), "now()");
+    assert_eq!(signature("now", &RawJson::encode(&json!({"type": "object"}))), "now()");
     assert_eq!(
         signature(
             "x",
-            &Raw::encode(
+            &RawJson::encode(
                 &json!({"properties": {"a": {"type": ["string", "null"]}, "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]}, "c": {}}})
             )
         ),
@@ -160,11 +162,11 @@ fn a_signature_says_in_a_line_what_the_schema_does() {
 }
 
 #[test]
-fn a_schema_of_any_size_is_a_short_signature_soon() {
-    // A scan of `required` for each of them would take minutes.
+fn large_schema_quickly_gives_a_short_signature() {
+    // Scanning `required` once per property would take minutes.
     let names: Vec<_> = (0..100_000).map(|n| format!("property_{n}")).collect();
     let properties: Map<_, _> = names.iter().map(|name| (name.clone(), Value::Null)).collect();
-    let schema = Raw::encode(&json!({"properties": properties, "required": names}));
+    let schema = RawJson::encode(&json!({"properties": properties, "required": names}));
     let signature = signature("x", &schema);
     assert!(signature.starts_with("x(property_0: any, "), "{signature}");
     assert!(signature.ends_with(": any, …)") && signature.len() < MAX_LISTED + 100, "{signature}");
@@ -172,14 +174,14 @@ fn a_schema_of_any_size_is_a_short_signature_soon() {
 }
 
 #[test]
-fn arguments_that_headers_repeat_are_found_where_they_can_be_reached() {
-    let schema = Raw::encode(&json!({"properties": {
+fn header_params_are_found_in_nested_properties() {
+    let schema = RawJson::encode(&json!({"properties": {
         "region": {"type": "string", "x-mcp-header": "Region"},
         "a/b": {"properties": {"~": {"type": "integer", "x-mcp-header": "Deep"}}},
         "x-mcp-header": {"type": "string"},
         "list": {"items": {"x-mcp-header": "Item"}},
     }}));
     let expected = [("Mcp-Param-Region", "/region"), ("Mcp-Param-Deep", "/a~1b/~0")];
-    assert_eq!(mirrored(&schema), expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
-    assert_eq!(mirrored(&Raw::encode(&json!({"type": "object"}))), []);
+    assert_eq!(header_params(&schema), expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    assert_eq!(header_params(&RawJson::encode(&json!({"type": "object"}))), []);
 }

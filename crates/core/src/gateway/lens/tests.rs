@@ -1,5 +1,5 @@
-//! Whatever servers call what they have: every name that is shown leads to the server that it is shown
-//! for, and every qualified one to its own server or to nothing.
+//! For any names that servers list: each shown name resolves to the server it is shown for, and
+//! each qualified name to its own server or to nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,16 +8,15 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::catalog::{Definition, Listing, Prompt, Resource, Template, ToolDefinition};
+use crate::catalog::{Definition, Listing, Prompt, Resource, ResourceTemplate, ToolDefinition};
 use crate::config;
-use crate::name::{seen, uri_prefix};
-use crate::policy::{Moment, Policy};
-use crate::toolbox::Kind;
+use crate::name::{untrusted_text, uri_prefix};
+use crate::policy::{Policy, UnixTime};
+use crate::toolbox::PrimitiveKind;
 
-/// A toolbox, its namespace, and its servers.
 type Toolbox<'a> = (&'a str, &'a str, &'a [&'a str]);
 
-/// Configurations whose names lend themselves to being taken for others.
+/// Configurations with confusable names.
 const WORLDS: [&[Toolbox<'_>]; 4] = [
     &[("box", "box", &["evil", "bank"]), ("bank", "bank", &["bank"])],
     &[("git", "git", &["evil", "a:b", "a"]), ("git_hub", "git_hub", &["bank"])],
@@ -29,7 +28,6 @@ const WORLDS: [&[Toolbox<'_>]; 4] = [
     &[("a_very_long_toolbox", "", &["evil_server", "bank_server"]), ("b", "A_B", &["bank"])],
 ];
 const LIMITS: [usize; 3] = [16, 24, 48];
-/// The names that honest servers have.
 const HONEST: [&str; 4] =
     ["pay", "with spaces", "hub_create_issue", "a_name_that_is_far_too_long_to_be_registered"];
 const ODD: [&str; 7] = [
@@ -69,16 +67,15 @@ fn id(at: &ServerRef, tool: &str) -> ToolId {
     ToolId { toolbox: at.toolbox.clone(), server: at.server.clone(), tool: tool.to_owned() }
 }
 
-/// The names that mean a tool of a server, whatever others call theirs.
 fn qualified_names(at: &ServerRef, own: &str, limit: usize) -> Vec<String> {
     let id = id(at, own);
     let registered = ExposedName::registered(&id, limit);
-    let full = ExposedName::full(&id, &registered).map(|full| full.to_string());
+    let full = ExposedName::qualified(&id, &registered).map(|full| full.to_string());
     let names = [registered.to_string(), format!("{}:{own}", at.server)];
     names.into_iter().chain(full).collect()
 }
 
-/// Everything that a hostile server may call something.
+/// Every name that a hostile server might list.
 fn claims(config: &Config) -> Vec<String> {
     let limit = config.max_tool_name_length;
     let mut all: Vec<String> = HONEST.iter().chain(&ODD).map(|name| (*name).to_owned()).collect();
@@ -86,14 +83,14 @@ fn claims(config: &Config) -> Vec<String> {
         for own in HONEST {
             all.extend(qualified_names(&at, own, limit));
             let scheme = name::scheme_of_namespace(namespace);
-            all.push(name::in_namespace(namespace, own));
-            all.push(ExposedName::in_namespace(namespace, &id(&at, own), limit).to_string());
+            all.push(name::namespaced_name(namespace, own));
+            all.push(ExposedName::namespaced(namespace, &id(&at, own), limit).to_string());
             all.extend([format!("{scheme}{own}"), format!("{scheme}x://{own}")]);
             all.push(format!("{}{own}", uri_prefix(&at)));
             all.push(format!("{}{own}", uri_prefix(&at).to_uppercase()));
         }
     }
-    // The rest of each where the name of another server, or its namespace, begins as its own does.
+    // Suffixes that complete another server's name or namespace.
     let beginnings = ["box__evil__", "git_", "git+", "a:", "evil__", "a_b_", "box_"];
     let rests = all.iter().flat_map(|name| beginnings.iter().filter_map(|b| name.strip_prefix(b)));
     let rests: Vec<_> = rests.map(str::to_owned).collect();
@@ -105,51 +102,59 @@ fn claims(config: &Config) -> Vec<String> {
 }
 
 fn listing(names: &[String]) -> Arc<Listing> {
-    let all = |of: fn(&str) -> serde_json::Value| names.iter().map(move |n| Raw::encode(&of(n)));
+    let all =
+        |of: fn(&str) -> serde_json::Value| names.iter().map(move |n| RawJson::encode(&of(n)));
     Arc::new(Listing {
         tools: ToolDefinition::read_all(all(|n| json!({"name": n, "inputSchema": {}}))).0,
         prompts: Prompt::read_all(all(|n| json!({"name": n}))).0,
         resources: Resource::read_all(all(|n| json!({"uri": n, "name": n}))).0,
-        templates: Template::read_all(all(|n| json!({"uriTemplate": format!("{n}{{x}}")}))).0,
+        templates: ResourceTemplate::read_all(all(|n| json!({"uriTemplate": format!("{n}{{x}}")})))
+            .0,
         ..Listing::default()
     })
 }
 
-/// Shows what servers have listed, by their place in the configuration; the others never have.
+/// Builds a lens from names by server position; absent servers are unlisted.
 fn lens(config: &Arc<Config>, listed: &BTreeMap<usize, Vec<String>>) -> Lens {
     let policy = Policy::new(config);
     let mut places = 0..;
     let views = config.toolboxes.iter().map(|toolbox| {
-        let parts = toolbox.servers.iter().zip(places.by_ref()).filter_map(|(server, place)| {
-            let listing = listing(listed.get(&place)?);
+        let parts = toolbox.servers.iter().zip(places.by_ref()).filter_map(|(server, index)| {
+            let listing = listing(listed.get(&index)?);
             let limit = config.max_tool_name_length;
-            Some(Arc::new(Part::new(toolbox, server, &listing, &policy, limit, Moment::new(0))))
+            Some(Arc::new(ServerView::new(
+                toolbox,
+                server,
+                &listing,
+                &policy,
+                limit,
+                UnixTime::new(0),
+            )))
         });
-        (toolbox.name.clone(), Arc::new(View::new(parts.collect())))
+        (toolbox.name.clone(), Arc::new(ToolboxView::new(parts.collect())))
     });
-    Lens::new(Arc::clone(config), views.collect(), Some(Said::default()))
+    Lens::new(Arc::clone(config), views.collect(), Some(ReportedConflicts::default()))
 }
 
 fn assert_seen(name: &str) {
-    assert!(!name.chars().any(seen::is_unseen) && name.len() < 2500, "{name:?}");
+    assert!(!name.chars().any(untrusted_text::is_invisible) && name.len() < 2500, "{name:?}");
 }
 
-/// Every name that is shown leads to what it is shown for.
 fn check_shown(lens: &Lens) {
     for part in lens.parts() {
         for tool in &part.tools {
             assert_seen(&tool.id.tool);
             let registered = tool.name.as_str();
-            let meant = lens.find(registered);
+            let meant = lens.resolve(registered);
             let is_its = meant.as_ref().is_none_or(|meant| meant.server_ref() == part.server_ref);
             assert!(is_its, "{registered} of {} means {meant:?}", tool.id);
             let Some(shown) = lens.direct_name(tool) else { continue };
             assert_seen(shown);
-            assert!(!name::OWN_TOOLS.contains(&shown));
-            assert_eq!(lens.find(shown).as_ref(), Some(&tool.id), "{shown}");
+            assert!(!name::BUILTIN_TOOL_NAMES.contains(&shown));
+            assert_eq!(lens.resolve(shown).as_ref(), Some(&tool.id), "{shown}");
         }
-        let check = |names: &UniqueNames, own: &str, full: String| {
-            let shown = if names.is_changed(own) { full } else { own.to_owned() };
+        let check = |names: &PrimitiveNameTable, own: &str, full: String| {
+            let shown = if names.is_qualified(own) { full } else { own.to_owned() };
             assert_seen(&shown);
             let meant = names.resolve(&shown).map(|meant| &meant.server_ref);
             assert_eq!(meant, Some(&part.server_ref), "{shown}");
@@ -159,7 +164,7 @@ fn check_shown(lens: &Lens) {
             check(lens.prompts(), &prompt.name, full);
         }
         for resource in part.resources() {
-            check(lens.uris(), &resource.uri, full_uri(&primitive(part, &resource.uri)));
+            check(lens.uri_names(), &resource.uri, full_uri(&primitive(part, &resource.uri)));
         }
         for template in part.templates() {
             check(lens.templates(), &template.uri, full_uri(&primitive(part, &template.uri)));
@@ -168,49 +173,51 @@ fn check_shown(lens: &Lens) {
     let all = lens.namespaced();
     for item in &all.items {
         assert_seen(&item.name);
-        assert!(item.kind != Kind::Tool || !name::OWN_TOOLS.contains(&item.name.as_str()));
+        assert!(
+            item.kind != PrimitiveKind::Tool
+                || !name::BUILTIN_TOOL_NAMES.contains(&item.name.as_str())
+        );
         let meant = all.get(item.kind, &item.name).map(|meant| (&meant.at, meant.own.as_str()));
         assert_eq!(meant, Some((&item.at, item.own.as_str())), "{}", item.name);
     }
 }
 
-/// Every name that means a server leads to that one, or to nothing.
 fn check_qualified(config: &Config, lens: &Lens) {
     let all = lens.namespaced();
     for (at, namespace) in servers(config) {
         for own in HONEST {
             for name in qualified_names(&at, own, config.max_tool_name_length) {
                 let is_its = |meant: &ServerRef| {
-                    // Two toolboxes may have servers of one name.
+                    // Servers in two toolboxes may share a name.
                     *meant == at || name.contains(':') && meant.server == at.server
                 };
-                let meant = lens.find(&name).map(|meant| meant.server_ref());
+                let meant = lens.resolve(&name).map(|meant| meant.server_ref());
                 assert!(meant.as_ref().is_none_or(is_its), "{name} means {meant:?}");
-                let meant = all.get(Kind::Tool, &name).map(|meant| &meant.at);
+                let meant = all.get(PrimitiveKind::Tool, &name).map(|meant| &meant.at);
                 assert!(meant.is_none_or(is_its), "{name} means {meant:?}");
                 let meant = lens.prompts().resolve(&name).map(|meant| &meant.server_ref);
                 assert!(name.contains(':') || meant.is_none_or(is_its), "{name} means {meant:?}");
             }
             let address = format!("{}{own}", uri_prefix(&at));
-            let meant = lens.uris().resolve(&address);
+            let meant = lens.uri_names().resolve(&address);
             assert!(meant.is_none_or(|meant| meant.server_ref == at), "{address} means {meant:?}");
-            assert!(all.address(&address).iter().all(|(meant, ..)| *meant == at), "{address}");
+            assert!(all.resolve_uri(&address).iter().all(|(meant, ..)| *meant == at), "{address}");
             if namespace.is_empty() {
                 continue;
             }
             let is_its = |meant: &ServerRef| {
                 config.toolbox(meant.toolbox.as_str()).unwrap().namespace == namespace
             };
-            let name = name::in_namespace(namespace, own);
-            // The longest namespace counts.
+            let name = name::namespaced_name(namespace, own);
+            // The longest namespace wins.
             let longer = |(_, other): &(_, &str)| {
                 other.len() > namespace.len() && name.starts_with(&format!("{other}_"))
             };
             let is_longer = servers(config).iter().any(longer);
-            let meant = all.get(Kind::Tool, &name).map(|meant| &meant.at);
+            let meant = all.get(PrimitiveKind::Tool, &name).map(|meant| &meant.at);
             assert!(is_longer || meant.is_none_or(is_its), "{name} means {meant:?}");
             let address = format!("{}x://{own}", name::scheme_of_namespace(namespace));
-            let led: Vec<_> = all.address(&address).into_iter().map(|(at, ..)| at).collect();
+            let led: Vec<_> = all.resolve_uri(&address).into_iter().map(|(at, ..)| at).collect();
             assert!(led.iter().all(is_its), "{address} leads to {led:?}");
         }
     }
@@ -223,7 +230,7 @@ fn check(config: &Arc<Config>, listed: &BTreeMap<usize, Vec<String>>) {
 }
 
 #[test]
-fn a_server_that_claims_every_name_takes_none() {
+fn hostile_server_cannot_capture_names() {
     for world in WORLDS {
         for limit in LIMITS {
             let config = config_of(world, limit);
@@ -231,14 +238,14 @@ fn a_server_that_claims_every_name_takes_none() {
             let first = BTreeMap::from([(0, claims)]);
             check(&config, &first);
             let honest = || HONEST.map(str::to_owned).to_vec();
-            let others = (1..config.servers().count()).map(|place| (place, honest()));
+            let others = (1..config.servers().count()).map(|index| (index, honest()));
             check(&config, &first.into_iter().chain(others).collect());
         }
     }
 }
 
 #[test]
-fn honest_names_are_shown_as_they_are() {
+fn plain_names_are_shown_unchanged() {
     let config = config_of(WORLDS[0], 48);
     let names = ["pay", "with spaces", "browser__click", "git.status"].map(str::to_owned);
     let lens = lens(&config, &BTreeMap::from([(0, names.to_vec())]));
@@ -249,8 +256,9 @@ fn honest_names_are_shown_as_they_are() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    // invariant: names-lead-to-owner
     #[test]
-    fn whatever_servers_list_every_name_leads_to_its_own(
+    fn every_name_resolves_to_its_own_server(
         world in 0..WORLDS.len(),
         limit in 0..LIMITS.len(),
         listed in prop::collection::btree_map(

@@ -1,15 +1,14 @@
-//! In which order steps run: each as soon as those that it needs are done.
+//! Order of a macro's steps: each starts once the steps that it depends on are done.
 
 use crate::settings::StepConfig;
 
-/// How far each step is.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
-    steps: Vec<(&'a [usize], Stage)>,
+    steps: Vec<(&'a [usize], StepProgress)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum StepProgress {
     Waiting,
     Begun,
     Done,
@@ -20,29 +19,29 @@ impl<'a> Plan<'a> {
         Self::of(steps.iter().map(|step| step.needs.as_slice()))
     }
 
-    /// Of steps that need these others.
     fn of(needs: impl Iterator<Item = &'a [usize]>) -> Self {
-        Self { steps: needs.map(|needs| (needs, Stage::Waiting)).collect() }
+        Self { steps: needs.map(|needs| (needs, StepProgress::Waiting)).collect() }
     }
 
-    /// The steps that can begin now, in their order, so many at most; they count as begun.
+    /// Starts up to `most` steps whose dependencies are done and returns them, in order.
     pub(crate) fn begin(&mut self, most: usize) -> Vec<usize> {
-        let is_done = |step: &usize| self.steps[*step].1 == Stage::Done;
+        let is_done = |step: &usize| self.steps[*step].1 == StepProgress::Done;
         let steps = self.steps.iter().enumerate();
         let ready: Vec<usize> = steps
-            .filter(|(_, (needs, stage))| *stage == Stage::Waiting && needs.iter().all(is_done))
+            .filter(|(_, (needs, stage))| {
+                *stage == StepProgress::Waiting && needs.iter().all(is_done)
+            })
             .map(|(step, _)| step)
             .take(most)
             .collect();
         for step in &ready {
-            self.steps[*step].1 = Stage::Begun;
+            self.steps[*step].1 = StepProgress::Begun;
         }
         ready
     }
 
-    /// Takes note that a step is done.
     pub(crate) fn done(&mut self, step: usize) {
-        self.steps[step].1 = Stage::Done;
+        self.steps[step].1 = StepProgress::Done;
     }
 }
 
@@ -56,7 +55,7 @@ mod tests {
 
     use super::Plan;
 
-    /// Steps in any order, each of which needs some that come before it in another order.
+    /// A random dependency graph without cycles.
     fn needs() -> impl Strategy<Value = Vec<Vec<usize>>> {
         let sizes = vec(vec(any::<Index>(), 0..4), 1..24);
         sizes.prop_flat_map(|wanted| {
@@ -73,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_step_runs_once_and_never_before_what_it_needs(
+        fn every_step_runs_once_after_its_dependencies(
             needs in needs(),
             picks in vec(any::<Index>(), 24),
             most in 1_usize..9,
@@ -91,7 +90,7 @@ mod tests {
                     assert!(needs[step].iter().all(|need| done.contains(need)));
                     running.push(step);
                 }
-                // What could run does, as far as there is room for it.
+                // Every runnable step runs, up to the limit.
                 assert!(running.len() <= most);
                 for (step, needs) in needs.iter().enumerate() {
                     let could = needs.iter().all(|need| done.contains(need));

@@ -9,9 +9,9 @@ use super::*;
 use crate::catalog::{Definition, ToolDefinition};
 use crate::config;
 use crate::gateway::Caller;
+use crate::json::RawJson;
 use crate::name::AgentName;
-use crate::policy::{Moment, Policies};
-use crate::raw::Raw;
+use crate::policy::{Policies, UnixTime};
 
 fn policies(file: &serde_json::Value) -> Policies {
     let env = BTreeMap::<String, String>::new();
@@ -19,22 +19,22 @@ fn policies(file: &serde_json::Value) -> Policies {
     Policies::new(Arc::new(file.unwrap().config))
 }
 
-fn terms(policies: &Policies, agent: Option<&AgentName>) -> Terms {
-    Terms {
-        caller: Caller { agent: agent.cloned(), ..Caller::NOBODY },
-        config: policies.seen_by(agent, None),
-        policy: policies.of(agent),
+fn terms(policies: &Policies, agent: Option<&AgentName>) -> GatewayScope {
+    GatewayScope {
+        caller: Caller { agent: agent.cloned(), ..Caller::ANONYMOUS },
+        config: policies.visible_config(agent, None),
+        policy: policies.for_agent(agent),
         world: Arc::default(),
     }
 }
 
 fn listing(tools: &[&str]) -> Arc<Listing> {
-    let tools = tools.iter().map(|name| Raw::encode(&json!({"name": name, "inputSchema": {}})));
+    let tools = tools.iter().map(|name| RawJson::encode(&json!({"name": name, "inputSchema": {}})));
     Arc::new(Listing { tools: ToolDefinition::read_all(tools).0, ..Listing::default() })
 }
 
 #[test]
-fn the_view_of_a_toolbox_with_macros_is_made_anew_when_it_has_changed() {
+fn macros_follow_the_availability_of_their_tools() {
     let steps = json!({"a": {"tool": "one:a"}, "b": {"tool": "two:b"}});
     let policies = policies(&json!({
         "mcpServers": {"one": {"command": "x"}, "two": {"command": "x"}},
@@ -52,10 +52,10 @@ fn the_view_of_a_toolbox_with_macros_is_made_anew_when_it_has_changed() {
     ];
     let clock = Clock::default();
     let mut writer =
-        Writer::new(&terms(&policies, None), clock, HashMap::from_iter(sources), false);
+        SnapshotWriter::new(&terms(&policies, None), clock, HashMap::from_iter(sources), false);
     let mut lists = |last: &Snapshot, backend: BackendId, tools: &[&str]| {
-        writer.knows(backend, Listed { version: 1, listing: listing(tools) });
-        writer.next(last, &HashSet::from([backend]))
+        writer.seed(backend, VersionedListing { version: 1, listing: listing(tools) });
+        writer.rebuild_changed(last, &HashSet::from([backend]))
     };
     let view = |snapshot: &Snapshot| snapshot.view(&ToolboxName::new("one"));
     let has_it = |snapshot: &Snapshot| view(snapshot).tool("macros", "both").is_some();
@@ -66,15 +66,15 @@ fn the_view_of_a_toolbox_with_macros_is_made_anew_when_it_has_changed() {
     assert!(has_it(&listed) && Arc::ptr_eq(&view(&unlisted), &view(&listed)));
     let gone = lists(&listed, two, &["c"]);
     assert!(!has_it(&gone));
-    let said: Vec<_> = gone.lacking().iter().map(ToString::to_string).collect();
+    let said: Vec<_> = gone.unavailable_macros().iter().map(ToString::to_string).collect();
     assert_eq!(said, ["macro `both` of `one` is not shown: there is no tool `two/two/b`"]);
     let back = lists(&gone, two, &["b"]);
-    assert!(has_it(&back) && back.lacking().is_empty());
+    assert!(has_it(&back) && back.unavailable_macros().is_empty());
     let renewed = lists(&back, one, &["a", "d"]);
     assert!(has_it(&renewed) && view(&renewed).tool("one", "d").is_some());
 }
 
-/// Two servers of one toolbox, and agents who may use them.
+/// A toolbox with two servers; `ann` and `bob` may see the same tools, `eve` fewer.
 fn two_servers() -> (Policies, HashMap<ServerRef, BackendId>, [BackendId; 2]) {
     let policies = policies(&json!({
         "toolboxes": {"box": {"description": "d", "mcpServers": {
@@ -96,22 +96,23 @@ fn two_servers() -> (Policies, HashMap<ServerRef, BackendId>, [BackendId; 2]) {
     (policies, HashMap::from_iter(sources), ids)
 }
 
-fn listed(version: u64, listing: &Arc<Listing>) -> Listed {
-    Listed { version, listing: Arc::clone(listing) }
+fn listed(version: u64, listing: &Arc<Listing>) -> VersionedListing {
+    VersionedListing { version, listing: Arc::clone(listing) }
 }
 
+// invariant: views-built-once
 #[test]
-fn a_listing_that_comes_changes_the_part_of_its_server_alone() {
+fn new_listing_rebuilds_only_the_view_of_its_server() {
     let (policies, sources, [one, two]) = two_servers();
-    let mut writer = Writer::new(
+    let mut writer = SnapshotWriter::new(
         &terms(&policies, Some(&AgentName::new("ann"))),
         Clock::default(),
         sources,
         false,
     );
     let mut comes = |last: &Snapshot, backend, version, tools: &[&str]| {
-        let change = Change::Listed(listed(version, &listing(tools)));
-        writer.take(last, [Changed { backend, change }].into_iter()).unwrap()
+        let change = ChangeKind::Listed(listed(version, &listing(tools)));
+        writer.apply(last, [BackendChange { backend, change }].into_iter()).unwrap()
     };
     let part = |snapshot: &Snapshot, server: &str| {
         let view = snapshot.view(&ToolboxName::new("box"));
@@ -123,16 +124,17 @@ fn a_listing_that_comes_changes_the_part_of_its_server_alone() {
     let changed = comes(&both, two, 2, &["d"]);
     assert!(Arc::ptr_eq(&part(&both, "one"), &part(&changed, "one")));
     assert!(!Arc::ptr_eq(&part(&both, "two"), &part(&changed, "two")));
-    let is_known = |snapshot: &Snapshot, name: &str| snapshot.resolve(name).is_some();
+    let is_known = |snapshot: &Snapshot, name: &str| snapshot.resolve_registered(name).is_some();
     assert!(is_known(&both, "box__two__c") && !is_known(&changed, "box__two__c"));
     assert!(is_known(&changed, "box__one__a") && is_known(&changed, "box__two__d"));
     assert_eq!((changed.version(one), changed.version(two)), (1, 2));
 }
 
+// invariant: views-built-once
 #[tokio::test]
-async fn changes_that_wait_are_shown_together() {
+async fn queued_changes_are_published_together() {
     let (policies, sources, [one, two]) = two_servers();
-    let writer = Writer::new(
+    let writer = SnapshotWriter::new(
         &terms(&policies, Some(&AgentName::new("ann"))),
         Clock::default(),
         sources,
@@ -140,10 +142,10 @@ async fn changes_that_wait_are_shown_together() {
     );
     let (changes, heard) = mpsc::channel(8);
     for (backend, version, tools) in [(one, 1, ["a"]), (two, 1, ["b"]), (one, 2, ["c"])] {
-        let change = Change::Listed(listed(version, &listing(&tools)));
-        changes.send(Changed { backend, change }).await.unwrap();
+        let change = ChangeKind::Listed(listed(version, &listing(&tools)));
+        changes.send(BackendChange { backend, change }).await.unwrap();
     }
-    let died = Changed { backend: two, change: Change::Crashed };
+    let died = BackendChange { backend: two, change: ChangeKind::Crashed };
     changes.send(died).await.unwrap();
     drop(changes);
     let (publish, mut snapshots) = watch::channel(Arc::new(Snapshot::nothing(false)));
@@ -163,18 +165,19 @@ async fn changes_that_wait_are_shown_together() {
     assert!(!seen.contains(&(1, 0)) && !seen.contains(&(1, 1)), "{seen:?}");
 }
 
+// invariant: views-built-once
 #[test]
-fn agents_that_see_the_same_share_it_and_others_do_not() {
+fn agents_with_equal_views_share_them() {
     let (policies, sources, [one, two]) = two_servers();
     let listings = [listing(&["a"]), listing(&["b", "c"])];
     let world = Arc::default();
     let lens = |agent: &str| {
         let agent = AgentName::new(agent);
-        let terms = Terms { world: Arc::clone(&world), ..terms(&policies, Some(&agent)) };
-        let mut writer = Writer::new(&terms, Clock::default(), sources.clone(), false);
-        writer.knows(one, listed(1, &listings[0]));
-        writer.knows(two, listed(1, &listings[1]));
-        writer.next(&Snapshot::nothing(true), &HashSet::from([one, two])).lens
+        let scope = GatewayScope { world: Arc::clone(&world), ..terms(&policies, Some(&agent)) };
+        let mut writer = SnapshotWriter::new(&scope, Clock::default(), sources.clone(), false);
+        writer.seed(one, listed(1, &listings[0]));
+        writer.seed(two, listed(1, &listings[1]));
+        writer.rebuild_changed(&Snapshot::nothing(true), &HashSet::from([one, two])).lens
     };
     let [ann, bob, eve] = ["ann", "bob", "eve"].map(lens);
     assert!(Arc::ptr_eq(&ann, &bob));
@@ -188,8 +191,9 @@ fn agents_that_see_the_same_share_it_and_others_do_not() {
     assert!(ann.registered().resolve("box__two__c").is_some());
 }
 
+// invariant: access-changes-wait
 #[tokio::test(start_paused = true)]
-async fn a_tool_comes_and_goes_with_its_hours() {
+async fn tool_follows_its_time_window() {
     let file = json!({
         "mcpServers": {"github": {"command": "x"}},
         "agentPolicies": {"night": {
@@ -202,11 +206,11 @@ async fn a_tool_comes_and_goes_with_its_hours() {
     let (toolbox, server) = (ToolboxName::new("github"), ServerName::new("github"));
     let server_ref = ServerRef { toolbox: toolbox.clone(), server };
     let id = BackendId::numbered(7);
-    let noon = Moment::new(12 * 60 * 60);
+    let noon = UnixTime::new(12 * 60 * 60);
     let clock = Clock::Runtime(noon, Instant::now());
     let sources = HashMap::from_iter([(server_ref, id)]);
-    let mut writer = Writer::new(&terms(&policies, Some(&agent)), clock, sources, false);
-    writer.knows(id, Listed { version: 3, listing: listing(&["get", "deploy"]) });
+    let mut writer = SnapshotWriter::new(&terms(&policies, Some(&agent)), clock, sources, false);
+    writer.seed(id, VersionedListing { version: 3, listing: listing(&["get", "deploy"]) });
     let (_changes, heard) = mpsc::channel(1);
     let (publish, mut snapshots) = watch::channel(Arc::new(Snapshot::nothing(false)));
     let began = Instant::now();
@@ -222,7 +226,10 @@ async fn a_tool_comes_and_goes_with_its_hours() {
         let tools: Vec<_> =
             snapshot.view(&toolbox).tools().map(|tool| tool.id.tool.clone()).collect();
         let hours = began.elapsed().as_secs() / 3600;
-        assert_eq!(snapshot.resolve("github__github__deploy").is_some(), tools.len() == 2);
+        assert_eq!(
+            snapshot.resolve_registered("github__github__deploy").is_some(),
+            tools.len() == 2
+        );
         seen.push((hours, tools.join(" ")));
         assert!(began.elapsed() < Duration::from_secs(hours * 3600 + 2), "at once");
     }

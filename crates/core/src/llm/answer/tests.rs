@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn said_of(answer: &Value) -> Result<String, String> {
-    read(&Raw::encode(answer)).text.map_err(|failure| failure.to_string())
+    read(&RawJson::encode(answer)).text.map_err(|failure| failure.to_string())
 }
 
 fn message(message: &Value) -> Value {
@@ -13,7 +13,7 @@ fn message(message: &Value) -> Value {
 }
 
 #[test]
-fn words_are_read_however_they_are_written() {
+fn reads_text_from_strings_parts_objects_and_after_reasoning() {
     for content in [
         json!("yes"),
         json!(" yes\n"),
@@ -33,7 +33,7 @@ fn words_are_read_however_they_are_written() {
 }
 
 #[test]
-fn an_answer_without_words_says_why() {
+fn explains_responses_without_text() {
     let ended =
         |why: &str| json!({"choices": [{"message": {"content": ""}, "finish_reason": why}]});
     let long = "x\n".repeat(1000);
@@ -82,9 +82,9 @@ fn an_answer_without_words_says_why() {
 }
 
 #[test]
-fn tokens_are_taken_where_they_are_numbers() {
+fn ignores_implausible_token_counts() {
     let of = |usage: Value| {
-        let Heard { read, written, .. } = read(&Raw::encode(&json!({ "usage": usage })));
+        let ChatResponse { read, written, .. } = read(&RawJson::encode(&json!({ "usage": usage })));
         (read, written)
     };
     assert_eq!(of(json!({"prompt_tokens": 7, "completion_tokens": 2})), (Some(7), Some(2)));
@@ -94,20 +94,20 @@ fn tokens_are_taken_where_they_are_numbers() {
 }
 
 #[test]
-fn what_is_nested_without_end_is_no_answer() {
+fn rejects_deeply_nested_responses() {
     let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
     let deep: Box<RawValue> = serde_json::from_str(&deep).unwrap();
-    assert!(read(&Raw::encode(&deep)).text.is_err());
+    assert!(read(&RawJson::encode(&deep)).text.is_err());
     let deep = r#"{"a":"#.repeat(20_000);
-    assert_eq!(objects(&deep).count(), 0);
+    assert_eq!(json_objects(&deep).count(), 0);
     let deep = format!("{deep}1{}", "}".repeat(20_000));
-    assert_eq!(objects(&deep).count(), 0);
+    assert_eq!(json_objects(&deep).count(), 0);
 }
 
 #[test]
-fn objects_are_found_among_words_and_keep_their_spelling() {
+fn finds_objects_in_prose_and_keeps_their_spelling() {
     let found = |text: &str| -> Vec<String> {
-        objects(text).map(|(raw, _)| raw.as_str().into_owned()).collect()
+        json_objects(text).map(|(raw, _)| raw.as_str().into_owned()).collect()
     };
     assert_eq!(found(r#"{"a": 1.50}"#), [r#"{"a": 1.50}"#]);
     assert_eq!(
@@ -121,7 +121,7 @@ fn objects_are_found_among_words_and_keep_their_spelling() {
 }
 
 #[test]
-fn what_lies_in_an_object_that_is_cut_or_broken_is_not_taken_for_it() {
+fn skips_objects_nested_in_truncated_or_malformed_ones() {
     for text in [
         r#"{"filter": {"status": "open"}, "note": "a long"#,
         r#"{"filter": {"status": "open"}, "note": "a \"}"#,
@@ -129,11 +129,11 @@ fn what_lies_in_an_object_that_is_cut_or_broken_is_not_taken_for_it() {
         r#"{"filter": {"status": "open"}, note: "x"}"#,
         r#"{filter: {"status": "open"}}"#,
     ] {
-        assert_eq!(objects(text).count(), 0, "{text}");
+        assert_eq!(json_objects(text).count(), 0, "{text}");
     }
 }
 
-/// Any JSON, with the members of answers among its own.
+/// Any JSON, with the keys of responses among its own.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(null)),
@@ -163,13 +163,13 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn every_answer_is_words_or_a_failure(answer in any_json(), text in ".{0,80}") {
+    fn every_response_yields_text_or_an_error(answer in any_json(), text in ".{0,80}") {
         for answer in [answer.clone(), message(&answer), message(&json!({"content": answer}))] {
-            match read(&Raw::encode(&answer)).text {
+            match read(&RawJson::encode(&answer)).text {
                 Ok(text) => prop_assert!(!text.is_empty()),
-                Err(failure) => prop_assert!(matches!(failure, Failure::Unusable(_))),
+                Err(failure) => prop_assert!(matches!(failure, LlmError::Unusable(_))),
             }
         }
-        prop_assert!(objects(&text).all(|(raw, _)| raw.parse::<Map<String, Value>>().is_ok()));
+        prop_assert!(json_objects(&text).all(|(raw, _)| raw.parse::<Map<String, Value>>().is_ok()));
     }
 }

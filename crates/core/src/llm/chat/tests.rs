@@ -3,43 +3,48 @@ use std::sync::Mutex;
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::llm::scripted::{Reply, Scripted, answer, ends, says};
-use crate::llm::taken::REMEMBERED;
+use crate::llm::dialect_cache::REMEMBERED;
+use crate::llm::fake_endpoint::{
+    FakeEndpoint, Reply, chat_answer, chat_answer_ending, http_response,
+};
 use crate::llm::tests::amply;
 
-/// An endpoint that answers so, and wants little thought.
+/// An endpoint with this script and a low reasoning effort.
 async fn endpoint(
     script: impl Fn(&Value) -> Reply + Send + Sync + 'static,
-) -> (Endpoint, Scripted) {
-    let mut scripted = Scripted::start(move |_, asked| script(asked)).await;
+) -> (Endpoint, FakeEndpoint) {
+    let mut scripted = FakeEndpoint::start(move |_, asked| script(asked)).await;
     scripted.config.reasoning_effort = Some("low".to_owned());
     (scripted.endpoint(), scripted)
 }
 
-fn prompt(form: Form) -> Prompt {
-    Prompt {
+fn prompt(form: ResponseFormat) -> ChatPrompt {
+    ChatPrompt {
         system: "You choose.".to_owned(),
         user: "Which?".to_owned(),
-        form,
+        response_format: form,
         max_tokens: 10,
         purpose: "tool",
     }
 }
 
-async fn ask(endpoint: &Endpoint, prompt: &Prompt) -> (Result<Said, Failure>, Cost) {
-    let mut cost = Cost::default();
-    (endpoint.ask(prompt, amply(), &mut cost).await, cost)
+async fn ask(
+    endpoint: &Endpoint,
+    prompt: &ChatPrompt,
+) -> (Result<ChatAnswer, LlmError>, RequestCost) {
+    let mut cost = RequestCost::default();
+    (endpoint.chat(prompt, amply(), &mut cost).await, cost)
 }
 
 #[tokio::test]
-async fn a_request_is_one_turn_with_the_form_of_its_answer() {
-    let (endpoint, asked) = endpoint(|_| says("{}")).await;
-    let choice = prompt(Form::Choice(vec!["1".to_owned(), "none".to_owned()]));
-    let (said, cost) = ask(&endpoint, &choice).await;
-    let usage = Usage { read: 7, written: 2 };
-    assert_eq!(said, Ok(Said { text: "{}".to_owned(), is_cut: false, usage }));
-    assert_eq!(cost, Cost { usage, requests: 1 });
-    ask(&endpoint, &prompt(Form::Object)).await.0.unwrap();
+async fn sends_one_turn_with_a_response_format() {
+    let (endpoint, asked) = endpoint(|_| chat_answer("{}")).await;
+    let choice = prompt(ResponseFormat::Choice(vec!["1".to_owned(), "none".to_owned()]));
+    let (answer, cost) = ask(&endpoint, &choice).await;
+    let usage = TokenUsage { input_tokens: 7, output_tokens: 2 };
+    assert_eq!(answer, Ok(ChatAnswer { text: "{}".to_owned(), is_truncated: false, usage }));
+    assert_eq!(cost, RequestCost { usage, requests: 1 });
+    ask(&endpoint, &prompt(ResponseFormat::Object)).await.0.unwrap();
     let asked = asked.bodies();
     assert_eq!(
         asked[0],
@@ -67,7 +72,6 @@ async fn a_request_is_one_turn_with_the_form_of_its_answer() {
     assert_eq!(asked[1]["response_format"], json!({"type": "json_object"}));
 }
 
-/// The members of a request that not every one has.
 fn optional(asked: &Value) -> Vec<&str> {
     let members = asked.as_object().unwrap().keys().map(String::as_str);
     let mut optional: Vec<_> = members.filter(|key| !["model", "messages"].contains(key)).collect();
@@ -81,17 +85,21 @@ const PLAIN: [&str; 2] = ["max_tokens", "temperature"];
 
 fn refusing(refused: &'static str, status: u16) -> impl Fn(&Value) -> Reply {
     move |asked| {
-        if asked.get(refused).is_some() { answer(status, "", "no") } else { says("x") }
+        if asked.get(refused).is_some() {
+            http_response(status, "", "no")
+        } else {
+            chat_answer("x")
+        }
     }
 }
 
 #[tokio::test]
-async fn an_endpoint_that_refuses_a_part_is_asked_in_another_form_from_then_on() {
+async fn falls_back_to_and_remembers_an_accepted_dialect() {
     for (refused, status, taken, requests) in [
         ("nothing", 400, Some(&FULL[..]), 1),
         // Mistral; Ollama ignores it.
         ("max_completion_tokens", 422, Some(&FULL), 1),
-        // Models that reason.
+        // Reasoning models.
         ("max_tokens", 400, Some(&REASONING), 2),
         ("temperature", 400, Some(&REASONING), 2),
         ("response_format", 400, Some(&PLAIN), 3),
@@ -99,16 +107,16 @@ async fn an_endpoint_that_refuses_a_part_is_asked_in_another_form_from_then_on()
         ("model", 400, None, 3),
     ] {
         let (endpoint, asked) = endpoint(refusing(refused, status)).await;
-        let (said, cost) = ask(&endpoint, &prompt(Form::Object)).await;
+        let (answer, cost) = ask(&endpoint, &prompt(ResponseFormat::Object)).await;
         assert_eq!((cost.requests, asked.asked().len()), (requests, requests as usize));
         let Some(taken) = taken else {
-            assert_eq!(said, Err(Failure::Status(status)));
-            assert_eq!(cost.usage, Usage::default());
+            assert_eq!(answer, Err(LlmError::Status(status)));
+            assert_eq!(cost.usage, TokenUsage::default());
             continue;
         };
-        assert_eq!(said.unwrap().text, "x", "{refused}");
-        assert_eq!(cost.usage, Usage { read: 7, written: 2 });
-        ask(&endpoint, &prompt(Form::Object)).await.0.unwrap();
+        assert_eq!(answer.unwrap().text, "x", "{refused}");
+        assert_eq!(cost.usage, TokenUsage { input_tokens: 7, output_tokens: 2 });
+        ask(&endpoint, &prompt(ResponseFormat::Object)).await.0.unwrap();
         let asked = asked.bodies();
         assert_eq!(asked.len(), requests as usize + 1, "it is remembered");
         assert_eq!(optional(&asked[requests as usize]), taken, "{refused}");
@@ -116,22 +124,22 @@ async fn an_endpoint_that_refuses_a_part_is_asked_in_another_form_from_then_on()
 }
 
 #[tokio::test]
-async fn what_was_refused_once_is_tried_again_after_a_while() {
+async fn forgets_the_fallback_dialect_after_its_ttl() {
     let refuses = Mutex::new(1);
     let script = move |_: &Value| {
         let mut left = refuses.lock().unwrap();
         *left -= 1;
-        if *left >= 0 { answer(400, "", "the weather") } else { says("x") }
+        if *left >= 0 { http_response(400, "", "the weather") } else { chat_answer("x") }
     };
     let (endpoint, asked) = endpoint(script).await;
     for _ in 0..2 {
-        ask(&endpoint, &prompt(Form::Object)).await.0.unwrap();
+        ask(&endpoint, &prompt(ResponseFormat::Object)).await.0.unwrap();
     }
     tokio::time::pause();
     tokio::time::advance(REMEMBERED).await;
     tokio::time::resume();
     for _ in 0..2 {
-        ask(&endpoint, &prompt(Form::Object)).await.0.unwrap();
+        ask(&endpoint, &prompt(ResponseFormat::Object)).await.0.unwrap();
     }
     let asked = asked.bodies();
     let forms: Vec<_> = asked.iter().map(optional).collect();
@@ -139,57 +147,66 @@ async fn what_was_refused_once_is_tried_again_after_a_while() {
 }
 
 #[tokio::test]
-async fn no_more_requests_are_made_than_there_may_be() {
+async fn never_exceeds_the_request_limit() {
     for requests in [1, 2] {
         let (endpoint, asked) = endpoint(refusing("response_format", 400)).await;
-        let (mut cost, within) = (Cost::default(), Within { requests, ..amply() });
-        let said = endpoint.ask(&prompt(Form::Object), within, &mut cost).await;
-        assert_eq!(said, Err(Failure::Status(400)));
+        let (mut cost, within) = (RequestCost::default(), RequestLimits { requests, ..amply() });
+        let answer = endpoint.chat(&prompt(ResponseFormat::Object), within, &mut cost).await;
+        assert_eq!(answer, Err(LlmError::Status(400)));
         assert_eq!((cost.requests, asked.asked().len()), (requests, requests as usize));
     }
     let busy = |asked: &Value| match asked.get("temperature") {
-        Some(_) => answer(400, "", ""),
-        None => answer(429, "retry-after: 0\r\n", ""),
+        Some(_) => http_response(400, "", ""),
+        None => http_response(429, "retry-after: 0\r\n", ""),
     };
     let (endpoint, asked) = endpoint(busy).await;
-    let (mut cost, within) = (Cost::default(), Within { requests: 3, ..amply() });
-    assert!(endpoint.ask(&prompt(Form::Object), within, &mut cost).await.is_err());
+    let (mut cost, within) = (RequestCost::default(), RequestLimits { requests: 3, ..amply() });
+    assert!(endpoint.chat(&prompt(ResponseFormat::Object), within, &mut cost).await.is_err());
     assert_eq!((cost.requests, asked.asked().len()), (3, 3));
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_is_told_from_a_whole_one() {
+async fn marks_truncated_answers() {
     for (why, is_cut) in [("length", true), ("model_length", true), ("stop", false)] {
-        let (endpoint, _) = endpoint(move |_| ends("{\"a\": {}", why)).await;
-        let said = ask(&endpoint, &prompt(Form::Object)).await.0.unwrap();
-        assert_eq!(said.is_cut, is_cut, "{why}");
+        let (endpoint, _) = endpoint(move |_| chat_answer_ending("{\"a\": {}", why)).await;
+        let answer = ask(&endpoint, &prompt(ResponseFormat::Object)).await.0.unwrap();
+        assert_eq!(answer.is_truncated, is_cut, "{why}");
     }
 }
 
 #[tokio::test]
-async fn what_is_not_said_of_tokens_is_guessed() {
+async fn estimates_unreported_tokens() {
     let script = |_: &Value| {
         let said = json!({"choices": [{"text": "", "message": {"content": "12345"}}]});
-        answer(200, "", &said.to_string())
+        http_response(200, "", &said.to_string())
     };
     let (endpoint, _) = endpoint(script).await;
-    let (said, cost) = ask(&endpoint, &prompt(Form::Object)).await;
-    assert_eq!((said.unwrap().usage, cost.usage.written), (Usage { read: 5, written: 2 }, 2));
+    let (answer, cost) = ask(&endpoint, &prompt(ResponseFormat::Object)).await;
+    assert_eq!(
+        (answer.unwrap().usage, cost.usage.output_tokens),
+        (TokenUsage { input_tokens: 5, output_tokens: 2 }, 2)
+    );
 }
 
 #[tokio::test]
-async fn rubbish_is_a_failure_and_costs_what_was_asked() {
+async fn unusable_responses_cost_the_input_tokens() {
     for (status, body) in [
         (200, "<!doctype html><title>Sign in</title>"),
         (200, ""),
         (200, "{\"choices\": ["),
         (200, "{\"choices\": [{\"finish_reason\": \"length\", \"message\": {\"content\": null}}]}"),
     ] {
-        let (endpoint, _) = endpoint(move |_| answer(status, "", body)).await;
-        let (said, cost) = ask(&endpoint, &prompt(Form::Object)).await;
-        assert!(matches!(said, Err(Failure::Unusable(_) | Failure::Html)), "{body}: {said:?}");
-        assert_eq!(cost, Cost { usage: Usage { read: 5, written: 0 }, requests: 1 });
+        let (endpoint, _) = endpoint(move |_| http_response(status, "", body)).await;
+        let (answer, cost) = ask(&endpoint, &prompt(ResponseFormat::Object)).await;
+        assert!(
+            matches!(answer, Err(LlmError::Unusable(_) | LlmError::Html)),
+            "{body}: {answer:?}"
+        );
+        assert_eq!(
+            cost,
+            RequestCost { usage: TokenUsage { input_tokens: 5, output_tokens: 0 }, requests: 1 }
+        );
     }
-    let (endpoint, _) = endpoint(|_| answer(401, "", "no")).await;
-    assert!(ask(&endpoint, &prompt(Form::Object)).await.0.is_err());
+    let (endpoint, _) = endpoint(|_| http_response(401, "", "no")).await;
+    assert!(ask(&endpoint, &prompt(ResponseFormat::Object)).await.0.is_err());
 }

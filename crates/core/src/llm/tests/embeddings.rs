@@ -1,27 +1,27 @@
-//! Vectors come in the order of the texts, or not at all.
+//! Embeddings match their texts in number and order.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::*;
 
-/// Asks for the vectors of two texts, which is answered with `data`.
-async fn embedded(data: Value) -> Result<Vec<Vec<f32>>, Failure> {
+/// Embeds two texts against an endpoint that responds with `data`.
+async fn embedded(data: Value) -> Result<Vec<Vec<f32>>, LlmError> {
     let body = json!({"object": "list", "data": data, "model": "m-1"}).to_string();
-    let server = Scripted::start(move |_, _| answer(200, "", &body)).await;
+    let server = FakeEndpoint::start(move |_, _| http_response(200, "", &body)).await;
     server.endpoint().embed(&["a", "b"], later()).await
 }
 
 #[tokio::test]
-async fn vectors_come_in_the_order_of_the_texts() {
-    let server = Scripted::start(|_, body| {
+async fn vectors_have_the_order_of_the_texts() {
+    let server = FakeEndpoint::start(|_, body| {
         let texts = body["input"].as_array().unwrap().iter().enumerate().rev();
         let item = |(at, text): (usize, &Value)| {
             let number: f32 = text.as_str().unwrap().parse().unwrap();
             json!({"object": "embedding", "index": at, "embedding": [number, 1]})
         };
         let data: Vec<Value> = texts.map(item).collect();
-        answer(200, "", &json!({ "data": data }).to_string())
+        http_response(200, "", &json!({ "data": data }).to_string())
     })
     .await;
     let texts: Vec<String> = (0..130).map(|number| number.to_string()).collect();
@@ -40,11 +40,11 @@ async fn vectors_come_in_the_order_of_the_texts() {
 }
 
 #[tokio::test]
-async fn long_texts_are_cut_and_go_apart() {
-    let server = Scripted::start(|_, body| {
+async fn long_texts_are_truncated_and_split_into_batches() {
+    let server = FakeEndpoint::start(|_, body| {
         let count = body["input"].as_array().unwrap().len();
         let data = vec![json!({"embedding": [1.0]}); count];
-        answer(200, "", &json!({ "data": data }).to_string())
+        http_response(200, "", &json!({ "data": data }).to_string())
     })
     .await;
     let long = "ä".repeat(10_000);
@@ -56,8 +56,9 @@ async fn long_texts_are_cut_and_go_apart() {
     assert_eq!(asked[0].1["input"][0].as_str().unwrap().len(), 8 * 1024);
 }
 
+// invariant: search-without-model
 #[tokio::test]
-async fn what_is_no_vector_for_each_text_is_unusable() {
+async fn rejects_embedding_responses_without_one_vector_per_text() {
     let two = |a: Value, b: Value| json!([{"embedding": a}, {"embedding": b}]);
     assert_eq!(embedded(two(json!([1]), json!([2]))).await, Ok(vec![vec![1.0], vec![2.0]]));
     for data in [
@@ -74,6 +75,6 @@ async fn what_is_no_vector_for_each_text_is_unusable() {
         two(json!([1.0]), json!(vec![0; 8 * 1024 + 1])),
     ] {
         let failure = embedded(data.clone()).await.unwrap_err();
-        assert!(matches!(failure, Failure::Unusable(_)), "{data}: {failure}");
+        assert!(matches!(failure, LlmError::Unusable(_)), "{data}: {failure}");
     }
 }

@@ -3,8 +3,11 @@ use serde_json::json;
 use super::*;
 
 fn test(test: ArgumentTest, arguments: &str) -> Result<(), String> {
-    let when = When { arguments: vec![("/path".to_owned(), test)], ..When::default() };
-    let condition = Condition::new(Rule::new(&["when"]), &when, None);
+    let when = PolicyCondition {
+        arguments: vec![("/path".to_owned(), test)],
+        ..PolicyCondition::default()
+    };
+    let condition = Condition::new(RulePath::new(&["when"]), &when, None);
     check([&condition].into_iter(), Some(arguments.as_bytes())).map_err(|refusal| refusal.reason)
 }
 
@@ -13,7 +16,7 @@ fn matches(pattern: &str) -> ArgumentTest {
 }
 
 #[test]
-fn a_text_is_matched_by_a_regular_expression() {
+fn strings_are_matched_by_regex() {
     let workspace = || matches("^/workspace/");
     assert_eq!(test(workspace(), r#"{"path": "/workspace/a"}"#), Ok(()));
     assert_eq!(test(workspace(), r#"{"path": ["/workspace/a", "/workspace/b"]}"#), Ok(()));
@@ -35,15 +38,17 @@ fn a_text_is_matched_by_a_regular_expression() {
     assert!(test(inside, r#"{"path": "/workspace/../etc"}"#).is_err());
 }
 
-/// Tests an argument at this place.
 fn test_at(pointer: &str, test: ArgumentTest, arguments: &str) -> Result<(), String> {
-    let when = When { arguments: vec![(pointer.to_owned(), test)], ..When::default() };
-    let condition = Condition::new(Rule::new(&["when"]), &when, None);
+    let when = PolicyCondition {
+        arguments: vec![(pointer.to_owned(), test)],
+        ..PolicyCondition::default()
+    };
+    let condition = Condition::new(RulePath::new(&["when"]), &when, None);
     check([&condition].into_iter(), Some(arguments.as_bytes())).map_err(|refusal| refusal.reason)
 }
 
 #[test]
-fn every_element_of_a_list_has_to_be_as_the_condition_wants() {
+fn star_requires_every_element_to_match() {
     let test = |arguments: &str| test_at("/files/*/path", matches("^/w/"), arguments);
     assert_eq!(test(r#"{"files": [{"path": "/w/a"}, {"path": "/w/b", "x": 1}]}"#), Ok(()));
     assert_eq!(test(r#"{"files": [{"path": ["/w/a", "/w/b"]}]}"#), Ok(()));
@@ -69,7 +74,7 @@ fn every_element_of_a_list_has_to_be_as_the_condition_wants() {
 }
 
 #[test]
-fn what_must_not_match_is_looked_for_in_every_element() {
+fn not_matches_is_checked_in_every_element() {
     let never =
         || ArgumentTest { not_matches: Some("secret".to_owned()), ..ArgumentTest::default() };
     let test = |arguments: &str| test_at("/rows/*/cells/*", never(), arguments);
@@ -86,7 +91,7 @@ fn what_must_not_match_is_looked_for_in_every_element() {
 }
 
 #[test]
-fn a_key_that_is_called_like_a_star_is_written_with_an_escape() {
+fn tilde_two_escapes_a_literal_star() {
     let a = || matches("^a$");
     assert_eq!(test_at("/~2/x", a(), r#"{"*": {"x": "a"}}"#), Ok(()));
     assert!(test_at("/~2/x", a(), r#"{"y": {"x": "a"}}"#).is_err());
@@ -99,7 +104,7 @@ fn a_key_that_is_called_like_a_star_is_written_with_an_escape() {
 }
 
 #[test]
-fn a_number_is_within_a_range() {
+fn numbers_must_be_within_the_bounds() {
     let range = || ArgumentTest {
         min: Some(1.into()),
         max: Number::from_f64(2.5),
@@ -114,7 +119,7 @@ fn a_number_is_within_a_range() {
 }
 
 #[test]
-fn a_value_is_one_of_several() {
+fn value_must_be_in_one_of() {
     let test_of = |values: &[Value]| ArgumentTest {
         one_of: Some(values.to_vec()),
         ..ArgumentTest::default()
@@ -128,7 +133,7 @@ fn a_value_is_one_of_several() {
 }
 
 #[test]
-fn a_refusal_says_what_is_wanted() {
+fn refusal_describes_the_unmet_constraint() {
     let why = test(matches("^a"), "{}").unwrap_err();
     assert_eq!(
         why,
@@ -139,7 +144,7 @@ fn a_refusal_says_what_is_wanted() {
 }
 
 #[test]
-fn what_cannot_be_evaluated_does_not_hold() {
+fn treats_conditions_that_cannot_be_evaluated_as_unmet() {
     assert!(test(matches("(unclosed"), r#"{"path": "a"}"#).is_err());
     let not = ArgumentTest { not_matches: Some("(unclosed".to_owned()), ..ArgumentTest::default() };
     assert!(test(not, r#"{"path": "a"}"#).is_err());
@@ -149,11 +154,11 @@ fn what_cannot_be_evaluated_does_not_hold() {
 }
 
 #[test]
-fn a_folder_is_matched_by_a_glob() {
+fn working_directory_is_matched_by_globs() {
     let is_here = |glob: &str, folder: Option<&str>| {
         let working_directory = Some(vec!["/nowhere".to_owned(), glob.to_owned()]);
-        let when = When { working_directory, ..When::default() };
-        Condition::new(Rule::new(&["when"]), &when, folder.map(Path::new)).is_here()
+        let when = PolicyCondition { working_directory, ..PolicyCondition::default() };
+        Condition::new(RulePath::new(&["when"]), &when, folder.map(Path::new)).matches_directory()
     };
     let glob = "/home/*/work/**";
     assert!(is_here(glob, Some("/home/me/work/a/b")));

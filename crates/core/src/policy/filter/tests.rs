@@ -6,7 +6,7 @@ fn passes(patterns: &[&str], tool: &str) -> bool {
 }
 
 #[test]
-fn filters_take_exact_names_globs_and_exceptions() {
+fn filters_accept_exact_names_globs_and_exceptions() {
     assert!(passes(&[], "anything"));
     assert!(passes(&["*"], "any/thing.at-all"));
     assert!(passes(&["read_file"], "read_file"));
@@ -22,9 +22,9 @@ fn filters_take_exact_names_globs_and_exceptions() {
 }
 
 #[test]
-fn a_name_with_a_prefix_means_the_tool_that_is_called_so_if_there_is_one() {
+fn prefers_an_exact_name_over_the_prefixed_form() {
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    let rules = |include: &[&str], off: &[&str]| Entry {
+    let rules = |include: &[&str], off: &[&str]| ServerEntryFilter {
         filter: ToolFilter::new(&["!secret".to_owned()]),
         include: Some(names(include)),
         off: names(off),

@@ -1,4 +1,4 @@
-//! Catalogs as agents see them.
+//! Tests of the catalog as each agent sees it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{agent, config, server_ref};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
-use crate::settings::{Catalog, CatalogCategory, CatalogService, Config, ToolReader};
+use crate::settings::{CatalogCategory, CatalogFolder, CatalogService, Config, ToolReader};
 
 fn category(name: &str, servers: &[(&str, &[&str])]) -> CatalogCategory {
     let services = servers.iter().map(|(server, tools)| CatalogService {
@@ -28,7 +28,7 @@ fn category(name: &str, servers: &[(&str, &[&str])]) -> CatalogCategory {
 /// Lists the tools that an agent sees, as `category/service/tool`.
 fn seen(config: &Config, name: &str) -> Vec<String> {
     let policies = Policies::new(Arc::new(config.clone()));
-    let seen = policies.seen_by(agent(name).as_ref(), None);
+    let seen = policies.visible_config(agent(name).as_ref(), None);
     let categories = seen.navigator.catalog.clone().unwrap().categories.into_iter();
     let services = categories.flat_map(|category| {
         assert!(!category.services.is_empty(), "no category is empty");
@@ -44,7 +44,7 @@ fn seen(config: &Config, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_catalog_has_what_the_agent_may_have_and_nothing_else() {
+fn catalog_contains_only_permitted_tools() {
     let keys = json!({
         "agentPolicies": {
             "reader": { "allowedServers": ["git"], "toolOverrides": { "git": ["read_*"] } },
@@ -57,7 +57,7 @@ fn a_catalog_has_what_the_agent_may_have_and_nothing_else() {
         category("code", &[("git", &["read_file", "push"])]),
         category("talk", &[("mail", &["send"])]),
     ];
-    config.navigator.catalog = Some(Catalog {
+    config.navigator.catalog = Some(CatalogFolder {
         folder: PathBuf::from("/c"),
         categories,
         reader: ToolReader(|_, file, _| Err(format!("there is no file `{file}`"))),
@@ -66,7 +66,8 @@ fn a_catalog_has_what_the_agent_may_have_and_nothing_else() {
     assert_eq!(seen(&config, "reader"), ["code/git/read_file"]);
     assert_eq!(seen(&config, "elsewhere"), [] as [String; 0]);
     let toolbox = ToolboxName::new("mail");
-    let one = Policies::new(Arc::new(config)).seen_by(agent("both").as_ref(), Some(&toolbox));
+    let one =
+        Policies::new(Arc::new(config)).visible_config(agent("both").as_ref(), Some(&toolbox));
     let categories = one.navigator.catalog.clone().unwrap().categories;
     assert_eq!(categories, [category("talk", &[("mail", &["send"])])]);
 }

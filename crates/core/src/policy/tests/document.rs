@@ -1,4 +1,4 @@
-//! The document of selective tool filtering, in its own words.
+//! Tests against the function and the examples in the document on selective tool filtering.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// The part of the rules that the document's function looks at.
+/// The rules that the document's function reads.
 struct Document {
     agent_policy: AgentPolicy,
     config: DocumentConfig,
@@ -27,8 +27,8 @@ struct DefaultPolicy {
 }
 
 impl Document {
-    /// "### 3. Permission Checking Logic", as it is written there, but that it waits for nothing and
-    /// that names are compared as texts:
+    /// The function in "### 3. Permission Checking Logic", but synchronous and with names compared
+    /// as strings:
     ///
     /// ```text
     /// async fn is_tool_allowed(&self, tool_name: &str, server_name: &str, agent_id: Option<&str>) -> bool {
@@ -59,7 +59,7 @@ impl Document {
 const SERVERS: [&str; 2] = ["github", "filesystem"];
 const TOOLS: [&str; 3] = ["create_pull_request", "get_file_contents", "read_file"];
 
-/// Every way to choose from `items`.
+/// Every subset of `items`.
 fn subsets(items: &[&str]) -> Vec<Vec<String>> {
     items.iter().fold(vec![Vec::new()], |subsets, item| {
         let with = subsets.iter().map(|subset| [&subset[..], &[(*item).to_owned()]].concat());
@@ -67,7 +67,7 @@ fn subsets(items: &[&str]) -> Vec<Vec<String>> {
     })
 }
 
-/// No list for `github`, or one of each kind.
+/// Every list for `github`, and no list.
 fn lists() -> Vec<HashMap<String, Vec<String>>> {
     let some = subsets(&TOOLS[..2]).into_iter();
     let some = some.map(|tools| HashMap::from([("github".to_owned(), tools)]));
@@ -75,7 +75,7 @@ fn lists() -> Vec<HashMap<String, Vec<String>>> {
 }
 
 #[test]
-fn the_permission_function_of_the_document_decides_the_same() {
+fn decides_like_the_documented_permission_function() {
     let mut decisions = HashMap::from([(true, 0), (false, 0)]);
     for allowed_servers in subsets(&SERVERS) {
         for tool_overrides in lists() {
@@ -100,13 +100,14 @@ fn the_permission_function_of_the_document_decides_the_same() {
                         "default_policy": {"allow_unknown_tools": allow_unknown_tools},
                     });
                     let config = config(&SERVERS, &keys);
-                    let policy = Policies::new(config).of(agent("claude-code").as_ref());
+                    let policy = Policies::new(config).for_agent(agent("claude-code").as_ref());
                     for (server, called) in
                         SERVERS.iter().flat_map(|server| TOOLS.map(|called| (*server, called)))
                     {
                         let wanted = document.is_tool_allowed(called, server);
-                        let decided =
-                            policy.decide(&tool(server, called), Traits::default(), noon).is_ok();
+                        let decided = policy
+                            .decide(&tool(server, called), ToolTraits::default(), noon)
+                            .is_ok();
                         assert_eq!(decided, wanted, "{server}:{called} with {keys}");
                         *decisions.entry(wanted).or_default() += 1;
                     }
@@ -120,7 +121,7 @@ fn the_permission_function_of_the_document_decides_the_same() {
 
 /// "### Global Tool Exposure"
 #[test]
-fn the_document_s_exposed_tools_are_what_any_agent_has() {
+fn documented_exposed_tools_apply_to_every_agent() {
     let keys: Value = serde_json::from_str(
         r#"
 {
@@ -160,7 +161,7 @@ fn the_document_s_exposed_tools_are_what_any_agent_has() {
 
 /// "### Agent-Specific Overrides"
 #[test]
-fn the_document_s_overrides_are_what_its_agent_has() {
+fn documented_overrides_apply_to_their_agent() {
     let keys: Value = serde_json::from_str(
         r#"
 {
@@ -187,9 +188,9 @@ fn the_document_s_overrides_are_what_its_agent_has() {
     assert!(!allows(&config, "another", "github", "create_pull_request"));
 }
 
-/// "## Example Use Cases": each a list of tools for each server, which is what `tool_overrides` is.
+/// "## Example Use Cases": each lists tools per server, as `tool_overrides` does.
 #[test]
-fn the_document_s_use_cases_are_what_their_agents_have() {
+fn documented_use_cases_grant_exactly_their_tools() {
     let use_cases: Value = serde_json::from_str(
         r#"
 {
@@ -240,12 +241,12 @@ fn the_document_s_use_cases_are_what_their_agents_have() {
     let names = lists.flat_map(|list| list.as_array().unwrap()).map(|name| name.as_str().unwrap());
     let names: Vec<&str> = names.collect();
     for (case, tools) in cases {
-        let policy = Policies::new(Arc::clone(&config)).of(agent(case).as_ref());
+        let policy = Policies::new(Arc::clone(&config)).for_agent(agent(case).as_ref());
         for server in servers {
             for name in &names {
                 let is_listed =
                     tools[server].as_array().is_some_and(|tools| tools.contains(&json!(name)));
-                let decided = policy.decide(&tool(server, name), Traits::default(), noon);
+                let decided = policy.decide(&tool(server, name), ToolTraits::default(), noon);
                 assert_eq!(decided.is_ok(), is_listed, "{case}: {server}:{name}");
             }
         }

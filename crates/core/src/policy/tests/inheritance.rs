@@ -1,10 +1,10 @@
-//! Rules that agents take over from others (`extends`).
+//! Tests of inheritance between agent policies (`extends`).
 
 use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// Lists those of these tools that an agent may use: `server:tool`.
+/// Lists the tools that an agent can use, as `server:tool`.
 fn tools(config: &Arc<Config>, name: &str) -> Vec<String> {
     let mut found = Vec::new();
     for server in ["fs", "git", "web"] {
@@ -23,7 +23,7 @@ fn of(agents: &Value) -> Arc<Config> {
 }
 
 #[test]
-fn what_an_agent_does_not_say_it_takes_over() {
+fn agent_inherits_the_keys_it_does_not_set() {
     let config = of(&json!({
         "reader": {
             "allowedServers": ["fs", "web"],
@@ -46,7 +46,7 @@ fn what_an_agent_does_not_say_it_takes_over() {
 }
 
 #[test]
-fn of_several_an_agent_has_what_any_of_them_has() {
+fn several_parents_grant_their_union() {
     let config = of(&json!({
         "files": {"allowedServers": ["fs"], "toolOverrides": {"fs": ["read"], "web": ["drop"]}},
         "web": {"allowedServers": ["web"]},
@@ -65,7 +65,7 @@ fn of_several_an_agent_has_what_any_of_them_has() {
 }
 
 #[test]
-fn conditions_of_all_apply() {
+fn conditions_of_all_ancestors_apply() {
     let config = of(&json!({
         "careful": {"when": [{"tools": ["read"], "arguments": {"/a": {"min": 1}}}]},
         "fs": {"extends": "careful", "toolOverrides": {"fs": ["*"]}},
@@ -83,7 +83,7 @@ fn conditions_of_all_apply() {
 }
 
 #[test]
-fn a_circle_or_a_gap_that_nobody_has_refused_gives_nothing() {
+fn denies_everything_on_cyclic_or_dangling_extends() {
     let mut broken = (*of(&json!({"a": {}, "b": {}, "c": {}}))).clone();
     let mut extend = |name: &str, other: &str| {
         let policy = broken.policy.agents.get_mut(&AgentName::new(name)).unwrap();
@@ -99,7 +99,7 @@ fn a_circle_or_a_gap_that_nobody_has_refused_gives_nothing() {
 }
 
 #[test]
-fn many_ways_lead_to_one_agent_and_it_is_asked_once() {
+fn diamond_inheritance_resolves_each_agent_once() {
     let mut agents = serde_json::Map::new();
     agents.insert("a0".to_owned(), json!({"toolOverrides": {"fs": ["read"]}}));
     for step in 1..20 {

@@ -6,64 +6,64 @@ use tokio::time::advance;
 
 use super::*;
 use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
-use crate::state::{Rest, Session};
+use crate::state::{ResultRemainder, SessionRecord};
 
-const ROOM: Room = Room { count: 100, bytes: 1 << 24 };
+const ROOM: Capacity = Capacity { count: 100, bytes: 1 << 24 };
 
-fn rest(payer: &str, session: Option<&str>, text: &str) -> Record {
-    Record::Rest(Rest {
+fn rest(owner: &str, session: Option<&str>, text: &str) -> StateRecord {
+    StateRecord::Remainder(ResultRemainder {
         agent: None,
         session: session.map(SessionKey::of_id),
-        payer: Some(payer.to_owned()),
+        owner: Some(owner.to_owned()),
         text: text.into(),
         piece: 1,
     })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "a literal reads best without `&`")]
-fn key(name: impl ToString) -> Key {
-    Key::Rest(name.to_string())
+fn key(name: impl ToString) -> RecordKey {
+    RecordKey::Rest(name.to_string())
 }
 
-async fn has(memory: &Memory, key: &Key) -> bool {
+async fn has(memory: &MemoryStateStore, key: &RecordKey) -> bool {
     memory.get(key).await.is_some()
 }
 
-/// How many rests there are, and bytes in them; the accounts must agree.
-fn kept(memory: &Memory) -> (usize, usize) {
-    memory.shelf(&key(""), |shelf| {
-        let bytes = shelf.kept.values().map(|kept| kept.record.bytes()).sum();
-        let used: usize = shelf.used.values().map(|used| used.count).sum();
-        assert_eq!((shelf.in_all.count, used), (shelf.kept.len(), shelf.kept.len()));
-        assert_eq!(shelf.in_all.bytes, bytes);
-        assert!(shelf.order.len() <= 1 + 2 * shelf.kept.len(), "{}", shelf.order.len());
-        (shelf.kept.len(), bytes)
+/// Returns the number of remainders and their size in bytes, after checking the usage counters.
+fn kept(memory: &MemoryStateStore) -> (usize, usize) {
+    memory.shelf(&key(""), |records| {
+        let bytes = records.record.values().map(|record| record.record.bytes()).sum();
+        let used: usize = records.used.values().map(|used| used.count).sum();
+        assert_eq!((records.in_all.count, used), (records.record.len(), records.record.len()));
+        assert_eq!(records.in_all.bytes, bytes);
+        assert!(records.order.len() <= 1 + 2 * records.record.len(), "{}", records.order.len());
+        (records.record.len(), bytes)
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_is_there_until_its_time_is_over_it_is_taken_or_its_session_ends() {
-    let memory = Memory::default();
+async fn record_lives_until_it_expires_is_taken_or_its_session_ends() {
+    let memory = MemoryStateStore::default();
     for (name, session) in [("a", None), ("b", Some("x")), ("c", Some("y"))] {
         memory.put(key(name), rest("ann", session, name), ROOM).await;
     }
     assert!(has(&memory, &key("b")).await);
-    memory.end(&SessionKey::of_id("x"), &Tenure::default());
+    memory.end(&SessionKey::of_id("x"), &SessionLease::default());
     assert!(has(&memory, &key("a")).await && !has(&memory, &key("b")).await);
     assert!(memory.take(&key("c")).await.is_some());
     assert_eq!(memory.take(&key("c")).await, None, "one gets it");
     memory.put(key("a"), rest("ann", None, "another"), ROOM).await;
     assert_eq!(kept(&memory), (1, 7));
-    advance(Kind::Rest.lifetime().unwrap()).await;
+    advance(RecordKind::Rest.lifetime().unwrap()).await;
     assert!(!has(&memory, &key("a")).await && memory.take(&key("a")).await.is_none());
     memory.put(key("new"), rest("ann", None, "new"), ROOM).await;
     assert_eq!(kept(&memory), (1, 3));
 }
 
 #[tokio::test]
-async fn the_oldest_go_where_there_is_no_room_and_those_of_the_same_caller_first() {
-    let memory = Memory::default();
-    let [of_one, in_all] = [ROOM, Kind::Rest.room()];
+async fn eviction_prefers_the_oldest_records_of_the_same_caller() {
+    let memory = MemoryStateStore::default();
+    let [of_one, in_all] = [ROOM, RecordKind::Rest.room()];
     memory.put(key("bob's"), rest("bob", None, "other"), ROOM).await;
     for n in 0..of_one.count + 10 {
         memory.put(key(n), rest("ann", None, "rest"), ROOM).await;
@@ -82,8 +82,8 @@ async fn the_oldest_go_where_there_is_no_room_and_those_of_the_same_caller_first
         memory.put(key(n), rest(&n.to_string(), None, "rest"), ROOM).await;
     }
     assert!(kept(&memory).0 <= in_all.count);
-    // Where one may have more than that, there is that much.
-    let more = Room { count: 2 * in_all.count, ..ROOM };
+    // The total capacity grows to the caller's if that is larger.
+    let more = Capacity { count: 2 * in_all.count, ..ROOM };
     for n in 0..more.count + 10 {
         memory.put(key(n), rest("ann", None, "rest"), more).await;
     }
@@ -91,13 +91,13 @@ async fn the_oldest_go_where_there_is_no_room_and_those_of_the_same_caller_first
 }
 
 #[tokio::test]
-async fn tasks_of_one_agent_do_not_push_out_those_of_another() {
-    let memory = Memory::default();
-    let task = |agent: &str| Record::Task {
+async fn tasks_of_one_agent_do_not_evict_tasks_of_another() {
+    let memory = MemoryStateStore::default();
+    let task = |agent: &str| StateRecord::Task {
         agent: Some(AgentName::new(agent)),
         server: ServerRef { toolbox: ToolboxName::new("box"), server: ServerName::new("srv") },
     };
-    let key = |name: &str| Key::Task(name.to_owned());
+    let key = |name: &str| RecordKey::Task(name.to_owned());
     memory.put(key("bob's"), task("bob"), ROOM).await;
     for n in 0..=ROOM.count {
         memory.put(key(&n.to_string()), task("ann"), ROOM).await;
@@ -107,8 +107,8 @@ async fn tasks_of_one_agent_do_not_push_out_those_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_calls_are_counted_in_a_minute_and_then_one_after_the_other() {
-    let memory = Memory::default();
+async fn rate_allows_a_burst_then_spaces_calls_out() {
+    let memory = MemoryStateStore::default();
     let rate = Rate { per_minute: NonZeroU32::new(3).unwrap() };
     for _ in 0..3 {
         assert_eq!(memory.count("ann", rate).await, Ok(()));
@@ -129,24 +129,24 @@ async fn so_many_calls_are_counted_in_a_minute_and_then_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_session_is_whose_took_it_over_last() {
-    let memory = Memory::default();
+async fn newest_lease_owns_the_session() {
+    let memory = MemoryStateStore::default();
     let session = SessionKey::of_id("s");
-    let at = |owner: &str, epoch| Tenure { owner: owner.to_owned(), epoch };
-    let put = async |tenure: &Tenure| {
-        let record = Session { tenure: tenure.clone(), ..Session::default() };
-        let key = Key::Session(session.clone());
-        memory.put(key, Record::Session(Arc::new(record)), Room::ENDLESS).await
+    let at = |owner: &str, epoch| SessionLease { owner: owner.to_owned(), epoch };
+    let put = async |tenure: &SessionLease| {
+        let record = SessionRecord { tenure: tenure.clone(), ..SessionRecord::default() };
+        let key = RecordKey::Session(session.clone());
+        memory.put(key, StateRecord::Session(Arc::new(record)), Capacity::UNLIMITED).await
     };
     let (first, second, late) = (at("a", 0), at("b", 1), at("c", 1));
     assert!(put(&first).await && put(&first).await, "its own it may change");
     assert!(put(&second).await);
     assert!(!put(&first).await, "it is not its own any more");
     assert!(!put(&late).await, "one of two who take it over at once gets it");
-    assert!(memory.keep(&session, &second).await);
-    assert!(!memory.keep(&session, &first).await);
+    assert!(memory.renew_lease(&session, &second).await);
+    assert!(!memory.renew_lease(&session, &first).await);
     memory.end(&session, &first);
-    assert!(memory.get(&Key::Session(session.clone())).await.is_some());
+    assert!(memory.get(&RecordKey::Session(session.clone())).await.is_some());
     memory.end(&session, &second);
-    assert!(memory.get(&Key::Session(session)).await.is_none());
+    assert!(memory.get(&RecordKey::Session(session)).await.is_none());
 }

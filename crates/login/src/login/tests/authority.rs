@@ -1,4 +1,5 @@
-//! A real authorization server and a server that believes it, with switches for what goes wrong elsewhere.
+//! An authorization server and a resource server that trusts it, with switches for faults and
+//! variants.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,40 +17,39 @@ use crate::login::pkce;
 
 pub(crate) type Fields = HashMap<String, String>;
 
-/// Things that the servers do otherwise than they should, or than others do.
+/// Deviations from the default behavior.
 #[derive(Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub(crate) struct Switches {
-    /// The `iss` of answers; none: none.
+    /// The `iss` of authorization responses, or `None` to omit it.
     pub(crate) iss: Option<String>,
     pub(crate) says_iss: bool,
-    /// The `state` of answers, in the place of the right one.
+    /// Overrides the `state` of authorization responses.
     pub(crate) state: Option<String>,
-    /// The answer of whoever agrees: an error.
+    /// The `error` of authorization responses.
     pub(crate) error: Option<&'static str>,
-    /// The status of the token endpoint, in the place of an answer.
+    /// An error status for the token endpoint.
     pub(crate) token_status: Option<u16>,
-    /// The seconds that tokens are good for.
+    /// Lifetime of tokens, in seconds.
     pub(crate) lifetime: u64,
-    /// How clients prove themselves.
+    /// The authentication method of clients.
     pub(crate) method: &'static str,
-    /// The authorization server that the server names.
+    /// The authorization server in the resource metadata.
     pub(crate) named: Option<String>,
     pub(crate) pkce: Value,
     pub(crate) refuses_resource: bool,
-    /// `true` if refusals have a status of success.
+    /// `true` to send errors with status 200.
     pub(crate) refuses_well: bool,
-    /// `true` if nothing is published (MCP 2025-03-26).
+    /// `true` to publish no metadata (MCP 2025-03-26).
     pub(crate) is_old: bool,
-    /// `true` if the device has been agreed to.
+    /// `true` once the device code is approved.
     pub(crate) has_agreed: bool,
-    /// The name that the authorization server has, in the place of its own.
+    /// Overrides the issuer.
     pub(crate) issuer: Option<String>,
-    /// Done before a request for a token is answered.
+    /// Runs before each token response.
     pub(crate) meanwhile: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-/// Everything that has happened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) registrations: Vec<Value>,
@@ -62,17 +62,17 @@ pub(crate) struct Seen {
 #[derive(Default)]
 struct Books {
     count: usize,
-    /// Codes, and what they are for.
+    /// Codes with their authorization requests.
     codes: HashMap<String, Fields>,
-    /// Refresh tokens that may be used, by their families.
+    /// Valid refresh tokens with their families.
     refresh: HashMap<String, String>,
-    /// Families of which a token was used twice.
+    /// Families with a reused refresh token.
     dead: HashSet<String>,
     used: HashMap<String, String>,
     seen: Seen,
 }
 
-/// Both servers, at one address.
+/// Both servers on one port.
 #[derive(Clone)]
 pub(crate) struct Authority {
     pub(crate) origin: String,
@@ -128,12 +128,12 @@ impl Authority {
         self.books().seen.clone()
     }
 
-    /// Tokens that were asked for in this way.
+    /// Counts the token requests with this grant type.
     pub(crate) fn asked(&self, grant: &str) -> usize {
         self.seen().tokens.iter().filter(|fields| fields["grant_type"] == grant).count()
     }
 
-    /// Ends all logins.
+    /// Invalidates all refresh tokens.
     pub(crate) fn revoke_all(&self) {
         self.books().refresh.clear();
     }
@@ -236,7 +236,7 @@ async fn authorize(State(own): State<Authority>, RawQuery(asked): RawQuery) -> R
     (StatusCode::FOUND, [("location", back.to_string())]).into_response()
 }
 
-/// Returns who asks, if the proof is as it has to be.
+/// Returns the client ID if the client is authenticated.
 fn client(own: &Authority, headers: &HeaderMap, fields: &Fields) -> Option<String> {
     let secret = |id: &str| format!("secret of {id}/+%");
     match own.switches().method {
@@ -253,7 +253,7 @@ fn client(own: &Authority, headers: &HeaderMap, fields: &Fields) -> Option<Strin
             let id = fields.get("client_id")?;
             (fields.get("client_secret") == Some(&secret(id))).then(|| id.clone())
         }
-        // A signed assertion says who asks.
+        // A signed assertion identifies the client.
         _ => fields.get("client_id").or_else(|| fields.get("assertion")).cloned(),
     }
 }
@@ -292,7 +292,7 @@ async fn token(State(own): State<Authority>, headers: HeaderMap, form: String) -
             let mut books = own.books();
             let token = &fields["refresh_token"];
             if let Some(family) = books.used.get(token).cloned() {
-                // Somebody has stolen it.
+                // Reuse means that the token was stolen.
                 books.dead.insert(family);
             }
             match books.refresh.remove(token) {

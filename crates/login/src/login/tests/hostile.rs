@@ -1,16 +1,16 @@
-//! Servers and authorization servers that do what they should not.
+//! Misbehaving servers and authorization servers.
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use super::*;
 
-async fn failure(at: &Arc<SignIn>) -> String {
+async fn failure(at: &Arc<OAuthLogin>) -> String {
     sign_in(at).await.unwrap_err().reason
 }
 
 #[tokio::test]
-async fn an_answer_of_another_authorization_server_gets_no_code() {
+async fn response_with_a_wrong_issuer_is_rejected() {
     let other = "the answer came from another authorization server than was asked";
     let unsaid = "the answer does not say which authorization server it is from";
     let cases: [(Option<&str>, bool, &str); 3] = [
@@ -27,18 +27,18 @@ async fn an_answer_of_another_authorization_server_gets_no_code() {
         let at = Process::new(folder.path()).at(&authority);
         assert_eq!(failure(&at).await, expected);
         assert_eq!(authority.seen().tokens.len(), 0, "the code was sent");
-        // Errors of others are not believed either.
+        // Errors from another issuer are rejected, too.
         authority.set(|switches| switches.error = Some("access_denied"));
         assert_eq!(failure(&at).await, expected);
     }
 }
 
 #[tokio::test]
-async fn a_wrong_state_does_not_end_the_wait() {
+async fn wrong_state_does_not_end_the_login() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     authority.set(|switches| switches.state = Some("of-another".to_owned()));
     let at = Process::new(folder.path()).at(&authority);
-    let pending = at.begin(Back::Listener).await.unwrap();
+    let pending = at.begin(RedirectTarget::Listener).await.unwrap();
     let (status, page) = browse(pending.address()).await;
     assert_eq!(status, 400);
     assert!(page.contains("not the answer to the sign-in"), "{page}");
@@ -53,11 +53,11 @@ async fn a_wrong_state_does_not_end_the_wait() {
 }
 
 #[tokio::test]
-async fn who_declines_is_told_so() {
+async fn declining_is_reported() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     authority.set(|switches| switches.error = Some("access_denied"));
     let at = Process::new(folder.path()).at(&authority);
-    let pending = at.begin(Back::Listener).await.unwrap();
+    let pending = at.begin(RedirectTarget::Listener).await.unwrap();
     let ((status, page), done) = tokio::join!(browse(pending.address()), pending.done());
     assert_eq!(done.unwrap_err().reason, "you declined");
     assert_eq!(status, 400);
@@ -65,7 +65,7 @@ async fn who_declines_is_told_so() {
 }
 
 #[tokio::test]
-async fn without_pkce_there_is_no_login_but_where_the_entry_says_so() {
+async fn missing_pkce_support_needs_an_opt_in() {
     for (methods, strict, lax) in [
         (Value::Null, false, true),
         (json!(["plain"]), false, false),
@@ -75,19 +75,20 @@ async fn without_pkce_there_is_no_login_but_where_the_entry_says_so() {
         authority.set(|switches| switches.pkce = methods.clone());
         let process = Process::new(folder.path());
         assert_eq!(sign_in(&process.at(&authority)).await.is_ok(), strict, "{methods}");
-        let oauth = OAuth { allows_no_pkce: true, ..OAuth::default() };
+        let oauth = OAuthConfig { allows_no_pkce: true, ..OAuthConfig::default() };
         assert_eq!(sign_in(&process.with(&authority, oauth)).await.is_ok(), lax, "{methods}");
     }
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_refuses_resources_is_told_none() {
+async fn resource_parameter_can_be_disabled() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     authority.set(|switches| switches.refuses_resource = true);
     let process = Process::new(folder.path());
     let said = failure(&process.at(&authority)).await;
     assert_eq!(said, "no token was given: invalid_target: because");
-    let oauth = OAuth { resource: crate::settings::Resource::Off, ..OAuth::default() };
+    let oauth =
+        OAuthConfig { resource: crate::settings::ResourceIndicator::Off, ..OAuthConfig::default() };
     let at = process.with(&authority, oauth);
     sign_in(&at).await.unwrap();
     expire(&at).await;
@@ -98,7 +99,7 @@ async fn an_authorization_server_that_refuses_resources_is_told_none() {
 }
 
 #[tokio::test]
-async fn an_authorization_server_at_a_place_for_nobody_is_not_asked() {
+async fn forbidden_authorization_server_urls_fail_discovery() {
     for named in ["http://169.254.169.254/", "http://as.example.com", "ftp://127.0.0.1"] {
         let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
         authority.set(|switches| switches.named = Some(named.to_owned()));
@@ -108,7 +109,7 @@ async fn an_authorization_server_at_a_place_for_nobody_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_server_of_2025_03_that_publishes_nothing_is_asked_at_the_old_places() {
+async fn server_without_metadata_uses_the_default_endpoints() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     authority.set(|switches| {
         switches.is_old = true;
@@ -122,13 +123,13 @@ async fn a_server_of_2025_03_that_publishes_nothing_is_asked_at_the_old_places()
 }
 
 #[tokio::test]
-async fn a_client_is_known_to_its_own_authorization_server_alone() {
+async fn client_is_used_only_at_its_own_authorization_server() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
-    let by_hand = OAuth { client_id: Some("by-hand".to_owned()), ..OAuth::default() };
+    let by_hand = OAuthConfig { client_id: Some("by-hand".to_owned()), ..OAuthConfig::default() };
     let (own, at) = (process.at(&authority), process.with(&authority, by_hand));
     sign_in(&own).await.unwrap();
-    // The server names another one now: the same servers by another name.
+    // Name the same server as another authorization server.
     let port = authority.url().port().unwrap();
     let other = format!("http://localhost:{port}");
     let move_to = |to: &str| {
@@ -142,7 +143,7 @@ async fn a_client_is_known_to_its_own_authorization_server_alone() {
     move_to(&other);
     sign_in(&own).await.unwrap();
     assert_eq!(authority.seen().registrations.len(), 2);
-    // One that was registered by hand is not shown to it.
+    // A preregistered client isn't sent to it.
     own.sign_out().await.unwrap();
     sign_in(&at).await.unwrap();
     move_to(&authority.origin.clone());

@@ -1,4 +1,4 @@
-//! Tokens that are got without a browser of this machine.
+//! Non-interactive grants, and the device grant.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -11,24 +11,27 @@ use ring::signature::{
 use serde_json::Value;
 
 use super::*;
-use crate::settings::{Grant, IdentityProvider};
+use crate::settings::{GrantType, IdentityProvider};
 
-/// The way of a link: it is refused, gets a token and shows that.
-async fn shown(at: &SignIn) -> Option<String> {
+/// Fails a request with 401, and returns the token of the retry.
+async fn shown(at: &OAuthLogin) -> Option<String> {
     assert_eq!(token(at).await, None);
-    assert_eq!(at.refused(challenge(401, "Bearer scope=\"read\"", None, false)).await, Again::Once);
+    assert_eq!(
+        at.on_challenge(challenge(401, "Bearer scope=\"read\"", None, false)).await,
+        RetryDecision::Retry
+    );
     token(at).await
 }
 
 #[tokio::test]
-async fn a_client_asks_by_itself_with_its_secret() {
+async fn client_credentials_with_a_secret() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     authority.set(|switches| switches.method = "client_secret_basic");
-    let oauth = OAuth {
+    let oauth = OAuthConfig {
         client_id: Some("me".to_owned()),
         client_secret: Some("secret of me/+%".to_owned()),
-        grant: Grant::Client,
-        ..OAuth::default()
+        grant: GrantType::ClientCredentials,
+        ..OAuthConfig::default()
     };
     let process = Process::new(folder.path());
     let at = process.with(&authority, oauth.clone());
@@ -37,27 +40,27 @@ async fn a_client_asks_by_itself_with_its_secret() {
     assert_eq!(asked["grant_type"], "client_credentials");
     assert_eq!(asked["scope"], "read");
     assert_eq!(asked["resource"], authority.url().as_str());
-    // What more is wanted is asked for without anybody.
+    // Step-up needs no user.
     let more = "Bearer error=\"insufficient_scope\", scope=\"write\"";
-    let refused = at.refused(challenge(403, more, Some("access-1"), false)).await;
-    assert_eq!(refused, Again::Once);
+    let refused = at.on_challenge(challenge(403, more, Some("access-1"), false)).await;
+    assert_eq!(refused, RetryDecision::Retry);
     assert_eq!(authority.seen().tokens[1]["scope"], "read write");
-    // Nobody can sign in there.
-    at.begin(Back::Listener).await.err().unwrap();
-    at.get().await.unwrap();
+    // An interactive sign-in is refused.
+    at.begin(RedirectTarget::Listener).await.err().unwrap();
+    at.fetch_token().await.unwrap();
     assert_eq!(authority.seen().tokens.len(), 2);
-    // A wrong secret is for a person to mend, who is told.
-    let oauth = OAuth { client_secret: Some("wrong".to_owned()), ..oauth };
+    // A wrong secret has to be fixed in the configuration, and is reported.
+    let oauth = OAuthConfig { client_secret: Some("wrong".to_owned()), ..oauth };
     at.sign_out().await.unwrap();
     let at = process.with(&authority, oauth);
-    let refused = at.refused(challenge(401, "Bearer", None, false)).await;
-    assert_eq!(refused, Again::SignIn);
+    let refused = at.on_challenge(challenge(401, "Bearer", None, false)).await;
+    assert_eq!(refused, RetryDecision::AwaitSignIn);
     let why = "no token is given: invalid_client: because".to_owned();
-    assert_eq!(at.standing().await, Standing::Wanted { why });
+    assert_eq!(at.status().await, SignInStatus::SignInRequired { why });
 }
 
 #[tokio::test]
-async fn a_client_asks_by_itself_with_what_it_has_signed() {
+async fn client_credentials_with_a_signed_assertion() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let random = SystemRandom::new();
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
@@ -67,14 +70,14 @@ async fn a_client_asks_by_itself_with_what_it_has_signed() {
         "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
         STANDARD.encode(key.as_ref())
     );
-    let oauth = OAuth {
+    let oauth = OAuthConfig {
         client_id: Some("me".to_owned()),
-        grant: Grant::SignedClient {
+        grant: GrantType::PrivateKeyJwt {
             key: pem,
             algorithm: "ES256".to_owned(),
             key_id: Some("k1".to_owned()),
         },
-        ..OAuth::default()
+        ..OAuthConfig::default()
     };
     let at = Process::new(folder.path()).with(&authority, oauth);
     assert!(shown(&at).await.is_some());
@@ -96,24 +99,26 @@ async fn a_client_asks_by_itself_with_what_it_has_signed() {
 }
 
 #[tokio::test]
-async fn a_workload_shows_the_token_that_is_in_its_file_now() {
+async fn workload_token_file_is_read_for_each_request() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let token_file = folder.path().join("token");
-    let oauth =
-        OAuth { grant: Grant::Workload { token_file: token_file.clone() }, ..OAuth::default() };
+    let oauth = OAuthConfig {
+        grant: GrantType::WorkloadJwt { token_file: token_file.clone() },
+        ..OAuthConfig::default()
+    };
     let process = Process::new(&folder.path().join("logins"));
     let at = process.with(&authority, oauth);
-    // It may come later.
-    let refused = at.refused(challenge(401, "Bearer", None, false)).await;
-    assert_eq!(refused, Again::No);
+    // The file can appear later.
+    let refused = at.on_challenge(challenge(401, "Bearer", None, false)).await;
+    assert_eq!(refused, RetryDecision::GiveUp);
     tokio::time::pause();
     tokio::time::advance(std::time::Duration::from_secs(6)).await;
     tokio::time::resume();
     std::fs::write(&token_file, "workload-1\n").unwrap();
     let first = shown(&at).await;
     std::fs::write(&token_file, "workload-2\n").unwrap();
-    let refused = at.refused(challenge(401, "Bearer", first.as_deref(), false)).await;
-    assert_eq!(refused, Again::Once);
+    let refused = at.on_challenge(challenge(401, "Bearer", first.as_deref(), false)).await;
+    assert_eq!(refused, RetryDecision::Retry);
     let asked = authority.seen().tokens;
     let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
     for (asked, assertion) in asked.iter().zip(["workload-1", "workload-2"]) {
@@ -123,7 +128,7 @@ async fn a_workload_shows_the_token_that_is_in_its_file_now() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_company_is_exchanged_for_one_of_the_server() {
+async fn id_token_is_exchanged_for_an_identity_assertion() {
     let (authority, company) = (Authority::start().await, Authority::start().await);
     let folder = tempfile::tempdir().unwrap();
     let provider = IdentityProvider {
@@ -132,10 +137,10 @@ async fn the_token_of_a_company_is_exchanged_for_one_of_the_server() {
         client_secret: None,
         id_token: "who-i-am".to_owned(),
     };
-    let oauth = OAuth {
+    let oauth = OAuthConfig {
         client_id: Some("me".to_owned()),
-        grant: Grant::Enterprise(Box::new(provider)),
-        ..OAuth::default()
+        grant: GrantType::IdentityAssertion(Box::new(provider)),
+        ..OAuthConfig::default()
     };
     let at = Process::new(folder.path()).with(&authority, oauth);
     assert!(shown(&at).await.is_some());
@@ -151,23 +156,23 @@ async fn the_token_of_a_company_is_exchanged_for_one_of_the_server() {
 }
 
 #[tokio::test]
-async fn a_person_agrees_on_another_device() {
+async fn device_grant_completes_after_approval() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
-    // As GitHub does.
+    // GitHub reports errors with status 200.
     authority.set(|switches| switches.refuses_well = true);
-    let oauth = OAuth { grant: Grant::Device, ..OAuth::default() };
+    let oauth = OAuthConfig { grant: GrantType::DeviceCode, ..OAuthConfig::default() };
     let at = Process::new(folder.path()).with(&authority, oauth);
-    let pending = at.begin(Back::Listener).await.unwrap();
-    assert_eq!(pending.code(), Some("WDJB-MJHT"));
+    let pending = at.begin(RedirectTarget::Listener).await.unwrap();
+    assert_eq!(pending.user_code(), Some("WDJB-MJHT"));
     assert_eq!(pending.address().path(), "/activate");
     let registered = authority.seen().registrations.remove(0);
     let grants = ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"];
     assert_eq!(registered["grant_types"], json!(grants));
-    // Whoever can be sent a code has to say where to.
+    // The response type `code` would need a redirect URI.
     assert_eq!(registered["response_types"], json!([]));
     assert_eq!(registered.get("redirect_uris"), None);
     let own = authority.clone();
-    // Agreed to at the second question.
+    // Approved at the second poll.
     authority.set(|switches| {
         switches.meanwhile = Some(Arc::new(move || {
             if own.asked("urn:ietf:params:oauth:grant-type:device_code") == 1 {
@@ -177,6 +182,6 @@ async fn a_person_agrees_on_another_device() {
     });
     pending.done().await.unwrap();
     assert!(token(&at).await.is_some());
-    let Standing::SignedIn { is_renewable, .. } = at.standing().await else { panic!() };
+    let SignInStatus::SignedIn { is_renewable, .. } = at.status().await else { panic!() };
     assert!(is_renewable);
 }

@@ -1,24 +1,25 @@
-//! Tokens that are renewed, by many at once, and what keeps them from it.
+//! Token renewal: concurrency, failures and step-up.
 
 use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::login::keep::{Guard, Memory, Store};
-use crate::login::record::Record;
+use crate::login::record::LoginRecord;
+use crate::login::store::{LoginStore, MemoryStore, RecordLockGuard};
 
 const INVALID: &str = "Bearer error=\"invalid_token\"";
 
+// invariant: token-per-server
 #[tokio::test]
-async fn fifty_callers_with_an_expired_token_are_one_renewal() {
+async fn concurrent_renewals_are_single_flight() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let (one, other) = (Process::new(folder.path()), Process::new(folder.path()));
     let first = one.at(&authority);
     sign_in(&first).await.unwrap();
     expire(&first).await;
     authority.set(|switches| switches.lifetime = 3600);
-    // Two processes, with 25 callers each.
+    // Two processes with 25 callers each.
     let mut callers = tokio::task::JoinSet::new();
     for process in [&one, &other] {
         let at = process.at(&authority);
@@ -34,7 +35,7 @@ async fn fifty_callers_with_an_expired_token_are_one_renewal() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_said_to_last_no_time_is_used_until_the_server_refuses_it() {
+async fn token_with_zero_lifetime_is_used_until_rejected() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     authority.set(|switches| switches.lifetime = 0);
     let process = Process::new(folder.path());
@@ -43,41 +44,50 @@ async fn a_token_that_is_said_to_last_no_time_is_used_until_the_server_refuses_i
     for _ in 0..20 {
         assert_eq!(token(&at).await.as_deref(), Some("access-2"));
     }
-    let refused = at.refused(challenge(401, INVALID, Some("access-2"), false)).await;
-    assert_eq!(refused, Again::Once);
+    let refused = at.on_challenge(challenge(401, INVALID, Some("access-2"), false)).await;
+    assert_eq!(refused, RetryDecision::Retry);
     for _ in 0..20 {
         assert_eq!(token(&at).await.as_deref(), Some("access-3"));
     }
     assert_eq!(authority.asked("refresh_token"), 1);
-    assert!(matches!(at.standing().await, Standing::SignedIn { expires: None, .. }));
+    assert!(matches!(at.status().await, SignInStatus::SignedIn { expires: None, .. }));
 }
 
 #[tokio::test]
-async fn a_token_that_the_server_refuses_is_renewed_once_and_then_a_person_is_wanted() {
+async fn rejected_token_is_renewed_once_then_requires_a_sign_in() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
     let at = process.at(&authority);
     sign_in(&at).await.unwrap();
     let first = token(&at).await.unwrap();
-    assert_eq!(at.refused(challenge(401, INVALID, Some(&first), false)).await, Again::Once);
+    assert_eq!(
+        at.on_challenge(challenge(401, INVALID, Some(&first), false)).await,
+        RetryDecision::Retry
+    );
     let second = token(&at).await.unwrap();
     assert_ne!(first, second);
-    // Whoever comes later with the old one is not worth another.
-    assert_eq!(at.refused(challenge(401, INVALID, Some(&first), false)).await, Again::Once);
+    // A late challenge for the old token causes no second renewal.
+    assert_eq!(
+        at.on_challenge(challenge(401, INVALID, Some(&first), false)).await,
+        RetryDecision::Retry
+    );
     assert_eq!(authority.asked("refresh_token"), 1);
-    assert_eq!(at.refused(challenge(401, INVALID, Some(&second), true)).await, Again::SignIn);
+    assert_eq!(
+        at.on_challenge(challenge(401, INVALID, Some(&second), true)).await,
+        RetryDecision::AwaitSignIn
+    );
     assert_eq!(authority.asked("refresh_token"), 1);
     let why = "the server does not take a token that is new".to_owned();
-    assert_eq!(at.standing().await, Standing::Wanted { why });
+    assert_eq!(at.status().await, SignInStatus::SignInRequired { why });
     for secret in [first, second] {
         assert!(at.secrets().contains(&secret));
     }
     sign_in(&at).await.unwrap();
-    assert!(matches!(at.standing().await, Standing::SignedIn { .. }));
+    assert!(matches!(at.status().await, SignInStatus::SignedIn { .. }));
 }
 
 #[tokio::test]
-async fn a_client_with_a_secret_renews_after_a_restart() {
+async fn client_with_a_secret_renews_after_a_restart() {
     for method in ["client_secret_basic", "client_secret_post"] {
         let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
         authority.set(|switches| switches.method = method);
@@ -87,50 +97,53 @@ async fn a_client_with_a_secret_renews_after_a_restart() {
         authority.set(|switches| switches.lifetime = 60);
         let shown = token(&Process::new(folder.path()).at(&authority)).await;
         assert_eq!(shown.as_deref(), Some("access-3"), "{method}");
-        // What discovery has found is asked for again.
+        // The discovered resource is requested again.
         let last = authority.seen().tokens.pop().unwrap();
         assert_eq!(last["resource"], authority.url().as_str());
     }
 }
 
 #[tokio::test]
-async fn the_secret_of_a_client_in_the_entry_is_not_kept_and_may_change() {
+async fn configured_client_secret_is_not_stored_and_can_change() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     authority.set(|switches| switches.method = "client_secret_post");
     let process = Process::new(folder.path());
     let with = |secret: &str| {
-        let oauth = OAuth {
+        let oauth = OAuthConfig {
             client_id: Some("me".to_owned()),
             client_secret: Some(secret.to_owned()),
-            ..OAuth::default()
+            ..OAuthConfig::default()
         };
         process.with(&authority, oauth)
     };
     let at = with("secret of me/+%");
     sign_in(&at).await.unwrap();
     expire(&at).await;
-    let path = folder.path().join(format!("{}.json", at.place().key()));
+    let path = folder.path().join(format!("{}.json", at.target().key()));
     let kept = std::fs::read_to_string(path).unwrap();
     assert!(kept.contains("access-2") && !kept.contains("secret of me"), "{kept}");
     let wrong = with("another");
     authority.set(|switches| switches.lifetime = 60);
     assert_eq!(token(&wrong).await, None);
-    assert_eq!(wrong.refused(challenge(401, INVALID, None, false)).await, Again::SignIn);
+    assert_eq!(
+        wrong.on_challenge(challenge(401, INVALID, None, false)).await,
+        RetryDecision::AwaitSignIn
+    );
     assert_eq!(authority.seen().refused, 1, "it is asked once, not by each caller");
     assert_eq!(token(&with("secret of me/+%")).await.as_deref(), Some("access-3"));
-    let other = OAuth { client_id: Some("you".to_owned()), ..OAuth::default() };
+    let other = OAuthConfig { client_id: Some("you".to_owned()), ..OAuthConfig::default() };
     let other = process.with(&authority, other);
     let shown = token(&other).await;
     assert_eq!(
-        other.refused(challenge(401, INVALID, shown.as_deref(), false)).await,
-        Again::SignIn
+        other.on_challenge(challenge(401, INVALID, shown.as_deref(), false)).await,
+        RetryDecision::AwaitSignIn
     );
     let why = "the entry names another client than signed in".to_owned();
-    assert_eq!(other.standing().await, Standing::Wanted { why });
+    assert_eq!(other.status().await, SignInStatus::SignInRequired { why });
 }
 
 #[tokio::test]
-async fn an_authorization_server_that_is_down_ends_no_login() {
+async fn unavailable_authorization_server_does_not_end_the_login() {
     for status in [429, 500, 503] {
         let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
         let process = Process::new(folder.path());
@@ -139,11 +152,11 @@ async fn an_authorization_server_that_is_down_ends_no_login() {
         expire(&at).await;
         authority.set(|switches| switches.token_status = Some(status));
         assert_eq!(token(&at).await, None);
-        // It is not asked by everybody who comes.
+        // The backoff covers all callers.
         assert_eq!(token(&at).await, None);
         assert_eq!(authority.asked("refresh_token"), 1);
-        let refused = at.refused(challenge(401, INVALID, None, false)).await;
-        assert_eq!(refused, Again::No, "nobody can do anything about it");
+        let refused = at.on_challenge(challenge(401, INVALID, None, false)).await;
+        assert_eq!(refused, RetryDecision::GiveUp, "nobody can do anything about it");
         assert_eq!(process.told(), ["signed in"]);
         authority.set(|switches| {
             switches.token_status = None;
@@ -157,39 +170,42 @@ async fn an_authorization_server_that_is_down_ends_no_login() {
 }
 
 #[tokio::test]
-async fn a_login_that_was_revoked_is_wanted_again_and_its_token_is_given_up() {
+async fn revoked_login_requires_a_sign_in() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let process = Process::new(folder.path());
     let at = process.at(&authority);
     sign_in(&at).await.unwrap();
     authority.revoke_all();
     let shown = token(&at).await;
-    let refused = at.refused(challenge(401, INVALID, shown.as_deref(), false)).await;
-    assert_eq!(refused, Again::SignIn);
+    let refused = at.on_challenge(challenge(401, INVALID, shown.as_deref(), false)).await;
+    assert_eq!(refused, RetryDecision::AwaitSignIn);
     let why = "the login has ended: the authorization server has revoked it";
-    assert_eq!(at.standing().await, Standing::Wanted { why: why.to_owned() });
+    assert_eq!(at.status().await, SignInStatus::SignInRequired { why: why.to_owned() });
     assert_eq!(process.told(), ["signed in".to_owned(), format!("wanted: {why}")]);
-    // Whoever comes later knows it without asking.
+    // The rejection is stored, so another process reports it without a request.
     let other = Process::new(folder.path()).at(&authority);
     let why = "the server does not take the token any more".to_owned();
-    assert_eq!(other.standing().await, Standing::Wanted { why });
-    // It is not tried for ever.
-    assert_eq!(at.refused(challenge(401, INVALID, shown.as_deref(), false)).await, Again::SignIn);
+    assert_eq!(other.status().await, SignInStatus::SignInRequired { why });
+    // The refresh token isn't used a second time.
+    assert_eq!(
+        at.on_challenge(challenge(401, INVALID, shown.as_deref(), false)).await,
+        RetryDecision::AwaitSignIn
+    );
     assert_eq!(authority.asked("refresh_token"), 1);
     sign_in(&at).await.unwrap();
-    assert!(matches!(at.standing().await, Standing::SignedIn { .. }));
+    assert!(matches!(at.status().await, SignInStatus::SignedIn { .. }));
     assert_eq!(authority.seen().registrations.len(), 1);
 }
 
 #[tokio::test]
-async fn who_loses_a_race_wipes_nothing() {
+async fn invalid_grant_does_not_overwrite_a_newer_record() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let at = Process::new(folder.path()).at(&authority);
     sign_in(&at).await.unwrap();
     let shown = token(&at).await;
-    // Somebody who knows of no locks puts a newer login there, while we are refused.
-    let path = folder.path().join(format!("{}.json", at.place().key()));
-    let mut newer = Record::decode(&std::fs::read(&path).unwrap()).unwrap();
+    // A writer that ignores locks stores a newer login during the token request.
+    let path = folder.path().join(format!("{}.json", at.target().key()));
+    let mut newer = LoginRecord::decode(&std::fs::read(&path).unwrap()).unwrap();
     newer.refresh_token = Some("refresh-of-another".to_owned());
     newer.token.as_mut().unwrap().value = "access-of-another".to_owned();
     let newer = newer.encode().unwrap();
@@ -198,61 +214,69 @@ async fn who_loses_a_race_wipes_nothing() {
         switches.meanwhile = Some(Arc::new(move || std::fs::write(&file, &text).unwrap()));
     });
     authority.revoke_all();
-    let refused = at.refused(challenge(401, INVALID, shown.as_deref(), false)).await;
-    assert_eq!(refused, Again::Once);
+    let refused = at.on_challenge(challenge(401, INVALID, shown.as_deref(), false)).await;
+    assert_eq!(refused, RetryDecision::Retry);
     assert_eq!(std::fs::read(&path).unwrap(), newer);
     assert_eq!(token(&at).await.as_deref(), Some("access-of-another"));
 }
 
 #[tokio::test]
-async fn more_is_asked_for_with_all_that_there_was_after_a_restart_too() {
+async fn step_up_requests_all_scopes_even_after_a_restart() {
     let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
     let at = Process::new(folder.path()).at(&authority);
     sign_in(&at).await.unwrap();
     let shown = token(&at).await;
     let scheme = "Bearer error=\"insufficient_scope\", scope=\"write\"";
-    let refused = at.refused(challenge(403, scheme, shown.as_deref(), false)).await;
-    assert_eq!(refused, Again::SignIn);
-    // What was granted is as good as before.
+    let refused = at.on_challenge(challenge(403, scheme, shown.as_deref(), false)).await;
+    assert_eq!(refused, RetryDecision::AwaitSignIn);
+    // The token stays valid for the granted scopes.
     assert_eq!(token(&at).await, shown);
 
     let process = Process::new(folder.path());
     let at = process.at(&authority);
     let why = "more is to be allowed: read write".to_owned();
-    assert_eq!(at.standing().await, Standing::Wanted { why });
+    assert_eq!(at.status().await, SignInStatus::SignInRequired { why });
     sign_in(&at).await.unwrap();
     assert_eq!(authority.seen().authorizations[1]["scope"], "read write");
     assert_eq!(authority.seen().registrations.len(), 1);
-    let Standing::SignedIn { scopes, .. } = at.standing().await else { panic!() };
+    let SignInStatus::SignedIn { scopes, .. } = at.status().await else { panic!() };
     assert_eq!(scopes, ["read", "write"]);
 
-    // A server that is never content is not followed for ever.
+    // Repeated demands for the same scopes are given up.
     let mut answers = Vec::new();
     for _ in 0..4 {
         let shown = token(&at).await;
-        answers.push(at.refused(challenge(403, scheme, shown.as_deref(), false)).await);
+        answers.push(at.on_challenge(challenge(403, scheme, shown.as_deref(), false)).await);
     }
-    assert_eq!(answers, [Again::SignIn, Again::SignIn, Again::SignIn, Again::No]);
-    // A refusal of another kind is nobody's to mend.
-    let refused = at.refused(challenge(403, "Bearer", shown.as_deref(), false)).await;
-    assert_eq!(refused, Again::No);
+    assert_eq!(
+        answers,
+        [
+            RetryDecision::AwaitSignIn,
+            RetryDecision::AwaitSignIn,
+            RetryDecision::AwaitSignIn,
+            RetryDecision::GiveUp
+        ]
+    );
+    // A 403 without `insufficient_scope` is final.
+    let refused = at.on_challenge(challenge(403, "Bearer", shown.as_deref(), false)).await;
+    assert_eq!(refused, RetryDecision::GiveUp);
 }
 
-/// A store that takes its time to save.
+/// A store that can pause in `save`.
 struct Slow {
-    memory: Memory,
+    memory: MemoryStore,
     waits: std::sync::atomic::AtomicBool,
     saving: std::sync::Barrier,
 }
 
-impl Store for Slow {
+impl LoginStore for Slow {
     fn load(&self, key: &str) -> std::io::Result<Option<Vec<u8>>> {
         self.memory.load(key)
     }
 
     fn save(&self, key: &str, record: &[u8]) -> std::io::Result<()> {
         if self.waits.load(std::sync::atomic::Ordering::SeqCst) {
-            // It has been reached, and may go on.
+            // The first rendezvous reports the call, the second one releases it.
             self.saving.wait();
             self.saving.wait();
         }
@@ -267,33 +291,33 @@ impl Store for Slow {
         self.memory.all()
     }
 
-    fn try_lock(&self, key: &str) -> std::io::Result<Option<Guard>> {
+    fn try_lock(&self, key: &str) -> std::io::Result<Option<RecordLockGuard>> {
         self.memory.try_lock(key)
     }
 }
 
 #[tokio::test]
-async fn a_token_is_kept_before_it_is_used_and_even_when_nobody_waits_any_more() {
+async fn renewed_token_is_stored_before_use_and_without_a_waiter() {
     let authority = Authority::start().await;
     let slow = Arc::new(Slow {
-        memory: Memory::default(),
+        memory: MemoryStore::default(),
         waits: false.into(),
         saving: std::sync::Barrier::new(2),
     });
-    let store = Arc::clone(&slow) as Arc<dyn Store>;
-    let shared = Shared::with(store, Arc::default(), TaskTracker::new(), Box::new(|_| {}));
-    let logins = Arc::new(Logins {
+    let store = Arc::clone(&slow) as Arc<dyn LoginStore>;
+    let shared = LoginContext::with(store, Arc::default(), TaskTracker::new(), Box::new(|_| {}));
+    let logins = Arc::new(LoginRegistry {
         shared: Arc::new(shared),
         at: Mutex::default(),
         waiting: Arc::default(),
     });
-    let place = Place {
+    let target = LoginTarget {
         server: "srv".to_owned(),
         url: authority.url(),
         account: None,
-        oauth: OAuth::default(),
+        oauth: OAuthConfig::default(),
     };
-    let at = logins.at(place.clone());
+    let at = logins.get_or_create(target.clone());
     sign_in(&at).await.unwrap();
     expire(&at).await;
     authority.set(|switches| switches.lifetime = 3600);
@@ -309,7 +333,7 @@ async fn a_token_is_kept_before_it_is_used_and_even_when_nobody_waits_any_more()
             token = &mut caller => panic!("{token:?} is used before it is kept"),
             _ = until_saving => {}
         }
-        // The authorization server has answered, and the caller leaves.
+        // The authorization server has responded. The caller is dropped, and the renewal goes on.
         assert_eq!(authority.asked("refresh_token"), 1);
     }
     let release = {
@@ -318,6 +342,6 @@ async fn a_token_is_kept_before_it_is_used_and_even_when_nobody_waits_any_more()
     };
     logins.close().await;
     release.await.unwrap();
-    let kept = slow.load(&place.key()).unwrap().unwrap();
-    assert_eq!(Record::decode(&kept).unwrap().token.unwrap().value, "access-3");
+    let kept = slow.load(&target.key()).unwrap().unwrap();
+    assert_eq!(LoginRecord::decode(&kept).unwrap().token.unwrap().value, "access-3");
 }

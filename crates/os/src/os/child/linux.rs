@@ -1,9 +1,10 @@
-//! Children on Linux, which begin beside our memory and not with a copy of it, as those of `posix_spawn` do.
+//! Spawns children on Linux without copying the parent's memory, like `posix_spawn`.
 //!
-//! A copy costs the more the more memory we have, when it is made and again for every page that we write to
-//! afterwards. `posix_spawn` itself cannot tie a child to us, nor give it a limit of open files.
+//! The cost of `fork` grows with the memory of the parent: its page tables are copied, and each
+//! page that is written afterwards. `posix_spawn` itself can't set a parent-death signal or a limit
+//! of open files.
 
-mod begin;
+mod vfork;
 
 use std::fs::File;
 use std::io;
@@ -17,23 +18,22 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::os::child::linux::begin::begin;
-use crate::os::child::{Child, Program};
-use crate::os::native::{self, Started};
+use crate::os::child::linux::vfork::spawn;
+use crate::os::child::{Child, CommandSpec};
+use crate::os::native::{self, ChildGuard};
 
-/// A child without its streams.
 #[derive(Debug)]
 pub(super) struct Running {
     process: Pid,
-    /// How it has ended, once it has been waited for: its id may then be somebody else's.
+    /// Set once the child was waited for. Its id may then belong to another process.
     status: Option<ExitStatus>,
-    /// Hears of every child that ends.
+    /// Fires whenever any child exits.
     ended: unix::Signal,
-    started: Option<Started>,
+    started: Option<ChildGuard>,
 }
 
-pub(super) fn start(program: &Program) -> io::Result<Child> {
-    // It can end before anybody waits for it.
+pub(super) fn start(program: &CommandSpec) -> io::Result<Child> {
+    // Subscribe before spawning: the child may exit before anyone waits for it.
     let ended = unix::signal(SignalKind::child())?;
     let (input, stdin) = if program.has_input {
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -45,8 +45,8 @@ pub(super) fn start(program: &Program) -> io::Result<Child> {
     let (stderr, errors) = pipe_with(PipeFlags::CLOEXEC)?;
     let stdout = Some(ChildStdout::from_std(stdout.into())?);
     let stderr = Some(ChildStderr::from_std(stderr.into())?);
-    let begin = || begin(program, [&input, &output, &errors]);
-    let (process, started) = native::start(begin, |process| id(*process))?;
+    let begin = || spawn(program, [&input, &output, &errors]);
+    let (process, started) = native::spawn_tracked(begin, |process| id(*process))?;
     Ok(Child { stdin, stdout, stderr, running: Running { process, status: None, ended, started } })
 }
 
@@ -72,12 +72,12 @@ impl Running {
 
     pub(super) fn kill(&mut self) {
         if self.status.is_none() {
-            // An error means that it has ended.
+            // Fails only if the child has already exited.
             let _ = kill_process(self.process, Signal::KILL);
         }
     }
 
-    /// Takes note of its end, if it has ended.
+    /// Records the exit status if the child has exited.
     fn has_ended(&mut self) -> Result<bool, Errno> {
         if self.status.is_none()
             && let Some((_, status)) = waitpid(Some(self.process), WaitOptions::NOHANG)?
@@ -98,7 +98,8 @@ impl Drop for Running {
                 let _ = retry_on_intr(|| waitpid(Some(process), WaitOptions::empty()));
                 drop(started);
             };
-            // Without a thread it is an orphan, as `Started` says.
+            // If no thread can be spawned, dropping the `ChildGuard` leaves the child to the orphan
+            // reaper.
             let _ = thread::Builder::new().name("last wait".to_owned()).spawn(wait);
         }
     }

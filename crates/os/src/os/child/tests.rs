@@ -12,10 +12,9 @@ use tokio::runtime::{self, Runtime};
 
 use super::*;
 
-/// A program in the root folder, which finds the programs of the system.
-fn program(name: &str, args: &[&str]) -> Program {
+fn program(name: &str, args: &[&str]) -> CommandSpec {
     let path = ("PATH".into(), DEFAULT_PATH.into());
-    Program {
+    CommandSpec {
         name: name.into(),
         args: args.iter().map(Into::into).collect(),
         env: BTreeMap::from([path]),
@@ -24,7 +23,7 @@ fn program(name: &str, args: &[&str]) -> Program {
     }
 }
 
-fn shell(script: &str) -> Program {
+fn shell(script: &str) -> CommandSpec {
     program("sh", &["-c", script])
 }
 
@@ -32,10 +31,9 @@ fn runtime() -> Runtime {
     runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Starts a program in a runtime and says what it prints.
-fn printed(program: &Program) -> String {
+fn printed(program: &CommandSpec) -> String {
     runtime().block_on(async {
-        let mut child = Child::start(program).unwrap();
+        let mut child = Child::spawn(program).unwrap();
         let mut text = String::new();
         child.stdout.take().unwrap().read_to_string(&mut text).await.unwrap();
         assert!(child.wait().await.unwrap().success(), "{text}");
@@ -43,13 +41,12 @@ fn printed(program: &Program) -> String {
     })
 }
 
-fn failure(program: &Program) -> ErrorKind {
+fn failure(program: &CommandSpec) -> ErrorKind {
     let runtime = runtime();
     let _inside = runtime.enter();
-    Child::start(program).unwrap_err().kind()
+    Child::spawn(program).unwrap_err().kind()
 }
 
-/// Writes a file that may be executed.
 fn script(folder: &Path, name: &str, text: &str) {
     let file = folder.join(name);
     fs::create_dir_all(folder).unwrap();
@@ -58,7 +55,7 @@ fn script(folder: &Path, name: &str, text: &str) {
 }
 
 #[test]
-fn a_child_has_its_words_its_environment_and_its_folder_and_no_more() {
+fn child_gets_exactly_its_arguments_env_and_folder() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let mut program = program(
@@ -77,11 +74,11 @@ fn a_child_has_its_words_its_environment_and_its_folder_and_no_more() {
 }
 
 #[test]
-fn a_child_reads_what_is_written_and_says_how_it_ends() {
+fn child_has_piped_streams_and_an_exit_code() {
     let mut program = shell("cat; echo oops >&2; exit 7");
     program.has_input = true;
     runtime().block_on(async {
-        let mut child = Child::start(&program).unwrap();
+        let mut child = Child::spawn(&program).unwrap();
         assert!(child.id().is_some());
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"hello").await.unwrap();
@@ -99,7 +96,7 @@ fn a_child_reads_what_is_written_and_says_how_it_ends() {
 }
 
 #[test]
-fn a_program_is_found_as_the_system_finds_it() {
+fn programs_are_looked_up_in_path() {
     let folder = TempDir::new().unwrap();
     let [hidden, plain, first, second] =
         ["hidden", "plain", "first", "second"].map(|name| folder.path().join(name));
@@ -139,7 +136,7 @@ fn a_program_is_found_as_the_system_finds_it() {
 }
 
 #[test]
-fn what_cannot_be_said_to_the_system_is_refused() {
+fn nul_bytes_and_oversized_arguments_are_rejected() {
     assert_eq!(failure(&program("e\0cho", &[])), ErrorKind::InvalidInput);
     assert_eq!(failure(&program("echo", &["\0"])), ErrorKind::InvalidInput);
     let mut variable = program("echo", &[]);
@@ -150,9 +147,9 @@ fn what_cannot_be_said_to_the_system_is_refused() {
 }
 
 #[test]
-fn a_killed_child_says_so() {
+fn killed_child_reports_sigkill() {
     runtime().block_on(async {
-        let mut child = Child::start(&program("sleep", &["60"])).unwrap();
+        let mut child = Child::spawn(&program("sleep", &["60"])).unwrap();
         child.kill();
         assert_eq!(child.wait().await.unwrap().signal(), Some(9));
     });
@@ -166,16 +163,16 @@ mod on_linux {
 
     use super::*;
 
-    /// A line of what `/proc` tells of a child's signals: a number, whose bits are signals.
+    /// Returns a signal mask from `/proc/<pid>/status`.
     fn signals(status: &str, name: &str) -> u64 {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         u64::from_str_radix(line.trim(), 16).unwrap()
     }
 
     #[test]
-    fn a_child_begins_with_signals_and_files_of_its_own_and_leads_a_group() {
+    fn child_has_fresh_signals_no_inherited_files_and_a_group() {
         let runtime = runtime();
-        // It has a handler of ours while it begins.
+        // Install a handler, so that the child has one to reset.
         let _inside = runtime.enter();
         let _handled = signal(SignalKind::user_defined1()).unwrap();
         let ours = || fs::read_to_string("/proc/thread-self/status").unwrap();
@@ -207,7 +204,7 @@ mod on_linux {
     }
 
     #[test]
-    fn threads_start_children_at_the_same_time() {
+    fn threads_can_spawn_concurrently() {
         thread::scope(|scope| {
             for thread in 0..4 {
                 scope.spawn(move || {
@@ -222,10 +219,10 @@ mod on_linux {
     }
 
     #[test]
-    fn a_dropped_child_is_killed_and_waited_for() {
+    fn dropped_child_is_killed_and_reaped() {
         let runtime = runtime();
         let _inside = runtime.enter();
-        let child = Child::start(&program("sleep", &["60"])).unwrap();
+        let child = Child::spawn(&program("sleep", &["60"])).unwrap();
         let id = child.id().unwrap();
         drop(child);
         while Path::new(&format!("/proc/{id}")).exists() {
@@ -234,11 +231,11 @@ mod on_linux {
     }
 
     #[test]
-    fn a_child_ends_with_the_thread_that_started_it() {
+    fn child_is_killed_when_its_spawning_thread_exits() {
         let runtime = runtime();
         let start = || {
             let _inside = runtime.enter();
-            Child::start(&program("sleep", &["60"])).unwrap()
+            Child::spawn(&program("sleep", &["60"])).unwrap()
         };
         let mut child = thread::scope(|scope| scope.spawn(start).join().unwrap());
         let status = runtime.block_on(child.wait()).unwrap();

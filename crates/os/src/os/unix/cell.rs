@@ -1,7 +1,7 @@
-//! Confinement of a process, where the system has a way to.
+//! Sandboxing of the current process, on systems that support it.
 
 #[cfg(not(target_os = "linux"))]
-mod elsewhere;
+mod fallback;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
@@ -12,13 +12,15 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 #[cfg(not(target_os = "linux"))]
-use crate::os::unix::cell::elsewhere as native;
+use crate::os::unix::cell::fallback as native;
 #[cfg(target_os = "linux")]
 use crate::os::unix::cell::linux as native;
 
-pub use crate::os::unix::cell::native::{can_confine, confine, hides_from_signals};
+pub use crate::os::unix::cell::native::{
+    check_sandbox_support, enter_sandbox, supports_signal_scope,
+};
 
-/// Runs the command in place of this program. Returns only if that fails.
-pub fn become_program(command: &mut Command) -> io::Error {
+/// Replaces this program with the command. Returns only on failure.
+pub fn exec(command: &mut Command) -> io::Error {
     command.exec()
 }

@@ -7,24 +7,23 @@ use std::path::Path;
 
 use rustix::fs::{Access, OFlags, access};
 
-/// Makes the options create files that their owner alone may read.
-pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+/// Makes the options create files with mode 0600.
+pub fn set_private_mode(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }
 
-/// Makes the options open a pipe at once, whether or not anybody is at its other end.
-pub fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
+/// Opens a named pipe without waiting for the other end.
+pub fn set_nonblocking(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(OFlags::NONBLOCK.bits().cast_signed())
 }
 
-/// Creates a folder, and those above it, that their owner alone may use. One that exists stays as
-/// it is.
+/// Creates a folder and its missing parents with mode 0700. An existing folder keeps its mode.
 pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Checks that a folder is ours and that nobody else can write to it.
-pub fn check_owner(folder: &Path) -> io::Result<()> {
+/// Checks that this user owns a folder and no other user can write to it.
+pub fn check_private_dir(folder: &Path) -> io::Result<()> {
     let metadata = folder.metadata()?;
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if is_ours && metadata.mode() & 0o022 == 0 {
@@ -33,10 +32,11 @@ pub fn check_owner(folder: &Path) -> io::Result<()> {
     Err(io::Error::other(format!("others can write into `{}`", folder.display())))
 }
 
-/// Returns `true` if others than its owner may write to a file, or put another in its place. A group
-/// with the number of the owner is that user's own, as most systems make one for each, and in a sticky
-/// folder nobody replaces what others have. Of what cannot be looked at nothing is said.
-pub fn is_open_to_others(file: &Path) -> bool {
+/// Returns `true` if users other than the owner can write to or replace a file.
+///
+/// A group with the owner's id counts as the user's private group. In a sticky folder, only owners
+/// can replace files. Returns `false` if the file can't be examined.
+pub fn is_writable_by_others(file: &Path) -> bool {
     const STICKY: u32 = 0o1000;
     let is_open = |metadata: Metadata| {
         let group = if metadata.gid() == metadata.uid() { 0 } else { 0o020 };
@@ -47,8 +47,8 @@ pub fn is_open_to_others(file: &Path) -> bool {
         || file.parent().is_some_and(|folder| folder.metadata().is_ok_and(may_replace))
 }
 
-/// Returns `true` if others than its owner may read a file, and come to it by the folder that it is
-/// in. A group with the number of the owner is that user's own, as for [`is_open_to_others`].
+/// Returns `true` if users other than the owner can read a file and enter its folder. A group with
+/// the owner's id counts as the user's private group, as in [`is_writable_by_others`].
 pub fn can_others_read(file: &Path) -> bool {
     let may = |metadata: &Metadata, everybody: u32, group: u32| {
         let group = if metadata.gid() == metadata.uid() { 0 } else { group };
@@ -60,10 +60,11 @@ pub fn can_others_read(file: &Path) -> bool {
         && folder.is_none_or(|metadata| may(&metadata, 0o001, 0o010))
 }
 
-/// Returns `true` if a private key can be read by others than its owner and those whom root has put
-/// into the group of the file, which is how containers are given keys. A folder that others cannot enter
-/// protects it, too.
-pub fn can_strangers_read(file: &Path) -> bool {
+/// Returns `true` if a private key is readable by users other than its owner.
+///
+/// A file that belongs to root may be readable by its group: containers get keys that way. A folder
+/// that others can't enter also protects the key.
+pub fn is_private_key_exposed(file: &Path) -> bool {
     const ROOT: u32 = 0;
     let Ok(path) = file.canonicalize() else { return false };
     let Ok(metadata) = path.metadata() else { return false };
@@ -71,21 +72,21 @@ pub fn can_strangers_read(file: &Path) -> bool {
     !is_roots_group && can_others_read(file)
 }
 
-/// Returns `true` if both are of one file, whatever its names are.
+/// Returns `true` if both are metadata of one file, even under different names.
 pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Finds out whether a file can be executed.
-pub fn is_program(path: &Path) -> Result<(), ErrorKind> {
+/// Checks that a path is a file that this process can execute.
+pub fn check_executable(path: &Path) -> Result<(), ErrorKind> {
     if !path.is_file() {
         return Err(ErrorKind::NotFound);
     }
     access(path, Access::EXEC_OK).map_err(|_| ErrorKind::PermissionDenied)
 }
 
-/// Returns the permissions that every one of these files grants; `None` without files, and where
-/// one of them cannot be looked at.
+/// Returns the permissions that all of these files grant; `None` for an empty list, or if one of
+/// them can't be examined.
 pub fn strictest_permissions(files: &[&Path]) -> Option<Permissions> {
     let modes = files.iter().map(|file| {
         let metadata = fs::metadata(file).ok()?;
@@ -106,29 +107,29 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_can_use_private_files_and_folders() {
+    fn private_files_and_folders_exclude_other_users() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("a/b");
         make_private_folder(&folder).unwrap();
         make_private_folder(&folder).unwrap();
         assert_eq!([mode(&folder), mode(&parent.path().join("a"))], [0o700; 2]);
-        check_owner(&folder).unwrap();
+        check_private_dir(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o720)).unwrap();
-        assert!(check_owner(&folder).is_err(), "a group may write there");
+        assert!(check_private_dir(&folder).is_err(), "a group may write there");
         let file = folder.join("file");
-        private(File::options().write(true).create_new(true)).open(&file).unwrap();
+        set_private_mode(File::options().write(true).create_new(true)).open(&file).unwrap();
         assert_eq!(mode(&file), 0o600);
     }
 
     #[test]
-    fn a_file_is_open_to_whoever_may_write_or_replace_it() {
+    fn writable_or_replaceable_files_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         File::create(&file).unwrap();
         let is_open = |of_folder: u32, of_file: u32| {
             fs::set_permissions(folder.path(), Permissions::from_mode(of_folder)).unwrap();
             fs::set_permissions(&file, Permissions::from_mode(of_file)).unwrap();
-            is_open_to_others(&file)
+            is_writable_by_others(&file)
         };
         assert!(is_open(0o755, 0o646) && is_open(0o757, 0o644));
         assert!(!is_open(0o755, 0o644) && !is_open(0o1757, 0o644));
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_permissions_are_those_that_all_files_grant() {
+    fn strictest_permissions_are_the_common_mode_bits() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["one", "other"].map(|name| folder.path().join(name));
         for (path, mode) in paths.iter().zip([0o750, 0o644]) {
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_itself_under_every_name() {
+    fn hard_links_are_the_same_file() {
         let folder = tempfile::tempdir().unwrap();
         let [one, link, other] = ["one", "link", "other"].map(|name| folder.path().join(name));
         File::create(&one).unwrap();
@@ -163,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_a_file_that_may_be_executed() {
+    fn only_executable_files_are_programs() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
-        assert_eq!(is_program(&file), Err(ErrorKind::NotFound));
-        assert_eq!(is_program(folder.path()), Err(ErrorKind::NotFound));
+        assert_eq!(check_executable(&file), Err(ErrorKind::NotFound));
+        assert_eq!(check_executable(folder.path()), Err(ErrorKind::NotFound));
         File::create(&file).unwrap().set_permissions(Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(is_program(&file), Err(ErrorKind::PermissionDenied));
+        assert_eq!(check_executable(&file), Err(ErrorKind::PermissionDenied));
         fs::set_permissions(&file, Permissions::from_mode(0o700)).unwrap();
-        assert_eq!(is_program(&file), Ok(()));
+        assert_eq!(check_executable(&file), Ok(()));
     }
 }

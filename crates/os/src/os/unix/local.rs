@@ -1,4 +1,4 @@
-//! Sockets between processes of one user on this machine.
+//! Unix sockets between processes of one user on this machine.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -10,17 +10,17 @@ use std::time::Duration;
 use rustix::process::geteuid;
 use tokio::net::UnixListener;
 
-use crate::os::unix::files::check_owner;
+use crate::os::unix::files::check_private_dir;
 
 /// One end of a connection between two processes of this user.
 pub type LocalStream = tokio::net::UnixStream;
 
-/// The longest address of a socket that every system takes, in bytes.
+/// The longest socket path, in bytes, that every system accepts.
 const MAX_ADDRESS: usize = 100;
-/// How long is waited when the system has no room for another connection.
+/// The delay after a failed `accept`, such as when no file descriptors are left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A socket that other processes of this user come to; its file goes with it.
+/// A listening Unix socket for processes of this user. Its file is removed on drop.
 #[derive(Debug)]
 pub struct LocalListener {
     listener: net::UnixListener,
@@ -28,33 +28,34 @@ pub struct LocalListener {
 }
 
 impl LocalListener {
-    /// Listens at a path in a folder that is ours alone, so that nobody else comes there.
+    /// Listens at a path in a folder that only this user can write to.
     ///
     /// # Errors
     ///
-    /// When the path is too long for the system, and when the folder is not ours alone.
+    /// Returns an error if the path is longer than 100 bytes, or another user can write to the
+    /// folder.
     pub fn bind(path: &Path) -> io::Result<Self> {
         if path.as_os_str().len() > MAX_ADDRESS {
             let long = format!("a socket's path has {MAX_ADDRESS} bytes at most");
             return Err(io::Error::new(ErrorKind::InvalidInput, long));
         }
         let folder = path.parent().unwrap_or(Path::new("/"));
-        check_owner(folder)?;
+        check_private_dir(folder)?;
         let listener = net::UnixListener::bind(path)?;
-        // From here on it is removed where something fails.
+        // From here on, an error removes the socket file.
         let this = Self { listener, path: path.to_owned() };
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         this.listener.set_nonblocking(true)?;
         Ok(this)
     }
 
-    /// Takes connections of processes of this user for ever, each of which `serve` gets. Others are
-    /// dropped.
+    /// Passes each connection from a process of this user to `serve`, forever. Connections from
+    /// other users are dropped.
     ///
     /// # Errors
     ///
-    /// When the runtime cannot wait for it.
-    pub async fn take(&self, mut serve: impl FnMut(LocalStream)) -> io::Result<()> {
+    /// Returns an error if the listener can't be registered with the runtime.
+    pub async fn serve(&self, mut serve: impl FnMut(LocalStream)) -> io::Result<()> {
         let listener = UnixListener::from_std(self.listener.try_clone()?)?;
         loop {
             match listener.accept().await {
@@ -68,7 +69,7 @@ impl LocalListener {
 
 impl Drop for LocalListener {
     fn drop(&mut self) {
-        // Somebody may have removed it.
+        // Another process may have removed the file.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -77,7 +78,7 @@ impl Drop for LocalListener {
 ///
 /// # Errors
 ///
-/// When nobody listens there, and when who listens is somebody else's.
+/// Returns an error if no process listens there, or it belongs to another user.
 pub async fn connect_locally(path: &Path) -> io::Result<LocalStream> {
     let stream = LocalStream::connect(path).await?;
     if is_ours(&stream) {
@@ -86,11 +87,11 @@ pub async fn connect_locally(path: &Path) -> io::Result<LocalStream> {
     Err(io::Error::new(ErrorKind::PermissionDenied, "the process that listens there is not ours"))
 }
 
-/// Removes a socket at which nobody listens any more.
+/// Removes a socket file that no process listens on any more.
 pub fn remove_dead_socket(path: &Path) {
     let answer = net::UnixStream::connect(path);
     if answer.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
-        // Another process may have removed it.
+        // Another process may have removed the file.
         let _ = fs::remove_file(path);
     }
 }
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_is_for_its_owner_alone_and_goes_with_its_process() {
+    async fn socket_is_private_and_removed_on_drop() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
         let listener = LocalListener::bind(&path).unwrap();
@@ -115,7 +116,7 @@ mod tests {
         };
         let (told, came) = tokio::sync::oneshot::channel();
         let mut told = Some(told);
-        let taking = listener.take(|_| {
+        let taking = listener.serve(|_| {
             if let Some(told) = told.take() {
                 told.send(()).unwrap();
             }
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_killed_process_left_is_removed_and_no_other_file() {
+    async fn only_dead_sockets_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let [path, file] = ["a.sock", "b.sock"].map(|name| folder.path().join(name));
         drop(net::UnixListener::bind(&path).unwrap());
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_listens_where_others_may_write_or_the_path_is_too_long() {
+    fn bind_rejects_writable_folders_and_long_paths() {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
         assert!(LocalListener::bind(&folder.path().join("a.sock")).is_err());

@@ -1,7 +1,7 @@
-//! Orphans: processes below us whose own parent has ended.
+//! Orphans: descendants of this process that outlive their own parent.
 
 #[cfg(not(target_os = "linux"))]
-mod elsewhere;
+mod fallback;
 #[cfg(target_os = "linux")]
 mod linux;
 
@@ -12,69 +12,70 @@ use std::sync::{Mutex, PoisonError};
 use tokio::signal::unix::{self, SignalKind};
 
 #[cfg(not(target_os = "linux"))]
-use crate::os::unix::orphans::elsewhere as native;
+use crate::os::unix::orphans::fallback as native;
 #[cfg(target_os = "linux")]
 use crate::os::unix::orphans::linux as native;
 
-pub use crate::os::unix::orphans::native::{kill, processes, variable_of};
+pub use crate::os::unix::orphans::native::{kill, list_processes, variable_of};
 
-/// The children that we started and that have not been waited for.
+/// The children that this program spawned and has not waited for yet.
 static STARTED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// A child that we started, which is no orphan until this is dropped. What waits for the child drops it
-/// afterwards.
+/// Marks a spawned child, so that it isn't treated as an orphan. Drop it after waiting for the
+/// child.
 #[derive(Debug)]
-pub struct Started(u32);
+pub struct ChildGuard(u32);
 
-impl Drop for Started {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         STARTED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
     }
 }
 
-/// Starts a child by `spawn`, so that it is not taken for an orphan; `id` is its id.
+/// Spawns a child with `spawn` and registers its `id`, so that it isn't treated as an orphan.
 ///
 /// # Errors
 ///
-/// The errors of `spawn`.
-pub fn start<C>(
+/// Returns the error of `spawn`.
+pub fn spawn_tracked<C>(
     spawn: impl FnOnce() -> io::Result<C>,
     id: impl FnOnce(&C) -> Option<u32>,
-) -> io::Result<(C, Option<Started>)> {
-    // Nobody may look between the start and the entry.
+) -> io::Result<(C, Option<ChildGuard>)> {
+    // Held during the spawn: `OrphanReaper::reap` must not see an unregistered child.
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     let child = spawn()?;
     let id = id(&child);
     started.extend(id);
-    Ok((child, id.map(Started)))
+    Ok((child, id.map(ChildGuard)))
 }
 
-/// Hears of children that end; as long as the program runs, orphans below us become our children.
+/// Makes orphaned descendants children of this process, and reports exits of children.
 #[derive(Debug)]
-pub struct Orphans {
+pub struct OrphanReaper {
     ended: unix::Signal,
 }
 
-impl Orphans {
-    /// Takes in orphans from now on, where the system has a way to. Must be called inside a Tokio
+impl OrphanReaper {
+    /// Adopts orphans from now on, if the system supports it. Must be called inside a Tokio
     /// runtime.
     ///
     /// # Errors
     ///
-    /// When the operating system lets us hear no signals, or lets orphans go elsewhere.
-    pub fn adopt() -> io::Result<Self> {
+    /// Returns an error if SIGCHLD can't be handled, or the kernel refuses to make this process a
+    /// subreaper.
+    pub fn install() -> io::Result<Self> {
         let ended = unix::signal(SignalKind::child())?;
         native::adopt()?;
         Ok(Self { ended })
     }
 
-    /// Waits until a child of ours has ended, an orphan or not.
+    /// Waits until any child exits, orphan or not.
     pub async fn child_ended(&mut self) {
         self.ended.recv().await;
     }
 
-    /// Lists the orphans that are our children now. One that has ended is waited for, and not listed.
-    pub fn list(&self) -> Vec<u32> {
+    /// Returns the orphans that are running, and reaps those that have exited.
+    pub fn reap(&self) -> Vec<u32> {
         let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
         let mut orphans = native::children();
         orphans.retain(|child| !started.contains(child) && !native::has_ended(*child));

@@ -1,4 +1,4 @@
-//! Groups of processes, and the end of a child.
+//! Process groups, resource limits and memory of this process.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -10,52 +10,52 @@ use rustix::process::{
     setrlimit,
 };
 
-/// Returns the numbers of the user and the group that we act as.
+/// Returns the effective user and group ids.
 pub fn user() -> Option<(u32, u32)> {
     Some((geteuid().as_raw(), getegid().as_raw()))
 }
 
-/// Makes the child lead a process group of its own, whose id is the child's.
+/// Makes the child lead a new process group with the child's id.
 pub fn lead_group(command: &mut Command) {
     command.process_group(0);
 }
 
-/// Asks every process of a group to end.
+/// Sends SIGTERM to a process group.
 pub fn terminate_group(group: u32) {
     signal_group(group, Signal::TERM);
 }
 
-/// Kills every process of a group.
+/// Sends SIGKILL to a process group.
 pub fn kill_group(group: u32) {
     signal_group(group, Signal::KILL);
 }
 
 fn signal_group(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
-        // An error means that nothing of the group is left.
+        // Fails if no process of the group is left.
         let _ = kill_process_group(group, signal);
     }
 }
 
-/// Asks a workbench to read its configuration again, with SIGHUP.
+/// Asks a workbench to reload its configuration, with SIGHUP.
 ///
 /// # Errors
 ///
-/// When there is no such process, or it is another user's.
-pub fn ask_to_reload(process: u32) -> io::Result<()> {
+/// Returns an error if the process doesn't exist or belongs to another user.
+pub fn send_reload_signal(process: u32) -> io::Result<()> {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
     let process = process.ok_or(io::ErrorKind::InvalidInput)?;
     Ok(kill_process(process, Signal::HUP)?)
 }
 
-/// The soft and the hard limit of open files that we had before they were raised.
+/// The soft and hard limit of open files before they were raised; `None` is unlimited.
 static FILES_BEFORE: OnceLock<(Option<u64>, Option<u64>)> = OnceLock::new();
 
-/// The most files that a macOS program may open where its hard limit says any number.
+/// The highest soft limit that macOS accepts when the hard limit is unlimited.
 const OPEN_MAX: u64 = 10_240;
 
-/// Lets us open as many files as the hard limit says, and returns how many that are; `None`: any
-/// number.
+/// Raises the soft limit of open files to the hard limit. Returns the new limit; `None` is
+/// unlimited.
 pub fn raise_file_limit() -> Option<u64> {
     let (_, hard) = *FILES_BEFORE.get_or_init(|| {
         let before = getrlimit(Resource::Nofile);
@@ -66,103 +66,95 @@ pub fn raise_file_limit() -> Option<u64> {
         setrlimit(Resource::Nofile, raised)
     };
     if raise_to(hard).is_err() {
-        // What we have stays as it is where that fails too.
+        // If this fails too, the limit stays unchanged.
         let _ = raise_to(Some(hard.map_or(OPEN_MAX, |hard| hard.min(OPEN_MAX))));
     }
     getrlimit(Resource::Nofile).current
 }
 
-/// Returns the limit of open files that we had at the start, if it was raised. Children have it: a program that
-/// uses `select` cannot use files with high numbers.
+/// Returns the original limit of open files, if it was raised. Children get it back: programs that
+/// use `select` can't handle file descriptors above 1023.
 pub(crate) fn file_limit_before() -> Option<Rlimit> {
     FILES_BEFORE.get().map(|&(current, maximum)| Rlimit { current, maximum })
 }
 
-/// Gives the child the limit of open files that we had at the start.
-pub fn keep_file_limit(command: &mut Command) {
+/// Restores the original limit of open files in the child.
+pub fn restore_file_limit(command: &mut Command) {
     let Some(limit) = file_limit_before() else { return };
     let prepare = move || Ok(setrlimit(Resource::Nofile, limit)?);
     #[expect(unsafe_code, reason = "the closure makes one system call and allocates nothing")]
-    // SAFETY: between fork and exec only async-signal-safe functions may run; setrlimit is one, and
-    // nothing here allocates or takes a lock.
+    // SAFETY: between fork and exec, only async-signal-safe functions may run. The closure calls
+    // only `setrlimit`, and neither allocates nor takes a lock.
     unsafe {
         command.pre_exec(prepare);
     }
 }
 
-/// Keeps other processes of the same user from reading the memory and the environment of this one
-/// (`/proc/<pid>/mem`, `/proc/<pid>/environ`) and from tracing it. There are no core dumps of it then.
-/// Processes that it starts are not sealed.
+/// Prevents other processes of this user from tracing this process and from reading its memory and
+/// environment (`/proc/<pid>/mem`, `/proc/<pid>/environ`). Also disables its core dumps. Child
+/// processes aren't affected.
 ///
 /// # Errors
 ///
-/// When the kernel does not do it.
+/// Returns an error if the kernel refuses.
 #[cfg(target_os = "linux")]
-pub fn seal_process() -> io::Result<()> {
+pub fn disable_process_dumping() -> io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Does nothing: elsewhere than on Linux a process cannot be kept from its own user.
-///
-/// # Errors
-///
-/// Never.
+/// Does nothing: only Linux supports this.
 #[cfg(not(target_os = "linux"))]
 pub fn seal_process() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives back the pages of the program's file that were read into this process so far, its code above all.
-/// What is needed again comes from the page cache, a few pages at a time: starting alone reads most of
-/// the program, and serving little of it.
+/// Drops the clean pages of this program's file from the process, mostly code. Pages that are
+/// needed again come back from the page cache. Startup touches most of the program, serving only a
+/// small part of it.
 #[cfg(target_os = "linux")]
-pub fn release_program_pages() {
+pub fn drop_clean_program_pages() {
     let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
     for (start, length) in maps.lines().filter_map(|line| program_pages(line, &program)) {
-        #[expect(
-            unsafe_code,
-            reason = "only the kernel is told, of pages that are as in their file"
-        )]
-        // SAFETY: the pages are mapped privately from our own file and were never writable, so that
-        // whoever reads them next finds the same bytes, read from the file again.
+        #[expect(unsafe_code, reason = "`madvise` on unmodified file pages")]
+        // SAFETY: these are private mappings of the program's file that were never written to. The
+        // next access reads the same bytes from the file again.
         unsafe {
             libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED);
         }
     }
 }
 
-/// Keeps all pages: elsewhere than on Linux a process cannot see which of them nothing has written to.
+/// Does nothing: only Linux tells which pages are clean.
 #[cfg(not(target_os = "linux"))]
 pub fn release_program_pages() {}
 
-/// Has memory that a long message was in be used again for the next one. The allocator of the GNU library would
-/// give it back after each, and the kernel would clear every page of it anew, which costs more than all that
-/// is done with the message. At most [`KEPT_MEMORY`] stay with each of its arenas.
+/// Makes glibc reuse the memory of large messages. By default it returns the memory after each
+/// message, and the kernel zeroes every page again, which costs more than handling the message. At
+/// most `KEPT_MEMORY` stays unused in each arena.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub fn reuse_memory() {
-    #[expect(unsafe_code, reason = "a setting of the allocator, which takes any number")]
-    // SAFETY: `mallopt` may be called at any time, from any thread; it takes a lock of its own.
+pub fn tune_malloc() {
+    #[expect(unsafe_code, reason = "`mallopt` accepts any number")]
+    // SAFETY: `mallopt` takes its own lock and may be called at any time, from any thread.
     unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT_MEMORY / 2);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_MEMORY);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, TRIM_THRESHOLD / 2);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, TRIM_THRESHOLD);
     }
 }
 
-/// The bytes of unused memory above which the allocator gives it back: some messages of the length that is
-/// sent at all often.
+/// Unused bytes per arena above which glibc returns memory: enough for several large messages.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const KEPT_MEMORY: libc::c_int = 8 * 1024 * 1024;
+const TRIM_THRESHOLD: libc::c_int = 8 * 1024 * 1024;
 
-/// Does nothing: other allocators decide it themselves.
+/// Does nothing: other allocators have no such setting.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn reuse_memory() {}
 
-/// Returns the address and the bytes of a line of `/proc/self/maps`, if nobody can have written to these pages of the
-/// program's file: its code, and the part that the file begins with, which has constants. A later part without
-/// code may have been writable while the program was linked at its start.
+/// Returns the start and length of a line of `/proc/self/maps` if its pages are unmodified parts of
+/// the program's file. These are the code, and the read-only first segment, which holds constants.
+/// Later read-only segments may have been written to by the dynamic linker.
 #[cfg(target_os = "linux")]
 fn program_pages(line: &str, program: &std::path::Path) -> Option<(usize, usize)> {
     let mut words = line.splitn(6, ' ');
@@ -183,11 +175,11 @@ mod tests {
     use tokio::runtime;
 
     use super::*;
-    use crate::os::{Child, Program};
+    use crate::os::{Child, CommandSpec};
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn code_and_constants_can_be_read_again_and_what_was_written_is_kept() {
+    fn only_clean_program_pages_are_selected() {
         let program = std::path::Path::new("/opt/a b");
         let pages = |line| program_pages(line, program);
         let code = "1000-3000 r-xp 00002000 fe:00 12     /opt/a b";
@@ -208,18 +200,18 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_program_goes_on_without_the_pages_that_it_has_read() {
+    fn program_runs_on_after_dropping_its_pages() {
         let held = || std::fs::read_to_string("/proc/self/statm").unwrap();
         let shared = |text: &str| text.split(' ').nth(2).unwrap().parse::<u64>().unwrap();
         let before = shared(&held());
-        release_program_pages();
+        drop_clean_program_pages();
         let after = shared(&held());
         assert!(after < before, "{before} pages of files before, {after} after");
     }
 
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[test]
-    fn the_next_long_message_is_in_the_memory_of_the_last() {
+    fn tuned_malloc_reuses_memory_of_large_messages() {
         let faults = || {
             let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
             let (_, stat) = stat.rsplit_once(") ").unwrap();
@@ -233,34 +225,37 @@ mod tests {
             faults() - before
         };
         let each_time = messages();
-        reuse_memory();
+        tune_malloc();
         messages();
         let reused = messages();
         assert!(reused * 10 < each_time, "{each_time} pages were cleared before, {reused} after");
     }
 
     #[test]
-    fn we_may_open_more_files_and_a_child_as_many_as_before() {
+    fn children_get_the_original_file_limit() {
         let limit = getrlimit(Resource::Nofile);
         let low = Rlimit { current: Some(64), maximum: limit.maximum };
         setrlimit(Resource::Nofile, low).unwrap();
         assert!(raise_file_limit() > Some(64));
         let script = ["-c".into(), "ulimit -Sn".into()];
-        #[expect(clippy::disallowed_methods, reason = "a test of what children start with")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test checks the initial state of a child"
+        )]
         let mut command = Command::new("sh");
-        keep_file_limit(command.args(&script));
+        restore_file_limit(command.args(&script));
         let said = command.output().unwrap();
         assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "64");
-        let shell = Program {
+        let shell = CommandSpec {
             name: "sh".into(),
             args: script.into(),
             folder: "/".into(),
-            ..Program::default()
+            ..CommandSpec::default()
         };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut said = String::new();
-            let mut child = Child::start(&shell).unwrap();
+            let mut child = Child::spawn(&shell).unwrap();
             let stdout = child.stdout.as_mut();
             stdout.unwrap().read_to_string(&mut said).await.unwrap();
             assert_eq!(said.trim(), "64");

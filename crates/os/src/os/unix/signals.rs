@@ -1,4 +1,4 @@
-//! Signals that end the program, or have it read its configuration again.
+//! Signals that shut the program down or reload its configuration.
 
 use std::fs::File;
 use std::io;
@@ -8,22 +8,22 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::os::Signal;
 
-/// The signals that we are sent from now on, instead of what they do by themselves.
+/// Receives signals instead of their default actions.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     hangup: unix::Signal,
-    /// A file is longer than it may be. The write fails then, and does not end us.
+    /// SIGXFSZ. Handling it makes hitting a file-size limit a write error, not a crash.
     _too_long: unix::Signal,
 }
 
 impl Signals {
-    /// Begins to listen. Must be called inside a Tokio runtime.
+    /// Installs the handlers. Must be called inside a Tokio runtime.
     ///
     /// # Errors
     ///
-    /// When the operating system lets us hear no signals.
+    /// Returns an error if a signal handler can't be installed.
     pub fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: unix::signal(SignalKind::interrupt())?,
@@ -33,7 +33,6 @@ impl Signals {
         })
     }
 
-    /// Waits for the next signal.
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::End("SIGINT"),
@@ -43,8 +42,8 @@ impl Signals {
     }
 }
 
-/// Returns `true` if we were started in a terminal that is still there. When it is closed,
-/// [`Signal::Hangup`] says so.
+/// Returns `true` if the program has a controlling terminal. Closing it is reported as
+/// [`Signal::Hangup`].
 pub fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }

@@ -1,4 +1,4 @@
-//! Streams between processes: sockets and pipes.
+//! Sockets and pipes as standard streams.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,11 +8,11 @@ use rustix::fs::{FileType, fstat};
 #[cfg(target_os = "linux")]
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 
-/// A socket between two processes of this machine.
+/// A socket as a standard stream.
 pub type Socket = tokio::net::UnixStream;
 
-/// Returns our standard input and output where both are sockets, made non-blocking; otherwise they
-/// stay as they are. Must be called inside a Tokio runtime.
+/// Returns stdin and stdout, made non-blocking, if both are sockets; otherwise leaves them
+/// unchanged. Must be called inside a Tokio runtime.
 pub fn standard_sockets() -> Option<(Socket, Socket)> {
     let (input, output) = (io::stdin(), io::stdout());
     if !is_socket(&input) || !is_socket(&output) {
@@ -25,7 +25,7 @@ fn is_socket(stream: &impl AsFd) -> bool {
     fstat(stream).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket())
 }
 
-/// Lets a pipe hold as many bytes, where it holds less.
+/// Sets the minimum capacity of a pipe, in bytes.
 #[cfg(target_os = "linux")]
 pub fn widen(pipe: &impl AsFd, bytes: usize) -> io::Result<()> {
     if fcntl_getpipe_size(pipe)? < bytes {
@@ -34,18 +34,18 @@ pub fn widen(pipe: &impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails: how much a pipe holds cannot be said here.
+/// Not supported: the capacity of a pipe is fixed.
 #[cfg(not(target_os = "linux"))]
 pub fn widen(_: &impl AsFd, _: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Lets the pipe that our standard input is hold as many bytes, as [`widen`] does.
+/// Sets the minimum capacity of the stdin pipe, as [`widen`] does.
 pub fn widen_input<S>(_: &S, bytes: usize) -> io::Result<()> {
     widen(&io::stdin(), bytes)
 }
 
-/// Lets the pipe that our standard output is hold as many bytes, as [`widen`] does.
+/// Sets the minimum capacity of the stdout pipe, as [`widen`] does.
 pub fn widen_output<S>(_: &S, bytes: usize) -> io::Result<()> {
     widen(&io::stdout(), bytes)
 }
@@ -53,7 +53,7 @@ pub fn widen_output<S>(_: &S, bytes: usize) -> io::Result<()> {
 fn socket(stream: &impl AsFd) -> Option<Socket> {
     let copy = stream.as_fd().try_clone_to_owned().ok()?;
     let socket = net::UnixStream::from(copy);
-    // The flag is shared with the original descriptor, which nobody else uses in stdio mode.
+    // The flag is shared with the original descriptor, which is unused in stdio mode.
     socket.set_nonblocking(true).ok()?;
     Socket::from_std(socket).ok()
 }

@@ -2,34 +2,46 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::name::{ServerName, ToolboxName};
-use crate::toolbox::Namespaced;
+use crate::toolbox::NamespaceTable;
 
-/// A primitive of a toolbox that is called like the beginning of its name.
-pub(crate) fn item(kind: Kind, name: &str, description: &str, starts_active: bool) -> Item {
+/// A primitive whose toolbox is the prefix of its name.
+pub(crate) fn item(
+    kind: PrimitiveKind,
+    name: &str,
+    description: &str,
+    starts_active: bool,
+) -> NamespacedPrimitive {
     let (namespace, own) = name.split_once('_').unwrap_or(("", name));
     let at = ServerRef { toolbox: ToolboxName::new(namespace), server: ServerName::new("srv") };
-    let raw = Raw::encode(&json!({"name": own, "description": description}));
-    let mut item = Item::new(kind, name.to_owned(), at, own, Some(description.to_owned()), &raw);
+    let raw = RawJson::encode(&json!({"name": own, "description": description}));
+    let mut item = NamespacedPrimitive::new(
+        kind,
+        name.to_owned(),
+        at,
+        own,
+        Some(description.to_owned()),
+        &raw,
+    );
     item.starts_active = starts_active;
     item
 }
 
-fn all() -> Namespaced {
-    let mut all = Namespaced::default();
-    all.push(item(Kind::Tool, "pjpd_list_projects", "List", false));
-    all.push(item(Kind::Tool, "pjpd_get_task", "Get", true));
-    all.push(item(Kind::Resource, "pjpd_projects://all", "All", false));
+fn all() -> NamespaceTable {
+    let mut all = NamespaceTable::default();
+    all.push(item(PrimitiveKind::Tool, "pjpd_list_projects", "List", false));
+    all.push(item(PrimitiveKind::Tool, "pjpd_get_task", "Get", true));
+    all.push(item(PrimitiveKind::Resource, "pjpd_projects://all", "All", false));
     all
 }
 
-fn switches(arguments: &Value) -> Result<Vec<Switch>, String> {
+fn switches(arguments: &Value) -> Result<Vec<Activation>, String> {
     let all = all();
-    let change = Change::parse(Some(&Raw::encode(arguments))).unwrap();
-    change.switches(&Known { all: &all, is_there: &|_| true })
+    let change = SwitchRequest::parse(Some(&RawJson::encode(arguments))).unwrap();
+    change.switches(&AvailableItems { all: &all, is_there: &|_| true })
 }
 
 #[test]
-fn a_change_is_made_as_a_whole_or_not_at_all() {
+fn switches_are_all_or_nothing() {
     let good = json!({"tools_on": ["pjpd_list_projects"], "resources_on": ["pjpd_projects://all"]});
     assert_eq!(switches(&good).unwrap().len(), 2);
     let bad = json!({"tools_on": ["pjpd_list_projects", "pjpd_list"], "resources_off": ["x"]});
@@ -51,10 +63,11 @@ fn a_change_is_made_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_was_switched_stays_so_and_the_rest_is_as_it_started() {
+fn switches_persist_and_the_rest_keeps_its_initial_state() {
     let all = all();
-    let mut active = Active::default();
-    let is_on = |active: &Active| all.items.iter().map(|i| active.has(i)).collect::<Vec<_>>();
+    let mut active = ActivePrimitives::default();
+    let is_on =
+        |active: &ActivePrimitives| all.items.iter().map(|i| active.has(i)).collect::<Vec<_>>();
     assert_eq!(is_on(&active), [false, true, false]);
     let change = json!({"tools_on": ["pjpd_list_projects"], "tools_off": ["pjpd_get_task"]});
     active.apply(switches(&change).unwrap());
@@ -64,13 +77,13 @@ fn what_was_switched_stays_so_and_the_rest_is_as_it_started() {
 }
 
 #[test]
-fn what_is_named_twice_is_switched_once() {
+fn duplicate_names_are_switched_once() {
     let twice = json!({"tools_on": ["pjpd_get_task", "pjpd_get_task"]});
     assert_eq!(switches(&twice).unwrap().len(), 1);
 }
 
 #[test]
-fn errors_repeat_little_of_what_was_asked_for() {
+fn errors_truncate_repeated_names() {
     let names: Vec<_> = (0..20_000).map(|n| format!("no{n}")).collect();
     let many = switches(&json!({"tools_on": names})).unwrap_err();
     assert!(many.contains("tool 'no9', and 19990 more. No changes applied."), "{many}");
@@ -78,7 +91,7 @@ fn errors_repeat_little_of_what_was_asked_for() {
     assert!(long.len() < 500, "{} bytes", long.len());
     let key = "y".repeat(1000);
     for wrong in [json!({"tools_on": {"a": key}}), json!({"tools_on": [[key]]}), json!({&key: 1})] {
-        let error = Change::parse(Some(&Raw::encode(&wrong))).unwrap_err();
+        let error = SwitchRequest::parse(Some(&RawJson::encode(&wrong))).unwrap_err();
         assert!(error.len() < 400 && error.contains("No changes applied."), "{error}");
     }
 }

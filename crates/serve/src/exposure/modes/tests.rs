@@ -2,21 +2,21 @@ use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 
-use crate::exposure::mode::{Audience, Choose, Guide, Mode};
+use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
+use crate::exposure::mode::{ListContext, Mode, ModeSelector, UsageHints};
 use crate::exposure::modes;
-use crate::exposure::profile::{Profile, Relisting};
-use crate::exposure::{Surface, guidance};
-use crate::raw::Raw;
+use crate::exposure::{ListMutability, instructions};
+use crate::json::RawJson;
 use crate::settings::{Config, ToolMode};
 
-const FOLLOWS: Profile = known(Relisting::InTime, false);
-const SEARCHES: Profile = known(Relisting::InTime, true);
-const IS_FROZEN: Profile = known(Relisting::Never, true);
-const STRANGER: Profile = known(Relisting::Unknown, false);
-const CLIENTS: [&Profile; 4] = [&FOLLOWS, &SEARCHES, &IS_FROZEN, &STRANGER];
+const FOLLOWS: ClientProfile = known(RelistBehavior::InTime, false);
+const SEARCHES: ClientProfile = known(RelistBehavior::InTime, true);
+const IS_FROZEN: ClientProfile = known(RelistBehavior::Never, true);
+const STRANGER: ClientProfile = known(RelistBehavior::Unknown, false);
+const CLIENTS: [&ClientProfile; 4] = [&FOLLOWS, &SEARCHES, &IS_FROZEN, &STRANGER];
 
-const fn known(relisting: Relisting, has_tool_search: bool) -> Profile {
-    Profile {
+const fn known(relisting: RelistBehavior, has_tool_search: bool) -> ClientProfile {
+    ClientProfile {
         description_limit: None,
         instructions_limit: None,
         answer_limit: None,
@@ -27,13 +27,13 @@ const fn known(relisting: Relisting, has_tool_search: bool) -> Profile {
     }
 }
 
-/// How tools of an opened toolbox are given: in the list, in the answer, and whether the answer
-/// waits for the client to list again.
-fn given(mode: ToolMode, surface: Surface) -> [(bool, bool, bool); 4] {
+/// For each client: whether opening adds tools to the list, whether the answer has them, and
+/// whether the answer waits for the client to list again.
+fn given(mode: ToolMode, mutability: ListMutability) -> [(bool, bool, bool); 4] {
     CLIENTS.map(|client| {
-        let mode = modes::of(mode)(surface, client);
-        let in_answer = mode.tells_of_known_tools();
-        (mode.giving().registers(), in_answer, mode.changes_lists(client))
+        let mode = modes::selector_for(mode)(mutability, client);
+        let in_answer = mode.own_tools_name_tools();
+        (mode.delivery().adds_to_list(), in_answer, mode.notifies_list_changes(client))
     })
 }
 
@@ -43,30 +43,36 @@ const IN_BOTH_UNAWAITED: (bool, bool, bool) = (true, true, false);
 const IN_ANSWER: (bool, bool, bool) = (false, true, false);
 
 #[test]
-fn auto_takes_what_works_in_each_client() {
+fn auto_selects_the_delivery_that_each_client_supports() {
     assert_eq!(
-        given(ToolMode::Auto, Surface::Changing),
+        given(ToolMode::Auto, ListMutability::Mutable),
         [IN_LIST, IN_ANSWER, IN_ANSWER, IN_BOTH_UNAWAITED]
     );
 }
 
 #[test]
-fn a_mode_asked_for_by_name_is_that_mode_where_it_works() {
-    assert_eq!(given(ToolMode::Dynamic, Surface::Changing), [IN_LIST, IN_BOTH, IN_ANSWER, IN_LIST]);
-    assert_eq!(given(ToolMode::Proxy, Surface::Changing), [IN_ANSWER; 4]);
+fn a_named_mode_is_used_if_the_client_supports_it() {
+    assert_eq!(
+        given(ToolMode::Dynamic, ListMutability::Mutable),
+        [IN_LIST, IN_BOTH, IN_ANSWER, IN_LIST]
+    );
+    assert_eq!(given(ToolMode::Proxy, ListMutability::Mutable), [IN_ANSWER; 4]);
 }
 
 #[test]
-fn a_list_that_must_not_change_does_not() {
+fn fixed_lists_deliver_tools_in_answers() {
     for mode in [ToolMode::Auto, ToolMode::Dynamic, ToolMode::Proxy] {
-        assert_eq!(given(mode, Surface::Constant), [IN_ANSWER; 4]);
+        assert_eq!(given(mode, ListMutability::Fixed), [IN_ANSWER; 4]);
     }
 }
 
 #[test]
-fn who_never_lists_again_falls_back_where_the_file_wants_lists_that_change() {
-    let falls_back =
-        |mode| CLIENTS.map(|client| modes::of(mode)(Surface::Changing, client).falls_back(client));
+fn clients_that_never_relist_fall_back() {
+    let falls_back = |mode| {
+        CLIENTS.map(|client| {
+            modes::selector_for(mode)(ListMutability::Mutable, client).is_fallback(client)
+        })
+    };
     for mode in [ToolMode::Dynamic, ToolMode::Activate] {
         assert_eq!(falls_back(mode), [false, false, true, false], "{mode:?}");
     }
@@ -75,49 +81,54 @@ fn who_never_lists_again_falls_back_where_the_file_wants_lists_that_change() {
     }
 }
 
-/// A further mode: all that it takes is a value like this, and a line in [`mode::of`].
+/// A minimal mode: adding one takes a value like this and a line in `modes::selector_for`.
 struct Menu;
 
 impl Mode for Menu {
-    fn guide(&self, _: &Config, _: Surface) -> Guide {
-        Guide { call: "Call menu.", lists_toolboxes: None, usage: "One dish at a time.".to_owned() }
+    fn usage_hints(&self, _: &Config, _: ListMutability) -> UsageHints {
+        UsageHints {
+            call: "Call menu.",
+            lists_toolboxes: None,
+            usage: "One dish at a time.".to_owned(),
+        }
     }
 
-    fn where_tools_are(&self) -> &'static str {
+    fn unknown_tool_hint(&self) -> &'static str {
         "menu shows all dishes."
     }
 
-    fn own_tools(&self, _: Audience<'_>) -> Vec<Raw> {
-        vec![Raw::encode(&serde_json::json!({ "name": "menu" }))]
+    fn own_tools(&self, _: ListContext<'_>) -> Vec<RawJson> {
+        vec![RawJson::encode(&serde_json::json!({ "name": "menu" }))]
     }
 }
 
+// invariant: one-place-for-choices
 #[test]
-fn a_further_mode_says_what_is_its_own_and_has_the_rest() {
-    let choose: Choose = |_, _| &Menu;
-    let menu = choose(Surface::Changing, &FOLLOWS);
-    let guide = menu.guide(&Config::default(), Surface::Changing);
+fn a_minimal_mode_inherits_the_defaults() {
+    let choose: ModeSelector = |_, _| &Menu;
+    let menu = choose(ListMutability::Mutable, &FOLLOWS);
+    let guide = menu.usage_hints(&Config::default(), ListMutability::Mutable);
     assert_eq!(
-        guidance::instructions(&Config::default(), &guide, 2048),
+        instructions::render(&Config::default(), &guide, 2048),
         "No toolboxes are configured.\nOne dish at a time."
     );
-    assert!(!menu.giving().registers());
-    assert!(!menu.starts_everything());
-    assert!(menu.patience().is_none());
+    assert!(!menu.delivery().adds_to_list());
+    assert!(!menu.starts_all_servers());
+    assert!(menu.unlisted_timeout().is_none());
 }
 
 #[test]
-fn no_server_can_have_the_name_of_a_tool_of_ours() {
+fn own_tool_names_are_reserved() {
     let ours = [
-        crate::exposure::meta::OPEN_TOOLBOX,
-        crate::exposure::meta::USE_TOOL,
+        crate::exposure::meta_tools::OPEN_TOOLBOX,
+        crate::exposure::meta_tools::USE_TOOL,
         crate::exposure::search::SEARCH_TOOLS,
         crate::exposure::navigate::EXECUTE_TASK,
         crate::toolbox::TOOLMAN_ACTIVATE,
-        crate::exposure::modular::GET,
-        crate::exposure::modular::CALL,
+        crate::exposure::modular::GET_TOOLS,
+        crate::exposure::modular::CALL_TOOL,
         crate::exposure::modular::GET_CATEGORY,
         crate::exposure::modular::CALL_CATEGORY,
     ];
-    assert_eq!(crate::name::OWN_TOOLS, ours);
+    assert_eq!(crate::name::BUILTIN_TOOL_NAMES, ours);
 }

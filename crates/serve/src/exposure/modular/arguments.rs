@@ -1,4 +1,4 @@
-//! The arguments of calls of the two tools.
+//! Arguments of `get-modular-tools` and `call-modular-tool`.
 
 use std::borrow::Cow;
 
@@ -7,45 +7,41 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::catalog::shorten;
-use crate::exposure::meta::unquoted;
-use crate::exposure::modular::{CALL, GET, MAX_NAME};
-use crate::raw::{self, Raw};
+use crate::exposure::meta_tools::unwrap_json_string;
+use crate::exposure::modular::{CALL_TOOL, GET_TOOLS, MAX_NAME};
+use crate::json::{self, RawJson};
 
-/// The arguments of a call of `get-modular-tools`.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct GetTools {
     #[serde(alias = "category", alias = "toolbox")]
     pub(crate) group: String,
-    /// Only these tools, with their whole definitions; `None`: all.
+    /// Only these tools, in full if they fit; `None` means all.
     #[serde(default)]
     pub(crate) names: Option<Vec<String>>,
 }
 
 impl GetTools {
-    pub(crate) fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
-        let text = unquoted(arguments);
+    pub(crate) fn parse(arguments: Option<&RawJson>) -> Result<Self, String> {
+        let text = unwrap_json_string(arguments);
         text.map_or_else(|| serde_json::from_str("{}"), |text| text.parse()).map_err(|error| {
             format!(
-                "{GET} cannot read its arguments: {error}. Expected {{\"group\": \"<name>\"}}, and \
+                "{GET_TOOLS} cannot read its arguments: {error}. Expected {{\"group\": \"<name>\"}}, and \
                  where wanted \"names\": [\"<tool>\", …]."
             )
         })
     }
 }
 
-/// The arguments of a call of `call-modular-tool`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CallTool {
     pub(crate) group: String,
     pub(crate) name: String,
-    /// The arguments for the tool, as raw text where the agent wrote them as such.
-    pub(crate) args: Option<Raw>,
+    pub(crate) args: Option<RawJson>,
 }
 
 impl CallTool {
-    /// Understands `{group, name, args}`, where `args` may be missing, `null`, or an object
-    /// written as a string.
-    pub(crate) fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
+    /// `args` may be missing, `null`, or an object encoded as a string.
+    pub(crate) fn parse(arguments: Option<&RawJson>) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Fields<'a> {
             #[serde(alias = "category", alias = "toolbox")]
@@ -56,14 +52,15 @@ impl CallTool {
             args: Option<&'a RawValue>,
         }
 
-        let text = unquoted(arguments).ok_or_else(|| expected("no arguments were given"))?;
+        let text =
+            unwrap_json_string(arguments).ok_or_else(|| expected("no arguments were given"))?;
         let call = text.into_owned();
         let text = call.clone().into_bytes();
         let Fields { group, name, args } =
             serde_json::from_slice(&text).map_err(|error| expected(&error.to_string()))?;
-        let args = args.map(|raw| Raw::slice_of(&text, raw));
-        let args = unquoted(args).map(Cow::into_owned);
-        let is_empty = |args: &Raw| args.members().is_some_and(|members| members.is_empty());
+        let args = args.map(|raw| RawJson::from_borrowed(&text, raw));
+        let args = unwrap_json_string(args).map(Cow::into_owned);
+        let is_empty = |args: &RawJson| args.members().is_some_and(|members| members.is_empty());
         if args.as_ref().is_none_or(is_empty)
             && let Some(beside) = beside(&call)
         {
@@ -73,8 +70,8 @@ impl CallTool {
     }
 }
 
-/// The members of a call that it has no meaning for: arguments of the tool that stand beside `args`.
-fn beside(call: &Raw) -> Option<Vec<(String, Raw)>> {
+/// Returns the unknown members of a call: arguments of the tool written next to `args`.
+fn beside(call: &RawJson) -> Option<Vec<(String, RawJson)>> {
     const KNOWN: [&str; 9] =
         ["group", "category", "toolbox", "name", "tool", "tool_name", "args", "arguments", "_meta"];
     let members = call.members()?.into_iter().map(|(name, value)| (name.into_owned(), value));
@@ -82,9 +79,8 @@ fn beside(call: &Raw) -> Option<Vec<(String, Raw)>> {
     (!members.is_empty()).then_some(members)
 }
 
-/// Says what to write, whole where that is not long.
-fn misplaced(group: &str, name: &str, beside: &[(String, Raw)]) -> String {
-    let args = raw::object(beside.iter().map(|(name, value)| (name.as_str(), value)));
+fn misplaced(group: &str, name: &str, beside: &[(String, RawJson)]) -> String {
+    let args = json::object(beside.iter().map(|(name, value)| (name.as_str(), value)));
     let call = |args: &str| {
         let [group, name] = [group, name].map(|text| json!(shorten(text, MAX_NAME)));
         format!("{{\"group\": {group}, \"name\": {name}, \"args\": {args}}}")
@@ -93,18 +89,18 @@ fn misplaced(group: &str, name: &str, beside: &[(String, Raw)]) -> String {
     let told = if whole.len() <= MAX_EXAMPLE { whole } else { call("{…}") };
     let (first, _) = &beside[0];
     format!(
-        "`{}` is not an argument of {CALL}, so nothing was called: put the arguments of the tool \
-         under `args`. Call {CALL} with {told}.",
+        "`{}` is not an argument of {CALL_TOOL}, so nothing was called: put the arguments of the tool \
+         under `args`. Call {CALL_TOOL} with {told}.",
         shorten(first, MAX_NAME)
     )
 }
 
-/// The most bytes of an example that repeats what was given.
+/// The longest corrected call that an error contains, in bytes.
 const MAX_EXAMPLE: usize = 1000;
 
 fn expected(problem: &str) -> String {
     format!(
-        "{CALL} cannot read its arguments: {problem}. Expected {{\"group\": \"<name>\", \"name\": \
+        "{CALL_TOOL} cannot read its arguments: {problem}. Expected {{\"group\": \"<name>\", \"name\": \
          \"<tool>\", \"args\": {{…}}}}."
     )
 }
@@ -116,7 +112,7 @@ mod tests {
     use super::*;
 
     fn call(arguments: &Value) -> Result<CallTool, String> {
-        CallTool::parse(Some(&Raw::encode(arguments)))
+        CallTool::parse(Some(&RawJson::encode(arguments)))
     }
 
     #[test]
@@ -135,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_beside_args_are_answered_with_what_to_write() {
+    fn misplaced_arguments_get_a_corrected_call() {
         let beside = json!({"group": "g", "name": "echo", "text": "hi", "n": 1.50});
         assert_eq!(
             call(&beside).unwrap_err(),
@@ -153,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_fields_are_reported() {
         let problem = call(&json!({"group": "g"})).unwrap_err();
         assert!(problem.contains("missing field `name`"), "{problem}");
         assert!(CallTool::parse(None).is_err());
@@ -162,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_categories_are_understood() {
-        let wanted = GetTools::parse(Some(&Raw::encode(&json!({"category": "fs"})))).unwrap();
+    fn category_aliases_are_accepted() {
+        let wanted = GetTools::parse(Some(&RawJson::encode(&json!({"category": "fs"})))).unwrap();
         assert_eq!(wanted, GetTools { group: "fs".to_owned(), names: None });
         assert_eq!(call(&json!({"category": "fs", "name": "t"})).unwrap().group, "fs");
     }

@@ -1,24 +1,23 @@
-//! How the two tools are described: the groups, and which of them cannot be had.
+//! Definitions of the two tools, with the available and the unavailable groups.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
 use crate::catalog::shorten;
-use crate::exposure::budget::{first_that_fits, names_that_fit};
-use crate::exposure::modular::{CALL, GET, have_all_failed};
+use crate::exposure::modular::{CALL_TOOL, GET_TOOLS, have_all_failed};
+use crate::exposure::truncation::{first_that_fits, names_that_fit};
 use crate::gateway::{FailedServer, Gateway};
+use crate::json::RawJson;
 use crate::name::ToolboxName;
-use crate::raw::Raw;
 use crate::settings::{Config, ToolboxConfig};
 
-/// The most bytes of a description: some clients cut what is longer.
+/// In bytes; some clients truncate longer ones.
 const MAX_DESCRIPTION: usize = 2048;
-/// The most bytes of the instructions.
 const MAX_INSTRUCTIONS: usize = 2048;
-/// How long the descriptions of groups may be, step by step; whole where that fits.
+/// Limits for each group's description, in characters. The first step that fits is used.
 const STEPS: [usize; 6] = [usize::MAX, 300, 160, 100, 60, 30];
-/// How long the reason for a group that cannot be had may be, in characters.
+/// In characters, for each unavailable group.
 const MAX_REASON: usize = 200;
 
 const PURPOSE: &str = "modular-mcp manages multiple MCP servers as organized groups, providing \
@@ -27,11 +26,10 @@ const PURPOSE: &str = "modular-mcp manages multiple MCP servers as organized gro
                        retrieve available tools in a specific group, then use call-modular-tool to \
                        execute them.";
 
-/// The two tools.
-pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
+pub(crate) fn tools(gateway: &Gateway) -> Vec<RawJson> {
     let toolboxes = &gateway.config().toolboxes;
     let mut failures: HashMap<ToolboxName, Vec<FailedServer>> = HashMap::new();
-    for (server_ref, failed) in gateway.failures() {
+    for (server_ref, failed) in gateway.failed_servers() {
         failures.entry(server_ref.toolbox).or_default().push(failed);
     }
     let (mut available, mut unavailable) = (Vec::new(), Vec::new());
@@ -47,31 +45,30 @@ pub(crate) fn tools(gateway: &Gateway) -> Vec<Raw> {
     vec![get(&names, &description(&available, &unavailable)), call(&names)]
 }
 
-/// The instructions before the first call: the names of the groups, and how to use them. Their
-/// purposes stand with the tool.
+/// The purpose of each group is in the description of the tool.
 pub(crate) fn instructions(config: &Config) -> String {
     let usage = format!(
-        "Call {GET} with the name of a group to see its tools, then {CALL} with the group, the \
+        "Call {GET_TOOLS} with the name of a group to see its tools, then {CALL_TOOL} with the group, the \
          name of the tool and its arguments."
     );
-    let room = MAX_INSTRUCTIONS - usage.len() - 100;
+    let capacity = MAX_INSTRUCTIONS - usage.len() - 100;
     let names = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
-    match names_that_fit(room, names) {
+    match names_that_fit(capacity, names) {
         (_, _) if config.toolboxes.is_empty() => "No groups are configured.".to_owned(),
         (names, 0) => format!("Groups of tools: {names}.\n{usage}"),
         (names, more) => format!("Groups of tools: {names}, and {more} more.\n{usage}"),
     }
 }
 
-fn get(groups: &[&str], description: &str) -> Raw {
+fn get(groups: &[&str], description: &str) -> RawJson {
     let names = json!({
         "type": "array",
         "items": {"type": "string"},
         "description": "Only these tools of it",
     });
     let group = group(groups, "The name of the group to get tools from");
-    Raw::encode(&json!({
-        "name": GET,
+    RawJson::encode(&json!({
+        "name": GET_TOOLS,
         "title": "Get the Tools of a Group",
         "description": description,
         "inputSchema": {
@@ -83,9 +80,9 @@ fn get(groups: &[&str], description: &str) -> Raw {
     }))
 }
 
-fn call(groups: &[&str]) -> Raw {
-    Raw::encode(&json!({
-        "name": CALL,
+fn call(groups: &[&str]) -> RawJson {
+    RawJson::encode(&json!({
+        "name": CALL_TOOL,
         "title": "Call a Tool of a Group",
         "description": "Calls a tool of a group and returns its result. get-modular-tools shows \
                         the tools and their arguments.\n\nExample:\n  \
@@ -113,17 +110,16 @@ fn call(groups: &[&str]) -> Raw {
     }))
 }
 
-/// One of the groups. A group that cannot be had now may be asked for, which tries it again.
+/// Returns the schema of a group name. Unavailable groups are included: asking for one retries it.
 fn group(groups: &[&str], description: &str) -> Value {
     let mut group = json!({"type": "string", "description": description});
-    // An enumeration of nothing is no valid schema.
+    // An empty `enum` isn't a valid schema.
     if !groups.is_empty() {
         group["enum"] = groups.into();
     }
     group
 }
 
-/// The description of `get-modular-tools`: every group with what it is for.
 fn description(available: &[&ToolboxConfig], unavailable: &[(&ToolboxConfig, String)]) -> String {
     let with_descriptions = STEPS.iter().map(|max| {
         let groups: String = available.iter().map(|group| line(group, *max)).collect();
@@ -135,12 +131,12 @@ fn description(available: &[&ToolboxConfig], unavailable: &[(&ToolboxConfig, Str
     });
     let names_only = std::iter::once_with(|| {
         let heads = PURPOSE.len() + 2 * MORE.len() + UNAVAILABLE.len() + AGAIN.len() + 100;
-        let room = MAX_DESCRIPTION - heads;
-        // Those that can be had have the first claim.
+        let capacity = MAX_DESCRIPTION - heads;
+        // Names of available groups get the space first.
         let names = available.iter().map(|group| group.name.as_str());
-        let (groups, more) = names_that_fit(room, names);
+        let (groups, more) = names_that_fit(capacity, names);
         let names = unavailable.iter().map(|(group, _)| group.name.as_str());
-        let (failed, more_failed) = names_that_fit(room - groups.len(), names);
+        let (failed, more_failed) = names_that_fit(capacity - groups.len(), names);
         let failed = match (failed.as_str(), more_failed) {
             ("", 0) => String::new(),
             (names, more) => format!("\n{names}{}", rest(more)),
@@ -162,7 +158,7 @@ fn rest(more: usize) -> String {
     if more == 0 { String::new() } else { format!(", and {more} more, see `group`") }
 }
 
-/// One line on a group; the description is cut where it is longer than `max` characters.
+/// Returns a line for a group, with its description shortened to `max` characters.
 fn line(group: &ToolboxConfig, max: usize) -> String {
     let text = group.description.split_whitespace().collect::<Vec<_>>().join(" ");
     match shorten(&text, max) {
@@ -171,8 +167,7 @@ fn line(group: &ToolboxConfig, max: usize) -> String {
     }
 }
 
-/// Why a group cannot be had, on one line: the first of each server's reason. The rest is told when
-/// the group is asked for.
+/// Returns the first line of each server's error. A call for the group reports the rest.
 fn reason(failures: &[FailedServer]) -> String {
     let reasons = failures.iter().filter_map(|failure| {
         let reason = failure.reason.lines().next()?.trim_end_matches([':', ';', '.']);

@@ -1,25 +1,23 @@
-//! The arguments of a call of `search_tools`, however a model writes them.
+//! Parses the arguments of `search_tools` in all forms that models write.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
 use crate::catalog::rank::MAX_QUERY;
-use crate::exposure::meta::{self, Detail};
-use crate::raw::Raw;
+use crate::exposure::meta_tools::{self, Detail};
+use crate::json::RawJson;
 
-/// The most queries of one call.
 pub(crate) const MAX_QUERIES: usize = 10;
-/// How many tools a query gives at most, and how many where nothing is said.
+/// Tools returned for a query: the maximum and the default.
 pub(crate) const MAX_LIMIT: usize = 20;
 pub(crate) const DEFAULT_LIMIT: usize = 5;
 
-/// The arguments of a call of `search_tools`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SearchTools {
-    /// The wishes, none of them empty or too long.
+    /// Neither empty nor longer than `MAX_QUERY`.
     pub(crate) queries: Vec<String>,
-    /// How many more queries there were than one call may have.
+    /// The number of queries over `MAX_QUERIES`.
     pub(crate) left_out: usize,
     pub(crate) toolbox: Option<String>,
     pub(crate) server: Option<String>,
@@ -28,10 +26,11 @@ pub(crate) struct SearchTools {
 }
 
 impl SearchTools {
-    /// Understands `{queries, toolbox, server, limit, detail}`, where `queries` (or `query`) may be
-    /// one text, a list, or a list that is written as a text; what is `null` or empty is not said.
-    pub(crate) fn parse(arguments: Option<&Raw>) -> Result<Self, String> {
-        let given = meta::unquoted(arguments).ok_or_else(|| expected("none were given"))?;
+    /// Parses `{queries, toolbox, server, limit, detail}`. `queries` (or `query`) may be a string,
+    /// a list, or a list encoded as a string. Members that are `null` or empty count as missing.
+    pub(crate) fn parse(arguments: Option<&RawJson>) -> Result<Self, String> {
+        let given =
+            meta_tools::unwrap_json_string(arguments).ok_or_else(|| expected("none were given"))?;
         let not_an_object = || expected("they are not an object");
         let (mut queries, mut left_out) = (Vec::new(), 0);
         let (mut toolbox, mut server) = (None, None);
@@ -66,32 +65,31 @@ impl SearchTools {
     }
 }
 
-/// The texts of a list, or of what stands for one.
-fn texts(value: &Raw) -> Option<Vec<String>> {
-    if let Some(text) = value.text() {
+fn texts(value: &RawJson) -> Option<Vec<String>> {
+    if let Some(text) = value.decode_string() {
         let written = serde_json::from_str::<Box<RawValue>>(text.trim()).ok();
-        let list = written.and_then(|list| Raw::encode(&list).items());
+        let list = written.and_then(|list| RawJson::encode(&list).items());
         let Some(items) = list else { return Some(vec![text.into_owned()]) };
-        return items.iter().map(one).collect();
+        return items.iter().map(parse_text).collect();
     }
     match value.items() {
-        Some(items) => items.iter().map(one).collect(),
-        None => one(value).map(|text| vec![text]),
+        Some(items) => items.iter().map(parse_text).collect(),
+        None => parse_text(value).map(|text| vec![text]),
     }
 }
 
-/// A text, a number, or an object that has a query in it.
-fn one(item: &Raw) -> Option<String> {
+/// Accepts a string, a number, or an object with a `query`.
+fn parse_text(item: &RawJson) -> Option<String> {
     match item.as_bytes().first() {
-        Some(b'"') => item.text().map(Cow::into_owned),
-        Some(b'{') => item.member("query")?.text().map(Cow::into_owned),
+        Some(b'"') => item.decode_string().map(Cow::into_owned),
+        Some(b'{') => item.member("query")?.decode_string().map(Cow::into_owned),
         Some(b'[') => None,
         _ if item.as_bytes() == b"null" => Some(String::new()),
         _ => Some(item.as_str().into_owned()),
     }
 }
 
-/// As much of a query as is read, if there is anything in it.
+/// Returns the part of a query that is used, or `None` if it is blank.
 fn query(text: &str) -> Option<&str> {
     let is_nothing = |c: char| c.is_whitespace() || c.is_control();
     let text = text.trim_matches(is_nothing);
@@ -99,23 +97,23 @@ fn query(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-fn name(key: &str, value: &Raw) -> Result<Option<String>, String> {
-    let text = value.text().ok_or_else(|| expected(&no_text(key)))?;
+fn name(key: &str, value: &RawJson) -> Result<Option<String>, String> {
+    let text = value.decode_string().ok_or_else(|| expected(&no_text(key)))?;
     let text = text.trim();
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
-/// A number, which may be written as a text, as far as it may be wanted.
-fn number(value: &Raw) -> Result<usize, String> {
-    let text = value.text().unwrap_or_else(|| value.as_str());
+/// Parses a number, possibly written as a string, and clamps it to the allowed range.
+fn number(value: &RawJson) -> Result<usize, String> {
+    let text = value.decode_string().unwrap_or_else(|| value.as_str());
     let wanted = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
     let wanted = wanted.ok_or_else(|| expected("`limit` is no number"))?;
     let reached = |limit: &usize| u32::try_from(*limit).is_ok_and(|it| f64::from(it) <= wanted);
     Ok((1..=MAX_LIMIT).rev().find(reached).unwrap_or(1))
 }
 
-fn way(value: &Raw) -> Result<Detail, String> {
-    match value.text().map(|text| text.trim().to_lowercase()).as_deref() {
+fn way(value: &RawJson) -> Result<Detail, String> {
+    match value.decode_string().map(|text| text.trim().to_lowercase()).as_deref() {
         Some("full") => Ok(Detail::Full),
         Some("signatures" | "") => Ok(Detail::Signatures),
         _ => Err(expected("`detail` is neither \"signatures\" nor \"full\"")),

@@ -1,45 +1,46 @@
-//! The body of a request: read as far as it is not too long, and as there is room for it.
+//! Reads request bodies within the size limit and the memory quota.
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 
-use crate::wire::budget::{self, Charge};
+use crate::wire::memory_pool::{self, MemoryReservation};
 
-/// Why a body could not be read.
 #[derive(Debug)]
-pub(crate) enum Unread {
-    /// It is longer than a message may be.
+pub(crate) enum BodyError {
     TooLong,
-    /// It did not come to its end.
     Broken(axum::Error),
 }
 
-/// Reads a body of at most `max` bytes, for which `charge` pays as it comes.
-pub(crate) async fn read(mut body: Body, max: usize, charge: &mut Charge) -> Result<Bytes, Unread> {
-    // Where its length is said, nothing of it needs to come.
+/// Reads a body of at most `max` bytes and grows `charge` as it arrives.
+pub(crate) async fn read(
+    mut body: Body,
+    max: usize,
+    charge: &mut MemoryReservation,
+) -> Result<Bytes, BodyError> {
+    // Reject a declared length over the limit before reading anything.
     let size = body.size_hint();
     if usize::try_from(size.lower()).map_or(true, |said| said > max) {
-        return Err(Unread::TooLong);
+        return Err(BodyError::TooLong);
     }
     let said = size.exact().and_then(|said| usize::try_from(said).ok());
     let mut text = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(Unread::Broken)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
         let length = text.len() + data.len();
         if length > max {
-            return Err(Unread::TooLong);
+            return Err(BodyError::TooLong);
         }
         if said == Some(data.len()) {
-            // It is there as a whole already.
+            // The body arrived as a single frame; don't copy it.
             charge.grow(length).await;
             return Ok(data);
         }
         if length > text.capacity() {
-            let room = budget::room_for(length, said, max);
-            charge.grow(room).await;
-            text.reserve(room - text.len());
+            let capacity = memory_pool::room_for(length, said, max);
+            charge.grow(capacity).await;
+            text.reserve(capacity - text.len());
         }
         text.extend_from_slice(&data);
     }

@@ -1,9 +1,9 @@
-//! Connections: taken one by one, and bounded in what they may cost before they say anything.
+//! Accepts connections and bounds their cost before the first request.
 //!
-//! *Theory of operation.* Every connection stands in a [`Table`](table::Table). One that is not used gives way where
-//! there are too many: of its own address, or of the address that has most. Where none can, the new
-//! one gets a place that is kept for those who look after us: it is told `/health` and `/ready`, and
-//! everything else is refused for now. So the answer to those never waits for anybody.
+//! Every connection has a slot in a [`SlotTable`](slots::SlotTable). At a limit, an idle connection
+//! is evicted: one of the same address, or one of the address with the most idle connections. If
+//! all are in use, the new connection gets a reserved slot. There, `/health` and `/ready` are
+//! answered and all other requests rejected, so health checks never wait for agents.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -16,65 +16,61 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::frontend::http::Server;
-use crate::frontend::http::clock::Clock;
-use crate::frontend::http::connections::answering::{Answering, Offer};
-use crate::frontend::http::connections::table::Place;
-use crate::frontend::http::stall::Patient;
-use crate::frontend::http::tls::greeting::{Secured, greet};
-use crate::frontend::seldom::seldom;
-use crate::frontend::until::until;
-use crate::observe::Payer;
+use crate::frontend::http::HttpServer;
+use crate::frontend::http::connection_timer::ConnectionTimer;
+use crate::frontend::http::connections::service::{ConnectionService, RouteSet};
+use crate::frontend::http::connections::slots::ConnectionSlot;
+use crate::frontend::http::tls::acceptor::{TlsInfo, accept_tls};
+use crate::frontend::http::write_timeout::WriteTimeout;
+use crate::frontend::until_cancelled::until_cancelled;
+use crate::frontend::wake_gate::poll_when_woken;
+use crate::telemetry::QuotaOwner;
 
-pub(crate) mod answering;
-pub(crate) mod table;
+pub(crate) mod service;
+pub(crate) mod slots;
 
-/// The pause after a connection could not be taken, most often because there are too many open
-/// files.
-const RESPITE: Duration = Duration::from_millis(100);
-/// How long it is not said again that there are too many connections.
-const SILENCE: Duration = Duration::from_mins(1);
-/// The most bytes of a body that are read at once.
+/// The pause after a failed accept. The usual cause is too many open files.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+/// The minimum time between warnings about the connection limit.
+const WARN_INTERVAL: Duration = Duration::from_mins(1);
+/// Bytes of a body that are read at a time, at most.
 const BUFFER: usize = 64 * 1024;
-/// How long a connection in a kept place may go without the whole head of a request.
+/// The head timeout on reserved slots.
 const KEPT_HEAD: Duration = Duration::from_secs(2);
 
-/// How long a connection that gives way may take to send the end of its last answer.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long an evicted connection may take to send the end of its last response.
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where a request comes from.
 #[derive(Clone)]
-pub(crate) struct Peer {
+pub(crate) struct ConnectionInfo {
     pub(crate) address: IpAddr,
-    /// The place of its connection.
-    pub(crate) place: Arc<Place>,
-    /// How it is secured; `None`: it is not.
-    pub(crate) secured: Option<Secured>,
-    pub(crate) clock: Clock,
+    pub(crate) slot: Arc<ConnectionSlot>,
+    /// `None` without TLS.
+    pub(crate) secured: Option<TlsInfo>,
+    pub(crate) clock: ConnectionTimer,
 }
 
-/// The offers to connections: to most of them, and to those in kept places.
-pub(crate) struct Offers {
-    pub(crate) all: Offer,
-    pub(crate) kept: Offer,
+pub(crate) struct ConnectionRoutes {
+    pub(crate) all: RouteSet,
+    pub(crate) kept: RouteSet,
 }
 
-/// Takes connections for as long as it is wanted, at most `most` or what the configuration says.
+/// Accepts connections; `most` caps the configured limit.
 pub(crate) async fn accept(
     listener: &TcpListener,
     most: usize,
-    offers: &Offers,
-    server: &Arc<Server>,
+    offers: &ConnectionRoutes,
+    server: &Arc<HttpServer>,
 ) {
     let mut warned: Option<Instant> = None;
     loop {
         let (stream, peer) = next(listener).await;
         let config = server.app.gateways.config();
-        let payer = Payer::new(None, Some(peer.ip()));
-        let purse = server.app.gateways.payers().purse(&payer);
+        let owner = QuotaOwner::new(None, Some(peer.ip()));
+        let quota = server.app.gateways.quotas().quota_for(&owner);
         let of_one = config.limits.per_caller.max_connections;
-        let place = server.table.take(&purse, [of_one, config.http.max_connections.min(most)]);
-        if place.is_kept() && warned.is_none_or(|at| at.elapsed() > SILENCE) {
+        let slot = server.table.take(&quota, [of_one, config.http.max_connections.min(most)]);
+        if slot.is_reserved() && warned.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
             tracing::warn!(
                 address = %peer.ip(),
                 "there are as many connections as there may be, and all are used \
@@ -82,103 +78,106 @@ pub(crate) async fn accept(
             );
             warned = Some(Instant::now());
         }
-        let offer = if place.is_kept() { &offers.kept } else { &offers.all };
+        let offer = if slot.is_reserved() { &offers.kept } else { &offers.all };
         let offer = offer.clone();
-        server.connections.spawn(serve(stream, peer.ip(), offer, place, Arc::clone(server)));
+        server.connections.spawn(serve(stream, peer.ip(), offer, slot, Arc::clone(server)));
     }
 }
 
-/// Answers at a listener of their own those who look after us.
 pub(crate) async fn answer_health(
     listener: Option<TcpListener>,
-    offer: &Offer,
-    server: &Arc<Server>,
+    offer: &RouteSet,
+    server: &Arc<HttpServer>,
 ) {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
         let (stream, peer) = next(&listener).await;
-        let place = server.health.take_kept();
-        let from = Peer { address: peer.ip(), place, secured: None, clock: Clock::default() };
+        let slot = server.health.take_kept();
+        let from = ConnectionInfo {
+            address: peer.ip(),
+            slot,
+            secured: None,
+            clock: ConnectionTimer::default(),
+        };
         let (own, offer) = (Arc::clone(server), offer.clone());
-        // It is not encrypted, for probes know no certificates.
-        let speaking = async move { speak(Patient::new(stream), from, offer, &own).await };
+        // Never encrypted: health probes don't know the certificates.
+        let speaking =
+            async move { serve_http1(WriteTimeout::new(stream), from, offer, &own).await };
         server.connections.spawn(speaking);
     }
 }
 
-/// Waits for the next connection. Where one cannot be taken, there may be room a moment later.
 async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                sleep(RESPITE).await;
+                sleep(ACCEPT_BACKOFF).await;
             }
         }
     }
 }
 
-/// Serves a connection, which is greeted first where there is TLS.
 async fn serve(
     stream: TcpStream,
     peer: IpAddr,
-    offer: Offer,
-    place: Arc<Place>,
-    server: Arc<Server>,
+    offer: RouteSet,
+    slot: Arc<ConnectionSlot>,
+    server: Arc<HttpServer>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages may wait");
     }
-    let from = Peer { address: peer, place, secured: None, clock: Clock::default() };
+    let from =
+        ConnectionInfo { address: peer, slot, secured: None, clock: ConnectionTimer::default() };
     let Some(tls) = &server.tls else {
-        return speak(Patient::new(stream), from, offer, &server).await;
+        return serve_http1(WriteTimeout::new(stream), from, offer, &server).await;
     };
-    // A slow handshake is a slow head.
+    // A TLS handshake has as long as the head of a request.
     let greeted = tokio::select! {
-        greeted = timeout(patience(&from.place, &server), greet(tls, stream, peer)) => greeted,
-        () = from.place.gives_way() => return,
-        () = server.leaving.cancelled() => return,
+        greeted = timeout(head_timeout(&from.slot, &server), accept_tls(tls, stream, peer)) => greeted,
+        () = from.slot.evicted() => return,
+        () = server.closing.cancelled() => return,
         () = server.shutdown.cancelled() => return,
     };
     match greeted {
         Ok(Some((stream, secured))) => {
-            speak(stream, Peer { secured: Some(secured), ..from }, offer, &server).await;
+            serve_http1(stream, ConnectionInfo { secured: Some(secured), ..from }, offer, &server)
+                .await;
         }
         Ok(None) => {}
         Err(_) => tracing::debug!(address = %peer, "a client was too slow in its handshake"),
     }
 }
 
-/// How long a connection may go without the whole head of a request.
-fn patience(place: &Place, server: &Server) -> Duration {
+fn head_timeout(slot: &ConnectionSlot, server: &HttpServer) -> Duration {
     let patience = server.app.gateways.config().http.head_timeout;
-    if place.is_kept() { patience.min(KEPT_HEAD) } else { patience }
+    if slot.is_reserved() { patience.min(KEPT_HEAD) } else { patience }
 }
 
-/// Speaks HTTP with a client until one of both has enough.
-async fn speak<S>(stream: S, from: Peer, offer: Offer, server: &Server)
+async fn serve_http1<S>(stream: S, from: ConnectionInfo, offer: RouteSet, server: &HttpServer)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let config = server.app.gateways.config();
     let limits = &config.http;
-    let (peer, place) = (from.address, Arc::clone(&from.place));
+    let (peer, slot) = (from.address, Arc::clone(&from.slot));
     let connection = http1::Builder::new()
         .timer(from.clock.clone())
-        // There may be 100 headers at most.
+        // hyper allows at most 100 headers.
         .max_header_size(limits.max_header_bytes)
-        // A head that is not whole is bounded by this alone.
+        // The only bound on an incomplete head.
         .max_buf_size(limits.max_header_bytes.max(BUFFER))
-        .header_read_timeout(patience(&place, server))
-        .serve_connection(TokioIo::new(stream), Answering { from, offer });
+        .header_read_timeout(head_timeout(&slot, server))
+        .serve_connection(TokioIo::new(stream), ConnectionService { from, offer });
     let mut connection = pin!(connection);
-    let told = seldom(async {
+    let told = poll_when_woken(async {
         tokio::select! {
             biased;
-            () = server.shutdown.cancelled() => Told::End,
-            () = server.leaving.cancelled() => Told::Finish,
-            () = place.gives_way() => Told::GiveWay,
+            () = server.shutdown.cancelled() => CloseReason::Shutdown,
+            () = server.closing.cancelled() => CloseReason::Drain,
+            () = slot.evicted() => CloseReason::Evicted,
         }
     });
     let told = tokio::select! {
@@ -188,13 +187,13 @@ where
     };
     connection.as_mut().graceful_shutdown();
     let farewell = match told {
-        Told::End => return,
-        Told::Finish => until(&server.shutdown, connection).await,
-        Told::GiveWay => {
+        CloseReason::Shutdown => return,
+        CloseReason::Drain => until_cancelled(&server.shutdown, connection).await,
+        CloseReason::Evicted => {
             tracing::debug!(address = %peer, "a connection that was not used gives way");
-            // The end of an answer may still be on its way; the rest of a head is not waited for.
-            let farewell = timeout(FAREWELL, connection);
-            until(&server.shutdown, farewell).await.and_then(Result::ok)
+            // The end of a response may be in transit. An incomplete head isn't waited for.
+            let farewell = timeout(EVICTION_TIMEOUT, connection);
+            until_cancelled(&server.shutdown, farewell).await.and_then(Result::ok)
         }
     };
     if let Some(served) = farewell {
@@ -202,14 +201,12 @@ where
     }
 }
 
-/// An order for a connection that is used.
-enum Told {
-    /// Everything ends at once.
-    End,
-    /// To answer what is under way, and take nothing new.
-    Finish,
-    /// To make room for another, for nothing has been asked for long.
-    GiveWay,
+enum CloseReason {
+    Shutdown,
+    /// Finish requests in flight and accept no new ones.
+    Drain,
+    /// Another connection needs the slot of this idle one.
+    Evicted,
 }
 
 fn note(served: hyper::Result<()>) {

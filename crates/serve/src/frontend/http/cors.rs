@@ -1,6 +1,5 @@
-//! The questions of browsers and the answers to them (CORS). Pages whose origin the configuration
-//! allows can use us. For other pages a browser hears nothing here, and lets no answer through to
-//! them.
+//! CORS for pages whose origin the configuration allows. Other pages get no CORS headers, so
+//! browsers withhold responses from them.
 
 use std::sync::Arc;
 
@@ -13,24 +12,24 @@ use hyper::header::{
 };
 use hyper::{Method, StatusCode};
 
-use crate::frontend::http::response::{self, Reply};
-use crate::frontend::http::{Server, origin};
+use crate::frontend::http::response::{self, HttpResponse};
+use crate::frontend::http::{HttpServer, origin};
 
-/// The headers of an answer that a page may read besides those that every page may.
+/// Readable by pages in addition to the headers that are always exposed.
 const EXPOSED: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
 const METHODS: &str = "GET, POST, DELETE";
-/// How long a browser need not ask again, in seconds.
+/// In seconds.
 const MAX_AGE: &str = "7200";
 
 const WANTS_LOCAL: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const ALLOWS_LOCAL: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// Answers a browser that asks beforehand, and marks answers as good for their page.
+/// Answers preflight requests and adds CORS headers to other responses.
 pub(crate) async fn allow(
-    State(server): State<Arc<Server>>,
+    State(server): State<Arc<HttpServer>>,
     request: Request,
     next: Next,
-) -> Reply {
+) -> HttpResponse {
     let headers = request.headers();
     let origin = headers
         .get(ORIGIN)

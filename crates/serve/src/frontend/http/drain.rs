@@ -1,5 +1,5 @@
-//! The end, in order: others are told to go elsewhere, nothing new is taken, what is under way is
-//! answered, then streams and connections are closed.
+//! Graceful shutdown in order: report not ready, reject new requests, finish those in flight, then
+//! close streams and connections.
 
 use std::time::Duration;
 
@@ -7,71 +7,64 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// How serving comes to its end.
+/// Signals and timeouts of a graceful shutdown.
 #[derive(Clone, Debug)]
-pub struct Ending {
-    /// Is cancelled when it begins: from then on `/ready` says so.
+pub struct DrainControl {
+    /// Cancelled to start the drain; from then on `/ready` reports it.
     pub draining: CancellationToken,
-    /// How much time it has.
-    pub grace: Grace,
-    /// Is cancelled when everything is to end at once.
+    pub grace: DrainTimeouts,
+    /// Cancelled to end everything immediately.
     pub shutdown: CancellationToken,
 }
 
-/// The time that the end may take.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Grace {
-    /// How long what comes is still taken, for whoever sends it here learns late that we end.
+pub struct DrainTimeouts {
+    /// How long requests are still accepted, because load balancers notice the drain late.
     pub delay: Duration,
-    /// How long what is under way after that may still take.
-    pub time: Duration,
+    /// How long requests in flight may take after that.
+    pub drain: Duration,
 }
 
-/// The requests that have been taken and whose answers have not been given yet.
-pub(crate) struct UnderWay {
+pub(crate) struct InFlightTracker {
     draining: CancellationToken,
-    /// Is cancelled when nothing new is taken any more.
+    /// Cancelled when new requests are rejected.
     closed: CancellationToken,
     requests: TaskTracker,
 }
 
-/// One of them, for as long as this is there.
-pub(crate) struct Ticket {
+pub(crate) struct InFlightGuard {
     _request: TaskTrackerToken,
     _session: Option<TaskTrackerToken>,
 }
 
-impl UnderWay {
-    /// None yet; the end begins when `draining` is cancelled.
+impl InFlightTracker {
     pub(crate) fn new(draining: CancellationToken) -> Self {
         Self { draining, closed: CancellationToken::new(), requests: TaskTracker::new() }
     }
 
-    /// Takes a request, of a session if it is one's; nothing when none is taken any more.
-    pub(crate) fn begin(&self, session: Option<&TaskTracker>) -> Option<Ticket> {
-        // First it is counted: who begins to wait now waits for it too.
+    /// Tracks a request, for its session as well. `None` once new requests are rejected.
+    pub(crate) fn begin(&self, session: Option<&TaskTracker>) -> Option<InFlightGuard> {
+        // Take the token before reading `closed`, so that a drain that starts in between waits for
+        // this request.
         let request = self.requests.token();
-        let ticket = Ticket { _request: request, _session: session.map(TaskTracker::token) };
-        (!self.is_ending()).then_some(ticket)
+        let guard = InFlightGuard { _request: request, _session: session.map(TaskTracker::token) };
+        (!self.is_closed()).then_some(guard)
     }
 
-    /// Returns `true` if the end has begun.
-    pub(crate) fn is_leaving(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining.is_cancelled()
     }
 
-    /// Returns `true` if nothing new is taken any more.
-    pub(crate) fn is_ending(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_cancelled()
     }
 
-    /// Is cancelled when nothing new is taken any more.
-    pub(crate) fn draining(&self) -> CancellationToken {
+    pub(crate) fn closed_token(&self) -> CancellationToken {
         self.closed.clone()
     }
 
-    /// Resolves when nothing new is taken and everything is answered, or has had its time.
-    pub(crate) async fn finished(&self, grace: Grace) {
+    /// Runs the drain. Resolves when all requests are answered or the time is up.
+    pub(crate) async fn drained(&self, grace: DrainTimeouts) {
         self.draining.cancelled().await;
         if !grace.delay.is_zero() {
             let seconds = grace.delay.as_secs();
@@ -83,9 +76,9 @@ impl UnderWay {
         tracing::info!(
             requests = self.requests.len(),
             "nothing new is taken; what is under way has {} s",
-            grace.time.as_secs()
+            grace.drain.as_secs()
         );
-        if tokio::time::timeout(grace.time, self.requests.wait()).await.is_err() {
+        if tokio::time::timeout(grace.drain, self.requests.wait()).await.is_err() {
             tracing::warn!(requests = self.requests.len(), "given up, for the time is over");
         }
     }
@@ -100,23 +93,23 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_is_taken_until_the_delay_is_over_and_waited_for_after_that() {
+    async fn accepts_requests_until_the_delay_ends_then_drains() {
         let draining = CancellationToken::new();
-        let under_way = UnderWay::new(draining.clone());
+        let under_way = InFlightTracker::new(draining.clone());
         assert!(under_way.begin(None).is_some(), "nothing ends yet");
         draining.cancel();
         let began = Instant::now();
-        let finished = under_way.finished(Grace { delay: 5 * SECOND, time: 60 * SECOND });
+        let finished = under_way.drained(DrainTimeouts { delay: 5 * SECOND, drain: 60 * SECOND });
         let others = async {
             tokio::task::yield_now().await;
             advance(4 * SECOND).await;
-            assert!(under_way.is_leaving() && !under_way.is_ending());
-            let ticket = under_way.begin(None).expect("it is still taken");
+            assert!(under_way.is_draining() && !under_way.is_closed());
+            let guard = under_way.begin(None).expect("it is still taken");
             advance(2 * SECOND).await;
             tokio::task::yield_now().await;
-            assert!(under_way.is_ending() && under_way.begin(None).is_none());
+            assert!(under_way.is_closed() && under_way.begin(None).is_none());
             advance(10 * SECOND).await;
-            drop(ticket);
+            drop(guard);
         };
         tokio::join!(finished, others);
         assert_eq!(began.elapsed(), 16 * SECOND);

@@ -1,4 +1,4 @@
-//! The headers of a request, and the check that those of a modern one agree with its body.
+//! Request headers, and the check that the headers of a modern request match its body.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -9,33 +9,27 @@ use hyper::HeaderMap;
 use hyper::header::{ACCEPT, AsHeaderName, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use crate::frontend::http::field::{PROTOCOL_VERSION, one};
-use crate::frontend::http::message::Message;
-use crate::frontend::http::response::{EVENTS, JSON, Refusal, bad_request};
+use crate::frontend::http::header_value::{PROTOCOL_VERSION, single_value};
+use crate::frontend::http::message::PostedMessage;
+use crate::frontend::http::response::{EVENT_STREAM, HttpError, JSON, bad_request};
 use crate::wire::code::{HEADER_MISMATCH, INVALID_PARAMS};
 
-/// The session that a request belongs to.
 pub(crate) static SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The last event that a client has got of a stream.
 pub(crate) static LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 static METHOD: HeaderName = HeaderName::from_static("mcp-method");
 static NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// The header of nearly every client: the specification asks for both types.
+/// The value that the specification asks for and nearly every client sends.
 const USUAL: &str = "application/json, text/event-stream";
-/// The one modern revision.
 const MODERN: &str = "2026-07-28";
 
-/// The types of answers that a client takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accepts {
-    /// One message.
+pub(crate) struct AcceptedTypes {
     pub(crate) json: bool,
-    /// A stream of messages.
     pub(crate) events: bool,
 }
 
-impl Accepts {
-    /// Reads the header; a client that sends none takes anything.
+impl AcceptedTypes {
+    /// Parses `Accept`; a client that doesn't send it accepts everything.
     pub(crate) fn read(headers: &HeaderMap) -> Self {
         let mut accepts = Self { json: false, events: false };
         let mut is_said = false;
@@ -53,7 +47,7 @@ impl Accepts {
                         of.iter().any(|of| of.as_bytes().eq_ignore_ascii_case(range))
                     };
                     accepts.json |= is_one([JSON, "application/*", "*/*"]);
-                    accepts.events |= is_one([EVENTS, "text/*", "*/*"]);
+                    accepts.events |= is_one([EVENT_STREAM, "text/*", "*/*"]);
                 }
             }
         }
@@ -61,29 +55,30 @@ impl Accepts {
     }
 }
 
-/// Returns `true` if the body is said to be JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let essence = value.and_then(|value| value.split(|byte| *byte == b';').next());
     essence.is_some_and(|essence| essence.trim_ascii().eq_ignore_ascii_case(JSON.as_bytes()))
 }
 
-/// Returns `true` if a parameter of a type says that it is not taken: a weight of zero (RFC 9110, 12.4.2).
+/// Returns `true` for a weight of zero, which excludes a media type (RFC 9110 §12.4.2).
 fn is_refused(parameter: &[u8]) -> bool {
     let weight = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="));
     let weight = weight.and_then(|weight| std::str::from_utf8(weight).ok());
     weight.is_some_and(|weight| weight.parse().is_ok_and(|weight: f32| weight <= 0.0))
 }
 
-/// Holds a modern request's headers against its body.
-pub(crate) fn check(message: &Message, headers: &HeaderMap) -> Result<(), Refusal> {
+pub(crate) fn check_mcp_headers(
+    message: &PostedMessage,
+    headers: &HeaderMap,
+) -> Result<(), HttpError> {
     const PREFIX: &str = "request _meta is missing `io.modelcontextprotocol/";
     let Some(version) = &message.version else {
         return Err(bad_request(INVALID_PARAMS, &format!("{PREFIX}protocolVersion`")));
     };
     agree(headers, &PROTOCOL_VERSION, version).map_err(mismatch)?;
     if version != MODERN {
-        // What it asks of headers is not known, or nothing; `dispatch` says what is supported.
+        // Header rules of other revisions are unknown. The dispatcher lists the supported ones.
         return Ok(());
     }
     if !message.says_capabilities() {
@@ -96,13 +91,12 @@ pub(crate) fn check(message: &Message, headers: &HeaderMap) -> Result<(), Refusa
     Ok(())
 }
 
-/// Holds the headers that repeat arguments of a call against the arguments, each of which a JSON
-/// pointer leads to.
-pub(crate) fn check_arguments(
-    message: &Message,
+/// `mirrored` maps headers to JSON pointers into the arguments.
+pub(crate) fn check_param_headers(
+    message: &PostedMessage,
     headers: &HeaderMap,
     mirrored: &[(String, String)],
-) -> Result<(), Refusal> {
+) -> Result<(), HttpError> {
     if mirrored.is_empty() {
         return Ok(());
     }
@@ -113,28 +107,27 @@ pub(crate) fn check_arguments(
     Ok(())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped with")]
-fn mismatch(what: String) -> Refusal {
+#[expect(clippy::needless_pass_by_value, reason = "used with `map_err`")]
+fn mismatch(what: String) -> HttpError {
     bad_request(HEADER_MISMATCH, &format!("header mismatch: {what}"))
 }
 
-/// Checks that a header is there and says exactly this.
 fn agree(headers: &HeaderMap, name: &HeaderName, expected: &str) -> Result<(), String> {
-    match one(headers, name)? {
+    match single_value(headers, name)? {
         Some(said) if said == expected => Ok(()),
         Some(said) => Err(format!("{name} is `{said}`, the body says `{expected}`")),
         None => Err(format!("{name} is missing")),
     }
 }
 
-/// Checks that a header, which may be encoded, is there when it should be and says what it should.
+/// Checks a header that may be base64-encoded. `None` means that it must be absent.
 fn agree_encoded(
     headers: &HeaderMap,
     name: impl AsHeaderName + Display + Copy,
     expected: Option<&str>,
     is_same: impl FnOnce(&str) -> bool,
 ) -> Result<(), String> {
-    let said = one(headers, name)?
+    let said = single_value(headers, name)?
         .map(|said| decoded(said).ok_or_else(|| format!("{name} is badly encoded")));
     match (said.transpose()?, expected) {
         (None, None) => Ok(()),
@@ -147,7 +140,6 @@ fn agree_encoded(
     }
 }
 
-/// Holds the header that repeats an argument against the argument.
 fn parameter(
     headers: &HeaderMap,
     name: &str,
@@ -165,12 +157,11 @@ fn parameter(
             let text = number.to_string();
             agree_encoded(headers, name, Some(&text), |said| is_same_number(said, &text))
         }
-        // No header can repeat it; a tool that wants that is itself wrong.
+        // Headers can't repeat these values. The tool's definition is invalid.
         Some(Value::Array(_) | Value::Object(_)) => Ok(()),
     }
 }
 
-/// Returns `true` if two texts are the same number, however they are spelled.
 fn is_same_number(said: &str, expected: &str) -> bool {
     match (said.parse::<i128>(), expected.parse::<i128>()) {
         (Ok(said), Ok(expected)) => said == expected,
@@ -181,7 +172,7 @@ fn is_same_number(said: &str, expected: &str) -> bool {
     }
 }
 
-/// The text of a header value that may be encoded; nothing when it is badly encoded.
+/// Decodes `=?base64?…?=`. Returns `None` if the encoding is invalid.
 fn decoded(value: &str) -> Option<Cow<'_, str>> {
     let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     let Some(inner) = inner else {

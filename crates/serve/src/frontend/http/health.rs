@@ -1,5 +1,4 @@
-//! The answers for those who look after us: `/health` says that we are alive, `/ready` if agents
-//! can be served, and `/metrics` what has been done.
+//! Monitoring endpoints: liveness, readiness and Prometheus metrics.
 
 use std::sync::Arc;
 
@@ -9,50 +8,52 @@ use hyper::StatusCode;
 use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
-use crate::frontend::http::Server;
-use crate::frontend::http::response::{self, Reply};
-use crate::gateway::Down;
+use crate::frontend::http::HttpServer;
+use crate::frontend::http::response::{self, HttpResponse};
+use crate::gateway::UnreadyServer;
 
-/// We are, or nobody would say so.
-pub(crate) async fn alive() -> Reply {
-    response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"alive"}"#))
+pub(crate) async fn liveness() -> HttpResponse {
+    response::json(StatusCode::OK, Bytes::from_static(br#"{"status":"alive"}"#))
 }
 
-/// Tells if agents can be served. The names of missing servers are for those alone who may see
-/// figures.
-pub(crate) async fn ready(State(server): State<Arc<Server>>, mut head: Parts) -> Reply {
-    if server.under_way.is_leaving() {
+/// Names of servers are shown only to callers that may read metrics.
+pub(crate) async fn readiness(
+    State(server): State<Arc<HttpServer>>,
+    mut head: Parts,
+) -> HttpResponse {
+    if server.under_way.is_draining() {
         return not_ready(&json!({ "status": "draining" }));
     }
-    let down = server.app.gateways.down();
+    let down = server.app.gateways.unready_servers();
     if down.is_empty() {
-        return response::message(StatusCode::OK, Bytes::from_static(br#"{"status":"ready"}"#));
+        return response::json(StatusCode::OK, Bytes::from_static(br#"{"status":"ready"}"#));
     }
     let mut why = json!({ "status": "starting" });
-    if server.identity.may_see_figures(&mut head).await.is_ok() {
-        why["servers"] = down.iter().map(said).collect();
+    if server.identity.authorize_metrics(&mut head).await.is_ok() {
+        why["servers"] = down.iter().map(unready_to_json).collect();
     }
     not_ready(&why)
 }
 
-/// The entry for a server that is not up; the log has the rest.
-fn said(Down { at, has_failed }: &Down) -> Value {
+fn unready_to_json(UnreadyServer { at, has_failed }: &UnreadyServer) -> Value {
     let state = if *has_failed { "failed" } else { "starting" };
     json!({ "toolbox": at.toolbox.as_str(), "server": at.server.as_str(), "state": state })
 }
 
-fn not_ready(why: &Value) -> Reply {
-    response::message(StatusCode::SERVICE_UNAVAILABLE, why.to_string().into())
+fn not_ready(why: &Value) -> HttpResponse {
+    response::json(StatusCode::SERVICE_UNAVAILABLE, why.to_string().into())
 }
 
-/// Counts and times, for those who may ask anything at all.
-pub(crate) async fn metrics(State(server): State<Arc<Server>>, request: Request) -> Reply {
+pub(crate) async fn metrics(
+    State(server): State<Arc<HttpServer>>,
+    request: Request,
+) -> HttpResponse {
     let (mut head, _) = request.into_parts();
-    match server.identity.may_see_figures(&mut head).await {
+    match server.identity.authorize_metrics(&mut head).await {
         Ok(()) => {
-            server.app.gateways.payers().count_bytes();
+            server.app.gateways.quotas().count_bytes();
             response::metrics(server.app.gateways.observer().render())
         }
-        Err(reply) => server.turn_away(&head, reply).await,
+        Err(reply) => server.deny(&head, reply).await,
     }
 }

@@ -1,6 +1,5 @@
-//! Whence may be asked: from programs of this machine, and as the configuration says. A page in a
-//! browser that has been led here by a name of its own (DNS rebinding) gives itself away by its
-//! `Host` or its `Origin`.
+//! Checks `Host` and `Origin`: only loopback names and those allowed by the configuration are
+//! accepted. This stops web pages that reach the server through DNS rebinding.
 
 use std::net::IpAddr;
 
@@ -9,23 +8,21 @@ use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::{Authority, Uri};
 use hyper::http::{HeaderValue, request};
 
-use crate::frontend::http::connections::Peer;
-use crate::frontend::http::response::Refusal;
+use crate::frontend::http::connections::ConnectionInfo;
+use crate::frontend::http::response::HttpError;
 use crate::settings::HttpConfig;
 use crate::wire::code::INVALID_REQUEST;
 
-/// Refuses what is not for us, or comes from a page.
-pub(crate) fn check(request: &request::Parts, allowed: &HttpConfig) -> Result<(), Refusal> {
+pub(crate) fn check(request: &request::Parts, allowed: &HttpConfig) -> Result<(), HttpError> {
     if is_taken(request, allowed) {
         return Ok(());
     }
     let message = "only programs of this machine are served: Host and Origin, if there is one, \
                    must be a loopback address or localhost, or stand in http.allowedHosts and \
                    http.allowedOrigins of the configuration";
-    Err(Refusal::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message))
+    Err(HttpError::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message))
 }
 
-/// Returns `true` if the request is meant for us, and comes from nowhere else.
 fn is_taken(request: &request::Parts, allowed: &HttpConfig) -> bool {
     let mut hosts = request.headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
@@ -45,10 +42,11 @@ fn is_taken(request: &request::Parts, allowed: &HttpConfig) -> bool {
         })
 }
 
-/// Returns `true` if a page comes from where the request goes to, which it can be sure of over TLS of our
-/// own: the name is one of ours.
+/// `true` for a page served from the requested host itself. Trusted only if this process terminates
+/// TLS, because then the certificate vouches for the name.
 fn is_own_origin(request: &request::Parts, origin: &HeaderValue) -> bool {
-    let is_secured = request.extensions.get::<Peer>().is_some_and(|peer| peer.secured.is_some());
+    let is_secured =
+        request.extensions.get::<ConnectionInfo>().is_some_and(|peer| peer.secured.is_some());
     let host = origin.as_bytes().strip_prefix(b"https://");
     is_secured && host.is_some() && host == request.headers.get(HOST).map(HeaderValue::as_bytes)
 }
@@ -61,37 +59,35 @@ fn is_allowed_host(host: &Authority, allowed: &HttpConfig) -> bool {
     allowed.allowed_hosts.iter().any(is_known) || is_public_host(host, allowed)
 }
 
-/// Returns `true` for the name that others know us by; a proxy may listen at another port than we.
+/// Ignores the port, because a proxy may listen on another one.
 fn is_public_host(host: &Authority, allowed: &HttpConfig) -> bool {
     let public = allowed.public_url.as_ref().and_then(|url| url.host_str());
     public.is_some_and(|public| public.eq_ignore_ascii_case(host.host()))
 }
 
-/// Returns `true` if the configuration lets pages of this origin use us.
 pub(crate) fn is_allowed_origin(origin: &HeaderValue, allowed: &HttpConfig) -> bool {
     allowed.allowed_origins.iter().any(|known| known.as_bytes() == origin.as_bytes())
 }
 
 fn is_local_origin(origin: &HeaderValue) -> bool {
     let origin: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
-    // An origin without a scheme is `null`, or something that no browser sends.
+    // Without a scheme it is `null`, or not from a browser.
     origin.is_some_and(|origin| {
         let is_local = |host: &Authority| is_plain(host) && is_loopback(host);
         origin.scheme().is_some() && origin.authority().is_some_and(is_local)
     })
 }
 
-/// Returns `true` for what nearly all who mean this machine say, which need not be taken apart.
+/// Fast path for the usual values of `Host`.
 fn is_plainly_local(host: &[u8]) -> bool {
     [b"127.0.0.1", b"localhost"].iter().any(|name| host.strip_prefix(*name).is_some_and(is_port))
 }
 
-/// Returns `true` for a host and a port at most: no user stands before it, and nothing that is no port after it.
+/// `true` if there is neither user info nor anything but a port after the host.
 fn is_plain(authority: &Authority) -> bool {
     authority.as_str().strip_prefix(authority.host()).is_some_and(|rest| is_port(rest.as_bytes()))
 }
 
-/// Returns `true` if what follows a host is a port, or nothing.
 fn is_port(rest: &[u8]) -> bool {
     let port = rest.strip_prefix(b":");
     rest.is_empty() || port.is_some_and(|port| port.iter().all(u8::is_ascii_digit))

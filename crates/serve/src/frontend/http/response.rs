@@ -1,4 +1,4 @@
-//! Responses over HTTP: bodies, statuses, and the words of a refusal.
+//! HTTP responses and errors.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,26 +15,22 @@ use hyper::header::{
 };
 use tokio::sync::mpsc;
 
-use crate::observe::DeniedAccess;
-use crate::raw::{self, Raw};
+use crate::json::{self, RawJson};
+use crate::telemetry::AccessDenial;
 use crate::wire::code::UNAVAILABLE;
 use crate::wire::incoming::error_object;
 
-/// The type of a body that is one message.
 pub(crate) const JSON: &str = "application/json";
-/// The type of a body that is a stream of messages.
-pub(crate) const EVENTS: &str = "text/event-stream";
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
-/// How soon whoever is refused for now may try again, in seconds.
+/// `Retry-After` of 503 responses, in seconds.
 const SOON: &str = "2";
 
-/// An answer over HTTP.
-pub(crate) type Reply = Response;
+pub(crate) type HttpResponse = Response;
 
-/// A stream of events, which ends when its sender does.
-struct Events(mpsc::Receiver<Bytes>);
+struct EventStreamBody(mpsc::Receiver<Bytes>);
 
-impl hyper::body::Body for Events {
+impl hyper::body::Body for EventStreamBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -46,40 +42,37 @@ impl hyper::body::Body for Events {
     }
 }
 
-/// Why a request is not taken.
 #[derive(Debug)]
-pub(crate) struct Refusal {
-    /// The status that says so.
+pub(crate) struct HttpError {
     pub(crate) status: StatusCode,
-    /// How soon it may be tried again, where that is known.
+    /// Sent as `Retry-After`, rounded up.
     pub(crate) retry_after: Option<Duration>,
-    /// The refusal in the words of JSON-RPC.
-    pub(crate) error: Raw,
+    pub(crate) error: RawJson,
 }
 
-impl Refusal {
+impl HttpError {
     pub(crate) fn new(status: StatusCode, code: i64, message: &str) -> Self {
         Self { status, retry_after: None, error: error_object(code, message, None) }
     }
 
-    /// One of what may be taken a little later, or by somebody else.
-    pub(crate) fn for_now(message: &str) -> Self {
+    /// A 503 for temporary overload or shutdown.
+    pub(crate) fn unavailable(message: &str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message)
     }
 
-    /// One of what was tried too often, and may be tried again after `wait`.
-    pub(crate) fn too_often(message: &str, wait: Duration) -> Self {
+    /// A 429 that allows a retry after `wait`.
+    pub(crate) fn too_many_requests(message: &str, wait: Duration) -> Self {
         let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, UNAVAILABLE, message);
         Self { retry_after: Some(wait), ..refusal }
     }
 
-    /// The refusal as the answer to the request called `id`, if there is one.
-    pub(crate) fn reply(self, id: Option<&Raw>) -> Reply {
-        let version = Raw::encode(&"2.0");
+    /// Turns the error into a response to the request `id`.
+    pub(crate) fn into_response(self, id: Option<&RawJson>) -> HttpResponse {
+        let version = RawJson::encode(&"2.0");
         let id = id.map(|id| ("id", id));
         let members = [("jsonrpc", &version)].into_iter().chain(id);
-        let text = raw::object(members.chain([("error", &self.error)]));
-        let mut reply = message(self.status, text.into_bytes());
+        let text = json::object(members.chain([("error", &self.error)]));
+        let mut reply = json(self.status, text.into_bytes());
         let headers = reply.headers_mut();
         if let Some(wait) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
@@ -90,7 +83,7 @@ impl Refusal {
             }
             StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static(SOON));
-                // Another server may be there next time.
+                // A load balancer may route the next connection to another replica.
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
             _ => {}
@@ -99,53 +92,50 @@ impl Refusal {
     }
 }
 
-/// A refusal that denies access.
-pub(crate) struct Denial {
-    /// The refusal.
-    pub(crate) refusal: Refusal,
-    /// Who is denied access, and why.
-    pub(crate) denied: DeniedAccess,
+/// A rejected request that is reported as an access denial.
+pub(crate) struct AccessDenied {
+    pub(crate) refusal: HttpError,
+    pub(crate) denied: AccessDenial,
 }
 
-impl Denial {
-    /// The denial as an answer, which is marked with who is denied access, and why.
-    pub(crate) fn reply(self) -> Reply {
-        let mut reply = self.refusal.reply(None);
+impl AccessDenied {
+    /// Turns it into a response. The extension carries the denial, which the endpoint reports.
+    pub(crate) fn reply(self) -> HttpResponse {
+        let mut reply = self.refusal.into_response(None);
         reply.extensions_mut().insert(self.denied);
         reply
     }
 }
 
-/// A refusal with status 400.
-pub(crate) fn bad_request(code: i64, message: &str) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, code, message)
+pub(crate) fn bad_request(code: i64, message: &str) -> HttpError {
+    HttpError::new(StatusCode::BAD_REQUEST, code, message)
 }
 
-/// One message as the whole body.
-pub(crate) fn message(status: StatusCode, text: Bytes) -> Reply {
+pub(crate) fn json(status: StatusCode, text: Bytes) -> HttpResponse {
     reply(status, Body::from(text), &[(CONTENT_TYPE, JSON)])
 }
 
-/// Metrics in the text format of Prometheus.
-pub(crate) fn metrics(text: String) -> Reply {
+pub(crate) fn metrics(text: String) -> HttpResponse {
     let form = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     reply(StatusCode::OK, Body::from(text), &[(CONTENT_TYPE, form)])
 }
 
-/// No body at all.
-pub(crate) fn empty(status: StatusCode) -> Reply {
+pub(crate) fn empty(status: StatusCode) -> HttpResponse {
     reply(status, Body::empty(), &[])
 }
 
-/// A stream of events.
-pub(crate) fn events(events: mpsc::Receiver<Bytes>) -> Reply {
+/// A response that streams server-sent events. `X-Accel-Buffering` keeps proxies from buffering it.
+pub(crate) fn event_stream(events: mpsc::Receiver<Bytes>) -> HttpResponse {
     let buffering = HeaderName::from_static("x-accel-buffering");
-    let headers =
-        [(CONTENT_TYPE, EVENTS), (CACHE_CONTROL, "no-cache, no-transform"), (buffering, "no")];
-    reply(StatusCode::OK, Body::new(Events(events)), &headers)
+    let headers = [
+        (CONTENT_TYPE, EVENT_STREAM),
+        (CACHE_CONTROL, "no-cache, no-transform"),
+        (buffering, "no"),
+    ];
+    reply(StatusCode::OK, Body::new(EventStreamBody(events)), &headers)
 }
 
-fn reply(status: StatusCode, body: Body, headers: &[(HeaderName, &'static str)]) -> Reply {
+fn reply(status: StatusCode, body: Body, headers: &[(HeaderName, &'static str)]) -> HttpResponse {
     let mut reply = Response::new(body);
     *reply.status_mut() = status;
     for (name, value) in headers {

@@ -1,4 +1,4 @@
-//! The sessions of legacy agents, by their ids, and the streams of each.
+//! Sessions of legacy clients over HTTP, by id, with the streams of each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,217 +10,206 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::frontend::http::drain::Ticket;
-use crate::frontend::http::room::Room;
-use crate::frontend::http::stream::{OWN_STREAM, Reader, Stream};
-use crate::frontend::session::Session;
-use crate::frontend::until::until;
-use crate::gateway::{Caller, Held};
-use crate::observe::{Holding, Payer};
+use crate::frontend::http::drain::InFlightGuard;
+use crate::frontend::http::event_stream::{ResumableStream, SESSION_STREAM, StreamReader};
+use crate::frontend::http::send_quota::SendQuota;
+use crate::frontend::session::AgentSession;
+use crate::frontend::until_cancelled::until_cancelled;
+use crate::gateway::{Caller, QuotaGuard};
+use crate::telemetry::{QuotaKind, QuotaOwner};
 use crate::wire::code::UNAVAILABLE;
 use crate::wire::incoming::error_object;
 use crate::wire::peer::Peer;
-use crate::wire::writer::{Message, Outbox};
+use crate::wire::writer::{Outbox, QueuedMessage};
 
-/// One legacy agent.
-pub(crate) struct Connected {
-    /// Its id.
+pub(crate) struct HttpSession {
     pub(crate) id: String,
-    /// Its requests, and ours to it.
     pub(crate) peer: Peer,
-    /// Is cancelled when the session is over.
     pub(crate) ended: CancellationToken,
-    /// Is cancelled when its requests are given up: with the session, or before that.
+    /// Cancelled when requests in flight are aborted, at the latest with `ended`.
     pub(crate) stopped: CancellationToken,
-    /// The requests of it that are under way.
     pub(crate) requests: TaskTracker,
-    /// Who pays for it.
-    payer: Payer,
-    /// Counts it among what that one holds.
-    _held: Option<Held>,
-    state: Mutex<State>,
+    owner: QuotaOwner,
+    _held: Option<QuotaGuard>,
+    state: Mutex<HttpSessionState>,
 }
 
-struct State {
-    /// The session of the agent.
-    session: Arc<Session>,
+struct HttpSessionState {
+    session: Arc<AgentSession>,
     used: Instant,
-    /// The streams that can be read, by their numbers.
-    streams: HashMap<u64, mpsc::Sender<Reader>>,
+    streams: HashMap<u64, mpsc::Sender<StreamReader>>,
     next_stream: u64,
-    /// The number of the first stream that belongs to a request.
     first_stream: u64,
-    /// Who reads the stream of what belongs to no request.
     listener: Option<mpsc::WeakSender<Bytes>>,
 }
 
-impl Connected {
-    /// A new session, without streams yet.
+impl HttpSession {
     pub(crate) fn new(
         id: String,
-        session: Arc<Session>,
+        session: Arc<AgentSession>,
         peer: Peer,
         ended: CancellationToken,
     ) -> Self {
-        // Whoever goes on with a stream that was lost with another process finds none of its number here.
-        let first_stream = numbers(session.epoch());
+        // Each takeover starts a new number range, so a client can't resume a stream of the
+        // previous owner here.
+        let first_stream = first_number_of_epoch(session.epoch());
         let stopped = ended.child_token();
-        let state = State {
+        let state = HttpSessionState {
             session,
             used: Instant::now(),
             streams: HashMap::new(),
-            next_stream: OWN_STREAM,
+            next_stream: SESSION_STREAM,
             first_stream,
             listener: None,
         };
         let requests = TaskTracker::new();
-        let purse = state.session.purse();
-        let (payer, held) = (purse.payer().clone(), purse.take(Holding::Sessions, usize::MAX).ok());
-        Self { id, peer, ended, stopped, requests, payer, _held: held, state: Mutex::new(state) }
+        let quota = state.session.quota();
+        let (owner, guard) =
+            (quota.payer().clone(), quota.try_acquire(QuotaKind::Sessions, usize::MAX).ok());
+        Self { id, peer, ended, stopped, requests, owner, _held: guard, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HttpSessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session of the agent.
-    pub(crate) fn session(&self) -> Arc<Session> {
+    pub(crate) fn session(&self) -> Arc<AgentSession> {
         Arc::clone(&self.state().session)
     }
 
-    /// Lets a session that was made of its record take the place of this one, if nothing is under way.
+    /// Replaces the session by one restored from its record, unless requests are in flight.
     pub(crate) async fn renew(&self) {
         if self.requests.is_empty() {
-            let renewed = self.session().renewed().await;
+            let renewed = self.session().restored_copy().await;
             self.state().session = renewed;
         }
     }
 
-    /// Carries what comes out of `outbox` as a new stream, whose number is returned. The first is
-    /// that of what belongs to no request.
-    pub(crate) fn carry(
+    /// Opens a stream for the messages from `outbox` and returns its number. The first call opens
+    /// the session stream.
+    pub(crate) fn open_stream(
         &self,
         outbox: Outbox,
-        first: Option<Message>,
-        ticket: Option<Ticket>,
+        first: Option<QueuedMessage>,
+        guard: Option<InFlightGuard>,
         tasks: &TaskTracker,
     ) -> u64 {
         let mut state = self.state();
         let number = state.next_stream;
         state.next_stream = state.first_stream.max(number + 1);
-        let (stream, readers) =
-            Stream::new(number, outbox, first, ticket, Room::of(state.session.purse()));
+        let (stream, readers) = ResumableStream::new(
+            number,
+            outbox,
+            first,
+            guard,
+            SendQuota::of(state.session.quota()),
+        );
         state.streams.retain(|_, readers| !readers.is_closed());
         state.streams.insert(number, readers);
-        tasks.spawn(until(&self.ended, stream.run()));
+        tasks.spawn(until_cancelled(&self.ended, stream.run()));
         number
     }
 
-    /// Gives a client a stream to read; says whether there is such a stream.
-    pub(crate) fn read(&self, number: u64, reader: Reader) -> bool {
+    /// Attaches a reader to a stream. Returns `false` if the stream is unknown or has ended.
+    pub(crate) fn attach_reader(&self, number: u64, reader: StreamReader) -> bool {
         let mut state = self.state();
-        if number == OWN_STREAM {
+        if number == SESSION_STREAM {
             state.listener = Some(reader.events.downgrade());
         }
         state.streams.get(&number).is_some_and(|readers| readers.try_send(reader).is_ok())
     }
 
-    /// Takes note that the agent is there.
     pub(crate) fn touch(&self) {
         self.state().used = Instant::now();
     }
 
-    /// Tells if the agent is there, and when it was last heard of; nothing for one that has
-    /// something under way, for it cannot be sent away.
+    /// Returns whether the client listens, and when it was last used. `None` while requests are in
+    /// flight: such a session can't be evicted.
     fn last_seen(&self) -> Option<(bool, Instant)> {
         let state = self.state();
         let listens = state.listener.as_ref().is_some_and(|reader| reader.upgrade().is_some());
         self.requests.is_empty().then_some((listens, state.used))
     }
 
-    /// Returns `true` if the agent has not been there for so long.
     fn is_idle_for(&self, time: Duration) -> bool {
         self.last_seen().is_some_and(|(listens, used)| !listens && used.elapsed() >= time)
     }
 
-    /// Ends it.
     pub(crate) fn end(&self) {
         self.ended.cancel();
         self.session().end();
         self.peer.close();
     }
 
-    /// Ends it here, for another process goes on with it. What is under way is answered that it was given
-    /// up, for as long as clients take that.
-    async fn give_up(&self, draining: &CancellationToken) {
+    /// Hands the session over to another replica. Requests in flight are answered with an error,
+    /// which clients have 5 s to read.
+    async fn hand_over(&self, draining: &CancellationToken) {
         self.requests.close();
         if draining.is_cancelled() {
-            // Then it is for its end that the session has moved, and what was taken is answered.
+            // The session has moved because of the drain, so let accepted requests finish.
             self.requests.wait().await;
         }
-        self.peer.bid_farewell(error_object(UNAVAILABLE, ELSEWHERE, None));
+        self.peer.set_shutdown_error(error_object(UNAVAILABLE, TAKEN_OVER, None));
         self.stopped.cancel();
-        self.session().leave();
+        self.session().release();
         self.peer.close();
-        if timeout(FAREWELL, self.requests.wait()).await.is_err() {
+        if timeout(TAKEOVER_TIMEOUT, self.requests.wait()).await.is_err() {
             tracing::debug!("a client does not take that its session goes on elsewhere");
         }
         self.ended.cancel();
     }
 
-    /// Ends it here, and leaves it to another process, if there may be one.
-    pub(crate) fn leave(&self) {
+    /// Ends the session in this process only. Another replica can take it over.
+    pub(crate) fn release(&self) {
         self.ended.cancel();
-        self.session().leave();
+        self.session().release();
         self.peer.close();
     }
 }
 
-/// The first of the numbers that a session gives to streams and questions, where it was taken over so often:
-/// those of no two processes meet, and a client in JavaScript can count with them.
-pub(crate) fn numbers(epoch: u64) -> u64 {
+/// Returns the first stream and request number of an epoch. The ranges of the owners don't overlap,
+/// and all numbers are exact in JavaScript (below 2^53).
+pub(crate) fn first_number_of_epoch(epoch: u64) -> u64 {
     ((epoch % (1 << 20)) << 32) + 1
 }
 
-/// There is no room for another one.
+/// The session limit is reached, and no session of the caller can be evicted.
 #[derive(Debug)]
-pub(crate) struct Full;
+pub(crate) struct SessionLimitError;
 
-/// How long answers may take on their way to a client whose session goes on elsewhere.
-const FAREWELL: Duration = Duration::from_secs(5);
-/// The answer to what was under way when another process took the session over.
-const ELSEWHERE: &str = "this session goes on at another replica of the workbench, so this request was given \
+/// Time for clients to read the errors of a handover.
+const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(5);
+const TAKEN_OVER: &str = "this session goes on at another replica of the workbench, so this request was given \
                          up here; what it asked for may or may not have been done";
 
-/// All of them.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<String, Arc<Connected>>>);
+pub(crate) struct SessionRegistry(Mutex<HashMap<String, Arc<HttpSession>>>);
 
-impl Sessions {
-    fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<Connected>>> {
+impl SessionRegistry {
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpSession>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a new session in. Where its caller has `of_one` already, or there are `in_all`, the one of
-    /// the same caller leaves that was idle for longest, those last whose agents listen. Nobody is let
-    /// in who has none that could leave: no caller's session ends for another's.
+    /// Adds a session. If its caller has `of_one` sessions already, or there are `in_all`, the
+    /// caller's session that was idle longest is evicted, those with a listening client last.
+    /// Sessions of other callers are never evicted.
     pub(crate) fn insert(
         &self,
-        connected: Arc<Connected>,
+        connected: Arc<HttpSession>,
         [of_one, in_all]: [usize; 2],
-    ) -> Result<(), Full> {
+    ) -> Result<(), SessionLimitError> {
         let crowded_out = {
             let mut table = self.table();
-            let own = || table.values().filter(|other| other.payer == connected.payer);
+            let own = || table.values().filter(|other| other.owner == connected.owner);
             let too_many_own = (own().count() + 1).saturating_sub(of_one);
             let too_many = too_many_own.max((table.len() + 1).saturating_sub(in_all));
             let mut crowded_out = Vec::new();
             if too_many > 0 {
-                connected.session().purse().reaches(Holding::Sessions);
-                let seen = |other: &Arc<Connected>| Some((other.last_seen()?, Arc::clone(other)));
+                connected.session().quota().report_limit_reached(QuotaKind::Sessions);
+                let seen = |other: &Arc<HttpSession>| Some((other.last_seen()?, Arc::clone(other)));
                 crowded_out.extend(own().filter_map(seen));
                 if crowded_out.len() < too_many {
-                    return Err(Full);
+                    return Err(SessionLimitError);
                 }
                 crowded_out.sort_by_key(|(seen, _)| *seen);
                 crowded_out.truncate(too_many);
@@ -235,58 +224,56 @@ impl Sessions {
             tracing::warn!(
                 "there are as many sessions of {} as there may be (limits.perCaller.maxSessions, \
                  http.maxSessions); the one that was idle for longest ends",
-                oldest.payer
+                oldest.owner
             );
             oldest.end();
         }
         Ok(())
     }
 
-    /// The session of this id, if it is this caller's.
-    pub(crate) fn get(&self, id: &str, caller: &Caller) -> Option<Arc<Connected>> {
+    /// Returns the session `id` if it belongs to `caller`.
+    pub(crate) fn get(&self, id: &str, caller: &Caller) -> Option<Arc<HttpSession>> {
         self.table().get(id).filter(|found| found.state().session.caller() == caller).cloned()
     }
 
-    /// Lets a session go when another process goes on with it, if one could. While this process drains, what
-    /// is under way is answered first.
+    /// Hands the session over when another replica takes it. While this process drains, requests in
+    /// flight finish first.
     pub(crate) fn watch(
         self: &Arc<Self>,
-        connected: &Arc<Connected>,
+        connected: &Arc<HttpSession>,
         draining: CancellationToken,
         tasks: &TaskTracker,
     ) {
-        let Some(elsewhere) = connected.session().goes_elsewhere() else { return };
+        let Some(elsewhere) = connected.session().ownership_lost() else { return };
         let (sessions, watched) = (Arc::clone(self), Arc::downgrade(connected));
         let watching = async move {
             elsewhere.await;
             let Some(connected) = watched.upgrade() else { return };
-            // Another copy may have taken its place.
-            let is_it = |found: &Arc<Connected>| Arc::ptr_eq(found, &connected);
+            // The session may have come back and been registered again.
+            let is_it = |found: &Arc<HttpSession>| Arc::ptr_eq(found, &connected);
             if sessions.table().get(&connected.id).is_some_and(is_it) {
                 sessions.table().remove(&connected.id);
             }
             tracing::debug!("a session goes on at another replica");
-            connected.give_up(&draining).await;
+            connected.hand_over(&draining).await;
         };
-        tasks.spawn(until(&connected.ended, watching));
+        tasks.spawn(until_cancelled(&connected.ended, watching));
     }
 
-    /// Asks for each session if it is still ours, unless that was said within `good_for`; says to the store
-    /// by that that it is needed.
-    pub(crate) async fn confirm(&self, good_for: Duration) {
+    /// Confirms the ownership of each session not confirmed within `good_for`. This also renews its
+    /// record in the state store.
+    pub(crate) async fn confirm_ownership(&self, good_for: Duration) {
         let all: Vec<_> = self.table().values().map(|connected| connected.session()).collect();
         for session in all {
-            session.is_ours_since(good_for).await;
+            session.confirm_ownership_within(good_for).await;
         }
     }
 
-    /// How many there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         self.table().len()
     }
 
-    /// Ends the session of this id.
     pub(crate) fn end(&self, id: &str) {
         let ended = self.table().remove(id);
         if let Some(ended) = ended {
@@ -294,7 +281,6 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions that nobody has used for so long.
     pub(crate) fn end_idle(&self, time: Duration) {
         let idle: Vec<_> =
             self.table().extract_if(|_, connected| connected.is_idle_for(time)).collect();
@@ -304,11 +290,12 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions here; where processes share a store, another one can go on with them.
+    /// Ends all sessions in this process. Other replicas with the same state store can take them
+    /// over.
     pub(crate) fn leave_all(&self) {
         let all: Vec<_> = self.table().drain().collect();
         for (_, connected) in all {
-            connected.leave();
+            connected.release();
         }
     }
 }

@@ -1,14 +1,13 @@
-//! TLS of our own: the certificates that clients are shown, those that clients may show, and how both
-//! are exchanged for others while agents are served.
+//! TLS termination: the server certificate, the CAs for client certificates, and reloading both at
+//! runtime.
 //!
-//! *Theory of operation.* All files are read together, checked, and made into one configuration, which
-//! new connections take; those that are there go on with the one they began with. Files that cannot be used
-//! change nothing. A client that shows a certificate is the agent that it names
-//! ([`identity`](crate::frontend::http::identity)) for as long as the certificate is good and its CA stands in
-//! the file.
+//! All files are read together and built into one `ServerConfig` for new connections; open
+//! connections keep theirs. If a file is invalid, the current certificates stay in use. A client
+//! certificate identifies its agent ([`auth`](crate::frontend::http::auth)) as long as it is valid
+//! and its CA is in the file.
 
+pub(crate) mod acceptor;
 pub(crate) mod certificate;
-pub(crate) mod greeting;
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -31,54 +30,52 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::frontend::http::tls::certificate::Certificate;
-use crate::observe::TlsDates;
 use crate::os;
 use crate::settings::TlsConfig;
+use crate::telemetry::CertificateExpiry;
 
-/// The most bytes of a file.
+/// In bytes, per file.
 const MAX_BYTES: u64 = 1024 * 1024;
-/// The one protocol that is spoken here, by its name in ALPN (RFC 7301).
+/// ALPN protocol id (RFC 7301).
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// The certificates in use.
+/// The certificates in use, replaced at each reload.
 #[derive(Debug)]
-pub struct Tls {
-    used: Mutex<Arc<Used>>,
-    /// When it was last said in the log that somebody does not speak TLS.
+pub struct TlsCertificates {
+    used: Mutex<Arc<LoadedCertificates>>,
+    /// Last time the log mentioned a client without TLS, to limit repeated warnings.
     pub(crate) said: Mutex<Option<Instant>>,
 }
 
-/// The outcome of one reading of the files.
 #[derive(Debug)]
-pub(crate) struct Used {
-    /// The digest of everything that was read.
+pub(crate) struct LoadedCertificates {
+    /// SHA-256 of all certificates and the key, to detect changes.
     digest: Vec<u8>,
     pub(crate) config: Arc<ServerConfig>,
-    dates: TlsDates,
-    /// The CAs of clients.
+    dates: CertificateExpiry,
     trusted: BTreeSet<Vec<u8>>,
-    /// Is cancelled when one of those CAs is not trusted any more.
+    /// Cancelled when a reload removes one of the client CAs.
     pub(crate) distrusted: CancellationToken,
 }
 
-impl Tls {
-    /// Reads the files for the first time.
+impl TlsCertificates {
+    /// Reads the files and builds the TLS configuration.
     ///
     /// # Errors
     ///
-    /// When one cannot be read, is not what it should be, or does not fit the others; when the certificate is
-    /// not good now; when others can read the key.
+    /// Returns an error if a file can't be read or parsed, certificate and key don't match, the
+    /// certificate isn't valid at this time, or other users can read the key.
     pub fn load(files: &TlsConfig) -> Result<Self, TlsError> {
         let used = Mutex::new(Arc::new(read(files)?));
         Ok(Self { used, said: Mutex::default() })
     }
 
-    /// Reads the files again. Returns `true` if they are others than before, which are used from now on.
+    /// Reads the files again. Returns `true` if they have changed and are now in use.
     ///
     /// # Errors
     ///
-    /// As for [`Self::load`]; what was used goes on then.
-    pub fn renew(&self, files: &TlsConfig) -> Result<bool, TlsError> {
+    /// As for [`Self::load`]; the current certificates stay in use.
+    pub fn reload(&self, files: &TlsConfig) -> Result<bool, TlsError> {
         let mut next = read(files)?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if used.digest == next.digest {
@@ -93,18 +90,17 @@ impl Tls {
         Ok(true)
     }
 
-    /// Until when the certificates are good.
-    pub fn dates(&self) -> TlsDates {
+    /// Returns when the certificates expire.
+    pub fn dates(&self) -> CertificateExpiry {
         self.used().dates
     }
 
-    /// The certificates for new connections.
-    pub(crate) fn used(&self) -> Arc<Used> {
+    pub(crate) fn used(&self) -> Arc<LoadedCertificates> {
         Arc::clone(&self.used.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Why files cannot be used for TLS.
+/// The reason why the TLS files can't be used.
 #[derive(Debug)]
 pub struct TlsError {
     message: String,
@@ -112,7 +108,7 @@ pub struct TlsError {
 }
 
 impl TlsError {
-    /// Advice on how to make them usable.
+    /// How to fix it.
     pub fn hint(&self) -> &'static str {
         self.hint
     }
@@ -126,11 +122,11 @@ impl fmt::Display for TlsError {
 
 impl Error for TlsError {}
 
-fn wrong<T>(message: String, hint: &'static str) -> Result<T, TlsError> {
+fn tls_error<T>(message: String, hint: &'static str) -> Result<T, TlsError> {
     Err(TlsError { message, hint })
 }
 
-fn read(files: &TlsConfig) -> Result<Used, TlsError> {
+fn read(files: &TlsConfig) -> Result<LoadedCertificates, TlsError> {
     let provider = Arc::new(default_provider());
     let (chain, leaf) = shown(&files.cert)?;
     let key = key(&files.key)?;
@@ -144,7 +140,7 @@ fn read(files: &TlsConfig) -> Result<Used, TlsError> {
         Err(error) => {
             let (cert, key) = (files.cert.display(), files.key.display());
             let hint = "the certificate of the key has to stand first in its file";
-            return wrong(format!("`{key}` is not the key of `{cert}`: {error}"), hint);
+            return tls_error(format!("`{key}` is not the key of `{cert}`: {error}"), hint);
         }
     };
     let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -171,37 +167,36 @@ fn read(files: &TlsConfig) -> Result<Used, TlsError> {
     }
     let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair)));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    Ok(Used {
+    Ok(LoadedCertificates {
         digest: digest.finish().as_ref().to_vec(),
         config: Arc::new(config),
-        dates: TlsDates { cert: leaf.until, client_ca },
+        dates: CertificateExpiry { cert: leaf.not_after, client_ca },
         trusted,
         distrusted: CancellationToken::new(),
     })
 }
 
-/// The certificates that clients are shown, and what the first says of itself, which is good now.
 fn shown(file: &Path) -> Result<(Vec<CertificateDer<'static>>, Certificate), TlsError> {
     let chain = certificates(file)?;
     let shown = file.display();
     let Some(leaf) = chain.first().and_then(|der| Certificate::read(der)) else {
         let hint = "write the certificate in PEM, and those of its CAs after it";
-        return wrong(format!("there is no certificate in `{shown}`"), hint);
+        return tls_error(format!("there is no certificate in `{shown}`"), hint);
     };
     let now = now();
-    if now >= leaf.until {
-        let days = (now - leaf.until) / 86400;
+    if now >= leaf.not_after {
+        let days = (now - leaf.not_after) / 86400;
         let message = format!("the certificate in `{shown}` has expired, {days} days ago");
-        return wrong(message, "renew it");
+        return tls_error(message, "renew it");
     }
-    if now < leaf.from {
+    if now < leaf.not_before {
         let message = format!("the certificate in `{shown}` is not good yet");
-        return wrong(message, "see whether the clock of this machine is right");
+        return tls_error(message, "see whether the clock of this machine is right");
     }
     Ok((chain, leaf))
 }
 
-/// The CAs of clients that are good now, and when the first of them ends.
+/// Reads the client CAs that are valid at this time. Returns when the first of them expires.
 fn authorities(
     file: &Path,
     trusted: &mut BTreeSet<Vec<u8>>,
@@ -212,10 +207,10 @@ fn authorities(
         let known = Certificate::read(&der);
         let Some(ca) = known.filter(|_| roots.add(der.clone()).is_ok()) else {
             let hint = "every certificate in this file has to be that of a CA";
-            return wrong(format!("a certificate in `{shown}` cannot be used"), hint);
+            return tls_error(format!("a certificate in `{shown}` cannot be used"), hint);
         };
-        if (ca.from..ca.until).contains(&now) {
-            until = until.min(ca.until);
+        if (ca.not_before..ca.not_after).contains(&now) {
+            until = until.min(ca.not_after);
             trusted.insert(der.to_vec());
         } else {
             tracing::warn!("a CA in `{shown}` is not good at this time, and is left out");
@@ -223,12 +218,12 @@ fn authorities(
     }
     let mut roots = RootCertStore::empty();
     for der in trusted.iter() {
-        // It was taken before.
+        // Can't fail: `add` accepted it above.
         let _ = roots.add(der.clone().into());
     }
     if roots.is_empty() {
         let hint = "without `clientCa` no client is asked for a certificate";
-        return wrong(format!("no CA in `{shown}` is good at this time"), hint);
+        return tls_error(format!("no CA in `{shown}` is good at this time"), hint);
     }
     Ok((roots, until))
 }
@@ -238,7 +233,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read: Result<Vec<_>, PemError> = CertificateDer::pem_slice_iter(&text).collect();
     match read {
         Ok(all) if !all.is_empty() => Ok(all),
-        _ => wrong(
+        _ => tls_error(
             format!("there is no certificate in `{}`, or a broken one", file.display()),
             "expected PEM: `-----BEGIN CERTIFICATE-----`",
         ),
@@ -247,15 +242,15 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let shown = file.display();
-    if os::can_strangers_read(file) {
+    if os::is_private_key_exposed(file) {
         let hint = "let its owner alone read it (`chmod 600`), or a group of root's (`chmod 640`)";
-        return wrong(format!("others can read the key `{shown}`"), hint);
+        return tls_error(format!("others can read the key `{shown}`"), hint);
     }
     let text = text(file)?;
     PrivateKeyDer::from_pem_slice(&text).or_else(|_| {
         let hint = "expected PEM: `-----BEGIN PRIVATE KEY-----`; `openssl pkey -in <file>` writes one \
                     that is encrypted without its password";
-        wrong(format!("there is no private key in `{shown}` that can be read"), hint)
+        tls_error(format!("there is no private key in `{shown}` that can be read"), hint)
     })
 }
 
@@ -264,7 +259,7 @@ fn text(file: &Path) -> Result<Vec<u8>, TlsError> {
     let read = File::open(file).and_then(|open| open.take(MAX_BYTES).read_to_end(&mut bytes));
     match read {
         Ok(_) => Ok(bytes),
-        Err(error) => wrong(
+        Err(error) => tls_error(
             format!("cannot read `{}`: {error}", file.display()),
             "`http.tls` names the files of the certificate and its key",
         ),

@@ -1,33 +1,35 @@
-//! The shapes of answers.
+//! Results of tasks.
 
 use pretty_assertions::assert_eq;
 
 use super::*;
 
-fn used() -> Used {
+fn used() -> SelectedTool {
     tool("communication", "slack", "send_message", &json!({})).used()
 }
 
-/// The answer to a result, as it is written.
 fn of(result: &str) -> String {
-    let raw: Raw = serde_json::from_str(result).expect("JSON");
-    let done = Done { tool: Some(used()), came: Came::Result(raw) };
-    answer(&done).as_str().into_owned()
+    let raw: RawJson = serde_json::from_str(result).expect("JSON");
+    let done = TaskOutcome { tool: Some(used()), outcome: ToolOutcome::Result(raw) };
+    tool_result(&done).as_str().into_owned()
 }
 
 fn result_of(result: &str) -> String {
-    let answer: Raw = serde_json::from_str(&of(result)).expect("JSON");
+    let answer: RawJson = serde_json::from_str(&of(result)).expect("JSON");
     let shape = answer.member("structuredContent").expect("a shape");
     let first = answer.member("content").and_then(|c| c.items()).expect("content")[0].clone();
     assert_eq!(
-        first.member("text").and_then(|t| t.text().map(std::borrow::Cow::into_owned)).as_deref(),
+        first
+            .member("text")
+            .and_then(|t| t.decode_string().map(std::borrow::Cow::into_owned))
+            .as_deref(),
         Some(&*shape.as_str())
     );
     shape.member("result").expect("a result").as_str().into_owned()
 }
 
 #[test]
-fn structured_content_is_the_result_as_it_is_written() {
+fn structured_content_is_passed_through_byte_for_byte() {
     let result = r#"{"content":[{"type":"text","text":"{\"n\": 1.50}"}],"structuredContent":{"n":  1.50},"_meta":{"k":1e2}}"#;
     assert_eq!(
         of(result),
@@ -39,7 +41,7 @@ fn structured_content_is_the_result_as_it_is_written() {
 }
 
 #[test]
-fn a_text_is_the_result_and_what_it_says_where_that_is_json() {
+fn text_is_the_result_and_is_parsed_if_json() {
     let text =
         |text: &str| result_of(&json!({"content": [{"type": "text", "text": text}]}).to_string());
     assert_eq!(text("hello"), r#""hello""#);
@@ -56,21 +58,22 @@ fn a_text_is_the_result_and_what_it_says_where_that_is_json() {
 }
 
 #[test]
-fn what_is_no_text_comes_after_it() {
+fn other_blocks_follow_the_text() {
     let image = r#"{"type":"image","data":"AAAA","mimeType":"image/png","x":1.0}"#;
     let answer = of(&format!(r#"{{"content":[{{"type":"text","text":"a"}},{image}]}}"#));
     assert!(answer.contains(&format!(",{image}]")), "{answer}");
-    // A text that says something else than what is structured is kept too.
+    // A text that differs from the structured content is preserved.
     let said = r#"{"type":"text","text":"two tasks were found"}"#;
     let answer = of(&format!(r#"{{"content":[{said}],"structuredContent":{{"n":2}}}}"#));
     assert!(answer.contains(&format!(",{said}]")), "{answer}");
 }
 
 #[test]
-fn a_failure_has_its_type_its_message_and_a_suggestion() {
-    let failure = Failure::new(Kind::ToolExecutionError, "no such channel", "list the channels");
-    let done = Done { tool: Some(used()), came: Came::Failed(failure) };
-    let answer: Value = answer(&done).parse().expect("JSON");
+fn error_has_a_type_a_message_and_a_suggestion() {
+    let failure =
+        TaskError::new(TaskErrorKind::ToolExecutionError, "no such channel", "list the channels");
+    let done = TaskOutcome { tool: Some(used()), outcome: ToolOutcome::Failed(failure) };
+    let answer: Value = tool_result(&done).parse().expect("JSON");
     assert_eq!(answer["isError"], true);
     assert_eq!(
         answer["structuredContent"],
@@ -83,15 +86,16 @@ fn a_failure_has_its_type_its_message_and_a_suggestion() {
 }
 
 #[test]
-fn what_a_tool_that_failed_says_at_length_is_not_lost() {
+fn long_output_of_a_failed_tool_is_preserved() {
     let long = "reason ".repeat(1000);
     let result = json!({"content": [{"type": "text", "text": long}, {"type": "image", "data": "AA=="}], "isError": true, "_meta": {"a": 1}});
-    let came = executing::judge(
-        Ok(crate::backend::Outcome::Result(Raw::encode(&result))),
+    let came = execution::outcome_from_call(
+        Ok(crate::backend::RpcOutcome::Result(RawJson::encode(&result))),
         &tool("a", "b", "c", &json!({})),
         None,
     );
-    let answer: Value = answer(&Done { tool: Some(used()), came }).parse().expect("JSON");
+    let answer: Value =
+        tool_result(&TaskOutcome { tool: Some(used()), outcome: came }).parse().expect("JSON");
     assert_eq!(answer["content"][1]["text"], long);
     assert_eq!(answer["content"][2]["data"], "AA==");
     assert_eq!(answer["_meta"], json!({"a": 1}));

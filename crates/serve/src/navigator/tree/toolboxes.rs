@@ -1,42 +1,41 @@
-//! The toolboxes as a tree: a category is a toolbox, a service one of its servers.
+//! The tree of the toolboxes: each toolbox is a category, each of its servers a service.
 
 use std::sync::Arc;
 
 use crate::catalog::first_sentence;
-use crate::catalog::rank::{Finds, Fit};
-use crate::gateway::{Gateway, RequestContext, Sought};
+use crate::catalog::rank::{Relevance, ScoreCutoff};
+use crate::gateway::{Gateway, RequestContext, ToolQuery};
 use crate::name::ServerRef;
-use crate::navigator::tree::{Category, Service, Tool, Tree, list};
-use crate::navigator::{Budget, Failure, Hear};
+use crate::navigator::tree::{CategoryNode, ServiceNode, ToolNode, ToolTree, list};
+use crate::navigator::{NavigationBudget, StepListener, TaskError};
 use crate::settings::{ServerConfig, ToolboxConfig};
-use crate::toolbox::{View, ViewTool};
+use crate::toolbox::{ExposedTool, ToolboxView};
 
-/// The toolboxes of a gateway.
-pub(crate) struct Toolboxes<'a> {
+pub(crate) struct ToolboxTree<'a> {
     gateway: &'a Gateway,
     context: RequestContext<'a>,
-    heard: &'a Hear<'a>,
+    heard: &'a StepListener<'a>,
 }
 
-impl<'a> Toolboxes<'a> {
+impl<'a> ToolboxTree<'a> {
     pub(crate) fn new(
         gateway: &'a Gateway,
         context: &'a RequestContext<'a>,
-        heard: &'a Hear<'a>,
+        heard: &'a StepListener<'a>,
     ) -> Self {
-        // What is started to see what it has is no progress of the tool that is called in the end.
+        // A start to list tools isn't progress of the call that follows.
         let context = RequestContext { wants_progress: false, ..*context };
         Self { gateway, context, heard }
     }
 
-    /// A server, unless it has been listed and has nothing for the agent.
+    /// Returns `None` if the server has been listed and has no tools for the agent.
     fn service(
         &self,
         toolbox: &ToolboxConfig,
         server: &ServerConfig,
-        view: &View,
+        view: &ToolboxView,
         unlisted: &[ServerRef],
-    ) -> Option<Service> {
+    ) -> Option<ServiceNode> {
         let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
         let tools = view.tools_of(&server.name).iter();
         let tools: Vec<_> = tools.map(|tool| tool.id.tool.clone()).collect();
@@ -45,22 +44,22 @@ impl<'a> Toolboxes<'a> {
             return None;
         }
         let said = || view.instructions_of(&server.name).map(first_sentence).unwrap_or_default();
-        Some(Service {
+        Some(ServiceNode {
             category: toolbox.name.to_string(),
             name: server.name.to_string(),
             about: server.description.clone().unwrap_or_else(said),
-            at,
+            server_ref: at,
             tools,
         })
     }
 
     fn has_failed(&self, at: &ServerRef) -> bool {
-        self.gateway.failures().iter().any(|(server, _)| server == at)
+        self.gateway.failed_servers().iter().any(|(server, _)| server == at)
     }
 }
 
-impl Tree for Toolboxes<'_> {
-    fn categories(&self) -> Vec<Category> {
+impl ToolTree for ToolboxTree<'_> {
+    fn categories(&self) -> Vec<CategoryNode> {
         let snapshot = self.gateway.snapshot();
         let unlisted = self.gateway.unlisted();
         let toolboxes = self.gateway.config().toolboxes.iter();
@@ -69,7 +68,7 @@ impl Tree for Toolboxes<'_> {
             let servers = toolbox.servers.iter();
             let services =
                 servers.filter_map(|server| self.service(toolbox, server, &view, &unlisted));
-            Category {
+            CategoryNode {
                 name: toolbox.name.to_string(),
                 about: toolbox.description.clone(),
                 services: services.collect(),
@@ -78,36 +77,44 @@ impl Tree for Toolboxes<'_> {
         categories.filter(|category| !category.services.is_empty()).collect()
     }
 
-    async fn tools(&self, service: &Service, budget: &Budget) -> Result<Vec<Tool>, Failure> {
+    async fn tools(
+        &self,
+        service: &ServiceNode,
+        budget: &NavigationBudget,
+    ) -> Result<Vec<ToolNode>, TaskError> {
         if service.tools.is_empty() {
-            list(self.gateway, &service.at, self.context.agent, budget, self.heard).await?;
+            list(self.gateway, &service.server_ref, self.context.agent, budget, self.heard).await?;
         }
-        let view = self.gateway.snapshot().view(&service.at.toolbox);
-        Ok(view.tools_of(&service.at.server).iter().map(tool).collect())
+        let view = self.gateway.snapshot().view(&service.server_ref.toolbox);
+        Ok(view.tools_of(&service.server_ref.server).iter().map(tool).collect())
     }
 
-    async fn survey(&self) {
+    async fn ensure_listed(&self) {
         self.gateway.ensure_listed(&self.context).await;
     }
 
-    async fn ranked(&self, task: &str, limit: usize) -> Result<Vec<(Tool, Fit)>, Failure> {
-        let finds = Finds::WhatIsNearest;
-        let sought = Sought { query: task, toolbox: None, server: None, finds, limit };
-        let found = self.gateway.find_tools(&[sought], &self.context).await;
+    async fn rank_tools(
+        &self,
+        task: &str,
+        limit: usize,
+    ) -> Result<Vec<(ToolNode, Relevance)>, TaskError> {
+        let finds = ScoreCutoff::None;
+        let sought = ToolQuery { query: task, toolbox: None, server: None, finds, limit };
+        let found = self.gateway.search_listed(&[sought], &self.context).await;
         Ok(found.iter().flatten().map(|found| (tool(found.tool()), found.fit)).collect())
     }
 
-    async fn absent(&self, task: &str) -> Vec<String> {
+    async fn absent_services(&self, task: &str) -> Vec<String> {
         self.gateway.absent_services(task).await
     }
 }
 
-fn tool(shown: &ViewTool) -> Tool {
-    Tool {
-        id: shown.id.clone(),
-        category: shown.id.toolbox.to_string(),
-        service: shown.id.server.to_string(),
-        name: shown.id.tool.clone(),
-        definition: Arc::clone(&shown.definition),
+fn tool(tool: &ExposedTool) -> ToolNode {
+    ToolNode {
+        id: tool.id.clone(),
+        category: tool.id.toolbox.to_string(),
+        service: tool.id.server.to_string(),
+        name: tool.id.tool.clone(),
+        definition: Arc::clone(&tool.definition),
     }
 }

@@ -6,7 +6,7 @@ use tokio::io::{
 use super::*;
 use tokio::sync::mpsc;
 
-/// The far end of a link: what an agent writes and reads.
+/// The agent's end of a connection.
 struct Agent {
     input: Lines<BufReader<ReadHalf<DuplexStream>>>,
     output: WriteHalf<DuplexStream>,
@@ -22,18 +22,19 @@ impl Agent {
     }
 }
 
-/// The messages of an agent, pulled as they come.
-struct Pulled(mpsc::UnboundedReceiver<Incoming>);
+struct Pulled(mpsc::UnboundedReceiver<IncomingMessage>);
 
 impl Pulled {
-    async fn next(&mut self) -> Option<Incoming> {
+    async fn next(&mut self) -> Option<IncomingMessage> {
         self.0.recv().await
     }
 
-    async fn request(&mut self) -> incoming::Request {
+    async fn request(&mut self) -> incoming::IncomingRequest {
         match self.next().await {
-            Some(Incoming::Request(request)) => request,
-            Some(Incoming::Notification { method, .. }) => panic!("a notification: {method}"),
+            Some(IncomingMessage::Request(request)) => request,
+            Some(IncomingMessage::Notification { method, .. }) => {
+                panic!("a notification: {method}")
+            }
             None => panic!("the end"),
         }
     }
@@ -54,15 +55,18 @@ fn link(max: usize) -> (Pulled, Agent) {
     (Pulled(receiver), Agent { input: BufReader::new(reader).lines(), output })
 }
 
+// invariant: bytes-unchanged
 #[tokio::test]
-async fn a_call_keeps_its_text_and_its_id() {
+async fn request_keeps_its_raw_params_and_id() {
     let (mut messages, mut agent) = link(1 << 20);
     agent.says(r#"{"id":"a\u0062","method":"tools/call","params":{"x": 1.0}}"#).await;
     let request = messages.request().await;
     assert_eq!(request.method, "tools/call");
     assert_eq!(request.params.unwrap().as_bytes(), br#"{"x": 1.0}"#);
     let (_, ()) = tokio::join!(
-        request.reply.answer(Outcome::Result(Raw::encode(&serde_json::json!({"y": 2.0})))),
+        request
+            .responder
+            .respond(RpcOutcome::Result(RawJson::encode(&serde_json::json!({"y": 2.0})))),
         async {
             let answer = agent.reads().await;
             assert_eq!(answer, r#"{"jsonrpc":"2.0","id":"a\u0062","result":{"y":2.0}}"#);
@@ -71,27 +75,29 @@ async fn a_call_keeps_its_text_and_its_id() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_is_told_and_never_answered() {
+async fn cancelled_request_gets_no_response() {
     let (mut messages, mut agent) = link(1 << 20);
     agent.says(r#"{"id":1,"method":"tools/call"}"#).await;
     let request = messages.request().await;
     agent.says(r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#).await;
-    request.reply.cancelled().await;
-    request.reply.answer(Outcome::Result(Raw::encode(&1))).await.unwrap();
+    request.responder.cancelled().await;
+    request.responder.respond(RpcOutcome::Result(RawJson::encode(&1))).await.unwrap();
     agent.says("nonsense").await;
     assert!(agent.reads().await.contains("-32700"));
 }
 
+// invariant: one-response
 #[tokio::test]
-async fn a_call_that_is_lost_is_answered_with_an_error() {
+async fn dropped_request_gets_an_error_response() {
     let (mut messages, mut agent) = link(1 << 20);
     agent.says(r#"{"id":1,"method":"tools/call"}"#).await;
     drop(messages.request().await);
     assert!(agent.reads().await.starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603"#));
 }
 
+// invariant: bad-input-fails-alone
 #[tokio::test]
-async fn what_cannot_be_understood_is_answered_and_the_link_goes_on() {
+async fn invalid_input_is_answered_and_the_connection_continues() {
     let (mut messages, mut agent) = link(300);
     agent.says("hello").await;
     assert!(
@@ -109,7 +115,7 @@ async fn what_cannot_be_understood_is_answered_and_the_link_goes_on() {
 }
 
 #[tokio::test]
-async fn the_end_of_input_is_noticed_while_a_call_runs() {
+async fn end_of_input_is_noticed_while_a_request_runs() {
     let (mut messages, mut agent) = link(1 << 20);
     agent.says(r#"{"id":1,"method":"tools/call"}"#).await;
     let _running = messages.request().await;

@@ -3,14 +3,14 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn parse(text: &'static str) -> String {
-    match Message::parse(&Bytes::from_static(text.as_bytes())) {
+    match JsonRpcMessage::parse(&Bytes::from_static(text.as_bytes())) {
         Ok(message) => format!("{message:?}"),
         Err(malformed) => format!("{malformed:?}"),
     }
 }
 
 #[test]
-fn each_kind_of_message_is_told_apart() {
+fn message_kinds_are_distinguished() {
     assert_eq!(
         parse(r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"x":1.0}}"#),
         r#"Request { id: "a", method: "tools/call", params: Some({"x":1.0}) }"#
@@ -21,14 +21,14 @@ fn each_kind_of_message_is_told_apart() {
     );
     assert_eq!(
         parse(r#"{"result": {"n":1e400},"id":7}"#),
-        r#"Answer { id: 7, outcome: Result({"n":1e400}) }"#
+        r#"Response { id: 7, outcome: Result({"n":1e400}) }"#
     );
-    assert_eq!(parse(r#"{"id":7,"result":null}"#), "Answer { id: 7, outcome: Result(null) }");
-    assert_eq!(parse(r#"{"id":7,"error":{}}"#), "Answer { id: 7, outcome: Error({}) }");
+    assert_eq!(parse(r#"{"id":7,"result":null}"#), "Response { id: 7, outcome: Result(null) }");
+    assert_eq!(parse(r#"{"id":7,"error":{}}"#), "Response { id: 7, outcome: Error({}) }");
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn non_messages_are_rejected() {
     assert_eq!(parse(r#"{"jsonrpc":"2.0"}"#), "NoMessage");
     assert_eq!(parse(r#"{"id":1}"#), "NoMessage");
     assert!(parse("starting server...").starts_with("NotJson"));
@@ -38,87 +38,88 @@ fn what_is_no_message_is_refused() {
 }
 
 #[test]
-fn an_id_is_found_at_either_edge() {
-    let id = |head: &str, tail: &str| id_at_edges(head.as_bytes(), tail.as_bytes());
-    assert_eq!(id(r#"{"jsonrpc":"2.0","id":17,"result":"aaa"#, "aaa"), Some(Raw::encode(&17)));
+fn id_is_recovered_from_either_end() {
+    let id = |head: &str, tail: &str| recover_id(head.as_bytes(), tail.as_bytes());
+    assert_eq!(id(r#"{"jsonrpc":"2.0","id":17,"result":"aaa"#, "aaa"), Some(RawJson::encode(&17)));
     assert_eq!(
         id(r#"{"result":"aaa"#, r#"aaa"},"jsonrpc":"2.0","id": "x7"}"#),
-        Some(Raw::encode(&"x7"))
+        Some(RawJson::encode(&"x7"))
     );
     assert_eq!(id(r#"{"result":"aaa"#, r#"aaa","id":"#), None);
     assert_eq!(id("rubbish", "rubbish"), None);
 }
 
 #[test]
-fn an_id_inside_is_not_the_one_of_the_message() {
-    let id = |head: &str, tail: &str| id_at_edges(head.as_bytes(), tail.as_bytes());
+fn nested_ids_are_ignored() {
+    let id = |head: &str, tail: &str| recover_id(head.as_bytes(), tail.as_bytes());
     assert_eq!(
         id(r#"{"params":{"id":1,"text":"}}\"id\":2"#, r#"aaa"}},"jsonrpc":"2.0","id":9}"#),
-        Some(Raw::encode(&9))
+        Some(RawJson::encode(&9))
     );
     assert_eq!(
         id(r#"{"params":[{"id":1}],"id":9,"result":"aaa"#, r#"aaa","id":1}"#),
-        Some(Raw::encode(&9))
+        Some(RawJson::encode(&9))
     );
     assert_eq!(id(r#"{"result":{"text":"aaa"#, r#"aaa","id":1}}"#), None);
     assert_eq!(id(r#"{"result":{"text":"aaa"#, r#"aaa","id":1},"jsonrpc":"2.0"}"#), None);
     assert_eq!(
         id(r#"{"result":{"text":"aaa"#, r#"aaa"},"id":9,"jsonrpc":"2.0"} "#),
-        Some(Raw::encode(&9))
+        Some(RawJson::encode(&9))
     );
 }
 
 #[test]
-fn an_id_within_what_a_message_carries_is_not_its_own() {
-    let id = |head: &str, tail: &str| id_at_edges(head.as_bytes(), tail.as_bytes());
+fn ids_in_params_and_strings_are_ignored() {
+    let id = |head: &str, tail: &str| recover_id(head.as_bytes(), tail.as_bytes());
     let (head, tail) = (r#"{"params":{"id":"doc"},"x":"{\"id\":1","y":["#, r#"1]},"id":12}"#);
-    assert_eq!(id(head, tail), Some(Raw::encode(&12)));
-    assert_eq!(id(head, r#"},"id":12,"jsonrpc":"2.0"} "#), Some(Raw::encode(&12)));
+    assert_eq!(id(head, tail), Some(RawJson::encode(&12)));
+    assert_eq!(id(head, r#"},"id":12,"jsonrpc":"2.0"} "#), Some(RawJson::encode(&12)));
     assert_eq!(id(head, r#"{"id":5}],"method":"m"}"#), None);
     assert_eq!(id(head, r#"{"a":{"id":5}}"#), None);
-    assert_eq!(id(r#"{"params":{"id":5},"id":"a\"b","#, ""), Some(Raw::encode(&"a\"b")));
+    assert_eq!(id(r#"{"params":{"id":5},"id":"a\"b","#, ""), Some(RawJson::encode(&"a\"b")));
     assert_eq!(id(r#"{"jsonrpc":"2.0","id":12"#, ""), None);
 }
 
 #[test]
-fn an_id_at_an_edge_is_kept_as_it_is_spelled() {
+fn recovered_id_keeps_its_text() {
     let long = "123456789012345678901234567890";
     for id in [long, "1.0", "1e3", "-0", r#""\u0061\ud800""#] {
-        let found = id_at_edges(format!(r#"{{"id":{id},"params":"aaa"#).as_bytes(), b"");
+        let found = recover_id(format!(r#"{{"id":{id},"params":"aaa"#).as_bytes(), b"");
         assert_eq!(found.map(|id| id.as_str().into_owned()).as_deref(), Some(id));
-        let found = id_at_edges(b"", format!(r#"aaa","id":{id}}}"#).as_bytes());
+        let found = recover_id(b"", format!(r#"aaa","id":{id}}}"#).as_bytes());
         assert_eq!(found.map(|id| id.as_str().into_owned()).as_deref(), Some(id));
     }
 }
 
 #[test]
-fn a_key_that_ends_like_an_id_is_none() {
-    assert_eq!(id_at_edges(b"", br#"aaa","\"id":1}"#), None);
-    assert_eq!(id_at_edges(b"", br#""id":1}"#), None, "what stands before it was cut off");
+fn keys_ending_in_id_are_ignored() {
+    assert_eq!(recover_id(b"", br#"aaa","\"id":1}"#), None);
+    assert_eq!(recover_id(b"", br#""id":1}"#), None, "what stands before it was cut off");
 }
 
 #[test]
-fn depth_is_no_matter() {
+fn deeply_nested_messages_are_parsed() {
     let deep = |open: &str, close: &str| open.repeat(100_000) + "1" + &close.repeat(100_000);
     for inside in [deep("[", "]"), deep("{\"id\":", "}"), deep("[{\"\":", "}]")] {
         let line = Bytes::from(format!(r#"{{"method":"m","id":1,"params":{inside}}}"#));
-        let Ok(Message::Request { params: Some(params), .. }) = Message::parse(&line) else {
+        let Ok(JsonRpcMessage::Request { params: Some(params), .. }) = JsonRpcMessage::parse(&line)
+        else {
             panic!("no request");
         };
         assert_eq!(params.as_bytes(), inside.as_bytes());
         assert!(params.parse::<serde_json::Value>().is_err());
         let (head, tail) = (&inside[..512], &inside[inside.len() - 512..]);
-        assert_eq!(id_at_edges(head.as_bytes(), tail.as_bytes()), None);
-        // Also where no member of ours is, and where the message ends too early.
+        assert_eq!(recover_id(head.as_bytes(), tail.as_bytes()), None);
+        // Also in unknown members, and when the message is truncated.
         let line = Bytes::from(format!(r#"{{"x":{inside},"id":1,"result":{inside}}}"#));
-        assert!(matches!(Message::parse(&line), Ok(Message::Answer { .. })));
-        assert!(Message::parse(&line.slice(..line.len() - 2)).is_err());
-        assert!(Message::parse(&Bytes::from(inside)).is_err());
+        assert!(matches!(JsonRpcMessage::parse(&line), Ok(JsonRpcMessage::Response { .. })));
+        assert!(JsonRpcMessage::parse(&line.slice(..line.len() - 2)).is_err());
+        assert!(JsonRpcMessage::parse(&Bytes::from(inside)).is_err());
     }
 }
 
 #[test]
-fn a_member_that_is_repeated_makes_it_no_message() {
+fn repeated_envelope_members_are_rejected() {
     for text in [
         r#"{"id":1,"id":2,"method":"m"}"#,
         r#"{"id":1,"\u0069d":2,"method":"m"}"#,
@@ -126,7 +127,7 @@ fn a_member_that_is_repeated_makes_it_no_message() {
     ] {
         assert!(parse(text).starts_with("NotJson"), "{text}");
     }
-    // What is inside is the other side's, whatever it says twice.
+    // Repeated keys inside params and in unknown members are passed through.
     assert_eq!(
         parse(r#"{"method":"m","params":{"a":1,"a":2},"x":1,"x":2}"#),
         r#"Notification { method: "m", params: Some({"a":1,"a":2}) }"#
@@ -134,16 +135,16 @@ fn a_member_that_is_repeated_makes_it_no_message() {
 }
 
 #[test]
-fn what_no_text_can_hold_passes_as_it_is_spelled() {
+fn invalid_unicode_and_odd_numbers_pass_through() {
     let inside = r#"["\ud800","\udc00\ud800\u0000",-0,1e400,-1.0E-400]"#;
     assert_eq!(
         parse(r#"{"id":7,"result":["\ud800","\udc00\ud800\u0000",-0,1e400,-1.0E-400]}"#),
-        format!("Answer {{ id: 7, outcome: Result({inside}) }}")
+        format!("Response {{ id: 7, outcome: Result({inside}) }}")
     );
-    // A method is text, and nothing in JSON is a NUL or bytes that are not UTF-8.
+    // A method must be a valid string, and JSON contains no raw NUL or invalid UTF-8.
     assert!(parse(r#"{"id":7,"method":"\ud800"}"#).starts_with("NotJson"));
     assert!(parse("{\"id\":7,\"result\":\"\0\"}").starts_with("NotJson"));
     assert!(parse("\0").starts_with("NotJson"));
     let line = Bytes::from_static(b"{\"id\":7,\"result\":\"\xff\"}");
-    assert!(matches!(Message::parse(&line), Err(Malformed::NotJson(_))));
+    assert!(matches!(JsonRpcMessage::parse(&line), Err(MessageParseError::NotJson(_))));
 }

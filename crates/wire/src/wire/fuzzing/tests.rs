@@ -3,14 +3,14 @@ use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_oneof, proptest};
 
 use super::*;
-use crate::raw::fuzzing::tests::check_found;
+use crate::json::fuzzing::tests::check_found;
 
 #[test]
-fn what_the_fuzzer_has_found_holds() {
+fn corpus_holds() {
     check_found("wire", 10, check);
 }
 
-/// Makes lines that peers send, and lines that they should not send.
+/// Valid and invalid lines from a peer.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let json = prop_oneof![
         Just("-0".to_owned()),
@@ -55,7 +55,7 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_messages_in_any_pieces_hold(
+    fn arbitrary_messages_in_arbitrary_chunks_hold(
         max in any::<u8>(),
         sizes in vec(prop_oneof![Just(0), 1_u8..20, any::<u8>()], 3),
         lines in vec((line(), prop_oneof![3 => Just("\n"), 1 => Just("\r\n"), 1 => Just("")]), 0..12),
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_hold(input in vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_hold(input in vec(any::<u8>(), 0..300)) {
         check(&input);
     }
 }

@@ -3,7 +3,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::*;
 
-/// Reads everything out of `chunks`, each written on its own, as text.
+/// Returns all lines read from `chunks`, each written separately.
 async fn lines(max: usize, chunks: &[&[u8]]) -> Vec<String> {
     let (mut writer, reader) = tokio::io::duplex(7);
     let mut lines = LineReader::new(reader, max);
@@ -17,8 +17,8 @@ async fn lines(max: usize, chunks: &[&[u8]]) -> Vec<String> {
         let mut found = Vec::new();
         while let Some(line) = lines.next().await {
             found.push(match line {
-                Line::Message(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                Line::Oversized { head, tail, length } => format!(
+                InputLine::Message(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                InputLine::Oversized { head, tail, length } => format!(
                     "oversized {length}: {}..{}",
                     String::from_utf8_lossy(&head),
                     String::from_utf8_lossy(&tail)
@@ -31,7 +31,7 @@ async fn lines(max: usize, chunks: &[&[u8]]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn lines_come_whole_however_they_are_split() {
+async fn lines_are_reassembled_across_reads() {
     assert_eq!(
         lines(99, &[b"one\ntw", b"o\r\n", b"\n  \n", b"thr", b"ee"]).await,
         ["one", "two", "three"]
@@ -39,7 +39,7 @@ async fn lines_come_whole_however_they_are_split() {
 }
 
 #[tokio::test]
-async fn a_line_at_the_limit_passes_and_one_beyond_does_not() {
+async fn line_length_limit_is_inclusive() {
     let text = "x".repeat(20);
     assert_eq!(
         lines(20, &[format!("{text}\n{text}y\nlast\n").as_bytes()]).await,
@@ -48,7 +48,7 @@ async fn a_line_at_the_limit_passes_and_one_beyond_does_not() {
 }
 
 #[tokio::test]
-async fn an_oversized_line_is_measured_and_only_its_edges_are_kept() {
+async fn oversized_line_reports_its_length_and_edges() {
     let long = format!("{}{}{}", "a".repeat(600), "b".repeat(90_000), "c".repeat(600));
     let found = lines(1000, &[long.as_bytes(), b"\nnext"]).await;
     assert_eq!(
@@ -58,21 +58,21 @@ async fn an_oversized_line_is_measured_and_only_its_edges_are_kept() {
 }
 
 #[tokio::test]
-async fn the_edges_of_an_oversized_line_are_its_own_however_it_comes() {
+async fn oversized_edges_exclude_the_next_line() {
     for chunks in [&[&b"123456\nnext"[..]][..], &[b"12345", b"6\nne", b"xt"]] {
         assert_eq!(lines(4, chunks).await, ["oversized 6: 123456..123456", "next"]);
     }
 }
 
 #[tokio::test]
-async fn an_oversized_line_that_never_ends_is_reported_at_the_end_of_input() {
+async fn unterminated_oversized_line_is_reported_at_eof() {
     let found = lines(4, &[b"123456"]).await;
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("oversized 6"), "{found:?}");
 }
 
 #[tokio::test]
-async fn a_cancelled_read_loses_nothing() {
+async fn cancelled_read_loses_no_input() {
     let (mut writer, reader) = tokio::io::duplex(64);
     let mut lines = LineReader::new(reader, 99);
     writer.write_all(b"ha").await.unwrap();
@@ -82,12 +82,12 @@ async fn a_cancelled_read_loses_nothing() {
         () = tokio::task::yield_now() => {}
     }
     writer.write_all(b"lf\n").await.unwrap();
-    let Some(Line::Message(line)) = lines.next().await else { panic!("no line") };
+    let Some(InputLine::Message(line)) = lines.next().await else { panic!("no line") };
     assert_eq!(&line[..], b"half");
 }
 
 #[tokio::test]
-async fn much_that_is_here_already_lets_others_have_a_turn() {
+async fn reader_yields_when_much_input_is_ready() {
     for text in ["x\n".repeat(1000), "\n".repeat(100_000), "x".repeat(100_000)] {
         let mut lines = LineReader::new(text.as_bytes(), 9);
         let read = async { while lines.next().await.is_some() {} };

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, 
 use super::*;
 use tokio::sync::mpsc;
 
-/// The far end of a link: what a server reads and writes.
+/// The server's end of the streams.
 struct Server {
     input: Lines<BufReader<DuplexStream>>,
     output: DuplexStream,
@@ -24,33 +24,34 @@ impl Server {
     }
 }
 
-fn link(max: usize) -> (Link, mpsc::UnboundedReceiver<Incoming>, Server) {
-    // Two, for each closes when one of its ends is dropped, as pipes do.
+fn link(max: usize) -> (ServerConnection, mpsc::UnboundedReceiver<IncomingMessage>, Server) {
+    // Two pipes: each closes when one of its ends is dropped, like the pipes of a child process.
     let (writer, input) = duplex(1 << 16);
     let (reader, output) = duplex(1 << 16);
     let (heard, hearing) = mpsc::unbounded_channel();
     let hear = move |incoming| heard.send(incoming).unwrap();
-    let link = connect(reader, writer, max, "test", hear, &TaskTracker::new());
-    (link, hearing, Server { input: BufReader::new(input).lines(), output })
+    let connection = connect(reader, writer, max, "test", hear, &TaskTracker::new());
+    (connection, hearing, Server { input: BufReader::new(input).lines(), output })
 }
 
-fn done(step: Step) -> Result<Outcome, RequestError> {
+fn done(step: RequestEvent) -> Result<RpcOutcome, RequestError> {
     match step {
-        Step::Done(outcome) => outcome,
-        Step::Progress(params) => panic!("progress: {params:?}"),
+        RequestEvent::Completed(outcome) => outcome,
+        RequestEvent::Progress(params) => panic!("progress: {params:?}"),
     }
 }
 
-fn raw(text: &str) -> Raw {
-    Raw::encode(&serde_json::value::RawValue::from_string(text.to_owned()).unwrap())
+fn raw(text: &str) -> RawJson {
+    RawJson::encode(&serde_json::value::RawValue::from_string(text.to_owned()).unwrap())
 }
 
+// invariant: bytes-unchanged
 #[tokio::test]
 async fn arguments_and_results_pass_byte_for_byte() {
-    let (link, _heard, mut server) = link(1 << 20);
+    let (connection, _heard, mut server) = link(1 << 20);
     let (name, arguments) = (raw(r#""add""#), raw(r#"{"a":1.0,"b": 1e3}"#));
-    let mut request = link
-        .request("tools/call", &[("name", &name), ("arguments", &arguments)], &[], false)
+    let mut request = connection
+        .send_request("tools/call", &[("name", &name), ("arguments", &arguments)], &[], false)
         .await
         .unwrap();
     assert_eq!(
@@ -60,15 +61,15 @@ async fn arguments_and_results_pass_byte_for_byte() {
     server.says(r#"{"result":{"sum":123456789012345678901234567890.0},"id":1}"#).await;
     assert_eq!(
         done(request.next().await),
-        Ok(Outcome::Result(raw(r#"{"sum":123456789012345678901234567890.0}"#)))
+        Ok(RpcOutcome::Result(raw(r#"{"sum":123456789012345678901234567890.0}"#)))
     );
 }
 
 #[tokio::test]
-async fn progress_comes_in_order_and_before_the_answer() {
-    let (link, _heard, mut server) = link(1 << 20);
+async fn progress_arrives_in_order_and_before_the_response() {
+    let (connection, _heard, mut server) = link(1 << 20);
     let meta = [("traceparent".into(), raw(r#""00""#))];
-    let mut request = link.request("x", &[], &meta, true).await.unwrap();
+    let mut request = connection.send_request("x", &[], &meta, true).await.unwrap();
     assert_eq!(
         server.reads().await,
         r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"traceparent":"00","progressToken":1}}}"#
@@ -81,18 +82,18 @@ async fn progress_comes_in_order_and_before_the_answer() {
             .await;
     }
     server.says(r#"{"id":1,"result":{}}"#).await;
-    link.closed_or_idle().await;
+    connection.closed_or_idle().await;
     for n in 0..20 {
-        let Step::Progress(params) = request.next().await else {
+        let RequestEvent::Progress(params) = request.next().await else {
             panic!("answer before progress {n}")
         };
         assert!(params.as_str().ends_with(&format!(r#""progress":{n}}}"#)), "{params:?}");
     }
-    assert_eq!(done(request.next().await), Ok(Outcome::Result(raw("{}"))));
+    assert_eq!(done(request.next().await), Ok(RpcOutcome::Result(raw("{}"))));
 }
 
-impl Link {
-    /// Lets the reading task take everything that has been written so far.
+impl ServerConnection {
+    /// Lets the reading task handle everything that was written so far.
     async fn closed_or_idle(&self) {
         for _ in 0..100 {
             yield_now().await;
@@ -101,11 +102,11 @@ impl Link {
 }
 
 #[tokio::test]
-async fn others_have_their_turn_between_long_messages() {
+async fn reader_yields_between_long_messages() {
     let long = "x".repeat(LONG);
     let line =
         format!("{{\"method\":\"notifications/message\",\"params\":{{\"data\":\"{long}\"}}}}\n");
-    // All are there from the start.
+    // All input is ready from the start.
     let reader = Cursor::new(line.repeat(3).into_bytes());
     let (turns, (heard, mut hearing)) = (Arc::new(AtomicUsize::new(0)), mpsc::unbounded_channel());
     let at = Arc::clone(&turns);
@@ -121,38 +122,40 @@ async fn others_have_their_turn_between_long_messages() {
 }
 
 #[tokio::test]
-async fn rubbish_and_repeated_answers_harm_nobody() {
-    let (link, _heard, mut server) = link(1 << 20);
-    let mut first = link.request("x", &[], &[], false).await.unwrap();
+async fn malformed_and_repeated_responses_are_ignored() {
+    let (connection, _heard, mut server) = link(1 << 20);
+    let mut first = connection.send_request("x", &[], &[], false).await.unwrap();
     server.says("starting up ...").await;
     server.says(r#"{"id":1,"result":1}"#).await;
     server.says(r#"{"id":1,"result":2}"#).await;
     server.says(r#"{"id":1000000099,"result":3}"#).await;
     server.says("\u{1F980} [1,2").await;
-    assert_eq!(done(first.next().await), Ok(Outcome::Result(raw("1"))));
-    let mut second = link.request("x", &[], &[], false).await.unwrap();
+    assert_eq!(done(first.next().await), Ok(RpcOutcome::Result(raw("1"))));
+    let mut second = connection.send_request("x", &[], &[], false).await.unwrap();
     server.says(r#"{"id":2,"error":{"code":-32050,"data":[1.50]}}"#).await;
     assert_eq!(
         done(second.next().await),
-        Ok(Outcome::Error(raw(r#"{"code":-32050,"data":[1.50]}"#)))
+        Ok(RpcOutcome::Error(raw(r#"{"code":-32050,"data":[1.50]}"#)))
     );
 }
 
+// invariant: bad-input-fails-alone
 #[tokio::test]
-async fn an_answer_that_is_too_long_fails_its_request_alone() {
-    let (link, _heard, mut server) = link(1000);
-    let mut big = link.request("x", &[], &[], false).await.unwrap();
-    let mut small = link.request("x", &[], &[], false).await.unwrap();
+async fn oversized_response_fails_only_its_request() {
+    let (connection, _heard, mut server) = link(1000);
+    let mut big = connection.send_request("x", &[], &[], false).await.unwrap();
+    let mut small = connection.send_request("x", &[], &[], false).await.unwrap();
     server.says(&format!(r#"{{"result":"{}","id":1}}"#, "x".repeat(5000))).await;
     server.says(r#"{"id":2,"result":"ok"}"#).await;
     assert_eq!(done(big.next().await), Err(RequestError::Oversized(5020)));
-    assert_eq!(done(small.next().await), Ok(Outcome::Result(raw(r#""ok""#))));
+    assert_eq!(done(small.next().await), Ok(RpcOutcome::Result(raw(r#""ok""#))));
 }
 
+// invariant: one-response
 #[tokio::test]
-async fn a_dropped_request_is_cancelled_and_its_late_answer_dropped() {
-    let (link, _heard, mut server) = link(1 << 20);
-    let request = link.request("x", &[], &[], false).await.unwrap();
+async fn dropped_request_is_cancelled_and_its_late_response_ignored() {
+    let (connection, _heard, mut server) = link(1 << 20);
+    let request = connection.send_request("x", &[], &[], false).await.unwrap();
     server.reads().await;
     drop(request);
     assert_eq!(
@@ -160,41 +163,41 @@ async fn a_dropped_request_is_cancelled_and_its_late_answer_dropped() {
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#
     );
     server.says(r#"{"id":1,"result":{}}"#).await;
-    let mut next = link.request("x", &[], &[], false).await.unwrap();
+    let mut next = connection.send_request("x", &[], &[], false).await.unwrap();
     server.says(r#"{"id":2,"result":{}}"#).await;
     assert!(done(next.next().await).is_ok());
 }
 
 #[tokio::test]
-async fn the_end_of_output_fails_what_waits_and_what_comes_later() {
-    let (link, _heard, server) = link(1 << 20);
-    let mut request = link.request("x", &[], &[], false).await.unwrap();
+async fn end_of_output_fails_pending_and_later_requests() {
+    let (connection, _heard, server) = link(1 << 20);
+    let mut request = connection.send_request("x", &[], &[], false).await.unwrap();
     drop(server);
     assert_eq!(done(request.next().await), Err(RequestError::Closed));
-    link.closed().await;
-    assert!(link.request("x", &[], &[], false).await.is_err());
+    connection.closed().await;
+    assert!(connection.send_request("x", &[], &[], false).await.is_err());
 }
 
 #[tokio::test]
-async fn closing_the_link_fails_what_waits_though_the_output_stays_open() {
-    let (link, _heard, _server) = link(1 << 20);
-    let mut request = link.request("x", &[], &[], false).await.unwrap();
-    link.close();
+async fn close_fails_pending_requests_while_output_stays_open() {
+    let (connection, _heard, _server) = link(1 << 20);
+    let mut request = connection.send_request("x", &[], &[], false).await.unwrap();
+    connection.close();
     assert_eq!(done(request.next().await), Err(RequestError::Closed));
-    link.closed().await;
-    assert!(link.request("x", &[], &[], false).await.is_err());
+    connection.closed().await;
+    assert!(connection.send_request("x", &[], &[], false).await.is_err());
 }
 
 #[tokio::test]
-async fn the_input_of_a_server_that_does_not_read_is_closed_all_the_same() {
-    let (link, _heard, mut server) = link(1 << 20);
-    let long = Raw::encode(&"x".repeat(1000));
+async fn input_is_closed_even_if_the_server_does_not_read() {
+    let (connection, _heard, mut server) = link(1 << 20);
+    let long = RawJson::encode(&"x".repeat(1000));
     let params = [("long", &long)];
     for _ in 0..1000 {
-        // Waits for ever once the pipe and the queue are full.
-        let request = link.request("x", &params, &[], false);
+        // Blocks once the pipe and the queue are full.
+        let request = connection.send_request("x", &params, &[], false);
         let _ = tokio::time::timeout(Duration::ZERO, request).await;
     }
-    link.close_input();
+    connection.close_input();
     while server.input.next_line().await.unwrap().is_some() {}
 }

@@ -1,4 +1,4 @@
-//! A TOML text as the same located tree that a JSON text becomes.
+//! Parses TOML into the same tree as JSONC.
 
 use std::ops::Range as Bytes;
 
@@ -9,13 +9,12 @@ use jsonc_parser::common::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use crate::config::syntax::document::positions;
+use crate::config::syntax::document::line_columns;
 use crate::config::syntax::finding::{Finding, Severity};
 
-/// Reads the text as one table. After the first mistake in its syntax nobody knows what is meant,
-/// so it is the only one that is reported.
+/// Parses TOML text. Returns only the first syntax error, because later ones would be consequences.
 pub fn parse(text: &str) -> Result<Value<'_>, Finding> {
-    if let Some(at) = too_deep(text) {
+    if let Some(at) = find_too_deep_key(text) {
         return Err(finding(text, at, "nested too deeply".to_owned()));
     }
     let table = DeTable::parse(text).map_err(|error| syntax_error(text, &error))?;
@@ -23,11 +22,12 @@ pub fn parse(text: &str) -> Result<Value<'_>, Finding> {
     Ok(object(text, span, table.into_inner()))
 }
 
-/// The most parts of one dotted key: each is a table within a table, and nobody limits them.
+/// Maximum number of segments in a dotted key. Each one nests a table, and the `toml` crate sets no
+/// limit.
 const MAX_PARTS: usize = 64;
 
-/// The end of a line with more dots than a key may have, outside of what could be a value.
-fn too_deep(text: &str) -> Option<usize> {
+/// Returns the offset of the first line whose key has too many segments.
+fn find_too_deep_key(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         let key = line.split(['=', '"', '\'', '#']).next().unwrap_or_default();
@@ -40,7 +40,7 @@ fn too_deep(text: &str) -> Option<usize> {
 }
 
 fn syntax_error(text: &str, error: &Error) -> Finding {
-    // The first line says what is wrong; more of them say where in the grammar.
+    // The first line is the reason; further lines list the expected grammar.
     let message = error.message().lines().next().unwrap_or("this is no TOML");
     let at = error.span().map_or(text.len(), |span| span.start);
     finding(text, at, message.replace('`', "'"))
@@ -51,7 +51,7 @@ fn finding(text: &str, at: usize, message: String) -> Finding {
         severity: Severity::Error,
         file: None,
         path: String::new(),
-        position: positions(text, &[at]).first().copied(),
+        position: line_columns(text, &[at]).first().copied(),
         message,
         hint: None,
     }
@@ -77,7 +77,7 @@ fn value<'a>(text: &'a str, value: Spanned<DeValue<'a>>) -> Value<'a> {
     match value.into_inner() {
         DeValue::String(value) => Value::StringLit(StringLit { range, value }),
         DeValue::Boolean(value) => Value::BooleanLit(BooleanLit { range, value }),
-        // Nothing of ours is a date; the tree has no kind of its own for it.
+        // Dates become number literals: no setting is a date, and the tree has no type for them.
         DeValue::Integer(_) | DeValue::Float(_) | DeValue::Datetime(_) => {
             let value = text.get(span).unwrap_or_default();
             Value::NumberLit(NumberLit { range, value })

@@ -1,7 +1,7 @@
-//! A YAML text as the same located tree that a JSON text becomes.
+//! Parses YAML into the same tree as JSONC.
 //!
-//! What the tree has no room for is refused: tags of one's own, keys that are no text, several
-//! documents, numbers that are none in JSON. Aliases are copies of what they mean, within limits.
+//! Rejects features without a JSON equivalent: custom tags, non-scalar keys, multiple documents,
+//! merge keys, and numbers that aren't JSON numbers. Aliases are expanded to copies, up to a limit.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,22 +12,20 @@ use jsonc_parser::ast::{
 use jsonc_parser::common::{Range, Ranged};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
-use crate::config::syntax::document::{positions, shortened};
+use crate::config::syntax::document::{line_columns, truncate_for_message};
 use crate::config::syntax::finding::{Finding, Severity};
 
-/// How deep values may lie within each other.
 const MAX_DEPTH: usize = 100;
-/// The most values of one text, those that aliases stand for included.
+/// Maximum number of values, after expansion of aliases.
 const MAX_VALUES: usize = 200_000;
-/// The most bytes of a key, which is in the name of everything below it.
-const MAX_KEY: usize = 1_000;
-/// A text that an alias stands for counts as one more value for so many bytes of it.
-const LONG: usize = 64;
+/// Maximum length of a key. The path of every value below it repeats the key.
+const MAX_KEY_BYTES: usize = 1_000;
+/// Text in an anchored value counts as one more value per this many bytes.
+const BYTES_PER_VALUE: usize = 64;
 
-/// Reads the text as one value. After the first mistake in its syntax nobody knows what is meant,
-/// so it is the only one that is reported.
+/// Parses YAML text. Returns only the first syntax error, because later ones would be consequences.
 pub fn parse(text: &str) -> Result<Value<'_>, Finding> {
-    let reading = Reading {
+    let reading = TreeBuilder {
         text,
         offsets: (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect()),
         anchors: HashMap::new(),
@@ -36,38 +34,36 @@ pub fn parse(text: &str) -> Result<Value<'_>, Finding> {
     };
     reading.document().map_err(|fault| {
         let message = fault.message;
-        let position = positions(text, &[fault.at]).first().copied();
+        let position = line_columns(text, &[fault.at]).first().copied();
         let (severity, path) = (Severity::Error, String::new());
         Finding { severity, file: None, path, position, message, hint: fault.hint }
     })
 }
 
-/// Why a text cannot be read.
-struct Fault {
-    /// The offset at which that shows.
+struct YamlError {
     at: usize,
     message: String,
     hint: Option<String>,
 }
 
-/// A collection that is not closed yet.
-enum Open<'a> {
+/// An unclosed collection, with its anchor. A mapping also holds the key that awaits a value.
+enum OpenCollection<'a> {
     Sequence(usize, Array<'a>),
     Mapping(usize, Object<'a>, Option<StringLit<'a>>),
 }
 
-struct Reading<'a> {
+struct TreeBuilder<'a> {
     text: &'a str,
-    /// The offset of each character; none if each is one byte.
+    /// The byte offset of each character, or `None` for ASCII text.
     offsets: Option<Vec<usize>>,
-    /// The values that have been given a name, each with how many values that is.
+    /// The anchored values, each with its cost.
     anchors: HashMap<usize, (Value<'a>, usize)>,
-    open: Vec<Open<'a>>,
+    open: Vec<OpenCollection<'a>>,
     values: usize,
 }
 
-impl<'a> Reading<'a> {
-    fn document(mut self) -> Result<Value<'a>, Fault> {
+impl<'a> TreeBuilder<'a> {
+    fn document(mut self) -> Result<Value<'a>, YamlError> {
         let mut parser = Parser::new_from_str(self.text);
         let mut root = None;
         while let Some(event) = parser.next_event() {
@@ -81,18 +77,19 @@ impl<'a> Reading<'a> {
                 root = Some(value);
             }
         }
-        // A file without anything in it is one without any key.
+        // An empty document counts as `null`.
         let range = Range::new(0, 0);
         Ok(root.unwrap_or(Value::NullKeyword(NullKeyword { range })))
     }
 
-    /// Takes what comes next; the value of the whole document when it is complete.
-    fn take(&mut self, event: Event<'a>, span: Span) -> Result<Option<Value<'a>>, Fault> {
+    /// Processes one event. Returns the root value once it is complete.
+    fn take(&mut self, event: Event<'a>, span: Span) -> Result<Option<Value<'a>>, YamlError> {
         let start = self.offset(span.start.index());
         let range = Range::new(start, self.offset(span.end.index()).max(start));
         let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let after_key = matches!(self.open.last(), Some(Open::Mapping(_, _, None)));
+                let after_key =
+                    matches!(self.open.last(), Some(OpenCollection::Mapping(_, _, None)));
                 if after_key && style == ScalarStyle::Plain && text == "<<" {
                     let hint = "write the keys themselves, or an alias for a whole value";
                     return Err(self.fault(span, "keys are not merged here", hint));
@@ -102,21 +99,21 @@ impl<'a> Reading<'a> {
             Event::SequenceStart(anchor, tag) => {
                 self.begin(tag.as_deref(), "seq", span)?;
                 let array = Array { range, elements: Vec::new() };
-                self.open.push(Open::Sequence(anchor, array));
+                self.open.push(OpenCollection::Sequence(anchor, array));
                 return Ok(None);
             }
             Event::MappingStart(anchor, tag) => {
                 self.begin(tag.as_deref(), "map", span)?;
                 let object = Object { range, properties: Vec::new() };
-                self.open.push(Open::Mapping(anchor, object, None));
+                self.open.push(OpenCollection::Mapping(anchor, object, None));
                 return Ok(None);
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open::Sequence(anchor, mut array)) => {
+                Some(OpenCollection::Sequence(anchor, mut array)) => {
                     array.range.end = range.end.max(array.range.start);
                     (Value::Array(array), anchor)
                 }
-                Some(Open::Mapping(anchor, mut object, _)) => {
+                Some(OpenCollection::Mapping(anchor, mut object, _)) => {
                     object.range.end = range.end.max(object.range.start);
                     (Value::Object(object), anchor)
                 }
@@ -134,20 +131,21 @@ impl<'a> Reading<'a> {
             return Err(self.too_much(span));
         }
         if anchor > 0 {
-            let size = size(&value);
-            // Each is kept twice then.
+            let size = value_cost(&value);
+            // An anchored value is stored twice.
             self.values += size;
             self.anchors.insert(anchor, (value.clone(), size));
         }
         self.put(value)
     }
 
-    /// Puts a value into what is open, as a key if it is the turn of one.
-    fn put(&mut self, value: Value<'a>) -> Result<Option<Value<'a>>, Fault> {
+    /// Adds a value to the innermost open collection, as key or value. Returns the root when
+    /// complete.
+    fn put(&mut self, value: Value<'a>) -> Result<Option<Value<'a>>, YamlError> {
         match self.open.last_mut() {
             None => return Ok(Some(value)),
-            Some(Open::Sequence(_, array)) => array.elements.push(value),
-            Some(Open::Mapping(_, object, key)) => {
+            Some(OpenCollection::Sequence(_, array)) => array.elements.push(value),
+            Some(OpenCollection::Mapping(_, object, key)) => {
                 if let Some(name) = key.take() {
                     let range = Range::new(name.range.start, value.end().max(name.range.end));
                     let name = ObjectPropName::String(name);
@@ -156,10 +154,10 @@ impl<'a> Reading<'a> {
                     let at = value.start();
                     let message = "expected a key that is text".to_owned();
                     let hint = Some("put the key in double quotes".to_owned());
-                    let name = name(self.text, value).ok_or(Fault { at, message, hint })?;
-                    if name.value.len() > MAX_KEY {
-                        let message = format!("a key of more than {MAX_KEY} bytes");
-                        return Err(Fault { at, message, hint: None });
+                    let name = name(self.text, value).ok_or(YamlError { at, message, hint })?;
+                    if name.value.len() > MAX_KEY_BYTES {
+                        let message = format!("a key of more than {MAX_KEY_BYTES} bytes");
+                        return Err(YamlError { at, message, hint: None });
                     }
                     *key = Some(name);
                 }
@@ -168,7 +166,7 @@ impl<'a> Reading<'a> {
         Ok(None)
     }
 
-    fn begin(&mut self, tag: Option<&Tag>, meant: &str, span: Span) -> Result<(), Fault> {
+    fn begin(&mut self, tag: Option<&Tag>, meant: &str, span: Span) -> Result<(), YamlError> {
         if self.open.len() >= MAX_DEPTH {
             return Err(self.fault(span, "nested too deeply", ""));
         }
@@ -180,7 +178,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn alias(&mut self, anchor: usize, span: Span) -> Result<Value<'a>, Fault> {
+    fn alias(&mut self, anchor: usize, span: Span) -> Result<Value<'a>, YamlError> {
         let Some((value, size)) = self.anchors.get(&anchor) else {
             let message = "this alias stands in what it means itself";
             return Err(self.fault(span, message, "write out what is meant"));
@@ -202,7 +200,7 @@ impl<'a> Reading<'a> {
         tag: Option<&Tag>,
         range: Range,
         span: Span,
-    ) -> Result<Value<'a>, Fault> {
+    ) -> Result<Value<'a>, YamlError> {
         let string = |value| Value::StringLit(StringLit { range, value });
         match tag {
             Some(tag) if tag.handle.is_empty() && tag.suffix == "!" => return Ok(string(text)),
@@ -220,7 +218,7 @@ impl<'a> Reading<'a> {
             "true" | "True" | "TRUE" => Value::BooleanLit(BooleanLit { range, value: true }),
             "false" | "False" | "FALSE" => Value::BooleanLit(BooleanLit { range, value: false }),
             written if is_number(written) => {
-                // A name or a tag may stand before it.
+                // The range can include an anchor or tag before the number.
                 let whole = self.text.get(range.start..range.end).unwrap_or_default();
                 let value = whole.rfind(written).and_then(|at| whole.get(at..at + written.len()));
                 match value {
@@ -228,7 +226,7 @@ impl<'a> Reading<'a> {
                         Value::NumberLit(NumberLit { range, value })
                     }
                     _ => {
-                        let found = shortened(written);
+                        let found = truncate_for_message(written);
                         let message = format!("`{found}` is no number as JSON has them");
                         let hint =
                             "write it with decimal digits, or in double quotes if it is text";
@@ -240,28 +238,28 @@ impl<'a> Reading<'a> {
         })
     }
 
-    fn unknown_tag(&self, tag: &Tag, span: Span) -> Fault {
+    fn unknown_tag(&self, tag: &Tag, span: Span) -> YamlError {
         let name = if tag.is_yaml_core_schema() {
             format!("!!{}", tag.suffix)
         } else {
             format!("{}{}", tag.handle, tag.suffix)
         };
         let hint = "remove the tag: what a value is shows in how it is written";
-        let name = shortened(&name);
+        let name = truncate_for_message(&name);
         self.fault(span, &format!("the tag `{name}` means nothing here"), hint)
     }
 
-    fn too_much(&self, span: Span) -> Fault {
+    fn too_much(&self, span: Span) -> YamlError {
         let message = format!("more than {MAX_VALUES} values, what aliases stand for included");
         self.fault(span, &message, "")
     }
 
-    fn fault(&self, span: Span, message: &str, hint: &str) -> Fault {
+    fn fault(&self, span: Span, message: &str, hint: &str) -> YamlError {
         let hint = (!hint.is_empty()).then(|| hint.to_owned());
-        Fault { at: self.offset(span.start.index()), message: message.to_owned(), hint }
+        YamlError { at: self.offset(span.start.index()), message: message.to_owned(), hint }
     }
 
-    fn syntax_error(&self, error: &ScanError) -> Fault {
+    fn syntax_error(&self, error: &ScanError) -> YamlError {
         let at = self.offset(error.marker().index());
         let info = error.info();
         let (message, hint) = match () {
@@ -288,7 +286,7 @@ impl<'a> Reading<'a> {
             () => (info, ""),
         };
         let hint = (!hint.is_empty()).then(|| hint.to_owned());
-        Fault { at, message: message.replace('`', "'"), hint }
+        YamlError { at, message: message.replace('`', "'"), hint }
     }
 
     fn offset(&self, index: usize) -> usize {
@@ -300,7 +298,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A value as the name of a member, if it can be one.
+/// Converts a scalar to a key.
 fn name<'a>(text: &'a str, value: Value<'a>) -> Option<StringLit<'a>> {
     match value {
         Value::StringLit(literal) => Some(literal),
@@ -315,7 +313,7 @@ fn name<'a>(text: &'a str, value: Value<'a>) -> Option<StringLit<'a>> {
     }
 }
 
-/// Returns `true` if YAML takes this for a number.
+/// Returns `true` for a number in YAML's core schema.
 fn is_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     match unsigned {
@@ -347,26 +345,25 @@ fn is_decimal(text: &str) -> bool {
         && exponent.is_none_or(|exponent| !exponent.is_empty() && digits(exponent))
 }
 
-/// As how many values a value counts.
-fn size(value: &Value<'_>) -> usize {
+/// The cost of a value, counted against `MAX_VALUES`.
+fn value_cost(value: &Value<'_>) -> usize {
     let inside: usize = match value {
         Value::Object(object) => {
-            let of = |one: &ObjectProp<'_>| length(one.name.as_str()) + size(&one.value);
+            let of = |one: &ObjectProp<'_>| text_cost(one.name.as_str()) + value_cost(&one.value);
             object.properties.iter().map(of).sum()
         }
-        Value::Array(array) => array.elements.iter().map(size).sum(),
-        Value::StringLit(literal) => length(&literal.value),
+        Value::Array(array) => array.elements.iter().map(value_cost).sum(),
+        Value::StringLit(literal) => text_cost(&literal.value),
         _ => 0,
     };
     inside + 1
 }
 
-/// As how many values a text counts beside itself: many aliases of a long one are much.
-fn length(text: &str) -> usize {
-    text.len() / LONG
+/// The additional cost of a text, so that aliases of a long text can't multiply memory use.
+fn text_cost(text: &str) -> usize {
+    text.len() / BYTES_PER_VALUE
 }
 
-/// How deep the values in a value lie.
 fn depth(value: &Value<'_>) -> usize {
     match value {
         Value::Object(object) => {

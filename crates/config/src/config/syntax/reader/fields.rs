@@ -1,103 +1,113 @@
-//! The keys of an object, taken one by one by whoever knows them.
+//! The keys of an object, taken one by one. The rest are reported as unknown.
 
-use crate::config::syntax::document::{Node, Spot};
-use crate::config::syntax::reader::{Located, Reader, did_you_mean, listed};
+use crate::config::syntax::document::{Node, SourceLocation};
+use crate::config::syntax::reader::{ConfigReader, Located, did_you_mean, quoted_list};
 
-/// One key of an object with its value.
+/// A key of an object, with its value.
 #[derive(Clone, Debug)]
-pub struct Entry<'a> {
+pub struct ObjectEntry<'a> {
     pub key: Located<String>,
     pub node: Node<'a>,
 }
 
-/// The keys of one object, to be taken one by one; what is left over is unknown.
-pub struct Fields<'a> {
-    spot: Spot,
-    entries: Vec<Entry<'a>>,
+/// The keys of one object that have not been taken yet.
+pub struct ObjectFields<'a> {
+    location: SourceLocation,
+    entries: Vec<ObjectEntry<'a>>,
     known: Vec<&'static str>,
-    /// `true` if keys of ours may be written in `snake_case`.
-    has_snakes: bool,
+    /// `true` if native keys can be written in `snake_case`.
+    accepts_snake_case: bool,
 }
 
-impl<'a> Fields<'a> {
-    /// The keys of the object at `spot`, of which none is known yet.
-    pub(crate) fn new(spot: Spot, entries: Vec<Entry<'a>>, has_snakes: bool) -> Self {
-        Self { spot, entries, known: Vec::new(), has_snakes }
+impl<'a> ObjectFields<'a> {
+    pub(crate) fn new(
+        location: SourceLocation,
+        entries: Vec<ObjectEntry<'a>>,
+        accepts_snake_case: bool,
+    ) -> Self {
+        Self { location, entries, known: Vec::new(), accepts_snake_case }
     }
 
-    /// Where the object stands.
-    pub(crate) fn spot(&self) -> &Spot {
-        &self.spot
+    pub(crate) fn location(&self) -> &SourceLocation {
+        &self.location
     }
 
-    /// Takes the value of `key`; `null` is as good as absent.
+    /// Takes the value of `key`. `null` counts as absent.
     ///
-    /// Asking for a key is what makes it known.
+    /// From then on `key` is a known key, which hints can suggest.
     pub(crate) fn take(&mut self, key: &'static str) -> Option<Node<'a>> {
         self.known.push(key);
-        let mut taken = self.take_all(|name| name == key).pop();
-        if taken.is_none() && self.has_snakes {
-            taken = self.take_all(|name| camel(name) == key).pop();
+        let mut taken = self.take_keys_if(|name| name == key).pop();
+        if taken.is_none() && self.accepts_snake_case {
+            taken = self.take_keys_if(|name| to_camel_case(name) == key).pop();
         }
         taken.map(|entry| entry.node).filter(|node| !node.is_null())
     }
 
-    /// Returns the value of `key` without taking it.
     pub(crate) fn peek(&self, key: &str) -> Option<&Node<'a>> {
         let mut entries = self.entries.iter().rev();
         entries.find(|entry| entry.key.value == key).map(|entry| &entry.node)
     }
 
-    /// Takes the value of a key that is called `key`, or `also` by other programs; it is an error
-    /// to have both.
-    pub(crate) fn either(
+    /// Takes the value of `key`, or of `also`, its name in other programs. Reports an error if the
+    /// object has both.
+    pub(crate) fn take_aliased(
         &mut self,
         key: &'static str,
         also: &'static str,
-        reader: &mut Reader<'_>,
+        reader: &mut ConfigReader<'_>,
     ) -> Option<Node<'a>> {
-        let other = self.take_all(|name| name == also).pop();
+        let other = self.take_keys_if(|name| name == also).pop();
         let node = self.take(key);
         let Some(other) = other.filter(|other| !other.node.is_null()) else { return node };
         if node.is_some() {
             let message = format!("this is `{key}` in other words, which is there too");
-            reader.error(&other.key.spot, message, Some("remove one of the two".to_owned()));
+            reader.report_error(
+                &other.key.location,
+                message,
+                Some("remove one of the two".to_owned()),
+            );
         }
         node.or(Some(other.node))
     }
 
-    /// Takes every entry for which `wanted` holds.
-    pub fn take_all(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<Entry<'a>> {
-        self.take_where(|key, _| wanted(key))
+    /// Takes every entry whose key satisfies `wanted`.
+    pub fn take_keys_if(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<ObjectEntry<'a>> {
+        self.take_entries_if(|key, _| wanted(key))
     }
 
-    /// Takes every entry of whose key and value `wanted` holds.
-    pub fn take_where(&mut self, wanted: impl Fn(&str, &Node<'a>) -> bool) -> Vec<Entry<'a>> {
+    /// Takes every entry whose key and value satisfy `wanted`.
+    pub fn take_entries_if(
+        &mut self,
+        wanted: impl Fn(&str, &Node<'a>) -> bool,
+    ) -> Vec<ObjectEntry<'a>> {
         self.entries.extract_if(.., |entry| wanted(&entry.key.value, &entry.node)).collect()
     }
 
-    /// Every key asked for so far.
+    /// Returns the keys taken or asked for so far.
     pub(crate) fn known(&self) -> &[&'static str] {
         &self.known
     }
 
-    /// Notes every entry that nobody asked for; `elsewhere` may say where a key belongs.
-    pub(crate) fn refuse_unknown(
+    /// Reports the remaining entries as unknown keys. `elsewhere` returns a hint about where a key
+    /// belongs.
+    pub(crate) fn report_unknown_keys(
         self,
-        reader: &mut Reader<'_>,
+        reader: &mut ConfigReader<'_>,
         elsewhere: impl Fn(&str) -> Option<String>,
     ) {
         for entry in self.entries {
             let key = entry.key.value;
             let hint = elsewhere(&key).or_else(|| did_you_mean(&key, &self.known));
-            let hint = hint.unwrap_or_else(|| format!("expected {}", listed(&self.known, "or")));
-            reader.fault(&entry.key.spot, "unknown key", "ignored", Some(hint));
+            let hint =
+                hint.unwrap_or_else(|| format!("expected {}", quoted_list(&self.known, "or")));
+            reader.report_unless_lenient(&entry.key.location, "unknown key", "ignored", Some(hint));
         }
     }
 }
 
-/// `allowed_servers` as `allowedServers`.
-pub(crate) fn camel(key: &str) -> String {
+/// Converts `allowed_servers` to `allowedServers`.
+pub(crate) fn to_camel_case(key: &str) -> String {
     let mut parts = key.split('_');
     let mut camel = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -107,8 +117,8 @@ pub(crate) fn camel(key: &str) -> String {
     camel
 }
 
-/// `allowedServers` as `allowed_servers`.
-pub(crate) fn snake(key: &str) -> String {
+/// Converts `allowedServers` to `allowed_servers`.
+pub(crate) fn to_snake_case(key: &str) -> String {
     let mut snake = String::with_capacity(key.len() + 4);
     for c in key.chars() {
         if c.is_ascii_uppercase() {

@@ -1,4 +1,4 @@
-//! Tests of the arguments of the engine.
+//! Tests of container mounts and engine arguments.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn launch(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> StdioLaunch {
         env: env.iter().map(pair).collect(),
         cwd: folder.to_owned(),
         inherit_env: true,
-        referred: [].into(),
+        secret_refs: [].into(),
         withheld: [].into(),
         has_own_folder: false,
         sandbox: Some(Sandbox::Off),
@@ -39,7 +39,7 @@ fn environment() -> ChildEnvironment {
 }
 
 #[test]
-fn what_arguments_name_is_where_they_name_it() {
+fn paths_in_arguments_are_mounted_at_the_same_path() {
     let folder = TempDir::new().unwrap();
     let root = folder.path().canonicalize().unwrap();
     fs::create_dir_all(root.join("app/lib")).unwrap();
@@ -70,26 +70,27 @@ fn what_arguments_name_is_where_they_name_it() {
 }
 
 #[test]
-fn values_are_not_among_the_arguments() {
+fn env_values_stay_off_the_command_line() {
     let folder = TempDir::new().unwrap();
     let env = [("TOKEN", "s3cret"), ("PATH", "/opt/bin")];
     let launch = launch(folder.path(), &["a b"], &env);
     let mark = ("MARK", "1-a.1");
     let contained =
-        contained(&launch, &container(), &environment(), Path::new("/homes/own"), mark).unwrap();
+        container_command(&launch, &container(), &environment(), Path::new("/homes/own"), mark)
+            .unwrap();
     let args: Vec<_> = contained.args.iter().map(|arg| arg.to_str().unwrap()).collect();
     let env: Vec<_> =
         args.windows(2).filter(|pair| pair[0] == "--env").map(|pair| pair[1]).collect();
     assert_eq!(env, ["HOME=/homes/own", "MARK", "PATH=/opt/bin", "TOKEN"]);
     assert!(args.ends_with(&["--entrypoint", "node", "node:22", "a b"]), "{args:?}");
     assert!(args.windows(2).any(|pair| pair == ["--network", "none"]), "{args:?}");
-    // The client finds its engine, and has nothing else of ours, whatever the entry inherits.
+    // The client gets the engine's variables and no others, even with `inherit_env`.
     let of_client =
         |key: &str| contained.env.get(OsStr::new(key)).map(|value| value.to_str().unwrap());
     assert_eq!(of_client("PATH"), Some("/usr/bin:/bin"));
     assert_eq!(of_client("DOCKER_HOST"), Some("tcp://box"));
     assert_eq!(of_client("TOKEN"), Some("s3cret"));
     assert_eq!(of_client("KEY"), None);
-    assert_eq!(contained.farewell.args, ["rm", "--force", "mcp-workbench-1-a.1"]);
-    assert!(!contained.farewell.env.contains_key("TOKEN"));
+    assert_eq!(contained.cleanup.args, ["rm", "--force", "mcp-workbench-1-a.1"]);
+    assert!(!contained.cleanup.env.contains_key("TOKEN"));
 }

@@ -1,33 +1,32 @@
-//! The forms of words in other languages: which words of the list a word of a query may be.
+//! Inflected forms and compounds in other languages, as candidates for a dictionary lookup.
 
 use rust_stemmers::{Algorithm, Stemmer};
 
 use crate::catalog::rank::languages::Language;
 
-/// The longest word that is taken apart, in bytes, and the shortest.
+/// The longest and the shortest word that is split as a compound, in bytes.
 const MAX_COMPOUND: usize = 40;
 const MIN_COMPOUND: usize = 8;
-/// The fewest bytes of a part of a compound, and of its last part where nothing else is known.
+/// The shortest part of a compound in bytes, and its shortest last part if the rest is unknown.
 const MIN_PART: usize = 4;
 const MIN_LAST: usize = 5;
 
-/// Endings of German verbs that a stemmer leaves, the longest first.
+/// German endings that the stemmer leaves, longest first.
 const GERMAN_ENDS: [&str; 8] = ["ungen", "ung", "ten", "te", "et", "st", "t", "s"];
-/// Letters that join the parts of a German compound.
+/// Linking elements between the parts of a German compound.
 const JOINTS: [&str; 7] = ["", "s", "es", "n", "en", "er", "e"];
-/// Pronouns that a Spanish verb carries at its end.
+/// Pronouns attached to the end of a Spanish verb.
 const SPANISH_ENDS: [&str; 14] = [
     "melos", "melas", "melo", "mela", "selo", "nos", "los", "las", "les", "me", "lo", "la", "le",
     "te",
 ];
 
-/// Makes the forms of words of one language.
-pub(super) struct Forms {
+pub(super) struct WordForms {
     language: Language,
     stemmer: Stemmer,
 }
 
-impl Forms {
+impl WordForms {
     pub(super) fn of(language: Language) -> Self {
         let algorithm = match language {
             Language::German => Algorithm::German,
@@ -37,12 +36,12 @@ impl Forms {
         Self { language, stemmer: Stemmer::create(algorithm) }
     }
 
-    /// Returns the stem of a word in lower case, without accents, by which the list has it.
+    /// Returns the stem of a lowercase word, without accents, as the dictionary stores it.
     pub(super) fn stem(&self, word: &str) -> String {
         folded(&self.stemmer.stem(word))
     }
 
-    /// Returns the stems that a word in lower case may have in the list, the likeliest first.
+    /// Returns the stems that a lowercase word may have in the dictionary, likeliest first.
     pub(super) fn all<'a>(&'a self, word: &'a str) -> impl Iterator<Item = String> + 'a {
         let more: Vec<String> = match self.language {
             Language::German => german(word),
@@ -53,8 +52,8 @@ impl Forms {
     }
 }
 
-/// Returns other forms of a German word: with umlauts that are spelled out, without the ends of verbs
-/// and nouns, and without what a participle or an infinitive with `zu` has in it.
+/// Returns other forms of a German word: with `ä`, `ö` and `ü` for `ae`, `oe` and `ue`, without
+/// verb and noun endings, and without the `ge` of a participle or the `zu` of an infinitive.
 fn german(word: &str) -> Vec<String> {
     let mut forms = Vec::new();
     let spelled = word.replace("ae", "ä").replace("oe", "ö").replace("ue", "ü");
@@ -77,8 +76,8 @@ fn without_ends<'a>(word: &'a str, ends: &'a [&str]) -> impl Iterator<Item = &'a
     rests.filter(|rest| rest.len() >= MIN_PART)
 }
 
-/// Takes a German compound apart: the first two parts that are both known, or else its last part, which
-/// says what it is. `find` finds a part.
+/// Splits a German compound into its first two known parts, or else finds its last part, which
+/// carries the main meaning.
 pub(super) fn compound<T>(word: &str, find: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
     if !(MIN_COMPOUND..=MAX_COMPOUND).contains(&word.len()) {
         return None;
@@ -98,12 +97,11 @@ pub(super) fn compound<T>(word: &str, find: impl Fn(&str) -> Option<T>) -> Optio
     lasts.find_map(|at| find(&word[at..])).map(|last| vec![last])
 }
 
-/// Tells whether a word is of Latin letters, as far as the languages here have them.
+/// Returns `true` if all letters are Latin, up to U+017F.
 pub(super) fn is_latin(word: &str) -> bool {
     word.chars().all(|c| c.is_alphabetic() && c < '\u{180}')
 }
 
-/// Returns a word without accents and the like.
 fn folded(word: &str) -> String {
     let mut folded = String::with_capacity(word.len());
     for c in word.chars() {

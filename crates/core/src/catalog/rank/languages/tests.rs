@@ -5,9 +5,9 @@ use proptest::{prop_assert, proptest};
 
 use super::*;
 
-/// A query in English, as far as it is known, for tools that have these words.
+/// Translates a query for tools that use the words `known`.
 fn text_for(query: &str, known: &[&str]) -> String {
-    read(query, |word| known.contains(&word)).text.into_owned()
+    parse_query(query, |word| known.contains(&word)).text.into_owned()
 }
 
 fn text(query: &str) -> String {
@@ -40,7 +40,7 @@ fn every_line_of_the_list_has_each_language() {
 }
 
 #[test]
-fn words_are_known_in_their_forms() {
+fn inflected_words_are_translated() {
     for (query, words) in [
         ("Lösche die alte Datei", &["delete", "file"][..]),
         ("die Dateien sind zu löschen", &["delete", "file"]),
@@ -60,7 +60,7 @@ fn words_are_known_in_their_forms() {
 }
 
 #[test]
-fn a_compound_is_known_by_its_parts() {
+fn compounds_are_translated_by_their_parts() {
     says("Kalendereintrag erstellen", &["calendar", "create"]);
     says("zeige die Kundendaten", &["customer", "data"]);
     says("die Rechnungsnummer", &["invoice", "number"]);
@@ -68,7 +68,7 @@ fn a_compound_is_known_by_its_parts() {
 }
 
 #[test]
-fn a_query_in_english_is_read_as_it_is_written() {
+fn english_queries_stay_unchanged() {
     for query in [
         "delete the old file",
         "die in the arena of the game",
@@ -79,18 +79,18 @@ fn a_query_in_english_is_read_as_it_is_written() {
         "",
         "#42 - ??",
     ] {
-        let reading = read(query, |_| false);
+        let reading = parse_query(query, |_| false);
         assert_eq!((&*reading.text, reading.meant.len()), (query, 0));
     }
 }
 
 #[test]
-fn a_word_that_tools_have_counts_as_it_is_written() {
-    // Without a particle it may be English.
+fn words_that_tools_use_count_as_written() {
+    // Without a particle, the query may be English.
     assert_eq!(text_for("list tables", &["list", "tables"]), "list tables");
-    let reading = read("chat message", |_| true);
+    let reading = parse_query("chat message", |_| true);
     assert_eq!((reading.meant.len(), reading.runs), (0, vec!["chat", "message"]));
-    let reading = read("Lösche die Datei", |word| word == "datei");
+    let reading = parse_query("Lösche die Datei", |word| word == "datei");
     assert_eq!(reading.meant[1].own.as_deref(), Some("datei"));
     assert_eq!(
         text_for("GitHub Issue für den Fehler", &["github", "issue"]),
@@ -105,10 +105,10 @@ fn japanese_is_not_read_as_chinese() {
 
 proptest! {
     #[test]
-    fn no_text_is_too_strange(
+    fn any_query_is_parsed_within_bounds(
         query in "\\PC{0,80}|[a-zäöüß ]{0,80}|[a-zéèçñ' ]{0,80}|[一-龥 ]{0,40}|[zuget]{0,60}|die [a-zäöüßéœ]{0,60}",
     ) {
-        let reading = read(&query, |word| word.len() % 2 == 0);
+        let reading = parse_query(&query, |word| word.len() % 2 == 0);
         prop_assert!(reading.meant.len() <= 3 * MAX_LOOKUPS);
         prop_assert!(reading.text.len() <= query.len() + 3 * MAX_LOOKUPS * 40);
     }

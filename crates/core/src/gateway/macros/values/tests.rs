@@ -1,10 +1,10 @@
 use pretty_assertions::assert_eq;
 
-use super::{Missing, Values, value_of};
-use crate::raw::Raw;
+use super::{MissingValueError, Values, value_of};
+use crate::json::RawJson;
 use crate::settings::{Pointer, Template};
 
-fn raw(text: &str) -> Raw {
+fn raw(text: &str) -> RawJson {
     serde_json::from_str(text).unwrap()
 }
 
@@ -21,12 +21,12 @@ fn from(text: &str) -> Template {
     Template::From(Pointer::parse(text).unwrap(), None)
 }
 
-fn filled(template: &Template) -> Result<String, Missing> {
+fn filled(template: &Template) -> Result<String, MissingValueError> {
     values().fill(template).map(|value| value.as_str().into_owned())
 }
 
 #[test]
-fn a_pointer_leads_to_the_value_as_it_is_spelled() {
+fn pointer_preserves_the_spelling_of_values() {
     for (pointer, expected) in [
         ("/inputs/n", "1.0"),
         ("/inputs/big", "12345678901234567890"),
@@ -43,7 +43,7 @@ fn a_pointer_leads_to_the_value_as_it_is_spelled() {
 }
 
 #[test]
-fn where_there_is_nothing_the_default_stands() {
+fn missing_value_uses_the_default() {
     for pointer in [
         "/inputs/m",
         "/inputs/list/2",
@@ -55,7 +55,7 @@ fn where_there_is_nothing_the_default_stands() {
         "/steps/later",
     ] {
         let parsed = Pointer::parse(pointer).unwrap();
-        assert_eq!(filled(&from(pointer)), Err(Missing(parsed.clone())));
+        assert_eq!(filled(&from(pointer)), Err(MissingValueError(parsed.clone())));
         let template = Template::From(parsed, Some(Box::new(Template::Value("1.50".to_owned()))));
         assert_eq!(filled(&template).as_deref(), Ok("1.50"));
     }
@@ -65,8 +65,8 @@ fn where_there_is_nothing_the_default_stands() {
 }
 
 #[test]
-fn values_are_put_into_objects_arrays_and_texts() {
-    let text = |text: &str| Template::Value(Raw::of_text(text).as_str().into_owned());
+fn templates_fill_objects_arrays_and_strings() {
+    let text = |text: &str| Template::Value(RawJson::from_text(text).as_str().into_owned());
     let template = Template::Object(vec![
         ("k\"".to_owned(), Template::Array(vec![from("/inputs/n"), text("x")])),
         (
@@ -78,7 +78,7 @@ fn values_are_put_into_objects_arrays_and_texts() {
 }
 
 #[test]
-fn a_result_comes_to_its_structure_its_json_or_its_text() {
+fn result_value_is_structured_content_json_or_text() {
     for (result, expected) in [
         (r#"{"content": [], "structuredContent": {"n": 1.0}}"#, r#"{"n": 1.0}"#),
         (r#"{"content": [{"type": "text", "text": " [1e3] "}]}"#, "[1e3]"),

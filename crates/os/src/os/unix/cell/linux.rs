@@ -1,4 +1,4 @@
-//! Linux: files by Landlock, sockets and what reaches into other processes by seccomp.
+//! The Linux sandbox: Landlock for files, seccomp for sockets and access to other processes.
 
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr,
@@ -7,18 +7,18 @@ use landlock::{
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use crate::os::Cell;
+use crate::os::SandboxRules;
 use crate::os::unix::cell::seccomp;
 
-/// The newest rights over files that we know of. Those that the kernel does not know are not asked for.
+/// The newest Landlock ABI to request. Rights that the kernel doesn't know are left out.
 const KNOWN: ABI = ABI::V8;
 
-/// Checks that processes can be confined here.
+/// Checks that this kernel supports the sandbox.
 ///
 /// # Errors
 ///
-/// Why they cannot.
-pub fn can_confine() -> Result<(), String> {
+/// A message that says what is missing.
+pub fn check_sandbox_support() -> Result<(), String> {
     let files = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V1))
@@ -30,8 +30,8 @@ pub fn can_confine() -> Result<(), String> {
     })
 }
 
-/// Returns `true` if the kernel keeps signals of confined processes from others (Linux 6.12).
-pub fn hides_from_signals() -> bool {
+/// Returns `true` if sandboxed processes can't signal processes outside (Linux 6.12).
+pub fn supports_signal_scope() -> bool {
     let signals = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .scope(Scope::Signal)
@@ -39,15 +39,15 @@ pub fn hides_from_signals() -> bool {
     signals.is_ok()
 }
 
-/// Confines this process, and all that it starts from now on, for good. Only the thread that calls it
-/// is confined, so it should be the only one.
+/// Sandboxes this thread and everything that it starts, permanently. Other threads aren't affected,
+/// so call this while the process has only one.
 ///
 /// # Errors
 ///
-/// The step that failed; the process is then not, or not wholly, confined.
-pub fn confine(cell: &Cell) -> Result<(), String> {
-    can_confine()?;
-    // An administrator could look into other processes all the same.
+/// The step that failed. The process may then be partly sandboxed.
+pub fn enter_sandbox(cell: &SandboxRules) -> Result<(), String> {
+    check_sandbox_support()?;
+    // With capabilities, root could still look into other processes.
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
@@ -61,7 +61,7 @@ pub fn confine(cell: &Cell) -> Result<(), String> {
     seccomp::apply(cell)
 }
 
-fn by_landlock(cell: &Cell) -> Result<RestrictionStatus, RulesetError> {
+fn by_landlock(cell: &SandboxRules) -> Result<RestrictionStatus, RulesetError> {
     Ruleset::default()
         .handle_access(AccessFs::from_all(KNOWN))?
         .scope(Scope::from_all(KNOWN))?

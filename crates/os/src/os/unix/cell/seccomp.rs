@@ -1,8 +1,8 @@
-//! System calls that a confined process is refused.
+//! System calls that are denied to a sandboxed process.
 //!
-//! Landlock knows files alone. Sockets lead past it, and so do calls that reach into other processes or
-//! have the kernel do something on behalf of the caller (`io_uring`). No server needs those; what it
-//! gets is `EPERM`, and `ENOSYS` where programs know how to do without.
+//! Landlock covers files. Sockets bypass it, and so do calls that reach into other processes or
+//! make the kernel act on the caller's behalf (`io_uring`). No server needs these calls. They
+//! return `EPERM`, or `ENOSYS` if libc has a fallback.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -13,7 +13,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
-use crate::os::Cell;
+use crate::os::SandboxRules;
 
 /// Calls that reach into other processes, into the kernel, or around Landlock.
 const REFUSED: &[c_long] = &[
@@ -60,8 +60,8 @@ const REFUSED: &[c_long] = &[
     libc::SYS_userfaultfd,
 ];
 
-/// Calls that programs do without where the kernel does not have them. The flags of `clone3` are in
-/// memory, where no filter sees them; what starts processes falls back to `clone`.
+/// Calls that return `ENOSYS`, so that libc falls back: `clone3` (seccomp cannot inspect its flags,
+/// which are in memory) and `io_uring`.
 const MISSING: &[c_long] = &[
     libc::SYS_clone3,
     libc::SYS_io_uring_enter,
@@ -69,14 +69,14 @@ const MISSING: &[c_long] = &[
     libc::SYS_io_uring_setup,
 ];
 
-/// On x86-64, this bit in the number of a call means another set of calls that do the same.
+/// On x86-64, this bit in a call number selects the x32 ABI, which has the same calls.
 const X32: c_long = 0x4000_0000;
 
-/// The bits of a socket's type that say of which kind it is; others are flags.
+/// The bits of a socket's `type` argument that hold the type; the others are flags.
 const SOCKET_KINDS: u64 = 0xf;
 
-/// Refuses what the cell does not have, to this thread and all that it starts.
-pub(crate) fn apply(cell: &Cell) -> Result<(), String> {
+/// Denies the calls that the rules don't allow, to this thread and everything that it starts.
+pub(crate) fn apply(cell: &SandboxRules) -> Result<(), String> {
     let refused = filter(refused(cell).map_err(|error| error.to_string())?, libc::EPERM)?;
     let missing = MISSING.iter().map(|call| (*call, Vec::new())).collect();
     let missing = filter(missing, libc::ENOSYS)?;
@@ -97,12 +97,12 @@ fn filter(rules: Rules, errno: i32) -> Result<BpfProgram, String> {
     filter.try_into().map_err(explain)
 }
 
-fn refused(cell: &Cell) -> Result<Rules, BackendError> {
+fn refused(cell: &SandboxRules) -> Result<Rules, BackendError> {
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     let new_user = libc::CLONE_NEWUSER.unsigned_abs().into();
     let makes_user = condition(0, SeccompCmpOp::MaskedEq(new_user), new_user)?;
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![makes_user])?]);
-    // Types into the terminal of whoever started us.
+    // These requests inject input into the controlling terminal.
     #[allow(
         clippy::cast_sign_loss,
         clippy::unnecessary_cast,
@@ -111,7 +111,7 @@ fn refused(cell: &Cell) -> Result<Rules, BackendError> {
     let types =
         |request: Ioctl| SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, request as u64)?]);
     rules.insert(libc::SYS_ioctl, vec![types(libc::TIOCSTI)?, types(libc::TIOCLINUX)?]);
-    // Netlink tells about interfaces, which names are looked up with.
+    // Name resolution lists network interfaces over netlink.
     let mut families = vec![libc::AF_NETLINK];
     if cell.has_network {
         families.extend([libc::AF_INET, libc::AF_INET6]);
@@ -119,7 +119,7 @@ fn refused(cell: &Cell) -> Result<Rules, BackendError> {
     if cell.has_unix_sockets {
         families.push(libc::AF_UNIX);
     } else {
-        // One of a pair of these can write to any socket in the file system.
+        // A datagram socket from a pair can send to any socket in the file system.
         let kind = libc::SOCK_DGRAM.unsigned_abs().into();
         let is_datagram = condition(1, SeccompCmpOp::MaskedEq(SOCKET_KINDS), kind)?;
         rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![is_datagram])?]);

@@ -1,4 +1,4 @@
-//! Linux, where a process can take in the orphans below it, and `/proc` tells of each.
+//! Orphans on Linux, through the child-subreaper attribute and `/proc`.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -11,11 +11,11 @@ pub(crate) fn adopt() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Every thread of ours may have children.
+/// Returns all children of this process. The kernel lists them by thread.
 pub(crate) fn children() -> Vec<u32> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let texts = threads.filter_map(|thread| {
-        // A thread that has ended meanwhile has handed its children to another one.
+        // If a thread exits, its children move to another thread.
         fs::read_to_string(thread.path().join("children")).ok()
     });
     let mut children = Vec::new();
@@ -25,21 +25,19 @@ pub(crate) fn children() -> Vec<u32> {
     children
 }
 
-/// Takes the exit status of a child that has ended, so that nothing of it is left.
+/// Reaps a child if it has exited.
 pub(crate) fn has_ended(child: u32) -> bool {
     pid(child).is_none_or(|child| !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None)))
 }
 
-/// Kills one process.
 pub fn kill(process: u32) {
     if let Some(process) = pid(process) {
-        // An error means that it is gone, or another user's.
+        // Fails if the process is gone or belongs to another user.
         let _ = kill_process(process, Signal::KILL);
     }
 }
 
-/// Looks up a variable of the environment that a process began with; `None` where it has none, or
-/// we may not look.
+/// Returns a variable of a process's initial environment; `None` if it is unset or unreadable.
 pub fn variable_of(process: u32, name: &str) -> Option<String> {
     let all = fs::read(PathBuf::from(format!("/proc/{process}/environ"))).ok()?;
     let mut values = all
@@ -48,8 +46,8 @@ pub fn variable_of(process: u32, name: &str) -> Option<String> {
     String::from_utf8(values.next()?.to_vec()).ok()
 }
 
-/// Lists every process that we can see.
-pub fn processes() -> Vec<u32> {
+/// Returns the ids of all visible processes.
+pub fn list_processes() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

@@ -28,7 +28,7 @@ fn described(available: &[ToolboxConfig], unavailable: &[(ToolboxConfig, String)
 }
 
 #[test]
-fn what_fits_is_told_whole() {
+fn short_descriptions_are_complete() {
     let text = described(&groups(2, 3), &[]);
     let groups = "Available groups:\n- group-0: described described described\n- group-1: \
                   described described described";
@@ -37,7 +37,7 @@ fn what_fits_is_told_whole() {
 }
 
 #[test]
-fn groups_step_down_to_names_and_never_pass_their_budget() {
+fn groups_step_down_to_names_within_the_byte_limit() {
     for (count, words) in [(1, 1000), (10, 30), (20, 50), (40, 3), (200, 10), (5000, 1)] {
         let available = groups(count, words);
         let failed: Vec<_> =

@@ -5,11 +5,11 @@ use serde_json::json;
 
 use super::*;
 use crate::catalog::{Definition, Listing, ToolDefinition};
+use crate::json::RawJson;
 use crate::name::{ServerName, ToolboxName};
-use crate::policy::{Moment, Policy};
-use crate::raw::Raw;
+use crate::policy::{Policy, UnixTime};
 use crate::settings::{Config, Launch, ServerConfig, ToolOverride};
-use crate::toolbox::Part;
+use crate::toolbox::ServerView;
 
 fn server(name: &str, include: Option<&[&str]>) -> ServerConfig {
     let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };
@@ -28,28 +28,26 @@ fn group(servers: Vec<ServerConfig>) -> ToolboxConfig {
     }
 }
 
-/// The view of such a group when each of its servers has these tools.
-fn view(toolbox: &ToolboxConfig, tools: &[&str]) -> View {
+fn view(toolbox: &ToolboxConfig, tools: &[&str]) -> ToolboxView {
     let config = Config { toolboxes: vec![toolbox.clone()], ..Config::default() };
     let tools = tools.iter().map(|name| json!({"name": name, "inputSchema": {}}));
-    let tools = tools.map(|tool| ToolDefinition::parse(Raw::encode(&tool)).unwrap().into());
+    let tools = tools.map(|tool| ToolDefinition::parse(RawJson::encode(&tool)).unwrap().into());
     let listing = Listing { tools: tools.collect(), ..Listing::default() };
     let (listing, policy) = (Arc::new(listing), Policy::new(&config));
-    let part = |server| Part::new(toolbox, server, &listing, &policy, 48, Moment::new(0));
-    View::new(toolbox.servers.iter().map(part).map(Arc::new).collect())
+    let part = |server| ServerView::new(toolbox, server, &listing, &policy, 48, UnixTime::new(0));
+    ToolboxView::new(toolbox.servers.iter().map(part).map(Arc::new).collect())
 }
 
-fn names(toolbox: &ToolboxConfig, view: &View) -> Vec<String> {
+fn names(toolbox: &ToolboxConfig, view: &ToolboxView) -> Vec<String> {
     named(toolbox, view).into_iter().map(|tool| tool.name).collect()
 }
 
-/// The server and the tool that a call means.
-fn meant(toolbox: &ToolboxConfig, view: &View, wanted: &str) -> Result<String, Vec<String>> {
+fn meant(toolbox: &ToolboxConfig, view: &ToolboxView, wanted: &str) -> Result<String, Vec<String>> {
     resolve(toolbox, view, wanted).map(|tool| format!("{}/{}", tool.id.server, tool.id.tool))
 }
 
 #[test]
-fn a_category_has_its_tools_as_they_were_written_and_in_that_order() {
+fn a_category_keeps_the_written_names_and_their_order() {
     let include = ["mcp__serena__list_dir", "read_file", "mcp__serena__read_file", "gone"];
     let mut serena = server("serena", Some(&include));
     serena.overrides.insert(
@@ -73,7 +71,7 @@ fn a_category_has_its_tools_as_they_were_written_and_in_that_order() {
 }
 
 #[test]
-fn a_tool_that_is_called_just_so_goes_before_one_without_the_server() {
+fn an_exact_name_wins_over_a_stripped_prefix() {
     let fs = group(vec![server("s", Some(&["mcp__s__a"]))]);
     let view = view(&fs, &["a", "mcp__s__a"]);
     assert_eq!(meant(&fs, &view, "mcp__s__a"), Ok("s/mcp__s__a".to_owned()));
@@ -81,7 +79,7 @@ fn a_tool_that_is_called_just_so_goes_before_one_without_the_server() {
 }
 
 #[test]
-fn what_two_servers_of_a_group_have_alike_is_told_apart() {
+fn clashing_names_are_prefixed_with_the_server() {
     let both = group(vec![server("one", None), server("two", None)]);
     let view = view(&both, &["search"]);
     assert_eq!(names(&both, &view), ["one__search", "two__search"]);
@@ -94,7 +92,7 @@ fn what_two_servers_of_a_group_have_alike_is_told_apart() {
 }
 
 #[test]
-fn a_tool_with_another_name_is_known_by_that() {
+fn a_renamed_tool_goes_by_its_new_name() {
     let mut serena = server("serena", Some(&["mcp__serena__read_file"]));
     let name = Some("read".to_owned());
     serena
@@ -109,11 +107,11 @@ fn a_tool_with_another_name_is_known_by_that() {
 }
 
 #[test]
-fn a_server_has_no_name_that_begins_with_another_one_of_its_group() {
+fn a_server_cannot_claim_the_prefix_of_another() {
     let fs = group(vec![server("evil", None), server("bank", None)]);
     let claims = ["bank__pay", "bank:pay", "mcp__bank__pay", "evil__pay", "a__b"];
     let view = view(&fs, &claims);
-    let evils = View::new(view.parts()[..1].to_vec());
+    let evils = ToolboxView::new(view.parts()[..1].to_vec());
     let shown = ["evil__bank__pay", "evil__bank:pay", "evil__mcp__bank__pay", "evil__pay", "a__b"];
     assert_eq!(names(&fs, &evils), shown);
     for (shown, own) in shown.iter().zip(claims) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn parse(arguments: &Value) -> Result<SearchTools, String> {
-    SearchTools::parse(Some(&Raw::encode(arguments)))
+    SearchTools::parse(Some(&RawJson::encode(arguments)))
 }
 
 fn queries(arguments: &Value) -> Vec<String> {
@@ -12,7 +12,7 @@ fn queries(arguments: &Value) -> Vec<String> {
 }
 
 #[test]
-fn queries_are_understood_however_a_model_writes_them() {
+fn accepts_all_forms_of_queries() {
     for (arguments, expected) in [
         (json!({"queries": ["a b", "c"]}), vec!["a b", "c"]),
         (json!({"queries": "a b"}), vec!["a b"]),
@@ -30,7 +30,7 @@ fn queries_are_understood_however_a_model_writes_them() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn invalid_arguments_are_reported() {
     for (arguments, expected) in [
         (json!({}), "there is no query"),
         (json!({"queries": []}), "there is no query"),
@@ -51,10 +51,10 @@ fn what_cannot_be_read_is_said() {
 }
 
 #[test]
-fn everything_is_bounded() {
+fn queries_and_limit_are_bounded() {
     let many: Vec<_> = (0..1000).map(|n| format!("query {n}")).collect();
-    let wanted = parse(&json!({"queries": many})).unwrap();
-    assert_eq!((wanted.queries.len(), wanted.left_out), (MAX_QUERIES, 1000 - MAX_QUERIES));
+    let args = parse(&json!({"queries": many})).unwrap();
+    assert_eq!((args.queries.len(), args.left_out), (MAX_QUERIES, 1000 - MAX_QUERIES));
     let long = queries(&json!({"queries": ["ä".repeat(1_000_000)]}));
     assert_eq!(long[0].len(), MAX_QUERY);
     for (limit, expected) in [
@@ -66,15 +66,15 @@ fn everything_is_bounded() {
         (json!(1e99), MAX_LIMIT),
         (Value::Null, DEFAULT_LIMIT),
     ] {
-        let wanted = parse(&json!({"queries": "a", "limit": limit})).unwrap();
-        assert_eq!(wanted.limit, expected, "{limit}");
+        let args = parse(&json!({"queries": "a", "limit": limit})).unwrap();
+        assert_eq!(args.limit, expected, "{limit}");
     }
 }
 
 #[test]
-fn the_rest_is_understood_too() {
+fn accepts_aliases_of_the_other_arguments() {
     let wanted = json!({"queries": "a", "toolbox": " dev ", "server_name": "", "detail": "Full"});
-    let wanted = parse(&wanted).unwrap();
-    assert_eq!((wanted.toolbox.as_deref(), wanted.server), (Some("dev"), None));
-    assert_eq!(wanted.detail, Detail::Full);
+    let args = parse(&wanted).unwrap();
+    assert_eq!((args.toolbox.as_deref(), args.server), (Some("dev"), None));
+    assert_eq!(args.detail, Detail::Full);
 }

@@ -12,7 +12,7 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     pairs.iter().map(pair).collect()
 }
 
-/// The code with which a request with these headers is refused.
+/// The error code for a request with these headers, if it is rejected.
 fn refused(method: &str, params: Value, pairs: &[(&str, &str)]) -> Option<i64> {
     let mut params = params;
     params["_meta"] = json!({
@@ -23,10 +23,11 @@ fn refused(method: &str, params: Value, pairs: &[(&str, &str)]) -> Option<i64> {
 }
 
 fn refused_as_is(message: &Value, pairs: &[(&str, &str)]) -> Option<i64> {
-    let message = Message::read(&Bytes::from(message.to_string())).unwrap();
+    let message = PostedMessage::read(&Bytes::from(message.to_string())).unwrap();
     let (headers, mirrored) = (headers(pairs), [("Mcp-Param-A".to_owned(), "/a".to_owned())]);
-    let checked = check(&message, &headers);
-    let refusal = checked.and_then(|()| check_arguments(&message, &headers, &mirrored)).err()?;
+    let checked = check_mcp_headers(&message, &headers);
+    let refusal =
+        checked.and_then(|()| check_param_headers(&message, &headers, &mirrored)).err()?;
     assert_eq!(refusal.status.as_u16(), 400);
     refusal.error.parse::<Value>().unwrap()["code"].as_i64()
 }
@@ -35,9 +36,9 @@ const VERSION: (&str, &str) = ("MCP-Protocol-Version", MODERN);
 const MISMATCH: Option<i64> = Some(HEADER_MISMATCH);
 
 #[test]
-fn what_a_client_accepts() {
+fn parses_accept() {
     let accepts = |value| {
-        let Accepts { json, events } = Accepts::read(&headers(&[("accept", value)]));
+        let AcceptedTypes { json, events } = AcceptedTypes::read(&headers(&[("accept", value)]));
         (json, events)
     };
     assert_eq!(accepts("application/json, text/event-stream"), (true, true));
@@ -46,11 +47,11 @@ fn what_a_client_accepts() {
     assert_eq!(accepts("application/json"), (true, false));
     assert_eq!(accepts("application/json;q=0, text/*"), (false, true));
     assert_eq!(accepts("text/html"), (false, false));
-    assert_eq!(Accepts::read(&HeaderMap::new()), Accepts { json: true, events: true });
+    assert_eq!(AcceptedTypes::read(&HeaderMap::new()), AcceptedTypes { json: true, events: true });
 }
 
 #[test]
-fn the_type_of_a_body() {
+fn recognizes_json_content_types() {
     let is = |value| is_json(&headers(&[("content-type", value)]));
     assert!(is("application/json"));
     assert!(is("Application/JSON; charset=utf-8"));
@@ -60,7 +61,7 @@ fn the_type_of_a_body() {
 }
 
 #[test]
-fn revision_and_method_are_said_twice() {
+fn version_and_method_headers_must_match_the_body() {
     let list = |pairs: &[(&str, &str)]| refused("tools/list", json!({}), pairs);
     assert_eq!(list(&[VERSION, ("Mcp-Method", "tools/list")]), None);
     assert_eq!(list(&[VERSION, ("MCP-METHOD", " tools/list ")]), None);
@@ -76,7 +77,7 @@ fn revision_and_method_are_said_twice() {
 }
 
 #[test]
-fn what_a_modern_request_must_say_in_its_body() {
+fn modern_requests_need_version_and_capabilities() {
     let discover = |meta: Value| {
         let message = json!({"id": 1, "method": "server/discover", "params": {"_meta": meta}});
         refused_as_is(&message, &[VERSION, ("Mcp-Method", "server/discover")])
@@ -85,13 +86,13 @@ fn what_a_modern_request_must_say_in_its_body() {
     assert_eq!(discover(Value::Null), Some(INVALID_PARAMS));
     assert_eq!(discover(json!({ version: MODERN })), Some(INVALID_PARAMS));
     assert_eq!(discover(json!({ version: "v999.0.0" })), MISMATCH);
-    // What is not supported is said where it is known what is.
+    // The dispatcher rejects unsupported versions, with a list of the supported ones.
     let message = json!({"id": 1, "method": "m", "params": {"_meta": {version: "v999.0.0"}}});
     assert_eq!(refused_as_is(&message, &[("MCP-Protocol-Version", "v999.0.0")]), None);
 }
 
 #[test]
-fn what_is_asked_for_is_said_twice() {
+fn mcp_name_must_match_the_body() {
     let cases = [
         ("tools/call", json!({"name": "tool"}), "tool"),
         ("prompts/get", json!({"name": "ü b"}), "=?base64?w7wgYg==?="),
@@ -109,7 +110,7 @@ fn what_is_asked_for_is_said_twice() {
 }
 
 #[test]
-fn an_argument_is_said_twice_where_its_tool_wants_that() {
+fn param_headers_must_match_the_arguments() {
     let said = |argument: Value, header: Option<&str>| {
         let mut pairs = vec![VERSION, ("Mcp-Method", "tools/call"), ("Mcp-Name", "tool")];
         pairs.extend(header.map(|header| ("Mcp-Param-A", header)));

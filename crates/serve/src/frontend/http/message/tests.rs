@@ -4,12 +4,12 @@ use serde_json::json;
 use super::*;
 use crate::wire::code::PARSE_ERROR;
 
-fn read(text: &str) -> Message {
-    Message::read(&Bytes::copy_from_slice(text.as_bytes())).unwrap()
+fn read(text: &str) -> PostedMessage {
+    PostedMessage::read(&Bytes::copy_from_slice(text.as_bytes())).unwrap()
 }
 
 fn refused(text: &str) -> (u16, i64) {
-    let Err(refusal) = Message::read(&Bytes::copy_from_slice(text.as_bytes())) else {
+    let Err(refusal) = PostedMessage::read(&Bytes::copy_from_slice(text.as_bytes())) else {
         panic!("{text} is taken");
     };
     let error: serde_json::Value = refusal.error.parse().unwrap();
@@ -20,8 +20,8 @@ fn refused(text: &str) -> (u16, i64) {
 fn kinds_of_messages() {
     let of = |text: &str| {
         let message = read(text);
-        let [id, answered] = [message.id(), message.answered()];
-        let said = |id: Option<&Raw>| id.map(|id| id.as_str().into_owned());
+        let [id, answered] = [message.id(), message.answered_id()];
+        let said = |id: Option<&RawJson>| id.map(|id| id.as_str().into_owned());
         (message.method().to_owned(), said(id), said(answered))
     };
     let id = |text: &str| Some(text.to_owned());
@@ -31,7 +31,7 @@ fn kinds_of_messages() {
 }
 
 #[test]
-fn what_is_no_message() {
+fn rejects_malformed_messages_and_batches() {
     assert_eq!(refused("hello"), (400, PARSE_ERROR));
     assert_eq!(refused(""), (400, PARSE_ERROR));
     assert_eq!(refused("{\"id\":1,\"method\":\"a\nb\"}"), (400, PARSE_ERROR));
@@ -43,17 +43,17 @@ fn what_is_no_message() {
 }
 
 #[test]
-fn what_is_taken_out_of_it_stands_on_one_line_and_is_else_left_alone() {
+fn extracted_members_are_joined_to_one_line() {
     let message = read(
         "{\r\n  \"id\": 1,\n\"method\": \"m\", \"params\": {\"a\":\n1.0,\r\n\"_meta\":\n{}}}\n",
     );
     let params = message.params().map(|params| params.as_str().into_owned());
     assert_eq!(params.unwrap(), r#"{"a": 1.0,  "_meta": {}}"#);
-    assert_eq!(message.meta(), Some(raw::object([])));
+    assert_eq!(message.meta(), Some(json::object([])));
 }
 
 #[test]
-fn the_era_is_that_of_the_body_first() {
+fn the_body_decides_the_era_before_the_header() {
     let is_modern = |method: &str, version: Option<&str>, header: Option<&'static str>| {
         let meta = version.map(|v| json!({"io.modelcontextprotocol/protocolVersion": v}));
         let text = json!({"id": 1, "method": method, "params": {"_meta": meta}}).to_string();
@@ -75,13 +75,13 @@ fn the_era_is_that_of_the_body_first() {
 }
 
 #[test]
-fn odd_parameters_are_for_others_to_judge() {
+fn tolerates_odd_parameters() {
     let read =
         |params: &str| read(&format!(r#"{{"id":1,"method":"tools/call","params":{params}}}"#));
     for params in ["null", "7", "[]", r#"{"_meta":3,"name":{}}"#] {
         let message = read(params);
         assert_eq!((message.name(), message.version), (None, None), "{params}");
     }
-    // The first is the one that is called.
+    // The first of two duplicate keys wins, as in dispatch.
     assert_eq!(read(r#"{"name":"a","name":"b"}"#).name().as_deref(), Some("a"));
 }

@@ -67,7 +67,7 @@ fn origins_of_this_machine() {
 }
 
 #[test]
-fn what_the_configuration_allows_is_taken_besides() {
+fn accepts_configured_hosts_and_origins() {
     let allowed = HttpConfig {
         allowed_hosts: ["work.example.com", "other.example.com:8443"]
             .map(|host| host.parse().unwrap())

@@ -7,48 +7,50 @@ use super::*;
 use crate::backend::PoolOptions;
 use crate::config;
 use crate::frontend::AppState;
-use crate::gateway::Gateways;
+use crate::gateway::GatewayRegistry;
 use crate::name::{AgentName, ToolboxName};
 
 const CONFIG: &str = r#"{"mcpServers": {"box": {"command": "/no/such/program"}}}"#;
 
-/// The parts that sessions are made of here.
-struct Stage {
+struct SessionTestbed {
     app: AppState,
     tasks: TaskTracker,
-    sessions: Sessions,
+    sessions: SessionRegistry,
 }
 
-impl Stage {
+impl SessionTestbed {
     fn new() -> Self {
         let env = BTreeMap::new();
         let loaded = config::parse(CONFIG, Path::new("x.json"), Path::new("/"), &env).unwrap();
         let tasks = TaskTracker::new();
         let config = Arc::new(loaded.config);
-        let gateways = Arc::new(Gateways::new(config, PoolOptions::default(), &tasks));
+        let gateways = Arc::new(GatewayRegistry::new(config, PoolOptions::default(), &tasks));
         let app = AppState::new(gateways, &tasks).unwrap();
-        Self { app, tasks, sessions: Sessions::default() }
+        Self { app, tasks, sessions: SessionRegistry::default() }
     }
 
-    fn session(&self, id: &str, caller: &Caller) -> Arc<Connected> {
-        let purse = self.app.gateways.payers().purse(&Payer::new(caller.agent.as_ref(), None));
-        let session = Session::new(&self.app, caller.clone(), purse, None, None);
+    fn session(&self, id: &str, caller: &Caller) -> Arc<HttpSession> {
+        let quota =
+            self.app.gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
+        let session = AgentSession::new(&self.app, caller.clone(), quota, None, None);
         let (peer, ended) = (Peer::new(), CancellationToken::new());
-        Arc::new(Connected::new(id.to_owned(), session, peer, ended))
+        Arc::new(HttpSession::new(id.to_owned(), session, peer, ended))
     }
 
-    fn insert(&self, id: &str, most: usize) -> Result<Arc<Connected>, Full> {
-        let connected = self.session(id, &Caller::NOBODY);
+    fn insert(&self, id: &str, most: usize) -> Result<Arc<HttpSession>, SessionLimitError> {
+        let connected = self.session(id, &Caller::ANONYMOUS);
         self.sessions.insert(Arc::clone(&connected), [most, 9]).map(|()| connected)
     }
 
-    /// Lets the agent of a session listen until what is returned is dropped.
-    fn listen(&self, connected: &Connected) -> mpsc::Receiver<Bytes> {
-        let (writer, outbox) = crate::wire::writer::Writer::detached();
+    fn listen(&self, connected: &HttpSession) -> mpsc::Receiver<Bytes> {
+        let (writer, outbox) = crate::wire::writer::MessageWriter::detached();
         self.tasks.spawn(async move { writer.closed().await });
-        assert_eq!(connected.carry(outbox, None, None, &self.tasks), OWN_STREAM);
+        assert_eq!(connected.open_stream(outbox, None, None, &self.tasks), SESSION_STREAM);
         let (events, receiver) = mpsc::channel(1);
-        assert!(connected.read(OWN_STREAM, Reader { events, after: None, is_primed: false }));
+        assert!(connected.attach_reader(
+            SESSION_STREAM,
+            StreamReader { events, after: None, wants_priming: false }
+        ));
         receiver
     }
 
@@ -60,8 +62,8 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_one_that_was_idle_for_longest_makes_room() {
-    let stage = Stage::new();
+async fn evicts_the_session_that_was_idle_longest() {
+    let stage = SessionTestbed::new();
     let mut all = Vec::new();
     for id in ["a", "b", "c", "d"] {
         all.push(stage.insert(id, 4).unwrap());
@@ -76,7 +78,7 @@ async fn the_one_that_was_idle_for_longest_makes_room() {
     assert!(all[3].ended.is_cancelled());
     stage.insert("f", 3).unwrap();
     assert_eq!(stage.ids(), ["a", "b", "f"]);
-    // Those that listen leave last, and one that has something under way never.
+    // Listening clients are evicted last, and those with requests in flight never.
     stage.insert("g", 2).unwrap();
     assert_eq!(stage.ids(), ["a", "g"]);
     drop(listening);
@@ -88,8 +90,8 @@ async fn the_one_that_was_idle_for_longest_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_nobody_uses_ends() {
-    let stage = Stage::new();
+async fn ends_idle_sessions() {
+    let stage = SessionTestbed::new();
     let (idle, listens) = (stage.insert("idle", 9).unwrap(), stage.insert("listens", 9).unwrap());
     let busy = stage.insert("busy", 9).unwrap();
     let (_listening, _busy) = (stage.listen(&listens), busy.requests.token());
@@ -102,9 +104,10 @@ async fn one_that_nobody_uses_ends() {
     assert!(idle.ended.is_cancelled());
 }
 
+// invariant: caller-owns-state
 #[tokio::test]
-async fn one_is_found_by_its_own_caller_alone() {
-    let stage = Stage::new();
+async fn only_its_caller_finds_a_session() {
+    let stage = SessionTestbed::new();
     let caller = |agent: Option<&str>, toolbox: Option<&str>| Caller {
         agent: agent.map(AgentName::new),
         toolbox: toolbox.map(ToolboxName::new),
@@ -112,15 +115,15 @@ async fn one_is_found_by_its_own_caller_alone() {
     let ann = caller(Some("ann"), None);
     stage.sessions.insert(stage.session("id", &ann), [9, 9]).unwrap();
     assert!(stage.sessions.get("id", &ann).is_some());
-    let others = [Caller::NOBODY, caller(Some("bob"), None), caller(Some("ann"), Some("box"))];
+    let others = [Caller::ANONYMOUS, caller(Some("bob"), None), caller(Some("ann"), Some("box"))];
     for other in others {
         assert!(stage.sessions.get("id", &other).is_none(), "{other:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_session_ends_for_that_of_another_caller() {
-    let stage = Stage::new();
+async fn sessions_of_other_callers_are_never_evicted() {
+    let stage = SessionTestbed::new();
     let named = |agent: &str| Caller { agent: Some(AgentName::new(agent)), toolbox: None };
     let insert = |id: &str, agent: &str, most| {
         stage.sessions.insert(stage.session(id, &named(agent)), most).is_ok()
@@ -132,7 +135,7 @@ async fn no_session_ends_for_that_of_another_caller() {
         assert!(insert(&format!("bob {number}"), "bob", [2, 3]));
     }
     assert_eq!(stage.ids(), ["ann", "bob 998", "bob 999"]);
-    // Where there is no room at all, whoever has none is not let in at another's expense.
+    // A caller without sessions can't evict another caller's.
     assert!(!insert("eve", "eve", [2, 3]));
     assert!(insert("ann again", "ann", [2, 3]));
     assert_eq!(stage.ids(), ["ann again", "bob 998", "bob 999"]);

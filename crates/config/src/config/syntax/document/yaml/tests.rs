@@ -5,18 +5,17 @@ use serde_json::{Value as Json, json};
 
 use super::parse;
 use crate::config::syntax::document::Node;
-use crate::config::syntax::reader::Reader;
+use crate::config::syntax::reader::ConfigReader;
 
-/// Reads a text as JSON, or returns what is wrong with it.
 fn read(text: &str) -> Result<Json, String> {
     let tree = parse(text).map_err(|finding| {
         let (line, column) = finding.position.unwrap();
         let hint = finding.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
         format!("{line}:{column}: {}{hint}", finding.message)
     })?;
-    let mut reader = Reader::new(None);
+    let mut reader = ConfigReader::new(None);
     let node = Node::root(&tree);
-    let read = reader.json(&node);
+    let read = reader.read_json(&node);
     let findings = reader.into_findings(text);
     findings.first().map_or(Ok(read), |finding| Err(finding.message.clone()))
 }
@@ -26,7 +25,7 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn values_are_what_json_has() {
+fn scalars_and_collections_become_json() {
     let text = "\
 # A comment
 text: plain text with 'quotes' and: colons
@@ -76,14 +75,14 @@ fn a_file_without_anything_is_null() {
 }
 
 #[test]
-fn an_alias_is_a_copy() {
+fn aliases_are_copied() {
     let read = read("a: &x {b: 1}\nc: *x\nd: [*x]\ne: &y 5\nf: *y").unwrap();
     let wanted = json!({ "a": { "b": 1 }, "c": { "b": 1 }, "d": [{ "b": 1 }], "e": 5, "f": 5 });
     assert_eq!(read, wanted);
 }
 
 #[test]
-fn what_has_no_meaning_here_is_refused_with_its_place() {
+fn unsupported_yaml_is_rejected_with_its_position() {
     for (text, wanted) in [
         (
             "a: 1\n---\nb: 2",
@@ -153,7 +152,7 @@ fn lines_may_end_as_on_windows() {
 }
 
 #[test]
-fn what_grows_without_limits_is_refused_at_once() {
+fn alias_bombs_and_deep_nesting_are_rejected_quickly() {
     let began = Instant::now();
     let mut laughs = "l0: &l0 [a, a, a, a, a, a, a, a, a, a]\n".to_owned();
     for level in 1..20 {
@@ -181,7 +180,7 @@ fn what_grows_without_limits_is_refused_at_once() {
 }
 
 #[test]
-fn nothing_makes_it_panic() {
+fn malformed_text_does_not_panic() {
     let text = "a: &x {b: [1, 'c', \"d\\u00e9\"]}\ne: |+\n  f\n\n? g\n: !!str h\ni: *x\n- j\n%TAG ! x\n...";
     let marks =
         ["", "&", "*", "!", "-", "?", ":", "|", ">", "\t", "\"", "'", "{", "]", "%", "é", "\0"];
@@ -195,7 +194,7 @@ fn nothing_makes_it_panic() {
 }
 
 #[test]
-fn what_is_long_is_not_said_as_a_whole() {
+fn long_values_are_truncated_in_messages() {
     let long = "1".repeat(100_000);
     for text in [format!("a: {long}"), format!("a: 0{long}"), format!("a: !x{long} b")] {
         let found = fault(&text);
@@ -206,7 +205,7 @@ fn what_is_long_is_not_said_as_a_whole() {
 }
 
 #[test]
-fn a_whole_number_is_not_rounded() {
+fn large_integers_are_rejected_rather_than_rounded() {
     assert_eq!(read("[18446744073709551615, -0]").unwrap()[0], json!(u64::MAX));
     for text in ["18446744073709551616", "-9223372036854775809"] {
         assert!(fault(text).contains("is too large a number"), "{}", fault(text));
@@ -215,7 +214,7 @@ fn a_whole_number_is_not_rounded() {
 }
 
 #[test]
-fn deep_and_wide_is_read_at_once() {
+fn deep_and_wide_documents_parse_quickly() {
     let began = Instant::now();
     let keys = "k".repeat(900);
     let (open, close) = (format!("{{? {keys} : ").repeat(90), "}".repeat(90));
@@ -225,7 +224,7 @@ fn deep_and_wide_is_read_at_once() {
 }
 
 #[test]
-fn many_aliases_of_a_long_text_are_too_much() {
+fn aliases_of_long_texts_count_towards_the_limit() {
     let long = "x".repeat(64 * 1024);
     let many =
         |aliases: usize| format!("a: &x \"{long}\"\nb: [{}]", vec!["*x"; aliases].join(", "));

@@ -3,13 +3,12 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType, date
 
 use super::*;
 
-/// A certificate with these common names and alternative names.
 fn made(common: &[&str], names: Vec<SanType>) -> Vec<u8> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, "Example");
     for (index, name) in common.iter().enumerate() {
-        // One kind of name stands in it once.
+        // `rcgen` stores each type once, so further common names need a custom type.
         let kind = match index {
             0 => DnType::CommonName,
             _ => DnType::CustomDnType(vec![2, 5, 4, 3]),
@@ -29,14 +28,14 @@ fn agent(common: &[&str], names: Vec<SanType>) -> Option<String> {
 }
 
 #[test]
-fn reads_when_it_is_good_in_both_spellings_of_a_time() {
+fn reads_utc_time_and_generalized_time() {
     let read = Certificate::read(&made(&["a"], Vec::new())).unwrap();
-    // 1999-12-31 is written with two digits of the year, 2050-03-01 with four.
-    assert_eq!((read.from, read.until), (946_598_400, 2_529_705_600));
+    // Years up to 2049 are encoded as `UTCTime`, later ones as `GeneralizedTime`.
+    assert_eq!((read.not_before, read.not_after), (946_598_400, 2_529_705_600));
 }
 
 #[test]
-fn reads_whom_it_names() {
+fn reads_the_agent_name() {
     let dns = || SanType::DnsName("ci.example.com".try_into().unwrap());
     let uri = || SanType::URI("spiffe://example.com/ci".try_into().unwrap());
     let mail = || SanType::Rfc822Name("ci@example.com".try_into().unwrap());
@@ -52,12 +51,12 @@ fn reads_whom_it_names() {
 }
 
 #[test]
-fn two_common_names_name_nobody() {
+fn several_common_names_yield_no_agent() {
     assert_eq!(agent(&["a", "b"], Vec::new()), None);
 }
 
 #[test]
-fn whatever_is_cut_or_changed_is_read_without_harm() {
+fn malformed_certificates_do_not_panic() {
     let whole = made(&["claude"], vec![SanType::DnsName("a.example".try_into().unwrap())]);
     for length in 0..whole.len() {
         assert_eq!(Certificate::read(&whole[..length]), None, "{length}");
@@ -66,7 +65,7 @@ fn whatever_is_cut_or_changed_is_read_without_harm() {
         for byte in [0x00, 0x7F, 0x80, 0x84, 0xFF] {
             let mut other = whole.clone();
             other[at] = byte;
-            // It may be read as another, and must end.
+            // It may parse as another certificate, but must not panic.
             drop(Certificate::read(&other));
         }
     }

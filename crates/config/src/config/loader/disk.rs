@@ -1,0 +1,94 @@
+//! Access to a catalog folder on disk. Only this module and `file` access the file system.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::config::loader::catalog_fs::{
+    CatalogFs, DirEntry, DirEntryKind, MAX_CATALOG_FILE_BYTES,
+};
+
+/// Maximum number of entries read from one folder: one more than the catalog's limit, to detect
+/// excess.
+const MAX_ITEMS: usize = 20_001;
+
+pub(crate) struct DiskFs {
+    root: PathBuf,
+}
+
+impl DiskFs {
+    pub(crate) fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.root.is_dir()
+    }
+}
+
+impl CatalogFs for DiskFs {
+    fn list(&self, folder: &str) -> Result<Vec<DirEntry>, String> {
+        let path = self.root.join(folder);
+        let here = path.canonicalize().map_err(|error| reason(&error))?;
+        let mut items = Vec::new();
+        for entry in fs::read_dir(&path).map_err(|error| reason(&error))?.take(MAX_ITEMS) {
+            let entry = entry.map_err(|error| reason(&error))?;
+            let name = entry.file_name();
+            let shown = name.to_string_lossy();
+            if shown.starts_with('.') {
+                continue;
+            }
+            let kind = match name.to_str() {
+                Some(_) => kind(&entry.path(), &here),
+                None => DirEntryKind::Unusable("ignored: its name is not UTF-8 text".to_owned()),
+            };
+            items.push(DirEntry { name: shown.into_owned(), kind });
+        }
+        Ok(items)
+    }
+
+    fn read(&self, file: &str) -> Result<Option<String>, String> {
+        let path = self.root.join(file);
+        match fs::metadata(&path) {
+            Ok(found) if !found.is_file() => return Err("it is no file".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Ok(_) | Err(_) => {}
+        }
+        let mut bytes = Vec::new();
+        let opened = fs::File::open(&path).map_err(|error| reason(&error))?;
+        let most = MAX_CATALOG_FILE_BYTES as u64 + 1;
+        opened.take(most).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
+        if bytes.len() > MAX_CATALOG_FILE_BYTES {
+            return Err("it has more than 4 MiB".to_owned());
+        }
+        String::from_utf8(bytes).map(Some).map_err(|_| "it is not UTF-8 text".to_owned())
+    }
+}
+
+/// Returns the kind of the entry `path` of folder `here`. Follows symbolic links, but rejects those
+/// to a parent folder, which would be walked forever.
+fn kind(path: &Path, here: &Path) -> DirEntryKind {
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) => return DirEntryKind::Unusable(format!("cannot be read: {}", reason(&error))),
+    };
+    if found.is_dir() {
+        match path.canonicalize() {
+            Ok(target) if here.starts_with(&target) => DirEntryKind::Unusable(
+                "ignored: it leads back to a folder that it is in".to_owned(),
+            ),
+            Ok(_) => DirEntryKind::Folder,
+            Err(error) => DirEntryKind::Unusable(format!("cannot be read: {}", reason(&error))),
+        }
+    } else if found.is_file() {
+        DirEntryKind::File
+    } else {
+        DirEntryKind::Unusable("ignored: it is neither a file nor a folder".to_owned())
+    }
+}
+
+/// The error message without `(os error N)`.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}

@@ -1,0 +1,51 @@
+//! Tool, resource and prompt filters: names or globs, negated by a leading `!`.
+
+use globset::Glob;
+
+use crate::config::syntax::reader::{ConfigReader, Located};
+
+/// The error message and hint for one kind of primitive.
+#[derive(Clone, Copy)]
+pub(crate) struct FilterSubject {
+    expected: &'static str,
+    hint: &'static str,
+}
+
+pub(crate) const TOOL: FilterSubject = FilterSubject {
+    expected: "expected a tool's name or a glob",
+    hint: "write a name, or a glob such as `read_*` or `{get,list}_?`",
+};
+pub(crate) const RESOURCE: FilterSubject = FilterSubject {
+    expected: "expected the address or the name of a resource, or a glob",
+    hint: "write an address, a name, or a glob such as `file:///docs/*`",
+};
+pub(crate) const PROMPT: FilterSubject = FilterSubject {
+    expected: "expected a prompt's name or a glob",
+    hint: "write a name, or a glob such as `review_*`",
+};
+
+pub(crate) fn check_patterns(
+    patterns: &[Located<String>],
+    subject: FilterSubject,
+    reader: &mut ConfigReader<'_>,
+) {
+    for filter in patterns {
+        let pattern = filter.value.strip_prefix('!').unwrap_or(&filter.value);
+        if pattern.trim().is_empty() {
+            reader.report_error(&filter.location, subject.expected, None);
+        } else if let Err(error) = Glob::new(pattern) {
+            let message = format!("`{pattern}` is not a glob: {}", error.kind());
+            reader.report_error(&filter.location, message, Some(subject.hint.to_owned()));
+        }
+    }
+}
+
+pub(crate) fn into_patterns(
+    patterns: Option<Vec<Located<String>>>,
+    subject: FilterSubject,
+    reader: &mut ConfigReader<'_>,
+) -> Vec<String> {
+    let patterns = patterns.unwrap_or_default();
+    check_patterns(&patterns, subject, reader);
+    patterns.into_iter().map(|pattern| pattern.value).collect()
+}

@@ -1,0 +1,222 @@
+//! The `http` section: connection and session limits, allowed hosts and origins, TLS.
+
+use core::net::SocketAddr;
+
+use ::http::uri::Authority;
+use url::Url;
+
+use crate::config::sections::ranges;
+use crate::config::syntax::checks::{duration_from_millis, narrow_number};
+use crate::config::syntax::document::SourceLocation;
+use crate::config::syntax::paths::{PathResolver, resolve_path};
+use crate::config::syntax::reader::{ConfigReader, Located};
+use crate::config::syntax::section::section;
+use crate::settings::{HttpConfig, TlsConfig, defaults, is_loopback};
+
+section! {
+    /// Limits on what agents may cost over HTTP.
+    #[schemars(inline)]
+    pub(crate) struct RawHttp in "`http`" {
+        /// The names that clients may call us by in the `Host` of their requests, besides
+        /// `localhost` and loopback addresses: with a port, or without one for all ports.
+        #[schemars(extend("examples" = [["workbench.example.com"]]))]
+        "allowedHosts" as pub(crate) allowed_hosts: Vec<Located<String>>,
+
+        /// Where pages in browsers may come from that use the workbench, by their `Origin`, besides
+        /// those of this machine.
+        #[schemars(extend("examples" = [["https://app.example.com"]]))]
+        "allowedOrigins" as pub(crate) allowed_origins: Vec<Located<String>>,
+
+        /// The address that clients on other machines call the workbench by, without `/mcp`. Browsers of their
+        /// users come back there after a sign-in at a server, to `/oauth/callback` below it.
+        #[schemars(extend("examples" = ["https://workbench.example.com"]))]
+        "publicUrl" as pub(crate) public_url: Located<String>,
+
+        /// How many sessions there may be. For one more, one of the same caller ends.
+        #[schemars(extend("default" = defaults::SESSIONS))]
+        "maxSessions" as pub(crate) max_sessions: Located<u64> [ranges::SESSIONS],
+
+        /// How long a session is kept that nobody uses, in milliseconds.
+        #[schemars(extend("default" = defaults::SESSION_IDLE_MS))]
+        "sessionIdleMs" as pub(crate) session_idle_ms: Located<u64> [ranges::SESSION_IDLE_MS],
+
+        /// How many connections there may be at once. For one more, one closes that is not used.
+        #[schemars(extend("default" = defaults::CONNECTIONS))]
+        "maxConnections" as pub(crate) max_connections: Located<u64> [ranges::CONNECTIONS],
+
+        /// How many bytes the request line and the headers of a request may have together.
+        #[schemars(extend("default" = defaults::HEADER_BYTES))]
+        "maxHeaderBytes" as pub(crate) max_header_bytes: Located<u64> [ranges::HEADER_BYTES],
+
+        /// How long a connection may go without the whole head of a request, in milliseconds; one
+        /// that is not used for so long is closed.
+        #[schemars(extend("default" = defaults::HEAD_TIMEOUT_MS))]
+        "headTimeoutMs" as pub(crate) head_timeout_ms: Located<u64> [ranges::HTTP_TIMEOUT_MS],
+
+        /// How long the whole body of a request may take, in milliseconds.
+        #[schemars(extend("default" = defaults::BODY_TIMEOUT_MS))]
+        "bodyTimeoutMs" as pub(crate) body_timeout_ms: Located<u64> [ranges::HTTP_TIMEOUT_MS],
+
+        /// An address and port where `/health`, `/ready` and `/metrics` are answered besides, however
+        /// many connections there are.
+        #[schemars(extend("examples" = ["127.0.0.1:8001"]))]
+        "healthListen" as pub(crate) health_listen: Located<String>,
+
+        /// Encrypts what goes over HTTP. Whether there is TLS is settled at the start; the files are read
+        /// again when they change.
+        "tls" as pub(crate) tls: Located<RawTls>,
+    }
+}
+
+section! {
+    /// The files to encrypt with.
+    #[schemars(rename = "Tls")]
+    pub(crate) struct RawTls in "`tls`" {
+        /// The file of the certificate, in PEM, with those that lead from it to a CA that clients know.
+        #[schemars(required, extend("examples" = ["tls/tls.crt"]))]
+        "cert" as pub(crate) cert: Located<String>,
+
+        /// The file of its private key, in PEM, which nobody but its owner may read.
+        #[schemars(required, extend("examples" = ["tls/tls.key"]))]
+        "key" as pub(crate) key: Located<String>,
+
+        /// A file of CAs, in PEM: who comes with a certificate of one of them is the agent that the
+        /// certificate names.
+        #[schemars(extend("examples" = ["tls/agents-ca.crt"]))]
+        "clientCa" as pub(crate) client_ca: Located<String>,
+    }
+}
+
+impl RawHttp {
+    pub(crate) fn checked(
+        self,
+        paths: &PathResolver<'_>,
+        reader: &mut ConfigReader<'_>,
+    ) -> HttpConfig {
+        let Self {
+            allowed_hosts,
+            allowed_origins,
+            public_url,
+            max_sessions,
+            session_idle_ms,
+            max_connections,
+            max_header_bytes,
+            head_timeout_ms,
+            body_timeout_ms,
+            health_listen,
+            tls,
+        } = self;
+        let by_default = HttpConfig::default();
+        let hosts = allowed_hosts.unwrap_or_default().into_iter();
+        let allowed_hosts = hosts.filter_map(|text| host(&text, reader)).collect();
+        let origins = allowed_origins.unwrap_or_default().into_iter();
+        let allowed_origins = origins.filter_map(|text| origin(&text, reader)).collect();
+        HttpConfig {
+            allowed_hosts,
+            allowed_origins,
+            public_url: public_url.and_then(|text| parse_public_url(&text, reader)),
+            max_sessions: narrow_number(max_sessions).unwrap_or(by_default.max_sessions),
+            session_idle: duration_from_millis(session_idle_ms).unwrap_or(by_default.session_idle),
+            max_connections: narrow_number(max_connections).unwrap_or(by_default.max_connections),
+            max_header_bytes: narrow_number(max_header_bytes)
+                .unwrap_or(by_default.max_header_bytes),
+            head_timeout: duration_from_millis(head_timeout_ms).unwrap_or(by_default.head_timeout),
+            body_timeout: duration_from_millis(body_timeout_ms).unwrap_or(by_default.body_timeout),
+            health_listen: health_listen.and_then(|text| parse_listen_addr(&text, reader)),
+            tls: tls.and_then(|tls| tls.value.checked(&tls.location, paths, reader)),
+        }
+    }
+}
+
+impl RawTls {
+    fn checked(
+        self,
+        location: &SourceLocation,
+        paths: &PathResolver<'_>,
+        reader: &mut ConfigReader<'_>,
+    ) -> Option<TlsConfig> {
+        let Self { cert, key, client_ca } = self;
+        let wrong = "expected the path of a file in PEM";
+        let file = |text: &Located<String>, reader: &mut ConfigReader<'_>| {
+            let path = text.value.trim();
+            if path.is_empty() {
+                reader.report_error(&text.location, wrong, None);
+                return None;
+            }
+            Some(resolve_path(path, paths))
+        };
+        let mut needed = |name: &str, text: Option<Located<String>>| {
+            if text.is_none() && !reader.has_error_under(location, name) {
+                let hint = "write both: `cert`, the certificate, and `key`, its private key";
+                reader.report_error(
+                    location,
+                    format!("expected a `{name}`"),
+                    Some(hint.to_owned()),
+                );
+            }
+            file(&text?, reader)
+        };
+        let (cert, key) = (needed("cert", cert), needed("key", key));
+        let client_ca = match client_ca {
+            Some(text) => Some(file(&text, reader)?),
+            None => None,
+        };
+        Some(TlsConfig { cert: cert?, key: key?, client_ca })
+    }
+}
+
+fn parse_listen_addr(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<SocketAddr> {
+    let address = text.value.trim().parse().ok();
+    if address.is_none() {
+        let hint = "write the address of an interface and a port: `127.0.0.1:8001`";
+        reader.report_error(
+            &text.location,
+            "expected an address with a port",
+            Some(hint.to_owned()),
+        );
+    }
+    address
+}
+
+/// Parses a host name, optionally with a port, for comparison with the `Host` header.
+fn host(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<Authority> {
+    let host = text.value.trim().to_ascii_lowercase();
+    let host = host.parse().ok().filter(|host: &Authority| {
+        let can_be_a_name = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+        !host.host().is_empty() && host.as_str().chars().all(can_be_a_name)
+    });
+    if host.is_none() {
+        let hint = "write the name alone, or with a port: `workbench.example.com:8443`";
+        reader.report_error(&text.location, "expected the name of a host", Some(hint.to_owned()));
+    }
+    host
+}
+
+/// Parses the URL under which clients reach the workbench. It must be HTTPS or loopback.
+fn parse_public_url(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<Url> {
+    let url = Url::parse(text.value.trim()).ok().filter(|url| {
+        let is_safe = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url));
+        let is_plain = url.username().is_empty() && url.password().is_none();
+        is_safe && is_plain && url.has_host() && url.query().is_none() && url.fragment().is_none()
+    });
+    if url.is_none() {
+        let message = "expected an address that begins with `https://`, without `?` and `#`";
+        let hint = "browsers bring codes there that nobody may read on the way; `http://` is for this \
+                    machine alone (127.0.0.1, localhost)";
+        reader.report_error(&text.location, message, Some(hint.to_owned()));
+    }
+    url
+}
+
+fn origin(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<String> {
+    let url = Url::parse(text.value.trim()).ok();
+    let url = url.filter(|url| {
+        let is_all = matches!(url.path(), "" | "/") && url.query().is_none();
+        is_all && url.fragment().is_none() && matches!(url.scheme(), "http" | "https")
+    });
+    if url.is_none() {
+        let hint = "write scheme and host, each origin by itself: `https://app.example.com`";
+        reader.report_error(&text.location, "expected an origin", Some(hint.to_owned()));
+    }
+    url.map(|url| url.origin().ascii_serialization())
+}

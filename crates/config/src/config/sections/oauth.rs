@@ -1,0 +1,259 @@
+//! The `oauth` setting of an HTTP server: `false`, or parameters that discovery can't provide.
+
+mod validation;
+
+use std::borrow::Cow;
+
+use jsonc_parser::ast::Value;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value as Json, json};
+
+use crate::config::sections::ranges;
+use crate::config::sections::secret_ref::{TextOrSecretRef, read_text_or_ref};
+use crate::config::syntax::document::{Node, SourceLocation};
+use crate::config::syntax::objects::LocatedMap;
+use crate::config::syntax::reader::{ConfigReader, Located, did_you_mean};
+use crate::config::syntax::section::{ConfigSection, FromNode, SectionSpec, keys, section};
+
+/// The value of `oauth`.
+pub enum RawOAuth {
+    /// `false` disables sign-in; `true` has no effect.
+    Switch(Located<bool>),
+    Object(Box<RawOAuthObject>, SourceLocation),
+}
+
+keys! {
+    /// How one signs in at a server over HTTP, as far as the server cannot say it by itself. Most need nothing of this.
+    #[schemars(rename = "OAuth")]
+    pub struct RawOAuthObject {
+        /// The client that was registered for you by hand, where clients cannot register themselves.
+        #[schemars(extend("examples" = ["mcp-workbench"]))]
+        "clientId" as pub client_id: Located<String>,
+
+        /// The secret of that client.
+        #[schemars(with = "Option<TextOrSecretRef>")]
+        #[schemars(extend("examples" = ["${CLIENT_SECRET}"]))]
+        "clientSecret" as pub client_secret: Located<String> => read_text_or_ref,
+
+        /// The address of a document that says who the client is, in place of a `clientId`, where the authorization
+        /// server reads such documents.
+        #[schemars(extend("examples" = ["https://example.com/oauth/client.json"]))]
+        "clientMetadataUrl" as pub client_metadata_url: Located<String>,
+
+        /// The scopes to ask for, in place of those that the server names: a list, or a text with spaces between.
+        #[schemars(with = "Option<ScopesShape>")]
+        #[schemars(extend("examples" = [["read", "write"]]))]
+        "scopes" | "scope" as pub scopes: Vec<Located<String>> => scopes,
+
+        /// The port of this machine that the browser comes back to, where an address with it
+        /// (`http://localhost:<port>/callback`) was registered. Any free one by default.
+        "callbackPort" | "callback_port" as pub callback_port: Located<u64> [ranges::PORT],
+
+        /// The address that the browser comes back to, where that was registered: of this machine, or any other that you
+        /// copy out of the browser.
+        "redirectUri" as pub redirect_uri: Located<String>,
+
+        /// The address of the authorization server's metadata (RFC 8414), in place of what the server names.
+        "authServerMetadataUrl" as pub auth_server_metadata_url: Located<String>,
+
+        /// The resource that a token is asked for (RFC 8707): `auto`, which is what the server names, or else its address; `off` for an
+        /// authorization server that refuses to be told; or an address.
+        #[schemars(extend("default" = "auto"))]
+        "resource" as pub resource: Located<String>,
+
+        /// The way to get a token: by a person in a browser (`authorization_code`) or on another device (`device_code`), by
+        /// the client itself (`client_credentials`), for a workload by a token in a file (`jwt_bearer`), or by the token of
+        /// a company's identity provider (`enterprise`).
+        #[schemars(extend("enum" = [
+            "authorization_code", "device_code", "client_credentials", "jwt_bearer", "enterprise", null,
+        ], "default" = "authorization_code"))]
+        "grant" as pub grant: Located<String>,
+
+        /// The private key that the client signs with, in PEM (PKCS#8), in place of a `clientSecret`, for
+        /// `client_credentials`.
+        #[schemars(with = "Option<TextOrSecretRef>")]
+        "privateKey" as pub private_key: Located<String> => read_text_or_ref,
+
+        /// The algorithm of that key.
+        #[schemars(extend("enum" = ["ES256", "RS256", null], "default" = "ES256"))]
+        "algorithm" as pub algorithm: Located<String>,
+
+        /// The name of that key (`kid`), where the authorization server wants it.
+        "keyId" as pub key_id: Located<String>,
+
+        /// The file that has the workload's token, for `jwt_bearer`. It is read for each request.
+        #[schemars(extend("examples" = ["/var/run/secrets/tokens/mcp"]))]
+        "tokenFile" as pub token_file: Located<String>,
+
+        /// The identity provider of the company, for `enterprise`.
+        "identityProvider" as pub identity_provider: RawIdentityProvider,
+
+        /// Further parameters of the address that the browser opens, for authorization servers with words of their own.
+        #[schemars(extend("examples" = [{"access_type": "offline"}]))]
+        "authorizationParameters" as pub authorization_parameters: LocatedMap<Located<String>>,
+
+        /// The owner of a login: `shared`, one for all agents; `agent`, each agent its own; `auto`, over stdio the one, over
+        /// HTTP the other.
+        #[schemars(extend("enum" = ["auto", "shared", "agent", null], "default" = "auto"))]
+        "account" as pub account: Located<String>,
+
+        /// The use of an authorization server that does not say that it knows PKCE: none (`required`), or all the same
+        /// (`lax`).
+        #[schemars(extend("enum" = ["required", "lax", null], "default" = "required"))]
+        "pkce" as pub pkce: Located<String>,
+    }
+}
+
+section! {
+    /// The identity provider of a company: where a token of its own is exchanged for one that the server's authorization
+    /// server takes (RFC 8693, ID-JAG).
+    #[schemars(rename = "IdentityProvider")]
+    pub struct RawIdentityProvider {
+        /// The address of its token endpoint.
+        #[schemars(required)]
+        "tokenUrl" as pub token_url: Located<String>,
+
+        /// The client there.
+        #[schemars(required)]
+        "clientId" as pub client_id: Located<String>,
+
+        /// The secret of that client.
+        #[schemars(with = "Option<TextOrSecretRef>")]
+        "clientSecret" as pub client_secret: Located<String> => read_text_or_ref,
+
+        /// The ID token of whoever signs in.
+        #[schemars(required, with = "Option<TextOrSecretRef>")]
+        "idToken" as pub id_token: Located<String> => read_text_or_ref,
+    }
+}
+
+struct ScopesShape;
+
+impl JsonSchema for ScopesShape {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Scopes".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "array"], "items": { "type": "string" } })
+    }
+}
+
+fn scopes(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Vec<Located<String>>> {
+    if node.value.as_string_lit().is_none() {
+        return reader.read_strings(node);
+    }
+    let Located { value, location: spot } = reader.read_string(node)?;
+    let each = |scope: &str| Located { value: scope.to_owned(), location: spot.clone() };
+    Some(value.split_whitespace().map(each).collect())
+}
+
+/// Unknown keys only cause a warning, because the entry may be copied from any client.
+impl FromNode for RawOAuth {
+    const SECTION: Option<&'static SectionSpec> = Some(RawOAuthObject::SPEC);
+
+    fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self> {
+        if matches!(node.value, Value::BooleanLit(_)) {
+            return reader.read_bool(node).map(Self::Switch);
+        }
+        if node.value.as_object().is_none() {
+            reader.report_type_mismatch(node, "`false` or an object", None);
+            return None;
+        }
+        let mut fields = reader.read_fields(node)?;
+        let object = RawOAuthObject::read_keys(&mut fields, reader);
+        let known = fields.known().to_vec();
+        for entry in fields.take_keys_if(|_| true) {
+            let hint = did_you_mean(&entry.key.value, &known);
+            reader.report_warning(&entry.key.location, "unknown key, ignored", hint);
+        }
+        Some(Self::Object(Box::new(object), node.location.clone()))
+    }
+}
+
+impl JsonSchema for RawOAuth {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "OAuthSetting".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let object = generator.subschema_for::<RawOAuthObject>();
+        json_schema!({ "anyOf": [{ "type": "boolean" }, object] })
+    }
+}
+
+impl RawOAuth {
+    /// Returns the settings that can be secret references, as (JSON pointer below `oauth`, key,
+    /// location).
+    pub fn secret_fields(&self) -> Vec<(&'static str, &'static str, &SourceLocation)> {
+        let Self::Object(object, _) = self else { return Vec::new() };
+        let provider = object.identity_provider.as_ref();
+        let all = [
+            ("", "clientSecret", object.client_secret.as_ref()),
+            ("", "privateKey", object.private_key.as_ref()),
+            (
+                "/identityProvider",
+                "clientSecret",
+                provider.and_then(|it| it.client_secret.as_ref()),
+            ),
+            ("/identityProvider", "idToken", provider.and_then(|it| it.id_token.as_ref())),
+        ];
+        let all = all.into_iter();
+        all.filter_map(|(place, key, text)| Some((place, key, &text?.location))).collect()
+    }
+
+    /// Converts the setting to JSON, with the values as read.
+    pub fn into_json(self) -> Json {
+        let object = match self {
+            Self::Switch(switch) => return switch.value.into(),
+            Self::Object(object, _) => *object,
+        };
+        let text = |text: Located<String>| Json::from(text.value);
+        let provider = object.identity_provider.map(|provider| {
+            members([
+                ("tokenUrl", provider.token_url.map(text)),
+                ("clientId", provider.client_id.map(text)),
+                ("clientSecret", provider.client_secret.map(text)),
+                ("idToken", provider.id_token.map(text)),
+            ])
+        });
+        let scopes = object.scopes.map(|all| all.into_iter().map(text).collect());
+        let parameters = object.authorization_parameters.map(|all| {
+            let all = all.0.into_iter();
+            all.map(|(name, value)| (name.value, Json::from(value.value))).collect()
+        });
+        members([
+            ("clientId", object.client_id.map(text)),
+            ("clientSecret", object.client_secret.map(text)),
+            ("clientMetadataUrl", object.client_metadata_url.map(text)),
+            ("scopes", scopes),
+            ("callbackPort", object.callback_port.map(|port| port.value.into())),
+            ("redirectUri", object.redirect_uri.map(text)),
+            ("authServerMetadataUrl", object.auth_server_metadata_url.map(text)),
+            ("resource", object.resource.map(text)),
+            ("grant", object.grant.map(text)),
+            ("privateKey", object.private_key.map(text)),
+            ("algorithm", object.algorithm.map(text)),
+            ("keyId", object.key_id.map(text)),
+            ("tokenFile", object.token_file.map(text)),
+            ("identityProvider", provider),
+            ("authorizationParameters", parameters),
+            ("account", object.account.map(text)),
+            ("pkce", object.pkce.map(text)),
+        ])
+    }
+}
+
+fn members<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
+    let members = members.into_iter();
+    let members = members.filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    json!(members.collect::<serde_json::Map<_, _>>())
+}

@@ -1,0 +1,8 @@
+//! Access policy: `agentPolicies`, `exposedTools`, `exposedResources`, `exposedPrompts`,
+//! `defaultPolicy`, `dangerousTools` and `requireConfirmation`.
+
+mod conditions;
+mod inheritance;
+mod patterns;
+pub(crate) mod raw;
+pub(crate) mod validation;

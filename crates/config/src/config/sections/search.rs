@@ -1,0 +1,78 @@
+//! The `search` section: tool search, and the endpoint for embeddings.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::config::sections::llm::RawLlm;
+use crate::config::syntax::document::Node;
+use crate::config::syntax::reader::{ConfigReader, Located};
+use crate::config::syntax::section::{FromNode, SectionSpec, section};
+use crate::settings::{SearchConfig, ToolMode};
+
+/// The value of `search`. A boolean is short for an object with only `offered`.
+pub(crate) struct RawSearch(RawSearchObject);
+
+section! {
+    /// How tools are searched for.
+    #[schemars(rename = "Search")]
+    pub(crate) struct RawSearchObject {
+        /// Offers `search_tools` in `dynamic`, `proxy` and `auto` mode too.
+        #[schemars(extend("default" = false))]
+        "offered" as pub(crate) offered: Located<bool>,
+        /// An endpoint that says what texts mean, in place of the table that is compiled in.
+        "embeddings" as pub(crate) embeddings: Located<RawLlm>,
+    }
+}
+
+impl RawSearch {
+    pub(crate) fn checked(self, mode: ToolMode, reader: &mut ConfigReader<'_>) -> SearchConfig {
+        let RawSearchObject { offered, embeddings } = self.0;
+        let offered = offered.filter(|flag| flag.value);
+        if let Some(flag) = &offered {
+            match mode {
+                ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto | ToolMode::Search => {}
+                ToolMode::Direct
+                | ToolMode::Activate
+                | ToolMode::Modular
+                | ToolMode::Navigate
+                | ToolMode::Passthrough => {
+                    let message = format!("no effect in `{}` mode", mode.as_str());
+                    let hint = "`search_tools` is offered in `dynamic`, `proxy` and `auto` mode";
+                    reader.report_warning(&flag.location, message, Some(hint.to_owned()));
+                }
+            }
+        }
+        SearchConfig {
+            is_offered: offered.is_some(),
+            embeddings: embeddings.and_then(|raw| raw.value.checked(&raw.location, reader)),
+        }
+    }
+}
+
+impl FromNode for RawSearch {
+    const SECTION: Option<&'static SectionSpec> = RawSearchObject::SECTION;
+
+    fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self> {
+        if node.value.as_boolean_lit().is_some() {
+            let offered = reader.read_bool(node);
+            return Some(Self(RawSearchObject { offered, ..RawSearchObject::default() }));
+        }
+        RawSearchObject::from_node(node, reader).map(Self)
+    }
+}
+
+impl JsonSchema for RawSearch {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "SearchSetting".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let object = generator.subschema_for::<RawSearchObject>();
+        json_schema!({ "anyOf": [{ "type": "boolean" }, object] })
+    }
+}

@@ -1,0 +1,170 @@
+//! Secret references: `{"file": …}`, `{"command": […]}` or `{"keyring": …}` instead of a string, in
+//! settings that hold a secret.
+
+use std::borrow::Cow;
+
+use jsonc_parser::ast::Value;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::config::syntax::document::{Node, SourceLocation};
+use crate::config::syntax::objects::{LocatedMap, read_map};
+use crate::config::syntax::paths::{PathResolver, expand_tilde, join_absolute, resolve_path};
+use crate::config::syntax::reader::{ConfigReader, Located};
+use crate::config::syntax::section::{ConfigSection, FromNode, SectionSpec, section};
+use crate::settings::SecretRef;
+
+section! {
+    /// Where a value stands that is not in the file: one of these.
+    #[schemars(rename = "Reference")]
+    pub(crate) struct RawSecretRef {
+        /// The file that has the value in it and nothing else.
+        #[schemars(extend("examples" = ["~/.config/github-token", "/run/secrets/github"]))]
+        "file" as pub(crate) file: Located<String>,
+
+        /// The program that prints the value, and its arguments. It is run without a shell.
+        #[schemars(length(min = 1), extend("examples" = [["pass", "show", "github"]]))]
+        "command" as pub(crate) command: Vec<Located<String>>,
+
+        /// The entry of the system's keyring: a service, `/`, and an account.
+        #[schemars(extend("examples" = ["github/me"]))]
+        "keyring" as pub(crate) keyring: Located<String>,
+
+        /// The text before the value, with a space at its end.
+        #[schemars(extend("examples" = ["Bearer "]))]
+        "prefix" as pub(crate) prefix: Located<String>,
+    }
+}
+
+/// Reads a string, or resolves the secret reference in an object.
+pub(crate) fn read_text_or_ref(
+    node: &Node<'_>,
+    reader: &mut ConfigReader<'_>,
+) -> Option<Located<String>> {
+    let Value::Object(object) = node.value else { return reader.read_string(node) };
+    let Some(outside) = reader.reference_context() else {
+        if let Some(kept) = reader.preserve_reference(node) {
+            return RawSecretRef::from_node(node, reader).map(|_| kept);
+        }
+        let mut keys = object.properties.iter().map(|property| property.name.as_str());
+        let hint = keys
+            .any(|key| RawSecretRef::SPEC.key(key).is_some())
+            .then(|| "no value is taken from a file or a command here".to_owned());
+        reader.report_type_mismatch(node, "a string", hint);
+        return None;
+    };
+    let mut raw = RawSecretRef::from_node(node, reader)?;
+    let prefix = raw.prefix.take();
+    let reference = raw.checked(&node.location, &outside.paths, reader)?;
+    if let Some(prefix) = prefix.as_ref().filter(|prefix| !prefix.value.ends_with(' ')) {
+        // Redaction must also match the value without the prefix, so the prefix has to end a word.
+        let hint = "write it as `\"Bearer \"`".to_owned();
+        reader.report_error(&prefix.location, "expected a space at the end", Some(hint));
+        return None;
+    }
+    reader.resolve_reference(reference, prefix.as_ref().map_or("", |prefix| &prefix.value), node)
+}
+
+pub(crate) fn read_text_or_ref_map(
+    node: &Node<'_>,
+    reader: &mut ConfigReader<'_>,
+) -> LocatedMap<Located<String>> {
+    read_map(node, reader, |entry, reader| read_text_or_ref(&entry.node, reader))
+}
+
+impl RawSecretRef {
+    fn checked(
+        self,
+        location: &SourceLocation,
+        paths: &PathResolver<'_>,
+        reader: &mut ConfigReader<'_>,
+    ) -> Option<SecretRef> {
+        if reader.has_error_in(location) {
+            return None;
+        }
+        let expected = "expected one of `file`, `command` and `keyring`";
+        let Self { file, command, keyring, prefix: _ } = self;
+        match (file, command, keyring) {
+            (Some(file), None, None) => {
+                if file.value.trim().is_empty() {
+                    reader.report_error(&file.location, "expected the path of a file", None);
+                    return None;
+                }
+                Some(SecretRef::File(resolve_path(&file.value, paths)))
+            }
+            (None, Some(words), None) => {
+                let mut words: Vec<String> = words.into_iter().map(|word| word.value).collect();
+                let Some(program) = words.first_mut().filter(|word| !word.trim().is_empty()) else {
+                    let hint = "write the program and its arguments, such as `[\"pass\", \"show\", \"github\"]`";
+                    let location = location.child_key("command", location.offset);
+                    reader.report_error(
+                        &location,
+                        "expected a program, found nothing",
+                        Some(hint.to_owned()),
+                    );
+                    return None;
+                };
+                *program = expand_tilde(program, paths);
+                if program.contains(std::path::is_separator) {
+                    *program =
+                        join_absolute(paths.base_dir, program).to_string_lossy().into_owned();
+                }
+                Some(SecretRef::Command { words, folder: paths.base_dir.to_owned() })
+            }
+            (None, None, Some(entry)) => {
+                let parts = entry.value.split_once('/');
+                let parts = parts.map(|(service, account)| (service.trim(), account.trim()));
+                let parts =
+                    parts.filter(|(service, account)| !service.is_empty() && !account.is_empty());
+                let Some((service, account)) = parts else {
+                    let hint = "write it as `github/me`".to_owned();
+                    reader.report_error(
+                        &entry.location,
+                        "expected a service, `/`, and an account",
+                        Some(hint),
+                    );
+                    return None;
+                };
+                Some(SecretRef::Keyring {
+                    service: service.to_owned(),
+                    account: account.to_owned(),
+                })
+            }
+            (None, None, None) => {
+                reader.report_error(location, expected, None);
+                None
+            }
+            _ => {
+                reader.report_error(location, format!("{expected}, found several"), None);
+                None
+            }
+        }
+    }
+}
+
+/// A secret reference where the file must not contain the value itself.
+pub(crate) struct SecretRefOnly(pub(crate) Located<String>);
+
+impl FromNode for SecretRefOnly {
+    const SECTION: Option<&'static SectionSpec> = RawSecretRef::SECTION;
+
+    fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self> {
+        read_text_or_ref(node, reader).map(Self)
+    }
+}
+
+pub(crate) struct TextOrSecretRef;
+
+impl JsonSchema for TextOrSecretRef {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TextOrReference".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let reference = generator.subschema_for::<RawSecretRef>();
+        json_schema!({ "anyOf": [{ "type": "string" }, reference] })
+    }
+}

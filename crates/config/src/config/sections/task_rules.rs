@@ -1,0 +1,120 @@
+//! The `taskBasedToolSelection` section: rules of `mcp-workbench tailor`, which maps tasks to
+//! tools.
+
+use globset::Glob;
+
+use crate::config::syntax::document::Node;
+use crate::config::syntax::objects::{LocatedMap, read_closed_object};
+use crate::config::syntax::reader::{ConfigReader, Located};
+use crate::config::syntax::section::{ConfigSection, FromNode, SectionSpec, keys, section};
+
+section! {
+    /// Which tools which task wants; `mcp-workbench tailor` chooses by it. A part that is not there
+    /// is that of the rules which the executable carries.
+    #[schemars(rename = "TaskRules")]
+    pub struct RawTaskRules {
+        /// Tools that every task gets, by server.
+        "baseTools" | "base_tools" as pub base_tools: LocatedMap<Vec<Located<String>>> => tools,
+
+        /// The tools for tasks that are done on a service of some kind, by the kind. The first
+        /// whose words are in the name of the service is the one.
+        "serviceTypes" | "service_types" as pub service_types: LocatedMap<RawServiceType>,
+
+        /// The tools for tasks in whose description there is a word, by a name for the rule.
+        "patterns" as pub patterns: LocatedMap<RawTaskPattern>,
+    }
+}
+
+keys! {
+    /// The tools for tasks that are done on a service of one kind.
+    #[schemars(rename = "ServiceType", deny_unknown_fields)]
+    pub struct RawServiceType {
+        /// Parts of the names of such services; the name of the kind by default.
+        #[schemars(extend("examples" = [["api", "service"]]))]
+        "words" as pub words: Vec<Located<String>>,
+
+        /// The tools, by server.
+        #[schemars(required)]
+        "additionalTools" | "additional_tools"
+            as pub additional_tools: LocatedMap<Vec<Located<String>>> => tools,
+    }
+}
+
+keys! {
+    /// The tools for tasks in whose description there is a word.
+    #[schemars(rename = "TaskPattern", deny_unknown_fields)]
+    pub struct RawTaskPattern {
+        /// The words, in any of their forms: `test` is in "write tests" too.
+        #[schemars(required)]
+        #[schemars(extend("examples" = [["test", "coverage", "pull request"]]))]
+        "keywords" as pub keywords: Vec<Located<String>>,
+
+        /// The tools, by server.
+        #[schemars(required)]
+        "additionalTools" | "additional_tools"
+            as pub additional_tools: LocatedMap<Vec<Located<String>>> => tools,
+    }
+}
+
+impl FromNode for RawServiceType {
+    const SECTION: Option<&'static SectionSpec> = Some(Self::SPEC);
+
+    fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self> {
+        let read = read_closed_object(node, reader, Self::read_keys)?;
+        check_tools(read.additional_tools.is_some(), node, reader);
+        Some(read)
+    }
+}
+
+impl FromNode for RawTaskPattern {
+    const SECTION: Option<&'static SectionSpec> = Some(Self::SPEC);
+
+    fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self> {
+        let read = read_closed_object(node, reader, Self::read_keys)?;
+        if read.keywords.is_none() && !reader.has_error_under(&node.location, "keywords") {
+            let hint = "write `\"keywords\": [\"test\"]`".to_owned();
+            reader.report_unless_lenient(
+                &node.location,
+                "expected `keywords`",
+                "it is never used",
+                Some(hint),
+            );
+        }
+        check_tools(read.additional_tools.is_some(), node, reader);
+        Some(read)
+    }
+}
+
+fn check_tools(has_tools: bool, rule: &Node<'_>, reader: &mut ConfigReader<'_>) {
+    if !has_tools {
+        let hint = "write `\"additionalTools\": {\"server\": [\"tool\"]}`".to_owned();
+        reader.report_unless_lenient(
+            &rule.location,
+            "expected `additionalTools`",
+            "it adds nothing",
+            Some(hint),
+        );
+    }
+}
+
+/// Reads tool lists by server. Invalid patterns are dropped, because the rules end up in a
+/// generated configuration.
+fn tools(
+    node: &Node<'_>,
+    reader: &mut ConfigReader<'_>,
+) -> Option<LocatedMap<Vec<Located<String>>>> {
+    let mut lists: LocatedMap<Vec<Located<String>>> = FromNode::from_node(node, reader)?;
+    for (_, tools) in &mut lists.0 {
+        tools.retain(|tool| {
+            let text = &tool.value;
+            let is_good =
+                !text.trim().is_empty() && !text.starts_with('!') && Glob::new(text).is_ok();
+            if !is_good {
+                let message = "expected a tool's name or a glob";
+                reader.report_unless_lenient(&tool.location, message, "left out", None);
+            }
+            is_good
+        });
+    }
+    Some(lists)
+}

@@ -1,0 +1,115 @@
+//! How a server exited, and the last lines of its stderr.
+
+use std::collections::VecDeque;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::AsyncRead;
+
+use crate::name::untrusted_text;
+use crate::telemetry::Redactor;
+use crate::wire::line::{InputLine, LineReader};
+
+const KEPT_LINES: usize = 8;
+/// Bytes retained of each line.
+const KEPT_BYTES: usize = 300;
+/// Longer lines are truncated in the log.
+const MAX_LINE: usize = 16 * 1024;
+
+/// The last lines of a server's stderr, redacted. Clones share the lines.
+#[derive(Clone, Debug)]
+pub struct StderrTail {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    secrets: Arc<Redactor>,
+}
+
+impl StderrTail {
+    pub fn new(secrets: Arc<Redactor>) -> Self {
+        Self { lines: Arc::default(), secrets }
+    }
+
+    /// Logs every line of `stream` until it ends, and retains the last ones.
+    pub async fn drain(self, stream: impl AsyncRead + Unpin, label: String) {
+        let mut lines = LineReader::new(stream, MAX_LINE);
+        while let Some(line) = lines.next().await {
+            let text = match line {
+                InputLine::Message(line) => self.without_secrets(&String::from_utf8_lossy(&line)),
+                InputLine::Oversized { head, length, .. } => {
+                    let head = self.without_secrets(&String::from_utf8_lossy(&head));
+                    format!("{head}… ({length} bytes)")
+                }
+            };
+            tracing::info!(target: "server", server = label, "{text}");
+            self.push(&text);
+        }
+    }
+
+    fn without_secrets(&self, text: &str) -> String {
+        self.secrets.redact(text).into_owned()
+    }
+
+    fn push(&self, text: &str) {
+        let end = (0..=KEPT_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == KEPT_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(text[..end.unwrap_or_default()].to_owned());
+    }
+
+    /// Returns the retained lines, oldest first, separated by newlines.
+    pub fn text(&self) -> String {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ExitCause {
+    how: String,
+    /// `None` if the server has no stderr, as over HTTP.
+    words: Option<String>,
+}
+
+impl ExitCause {
+    pub(crate) fn new(status: Option<ExitStatus>, stderr: &StderrTail) -> Self {
+        let how = match status {
+            Some(status) => status.to_string(),
+            None => "it closed its output".to_owned(),
+        };
+        Self { how, words: Some(stderr.text()) }
+    }
+
+    pub(crate) fn without_words(how: &str) -> Self {
+        Self { how: how.to_owned(), words: None }
+    }
+
+    /// Describes the exit, with the last stderr lines if `with_words`.
+    pub(crate) fn describe(&self, with_words: bool) -> String {
+        match self.words.as_deref() {
+            None => self.how.clone(),
+            Some("") => format!("{}, nothing on its standard error", self.how),
+            Some(words) => with_stderr_tail(&self.how, words, with_words),
+        }
+    }
+}
+
+const LAST_LINES: &str = "; the last lines of its standard error:";
+
+pub fn strip_stderr_tail(text: &str) -> &str {
+    text.split_once(LAST_LINES).map_or(text, |(text, _)| text)
+}
+
+/// Appends the last stderr lines if `with_words`, and otherwise a reference to the log.
+pub(crate) fn with_stderr_tail(text: &str, words: &str, with_words: bool) -> String {
+    if words.is_empty() {
+        text.to_owned()
+    } else if with_words {
+        format!("{text}{LAST_LINES}\n{}", untrusted_text::quote_lines(words))
+    } else {
+        format!("{text}; the log of the workbench has the last lines of its standard error")
+    }
+}
+
+#[cfg(test)]
+mod tests;

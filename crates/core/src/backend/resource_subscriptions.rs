@@ -1,0 +1,71 @@
+//! Resource subscriptions of agents.
+
+use crate::backend::handshake::Era;
+use crate::backend::principal::AgentId;
+use crate::backend::{AgentHandle, Backend, BackendConnection, BackendError, StartPriority};
+use crate::json::{self, RawJson};
+use crate::policy::Admission;
+use crate::wire::server::RpcOutcome;
+
+impl Backend {
+    /// Subscribes an agent to a resource, which it knows as `as_known`.
+    pub async fn subscribe(
+        &self,
+        admission: &Admission,
+        agent: &AgentHandle,
+        uri: &str,
+        as_known: &str,
+    ) -> Result<RpcOutcome, BackendError> {
+        self.shared.router.attach(agent, &self.name);
+        let is_first =
+            self.shared.router.subscribe(agent, uri, as_known, admission.resource_scope());
+        let live = self.ensure_running(Some(agent), StartPriority::Call).await?;
+        if is_first {
+            let answer = self.tell_of_subscription(&live, "resources/subscribe", uri).await;
+            if let Err(RpcOutcome::Error(error)) = answer {
+                self.shared.router.unsubscribe(agent.id, uri);
+                return Ok(RpcOutcome::Error(error));
+            }
+        }
+        Ok(RpcOutcome::Result(json::object([])))
+    }
+
+    /// Ends the subscriptions of an agent that `admit` no longer allows, and restricts the others.
+    pub fn recheck_subscriptions(&self, agent: AgentId, admit: impl Fn(&str) -> Option<Admission>) {
+        for uri in self
+            .shared
+            .router
+            .recheck_subscriptions(agent, |uri| Some(admit(uri)?.resource_scope().cloned()))
+        {
+            tracing::debug!(server = &*self.name, uri, "a subscription ends with its permission");
+        }
+    }
+
+    /// Cancels an agent's subscription to a resource.
+    pub async fn unsubscribe(&self, agent: &AgentHandle, uri: &str) {
+        if self.shared.router.unsubscribe(agent.id, uri)
+            && let Some(live) = self.connection()
+        {
+            // The server keeps sending updates if this fails; without subscribers they are dropped.
+            let _ = self.tell_of_subscription(&live, "resources/unsubscribe", uri).await;
+        }
+    }
+
+    async fn tell_of_subscription(
+        &self,
+        live: &BackendConnection,
+        method: &str,
+        uri: &str,
+    ) -> Result<(), RpcOutcome> {
+        match live.era() {
+            Era::Legacy => {
+                let uri = RawJson::encode(&uri);
+                live.request_ack(method, &[("uri", &uri)]).await
+            }
+            Era::Modern => {
+                self.shared.router.subscriptions_changed.notify_one();
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Adds to a server's error which arguments violate the tool's schema.
+//!
+//! This applies only to calls through a tool of the workbench. The server's own error is unchanged,
+//! byte for byte.
+
+use serde_json::json;
+
+use crate::backend::RpcOutcome;
+use crate::catalog::schema::format_violations;
+use crate::gateway::{Gateway, instrumentation};
+use crate::json::RawJson;
+use crate::name::ToolId;
+
+const HINT: &str = "hint";
+
+impl Gateway {
+    /// Appends a hint to an error if arguments violate the tool's schema: a text block in a tool
+    /// result, `data.hint` in a JSON-RPC error. Other outcomes, and errors without a place for the
+    /// hint, are returned unchanged.
+    pub fn with_argument_hints(
+        &self,
+        tool: &ToolId,
+        arguments: Option<&RawJson>,
+        outcome: RpcOutcome,
+    ) -> RpcOutcome {
+        if !is_error(&outcome) {
+            return outcome;
+        }
+        let view = self.snapshot().view(&tool.toolbox);
+        let shown = view.tool(tool.server.as_str(), &tool.tool);
+        let mismatches = shown.map(|shown| shown.mismatches(arguments)).unwrap_or_default();
+        if mismatches.is_empty() {
+            return outcome;
+        }
+        let hint = format!(
+            "the arguments do not fit the schema of `{tool}`, which may be why:\n{}",
+            format_violations(&mismatches)
+        );
+        with_hint(outcome, &hint)
+    }
+}
+
+fn is_error(outcome: &RpcOutcome) -> bool {
+    match outcome {
+        RpcOutcome::Result(result) => instrumentation::is_error(result),
+        RpcOutcome::Error(_) => true,
+    }
+}
+
+fn with_hint(outcome: RpcOutcome, hint: &str) -> RpcOutcome {
+    match outcome {
+        RpcOutcome::Result(result) => {
+            RpcOutcome::Result(with_block(&result, hint).unwrap_or(result))
+        }
+        RpcOutcome::Error(error) => RpcOutcome::Error(with_data(&error, hint).unwrap_or(error)),
+    }
+}
+
+fn with_block(result: &RawJson, hint: &str) -> Option<RawJson> {
+    let block = RawJson::encode(&json!({"type": "text", "text": hint}));
+    let content = match result.member("content") {
+        Some(content) => content.with_item(&block)?,
+        None => RawJson::encode(&json!([block])),
+    };
+    result.with_member("content", &content)
+}
+
+fn with_data(error: &RawJson, hint: &str) -> Option<RawJson> {
+    let data = match error.member("data") {
+        Some(data) if data.member(HINT).is_some() => return None,
+        Some(data) => data.with_member(HINT, &RawJson::from_text(hint))?,
+        None => RawJson::encode(&json!({HINT: hint})),
+    };
+    error.with_member("data", &data)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn raw(text: &str) -> RawJson {
+        RawJson::encode(&RawValue::from_string(text.to_owned()).expect("JSON"))
+    }
+
+    #[test]
+    fn hint_is_appended_to_a_result_as_a_text_block() {
+        let hinted = |text: &str| match with_hint(RpcOutcome::Result(raw(text)), "why") {
+            RpcOutcome::Result(result) => result.as_str().into_owned(),
+            RpcOutcome::Error(error) => panic!("{error:?}"),
+        };
+        let block = r#"{"type":"text","text":"why"}"#;
+        assert_eq!(
+            hinted(
+                r#"{ "content" : [ {"text":"\u0041" , "type":"text"} ] ,"isError":true,"n":1.0}"#
+            ),
+            format!(
+                r#"{{ "content" : [ {{"text":"\u0041" , "type":"text"}} ,{block}] ,"isError":true,"n":1.0}}"#
+            )
+        );
+        assert_eq!(
+            hinted(r#"{"content":[],"isError":true}"#),
+            format!(r#"{{"content":[{block}],"isError":true}}"#)
+        );
+        assert_eq!(
+            hinted(r#"{"isError":true}"#),
+            format!(r#"{{"content":[{block}],"isError":true}}"#)
+        );
+        for odd in [r#"{"content":"text","isError":true}"#, r#"{"content":null,"isError":true}"#] {
+            assert_eq!(hinted(odd), odd, "there is no place for it");
+        }
+    }
+
+    #[test]
+    fn hint_is_added_to_the_data_of_a_protocol_error() {
+        let hinted = |text: &str| match with_hint(RpcOutcome::Error(raw(text)), "why") {
+            RpcOutcome::Error(error) => error.as_str().into_owned(),
+            RpcOutcome::Result(result) => panic!("{result:?}"),
+        };
+        assert_eq!(
+            hinted(r#"{"code":-32602, "message":"\u0041"}"#),
+            r#"{"data":{"hint":"why"},"code":-32602, "message":"\u0041"}"#
+        );
+        assert_eq!(
+            hinted(r#"{"code":-32602,"message":"a","data":{"n":1.0}}"#),
+            r#"{"code":-32602,"message":"a","data":{"hint":"why","n":1.0}}"#
+        );
+        for own in [
+            r#"{"code":1,"message":"a","data":{"hint":"its own"}}"#,
+            r#"{"code":1,"message":"a","data":[1.0]}"#,
+            r#"{"code":1,"message":"a","data":null}"#,
+        ] {
+            assert_eq!(hinted(own), own);
+        }
+    }
+}

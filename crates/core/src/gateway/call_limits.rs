@@ -1,0 +1,112 @@
+//! Rate and concurrency limits per agent, per server and in total.
+//!
+//! A call is first counted and refused if its rate is exceeded. Then it waits for a slot of its
+//! agent, of its server and in total, and holds them until it is answered or dropped. Agents get
+//! slots in round-robin order.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, timeout};
+
+use crate::gateway::fair_queue::SlotGuard;
+use crate::gateway::limits::Limiter;
+use crate::gateway::managed_server::ManagedServer;
+use crate::gateway::open_toolbox::with_heartbeat;
+use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::name::ToolId;
+use crate::telemetry::{CallContext, CallStopReason};
+
+/// The slots of a running call, released on drop.
+pub(crate) struct CallSlotsGuard {
+    _taken: Vec<SlotGuard>,
+}
+
+impl Gateway {
+    fn limiters_of<'a>(
+        &'a self,
+        server: &'a ManagedServer,
+    ) -> impl Iterator<Item = &'a Arc<Limiter>> {
+        // Own limits first, so that an agent over its limit doesn't use up shared ones.
+        [&self.limiters.agent, &server.limiter, &self.limiters.in_all].into_iter().flatten()
+    }
+
+    /// Counts a call. Fails if the agent, the server or all together exceed their rate.
+    pub(crate) async fn check_rate_limits(
+        &self,
+        tool: &ToolId,
+        server: &ManagedServer,
+        call: &mut CallContext<'_>,
+    ) -> Result<(), CallError> {
+        for limiter in self.limiters_of(server) {
+            let Err(wait) = limiter.count().await else { continue };
+            call.details.stop_reason = Some(CallStopReason::Rate);
+            let most = limiter.rates.calls_per_minute().map_or(0, std::num::NonZeroU32::get);
+            let seconds = wait.as_millis().div_ceil(1000).max(1);
+            return Err(CallError::Refused {
+                tool: tool.clone(),
+                reason: format!(
+                    "there have been too many calls of {}, which may be {most} a minute",
+                    limiter.subject_label
+                ),
+                hint: format!("wait {seconds} s, then call it again"),
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_rate_limited(&self, server: &ManagedServer) -> bool {
+        self.limiters_of(server).any(|limiter| limiter.rate.is_some())
+    }
+
+    pub(crate) fn is_concurrency_limited(&self, server: &ManagedServer) -> bool {
+        self.limiters_of(server).any(|limiter| limiter.places.is_some())
+    }
+
+    /// Returns the number of concurrent calls that this agent may have on any server.
+    pub(crate) fn max_concurrency(&self) -> Option<u32> {
+        let limiters = [&self.limiters.agent, &self.limiters.in_all].into_iter().flatten();
+        limiters.filter_map(|limiter| Some(limiter.rates.concurrent_calls()?.get())).min()
+    }
+
+    /// Waits for a slot of each concurrency limit, at most `limits.maxWaitMs`.
+    pub(crate) async fn acquire_slots(
+        &self,
+        tool: &ToolId,
+        server: &ManagedServer,
+        context: &RequestContext<'_>,
+        call: &mut CallContext<'_>,
+    ) -> Result<CallSlotsGuard, CallError> {
+        let since = Instant::now();
+        let mut full = None;
+        let taking = async {
+            let mut taken = Vec::new();
+            for limiter in self.limiters_of(server) {
+                let Some(places) = &limiter.places else { continue };
+                full = Some(limiter);
+                taken.push(places.acquire(self.limiters.caller.clone()).await);
+            }
+            CallSlotsGuard { _taken: taken }
+        };
+        let message = || "waiting for other calls to end".to_owned();
+        let taking = with_heartbeat(message, context, timeout(self.limiters.max_wait, taking));
+        let places = Box::pin(taking).await;
+        call.details.queued = since.elapsed();
+        places.map_err(|_| {
+            call.details.stop_reason = Some(CallStopReason::Concurrency);
+            let whose = full.map_or("", |limiter| &limiter.subject_label);
+            let most = full.and_then(|limiter| limiter.rates.concurrent_calls());
+            CallError::Refused {
+                tool: tool.clone(),
+                reason: format!(
+                    "as many calls of {whose} are running as may ({}), and none has ended for {} s",
+                    most.map_or(0, std::num::NonZeroU32::get),
+                    self.limiters.max_wait.as_secs_f32(),
+                ),
+                hint: "wait for other calls to end, then call it again".to_owned(),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

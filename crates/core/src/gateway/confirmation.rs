@@ -1,0 +1,147 @@
+//! User confirmation of calls.
+//!
+//! The gateway elicits the confirmation before it sends anything to the server. Only the action
+//! `accept` confirms a call.
+
+mod message;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::backend::{RpcOutcome, ServerRequest, events};
+use crate::gateway::confirmation::message::confirmation_message;
+use crate::gateway::open_toolbox::with_heartbeat;
+use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::json::RawJson;
+use crate::name::ToolId;
+use crate::policy::RiskReason;
+use crate::telemetry::{CallContext, CallStopReason};
+
+const METHOD: &str = "elicitation/create";
+const METHOD_NOT_FOUND: &[u8] = b"-32601";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ConfirmationError {
+    /// Reason why the call can't be displayed in full.
+    NotShown(String),
+    Declined,
+    Cancelled,
+    TimedOut(Duration),
+    Unsupported,
+    /// The client returned an error or an invalid result.
+    Failed,
+}
+
+impl Gateway {
+    /// Asks the user to confirm a call. `arguments` are as the agent gave them.
+    pub(crate) async fn confirm_call(
+        &self,
+        tool: &ToolId,
+        concern: RiskReason,
+        arguments: Option<&RawJson>,
+        context: &RequestContext<'_>,
+        call: &mut CallContext<'_>,
+    ) -> Result<(), CallError> {
+        let patience = self.config.limits.confirm_timeout;
+        let agent = context.caller.agent.as_ref();
+        let message = confirmation_message(agent, tool, concern, arguments, self.secrets());
+        let asking = async {
+            let message = message.map_err(ConfirmationError::NotShown)?;
+            match context.events {
+                Some(events) => elicit(events, &form(&message), patience).await,
+                None => Err(ConfirmationError::Unsupported),
+            }
+        };
+        let waiting = || "waiting for the user to confirm the call".to_owned();
+        let confirmed = with_heartbeat(waiting, context, asking).await;
+        call.details.is_confirmed = confirmed.is_ok();
+        confirmed.map_err(|why| {
+            call.details.stop_reason = Some(CallStopReason::Confirmation);
+            let (reason, hint) = why.explain(concern);
+            CallError::Refused { tool: tool.clone(), reason, hint: hint.to_owned() }
+        })
+    }
+}
+
+/// A form without fields, which the user can only accept, decline or cancel.
+fn form(message: &str) -> Value {
+    json!({
+        "message": message,
+        "requestedSchema": {"type": "object", "properties": {}},
+    })
+}
+
+/// Sends an elicitation, which is withdrawn after `patience` or when the future is dropped.
+pub(crate) async fn elicit(
+    events: &events::Sender,
+    asked: &Value,
+    patience: Duration,
+) -> Result<(), ConfirmationError> {
+    let (request, answer) =
+        ServerRequest::from_workbench(METHOD.to_owned(), Some(RawJson::encode(asked)));
+    let answered = async {
+        events.send(request.into()).await.map_err(|_| ConfirmationError::Unsupported)?;
+        // The sender is dropped if no client supports it.
+        answer.await.map_err(|_| ConfirmationError::Unsupported)
+    };
+    let answered = timeout(patience, answered).await;
+    match answered.map_err(|_| ConfirmationError::TimedOut(patience))?? {
+        RpcOutcome::Result(answer) => {
+            let action = answer.member("action");
+            match action.as_ref().and_then(RawJson::decode_string).as_deref() {
+                Some("accept") => Ok(()),
+                Some("decline") => Err(ConfirmationError::Declined),
+                Some("cancel") => Err(ConfirmationError::Cancelled),
+                _ => Err(ConfirmationError::Failed),
+            }
+        }
+        RpcOutcome::Error(error) => {
+            let code = error.member("code");
+            let cannot = code.is_some_and(|code| code.as_bytes() == METHOD_NOT_FOUND);
+            Err(if cannot { ConfirmationError::Unsupported } else { ConfirmationError::Failed })
+        }
+    }
+}
+
+impl ConfirmationError {
+    /// Returns the reason and the hint for the model.
+    fn explain(self, concern: RiskReason) -> (String, &'static str) {
+        match self {
+            Self::NotShown(why) => (
+                format!("the user has to confirm it, because {concern}, and {why}"),
+                "make it with fewer or shorter arguments, which can be shown to the user",
+            ),
+            Self::Declined => (
+                "the user was asked, and declined".to_owned(),
+                "do not try it again unless the user wants it",
+            ),
+            Self::Cancelled => (
+                "the user was asked, and did not decide".to_owned(),
+                "ask the user whether it is wanted before you try it again",
+            ),
+            Self::TimedOut(patience) => (
+                format!("the user was asked, and did not answer for {} s", patience.as_secs_f32()),
+                "ask the user whether it is wanted before you try it again",
+            ),
+            Self::Unsupported => (
+                format!(
+                    "the user has to confirm it, because {concern}, and cannot be asked through \
+                     this client"
+                ),
+                "tell the user that it takes a client that supports elicitation, or another \
+                 setting of `dangerousTools` or `requireConfirmation`",
+            ),
+            Self::Failed => (
+                format!(
+                    "the user has to confirm it, because {concern}, and the client gave no answer"
+                ),
+                "tell the user that the client could not ask for a confirmation",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

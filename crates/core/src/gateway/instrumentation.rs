@@ -1,0 +1,199 @@
+//! Telemetry of calls and reads: who makes them, which rule decides, how they end.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+use std::time::SystemTime;
+
+use memchr::memmem::Finder;
+
+use crate::backend::{self, RpcOutcome};
+use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::json::{self, RawJson};
+use crate::name::{ServerRef, ToolId};
+use crate::policy::{Denial, Grant, ToolTraits};
+use crate::telemetry::{
+    CallContext, CallGuard, CallOutcome, CallRequest, PrimitiveReadGuard, ReadContext,
+    ReadableKind, ServerMetrics,
+};
+
+const IS_ERROR: &str = "isError";
+
+impl Gateway {
+    pub(crate) fn begin_call<'a>(
+        &'a self,
+        tool: &'a ToolId,
+        found: Result<&'a ServerMetrics, &CallError>,
+        arguments: Option<&'a RawJson>,
+        context: &RequestContext<'a>,
+    ) -> CallGuard<'a> {
+        let (toolbox, server) = (&tool.toolbox, &tool.server);
+        let (meters, is_known): (&ServerMetrics, _) = match found {
+            Ok(meters) => (meters, true),
+            // The server exists but can't be started.
+            Err(CallError::Server { .. }) => (&self.unknown_server_meters, true),
+            Err(_) => (&self.unknown_server_meters, false),
+        };
+        let subject = CallRequest {
+            agent: context.caller.agent.as_ref(),
+            session: context.agent.id.number(),
+            toolbox: is_known.then_some(toolbox),
+            server: is_known.then_some(server),
+            tool: &tool.tool,
+            arguments,
+            meta: context.meta,
+        };
+        self.listeners.begin_call(meters, subject)
+    }
+
+    /// Begins a read of a resource or prompt. Returns `None` for other methods, or if no listener
+    /// wants reads.
+    pub(crate) fn begin_read<'a>(
+        &'a self,
+        at: &'a ServerRef,
+        method: &str,
+        params: &'a [json::Member],
+        context: &RequestContext<'a>,
+    ) -> Option<PrimitiveReadGuard<'a>> {
+        if !self.listeners.wants_reads() {
+            return None;
+        }
+        let (what, key) = ReadableKind::from_method(method)?;
+        let named = params.iter().find(|(name, _)| name == key);
+        let name = named.and_then(|(_, value)| value.decode_string()).unwrap_or_default();
+        Some(self.observed_read(at, what, name, context))
+    }
+
+    pub(crate) fn note_denied(
+        &self,
+        at: &ServerRef,
+        what: ReadableKind,
+        name: &str,
+        denial: &Denial,
+        context: &RequestContext<'_>,
+    ) {
+        if self.listeners.wants_reads() {
+            let mut read = self.observed_read(at, what, name.into(), context);
+            read.set_rule(denial.rule().map(ToString::to_string));
+            read.end(CallOutcome::Unknown, None);
+        }
+    }
+
+    fn observed_read<'a>(
+        &'a self,
+        at: &'a ServerRef,
+        what: ReadableKind,
+        name: Cow<'a, str>,
+        context: &RequestContext<'a>,
+    ) -> PrimitiveReadGuard<'a> {
+        self.listeners.begin_read(ReadContext {
+            at: SystemTime::now(),
+            agent: context.caller.agent.as_ref(),
+            session: context.agent.id.number(),
+            server: at,
+            what,
+            name,
+            rule: None,
+        })
+    }
+
+    /// Reports a call whose tool name didn't resolve. `error` is `None` for an unknown name.
+    pub fn note_unresolved(
+        &self,
+        name: &str,
+        arguments: Option<&RawJson>,
+        error: Option<&CallError>,
+        context: &RequestContext<'_>,
+    ) {
+        let subject = CallRequest {
+            agent: context.caller.agent.as_ref(),
+            session: context.agent.id.number(),
+            toolbox: None,
+            server: None,
+            tool: name,
+            arguments,
+            meta: context.meta,
+        };
+        let call = self.listeners.begin_call(&self.unknown_server_meters, subject);
+        call.end(error.map_or(CallOutcome::Unknown, outcome_of_error), None);
+    }
+
+    pub(crate) fn record_hidden_tool(&self, tool: &ToolId, call: &mut CallContext<'_>) {
+        call.mark_not_found(|| {
+            let server = self.managed_server(&tool.toolbox, &tool.server)?;
+            Some(server.shared.connection()?.listed().listing)
+        });
+        let decision = self.policy.decide(tool, ToolTraits::default(), || self.clock.now());
+        call.set_rule(|| rule(decision.as_ref()));
+    }
+}
+
+pub(crate) fn rule(decision: Result<&Grant, &Denial>) -> Option<Cow<'static, str>> {
+    let rule = match decision {
+        Ok(grant) => Some(grant.rule()),
+        Err(denial) => denial.rule(),
+    };
+    rule.map(|rule| rule.to_string().into())
+}
+
+/// Returns how a call ended, and the size of the server's response in bytes, if any.
+pub(crate) fn call_outcome(
+    called: &Result<RpcOutcome, CallError>,
+    context: &RequestContext<'_>,
+) -> (CallOutcome, Option<usize>) {
+    match called {
+        Ok(RpcOutcome::Result(result)) => (outcome_of_result(result, context), Some(result.len())),
+        Ok(RpcOutcome::Error(error)) => (CallOutcome::ProtocolError, Some(error.len())),
+        Err(error) => (outcome_of_error(error), None),
+    }
+}
+
+fn outcome_of_error(error: &CallError) -> CallOutcome {
+    match error {
+        CallError::UnknownToolbox { .. }
+        | CallError::UnknownServer { .. }
+        | CallError::UnknownTool { .. }
+        | CallError::UnknownPrimitive { .. } => CallOutcome::Unknown,
+        CallError::InvalidArguments { .. } | CallError::NotAnObject { .. } => {
+            CallOutcome::BadArguments
+        }
+        CallError::Refused { .. } => CallOutcome::Refused,
+        CallError::Server { error, .. } => match error {
+            backend::BackendError::StartFailed(_) => CallOutcome::StartFailed,
+            backend::BackendError::Crashed(_) | backend::BackendError::Remote(_) => {
+                CallOutcome::ServerDied
+            }
+            backend::BackendError::IdleTimeout(_) | backend::BackendError::TotalTimeout(_) => {
+                CallOutcome::TimedOut
+            }
+            backend::BackendError::Oversized(_) => CallOutcome::Oversized,
+            backend::BackendError::ShuttingDown => CallOutcome::ShuttingDown,
+        },
+    }
+}
+
+/// Returns `true` if a tool result reports an error. A substring search avoids parsing most
+/// results.
+pub(crate) fn is_error(result: &RawJson) -> bool {
+    static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(IS_ERROR));
+    FINDER.find(result.as_bytes()).is_some() && says(result, IS_ERROR, "true")
+}
+
+fn says(object: &RawJson, key: &str, value: &str) -> bool {
+    object.member(key).is_some_and(|said| said.as_bytes() == value.as_bytes())
+}
+
+fn outcome_of_result(result: &RawJson, context: &RequestContext<'_>) -> CallOutcome {
+    if is_error(result) {
+        CallOutcome::ToolError
+    } else if context.is_modern
+        && backend::may_require_input(result)
+        && says(result, "resultType", r#""input_required""#)
+    {
+        CallOutcome::InputRequired
+    } else {
+        CallOutcome::Ok
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Call limiters, one for each limited agent or server.
+//!
+//! [`Limiters`] keys them by subject and limits, so that all gateways share them and they survive a
+//! reload. A gateway looks up its own when it is created; calls without limits cost nothing.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use crate::gateway::Caller;
+use crate::gateway::fair_queue::FairQueue;
+use crate::name::{AgentName, ServerName};
+use crate::settings::{Config, Launch, RateLimits, ServerConfig};
+use crate::state::{Rate, StateStore};
+
+/// Version of the encoding of counter keys.
+const COUNTER_VERSION: u32 = 2;
+/// Maximum number of limiters. Above it, agents share the limiter of anonymous agents.
+const MAX_LIMITERS: usize = 10_000;
+/// The first sweep of idle limiters happens at this number.
+const FIRST_SWEEP: usize = 64;
+
+pub(crate) struct Limiters {
+    store: Arc<dyn StateStore>,
+    since: Instant,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    limiters: HashMap<(LimitSubject, RateLimits), Arc<Limiter>>,
+    sweep_at: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum LimitSubject {
+    All,
+    /// In any session; `None`: all anonymous agents.
+    Agent(Option<AgentName>),
+    /// In all toolboxes and processes.
+    Server(ServerName, Box<Launch>),
+}
+
+pub(crate) struct GatewayLimiters {
+    pub(crate) agent: Option<Arc<Limiter>>,
+    pub(crate) in_all: Option<Arc<Limiter>>,
+    pub(crate) max_wait: Duration,
+    pub(crate) caller: Option<AgentName>,
+}
+
+pub(crate) struct Limiter {
+    /// The subject as messages name it.
+    pub(crate) subject_label: String,
+    pub(crate) rates: RateLimits,
+    pub(crate) rate: Option<Rate>,
+    store: Arc<dyn StateStore>,
+    subject: String,
+    pub(crate) places: Option<FairQueue>,
+    since: Instant,
+    /// Time of the last counted call, in milliseconds after `since`.
+    counted: AtomicU64,
+}
+
+impl Limiters {
+    pub(crate) fn new(store: Arc<dyn StateStore>) -> Self {
+        let known = Known { limiters: HashMap::new(), sweep_at: FIRST_SWEEP };
+        Self { store, since: Instant::now(), known: Mutex::new(known) }
+    }
+
+    pub(crate) fn of(&self, caller: &Caller, config: &Config) -> GatewayLimiters {
+        let limits = &config.limits;
+        GatewayLimiters {
+            agent: self.limiter(LimitSubject::Agent(caller.agent.clone()), limits.per_agent),
+            in_all: self.limiter(LimitSubject::All, limits.global),
+            max_wait: limits.max_wait,
+            caller: caller.agent.clone(),
+        }
+    }
+
+    pub(crate) fn of_server(&self, server: &ServerConfig, config: &Config) -> Option<Arc<Limiter>> {
+        let rates = server.limits.or(config.limits.per_server);
+        self.limiter(
+            LimitSubject::Server(server.name.clone(), Box::new(server.launch.clone())),
+            rates,
+        )
+    }
+
+    /// Returns the limiter of a subject, or `None` if nothing is limited. An existing one is
+    /// reused, with its counts.
+    fn limiter(&self, mut subject: LimitSubject, rates: RateLimits) -> Option<Arc<Limiter>> {
+        if rates.calls_per_minute().is_none() && rates.concurrent_calls().is_none() {
+            return None;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.limiters.len() >= known.sweep_at {
+            known
+                .limiters
+                .retain(|_, limiter| Arc::strong_count(limiter) > 1 || !limiter.is_clear());
+            known.sweep_at = FIRST_SWEEP.max(2 * known.limiters.len()).min(MAX_LIMITERS);
+            if known.limiters.len() >= MAX_LIMITERS && matches!(subject, LimitSubject::Agent(_)) {
+                subject = LimitSubject::Agent(None);
+            }
+        }
+        let entry = known.limiters.entry((subject, rates));
+        let limiter = entry.or_insert_with_key(|(subject, rates)| {
+            Arc::new(Limiter::new(subject, *rates, &self.store, self.since))
+        });
+        Some(Arc::clone(limiter))
+    }
+}
+
+impl Limiter {
+    fn new(
+        subject: &LimitSubject,
+        rates: RateLimits,
+        store: &Arc<dyn StateStore>,
+        since: Instant,
+    ) -> Self {
+        let subject_label = match subject {
+            LimitSubject::All => "all agents together".to_owned(),
+            LimitSubject::Agent(Some(agent)) => format!("agent `{agent}`"),
+            LimitSubject::Agent(None) => "agents without a name".to_owned(),
+            LimitSubject::Server(server, _) => format!("server `{server}`"),
+        };
+        let rate = rates.calls_per_minute().map(|per_minute| Rate { per_minute });
+        // Hashed because launch arguments may contain secrets.
+        let digest = Sha256::digest(encode_counter(subject, rates).to_string());
+        let mut subject = [0; 16];
+        subject.copy_from_slice(&digest[..16]);
+        let places = |most: u32| FairQueue::new(most as usize);
+        Self {
+            subject_label,
+            rates,
+            rate,
+            store: Arc::clone(store),
+            subject: format!("{:032x}", u128::from_be_bytes(subject)),
+            places: rates.concurrent_calls().map(|most| places(most.get())),
+            since,
+            counted: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts a call, or returns the time until the next one is allowed.
+    pub(crate) async fn count(&self) -> Result<(), Duration> {
+        let Some(rate) = self.rate else { return Ok(()) };
+        self.store.count(&self.subject, rate).await?;
+        let now = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.counted.store(now, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn is_clear(&self) -> bool {
+        let counted = Duration::from_millis(self.counted.load(Ordering::Relaxed));
+        self.since.elapsed().saturating_sub(counted) > Rate::PERIOD
+    }
+}
+
+/// Encodes the counter key. Replicas share it through the state store.
+fn encode_counter(subject: &LimitSubject, rates: RateLimits) -> Value {
+    let subject = match subject {
+        LimitSubject::All => json!(["all"]),
+        LimitSubject::Agent(agent) => json!(["agent", agent]),
+        LimitSubject::Server(server, launch) => json!(["server", server, launch.encoded()]),
+    };
+    json!([COUNTER_VERSION, subject, rates.calls_per_minute(), rates.concurrent_calls()])
+}
+
+#[cfg(test)]
+mod tests;

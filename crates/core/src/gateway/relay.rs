@@ -1,0 +1,46 @@
+//! Requests to a server, repeated if the server requires input from the agent.
+
+use crate::backend::{self, Backend, CallTimeouts, RequestGuard, RpcOutcome};
+use crate::gateway::RequestContext;
+use crate::json::{Member, RawJson};
+use crate::policy::{Admission, Permit};
+
+#[derive(Clone, Copy)]
+pub(crate) enum RelayedRequest<'a> {
+    Call { permit: &'a Permit, arguments: Option<&'a RawJson>, rest: &'a [Member] },
+    Other { admission: &'a Admission, method: &'a str, params: &'a [Member] },
+}
+
+impl RelayedRequest<'_> {
+    /// Sends the request. Members of `added` replace parameters of the same name.
+    pub(crate) async fn send(
+        self,
+        backend: &Backend,
+        added: &[Member],
+        context: &RequestContext<'_>,
+        patience: CallTimeouts,
+        guard: &RequestGuard,
+    ) -> Result<RpcOutcome, backend::BackendError> {
+        match self {
+            Self::Call { permit, arguments, rest } => {
+                let arguments = arguments.map(|arguments| ("arguments", arguments));
+                let params: Vec<_> = arguments.into_iter().chain(members(rest, added)).collect();
+                backend.call(permit, context.outgoing_request(&params, patience), guard).await
+            }
+            Self::Other { admission, method, params } => {
+                let params: Vec<_> = members(params, added).collect();
+                backend
+                    .request(admission, method, context.outgoing_request(&params, patience), guard)
+                    .await
+            }
+        }
+    }
+}
+
+fn members<'a>(
+    params: &'a [Member],
+    added: &'a [Member],
+) -> impl Iterator<Item = (&'a str, &'a RawJson)> {
+    let kept = params.iter().filter(|(key, _)| added.iter().all(|(other, _)| other != key));
+    kept.chain(added).map(|(key, value)| (&**key, value))
+}

@@ -1,0 +1,62 @@
+//! Context of a request: the caller, the client's features and its channels.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::backend::{AgentHandle, CallTimeouts, LogLevel, OutgoingRequest, events};
+use crate::gateway::Caller;
+use crate::json::{Member, RawJson};
+use crate::state::SessionKey;
+
+#[derive(Clone, Copy)]
+pub struct RequestContext<'a> {
+    pub agent: &'a AgentHandle,
+    /// The caller's identity for policy.
+    pub caller: &'a Caller,
+    /// `None` if there is no lasting session.
+    pub session: Option<&'a SessionKey>,
+    /// `true` for MCP 2026-07-28, whose servers ask for input in the result.
+    pub is_modern: bool,
+    /// `true` if the client supports resource links in results (MCP 2025-06-18 or later).
+    pub supports_resource_links: bool,
+    /// Members of `_meta` to forward to the server.
+    pub meta: &'a [Member],
+    /// Minimum level of the server log messages to forward during the request.
+    pub log: LogLevel,
+    /// Channel for notifications and server requests; `None` if the agent is unreachable.
+    pub events: Option<&'a events::Sender>,
+    pub wants_progress: bool,
+    /// Set when the request is sent to the server.
+    pub sent_flag: Option<&'a AtomicBool>,
+}
+
+impl<'a> RequestContext<'a> {
+    /// A request without caller and channels, such as one of the gateway itself.
+    pub fn detached(agent: &'a AgentHandle) -> Self {
+        Self {
+            agent,
+            caller: &Caller::ANONYMOUS,
+            session: None,
+            is_modern: false,
+            supports_resource_links: true,
+            meta: &[],
+            log: LogLevel::OFF,
+            events: None,
+            wants_progress: false,
+            sent_flag: None,
+        }
+    }
+
+    pub(crate) fn outgoing_request<'b>(
+        &'b self,
+        params: &'b [(&'b str, &'b RawJson)],
+        patience: CallTimeouts,
+    ) -> OutgoingRequest<'b> {
+        let Self { meta, log, events, sent_flag: sent, .. } = *self;
+        OutgoingRequest { params, meta, log, events, patience, sent }
+    }
+
+    /// `None` if the agent doesn't want progress.
+    pub fn progress(&self) -> Option<&'a events::Sender> {
+        self.events.filter(|_| self.wants_progress)
+    }
+}

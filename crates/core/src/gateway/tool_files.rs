@@ -1,0 +1,130 @@
+//! Tool definitions from the files of the catalog folder, read on demand and cached until the file
+//! changes.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use foldhash::HashMap;
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use crate::catalog::{Definition, ToolDefinition};
+use crate::gateway::Gateway;
+use crate::json::RawJson;
+use crate::settings::CatalogFolder;
+
+/// A tool in a catalog file.
+#[derive(Clone, Debug)]
+pub struct ToolFile {
+    /// Path relative to the catalog folder.
+    pub file: String,
+    pub tool: String,
+}
+
+#[derive(Default)]
+pub(crate) struct Files(Mutex<HashMap<String, (Stamp, Arc<ToolDefinition>)>>);
+
+/// Modification time and length, which change when the file does.
+type Stamp = (SystemTime, u64);
+
+impl Gateway {
+    /// Returns the definitions in some catalog files, in the order of `wanted`, each in the form a
+    /// server would list it, or an error message.
+    pub async fn read_tool_files(
+        &self,
+        wanted: Vec<ToolFile>,
+    ) -> Vec<Result<Arc<ToolDefinition>, String>> {
+        let (config, files) = (Arc::clone(&self.config), Arc::clone(&self.files));
+        let reading = spawn_blocking(move || {
+            let catalog = config.navigator.catalog.as_ref()?;
+            Some(wanted.into_iter().map(|filed| files.read(catalog, filed)).collect())
+        });
+        // Only a panic or the end of the runtime gets here.
+        reading.await.ok().flatten().unwrap_or_default()
+    }
+}
+
+impl Files {
+    fn read(
+        &self,
+        catalog: &CatalogFolder,
+        filed: ToolFile,
+    ) -> Result<Arc<ToolDefinition>, String> {
+        // Taken before reading, so that a write in between is noticed next time.
+        let stamp = stamp(&catalog.folder.join(&filed.file));
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(stamp), Some((then, definition))) = (stamp, kept().get(&filed.file))
+            && stamp == *then
+        {
+            return Ok(Arc::clone(definition));
+        }
+        let definition = Arc::new(definition(catalog, &filed)?);
+        if let Some(stamp) = stamp {
+            kept().insert(filed.file, (stamp, Arc::clone(&definition)));
+        }
+        Ok(definition)
+    }
+}
+
+fn stamp(file: &Path) -> Option<Stamp> {
+    let file = fs::metadata(file).ok()?;
+    Some((file.modified().ok()?, file.len()))
+}
+
+fn definition(catalog: &CatalogFolder, filed: &ToolFile) -> Result<ToolDefinition, String> {
+    let read = (catalog.reader.0)(&catalog.folder, &filed.file, &filed.tool)?;
+    ToolDefinition::parse(RawJson::encode(&json!({
+        "name": read.name,
+        "description": read.description,
+        "inputSchema": read.schema,
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::config::read_catalog_tool;
+    use crate::settings::ToolReader;
+
+    // invariant: catalog-degrades
+    #[test]
+    fn a_file_is_read_once_until_it_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("send.yaml");
+        let write = |text: &str, seconds: u64| {
+            fs::write(&file, text).unwrap();
+            let when = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            fs::File::options().write(true).open(&file).unwrap().set_modified(when).unwrap();
+        };
+        let files = Files::default();
+        let filed = || ToolFile { file: "send.yaml".to_owned(), tool: "send".to_owned() };
+        let catalog = CatalogFolder {
+            folder: folder.path().to_owned(),
+            categories: Vec::new(),
+            reader: ToolReader(|folder, file, tool| {
+                read_catalog_tool(folder, file, tool)
+                    .map_err(|report| report.without_label().to_string())
+            }),
+        };
+        let read = |files: &Files| files.read(&catalog, filed());
+        let about = |files: &Files| read(files).unwrap().description.clone().unwrap();
+        write("description: Sends", 1);
+        let first = read(&files).unwrap();
+        assert!(Arc::ptr_eq(&first, &read(&files).unwrap()), "it is kept");
+        assert_eq!(about(&files), "Sends");
+        write("description: Posts", 2);
+        assert_eq!(about(&files), "Posts", "it is younger");
+        write("description: Mails it", 2);
+        assert_eq!(about(&files), "Mails it", "it is longer");
+        write("parameters: [", 3);
+        assert!(read(&files).is_err());
+        fs::remove_file(&file).unwrap();
+        assert!(read(&files).is_err());
+    }
+}

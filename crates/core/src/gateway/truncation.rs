@@ -1,0 +1,162 @@
+//! Truncation of long results: the agent gets the first part, and the remainder is stored as a
+//! resource that it reads in pieces.
+//!
+//! A result is truncated last, when it is sent to the agent ([`cut`](mod@cut)). The remainder has an
+//! unguessable name ([`TruncatedResults`]) and is in no list. Only the session that got the result
+//! can read it or, without sessions, any request of the same agent.
+
+mod cut;
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::backend::RpcOutcome;
+use crate::gateway::truncation::cut::{SplitResult, cut, json_prefix_len};
+use crate::gateway::{Gateway, RequestContext};
+use crate::json::{self, RawJson};
+use crate::state::{Capacity, RecordKey, RecordKind, ResultRemainder, StateRecord, StateStore};
+
+const PREFIX: &str = "mcp-workbench://results/";
+const OFFSET: &str = "?offset=";
+pub(crate) struct TruncatedResults(pub(crate) Arc<dyn StateStore>);
+
+impl TruncatedResults {
+    /// Stores a remainder and returns its id, or `None` without a source of randomness.
+    async fn keep(
+        &self,
+        text: &str,
+        piece: usize,
+        capacity: Capacity,
+        context: &RequestContext<'_>,
+    ) -> Option<String> {
+        let mut random = [0_u8; 16];
+        getrandom::fill(&mut random).ok()?;
+        let mut id = String::with_capacity(2 * random.len());
+        for byte in random {
+            // Writing to a `String` can't fail.
+            let _ = write!(id, "{byte:02x}");
+        }
+        // A legacy request always has a session.
+        let session = if context.is_modern { None } else { Some(context.session?.clone()) };
+        let agent = context.caller.agent.clone();
+        let owner = context.agent.purse().map(|quota| quota.payer().to_string());
+        let rest = ResultRemainder { agent, session, owner, text: text.into(), piece };
+        self.0.put(RecordKey::Rest(id.clone()), StateRecord::Remainder(rest), capacity).await;
+        Some(id)
+    }
+
+    /// Returns the text and piece size of a remainder, if the caller may read it.
+    async fn find(&self, id: &str, context: &RequestContext<'_>) -> Option<(Arc<str>, usize)> {
+        let StateRecord::Remainder(rest) = self.0.get(&RecordKey::Rest(id.to_owned())).await?
+        else {
+            return None;
+        };
+        let is_theirs = rest.agent == context.caller.agent
+            && rest.session.is_none_or(|session| Some(&session) == context.session);
+        is_theirs.then_some((rest.text, rest.piece))
+    }
+}
+
+impl Gateway {
+    /// Truncates a result longer than `limits.maxResultBytes` and adds a link to its remainder,
+    /// which is stored for 15 minutes. `of` names the source in that link.
+    pub async fn truncate_result(
+        &self,
+        of: &str,
+        outcome: &mut RpcOutcome,
+        context: &RequestContext<'_>,
+    ) {
+        if let (Some(most), RpcOutcome::Result(result)) =
+            (self.config.limits.max_result_bytes, outcome)
+            && result.len() > most
+            && let Some(given) =
+                Box::pin(self.build_truncated_result(of, result, most, context)).await
+        {
+            *result = given;
+        }
+    }
+
+    pub(crate) fn is_over_result_limit(&self, outcome: &RpcOutcome) -> bool {
+        let most = self.config.limits.max_result_bytes;
+        most.is_some_and(
+            |most| matches!(outcome, RpcOutcome::Result(result) if result.len() > most),
+        )
+    }
+
+    async fn build_truncated_result(
+        &self,
+        of: &str,
+        result: &RawJson,
+        most: usize,
+        context: &RequestContext<'_>,
+    ) -> Option<RawJson> {
+        let SplitResult { mut content, rest, is_structured } = cut(result, most)?;
+        let limits = &self.config.limits.per_caller;
+        let capacity = Capacity { count: limits.max_kept_results, bytes: limits.max_kept_bytes };
+        let kept = &rest[..rest.floor_char_boundary(capacity.bytes)];
+        let id = self.results.keep(kept, most, capacity, context).await?;
+        let uri = format!("{PREFIX}{id}");
+        let structured = if is_structured { ", `structuredContent` among them" } else { "" };
+        let of_which = if kept.len() < rest.len() {
+            format!(" The first {} bytes of that", kept.len())
+        } else {
+            " They".to_owned()
+        };
+        let note = format!(
+            "This result is too long to be given at once: {} bytes of it are left \
+             out{structured}.{of_which} can be read for {} minutes as a resource, in pieces of up \
+             to {most} bytes, each of which names the next: {uri}",
+            rest.len(),
+            RecordKind::Rest.lifetime().map_or(0, |lifetime| lifetime.as_secs() / 60),
+        );
+        if context.supports_resource_links {
+            content.push(RawJson::encode(&json!({
+                "type": "resource_link",
+                "uri": uri,
+                "name": format!("rest of the result of {of}"),
+                "mimeType": "text/plain",
+                "size": kept.len(),
+            })));
+        }
+        content.push(RawJson::encode(&json!({"type": "text", "text": note})));
+        let given = result.with_member("content", &json::array(&content))?;
+        if is_structured { given.without_member("structuredContent") } else { Some(given) }
+    }
+
+    /// Reads a piece of a remainder. Returns `None` for other URIs, `Some(None)` if this agent has
+    /// no such remainder.
+    pub async fn read_remainder(
+        &self,
+        uri: &str,
+        context: &RequestContext<'_>,
+    ) -> Option<Option<RawJson>> {
+        let (id, offset) = address(uri)?;
+        let Some((text, most)) = self.results.find(id, context).await else { return Some(None) };
+        let Some(rest) = text.get(offset..) else { return Some(None) };
+        let (piece, later) = rest.split_at(json_prefix_len(rest, most));
+        let mut contents = vec![json!({"uri": uri, "mimeType": "text/plain", "text": piece})];
+        if !later.is_empty() {
+            let next = format!("{PREFIX}{id}{OFFSET}{}", text.len() - later.len());
+            let note = format!("{} bytes more; the next piece is the resource {next}", later.len());
+            let uri = format!("{uri}#next");
+            contents.push(json!({"uri": uri, "mimeType": "text/plain", "text": note}));
+        }
+        Some(Some(RawJson::encode(&json!({"contents": contents}))))
+    }
+}
+
+fn address(uri: &str) -> Option<(&str, usize)> {
+    let rest = uri.strip_prefix(PREFIX)?;
+    let (id, offset) = match rest.split_once(OFFSET) {
+        Some((id, offset)) => (id, offset.parse().ok()?),
+        None => (rest, 0),
+    };
+    // A toolbox may be named `results` too; its URIs have more segments.
+    let is_name = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_name.then_some((id, offset))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,12 @@
+//! The span of a call, stored with the call.
+
+use opentelemetry::Context;
+
+use crate::json::Member;
+
+pub(crate) struct CallSpan {
+    pub(crate) span: Context,
+    /// Members of the request's `_meta` for the server, with this span as the parent instead of the
+    /// agent's.
+    pub(crate) meta: Vec<Member>,
+}

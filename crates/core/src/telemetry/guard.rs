@@ -1,0 +1,60 @@
+//! The guard of a tool call, which reports its beginning and its end.
+
+use crate::telemetry::context::CallContext;
+use crate::telemetry::event::{Event, EventKinds};
+use crate::telemetry::event_bus::EventBus;
+use crate::telemetry::outcome::{CallEnd, CallOutcome};
+use crate::telemetry::server_metrics::ServerMetrics;
+use crate::telemetry::start::CallRequest;
+
+/// A call in flight. If dropped, it is reported as cancelled, panicked or shutting down.
+#[must_use]
+pub struct CallGuard<'a> {
+    listeners: &'a EventBus,
+    /// The context, which is passed along with the call.
+    pub context: CallContext<'a>,
+    has_ended: bool,
+}
+
+impl EventBus {
+    /// Reports that a call begins.
+    pub fn begin_call<'a>(
+        &'a self,
+        meters: &'a ServerMetrics,
+        subject: CallRequest<'a>,
+    ) -> CallGuard<'a> {
+        let is_timed = self.is_enabled(EventKinds::CALLS_BEGUN.union(EventKinds::CALLS_ENDED));
+        let wants_texts = self.is_enabled(EventKinds::CALL_TEXTS);
+        let mut context = CallContext::new(subject, meters, self.calls(), is_timed, wants_texts);
+        if self.live().is_watched() {
+            context.is_watched = true;
+            self.live().begin();
+        }
+        self.emit(Event::CallBegan(&context));
+        CallGuard { listeners: self, context, has_ended: false }
+    }
+}
+
+impl CallGuard<'_> {
+    /// Reports the end of the call, with the size of its result or error, if any.
+    pub fn end(mut self, ending: CallOutcome, result_bytes: Option<usize>) {
+        self.finish(ending, result_bytes);
+    }
+
+    fn finish(&mut self, ending: CallOutcome, result_bytes: Option<usize>) {
+        self.has_ended = true;
+        if self.listeners.is_enabled(EventKinds::CALLS_ENDED) {
+            let end = CallEnd { outcome: ending, took: self.context.took(), result_bytes };
+            self.listeners.emit(Event::CallEnded(&self.context, end));
+        }
+    }
+}
+
+impl Drop for CallGuard<'_> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        self.finish(self.listeners.drop_outcome(), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! Content and lifetime of the files of a process.
+
+use std::time::SystemTime;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::catalog::Listing;
+use crate::name::AgentName;
+use crate::telemetry::event::{Event, ServerContext, ServerStopReason, SessionContext};
+use crate::telemetry::event_bus::EventListener;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+fn server(run: u64, label: &str) -> ServerContext {
+    ServerContext {
+        run,
+        toolbox: String::new(),
+        server: String::new(),
+        label: label.to_owned(),
+        pid: None,
+        was_ready: false,
+        has_run_before: false,
+    }
+}
+
+fn wait_told(cache: &Path, is_it: impl Fn(&ProcessRecord) -> bool) -> ProcessRecord {
+    let end = std::time::Instant::now() + TIMEOUT;
+    loop {
+        if let Some(record) =
+            read_processes(cache).unwrap().into_iter().find(|record| is_it(record))
+        {
+            return record;
+        }
+        assert!(std::time::Instant::now() < end, "it is not told: {:?}", read_processes(cache));
+        // Another thread writes the file, and nothing signals that it has.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn publishes_agents_and_servers_until_they_end() {
+    let cache = tempfile::tempdir().unwrap();
+    let files = ProcessFiles::new(cache.path(), "a1");
+    let publisher = ProcessPublisher::start(
+        &files,
+        ProcessRecord { at: "stdio".to_owned(), ..ProcessRecord::default() },
+    )
+    .unwrap();
+    let listing = Listing::default();
+    let server = ServerContext { pid: Some(7), ..server(1, "box/one") };
+    publisher.on_event(Event::ServerStarting(&server));
+    publisher.on_event(Event::ServerStarted(&server, &listing));
+    let failing = self::server(2, "box/two");
+    publisher.on_event(Event::ServerStarting(&failing));
+    publisher.on_event(Event::ServerFailed(&failing, "no such program"));
+    let agent = SessionContext {
+        agent: Some(AgentName::new("ann")),
+        session: 3,
+        ..SessionContext::default()
+    };
+    publisher.on_event(Event::SessionOpened(&agent));
+    publisher.on_event(Event::ClientIdentified(&agent, "claude-code"));
+    let told_now = wait_told(cache.path(), |record| {
+        record.servers.len() == 2 && record.agents.iter().any(|agent| agent.client.is_some())
+    });
+    assert_eq!((told_now.pid, told_now.at.as_str()), (std::process::id(), "stdio"));
+    assert_eq!(told_now.agents[0].client.as_deref(), Some("claude-code"));
+    let servers: Vec<_> =
+        told_now.servers.iter().map(|s| (s.server.as_str(), s.state, s.pid)).collect();
+    assert_eq!(
+        servers,
+        [("box/one", ServerRunState::Running, Some(7)), ("box/two", ServerRunState::Failed, None)]
+    );
+    let again = self::server(4, "box/two");
+    publisher.on_event(Event::ServerStarting(&again));
+    publisher.on_event(Event::ServerStopped(&server, ServerStopReason::Idle));
+    publisher.on_event(Event::SessionClosed(&agent));
+    let told_now =
+        wait_told(cache.path(), |record| record.servers.len() == 1 && record.agents.is_empty());
+    assert_eq!((told_now.servers[0].state, told_now.agents.len()), (ServerRunState::Starting, 0));
+    publisher.flush(TIMEOUT);
+    assert_eq!(read_processes(cache.path()).unwrap().len(), 0);
+    publisher.on_event(Event::ServerStopped(&again, ServerStopReason::Shutdown));
+    assert_eq!(fs::read_dir(ProcessFiles::folder(cache.path())).unwrap().count(), 0);
+}
+
+#[test]
+fn skips_orphaned_records_and_removes_them_after_a_day() {
+    let cache = tempfile::tempdir().unwrap();
+    let folder = ProcessFiles::folder(cache.path());
+    make_folder(&folder).unwrap();
+    let left = folder.join("workbench.1-dead.open");
+    fs::write(&left, serde_json::to_vec(&ProcessRecord::default()).unwrap()).unwrap();
+    assert_eq!(read_processes(cache.path()).unwrap().len(), 0);
+    let files = ProcessFiles::new(cache.path(), "a1");
+    files.prepare_folder().unwrap();
+    assert!(left.exists(), "it is not old");
+    let long_ago = SystemTime::now() - 2 * LEFT;
+    File::options().append(true).open(&left).unwrap().set_modified(long_ago).unwrap();
+    files.prepare_folder().unwrap();
+    assert!(!left.exists());
+}
+
+#[test]
+fn logs_are_rotated_and_removed_with_their_process() {
+    let cache = tempfile::tempdir().unwrap();
+    let files = ProcessFiles::new(cache.path(), "a1");
+    let mut log = files.log();
+    let line = vec![b'x'; 300_000];
+    for _ in 0..9 {
+        log.write_all(&line).unwrap();
+    }
+    let found = list_logs(cache.path()).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].pid, std::process::id());
+    let before = rotated_path(&found[0].path, KEPT_LOGS);
+    let sizes = [&found[0].path, &before].map(|path| fs::metadata(path).unwrap().len());
+    assert!(sizes.iter().all(|size| *size <= MAX_LOG), "{sizes:?}");
+    files.remove_log();
+    log.write_all(&line).unwrap();
+    assert_eq!(fs::read_dir(ProcessFiles::folder(cache.path())).unwrap().count(), 0);
+}
+
+#[test]
+fn log_reader_follows_rotations() {
+    let cache = tempfile::tempdir().unwrap();
+    let files = ProcessFiles::new(cache.path(), "a1");
+    let mut log = files.log();
+    let mut line = |text: &str| {
+        let long = "x".repeat(400_000);
+        log.write_all(format!("{text} {long}\n").as_bytes()).unwrap();
+    };
+    line("one");
+    let found = list_logs(cache.path()).unwrap();
+    let mut reader = LogReader::new(&found[0]);
+    let mut read = || -> Vec<String> {
+        let lines = reader.lines().into_iter();
+        lines
+            .map(|line| String::from_utf8_lossy(&line[..5]).trim_end_matches([' ', 'x']).to_owned())
+            .collect()
+    };
+    assert_eq!(read(), ["one"]);
+    assert_eq!(read(), [""; 0]);
+    line("two");
+    line("three");
+    line("four");
+    assert_eq!(read(), ["two", "three", "four"]);
+    line("five");
+    assert_eq!(read(), ["five"]);
+    let lines = LogReader::new(&found[0]).lines();
+    assert_eq!(lines.len(), 3, "what was put aside twice is gone");
+}
+
+#[cfg(unix)]
+#[test]
+fn files_are_private_to_their_owner() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let cache = tempfile::tempdir().unwrap();
+    let files = ProcessFiles::new(cache.path(), "a1");
+    let publisher = ProcessPublisher::start(&files, ProcessRecord::default()).unwrap();
+    files.log().write_all(b"x\n").unwrap();
+    wait_told(cache.path(), |_| true);
+    let folder = ProcessFiles::folder(cache.path());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    let modes = fs::read_dir(&folder).unwrap().map(|entry| mode(&entry.unwrap().path()));
+    assert_eq!(modes.collect::<Vec<_>>(), [0o600, 0o600]);
+    publisher.flush(TIMEOUT);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(
+        ProcessPublisher::start(&files, ProcessRecord::default()).is_err(),
+        "others could write there"
+    );
+}

@@ -1,0 +1,144 @@
+//! Gauges of the resources that all callers hold together (connections, sessions, calls, calls that
+//! wait for the user, bytes, processes). A quota bounds each per caller.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::name::AgentName;
+
+/// A kind of thing that a caller can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QuotaKind {
+    /// Connections over HTTP.
+    Connections,
+    /// Sessions of agents that begin with `initialize`.
+    Sessions,
+    /// Requests that are under way.
+    Calls,
+    /// Calls that wait for an answer of the user.
+    Questions,
+    /// Bytes of messages that are being read, or were and have not been handed on.
+    Bytes,
+    /// Servers' processes, and connections to servers elsewhere, that are for nobody else.
+    Processes,
+}
+
+impl QuotaKind {
+    /// All kinds, in the order of their discriminants.
+    pub const ALL: [Self; 6] = [
+        Self::Connections,
+        Self::Sessions,
+        Self::Calls,
+        Self::Questions,
+        Self::Bytes,
+        Self::Processes,
+    ];
+
+    /// Returns the kind's name in metrics and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::Sessions => "sessions",
+            Self::Calls => "calls",
+            Self::Questions => "questions",
+            Self::Bytes => "bytes",
+            Self::Processes => "processes",
+        }
+    }
+}
+
+/// How much of each kind all callers hold together. Clones share the gauges.
+#[derive(Clone, Debug)]
+pub struct QuotaUsage([Gauge; QuotaKind::ALL.len()]);
+
+impl QuotaUsage {
+    /// Creates the gauges as members of `family`.
+    pub(crate) fn new(family: &Family<[(&'static str, &'static str); 1], Gauge>) -> Self {
+        let gauge = |holding: QuotaKind| family.get_or_create_owned(&[("what", holding.as_str())]);
+        Self(QuotaKind::ALL.map(gauge))
+    }
+
+    pub fn of(&self, holding: QuotaKind) -> &Gauge {
+        &self.0[holding as usize]
+    }
+}
+
+/// The caller that a quota is charged to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum QuotaOwner {
+    /// A named agent, from any address.
+    Agent(AgentName),
+    /// All anonymous callers at this IPv4 address, or in this IPv6 /64 network.
+    Address(IpAddr),
+    /// The anonymous agent on standard input and output.
+    Local,
+}
+
+impl QuotaOwner {
+    /// Returns the owner to charge for an agent at this address.
+    pub fn new(agent: Option<&AgentName>, address: Option<IpAddr>) -> Self {
+        match (agent, address) {
+            (Some(agent), _) => Self::Agent(agent.clone()),
+            (None, Some(address)) => Self::Address(network(address)),
+            (None, None) => Self::Local,
+        }
+    }
+
+    /// Returns the key of the caller's counters in the state store.
+    pub fn counter_key(&self) -> String {
+        match self {
+            Self::Agent(agent) => format!("agent {agent}"),
+            Self::Address(address) => format!("address {address}"),
+            Self::Local => "local".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for QuotaOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(agent) => write!(f, "agent `{agent}`"),
+            Self::Address(address) => write!(f, "agents without a name at {address}"),
+            Self::Local => f.write_str("the agent"),
+        }
+    }
+}
+
+/// Returns the /64 network of an IPv6 address, because one machine can use all of its addresses.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_machine_share_a_quota() {
+        let owner = |address: &str| QuotaOwner::new(None, Some(address.parse().unwrap()));
+        assert_eq!(owner("2001:db8:1:2::1"), owner("2001:db8:1:2:ffff::7"));
+        assert_ne!(owner("2001:db8:1:2::1"), owner("2001:db8:1:3::1"));
+        assert_eq!(owner("::ffff:10.0.0.1"), owner("10.0.0.1"));
+        let ann = AgentName::new("ann");
+        assert_eq!(
+            QuotaOwner::new(Some(&ann), None),
+            QuotaOwner::new(Some(&ann), "::1".parse().ok())
+        );
+    }
+
+    #[test]
+    fn all_kinds_are_in_the_order_of_their_discriminants() {
+        for (at, holding) in QuotaKind::ALL.into_iter().enumerate() {
+            assert_eq!(holding as usize, at);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The guard of a read of a resource or a prompt, which reports its end.
+
+use std::time::Instant;
+
+use crate::telemetry::event::{Event, EventKinds, ReadContext, ReadableKind};
+use crate::telemetry::event_bus::EventBus;
+use crate::telemetry::outcome::{CallEnd, CallOutcome};
+
+/// A read in flight. If dropped, it is reported as cancelled, panicked or shutting down.
+#[must_use]
+pub struct PrimitiveReadGuard<'a> {
+    listeners: &'a EventBus,
+    context: ReadContext<'a>,
+    began: Instant,
+    has_ended: bool,
+}
+
+impl EventBus {
+    /// Returns `true` if any listener wants reads.
+    pub fn wants_reads(&self) -> bool {
+        self.is_enabled(EventKinds::READS)
+    }
+
+    /// Starts a read, which is reported when it ends.
+    pub fn begin_read<'a>(&'a self, context: ReadContext<'a>) -> PrimitiveReadGuard<'a> {
+        PrimitiveReadGuard { listeners: self, context, began: Instant::now(), has_ended: false }
+    }
+}
+
+impl PrimitiveReadGuard<'_> {
+    /// Records the rule that allowed or denied the read.
+    pub fn set_rule(&mut self, rule: Option<String>) {
+        self.context.rule = rule.map(Into::into);
+    }
+
+    /// Reports the end of the read, with the size of its result or error, if any.
+    pub fn end(mut self, ending: CallOutcome, result_bytes: Option<usize>) {
+        self.finish(ending, result_bytes);
+    }
+
+    fn finish(&mut self, ending: CallOutcome, result_bytes: Option<usize>) {
+        self.has_ended = true;
+        let end = CallEnd { outcome: ending, took: self.began.elapsed(), result_bytes };
+        self.listeners.emit(Event::ReadEnded(&self.context, end));
+    }
+}
+
+impl Drop for PrimitiveReadGuard<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.finish(self.listeners.drop_outcome(), None);
+        }
+    }
+}
+
+impl ReadableKind {
+    /// Returns the kind that an MCP method reads, and the parameter that identifies the primitive.
+    /// Returns `None` for other methods.
+    pub fn from_method(method: &str) -> Option<(Self, &'static str)> {
+        match method {
+            "resources/read" => Some((Self::Resource, "uri")),
+            "prompts/get" => Some((Self::Prompt, "name")),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Resource => "resource",
+            Self::Prompt => "prompt",
+        }
+    }
+}

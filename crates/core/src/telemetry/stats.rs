@@ -1,0 +1,483 @@
+//! Statistics from audit files: calls, outcomes and latencies of each tool, and the size of the
+//! definitions that clients passed to their models.
+//!
+//! Lines are parsed one by one; only names seen for the first time are copied.
+
+mod models;
+mod other_stats;
+mod timeline;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use foldhash::HashMap;
+use memchr::memchr_iter;
+use serde::de::{Error as _, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::telemetry::CallOutcome;
+use crate::telemetry::record::{DENIED, LOST};
+use crate::telemetry::rotating_file::rotated_path;
+use crate::telemetry::stats::models::{Models, Request};
+use crate::telemetry::stats::other_stats::{OtherStats, Read};
+use crate::telemetry::stats::timeline::Timeline;
+
+pub use crate::telemetry::stats::models::ModelStats;
+pub use crate::telemetry::stats::other_stats::{LoginStats, ReadStats, RejectionStats};
+pub use crate::telemetry::stats::timeline::TimeBucket;
+
+/// Outcomes in audit lines in addition to `CallOutcome`.
+const OTHERS: [&str; 2] = [DENIED, LOST];
+const OUTCOMES: usize = CallOutcome::ALL.len() + OTHERS.len();
+/// Upper bound on the number of rotated files.
+const MAX_FILES: u32 = 1_000;
+
+/// Accumulates audit lines; `finish` returns the summary.
+#[derive(Debug, Default)]
+pub struct StatsBuilder {
+    tools: Vec<ToolStats>,
+    /// Index into `tools` by toolbox, server and name, separated by NUL.
+    places: HashMap<String, usize>,
+    models: Models,
+    course: Timeline,
+    beside: OtherStats,
+    agents: BTreeSet<String>,
+    sessions: BTreeSet<String>,
+    from: String,
+    to: String,
+    clients: BTreeMap<String, ClientStats>,
+    /// Sessions from versions that did not record `withoutBytes`.
+    unclear_sessions: u64,
+    lost: u64,
+    unreadable: u64,
+    /// Buffer for the key of the last lookup.
+    key: String,
+}
+
+/// The sessions of one client, and the size of the definitions that its models got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientStats {
+    /// Name reported by the client; empty if unknown.
+    pub name: String,
+    /// Number of ended sessions.
+    pub sessions: u64,
+    /// `true` if the client has a tool search of its own, which hides tools from its models.
+    pub has_tool_search: bool,
+    /// Bytes of definitions that the models got.
+    pub given_bytes: u64,
+    /// Bytes they would have got without the workbench, not counting results of the client's tool
+    /// search.
+    pub without_bytes: u64,
+    /// Bytes saved, summed over the sessions that saved any.
+    pub saved_bytes: u64,
+}
+
+#[derive(Debug)]
+pub struct ToolStats {
+    /// Empty if unknown.
+    pub toolbox: String,
+    /// Empty if unknown.
+    pub server: String,
+    /// Name in the toolbox, or the name used in the call if the tool doesn't exist.
+    pub name: String,
+    pub calls: u64,
+    outcomes: [u64; OUTCOMES],
+    /// Latencies of the calls that reached the server, in microseconds.
+    times: Vec<u32>,
+    pub argument_bytes: u64,
+    pub result_bytes: u64,
+}
+
+/// The members of an audit line that are read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AuditLine<'a> {
+    #[serde(borrow)]
+    time: Text<'a>,
+    #[serde(borrow)]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    agent: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    session: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    toolbox: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    server: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tool: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    outcome: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    model: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    account: Option<Text<'a>>,
+    #[serde(default)]
+    ms: Option<f64>,
+    #[serde(default)]
+    argument_bytes: u64,
+    #[serde(default)]
+    result_bytes: u64,
+    #[serde(borrow, default)]
+    client: Option<Text<'a>>,
+    #[serde(default)]
+    tool_search: bool,
+    #[serde(default)]
+    without_bytes: Option<u64>,
+    #[serde(default)]
+    given_bytes: u64,
+    #[serde(default)]
+    tokens_read: u64,
+    #[serde(default)]
+    tokens_written: u64,
+    #[serde(default)]
+    records: u64,
+    /// Reason of an access denial.
+    #[serde(borrow, default)]
+    why: Option<Text<'a>>,
+    /// The kind of quota that was exhausted.
+    #[serde(borrow, default)]
+    what: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    address: Option<Text<'a>>,
+    #[serde(default)]
+    times: u64,
+}
+
+fn text_or_empty<'t>(text: Option<&'t Text<'_>>) -> &'t str {
+    text.map_or("", |text| &text.0)
+}
+
+/// A string borrowed from the line, unless it contains escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Borrowing;
+
+        impl<'de> Visitor<'de> for Borrowing {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_borrowed_str<E: serde::de::Error>(
+                self,
+                text: &'de str,
+            ) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_bytes<E: serde::de::Error>(self, _: &[u8]) -> Result<Text<'de>, E> {
+                Err(E::custom("no text"))
+            }
+        }
+
+        deserializer.deserialize_str(Borrowing).map_err(D::Error::custom)
+    }
+}
+
+/// Parses the timestamp of an audit line to milliseconds since the Unix epoch.
+pub fn parse_unix_millis(time: &str) -> Option<u64> {
+    let time = chrono::DateTime::parse_from_rfc3339(time).ok()?;
+    u64::try_from(time.timestamp_millis()).ok()
+}
+
+/// Returns the existing files of an audit log, oldest first.
+pub fn audit_files(audit: &Path) -> Vec<PathBuf> {
+    let numbered = (1..=MAX_FILES).map(|number| rotated_path(audit, number));
+    let mut files: Vec<_> = numbered.take_while(|path| path.exists()).collect();
+    files.reverse();
+    files.extend(audit.exists().then(|| audit.to_owned()));
+    files
+}
+
+impl StatsBuilder {
+    /// Reads audit files, skipping lines before `since`, a timestamp in the format of the lines.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a file can't be read.
+    pub fn read(files: &[PathBuf], since: Option<&str>) -> io::Result<Self> {
+        let mut stats = Self::default();
+        for file in files {
+            let text = std::fs::read(file)?;
+            stats.summarise(&text, since);
+        }
+        Ok(stats)
+    }
+
+    /// Adds lines of an audit file. Malformed lines are counted.
+    pub fn summarise(&mut self, text: &[u8], since: Option<&str>) {
+        let mut begin = 0;
+        for end in memchr_iter(b'\n', text).chain([text.len()]) {
+            let line = text.get(begin..end).unwrap_or_default();
+            begin = end + 1;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match serde_json::from_slice::<AuditLine<'_>>(line) {
+                Ok(line) if since.is_none_or(|since| *line.time.0 >= *since) => self.add(&line),
+                Ok(_) => {}
+                Err(_) => self.unreadable += 1,
+            }
+        }
+    }
+
+    fn add(&mut self, line: &AuditLine<'_>) {
+        let time = &*line.time.0;
+        if self.from.is_empty() || *time < *self.from {
+            time.clone_into(&mut self.from);
+        }
+        if *time > *self.to {
+            time.clone_into(&mut self.to);
+        }
+        match &*line.kind.0 {
+            "call" => self.add_call(line),
+            "session" => self.add_session(line),
+            "llm" => {
+                let [model, outcome] = [&line.model, &line.outcome]
+                    .map(|text| text.as_ref().map_or("", |text| &*text.0));
+                self.models.add(&Request {
+                    model,
+                    outcome,
+                    ms: line.ms,
+                    tokens: [line.tokens_read, line.tokens_written],
+                });
+            }
+            "lost" => self.lost += line.records,
+            "sign_in" => {
+                let [server, account] =
+                    [&line.server, &line.account].map(|text| text_or_empty(text.as_ref()));
+                self.beside.add_login(server, account, text_or_empty(line.outcome.as_ref()));
+            }
+            kind @ ("denied" | "limit") => {
+                let who = line.agent.as_ref().or(line.address.as_ref());
+                let cause = line.why.as_ref().or(line.what.as_ref());
+                let [who, cause] = [who, cause].map(|text| text_or_empty(text).to_owned());
+                let incident = RejectionStats { is_limit: kind == "limit", cause, who };
+                self.beside.add_incident(incident, line.times);
+            }
+            kind @ ("resource" | "prompt") => self.beside.add_read(&Read {
+                is_prompt: kind == "prompt",
+                toolbox: text_or_empty(line.toolbox.as_ref()),
+                server: text_or_empty(line.server.as_ref()),
+                outcome: text_or_empty(line.outcome.as_ref()),
+                result_bytes: line.result_bytes,
+            }),
+            // Written by a newer version.
+            _ => {}
+        }
+    }
+
+    fn add_session(&mut self, line: &AuditLine<'_>) {
+        let Some(without) = line.without_bytes else {
+            self.unclear_sessions += 1;
+            return;
+        };
+        let name = line.client.as_ref().map_or("", |client| &*client.0);
+        // Versions of a client can differ in whether they have a tool search.
+        let key = format!("{name}\0{}", line.tool_search);
+        let client = self.clients.entry(key).or_insert_with(|| ClientStats {
+            name: name.to_owned(),
+            has_tool_search: line.tool_search,
+            ..ClientStats::default()
+        });
+        client.sessions += 1;
+        client.given_bytes = client.given_bytes.saturating_add(line.given_bytes);
+        client.without_bytes = client.without_bytes.saturating_add(without);
+        let saved = without.saturating_sub(line.given_bytes);
+        client.saved_bytes = client.saved_bytes.saturating_add(saved);
+    }
+
+    fn add_call(&mut self, line: &AuditLine<'_>) {
+        note(&mut self.agents, line.agent.as_ref());
+        note(&mut self.sessions, line.session.as_ref());
+        let [toolbox, server, name] = [&line.toolbox, &line.server, &line.tool]
+            .map(|text| text.as_ref().map_or("", |text| &*text.0));
+        self.key.clear();
+        for part in [toolbox, "\0", server, "\0", name] {
+            self.key.push_str(part);
+        }
+        let index = if let Some(place) = self.places.get(&self.key) {
+            *place
+        } else {
+            self.places.insert(self.key.clone(), self.tools.len());
+            self.tools.push(ToolStats::new(toolbox, server, name));
+            self.tools.len() - 1
+        };
+        let Some(tool) = self.tools.get_mut(index) else { return };
+        tool.calls += 1;
+        tool.argument_bytes += line.argument_bytes;
+        tool.result_bytes += line.result_bytes;
+        let outcome = line.outcome.as_ref().map_or("", |outcome| &*outcome.0);
+        self.course.add(&line.time.0, is_failure(outcome));
+        let mut words = CallOutcome::ALL.iter().map(|ending| ending.as_str()).chain(OTHERS);
+        if let Some(outcome) = words.position(|word| word == outcome)
+            && let Some(count) = tool.outcomes.get_mut(outcome)
+        {
+            *count += 1;
+        }
+        if let (Some(ms), false) = (line.ms, is_refusal(outcome)) {
+            tool.times.push(micros(ms));
+        }
+    }
+
+    /// Sorts the tools and their latencies, and returns the summary.
+    pub fn finish(mut self) -> AuditSummary {
+        for tool in &mut self.tools {
+            tool.times.sort_unstable();
+        }
+        self.tools
+            .sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.identity().cmp(&b.identity())));
+        let (incidents, reads, logins) = self.beside.finish();
+        AuditSummary {
+            incidents,
+            reads,
+            logins,
+            agents: self.agents.into_iter().collect(),
+            sessions: self.sessions.len(),
+            from: self.from,
+            to: self.to,
+            clients: self.clients.into_values().collect(),
+            unclear_sessions: self.unclear_sessions,
+            lost: self.lost,
+            unreadable: self.unreadable,
+            tools: self.tools,
+            models: self.models.finish(),
+            course: self.course.finish(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct AuditSummary {
+    /// Called tools, most calls first.
+    pub tools: Vec<ToolStats>,
+    /// Language models, most requests first.
+    pub models: Vec<ModelStats>,
+    /// Calls per hour or day, in chronological order, without empty ones.
+    pub course: Vec<TimeBucket>,
+    /// Denials and exhausted quotas with their counts, most frequent first.
+    pub incidents: Vec<(RejectionStats, u64)>,
+    /// Reads of resources and prompts per server, most reads first.
+    pub reads: Vec<ReadStats>,
+    pub logins: Vec<LoginStats>,
+    /// Names of the agents that made calls.
+    pub agents: Vec<String>,
+    /// Number of sessions with calls.
+    pub sessions: usize,
+    /// Timestamp of the first line; empty for an empty log.
+    pub from: String,
+    /// Timestamp of the last line.
+    pub to: String,
+    /// Clients with ended sessions, by name.
+    pub clients: Vec<ClientStats>,
+    /// Sessions from versions that did not record `withoutBytes`.
+    pub unclear_sessions: u64,
+    /// Number of records that the audit lost.
+    pub lost: u64,
+    /// Number of malformed lines.
+    pub unreadable: u64,
+}
+
+impl AuditSummary {
+    /// Returns the total number of calls.
+    pub fn calls(&self) -> u64 {
+        self.tools.iter().map(|tool| tool.calls).sum()
+    }
+
+    /// Returns the bytes of definitions that models did not get thanks to the workbench.
+    pub fn saved_bytes(&self) -> u64 {
+        self.clients.iter().fold(0, |sum, client| sum.saturating_add(client.saved_bytes))
+    }
+
+    /// Returns the statistics of a tool, if it was called.
+    pub fn tool(&self, toolbox: &str, server: &str, name: &str) -> Option<&ToolStats> {
+        self.tools.iter().find(|tool| tool.identity() == (toolbox, server, name))
+    }
+}
+
+impl ToolStats {
+    fn new(toolbox: &str, server: &str, name: &str) -> Self {
+        Self {
+            toolbox: toolbox.to_owned(),
+            server: server.to_owned(),
+            name: name.to_owned(),
+            calls: 0,
+            outcomes: [0; OUTCOMES],
+            times: Vec::new(),
+            argument_bytes: 0,
+            result_bytes: 0,
+        }
+    }
+
+    fn identity(&self) -> (&str, &str, &str) {
+        (&self.toolbox, &self.server, &self.name)
+    }
+
+    /// Returns the outcomes that occurred, with their counts.
+    pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let words = CallOutcome::ALL.into_iter().map(CallOutcome::as_str).chain(OTHERS);
+        words.zip(self.outcomes).filter(|(_, count)| *count > 0)
+    }
+
+    /// Returns the number of calls that were denied or refused, or named an unknown tool.
+    pub fn refused(&self) -> u64 {
+        self.outcomes().filter(|(word, _)| is_refusal(word)).map(|(_, count)| count).sum()
+    }
+
+    /// Returns the number of calls that failed in transit, at the server or in the tool.
+    pub fn failed(&self) -> u64 {
+        self.outcomes().filter(|(word, _)| is_failure(word)).map(|(_, count)| count).sum()
+    }
+
+    /// Returns a percentile of the latency, in milliseconds, of the calls that reached the server.
+    pub fn percentile(&self, percent: usize) -> Option<f64> {
+        percentile(&self.times, percent)
+    }
+}
+
+/// Returns a percentile in milliseconds of sorted times in microseconds (nearest rank).
+fn percentile(times: &[u32], percent: usize) -> Option<f64> {
+    let last = times.len().checked_sub(1)?;
+    let at = (times.len() * percent).div_ceil(100).saturating_sub(1).min(last);
+    times.get(at).map(|micros| f64::from(*micros) / 1000.0)
+}
+
+fn is_refusal(outcome: &str) -> bool {
+    matches!(outcome, "unknown" | "denied" | "refused")
+}
+
+fn is_failure(outcome: &str) -> bool {
+    !is_refusal(outcome)
+        && !matches!(outcome, "ok" | "input_required" | "cancelled" | "shutting_down")
+}
+
+fn note(known: &mut BTreeSet<String>, name: Option<&Text<'_>>) {
+    if let Some(name) = name
+        && !known.contains(&*name.0)
+    {
+        known.insert(name.0.clone().into_owned());
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates; durations are positive and under an hour"
+)]
+fn micros(ms: f64) -> u32 {
+    (ms * 1000.0).round() as u32
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+use std::fs;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn call(time: u32, tool: &str, outcome: &str, ms: u32) -> String {
+    format!(
+        "{{\"time\":\"2026-11-20T10:00:{time:02}.000Z\",\"kind\":\"call\",\"agent\":\"claude\",\
+         \"session\":\"x-1\",\"toolbox\":\"dev\",\"server\":\"git\",\"tool\":\"{tool}\",\
+         \"argumentBytes\":10,\"outcome\":\"{outcome}\",\"ms\":{ms}.500,\"resultBytes\":20}}\n"
+    )
+}
+
+fn summarise(text: &str, since: Option<&str>) -> AuditSummary {
+    let mut stats = StatsBuilder::default();
+    stats.summarise(text.as_bytes(), since);
+    stats.finish()
+}
+
+#[test]
+fn counts_calls_by_tool_and_outcome() {
+    let mut text: String = (0..20).map(|ms| call(ms, "log", "ok", ms)).collect();
+    text += &call(1, "log", "tool_error", 100);
+    text += &call(2, "push", "denied", 0);
+    text += &call(3, "push", "cancelled", 7);
+    text += &call(4, "pull", "lost", 0);
+    let summary = summarise(&text, None);
+    assert_eq!(summary.calls(), 24);
+    assert_eq!(
+        (summary.agents.as_slice(), summary.sessions),
+        (["claude".to_owned()].as_slice(), 1)
+    );
+    let log = summary.tool("dev", "git", "log").unwrap();
+    assert_eq!((log.calls, log.failed(), log.refused()), (21, 1, 0));
+    assert_eq!((log.argument_bytes, log.result_bytes), (210, 420));
+    let percentiles = [0, 50, 95, 100].map(|percent| log.percentile(percent));
+    assert_eq!(percentiles, [Some(0.5), Some(10.5), Some(19.5), Some(100.5)]);
+    let push = summary.tool("dev", "git", "push").unwrap();
+    assert_eq!((push.calls, push.failed(), push.refused()), (2, 0, 1));
+    assert_eq!(push.percentile(50), Some(7.5), "what was not made has no time");
+    assert_eq!(summary.tool("dev", "git", "pull").unwrap().failed(), 1);
+    assert_eq!(summary.tools.iter().map(|tool| tool.calls).collect::<Vec<_>>(), [21, 2, 1]);
+}
+
+#[test]
+fn counts_saved_bytes_lost_records_and_malformed_lines() {
+    let text = "{\"time\":\"b\",\"kind\":\"session\",\"withoutBytes\":1000,\"givenBytes\":100}\n\
+                {\"time\":\"c\",\"kind\":\"session\",\"withoutBytes\":10,\"givenBytes\":100}\n\
+                {\"time\":\"c\",\"kind\":\"session\",\"directBytes\":10,\"givenBytes\":1}\n\
+                {\"time\":\"a\",\"kind\":\"lost\",\"records\":3}\n\
+                {\"time\":\"d\",\"kind\":\"something new\",\"x\":[1]}\n\n\
+                {\"time\":\"e\",\"torn";
+    let summary = summarise(text, None);
+    assert_eq!((summary.saved_bytes(), summary.lost, summary.unreadable), (900, 3, 1));
+    assert_eq!(summary.unclear_sessions, 1, "an older version wrote less");
+    assert_eq!((summary.from.as_str(), summary.to.as_str()), ("a", "d"));
+}
+
+#[test]
+fn clients_with_a_tool_search_are_counted_separately() {
+    let line = |client: &str, search: &str, without: u32, given: u32| {
+        format!(
+            "{{\"time\":\"b\",\"kind\":\"session\",\"client\":\"{client}\"{search},\
+             \"withoutBytes\":{without},\"givenBytes\":{given}}}\n"
+        )
+    };
+    let search = ",\"toolSearch\":true";
+    let text = line("gemini-cli", "", 90_000, 4_000)
+        + &line("claude-code", search, 2_000, 5_000)
+        + &line("claude-code", search, 2_000, 1_500)
+        + &line("gemini-cli", "", 90_000, 100_000);
+    let summary = summarise(&text, None);
+    let [claude, gemini] = summary.clients.as_slice() else { panic!("{:?}", summary.clients) };
+    assert_eq!(
+        (claude.name.as_str(), claude.has_tool_search, claude.sessions),
+        ("claude-code", true, 2)
+    );
+    assert_eq!((claude.given_bytes, claude.without_bytes, claude.saved_bytes), (6_500, 4_000, 500));
+    assert_eq!((gemini.has_tool_search, gemini.sessions, gemini.saved_bytes), (false, 2, 86_000));
+    assert_eq!(summary.saved_bytes(), 86_500);
+}
+
+#[test]
+fn sums_requests_and_tokens_by_model() {
+    let line = |model: &str, outcome: &str, ms: u32| {
+        format!(
+            "{{\"time\":\"a\",\"kind\":\"llm\",\"request\":\"x-1\",\"session\":\"x-1\",\
+             \"model\":\"{model}\",\"purpose\":\"tool\",\"outcome\":\"{outcome}\",\
+             \"ms\":{ms}.500,\"tokensRead\":100,\"tokensWritten\":7}}\n"
+        )
+    };
+    let mut text: String = (0..20).map(|ms| line("small", "ok", ms)).collect();
+    text += &line("small", "rate_limited", 1000);
+    text += &line("small", "cancelled", 1000);
+    text += &line("sampling", "unable", 1);
+    text += &line("small", "ok", 1).replace(":100,", ":18446744073709551615,");
+    let summary = summarise(&text, None);
+    let [small, sampling] = summary.models.as_slice() else { panic!("{:?}", summary.models) };
+    assert_eq!((small.name.as_str(), small.requests, small.failed), ("small", 23, 1));
+    assert_eq!((small.tokens_read, small.tokens_written), (u64::MAX, 161));
+    assert_eq!([50, 95].map(|percent| small.percentile(percent)), [Some(9.5), Some(18.5)]);
+    assert_eq!((sampling.requests, sampling.failed, sampling.percentile(50)), (1, 1, None));
+    assert_eq!((summary.calls(), summary.sessions, summary.unreadable), (0, 0, 0));
+}
+
+#[test]
+fn counts_denials_quotas_and_reads() {
+    let line = |rest: &str| format!("{{\"time\":\"a\",{rest}}}\n");
+    let wrong = r#""kind":"denied","address":"10.0.0.1","why":"invalid_token","times":"#;
+    let read = r#""toolbox":"dev","server":"git","name":"x","resultBytes":7,"outcome":"#;
+    let text = line(r#""kind":"limit","agent":"eve","what":"processes","times":2"#)
+        + &line(&format!("{wrong}1"))
+        + &line(&format!("{wrong}21"))
+        + &line(r#""kind":"denied","why":"origin","times":1"#)
+        + &line(&format!(r#""kind":"resource",{read}"ok""#))
+        + &line(&format!(r#""kind":"resource",{read}"error""#))
+        + &line(&format!(r#""kind":"prompt",{read}"unknown""#));
+    let summary = summarise(&text, None);
+    let told = summary.incidents.iter().map(|(incident, times)| {
+        (incident.is_limit, incident.cause.as_str(), incident.who.as_str(), *times)
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(
+        told,
+        [
+            (false, "invalid_token", "10.0.0.1", 22),
+            (true, "processes", "eve", 2),
+            (false, "origin", "", 1),
+        ],
+    );
+    let [reads] = summary.reads.as_slice() else { panic!("{:?}", summary.reads) };
+    assert_eq!((reads.toolbox.as_str(), reads.server.as_str()), ("dev", "git"));
+    assert_eq!((reads.resources, reads.prompts, reads.failed, reads.result_bytes), (2, 1, 2, 21));
+    assert_eq!((summary.calls(), summary.agents.len(), summary.unreadable), (0, 0, 0));
+}
+
+#[test]
+fn escaped_names_are_decoded() {
+    let text = call(0, r"a\u0062", "ok", 1) + &call(0, "ab", "ok", 1) + &call(0, r#"\""#, "ok", 1);
+    let summary = summarise(&text, None);
+    assert_eq!(summary.tool("dev", "git", "ab").map(|tool| tool.calls), Some(2));
+    assert_eq!(summary.tool("dev", "git", "\"").map(|tool| tool.calls), Some(1));
+}
+
+#[test]
+fn lines_before_since_are_skipped() {
+    let text: String = (0..10).map(|time| call(time, "log", "ok", 1)).collect();
+    assert_eq!(summarise(&text, Some("2026-11-20T10:00:07.000Z")).calls(), 3);
+}
+
+#[test]
+fn reads_rotated_files_oldest_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = folder.path().join("audit.jsonl");
+    assert!(audit_files(&audit).is_empty());
+    for (path, time) in
+        [(rotated_path(&audit, 2), 1), (rotated_path(&audit, 1), 2), (audit.clone(), 3)]
+    {
+        fs::write(path, call(time, "log", "ok", 1)).unwrap();
+    }
+    fs::write(rotated_path(&audit, 4), "").unwrap();
+    let all = audit_files(&audit);
+    assert_eq!(all, [rotated_path(&audit, 2), rotated_path(&audit, 1), audit]);
+    assert_eq!(StatsBuilder::read(&all, None).unwrap().finish().calls(), 3);
+}

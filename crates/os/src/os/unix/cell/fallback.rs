@@ -1,0 +1,16 @@
+//! Stubs for Unix systems other than Linux, which have no sandbox for unprivileged processes.
+
+use crate::os::SandboxRules;
+
+/// Returns an error: there isn't a sandbox on this system.
+pub fn check_sandbox_support() -> Result<(), String> {
+    Err("servers can be confined on Linux alone".to_owned())
+}
+
+pub fn enter_sandbox(_: &SandboxRules) -> Result<(), String> {
+    check_sandbox_support()
+}
+
+pub fn supports_signal_scope() -> bool {
+    false
+}

@@ -1,0 +1,32 @@
+//! State shared by several workbenches through Redis or Valkey.
+//!
+//! [`RedisStore`] is a [`StateStore`](crate::state::StateStore). A record is text under a key that
+//! contains only a hash of its identity ([`key_names`]). Every read-modify-write step is a Lua
+//! script on a single key ([`scripts`]), so the store works with a cluster. Expiry uses only the
+//! server's clock.
+//!
+//! Callers never wait long for the store: each command has a timeout, and a command without a
+//! response opens a circuit breaker ([`client`]). An in-memory store then serves all requests until
+//! a background task has reconnected. Values from Redis are untrusted, and an unreadable value
+//! counts as missing. [`logins`] and [`listings`] are encrypted and authenticated ([`sealing`]).
+
+mod bounded_records;
+mod client;
+mod connection;
+mod key_names;
+mod listings;
+mod logins;
+mod probe;
+mod scripts;
+mod sealing;
+mod sessions;
+mod store;
+mod target;
+
+pub use crate::redis_store::connection::StoreTimeouts;
+pub use crate::redis_store::probe::{ProbeReport, probe};
+pub use crate::redis_store::store::{RedisStore, RedisStoreOptions};
+pub use crate::redis_store::target::{RedisConfigError, RedisTarget};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+// The overview: figures, charts, toolboxes with their servers, calls and agents.
+
+import { by_id, fill, h, table } from "./dom.js";
+import * as charts from "./charts.js";
+import { bytes, clock, count, date, number, short, some, span, time } from "./format.js";
+
+const MAX_SERVERS = 300;
+
+/** Keys of expanded servers, and of servers and toolboxes with an action in flight. */
+export const expanded = new Set();
+export const pending = new Set();
+/** Sign-in pages by server key. */
+export const pages = new Map();
+/** Sent as a request of its own instead of an action. */
+export const SIGN_IN = "signIn";
+
+/** The key of a server, or of a toolbox if `server` is `null`. */
+export const server_key = (toolbox, server) => JSON.stringify([toolbox, server ?? null]);
+
+const STATES = { running: "running", starting: "starting", stopped: "stopped", failed: "failed" };
+
+export function draw(view, may_act) {
+  const servers = view.toolboxes.flatMap((toolbox) => toolbox.servers);
+  figures(view, servers);
+  fill(by_id("plots"), charts.calls(view), charts.latency(view));
+  draw_servers(view, may_act);
+  draw_calls(view);
+  draw_agents(view);
+}
+
+function figures(view, servers) {
+  const sum = (of) => servers.reduce((all, server) => all + (of(server) ?? 0), 0);
+  const running = servers.filter((server) => server.state === "running").length;
+  const failed = servers.filter((server) => server.state === "failed").length;
+  const last = view.course.findLast((point) => point.latency)?.latency;
+  const entries = [
+    ["Servers running", `${number(running)} of ${number(servers.length)}`, failed ? `${number(failed)} failed` : null],
+    ["Agents", number(view.agents.length)],
+    ["Calls", number(sum((server) => server.calls)), some(sum((server) => server.errors)) && `${number(sum((server) => server.errors))} failed`],
+    ["Under way", number(view.underWay)],
+    ["95 % within", last ? time(last.p95) : "–"],
+    ["Memory of servers", bytes(sum((server) => server.memoryBytes)) || "–"],
+    ["Tokens of tools", short(sum((server) => server.tokens))],
+    ["Tokens spared", short(view.savedTokens)],
+  ];
+  fill(
+    by_id("figures"),
+    entries.map(([name, value, bad]) =>
+      h("div", { "data-key": name }, h("dt", null, name), h("dd", null, value, bad && h("small", { class: "bad" }, " ", bad))),
+    ),
+  );
+}
+
+function button(act, toolbox, server, may_act) {
+  const is_pending = pending.has(server_key(toolbox, server));
+  const whom = server === null ? `every server of ${toolbox}` : `${server} in ${toolbox}`;
+  const said = act === SIGN_IN ? "Sign in" : act[0].toUpperCase() + act.slice(1);
+  return (
+    may_act &&
+    h(
+      "button",
+      {
+        type: "button",
+        "data-key": act,
+        "data-act": act,
+        "data-toolbox": toolbox,
+        "data-server": server,
+        "aria-label": `${said} ${whom}`,
+        "aria-disabled": is_pending ? "true" : null,
+      },
+      said,
+    )
+  );
+}
+
+function acts(server) {
+  if (server.isMuted) {
+    return ["unmute"];
+  }
+  if (server.signIn) {
+    return [SIGN_IN, "mute"];
+  }
+  return server.state === "running" || server.state === "starting" ? ["restart", "stop", "mute"] : ["open", "mute"];
+}
+
+function draw_servers(view, may_act) {
+  const wanted = by_id("filter").value.trim().toLowerCase();
+  const is_wanted = (...texts) => texts.some((text) => text.toLowerCase().includes(wanted));
+  let left = MAX_SERVERS;
+  let hidden = 0;
+  const bodies = view.toolboxes.flatMap((toolbox) => {
+    const own = is_wanted(toolbox.name, toolbox.description);
+    const servers = toolbox.servers.filter((server) => own || is_wanted(server.name, server.state));
+    const drawn = servers.slice(0, left);
+    left -= drawn.length;
+    hidden += servers.length - drawn.length;
+    return drawn.length === 0
+      ? []
+      : [
+          h(
+            "tbody",
+            { "data-key": toolbox.name },
+            toolbox_row(toolbox, may_act),
+            drawn.flatMap((server) => server_rows(view, toolbox, server, may_act)),
+          ),
+        ];
+  });
+  const heads = ["Server", "State", "#Memory", "#Tools", "#Tokens", "#Calls", "#Failed", "#p50", "#p95", "#p99", may_act ? "Acts" : "Since"];
+  fill(
+    by_id("servers"),
+    bodies.length === 0
+      ? h("p", { class: "faint" }, wanted ? "No toolbox and no server is called so." : "The configuration has no servers.")
+      : table("servers-head", heads, bodies, { class: "wide servers" }),
+    hidden > 0 && h("p", { class: "faint" }, `${count(hidden, "server")} more: filter to see them.`),
+  );
+}
+
+function toolbox_row(toolbox, may_act) {
+  return h(
+    "tr",
+    { class: "toolbox", "data-key": "toolbox" },
+    h("th", { scope: "rowgroup", colspan: 2 }, toolbox.name),
+    h("td", { class: "minor faint", colspan: 8 }, toolbox.description),
+    h("td", { class: "acts" }, button("open", toolbox.name, null, may_act), button("stop", toolbox.name, null, may_act)),
+  );
+}
+
+function state(server) {
+  const wants = server.signIn && (server.signIn.isWaitedFor ? "signing in" : "wants sign-in");
+  const drifts = server.drift && (server.drift.definitions === "deny" ? "locked" : server.state === "running" && "drift");
+  return h(
+    "span",
+    { class: `state ${server.isMuted ? "muted" : wants || drifts ? "starting" : server.state}` },
+    h("i", { "aria-hidden": "true" }),
+    server.isMuted ? "muted" : wants || drifts || (STATES[server.state] ?? server.state),
+  );
+}
+
+// Asks for a missing sign-in, with a link to the sign-in page once it is known.
+function sign_in(toolbox, server) {
+  const key = server_key(toolbox.name, server.name);
+  if (!server.signIn) {
+    pages.delete(key);
+    return null;
+  }
+  const page = pages.get(key);
+  const whose = server.signIn.account ? `the agent ${server.signIn.account}` : "this machine's account";
+  return h(
+    "p",
+    { class: "sign-in" },
+    page && server.signIn.isWaitedFor
+      ? [
+          h("a", { href: page.address, target: "_blank", rel: "noopener noreferrer" }, `Open the page to sign in at ${server.name}`),
+          page.code && [", and type ", h("code", null, page.code)],
+        ]
+      : `Nobody has signed in for ${whose}.`,
+  );
+}
+
+const BECOMES = { warn: "and served all the same", quarantine: "and kept from agents", deny: "so it is not opened" };
+
+// Lists the differences from `workbench.lock` and the command that accepts them.
+function drift({ drift }) {
+  return (
+    drift && [
+      h(
+        "p",
+        { class: "drift" },
+        `${count(drift.count, "definition")} not as workbench.lock has them, ${BECOMES[drift.definitions] ?? ""}.`,
+        drift.accept && [" To take over: ", h("code", null, drift.accept)],
+      ),
+      h("ul", null, drift.what.map((one) => h("li", null, one)), drift.what.length > 0 && drift.count > drift.what.length && h("li", null, "…")),
+    ]
+  );
+}
+
+function server_rows(view, toolbox, server, may_act) {
+  const key = server_key(toolbox.name, server.name);
+  const is_open = expanded.has(key);
+  const { p50, p95, p99 } = server.latency ?? {};
+  const since = server.since ? span(view.at - server.since) : "";
+  const row = h(
+    "tr",
+    { "data-key": `row ${server.name}` },
+    h(
+      "th",
+      { scope: "row" },
+      h("button", { type: "button", class: "fold", "data-fold": key, "aria-expanded": String(is_open) }, server.name),
+    ),
+    h("td", null, state(server)),
+    [bytes(server.memoryBytes), server.tools ?? "", server.tokens === null ? "" : number(server.tokens ?? 0), some(server.calls)].map((text) =>
+      h("td", { class: "number minor" }, text),
+    ),
+    h("td", { class: server.errors > 0 ? "number minor bad" : "number minor" }, some(server.errors)),
+    [p50, p95, p99].map((ms) => h("td", { class: "number minor" }, time(ms))),
+    may_act
+      ? h("td", { class: "acts" }, acts(server).map((act) => button(act, toolbox.name, server.name, may_act)))
+      : h("td", null, since),
+  );
+  const says_why = server.drift || (server.state === "failed" && (server.reason || server.lastWords.length > 0));
+  if (!is_open && !says_why) {
+    return [row];
+  }
+  return [
+    row,
+    h(
+      "tr",
+      { class: "detail", "data-key": `detail ${server.name}` },
+      h(
+        "td",
+        { colspan: 11 },
+        server.reason && h("p", { class: "bad" }, server.reason),
+        sign_in(toolbox, server),
+        drift(server),
+        server.lastWords.length > 0 && [
+          h("p", { class: "faint" }, "Its last words:"),
+          h("pre", { tabindex: "0", "aria-label": `Last words of ${server.name}` }, server.lastWords.join("\n")),
+        ],
+        is_open && facts(view, server, since),
+        is_open &&
+          h("p", null, h("button", { type: "button", "data-tools": key }, "Its tools")),
+      ),
+    ),
+  ];
+}
+
+function facts(view, server, since) {
+  const { p50, p95, p99 } = server.latency ?? {};
+  const entries = [
+    ["Process", server.pid ?? "none"],
+    ["Since", server.since ? `${date(server.since)} (${since})` : "–"],
+    ["Memory", bytes(server.memoryBytes) || "–"],
+    ["Tools", server.tools ?? "not listed yet"],
+    ["Tokens", server.tokens === null ? "–" : number(server.tokens)],
+    ["Calls", `${number(server.calls)}, ${number(server.errors)} failed`],
+    ["p50, p95, p99", server.latency ? [p50, p95, p99].map(time).join(", ") : "–"],
+  ];
+  return h("dl", { class: "facts" }, entries.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+}
+
+const is_bad = (outcome) => !["ok", "input_required", "cancelled"].includes(outcome);
+
+function draw_calls(view) {
+  const rows = view.calls.slice(0, 100).map((call) =>
+    h(
+      "tr",
+      { "data-key": call.number },
+      h("td", null, clock(call.at)),
+      h("td", null, agent(view, call)),
+      h("th", { scope: "row" }, call.tool),
+      h("td", null, [call.toolbox, call.server].filter(Boolean).join(" / ")),
+      h("td", { class: "number" }, time(call.ms)),
+      h("td", { class: "number" }, bytes(call.argumentBytes)),
+      h("td", { class: "number" }, bytes(call.resultBytes)),
+      h("td", { class: is_bad(call.outcome) ? "bad" : null }, call.outcome.replaceAll("_", " ")),
+    ),
+  );
+  const heads = ["Began", "Agent", "Tool", "Server", "#Took", "#Sent", "#Answered", "Outcome"];
+  fill(
+    by_id("calls"),
+    rows.length === 0
+      ? h("p", { class: "faint" }, "Nobody has called a tool yet.")
+      : table("calls-head", heads, h("tbody", null, rows), { class: "wide calls" }),
+  );
+}
+
+function agent(view, call) {
+  const of = view.agents.find((agent) => agent.session === call.session);
+  return call.agent ?? of?.client ?? `session ${call.session}`;
+}
+
+function draw_agents(view) {
+  const rows = view.agents.slice(0, 256).map((agent) =>
+    h(
+      "tr",
+      { "data-key": agent.session },
+      h("th", { scope: "row" }, agent.client ?? "(says no name)"),
+      h("td", null, agent.name ?? ""),
+      h("td", null, date(agent.since)),
+      h("td", { class: "number" }, number(agent.calls)),
+      h("td", { class: "number" }, number(agent.savedTokens)),
+    ),
+  );
+  const heads = ["Program", "Name in policy", "Since", "#Calls", "#Tokens spared"];
+  fill(
+    by_id("agents"),
+    rows.length === 0
+      ? h("p", { class: "faint" }, "No agent is there now.")
+      : table("agents-head", heads, h("tbody", null, rows)),
+  );
+}

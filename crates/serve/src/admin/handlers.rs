@@ -1,0 +1,364 @@
+//! Handlers of the admin requests.
+
+use std::time::{Instant, SystemTime};
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::task::{JoinSet, spawn_blocking};
+
+use crate::admin::config_source::UnusedServerTools;
+use crate::admin::protocol::{
+    AdminError, AdminErrorKind, AdminRequest, AdminResponse, AdminSearchHit, ServerAction,
+    ToolDetails,
+};
+use crate::admin::status::UnusedTools;
+use crate::admin::status_collector::millis;
+use crate::admin::{AdminApi, ConfigSource};
+use crate::backend::{self, RpcOutcome, events};
+use crate::catalog::rank::{ScoreCutoff, shared_words};
+use crate::gateway::{
+    AgentEvent, AgentHandle, CallError, FailedServer, Gateway, RequestContext, SignInPage,
+    ToolMatch, ToolQuery,
+};
+use crate::json::RawJson;
+use crate::name::{ServerName, ServerRef, ToolId, ToolboxName, untrusted_text};
+use crate::settings::{Launch, ServerConfig};
+use crate::telemetry::{QuotaOwner, estimate_tokens, stats};
+
+const MAX_HITS: usize = 20;
+/// Maximum length of a query, in bytes.
+const MAX_QUERY: usize = 4096;
+const MAX_UNUSED: usize = 1000;
+/// Maximum length of a name in an error and of a description, in characters.
+const MAX_NAME: usize = 200;
+const MAX_LINE: usize = 300;
+const EVENTS: usize = 16;
+
+impl AdminApi {
+    pub async fn handle(&self, ask: AdminRequest) -> AdminResponse {
+        let answered = match ask {
+            AdminRequest::View => Ok(AdminResponse::View(Box::new(self.status()))),
+            AdminRequest::Act { act, toolbox, server } => {
+                self.act(act, &toolbox, server.as_deref()).await
+            }
+            AdminRequest::Search { query } => self.search(&query).await,
+            AdminRequest::Tools { toolbox, server } => self.tools(&toolbox, &server).await,
+            AdminRequest::Call { toolbox, server, tool, arguments, is_confirmed } => {
+                let tool = ToolId {
+                    toolbox: ToolboxName::new(&toolbox),
+                    server: ServerName::new(&server),
+                    tool,
+                };
+                self.call(&tool, arguments.as_deref(), is_confirmed).await
+            }
+            AdminRequest::SignIn { toolbox, server } => self.sign_in(&toolbox, &server).await,
+            AdminRequest::Unused => self.unused().await,
+            AdminRequest::Findings => self.findings().await,
+        };
+        answered.unwrap_or_else(AdminResponse::Error)
+    }
+
+    async fn act(
+        &self,
+        act: ServerAction,
+        toolbox: &str,
+        server: Option<&str>,
+    ) -> Result<AdminResponse, AdminError> {
+        let gateways = &self.0.gateways;
+        let config = gateways.config();
+        let toolbox = config.toolbox(toolbox).ok_or_else(|| no_toolbox(toolbox))?;
+        let meant: Vec<&ServerConfig> = match server {
+            Some(name) => vec![toolbox.server(name).ok_or_else(|| no_server(name))?],
+            None => toolbox.launchable_servers().collect(),
+        };
+        let mut acting = JoinSet::new();
+        for server in meant {
+            match &server.launch {
+                Launch::Macros(_) => {
+                    let message = format!("`{}` is no server: it is made of macros", server.name);
+                    return Err(failed(message));
+                }
+                Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint } => {
+                    return Err(failed(format!("`{}`: {reason}; {hint}", server.name)));
+                }
+                Launch::Stdio(_) | Launch::Http(_) => {}
+            }
+            let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+            let (gateways, caller) = (gateways.clone(), self.0.caller.clone());
+            acting.spawn(async move {
+                match act {
+                    ServerAction::Open => gateways.start_server(&at, &caller).await?,
+                    ServerAction::Restart => gateways.restart(&at, &caller).await?,
+                    ServerAction::Stop => gateways.stop_server(&at).await,
+                    ServerAction::Mute => gateways.mute(&at, true).await,
+                    ServerAction::Unmute => gateways.mute(&at, false).await,
+                }
+                Ok::<(), FailedServer>(())
+            });
+        }
+        let mut problems = Vec::new();
+        while let Some(acted) = acting.join_next().await {
+            match acted {
+                Ok(Ok(())) => {}
+                Ok(Err(FailedServer { server, reason, hint, .. })) => {
+                    problems.push(format!("`{server}`: {reason}; {hint}"));
+                }
+                Err(_) => problems.push("an error of ours: the log has more".to_owned()),
+            }
+        }
+        problems.sort();
+        if problems.is_empty() { Ok(AdminResponse::Done) } else { Err(failed(problems.join("\n"))) }
+    }
+
+    async fn sign_in(&self, toolbox: &str, server: &str) -> Result<AdminResponse, AdminError> {
+        let gateways = &self.0.gateways;
+        let config = gateways.config();
+        let toolbox = config.toolbox(toolbox).ok_or_else(|| no_toolbox(toolbox))?;
+        let server = toolbox.server(server).ok_or_else(|| no_server(server))?;
+        let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        let begun = gateways.begin_sign_in(&at, &self.0.caller).await;
+        let SignInPage { address, code } =
+            begun.map_err(|it| failed(format!("`{}`: {}; {}", it.server, it.reason, it.hint)))?;
+        Ok(AdminResponse::SignInPage { address, code })
+    }
+
+    async fn search(&self, query: &str) -> Result<AdminResponse, AdminError> {
+        if query.len() > MAX_QUERY {
+            let why = AdminErrorKind::Malformed;
+            let message =
+                format!("the query has {} bytes, expected {MAX_QUERY} at most", query.len());
+            return Err(AdminError { kind: why, message });
+        }
+        let gateway = self.gateway().await;
+        let no_agent = AgentHandle::new(None);
+        let sought = ToolQuery {
+            query,
+            toolbox: None,
+            server: None,
+            finds: ScoreCutoff::Relevant,
+            limit: MAX_HITS,
+        };
+        let found = gateway.search(sought, &RequestContext::detached(&no_agent)).await;
+        let hits = found.iter().map(|found| hit(query, found)).collect();
+        Ok(AdminResponse::Hits { hits })
+    }
+
+    async fn tools(&self, toolbox: &str, server: &str) -> Result<AdminResponse, AdminError> {
+        let gateway = self.gateway().await;
+        let config = gateway.config().toolbox(toolbox).ok_or_else(|| no_toolbox(toolbox))?;
+        let server = config.server(server).ok_or_else(|| no_server(server))?;
+        let view = gateway.snapshot().view(&config.name);
+        let mut tools: Vec<_> = view
+            .tools_of(&server.name)
+            .iter()
+            .map(|tool| ToolDetails {
+                name: tool.id.tool.clone(),
+                description: untrusted_text::clean_lines(
+                    tool.definition.description.as_deref().unwrap_or_default(),
+                ),
+                input_schema: verbatim(tool.definition.schema()),
+                is_dangerous: gateway.is_dangerous(tool),
+                tokens: estimate_tokens(tool.definition.raw.len()) as u64,
+            })
+            .collect();
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(AdminResponse::Tools { tools })
+    }
+
+    async fn call(
+        &self,
+        tool: &ToolId,
+        arguments: Option<&RawValue>,
+        is_confirmed: bool,
+    ) -> Result<AdminResponse, AdminError> {
+        let gateway = self.gateway().await;
+        let caller = &self.0.caller;
+        let arguments = arguments.map(|arguments| RawJson::encode(&arguments));
+        let quota =
+            self.0.gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
+        let (sender, mut heard) = events::channel(EVENTS);
+        let agent = AgentHandle::new(None).with_name(caller.agent.clone()).with_quota(quota);
+        let context =
+            RequestContext { caller, events: Some(&sender), ..RequestContext::detached(&agent) };
+        let began = Instant::now();
+        let mut question = None;
+        let called = {
+            let calling = gateway.call(tool, arguments.as_ref(), &[], &context);
+            tokio::pin!(calling);
+            loop {
+                tokio::select! {
+                    called = &mut calling => break called,
+                    Some(event) = heard.recv() => {
+                        // Elicitations are for agents; the admin API only confirms destructive
+                        // calls.
+                        let AgentEvent::Request(asked) = event else { continue };
+                        let mode = asked.params.as_ref().and_then(|params| params.member("mode"));
+                        let is_page = mode.as_ref().and_then(RawJson::decode_string).as_deref() == Some("url");
+                        // URL elicitations are skipped too: the page has a sign-in button.
+                        if asked.is_of_server || is_page {
+                            continue;
+                        }
+                        if is_confirmed {
+                            let yes = json!({"action": "accept", "content": {}});
+                            asked.answer(RpcOutcome::Result(RawJson::encode(&yes))).await;
+                        } else {
+                            let message = asked.params.as_ref().and_then(|raw| raw.member("message"));
+                            let message = message.as_ref().and_then(RawJson::decode_string);
+                            question = Some(message.unwrap_or_default().into_owned());
+                        }
+                    }
+                }
+            }
+        };
+        // The agent existed only for this call.
+        self.0.gateways.remove_agent(agent.id);
+        let ms = (began.elapsed().as_secs_f64() * 100_000.0).round() / 100.0;
+        match (called, question) {
+            (Err(CallError::Refused { .. }), Some(question)) => {
+                Ok(AdminResponse::Confirm { question })
+            }
+            (Ok(RpcOutcome::Result(result)), _) => {
+                Ok(AdminResponse::Called { result: Some(verbatim(&result)), error: None, ms })
+            }
+            (Ok(RpcOutcome::Error(error)), _) => {
+                Ok(AdminResponse::Called { result: None, error: Some(verbatim(&error)), ms })
+            }
+            (Err(error), _) => Err(error_from_call(&error)),
+        }
+    }
+
+    async fn unused(&self) -> Result<AdminResponse, AdminError> {
+        let gateway = self.gateway().await;
+        let audit = self.0.gateways.config().audit.as_ref().map(|audit| audit.file.clone());
+        let summary = match audit {
+            Some(file) => {
+                let read = move || stats::StatsBuilder::read(&stats::audit_files(&file), None);
+                let read = spawn_blocking(read).await.map_err(|error| failed(error.to_string()))?;
+                let read =
+                    read.map_err(|error| failed(format!("the audit cannot be read: {error}")))?;
+                Some(read.finish())
+            }
+            None => None,
+        };
+        let (noted, used) = self.0.gateways.observer().live().used_tools();
+        let is_used = |tool: &ToolId| match &summary {
+            Some(summary) => {
+                let (toolbox, server) = (tool.toolbox.as_str(), tool.server.as_str());
+                let called = summary.tool(toolbox, server, &tool.tool);
+                called.is_some_and(|called| called.calls > called.refused())
+            }
+            None => used.contains(&(tool.toolbox.clone(), tool.server.clone(), tool.tool.clone())),
+        };
+        let idle = unused_server_tools(&gateway, is_used);
+        let tools = idle.iter().flat_map(|server| {
+            let (toolbox, server_name) = (server.toolbox.clone(), server.server.clone());
+            let tools = server.tools.iter();
+            tools.map(move |(tool, _)| (toolbox.clone(), server_name.clone(), tool.clone()))
+        });
+        let tools = tools.take(MAX_UNUSED).collect();
+        let since = match &summary {
+            Some(summary) => stats::parse_unix_millis(&summary.from).unwrap_or_default(),
+            None if noted > 0 => noted,
+            None => millis(SystemTime::now()),
+        };
+        let patch = self.with_papers(move |config_source| (config_source.patch)(&idle)).await?;
+        Ok(AdminResponse::Unused(UnusedTools { since, tools, patch }))
+    }
+
+    async fn findings(&self) -> Result<AdminResponse, AdminError> {
+        let file = self.0.config_source.config.clone();
+        let (text, findings) = self.with_papers(|config_source| (config_source.findings)()).await?;
+        Ok(AdminResponse::Findings { file, text, findings })
+    }
+
+    async fn with_papers<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ConfigSource) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, AdminError> {
+        let admin = self.clone();
+        let done = spawn_blocking(move || work(&admin.0.config_source)).await;
+        done.map_err(|error| failed(error.to_string()))?.map_err(failed)
+    }
+}
+
+fn hit(query: &str, found: &ToolMatch) -> AdminSearchHit {
+    let tool = found.tool();
+    let description = tool.definition.summary().unwrap_or_default();
+    let whole = tool.definition.description.as_deref().unwrap_or_default();
+    let text = format!("{} {} {whole}", tool.id.server, tool.id.tool);
+    AdminSearchHit {
+        toolbox: tool.id.toolbox.to_string(),
+        server: tool.id.server.to_string(),
+        tool: tool.id.tool.clone(),
+        description: untrusted_text::single_line(&description).chars().take(MAX_LINE).collect(),
+        score: found.rounded_score(),
+        is_good: found.fits_well(),
+        words: shared_words(query, &text),
+    }
+}
+
+fn unused_server_tools(
+    gateway: &Gateway,
+    is_used: impl Fn(&ToolId) -> bool,
+) -> Vec<UnusedServerTools> {
+    let snapshot = gateway.snapshot();
+    let mut all = Vec::new();
+    for toolbox in &gateway.config().toolboxes {
+        let view = snapshot.view(&toolbox.name);
+        for server in toolbox.launchable_servers() {
+            let shown = view.tools_of(&server.name);
+            let unused = shown.iter().filter(|tool| !is_used(&tool.id));
+            all.push(UnusedServerTools {
+                toolbox: toolbox.name.to_string(),
+                server: server.name.to_string(),
+                tools: unused
+                    .map(|tool| (tool.id.tool.clone(), tool.server_definition.name.clone()))
+                    .collect(),
+                shown: shown.len(),
+            });
+        }
+    }
+    all
+}
+
+fn verbatim(raw: &RawJson) -> Box<RawValue> {
+    raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+fn failed(message: String) -> AdminError {
+    AdminError { kind: AdminErrorKind::Failed, message }
+}
+
+fn no_toolbox(name: &str) -> AdminError {
+    let message = format!("there is no toolbox `{}`", untrusted_text::display_name(name, MAX_NAME));
+    AdminError { kind: AdminErrorKind::Unknown, message }
+}
+
+fn no_server(name: &str) -> AdminError {
+    let message =
+        format!("there is no server `{}` in it", untrusted_text::display_name(name, MAX_NAME));
+    AdminError { kind: AdminErrorKind::Unknown, message }
+}
+
+fn error_from_call(error: &CallError) -> AdminError {
+    let why = match error {
+        CallError::UnknownToolbox { .. }
+        | CallError::UnknownServer { .. }
+        | CallError::UnknownTool { .. }
+        | CallError::UnknownPrimitive { .. } => AdminErrorKind::Unknown,
+        CallError::NotAnObject { .. } | CallError::InvalidArguments { .. } => {
+            AdminErrorKind::Malformed
+        }
+        CallError::Refused { .. } => AdminErrorKind::NotAllowed,
+        CallError::Server { .. } => AdminErrorKind::Failed,
+    };
+    let hint = match error {
+        CallError::Refused { hint, .. } => Some(hint),
+        CallError::Server { error: backend::BackendError::StartFailed(failure), .. } => {
+            Some(&failure.hint)
+        }
+        _ => None,
+    };
+    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    AdminError { kind: why, message: untrusted_text::clean_lines(&format!("{error}{hint}")) }
+}

@@ -1,0 +1,228 @@
+//! Requests and responses of the admin API.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::admin::status::{UnusedTools, WorkbenchStatus};
+
+/// A query or an action.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(
+    tag = "ask",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    try_from = "RawAdminRequest"
+)]
+pub enum AdminRequest {
+    View,
+    Act {
+        act: ServerAction,
+        toolbox: String,
+        /// `None`: every server of the toolbox.
+        server: Option<String>,
+    },
+    /// Searches for tools as an agent would.
+    Search {
+        query: String,
+    },
+    Tools {
+        toolbox: String,
+        server: String,
+    },
+    /// Calls a tool, subject to the same policy as an agent's call.
+    Call {
+        toolbox: String,
+        server: String,
+        /// The tool's name at its server.
+        tool: String,
+        /// A JSON object.
+        arguments: Option<Box<RawValue>>,
+        /// `true` if the user confirmed the question of an earlier `AdminResponse::Confirm`.
+        is_confirmed: bool,
+    },
+    /// Starts a login at a server and returns its page.
+    SignIn {
+        toolbox: String,
+        server: String,
+    },
+    Unused,
+    /// Returns the configuration and the problems found in it.
+    Findings,
+}
+
+/// The fields of all requests. Serde buffers the content of an internally tagged enum, which would
+/// reformat the arguments.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RawAdminRequest {
+    ask: String,
+    act: Option<ServerAction>,
+    toolbox: Option<String>,
+    server: Option<String>,
+    query: Option<String>,
+    tool: Option<String>,
+    arguments: Option<Box<RawValue>>,
+    is_confirmed: Option<bool>,
+}
+
+impl TryFrom<RawAdminRequest> for AdminRequest {
+    type Error = String;
+
+    fn try_from(asked: RawAdminRequest) -> Result<Self, String> {
+        let RawAdminRequest { ask, act, toolbox, server, query, tool, arguments, is_confirmed } =
+            asked;
+        let text = |name: &str, text: Option<String>| {
+            text.ok_or_else(|| format!("`{ask}` needs `{name}`, a text"))
+        };
+        Ok(match &*ask {
+            "view" => Self::View,
+            "act" => Self::Act {
+                act: act.ok_or("`act` needs `act`: open, stop, restart, mute or unmute")?,
+                toolbox: text("toolbox", toolbox)?,
+                server,
+            },
+            "search" => Self::Search { query: text("query", query)? },
+            "tools" => {
+                Self::Tools { toolbox: text("toolbox", toolbox)?, server: text("server", server)? }
+            }
+            "call" => Self::Call {
+                toolbox: text("toolbox", toolbox)?,
+                server: text("server", server)?,
+                tool: text("tool", tool)?,
+                arguments,
+                is_confirmed: is_confirmed.unwrap_or_default(),
+            },
+            "signIn" => {
+                Self::SignIn { toolbox: text("toolbox", toolbox)?, server: text("server", server)? }
+            }
+            "unused" => Self::Unused,
+            "findings" => Self::Findings,
+            _ => {
+                return Err("`ask` is none of view, act, search, tools, call, signIn, unused and \
+                            findings"
+                    .to_owned());
+            }
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerAction {
+    Open,
+    /// Stops it; the next call starts it again.
+    Stop,
+    Restart,
+    /// Stops it and blocks starts until it is unmuted.
+    Mute,
+    Unmute,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(tag = "answer", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum AdminResponse {
+    View(Box<WorkbenchStatus>),
+    Done,
+    /// The search results, best first.
+    Hits {
+        hits: Vec<AdminSearchHit>,
+    },
+    Tools {
+        /// Sorted by name.
+        tools: Vec<ToolDetails>,
+    },
+    /// The server's response, unchanged.
+    Called {
+        result: Option<Box<RawValue>>,
+        /// The JSON-RPC error, if the server returned one.
+        error: Option<Box<RawValue>>,
+        ms: f64,
+    },
+    /// The user has to confirm the call; repeat it with `isConfirmed`.
+    Confirm {
+        question: String,
+    },
+    /// A login page to open in a browser on this machine; the server starts after the login.
+    #[serde(rename = "open")]
+    SignInPage {
+        /// An `http://` or `https://` URL.
+        address: String,
+        /// The code to enter on that page, if it needs one.
+        code: Option<String>,
+    },
+    Unused(UnusedTools),
+    Findings {
+        /// The path as the user entered it.
+        file: String,
+        /// The text without secrets; `None` if it isn't a single readable file.
+        text: Option<String>,
+        findings: Vec<ConfigFinding>,
+    },
+    #[serde(rename = "refused")]
+    Error(AdminError),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AdminSearchHit {
+    pub toolbox: String,
+    pub server: String,
+    /// The tool's name at its server.
+    pub tool: String,
+    /// First line, without control characters.
+    pub description: String,
+    /// Relevance from 0 to 1.
+    pub score: f64,
+    /// `true` if the tool is more likely than not the right one.
+    pub is_good: bool,
+    /// Words of the query that occur in the tool's name, server or description, in any inflection.
+    pub words: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolDetails {
+    /// The tool's name at its server.
+    pub name: String,
+    /// The server's full description.
+    pub description: String,
+    pub input_schema: Box<RawValue>,
+    /// `true` if policy treats the tool as dangerous.
+    pub is_dangerous: bool,
+    pub tokens: u64,
+}
+
+/// A problem or remark about the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConfigFinding {
+    /// `error`, `warning` or `info`.
+    pub severity: String,
+    /// The key, such as `toolboxes.dev`.
+    pub path: String,
+    /// Line number, starting at 1.
+    pub line: Option<usize>,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub struct AdminError {
+    #[serde(rename = "why")]
+    pub kind: AdminErrorKind,
+    /// The reason, followed by a hint if there is one.
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AdminErrorKind {
+    /// The request is malformed.
+    Malformed,
+    /// The toolbox, server or tool doesn't exist or isn't visible to the caller.
+    Unknown,
+    /// The caller has read access only.
+    NotAllowed,
+    /// The action was attempted and failed.
+    Failed,
+}

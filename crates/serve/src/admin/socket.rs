@@ -1,0 +1,227 @@
+//! Admin API on a local socket, for other processes of the same user: one line of JSON per request
+//! and per response. `{"watch": true}` subscribes to a status line each second.
+//!
+//! Peers can be slow or hostile, so the length of a line, the number of connections and the time
+//! for a write are limited.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::io::{AsyncWrite, AsyncWriteExt, split};
+use tokio::sync::Semaphore;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::task::TaskTracker;
+
+use crate::admin::{AdminApi, AdminError, AdminErrorKind, AdminRequest, AdminResponse};
+use crate::os::{LocalListener, LocalStream, remove_dead_socket};
+use crate::wire::line::{InputLine, LineReader};
+
+/// Maximum length of a request line, in bytes.
+const MAX_LINE: usize = 1024 * 1024;
+const MAX_CONNECTIONS: usize = 16;
+/// How long the peer can take to read a response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval between status lines.
+const TICK: Duration = Duration::from_secs(1);
+const NAME: &str = "workbench.";
+const ENDING: &str = ".sock";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WatchRequest {
+    watch: bool,
+}
+
+/// Binds the socket of `run` in the first usable folder. Creates the folder, and removes sockets of
+/// processes that were killed.
+pub fn listen(folders: &[PathBuf], run: &str) -> Option<(LocalListener, PathBuf)> {
+    for folder in folders {
+        match listen_in(folder, run) {
+            Ok(listening) => return Some(listening),
+            Err(error) => {
+                let folder = folder.display();
+                tracing::debug!(%error, "`top` cannot look at this process by a socket in `{folder}`");
+            }
+        }
+    }
+    None
+}
+
+fn listen_in(folder: &Path, run: &str) -> std::io::Result<(LocalListener, PathBuf)> {
+    crate::os::make_private_folder(folder)?;
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(NAME) && name.ends_with(ENDING) {
+            remove_dead_socket(&entry.path());
+        }
+    }
+    let path = folder.join(format!("{NAME}{run}{ENDING}"));
+    Ok((LocalListener::bind(&path)?, path))
+}
+
+impl AdminApi {
+    /// Serves connections to this socket until the future is dropped.
+    pub async fn serve_socket(self, listener: LocalListener, tasks: TaskTracker) {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let serve = |stream: LocalStream| {
+            let admin = self.clone();
+            let permit = Arc::clone(&places).try_acquire_owned();
+            let serving = async move {
+                let (reader, mut writer) = split(stream);
+                if let Ok(_place) = permit {
+                    admin.serve_connection(reader, writer).await;
+                } else {
+                    let many = format!("{MAX_CONNECTIONS} connections look at it already");
+                    let _ = put(&mut writer, &refusal(AdminErrorKind::Failed, many)).await;
+                }
+            };
+            tasks.spawn(serving);
+        };
+        if let Err(error) = listener.serve(serve).await {
+            tracing::debug!(%error, "nobody can look at this process by its socket");
+        }
+    }
+
+    async fn serve_connection(
+        &self,
+        reader: impl tokio::io::AsyncRead + Unpin,
+        mut writer: impl AsyncWrite + Unpin,
+    ) {
+        let mut lines = LineReader::new(reader, MAX_LINE);
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_watching = false;
+        loop {
+            let line = tokio::select! {
+                line = lines.next() => line,
+                _ = ticks.tick(), if is_watching => {
+                    let view = AdminResponse::View(Box::new(self.status()));
+                    if put(&mut writer, &view).await.is_none() {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            let answer = match line {
+                None => return,
+                Some(InputLine::Oversized { length, .. }) => {
+                    let why = format!("the line has {length} bytes, expected {MAX_LINE} at most");
+                    refusal(AdminErrorKind::Malformed, why)
+                }
+                Some(InputLine::Message(line)) => {
+                    if let Ok(WatchRequest { watch }) = serde_json::from_slice(&line) {
+                        is_watching = watch;
+                        ticks.reset_immediately();
+                        continue;
+                    }
+                    match serde_json::from_slice::<AdminRequest>(&line) {
+                        Ok(ask) => self.handle(ask).await,
+                        Err(error) => refusal(AdminErrorKind::Malformed, error.to_string()),
+                    }
+                }
+            };
+            if put(&mut writer, &answer).await.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+fn refusal(why: AdminErrorKind, message: String) -> AdminResponse {
+    AdminResponse::Error(AdminError { kind: why, message })
+}
+
+/// Writes a response; `None` if the peer is gone or reads too slowly.
+async fn put(writer: &mut (impl AsyncWrite + Unpin), answer: &AdminResponse) -> Option<()> {
+    let mut line = serde_json::to_vec(answer).ok()?;
+    line.push(b'\n');
+    timeout(WRITE_TIMEOUT, writer.write_all(&line)).await.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncBufReadExt, BufReader, duplex};
+
+    use super::*;
+    use crate::admin::tests::desk;
+
+    fn quiet() -> AdminApi {
+        let servers = json!({"none": {"command": "none"}});
+        desk(&json!({"toolboxes": {"box": {"description": "x", "mcpServers": servers}}}))
+    }
+
+    async fn talk(lines: &[Vec<u8>]) -> Vec<Value> {
+        let (ours, theirs) = duplex(64 * 1024);
+        let (reader, writer) = split(theirs);
+        let admin = quiet();
+        let attending =
+            TaskTracker::new().spawn(async move { admin.serve_connection(reader, writer).await });
+        let (reader, mut writer) = split(ours);
+        let mut answers = BufReader::new(reader).lines();
+        let mut all = Vec::new();
+        for line in lines {
+            writer.write_all(line).await.unwrap();
+            let answer = answers.next_line().await.unwrap().unwrap();
+            all.push(serde_json::from_str(&answer).unwrap());
+        }
+        drop((writer, answers));
+        attending.await.unwrap();
+        all
+    }
+
+    #[tokio::test]
+    async fn malformed_lines_are_rejected_and_the_session_continues() {
+        let long = [vec![b'x'; 2 * MAX_LINE], b"\n".to_vec()].concat();
+        let all = talk(&[
+            b"garbage\n".to_vec(),
+            b"\xff\xfe{\n".to_vec(),
+            b"{\"ask\":\"dance\"}\n".to_vec(),
+            long,
+            b"{\"ask\":\"view\"}\n".to_vec(),
+        ])
+        .await;
+        for answer in &all[..4] {
+            assert_eq!(
+                (&answer["answer"], &answer["why"]),
+                (&json!("refused"), &json!("malformed"))
+            );
+        }
+        assert!(all[3]["message"].as_str().unwrap().contains("2097152 bytes"), "{}", all[3]);
+        assert_eq!(all[4]["answer"], "view");
+    }
+
+    #[tokio::test]
+    async fn a_thousand_requests_are_answered_in_order() {
+        let ask = |number| match number % 2 {
+            0 => b"{\"ask\":\"view\"}\n".to_vec(),
+            _ => b"{\"ask\":\"unused\"}\n".to_vec(),
+        };
+        let all = talk(&(0..1000).map(ask).collect::<Vec<_>>()).await;
+        for (number, answer) in all.iter().enumerate() {
+            assert_eq!(answer["answer"], if number % 2 == 0 { "view" } else { "unused" });
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watcher_gets_a_status_each_second_and_is_dropped_if_stalled() {
+        let (ours, theirs) = duplex(4 * 1024);
+        let (reader, writer) = split(theirs);
+        let admin = quiet();
+        let attending =
+            TaskTracker::new().spawn(async move { admin.serve_connection(reader, writer).await });
+        let (reader, mut writer) = split(ours);
+        writer.write_all(b"{\"watch\":true}\n").await.unwrap();
+        let mut answers = BufReader::new(reader).lines();
+        for _ in 0..3 {
+            let view: Value =
+                serde_json::from_str(&answers.next_line().await.unwrap().unwrap()).unwrap();
+            assert_eq!(view["answer"], "view");
+        }
+        // The reader has stopped, so the pipe fills up eventually.
+        timeout(Duration::from_mins(10), attending).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,228 @@
+//! Collects the status of a workbench from its telemetry, server conditions and configuration.
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::admin::AdminApi;
+use crate::admin::status::{
+    AgentStatus, CallStatus, Latency, LockDrift, MissingLogin, ServerState, ServerStatus,
+    ToolboxStatus, TrafficSample, WorkbenchStatus,
+};
+use crate::gateway::{BackendStatus, Gateway, ListingDrift, Phase};
+use crate::name::{ServerRef, untrusted_text};
+use crate::os::ProcessMemory;
+use crate::settings::{Launch, ServerConfig, ToolboxConfig};
+use crate::telemetry::{CallStats, FinishedCall, LiveSnapshot, estimate_tokens};
+use crate::toolbox;
+
+/// Maximum number of toolboxes, and of servers per toolbox.
+const MAX_SHOWN: usize = 256;
+const MAX_DRIFTED: usize = 8;
+/// Maximum length of a description or reason, in characters.
+const MAX_TEXT: usize = 400;
+/// How long a memory reading is reused.
+const PAUSE: Duration = Duration::from_millis(1_900);
+
+impl AdminApi {
+    /// Returns the current status. The first call turns on the recording of calls.
+    pub fn status(&self) -> WorkbenchStatus {
+        let gateways = &self.0.gateways;
+        let picture = gateways.observer().live().snapshot();
+        let conditions = gateways.backend_statuses();
+        let config = gateways.config();
+        let gateway = gateways.any_gateway_for(&self.0.caller);
+        let mut pids: Vec<u32> =
+            conditions.values().flat_map(|condition| &condition.pids).copied().collect();
+        pids.sort_unstable();
+        let memory = |work: &mut dyn FnMut(&ProcessMemory)| self.with_memory(&pids, work);
+        let own = std::process::id();
+        let mut view = WorkbenchStatus {
+            at: millis(SystemTime::now()),
+            pid: own,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            since: millis(self.0.since),
+            config: untrusted_text::display_name(&self.0.config_source.config, MAX_TEXT),
+            endpoint: picture.address.clone().unwrap_or_else(|| "stdio".to_owned()),
+            mode: config.mode.as_str().to_owned(),
+            under_way: picture.under_way,
+            saved_tokens: picture.saved_tokens,
+            ..WorkbenchStatus::default()
+        };
+        memory(&mut |memory| {
+            view.memory_bytes = memory.process(own);
+            let toolboxes = config.toolboxes.iter().take(MAX_SHOWN);
+            view.toolboxes = toolboxes
+                .map(|toolbox| {
+                    let shown = gateway.snapshot().view(&toolbox.name);
+                    let servers = toolbox.servers.iter().take(MAX_SHOWN).map(|server| {
+                        let at = ServerRef {
+                            toolbox: toolbox.name.clone(),
+                            server: server.name.clone(),
+                        };
+                        let condition = conditions.get(&at).cloned().unwrap_or_default();
+                        let part = shown.part(server.name.as_str()).map(|part| &**part);
+                        let counts = counts(&picture, &at);
+                        let lacks = condition.wants_sign_in.then(|| gateway.required_sign_in(&at));
+                        let sign_in = lacks.flatten().map(|it| MissingLogin {
+                            account: it.account,
+                            is_waited_for: it.is_waited_for,
+                        });
+                        let shown = self::server(server, &condition, part, memory, counts);
+                        let drift = gateway.snapshot().drift(&at).map(|judged| drift(judged));
+                        ServerStatus { sign_in, drift, ..shown }
+                    });
+                    let servers: Vec<ServerStatus> = servers.collect();
+                    let tokens: u64 = servers.iter().filter_map(|server| server.tokens).sum();
+                    let opened = opened(&picture, toolbox);
+                    let others = picture.agents.len() - opened;
+                    ToolboxStatus {
+                        name: toolbox.name.to_string(),
+                        description: purpose(toolbox),
+                        opened,
+                        saved_tokens: tokens.saturating_mul(others as u64),
+                        servers,
+                    }
+                })
+                .collect();
+        });
+        view.agents = picture
+            .agents
+            .iter()
+            .map(|(session, agent)| AgentStatus {
+                session: *session,
+                name: agent.name.clone(),
+                client: agent.client.clone(),
+                since: agent.since,
+                calls: agent.calls,
+                saved_tokens: agent.saved_tokens,
+            })
+            .collect();
+        view.traffic = picture
+            .traffic
+            .iter()
+            .map(|(at, counts)| TrafficSample {
+                at: *at,
+                calls: counts.calls,
+                errors: counts.errors,
+                latency: latency(counts),
+                saved_tokens: counts.saved_tokens,
+            })
+            .collect();
+        view.calls = picture.calls.into_iter().map(call).collect();
+        view
+    }
+
+    /// Calls `work` with the memory use of the processes, read again after `PAUSE`.
+    fn with_memory(&self, pids: &[u32], work: &mut dyn FnMut(&ProcessMemory)) {
+        let mut known = self.0.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = |(when, known, _): &(Instant, Vec<u32>, ProcessMemory)| {
+            when.elapsed() < PAUSE && known == pids
+        };
+        if !known.as_ref().is_some_and(is_known) {
+            let wanted = pids.iter().copied().chain([std::process::id()]);
+            *known = Some((Instant::now(), pids.to_vec(), ProcessMemory::of(wanted)));
+        }
+        if let Some((_, _, memory)) = &*known {
+            work(memory);
+        }
+    }
+
+    /// Returns the gateway of the admin caller after it has loaded the cached listings.
+    pub(super) async fn gateway(&self) -> std::sync::Arc<Gateway> {
+        let gateway = self.0.gateways.any_gateway_for(&self.0.caller);
+        gateway.wait_for_stored_listings().await;
+        gateway
+    }
+}
+
+fn drift(judged: &ListingDrift) -> LockDrift {
+    LockDrift {
+        action: judged.action.as_str().to_owned(),
+        count: judged.drift.len(),
+        what: judged.drift.iter().take(MAX_DRIFTED).map(ToString::to_string).collect(),
+        accept: judged.accepting(),
+    }
+}
+
+fn purpose(toolbox: &ToolboxConfig) -> String {
+    untrusted_text::single_line(&toolbox.description).chars().take(MAX_TEXT).collect()
+}
+
+fn opened(picture: &LiveSnapshot, toolbox: &ToolboxConfig) -> usize {
+    picture.agents.values().filter(|agent| agent.opened.contains(&toolbox.name)).count()
+}
+
+fn counts(picture: &LiveSnapshot, at: &ServerRef) -> CallStats {
+    let key = (at.toolbox.clone(), at.server.clone());
+    picture.servers.get(&key).copied().unwrap_or_default()
+}
+
+fn server(
+    config: &ServerConfig,
+    condition: &BackendStatus,
+    part: Option<&toolbox::ServerView>,
+    memory: &ProcessMemory,
+    counts: CallStats,
+) -> ServerStatus {
+    let state = match (&config.launch, condition.phase) {
+        // Macros run in this process, so they are always available.
+        (Launch::Macros(_), _) | (_, Phase::Running) => ServerState::Running,
+        (Launch::Unsupported { .. } | Launch::Broken { .. }, _) | (_, Phase::Failed) => {
+            ServerState::Failed
+        }
+        (_, Phase::Starting) => ServerState::Starting,
+        (_, Phase::Stopped) => ServerState::Stopped,
+    };
+    let reason = match &config.launch {
+        Launch::Unsupported { reason, .. } | Launch::Broken { reason, .. } => Some(reason),
+        _ => condition.reason.as_ref().filter(|_| state == ServerState::Failed),
+    };
+    let bytes = part.map(|part| part.tools.iter().map(|tool| tool.definition.raw.len()).sum());
+    let held = condition.pids.iter().filter_map(|pid| memory.group(*pid));
+    ServerStatus {
+        name: config.name.to_string(),
+        state,
+        is_muted: condition.is_muted,
+        pid: condition.pids.first().copied(),
+        since: condition.since.map(millis),
+        memory_bytes: held.reduce(|all, one| all + one),
+        tools: part.map(|part| part.tools.len()),
+        tokens: bytes.map(|bytes| estimate_tokens(bytes) as u64),
+        calls: counts.calls,
+        errors: counts.errors,
+        latency: latency(&counts),
+        reason: reason
+            .map(|reason| untrusted_text::single_line(reason).chars().take(MAX_TEXT).collect()),
+        last_words: condition.stderr_tail.clone(),
+        sign_in: None,
+        drift: None,
+    }
+}
+
+fn latency(counts: &CallStats) -> Option<Latency> {
+    counts.latency.map(|[p50, p95, p99]| Latency { p50, p95, p99 })
+}
+
+fn call(call: FinishedCall) -> CallStatus {
+    let FinishedCall { number, at, session, agent, toolbox, server, tool, argument_bytes, end } =
+        call;
+    CallStatus {
+        number,
+        at,
+        session,
+        agent,
+        toolbox,
+        server,
+        tool,
+        // Two decimal places.
+        ms: (end.took.as_secs_f64() * 100_000.0).round() / 100.0,
+        argument_bytes: argument_bytes as u64,
+        result_bytes: end.result_bytes.map(|bytes| bytes as u64),
+        outcome: end.outcome.as_str().to_owned(),
+    }
+}
+
+pub(super) fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,39 @@
+//! Resource URIs in `activate` mode: their servers, and whether they can be read now.
+
+use crate::exposure::activate::switch_request::problem;
+use crate::exposure::tool_call::{ListMutability, ResourceError};
+use crate::gateway::Snapshot;
+use crate::json::{self, RawJson};
+use crate::name::ServerRef;
+use crate::state::ActivePrimitives;
+use crate::toolbox::{NamespacedPrimitive, TOOLMAN_ACTIVATE};
+
+/// Returns the servers that can have this resource, each with its own URI for it. A listed resource
+/// has to be active.
+pub(crate) fn resource_owners(
+    at: &Snapshot,
+    uri: &str,
+    mutability: ListMutability,
+    on: &ActivePrimitives,
+) -> Result<Vec<(ServerRef, String)>, ResourceError> {
+    let targets = at.namespaced().resolve_uri(uri);
+    let may_read = |item: Option<&NamespacedPrimitive>| {
+        item.is_none_or(|item| mutability == ListMutability::Fixed || on.has(item))
+    };
+    let found = targets.iter().filter(|(.., item)| may_read(*item));
+    let found: Vec<_> = found.map(|(server, own, _)| (server.clone(), own.clone())).collect();
+    let inactive = targets.iter().find_map(|(.., item)| item.filter(|i| !may_read(Some(i))));
+    match inactive {
+        Some(item) if found.is_empty() => {
+            let name = &item.name;
+            let message = format!(
+                "Resource '{uri}' is inactive. Use {TOOLMAN_ACTIVATE} with \
+                 resources_on=[\"{name}\"] to activate it first."
+            );
+            let error = RawJson::encode(&problem(&message));
+            let data = error.with_first(&[("uri", &RawJson::encode(&uri))]);
+            Err(ResourceError { message, data: data.unwrap_or_else(|| json::object([])) })
+        }
+        _ => Ok(found),
+    }
+}

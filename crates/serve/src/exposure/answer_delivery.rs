@@ -1,0 +1,218 @@
+//! `proxy`: opening a toolbox returns the definitions of its tools, and `use_tool` calls them.
+//!
+//! Also used for clients that don't follow list changes in time or whose lists are fixed, and in
+//! addition to the tool list for clients whose behavior is unknown.
+
+use serde_json::{Value, json};
+
+use crate::backend::RpcOutcome;
+use crate::exposure::meta_tools::{Detail, OpenToolbox};
+use crate::exposure::mode::ToolDelivery;
+use crate::exposure::rendering::RenderFn;
+use crate::exposure::{meta_tools, rendering, search, signatures, tool_results};
+use crate::gateway::{OpenedToolbox, Snapshot};
+use crate::json::RawJson;
+use crate::name;
+use crate::settings::{Config, ToolboxConfig};
+use crate::toolbox::ExposedTool;
+
+const MAX_SUGGESTIONS: usize = 5;
+const IN_YOUR_LIST: &str = "in_your_list";
+const CALL_UNLISTED: &str = "by `in_your_list` if your tool list has it, else with use_tool {tool: \
+                             {toolbox, server, tool: <name>}, arguments: {…}}";
+/// The `call` hint if `dynamic` is configured but the client never lists again.
+const CALL_FROZEN: &str = "with use_tool {tool: {toolbox, server, tool: <name>}, arguments: {…}}; \
+                           your tool list stays as it is";
+
+/// For the model of a client of unknown behavior that hasn't listed its tools again.
+const UNREAD: &str = "your client has not read its tool list again; if it calls neither these tools \
+                      nor use_tool, ";
+pub(crate) const WAY_OUT: &str = "ask your user to set \"relistsInTime\": false for it under \
+                                  `clients` in the configuration of the workbench";
+
+#[derive(Clone, Copy)]
+pub(crate) struct ToolPresentation {
+    /// `true` if the client is known to show its model the instructions.
+    pub(crate) reads_instructions: bool,
+    /// The maximum length of the description of `use_tool`, in bytes, if it contains signatures.
+    pub(crate) signatures: Option<usize>,
+}
+
+pub(crate) fn meta_tools(
+    config: &Config,
+    at: &Snapshot,
+    giving: ToolDelivery,
+    showing: ToolPresentation,
+) -> Vec<RawJson> {
+    let ToolPresentation { reads_instructions, signatures } = showing;
+    let offers_detail = signatures.is_none();
+    let signatures = signatures.and_then(|max| {
+        signatures::signatures_within(config, at, max.saturating_sub(meta_tools::USES.len() + 1))
+    });
+    // Signatures of all tools also show what the toolboxes are for.
+    let is_known = reads_instructions || signatures.as_ref().is_some_and(|all| all.has_all);
+    let mut tools = vec![meta_tools::open_toolbox(config, giving, is_known, offers_detail)];
+    tools.extend(search::search_tools_if_offered(config, giving));
+    tools.push(match signatures {
+        Some(signatures) => {
+            meta_tools::described_use_tool(&format!("{} {}", meta_tools::USES, signatures.text))
+        }
+        None => meta_tools::use_tool(meta_tools::OPEN_TOOLBOX),
+    });
+    tools
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct OpenReplyOptions {
+    /// The detail unless the call asks for another.
+    pub(crate) detail: Detail,
+    pub(crate) calls: CallHint,
+    /// In bytes.
+    pub(crate) max: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallHint {
+    WithUseTool,
+    /// With `use_tool`, although the configured mode adds tools to the list.
+    WithUseToolAlone,
+    /// By registered name if the model finds it in its list, else with `use_tool`.
+    ByNameOrUseTool,
+    /// Like `ByNameOrUseTool`, after the client hasn't listed again. `is_told`: the model knows.
+    NotRelisted {
+        is_told: bool,
+    },
+}
+
+pub(crate) fn open_result(
+    toolbox: &ToolboxConfig,
+    opened: &OpenedToolbox,
+    wanted: &OpenToolbox,
+    telling: OpenReplyOptions,
+) -> RpcOutcome {
+    let OpenReplyOptions { detail, calls, max } = telling;
+    let tools = match chosen(opened, wanted.tools.as_deref()) {
+        Ok(tools) => tools,
+        Err(problem) => return tool_results::error_result(&problem),
+    };
+    let mut header = rendering::header(toolbox, opened);
+    match calls {
+        CallHint::WithUseTool => {}
+        CallHint::WithUseToolAlone => _ = header.insert("call".to_owned(), CALL_FROZEN.into()),
+        CallHint::ByNameOrUseTool | CallHint::NotRelisted { .. } => {
+            header.insert("tools_registered".to_owned(), opened.view.tool_count().into());
+            header.insert("call".to_owned(), CALL_UNLISTED.into());
+        }
+    }
+    if calls == (CallHint::NotRelisted { is_told: false }) {
+        header.insert("note".to_owned(), format!("{UNREAD}{WAY_OUT}").into());
+    }
+    let max = rendering::remaining_bytes(max, &header);
+    let is_registered = matches!(calls, CallHint::ByNameOrUseTool | CallHint::NotRelisted { .. });
+    let whole = |tool: &ExposedTool| located(tool, is_registered);
+    let signature = |tool: &ExposedTool| signature(tool, is_registered);
+    let short = |tool: &ExposedTool| short_signature(tool, is_registered);
+    let ways: [RenderFn<'_>; 4] = [&whole, &signature, &short, &bare_signature];
+    let definitions = [ways[0], ways[1], ways[3]];
+    let listing = match (wanted.detail, &wanted.tools, detail) {
+        (Some(Detail::Signatures), ..) => {
+            rendering::render_uniform(&tools, &[ways[1], ways[3]], max)
+        }
+        (Some(Detail::Full), ..) | (None, Some(_), _) => {
+            rendering::render_best_first(&tools, &definitions[..2], max)
+        }
+        (None, None, Detail::Full) => rendering::render_uniform(&tools, &definitions, max),
+        (None, None, Detail::Signatures) => rendering::render_uniform(&tools, &ways[2..], max),
+    };
+    if listing.omitted > 0 {
+        header.insert("tools_left_out".to_owned(), listing.omitted.into());
+    }
+    let has_signatures = wanted.detail.unwrap_or(detail) == Detail::Signatures
+        && (wanted.detail.is_some() || wanted.tools.is_none());
+    if listing.step > 0 || listing.omitted > 0 || has_signatures {
+        let example = tools.first().map_or("<name>", |tool| tool.id.tool.as_str());
+        let more = format!(
+            "for whole definitions call open_toolbox with \"tools\": [\"{example}\"] and \
+             \"detail\": \"full\""
+        );
+        header.insert("more".to_owned(), more.into());
+    }
+    let mut result = json!({"content": [{"type": "text", "text": listing.text(&header)}]});
+    if opened.is_failure() {
+        result["isError"] = true.into();
+    }
+    RpcOutcome::Result(RawJson::encode(&result))
+}
+
+/// Returns the tools with these own or registered names. An empty list selects all.
+fn chosen<'a>(
+    opened: &'a OpenedToolbox,
+    wanted: Option<&[String]>,
+) -> Result<Vec<&'a ExposedTool>, String> {
+    let all = || opened.view.tools();
+    let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
+        return Ok(all().collect());
+    };
+    let is_registered = |name: &str| all().any(|tool| tool.name.as_str() == name);
+    let is_called = |tool: &ExposedTool, name: &str| {
+        tool.name.as_str() == name || tool.id.tool == name && !is_registered(name)
+    };
+    for name in wanted {
+        if !all().any(|tool| is_called(tool, name)) {
+            let known = all().map(|tool| tool.id.tool.as_str());
+            let near: Vec<_> = name::nearest(name, known, MAX_SUGGESTIONS)
+                .into_iter()
+                .map(|near| format!("`{near}`"))
+                .collect();
+            let hint = if near.is_empty() {
+                "Call open_toolbox without \"tools\" to see them all.".to_owned()
+            } else {
+                format!("Did you mean {}?", near.join(", "))
+            };
+            return Err(format!("the toolbox has no tool `{name}`. {hint}"));
+        }
+    }
+    Ok(all().filter(|tool| wanted.iter().any(|name| is_called(tool, name))).collect())
+}
+
+fn located(tool: &ExposedTool, is_registered: bool) -> RawJson {
+    let located = tool.definition_with_location();
+    let name = RawJson::encode(&tool.name.as_str());
+    let listed = is_registered.then(|| located.with_member(IN_YOUR_LIST, &name)).flatten();
+    listed.unwrap_or(located)
+}
+
+fn signature(tool: &ExposedTool, is_registered: bool) -> RawJson {
+    let mut line = json!({
+        "server": tool.id.server.as_str(),
+        "name": tool.id.tool,
+        "signature": tool.definition.signature(),
+        "description": tool.definition.summary().unwrap_or_default(),
+    });
+    if is_registered {
+        line[IN_YOUR_LIST] = tool.name.as_str().into();
+    }
+    RawJson::encode(&line)
+}
+
+/// Leaves out the name, which is part of the signature.
+fn short_signature(tool: &ExposedTool, is_registered: bool) -> RawJson {
+    let mut line = json!({
+        "server": tool.id.server.as_str(),
+        "signature": tool.definition.signature(),
+    });
+    if let Some(summary) = tool.definition.summary() {
+        line["description"] = summary.into();
+    }
+    if is_registered {
+        line[IN_YOUR_LIST] = Value::from(tool.name.as_str());
+    }
+    RawJson::encode(&line)
+}
+
+fn bare_signature(tool: &ExposedTool) -> RawJson {
+    RawJson::encode(&json!({
+        "server": tool.id.server.as_str(),
+        "signature": tool.definition.signature(),
+    }))
+}

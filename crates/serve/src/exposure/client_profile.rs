@@ -1,0 +1,111 @@
+//! Profiles of client programs, which decide how tools are presented to them.
+
+use std::time::Duration;
+
+use crate::settings::ClientConfig;
+
+/// Default for unknown clients, as measured with most known ones.
+const SETTLING: Duration = Duration::from_millis(50);
+
+/// The known behavior of a client program. The default is safe with any client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientProfile {
+    /// Bytes of a tool's description that the client shows its model. `None` means no limit.
+    pub description_limit: Option<usize>,
+    /// Bytes of the instructions that the client shows its model, if it is known to show any.
+    pub instructions_limit: Option<usize>,
+    /// Bytes of a tool result that the client shows its model in full. `None` means no limit.
+    pub answer_limit: Option<usize>,
+    /// The longest tool name that the client accepts, in bytes.
+    pub name_limit: Option<usize>,
+    pub relisting: RelistBehavior,
+    /// How long a tool list takes from the client to its model.
+    pub settling: Duration,
+    /// `true` if the client hides tools behind a search of its own.
+    pub has_tool_search: bool,
+}
+
+/// When a client lists tools again after a change notification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RelistBehavior {
+    /// In time for its model's next step.
+    InTime,
+    /// Never, or too late.
+    Never,
+    #[default]
+    Unknown,
+}
+
+impl Default for ClientProfile {
+    fn default() -> Self {
+        Self {
+            description_limit: None,
+            instructions_limit: None,
+            answer_limit: None,
+            name_limit: None,
+            relisting: RelistBehavior::Unknown,
+            settling: SETTLING,
+            has_tool_search: false,
+        }
+    }
+}
+
+impl ClientProfile {
+    pub(crate) fn with_overrides(self, by: &ClientConfig) -> Self {
+        Self {
+            description_limit: by.description_limit.or(self.description_limit),
+            instructions_limit: by.instructions_limit.or(self.instructions_limit),
+            answer_limit: by.answer_limit.or(self.answer_limit),
+            name_limit: by.name_limit.or(self.name_limit),
+            relisting: by.relists_in_time.map_or(self.relisting, |is_in_time| {
+                if is_in_time { RelistBehavior::InTime } else { RelistBehavior::Never }
+            }),
+            settling: by.settling.unwrap_or(self.settling),
+            has_tool_search: by.tool_search.unwrap_or(self.has_tool_search),
+        }
+    }
+}
+
+/// Returns `true` if `key` is the client's name or its leading words. Some clients append the name
+/// of the configured server to their own.
+pub(crate) fn matches_client(key: &str, client: &str) -> bool {
+    client.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matches_clients_by_name_or_leading_words() {
+        assert!(matches_client("gemini-cli", "gemini-cli"));
+        assert!(matches_client("gemini-cli", "gemini-cli-mcp-client-workbench"));
+        assert!(!matches_client("gemini-cli", "gemini-client"));
+        assert!(!matches_client("gemini-cli", "other"));
+    }
+
+    #[test]
+    fn user_settings_override_the_profile() {
+        let known = ClientProfile {
+            description_limit: Some(2048),
+            answer_limit: Some(50_000),
+            relisting: RelistBehavior::InTime,
+            ..ClientProfile::default()
+        };
+        let by = ClientConfig {
+            answer_limit: Some(9000),
+            relists_in_time: Some(false),
+            settling: Some(Duration::from_millis(300)),
+            ..ClientConfig::default()
+        };
+        let corrected = ClientProfile {
+            answer_limit: Some(9000),
+            relisting: RelistBehavior::Never,
+            settling: Duration::from_millis(300),
+            ..known
+        };
+        assert_eq!(known.with_overrides(&by), corrected);
+        let by = ClientConfig { relists_in_time: Some(true), ..ClientConfig::default() };
+        assert_eq!(ClientProfile::default().with_overrides(&by).relisting, RelistBehavior::InTime);
+    }
+}

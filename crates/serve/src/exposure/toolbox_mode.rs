@@ -1,0 +1,169 @@
+//! Modes with `open_toolbox`: `auto`, `dynamic` and `proxy`. They differ in how the tools of an
+//! opened toolbox are delivered.
+
+use crate::exposure::answer_delivery::{CallHint, OpenReplyOptions};
+use crate::exposure::client_profile::ClientProfile;
+use crate::exposure::meta_tools::{OPEN_TOOLBOX, OpenToolbox};
+use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode, ToolDelivery, UsageHints};
+use crate::exposure::tool_call::{ListMutability, ToolCallReply, ToolCallRequest};
+use crate::exposure::{
+    answer_delivery, instructions, list_delivery, meta_tools, search, tool_results,
+};
+use crate::json::RawJson;
+use crate::settings::Config;
+
+/// For clients that follow list changes.
+pub(crate) static LIST: ToolboxMode =
+    ToolboxMode { is_followed: true, ..ToolboxMode::new(ToolDelivery::List) };
+/// For clients that follow list changes and hide tools behind a search of their own.
+pub(crate) static LIST_AND_ANSWER: ToolboxMode =
+    ToolboxMode { is_followed: true, ..ToolboxMode::new(ToolDelivery::Both) };
+/// For clients whose reaction to list changes is unknown.
+pub(crate) static LIST_AND_ANSWER_UNKNOWN: ToolboxMode = ToolboxMode::new(ToolDelivery::Both);
+/// For clients whose lists can't change or shouldn't.
+pub(crate) static ANSWER: ToolboxMode = ToolboxMode::new(ToolDelivery::Answer);
+/// For clients that never list again although the configuration asks for a dynamic list.
+pub(crate) static ANSWER_FALLBACK: ToolboxMode =
+    ToolboxMode { falls_back: true, ..ToolboxMode::new(ToolDelivery::Answer) };
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ToolboxMode {
+    giving: ToolDelivery,
+    /// `true` if answers wait for the client to list again.
+    is_followed: bool,
+    falls_back: bool,
+}
+
+impl ToolboxMode {
+    const fn new(giving: ToolDelivery) -> Self {
+        Self { giving, is_followed: false, falls_back: false }
+    }
+}
+
+impl Mode for ToolboxMode {
+    fn usage_hints(&self, config: &Config, _: ListMutability) -> UsageHints {
+        const NAMED: &str =
+            "When one is open, its tools are in your tool list as <toolbox>__<server>__<tool>";
+        let use_tool = instructions::USE_TOOL;
+        let usage = match self.giving {
+            ToolDelivery::List => format!("{NAMED}."),
+            ToolDelivery::Both => {
+                format!("{NAMED}; those that you do not find there are called with {use_tool}.")
+            }
+            ToolDelivery::Answer => format!("Your tool list stays as it is: call {use_tool}."),
+        };
+        let more = if self.offers_search(config) {
+            " search_tools finds tools in all of them."
+        } else {
+            ""
+        };
+        UsageHints {
+            call: if self.giving.adds_to_list() {
+                "Call open_toolbox to use one."
+            } else {
+                "open_toolbox shows the tools of one, use_tool calls them."
+            },
+            lists_toolboxes: Some(OPEN_TOOLBOX),
+            usage: usage + more,
+        }
+    }
+
+    fn unknown_tool_hint(&self) -> &'static str {
+        "open_toolbox shows all tools of a toolbox."
+    }
+
+    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
+        let showing = ctx.exposure.showing();
+        match self.giving {
+            ToolDelivery::List => {
+                list_delivery::meta_tools(ctx.config(), showing.reads_instructions)
+            }
+            giving => answer_delivery::meta_tools(ctx.config(), ctx.at, giving, showing),
+        }
+    }
+
+    fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
+        if !self.giving.adds_to_list() {
+            return Vec::new();
+        }
+        list_delivery::registered_tools(ctx.config(), ctx.at, &ctx.chosen.opened)
+    }
+
+    fn call<'a>(
+        &'a self,
+        exposure: &'a Exposure,
+        request: ToolCallRequest<'a>,
+    ) -> Option<BoxFuture<'a, ToolCallReply>> {
+        search::call(self, exposure, request)
+    }
+
+    fn delivery(&self) -> ToolDelivery {
+        self.giving
+    }
+
+    fn notifies_list_changes(&self, _: &ClientProfile) -> bool {
+        self.is_followed
+    }
+
+    fn is_fallback(&self, _: &ClientProfile) -> bool {
+        self.falls_back
+    }
+
+    fn offers_search(&self, config: &Config) -> bool {
+        config.search.is_offered
+    }
+
+    fn lists_server_tools(&self) -> bool {
+        self.giving.adds_to_list()
+    }
+
+    fn own_tools_name_tools(&self) -> bool {
+        self.giving != ToolDelivery::List
+    }
+}
+
+impl Exposure {
+    /// Handles `open_toolbox`, which works in every mode but `activate`.
+    pub(super) async fn open_toolbox(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
+        let wanted = match OpenToolbox::parse(request.arguments) {
+            Ok(wanted) => wanted,
+            Err(problem) => {
+                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
+            }
+        };
+        let toolbox = match self.gateway.toolbox(&wanted.toolbox) {
+            Ok(toolbox) => toolbox,
+            Err(error) => return ToolCallReply::from_outcome(self.call_error(&error)),
+        };
+        let opened = self.gateway.open_toolbox(toolbox, request.context).await;
+        let max = self.listing_bytes();
+        let giving = self.mode(request.lists).delivery();
+        let calls = match giving {
+            ToolDelivery::Both => CallHint::ByNameOrUseTool,
+            _ if self.is_fallback() => CallHint::WithUseToolAlone,
+            _ => CallHint::WithUseTool,
+        };
+        let detail = if self.profile.has_tool_search {
+            meta_tools::Detail::Signatures
+        } else {
+            meta_tools::Detail::Full
+        };
+        let told = |calls| {
+            let telling = OpenReplyOptions { detail, calls, max };
+            answer_delivery::open_result(toolbox, &opened, &wanted, telling)
+        };
+        let outcome = match giving {
+            ToolDelivery::List => list_delivery::open_result(toolbox, &opened, max),
+            _ => told(calls),
+        };
+        let may_be_unread = giving == ToolDelivery::List && self.is_relisting_unknown();
+        let unread = || Box::new(told(CallHint::NotRelisted { is_told: request.chosen.is_told }));
+        ToolCallReply {
+            outcome,
+            opened: Some(toolbox.name.clone()),
+            switched: Vec::new(),
+            awaits_relisting: giving.adds_to_list(),
+            if_not_relisted: may_be_unread.then(unread),
+        }
+    }
+}

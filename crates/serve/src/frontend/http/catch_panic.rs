@@ -1,0 +1,81 @@
+//! Turns panics while handling a request into 500 responses.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use hyper::StatusCode;
+use pin_project_lite::pin_project;
+
+use crate::frontend::http::response::{HttpError, HttpResponse};
+use crate::wire::code::INTERNAL_ERROR;
+
+pub(crate) fn catch_panics(router: Router) -> Router {
+    router.layer(from_fn(|request: Request, next: Next| catch_panic(next.run(request))))
+}
+
+pin_project! {
+    pub(crate) struct CatchPanic<F> {
+        #[pin]
+        answer: F,
+    }
+}
+
+/// Not an `async fn`, whose future would hold `answer` twice.
+pub(crate) fn catch_panic<F: Future<Output = HttpResponse>>(answer: F) -> CatchPanic<F> {
+    CatchPanic { answer }
+}
+
+impl<F: Future<Output = HttpResponse>> Future for CatchPanic<F> {
+    type Output = HttpResponse;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<HttpResponse> {
+        let answer = self.project().answer;
+        let polled = catch_unwind(AssertUnwindSafe(|| answer.poll(context)));
+        polled.unwrap_or_else(|_| Poll::Ready(lost()))
+    }
+}
+
+fn lost() -> HttpResponse {
+    let message = "something went wrong here";
+    HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, message).into_response(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::routing::get;
+    use pretty_assertions::assert_eq;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn panics() -> HttpResponse {
+        assert!(std::env::args().len() == usize::MAX, "on purpose");
+        HttpResponse::new(Body::from("not this"))
+    }
+
+    async fn code(reply: HttpResponse) -> i64 {
+        assert_eq!(reply.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let said = to_bytes(reply.into_body(), 1000).await.unwrap();
+        let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
+        said["error"]["code"].as_i64().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_panic_returns_500_without_affecting_others() {
+        let router =
+            Router::new().route("/panics", get(panics)).route("/fine", get(|| async { "fine" }));
+        let router = catch_panics(router);
+        let ask = |path: &str| {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            router.clone().oneshot(request)
+        };
+        assert_eq!(code(ask("/panics").await.unwrap()).await, INTERNAL_ERROR);
+        assert_eq!(ask("/fine").await.unwrap().status(), StatusCode::OK);
+        assert_eq!(code(catch_panic(panics()).await).await, INTERNAL_ERROR);
+    }
+}

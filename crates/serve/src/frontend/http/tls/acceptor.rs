@@ -1,0 +1,107 @@
+//! Accepts TLS connections: handshake, client certificate, and an error response for plain HTTP.
+
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::frontend::http::tls::TlsCertificates;
+use crate::frontend::http::tls::certificate::Certificate;
+use crate::frontend::http::write_timeout::WriteTimeout;
+use crate::name::AgentName;
+
+/// Content type of a handshake record (RFC 8446 §5.1).
+const HANDSHAKE: u8 = 22;
+/// Minimum time between two warnings about clients without TLS.
+const WARN_INTERVAL: Duration = Duration::from_mins(1);
+const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Connection: close\r\nContent-Length: 64\r\n\r\nThis address is encrypted: ask it by https://, not by http://.\r\n";
+
+#[derive(Clone, Debug)]
+pub(crate) struct TlsInfo {
+    pub(crate) holder: Option<ClientCertificate>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ClientCertificate {
+    /// `None` if the certificate contains no valid name.
+    pub(crate) agent: Option<AgentName>,
+    /// Expiry in seconds since the Unix epoch.
+    until: u64,
+    /// Cancelled when its CA is no longer trusted.
+    pub(crate) distrusted: CancellationToken,
+}
+
+impl ClientCertificate {
+    /// Returns the remaining validity in seconds, or `None` if expired or distrusted.
+    pub(crate) fn seconds_left(&self) -> Option<u64> {
+        let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        let left = self.until.saturating_sub(now);
+        (left > 0 && !self.distrusted.is_cancelled()).then_some(left)
+    }
+}
+
+/// Performs the TLS handshake, without a timeout of its own. Returns `None` after logging the
+/// reason if it fails.
+pub(crate) async fn accept_tls(
+    tls: &TlsCertificates,
+    mut stream: TcpStream,
+    peer: IpAddr,
+) -> Option<(TlsStream<WriteTimeout<TcpStream>>, TlsInfo)> {
+    let mut first = [0];
+    let speaks_tls = match stream.peek(&mut first).await {
+        Ok(0) | Err(_) => return None,
+        Ok(_) => first[0] == HANDSHAKE,
+    };
+    if !speaks_tls {
+        complain(tls, peer);
+        // Read the request first: closing with unread data resets the connection and loses the
+        // response.
+        let mut sent = [0; 4096];
+        let _ = stream.read(&mut sent).await;
+        let _ = stream.write_all(PLAIN).await;
+        let _ = stream.shutdown().await;
+        return None;
+    }
+    let used = tls.used();
+    let acceptor = TlsAcceptor::from(Arc::clone(&used.config));
+    let stream = match acceptor.accept(WriteTimeout::new(stream)).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+            if let Some(rustls::Error::InvalidCertificate(why)) = inner {
+                tracing::info!(address = %peer, "a client's certificate is refused: {why}");
+            } else {
+                tracing::debug!(address = %peer, %error, "no TLS comes of a connection");
+            }
+            return None;
+        }
+    };
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let holder = shown.map(|der| {
+        let read = Certificate::read(der);
+        ClientCertificate {
+            until: read.as_ref().map_or(0, |read| read.not_after),
+            agent: read.and_then(|read| read.agent),
+            distrusted: used.distrusted.clone(),
+        }
+    });
+    Some((stream, TlsInfo { holder }))
+}
+
+fn complain(tls: &TlsCertificates, peer: IpAddr) {
+    let mut said = tls.said.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
+        *said = Some(Instant::now());
+        tracing::warn!(
+            address = %peer,
+            "a client does not speak TLS: it has to ask by `https://`, not by `http://`"
+        );
+    }
+}

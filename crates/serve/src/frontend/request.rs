@@ -1,0 +1,63 @@
+//! An agent's request, parsed as far as every handler needs it, and functions to answer it.
+
+use std::borrow::Cow;
+use std::pin::Pin;
+
+use crate::backend::RpcOutcome;
+use crate::frontend::era::RequestMeta;
+use crate::gateway::QuotaGuard;
+use crate::json::{Member, RawJson};
+use crate::wire::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
+use crate::wire::incoming::{Responder, error_object};
+
+pub(crate) struct AgentRequest {
+    pub(crate) method: String,
+    /// Without `_meta`.
+    pub(crate) params: Vec<Member>,
+    pub(crate) meta: RequestMeta,
+    /// Counts the request toward the caller's limit of requests in flight.
+    pub(crate) permit: Option<QuotaGuard>,
+}
+
+impl AgentRequest {
+    /// Parses a request. The error is the JSON-RPC error object to answer with.
+    pub(crate) fn read(method: String, params: Option<&RawJson>) -> Result<Self, RawJson> {
+        let not_an_object =
+            || error_object(INVALID_PARAMS, "the parameters are not an object", None);
+        let mut params =
+            params.map(|params| params.members().ok_or_else(not_an_object)).transpose()?;
+        let params = params.get_or_insert_default();
+        let meta = params.iter().position(|(key, _)| key == "_meta").map(|at| params.remove(at).1);
+        let meta = RequestMeta::read(meta.as_ref())?;
+        Ok(Self { method, params: std::mem::take(params), meta, permit: None })
+    }
+
+    pub(crate) fn param(&self, key: &str) -> Option<&RawJson> {
+        self.params.iter().find_map(|(name, value)| (name == key).then_some(value))
+    }
+
+    pub(crate) fn string_param(&self, key: &str) -> Result<String, RpcOutcome> {
+        self.borrowed_text(key).map(Cow::into_owned)
+    }
+
+    /// Returns a string parameter, without a copy unless it has escapes.
+    pub(crate) fn borrowed_text(&self, key: &str) -> Result<Cow<'_, str>, RpcOutcome> {
+        self.param(key).and_then(RawJson::decode_string).ok_or_else(|| {
+            let message = format!("`{key}` is missing, or is no text");
+            RpcOutcome::Error(error_object(INVALID_PARAMS, &message, None))
+        })
+    }
+}
+
+pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(crate) async fn send(responder: Responder, outcome: RpcOutcome) {
+    if responder.respond(outcome).await.is_err() {
+        tracing::debug!("the agent left before its answer");
+    }
+}
+
+pub(crate) fn method_not_found(method: &str) -> RpcOutcome {
+    let message = format!("the method `{method}` is not known here");
+    RpcOutcome::Error(error_object(METHOD_NOT_FOUND, &message, None))
+}

@@ -1,0 +1,67 @@
+//! Messages to an agent outside of its requests: notifications and requests from servers.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::backend::events;
+use crate::frontend::attribution::attribute_server_request;
+use crate::frontend::era::RequestMeta;
+use crate::frontend::session::{AgentSession, CurrentSession};
+use crate::gateway::{AgentEvent, ServerRequest};
+use crate::wire::agent::Notifier;
+use crate::wire::code::{INTERNAL_ERROR, METHOD_NOT_FOUND};
+use crate::wire::mailbox::RequestError;
+use crate::wire::outgoing::PendingRequest;
+
+impl AgentSession {
+    pub(super) async fn tell_events(
+        notifier: Notifier,
+        current: CurrentSession,
+        mut events: events::Receiver,
+    ) {
+        while let Some(event) = events.recv().await {
+            match event {
+                // Progress is sent with the request that it belongs to.
+                AgentEvent::Progress(_) => {}
+                AgentEvent::Notification { method, params } => {
+                    if notifier.notify(&method, params).await.is_err() {
+                        tracing::debug!(method, "the agent is gone");
+                    }
+                }
+                AgentEvent::Request(request) => {
+                    let session = current.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+                    let (Some(session), notifier) = (session, notifier.clone()) else { return };
+                    let request =
+                        attribute_server_request(&session.app().gateways.config(), *request);
+                    let asking = Arc::clone(&session);
+                    asking.spawn(async move {
+                        let (method, params) = (request.method.clone(), request.params.clone());
+                        let asked = notifier.send_request(&method, params);
+                        session.ask_agent(request, asked).await;
+                    });
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn ask_agent(
+        &self,
+        mut request: ServerRequest,
+        asked: impl Future<Output = Result<PendingRequest, RequestError>>,
+    ) {
+        if !self.can_answer(&request.method, &RequestMeta::legacy()) {
+            request.decline(METHOD_NOT_FOUND, "the agent's client cannot be asked that");
+            return;
+        }
+        let answer = match asked.await {
+            Ok(mut pending) => tokio::select! {
+                answer = pending.response() => answer,
+                () = request.cancelled() => return,
+            },
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(outcome) => request.answer(outcome).await,
+            Err(_) => request.decline(INTERNAL_ERROR, "the agent's client did not answer"),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Starts the servers of a task.
+
+use tokio::time::Instant;
+
+use crate::gateway::{AgentHandle, FailedServer, Gateway, StartPriority};
+use crate::name::ServerRef;
+use crate::navigator::{NavigationStep, StepListener};
+
+pub(crate) const TRIES: u32 = 3;
+
+/// Starts a server with retries, until `tries` attempts or the deadline. The server's actor does
+/// the backoff.
+pub(crate) async fn start(
+    gateway: &Gateway,
+    at: &ServerRef,
+    agent: &AgentHandle,
+    tries: u32,
+    until: Instant,
+    heard: &StepListener<'_>,
+) -> Result<(), FailedServer> {
+    let mut tried = 1;
+    loop {
+        let start = gateway.start(&at.toolbox, &at.server, agent, StartPriority::Call);
+        let Err(failed) = start.await else {
+            return Ok(());
+        };
+        if tried >= tries || Instant::now() >= until {
+            return Err(failed);
+        }
+        tried += 1;
+        heard(&NavigationStep::StartRetry { server: at.server.as_str(), why: &failed.reason });
+    }
+}

@@ -1,4 +1,0 @@
-//! Looks for bytes that break what `check` in `crates/wire/src/raw/fuzzing.rs` says.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| mcp_workbench_fuzz::check_raw(input));

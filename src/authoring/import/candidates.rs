@@ -1,0 +1,394 @@
+//! Candidate servers for an import. They can be started for a trial first, and then assigned to
+//! toolboxes and planned.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::authoring::import::entry::{ImportedEntry, LaunchIdentity, SignInDoubt};
+use crate::authoring::import::merge::{ConfigMerger, unique_name};
+use crate::authoring::import::server_groups::ToolboxDescription;
+use crate::authoring::import::source::{self, ServerGroup, SourceContents, SourceServer};
+use crate::authoring::import::{
+    Grade, ImportFinding, ImportOptions, ImportPlan, NoExtraction, SecretExtractor, SourceFile,
+    TrialOutcome, native_entries,
+};
+use crate::config::syntax::document;
+use crate::config::syntax::finding::ConfigReport;
+
+/// The servers of several files, without duplicates, and the findings about them.
+#[derive(Debug)]
+pub struct ImportCandidates {
+    existing: Option<SourceFile>,
+    sources: Vec<SourceFile>,
+    contents: Vec<SourceContents>,
+    servers: Vec<CandidateServer>,
+}
+
+/// A server that the configuration doesn't have yet, and that can be assigned to a toolbox.
+#[derive(Clone, Debug)]
+pub struct CandidateServer {
+    /// Unique among the candidates.
+    pub name: String,
+    pub file: String,
+    pub description: Option<String>,
+    /// The program and its arguments, or the URL.
+    pub command_line: Vec<String>,
+    pub is_disabled: bool,
+    pub block: Map<String, Value>,
+    key: (String, LaunchIdentity),
+}
+
+/// A server of a client's file that the configuration has or will have after the import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoveredServer {
+    /// The file, as its source names it.
+    pub file: String,
+    /// The name in that file.
+    pub name: String,
+    /// The index among the candidates. `None` if the configuration already has the server.
+    pub server: Option<usize>,
+}
+
+/// Returns `true` if a file has servers or cannot be read.
+pub fn has_servers(source: &SourceFile) -> bool {
+    !source::read(source, &mut NoExtraction).has_no_servers
+}
+
+/// Reads `sources` and collects the servers that `existing` doesn't have. `secrets` extracts their
+/// secrets.
+pub fn collect_candidates(
+    existing: Option<&SourceFile>,
+    sources: &[SourceFile],
+    secrets: &mut dyn SecretExtractor,
+) -> Result<ImportCandidates, ConfigReport> {
+    let contents = sources.iter().map(|source| source::read(source, secrets)).collect();
+    gather_from(existing, sources, contents)
+}
+
+/// Like [`collect_candidates`], without disabled and project servers. Servers with equal launches
+/// count as one, even if clients use different names.
+pub fn collect_user_candidates(
+    existing: Option<&SourceFile>,
+    sources: &[SourceFile],
+    secrets: &mut dyn SecretExtractor,
+) -> Result<ImportCandidates, ConfigReport> {
+    let own = sources.iter().map(|source| {
+        let mut contents = source::read(source, secrets);
+        (contents.top, contents.rules) = (None, None);
+        contents.groups.retain(|group| group.is_user_level && is_regroupable(group));
+        for group in &mut contents.groups {
+            group.servers.retain(|found| !is_off(&found.block));
+        }
+        contents
+    });
+    let mut own: Vec<SourceContents> = own.collect();
+    let options = ImportOptions::default();
+    let merge = ConfigMerger::new(existing, &options)?;
+    let known = merge.servers().map(|(name, launch)| (name.to_owned(), launch.clone()));
+    one_name_each(known.collect(), &mut own);
+    gather_from(existing, sources, own)
+}
+
+/// Renames each server to the first name used for the same launch, in `known` or in the files.
+fn one_name_each(mut known: Vec<(String, LaunchIdentity)>, contents: &mut [SourceContents]) {
+    let groups = contents.iter_mut().flat_map(|contents| &mut contents.groups);
+    for found in groups.flat_map(|group| &mut group.servers) {
+        let launch = &found.block.launch;
+        match known.iter().find(|(_, other)| other == launch) {
+            Some((name, _)) => found.name.clone_from(name),
+            None => known.push((found.name.clone(), launch.clone())),
+        }
+    }
+}
+
+/// Returns `wanted`, or a variant that no server has.
+fn free_of(servers: &[CandidateServer], wanted: &str) -> String {
+    unique_name(wanted, |name| servers.iter().any(|server| server.name == name))
+}
+
+fn gather_from(
+    existing: Option<&SourceFile>,
+    sources: &[SourceFile],
+    contents: Vec<SourceContents>,
+) -> Result<ImportCandidates, ConfigReport> {
+    let options = ImportOptions::default();
+    let merge = ConfigMerger::new(existing, &options)?;
+    let mut servers: Vec<CandidateServer> = Vec::new();
+    let groups = contents.iter().flat_map(|contents| &contents.groups);
+    for found in groups.filter(|group| is_regroupable(group)).flat_map(|group| &group.servers) {
+        let key = key(found);
+        let is_known = servers.iter().any(|server| server.key == key);
+        if is_known || found.block.launch.is_workbench() || merge.has(found) {
+            continue;
+        }
+        let Value::Object(block) = native_entries::cst_to_json(found.block.clone().into_value())
+        else {
+            continue;
+        };
+        servers.push(CandidateServer {
+            name: free_of(&servers, &found.name),
+            file: found.file.clone(),
+            description: block.get("description").and_then(Value::as_str).map(str::to_owned),
+            command_line: words(&found.block),
+            is_disabled: is_off(&found.block),
+            block,
+            key,
+        });
+    }
+    let (existing, sources) = (existing.cloned(), sources.to_vec());
+    Ok(ImportCandidates { existing, sources, contents, servers })
+}
+
+fn is_off(block: &ImportedEntry) -> bool {
+    let block = native_entries::cst_to_json(block.clone().into_value());
+    block.get("disabled") == Some(&Value::Bool(true))
+}
+
+/// Returns `true` if the servers of `group` can be moved to other toolboxes.
+fn is_regroupable(group: &ServerGroup) -> bool {
+    !group.needs_own_toolboxes && matches!(group.description, ToolboxDescription::Generated(_))
+}
+
+/// Returns the identity of a server across files.
+fn key(found: &SourceServer) -> (String, LaunchIdentity) {
+    (found.name.clone(), found.block.launch.clone())
+}
+
+fn words(block: &ImportedEntry) -> Vec<String> {
+    match &block.launch {
+        LaunchIdentity::Command { command, args, .. } => {
+            [command].into_iter().chain(args).cloned().collect()
+        }
+        LaunchIdentity::Url { url, .. } => vec![url.clone()],
+    }
+}
+
+impl ImportCandidates {
+    /// Returns the servers that can be assigned to toolboxes.
+    pub fn servers(&self) -> &[CandidateServer] {
+        &self.servers
+    }
+
+    /// Returns every server of the files that the configuration has or will have.
+    pub fn covered_servers(&self) -> Vec<CoveredServer> {
+        let found = self.found().filter(|found| !found.block.launch.is_workbench());
+        let carried = found.map(|found| CoveredServer {
+            file: found.file.clone(),
+            name: found.original_name.clone(),
+            server: self.servers.iter().position(|server| server.key == key(found)),
+        });
+        carried.collect()
+    }
+
+    /// Returns the entries that start the workbench itself, by file and name.
+    pub fn workbenches(&self) -> Vec<(String, String)> {
+        let found = self.found().filter(|found| found.block.launch.is_workbench());
+        found.map(|found| (found.file.clone(), found.original_name.clone())).collect()
+    }
+
+    /// Removes the candidates at the indices `places`.
+    #[must_use]
+    pub fn exclude(mut self, places: &[usize]) -> Self {
+        let servers = std::mem::take(&mut self.servers).into_iter().enumerate();
+        let (left, kept): (Vec<_>, Vec<_>) = servers.partition(|(place, _)| places.contains(place));
+        let left: Vec<_> = left.into_iter().map(|(_, server)| server.key).collect();
+        for group in self.contents.iter_mut().flat_map(|contents| &mut contents.groups) {
+            group.servers.retain(|found| !left.contains(&key(found)));
+        }
+        let mut servers: Vec<CandidateServer> = Vec::new();
+        for (_, server) in kept {
+            // The original name may be free again.
+            let found = self.found().find(|found| key(found) == server.key);
+            let wanted = found.map_or(server.name.as_str(), |found| found.name.as_str());
+            servers.push(CandidateServer { name: free_of(&servers, wanted), ..server });
+        }
+        self.servers = servers;
+        self
+    }
+
+    fn found(&self) -> impl Iterator<Item = &SourceServer> {
+        let groups = self.contents.iter().flat_map(|contents| &contents.groups);
+        groups.flat_map(|group| &group.servers)
+    }
+
+    /// Returns the text of a configuration that has only the candidate at `index`.
+    pub fn trial_config(&self, index: usize) -> Option<String> {
+        let server = self.servers.get(index)?;
+        let mut block = server.block.clone();
+        block.remove("namespace");
+        Some(json!({ "mcpServers": { (server.name.as_str()): block } }).to_string())
+    }
+
+    /// Plans the import.
+    pub fn plan(self, options: &ImportOptions) -> Result<ImportPlan, ConfigReport> {
+        let Self { existing, sources, contents, servers } = self;
+        let top = existing.as_ref().map(top);
+        let mut merge = ConfigMerger::new(existing.as_ref(), options)?;
+        let mut placing = GroupAssigner::new(&servers, options);
+        let mut findings = Vec::new();
+        let mut has_refused_rules = false;
+        // With several sources, the policy of one would also apply to the servers of the others.
+        let (is_alone, nothing) = (sources.len() == 1, Map::new());
+        for (source, contents) in sources.iter().zip(contents) {
+            let SourceContents { groups, top: own, rules, findings: notes, .. } = contents;
+            findings.extend(notes);
+            if let Some(rules) = rules {
+                let into = if is_alone { top.as_ref() } else { top.as_ref().or(Some(&nothing)) };
+                match rules.settings(into) {
+                    Ok(settings) => merge.add_settings(settings),
+                    Err(why) => {
+                        findings.push(refused(source, &why));
+                        has_refused_rules = true;
+                        continue;
+                    }
+                }
+            }
+            let mut names = HashMap::new();
+            for mut group in groups {
+                for found in &mut group.servers {
+                    findings.extend(placing.apply_outcome(found));
+                }
+                if is_regroupable(&group) && !options.proposal.is_empty() {
+                    placing.take(group.servers);
+                } else {
+                    merge.add(group, &mut names, &mut findings);
+                }
+            }
+            if let Some(own) = own {
+                merge.add_top_level_settings(own, source, &names, &mut findings);
+            }
+        }
+        for group in placing.into_groups(options) {
+            merge.add(group, &mut HashMap::new(), &mut findings);
+        }
+        let place =
+            |finding: &ImportFinding| sources.iter().position(|source| source.file == finding.file);
+        findings.sort_by_key(place);
+        let (text, added) = merge.finish()?;
+        Ok(ImportPlan { text, added, findings, has_rejected_policy: has_refused_rules })
+    }
+}
+
+fn top(existing: &SourceFile) -> Map<String, Value> {
+    let tree = document::parse_jsonc(document::strip_bom(&existing.text));
+    match tree.map(Value::from) {
+        Ok(Value::Object(members)) => members,
+        _ => Map::new(),
+    }
+}
+
+fn refused(source: &SourceFile, why: &str) -> ImportFinding {
+    ImportFinding {
+        grade: Grade::Unsupported,
+        file: source.file.clone(),
+        path: String::new(),
+        position: None,
+        message: format!("not carried over, and none of its servers either: {why}"),
+        hint: Some(
+            "import it alone into a new file (`--config new.json`), or serve the file as it is"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Assigns servers to the proposed toolboxes.
+struct GroupAssigner<'a> {
+    servers: &'a [CandidateServer],
+    outcomes: &'a [TrialOutcome],
+    proposed: Vec<Vec<SourceServer>>,
+    /// Servers without a proposed toolbox: duplicates of existing ones, and the workbench itself.
+    rest: Vec<SourceServer>,
+    toolbox_of: HashMap<usize, usize>,
+    told: HashSet<usize>,
+}
+
+impl<'a> GroupAssigner<'a> {
+    fn new(servers: &'a [CandidateServer], options: &'a ImportOptions) -> Self {
+        let toolboxes = options.proposal.iter().enumerate();
+        let toolbox_of = toolboxes.flat_map(|(toolbox, proposal)| {
+            proposal.servers.iter().map(move |server| (*server, toolbox))
+        });
+        Self {
+            servers,
+            outcomes: &options.outcomes,
+            proposed: options.proposal.iter().map(|_| Vec::new()).collect(),
+            rest: Vec::new(),
+            toolbox_of: toolbox_of.collect(),
+            told: HashSet::new(),
+        }
+    }
+
+    fn index(&self, found: &SourceServer) -> Option<usize> {
+        self.servers
+            .iter()
+            .position(|server| server.key.0 == found.name && server.key.1 == found.block.launch)
+    }
+
+    /// Grades a server by the outcome of its trial start. Returns a finding, but only once for each
+    /// candidate.
+    fn apply_outcome(&mut self, found: &mut SourceServer) -> Option<ImportFinding> {
+        let index = self.index(found);
+        let is_first = index.is_none_or(|index| self.told.insert(index));
+        let outcome = index.and_then(|index| self.outcomes.get(index));
+        let (grade, message, hint) = match outcome.unwrap_or(&TrialOutcome::NotStarted) {
+            TrialOutcome::Started => return None,
+            TrialOutcome::WantsSignIn => (
+                Grade::Approximate,
+                "it wants its user to sign in".to_owned(),
+                sign_in(&found.name),
+            ),
+            TrialOutcome::Failed { reason, hint } => (
+                Grade::Manual,
+                format!(
+                    "it could not be started, so its name alone says where it belongs: {reason}"
+                ),
+                hint.clone(),
+            ),
+            TrialOutcome::NotStarted => match found.may_need_sign_in? {
+                SignInDoubt::SignIn => (
+                    Grade::Approximate,
+                    "it may want its user to sign in".to_owned(),
+                    sign_in(&found.name),
+                ),
+            },
+        };
+        found.grade = found.grade.max(grade);
+        is_first.then(|| found.note(grade, message, Some(hint)))
+    }
+
+    fn take(&mut self, servers: Vec<SourceServer>) {
+        for found in servers {
+            let index = self.index(&found);
+            let toolbox = index.and_then(|index| self.toolbox_of.get(&index));
+            match toolbox.and_then(|toolbox| self.proposed.get_mut(*toolbox)) {
+                Some(servers) => servers.push(found),
+                None => self.rest.push(found),
+            }
+        }
+    }
+
+    fn into_groups(self, options: &ImportOptions) -> Vec<ServerGroup> {
+        let group = |name: &str, description, servers| ServerGroup {
+            name: name.to_owned(),
+            description,
+            namespace: None,
+            needs_own_toolboxes: false,
+            is_user_level: false,
+            servers,
+        };
+        let proposed = options.proposal.iter().zip(self.proposed).map(|(proposal, servers)| {
+            let description = ToolboxDescription::Written(proposal.description.clone());
+            group(&proposal.name, description, servers)
+        });
+        let rest = group("imported", ToolboxDescription::Generated("other clients"), self.rest);
+        proposed.chain([rest]).filter(|group| !group.servers.is_empty()).collect()
+    }
+}
+
+fn sign_in(server: &str) -> String {
+    format!(
+        "run `mcp-workbench auth login {server}`, or write a token that it takes into `headers`: \
+         `\"Authorization\": \"Bearer ${{TOKEN}}\"`"
+    )
+}

@@ -1,0 +1,138 @@
+//! Finds, checks and writes the configuration file for `add` and `remove`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use similar::TextDiff;
+
+use crate::authoring::edit::EditError;
+use crate::cli::error::CommandError;
+use crate::cli::{GlobalArgs, atomic_write};
+use crate::config::env::ProcessEnv;
+use crate::config::{self, ConfigLocation, LoadError};
+
+const CONTEXT: usize = 3;
+
+pub(crate) struct EditTarget {
+    pub(crate) location: ConfigLocation,
+    /// `None` if the file doesn't exist.
+    pub(crate) text: Option<String>,
+}
+
+impl EditTarget {
+    /// Finds and reads the active configuration, or the user's own.
+    pub(crate) fn find(global: &GlobalArgs, is_user: bool) -> Result<Self, CommandError> {
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let location = if is_user {
+            config::user_file(&ProcessEnv).ok_or_else(|| {
+                CommandError::usage("nobody knows where the user's own file would be")
+            })?
+        } else {
+            config::discover(global.config.clone(), &ProcessEnv, &folder)
+        };
+        if location.path.is_dir() {
+            let shown = location.display_path.display();
+            let message = format!("`{shown}` is a catalog folder, which is not changed here");
+            return Err(
+                CommandError::usage(message).with_hint("add a folder for the server by hand")
+            );
+        }
+        let text = match fs::read(&location.path) {
+            Ok(bytes) => {
+                Some(String::from_utf8(bytes).map_err(|error| unreadable(&location, &error))?)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unreadable(&location, &error)),
+        };
+        Ok(Self { location, text })
+    }
+
+    /// Rejects an edit that would break a valid configuration. A file that was already invalid can
+    /// still be edited.
+    pub(crate) fn check(&self, text: &str, before: &str) -> Result<(), CommandError> {
+        let folder = self.location.path.parent().unwrap_or(Path::new("/"));
+        let parse = |text| config::parse(text, &self.location.display_path, folder, &ProcessEnv);
+        match parse(text) {
+            Err(report) if parse(before).is_ok() || self.text.is_none() => {
+                Err(CommandError::failed(
+                    "nothing was changed, for the configuration could not be used",
+                )
+                .with_cause(&LoadError::Invalid(report).to_string()))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Writes the file atomically, unless it has changed since it was read.
+    pub(crate) fn write(&self, text: &str) -> Result<(), CommandError> {
+        let path: &Path = &self.location.path;
+        let now = match fs::read(path) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unreadable(&self.location, &error)),
+        };
+        if now.as_deref() != self.text.as_ref().map(String::as_bytes) {
+            let file = self.location.display_path.display();
+            return Err(CommandError::failed(format!(
+                "`{file}` was changed by somebody else meanwhile"
+            ))
+            .with_hint("try again"));
+        }
+        let models: Vec<&Path> = self.text.iter().map(|_| path).collect();
+        atomic_write::write_atomically(&self.location, text, &models)
+    }
+
+    pub(crate) fn unwritable(&self, error: &io::Error) -> CommandError {
+        CommandError::failed(format!("cannot write `{}`", self.location.display_path.display()))
+            .with_cause(&error.to_string())
+    }
+}
+
+fn unreadable(location: &ConfigLocation, error: &impl std::error::Error) -> CommandError {
+    CommandError::usage_with_cause(
+        format!("cannot read `{}`", location.display_path.display()),
+        error,
+    )
+}
+
+pub(crate) fn edit_error(error: EditError, target: &EditTarget) -> CommandError {
+    let file = target.location.display_path.display();
+    match error {
+        EditError::Syntax(report) => CommandError::config(LoadError::Invalid(report)),
+        EditError::NotEditable { ref file, ref owner } => {
+            let shown = PathBuf::from(file);
+            let shown = shown.file_name().unwrap_or_default().display();
+            CommandError::usage(format!("`{shown}` is {owner}, which is not changed here"))
+                .with_hint("edit it by hand, or `mcp-workbench import` makes a configuration of it")
+        }
+        EditError::ServerExists { ref server, .. } => {
+            CommandError::usage(format!("{error}, in `{file}`"))
+                .with_hint(format!("choose another name, or `mcp-workbench remove {server}` first"))
+        }
+        EditError::ServerNotFound { ref wanted, ref nearest } if nearest.is_empty() => {
+            CommandError::usage(format!("there is no server `{wanted}` in `{file}`"))
+        }
+        EditError::ServerNotFound { ref wanted, ref nearest } => {
+            let near: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
+            CommandError::usage(format!("there is no server `{wanted}` in `{file}`"))
+                .with_hint(format!("did you mean {}?", near.join(", ")))
+        }
+        EditError::Ambiguous { .. } => {
+            CommandError::usage(error.to_string()).with_hint("name one with `--toolbox`")
+        }
+        EditError::StandaloneServer(ref name) => CommandError::usage(error.to_string())
+            .with_hint(format!("choose another toolbox than `{name}`, or none")),
+        EditError::NotAnObject(_) | EditError::RoundTripFailed => {
+            CommandError::usage(format!("`{file}` cannot be changed: {error}"))
+                .with_hint("edit it by hand")
+        }
+    }
+}
+
+pub(crate) fn unified_diff(file: &Path, before: &str, after: &str) -> String {
+    let diff = TextDiff::from_lines(before, after);
+    let file = file.display().to_string();
+    let text = diff.unified_diff().context_radius(CONTEXT).header(&file, &file).to_string();
+    text.trim_end().to_owned()
+}

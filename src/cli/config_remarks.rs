@@ -1,0 +1,70 @@
+//! Remarks on a valid configuration: rules without effect and dangerous settings. `check` prints
+//! them, and `serve` logs them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::cli::error::CommandError;
+use crate::cli::{GlobalArgs, unmatched_rules, writable_config};
+use crate::config::Finding;
+use crate::settings::Config;
+
+/// Returns the remarks on a configuration. Servers without a cached listing are checked only in
+/// part.
+pub(crate) fn findings(global: &GlobalArgs, config: &Config) -> Result<Vec<Finding>, CommandError> {
+    let mut findings = unmatched_rules::findings(global, config)?;
+    findings.extend(writable_config::findings(global, config));
+    Ok(findings)
+}
+
+/// Logs each remark of a run once, as long as it applies.
+pub(crate) struct RemarkLogger {
+    global: GlobalArgs,
+    logged: Arc<Mutex<Vec<Finding>>>,
+}
+
+impl RemarkLogger {
+    pub(crate) fn new(global: &GlobalArgs) -> Self {
+        Self { global: global.clone(), logged: Arc::default() }
+    }
+
+    /// Logs new remarks on a configuration from a separate thread, so that serving is not delayed.
+    pub(crate) fn log_new_in_background(&self, config: &Config) {
+        let (global, logged) = (self.global.clone(), Arc::clone(&self.logged));
+        let config = config.clone();
+        let looking = move || {
+            // The lock keeps the checks in the order of the configurations.
+            let mut logged = logged.lock().unwrap_or_else(PoisonError::into_inner);
+            match findings(&global, &config) {
+                Ok(found) => {
+                    log_new(&found, &logged);
+                    *logged = found;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the configuration cannot be looked through");
+                }
+            }
+        };
+        let name = "remarks".to_owned();
+        if let Err(error) = std::thread::Builder::new().name(name).spawn(looking) {
+            tracing::debug!(%error, "the configuration is not looked through");
+        }
+    }
+}
+
+fn log_new(found: &[Finding], logged: &[Finding]) {
+    // The line is not compared: edits elsewhere in the file can move it.
+    let is_same =
+        |one: &Finding, other: &Finding| (&one.path, &one.message) == (&other.path, &other.message);
+    let is_new = |finding: &&Finding| !logged.iter().any(|other| is_same(finding, other));
+    let new: Vec<_> = found.iter().filter(is_new).collect();
+    for Finding { path, message, hint, .. } in new.iter().take(MAX_LOGGED) {
+        let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        tracing::warn!("{path}: {message}{hint}");
+    }
+    if new.len() > MAX_LOGGED {
+        tracing::warn!("and {} more, see `mcp-workbench check`", new.len() - MAX_LOGGED);
+    }
+}
+
+/// The maximum number of remarks logged for one configuration.
+const MAX_LOGGED: usize = 50;

@@ -1,0 +1,103 @@
+//! A minimal MCP client for one server on stdio.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+use crate::backend::handshake::{self, HandshakeResult};
+use crate::backend::launch::{self, Process};
+use crate::backend::listing_reader::{self, ListKinds};
+use crate::backend::{Era, PoolOptions, StderrTail};
+use crate::catalog::{Listing, ToolDefinition};
+use crate::json::{self, RawJson};
+use crate::settings::{Limits, Protocol, StdioLaunch};
+use crate::wire::incoming::IncomingMessage;
+use crate::wire::server::{self, ServerConnection};
+
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(in crate::cli) struct StdioClient {
+    process: Process,
+    connection: ServerConnection,
+    handshake: HandshakeResult,
+    tools_changed: Arc<Notify>,
+    stderr: StderrTail,
+    drain: JoinHandle<()>,
+}
+
+impl StdioClient {
+    pub(in crate::cli) async fn start(
+        launch: &StdioLaunch,
+        options: &PoolOptions,
+        tasks: &TaskTracker,
+    ) -> Result<Self, String> {
+        let program = options.program.as_deref();
+        let (process, streams) = launch::spawn(launch, &options.environment, program)
+            .await
+            .map_err(|failure| failure.reason)?;
+        let stderr = StderrTail::new(Arc::default());
+        let drain = tasks.spawn(stderr.clone().drain(streams.stderr, "demo".to_owned()));
+        let max = Limits::default().max_message_bytes;
+        let tools_changed = Arc::new(Notify::new());
+        let changed = Arc::clone(&tools_changed);
+        let hear = move |incoming| {
+            if let IncomingMessage::Notification { method, .. } = incoming
+                && method == "notifications/tools/list_changed"
+            {
+                changed.notify_one();
+            }
+        };
+        let connection = server::connect(streams.stdout, streams.stdin, max, "demo", hear, tasks);
+        let nothing = json::object([]);
+        let handshake = handshake::negotiate(
+            &connection,
+            Protocol::Legacy,
+            Era::Legacy,
+            &nothing,
+            HANDSHAKE_TIMEOUT,
+        )
+        .await;
+        let handshake =
+            handshake.map_err(|unwelcome| format!("{unwelcome:?}\n{}", stderr.text()))?;
+        Ok(Self { process, connection, handshake, tools_changed, stderr, drain })
+    }
+
+    pub(in crate::cli) fn instructions(&self) -> String {
+        self.handshake.instructions.clone().unwrap_or_default()
+    }
+
+    pub(in crate::cli) async fn tools(&self) -> Result<Vec<Arc<ToolDefinition>>, String> {
+        let kinds = ListKinds { tools: true, ..ListKinds::default() };
+        let before = Listing::default();
+        let listing =
+            listing_reader::read(&self.connection, &self.handshake, &before, kinds, "demo");
+        listing.await.map(|listing| listing.tools).map_err(|unread| self.explain(&unread.why))
+    }
+
+    pub(super) async fn call(&self, tool: &str, arguments: &Value) -> Result<RawJson, String> {
+        let (name, arguments) = (RawJson::encode(&tool), RawJson::encode(arguments));
+        let params = [("name", &name), ("arguments", &arguments)];
+        listing_reader::ask(&self.connection, "tools/call", &params, &self.handshake.meta)
+            .await
+            .map_err(|unread| self.explain(&unread.why))
+    }
+
+    /// Resolves on the next `notifications/tools/list_changed`.
+    pub(super) async fn changed(&self) {
+        self.tools_changed.notified().await;
+    }
+
+    fn explain(&self, error: &str) -> String {
+        format!("{error}\n{}", self.stderr.text())
+    }
+
+    pub(in crate::cli) async fn end(self) {
+        self.connection.close_input();
+        self.process.end().await;
+        self.drain.abort();
+    }
+}

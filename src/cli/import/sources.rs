@@ -1,0 +1,97 @@
+//! Reads the files to import: the named ones, or else the files of all installed clients.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::authoring::client_files::{FOLDER_ENDINGS, FileKind, FileScope, KnownFile, known_files};
+use crate::authoring::import::{SourceFile, has_servers};
+use crate::cli::error::CommandError;
+use crate::cli::print;
+use crate::config::env::{EnvSource, ProcessEnv};
+use crate::os::Platform;
+
+#[derive(Debug, Default)]
+pub(super) struct ImportSources {
+    pub(super) sources: Vec<SourceFile>,
+    /// The source files, whose permissions limit the permissions of the written configuration.
+    pub(super) permission_sources: Vec<PathBuf>,
+    /// Files found in the current folder that the user did not name. Their servers are not started
+    /// before the user has seen them.
+    pub(super) untrusted: HashSet<String>,
+}
+
+pub(super) fn read(named: &[PathBuf], folder: &Path) -> Result<ImportSources, CommandError> {
+    if named.is_empty() {
+        return known(folder);
+    }
+    let sources = named.iter().map(|file| source(file, file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(ImportSources { sources, permission_sources: named.to_vec(), untrusted: HashSet::new() })
+}
+
+pub(super) fn source(shown: &Path, path: &Path) -> Result<SourceFile, CommandError> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        let error =
+            CommandError::usage_with_cause(format!("cannot read `{}`", shown.display()), &error);
+        error.with_hint("correct the path; nothing was written")
+    })?;
+    Ok(SourceFile { file: shown.display().to_string(), text })
+}
+
+/// Reads the known client files that exist and define servers.
+fn known(folder: &Path) -> Result<ImportSources, CommandError> {
+    let mut files = ImportSources::default();
+    let home = ProcessEnv.home_dir();
+    for KnownFile { path, scope, kind, .. } in known_files(Platform::THIS, &ProcessEnv, folder) {
+        for path in paths(path, kind) {
+            let shown = shown(&path, home.as_deref(), folder);
+            let source = match source(&shown, &path) {
+                Ok(source) => source,
+                Err(error) => {
+                    print::note(&format!("warning: {error}"));
+                    continue;
+                }
+            };
+            if !has_servers(&source) {
+                continue;
+            }
+            if scope == FileScope::Project {
+                files.untrusted.insert(source.file.clone());
+            }
+            files.sources.push(source);
+            files.permission_sources.push(path);
+        }
+    }
+    if files.sources.is_empty() {
+        let error = CommandError::usage("no client here has servers in a file that is known");
+        return Err(error.with_hint("name the file: `mcp-workbench import FILE`"));
+    }
+    Ok(files)
+}
+
+fn paths(path: PathBuf, kind: FileKind) -> Vec<PathBuf> {
+    match kind {
+        FileKind::File => Some(path).filter(|path| path.is_file()).into_iter().collect(),
+        FileKind::Folder => {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            let is_wanted = |path: &PathBuf| {
+                let ending = path.extension().and_then(|ending| ending.to_str());
+                ending.is_some_and(|ending| FOLDER_ENDINGS.contains(&ending)) && path.is_file()
+            };
+            let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(is_wanted).collect();
+            paths.sort();
+            paths
+        }
+    }
+}
+
+/// Shortens a path relative to `folder` or to the home folder (`~`).
+fn shown(path: &Path, home: Option<&Path>, folder: &Path) -> PathBuf {
+    if let Ok(rest) = path.strip_prefix(folder) {
+        return rest.to_owned();
+    }
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) => Path::new("~").join(rest),
+        None => path.to_owned(),
+    }
+}

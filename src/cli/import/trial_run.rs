@@ -1,0 +1,151 @@
+//! Starts imported servers once to list their tools, within their configured timeouts.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::authoring::import::{ImportCandidates, TrialOutcome};
+use crate::catalog::ToolDefinition;
+use crate::cli::error::CommandError;
+use crate::cli::redaction::register_secrets;
+use crate::cli::secret_variables::SecretVariables;
+use crate::cli::startup::{self, StartReport};
+use crate::cli::{GlobalArgs, catalog, with_gateway, without_policy};
+use crate::config::env::{EnvSource, ProcessEnv};
+use crate::config::{self, ConfigLocation, Severity};
+use crate::gateway::{FailedServer, Gateway};
+use crate::name::ServerRef;
+use crate::settings::{Config, Launch};
+
+/// Results by server, in the order of the candidates.
+#[derive(Debug)]
+pub(in crate::cli) struct TrialRun {
+    pub(in crate::cli) outcomes: Vec<TrialOutcome>,
+    pub(in crate::cli) tools: Vec<Vec<Arc<ToolDefinition>>>,
+}
+
+impl TrialRun {
+    pub(super) fn skipped(servers: usize) -> Self {
+        Self { outcomes: vec![TrialOutcome::NotStarted; servers], tools: vec![Vec::new(); servers] }
+    }
+}
+
+/// Starts the candidates for a configuration at `target`, with `secrets` as values of the variables
+/// that replaced them. Skips disabled servers and those from untrusted files.
+pub(in crate::cli) fn run(
+    global: &GlobalArgs,
+    gathered: &ImportCandidates,
+    target: &ConfigLocation,
+    (secrets, unasked): (&SecretVariables, &HashSet<String>),
+) -> Result<TrialRun, CommandError> {
+    let folder = target.path.parent().unwrap_or(Path::new("/"));
+    let secrets = secrets.values().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let environment = SecretsEnv(secrets.collect());
+    let mut trial = TrialRun::skipped(gathered.servers().len());
+    let mut servers = Vec::new();
+    let mut whole: Option<Config> = None;
+    for (index, server) in gathered.servers().iter().enumerate() {
+        if server.is_disabled || unasked.contains(&server.file) {
+            continue;
+        }
+        match configuration(gathered, index, folder, &environment) {
+            Ok((server, config)) => {
+                servers.push((index, server));
+                match &mut whole {
+                    Some(whole) => whole.toolboxes.extend(config.toolboxes),
+                    None => whole = Some(config),
+                }
+            }
+            Err(outcome) => trial.outcomes[index] = outcome,
+        }
+    }
+    let Some(whole) = whole else { return Ok(trial) };
+    register_secrets(&whole);
+    let came =
+        with_gateway(global, without_policy(whole), async |gateway| start(gateway, servers).await)?;
+    for (index, outcome, tools) in came {
+        trial.outcomes[index] = outcome;
+        trial.tools[index] = tools;
+    }
+    Ok(trial)
+}
+
+/// Returns a configuration with only this server, and the server's place in it.
+fn configuration(
+    gathered: &ImportCandidates,
+    index: usize,
+    folder: &Path,
+    environment: &SecretsEnv,
+) -> Result<(ServerRef, Config), TrialOutcome> {
+    let failed = |reason: &str, hint: &str| TrialOutcome::Failed {
+        reason: reason.to_owned(),
+        hint: hint.to_owned(),
+    };
+    let text = gathered.trial_config(index).unwrap_or_default();
+    let loaded = config::parse(&text, Path::new("workbench-config.json"), folder, environment);
+    let config = match loaded {
+        Ok(loaded) => loaded.config,
+        Err(report) => {
+            let mut errors = report.findings.iter();
+            let error = errors.find(|finding| finding.severity == Severity::Error);
+            let error = error.or(report.findings.first());
+            let (reason, hint) = error.map_or(("its block cannot be used", None), |finding| {
+                (finding.message.as_str(), finding.hint.as_deref())
+            });
+            return Err(failed(reason, hint.unwrap_or("correct its block")));
+        }
+    };
+    let server = config.toolboxes.first().and_then(|toolbox| {
+        let server = toolbox.servers.first()?;
+        let server_ref = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        Some((server_ref, &server.launch))
+    });
+    match server {
+        None => Err(failed("its block cannot be used", "correct its block")),
+        Some((_, Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint })) => {
+            Err(failed(reason, hint))
+        }
+        Some((server_ref, _)) => Ok((server_ref, config)),
+    }
+}
+
+type ServerTrial = (usize, TrialOutcome, Vec<Arc<ToolDefinition>>);
+
+async fn start(gateway: &Gateway, servers: Vec<(usize, ServerRef)>) -> Vec<ServerTrial> {
+    let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
+    let starts = startup::start_servers(gateway, &toolboxes, |_| true).await;
+    let snapshot = gateway.snapshot();
+    let came = starts.into_iter().filter_map(|StartReport { toolbox, server, failure, .. }| {
+        let server_ref = ServerRef { toolbox, server };
+        let (index, _) = servers.iter().find(|(_, other)| *other == server_ref)?;
+        let outcome = match failure {
+            None => TrialOutcome::Started,
+            Some(failure) if failure.wants_sign_in => TrialOutcome::WantsSignIn,
+            Some(FailedServer { reason, hint, .. }) => TrialOutcome::Failed { reason, hint },
+        };
+        Some((*index, outcome, catalog::tools(&snapshot, &server_ref)))
+    });
+    came.collect()
+}
+
+#[derive(Debug)]
+struct SecretsEnv(BTreeMap<String, String>);
+
+impl EnvSource for SecretsEnv {
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned().or_else(|| ProcessEnv.get(name))
+    }
+
+    fn vars(&self) -> Vec<(OsString, OsString)> {
+        ProcessEnv.vars()
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        ProcessEnv.home_dir()
+    }
+
+    fn cache_dir(&self) -> Option<PathBuf> {
+        ProcessEnv.cache_dir()
+    }
+}

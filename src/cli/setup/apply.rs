@@ -1,0 +1,142 @@
+//! Applies a plan: first the journal, then the workbench's own files, then each client's.
+
+use crate::authoring::setup::client_file_editor::{ClientFileEditor, RemovedServer};
+use crate::authoring::setup::entry::has_bearer_token;
+use crate::authoring::setup::journal::{FileRecord, Journal, UndoAction, sha256_hex};
+use crate::cli::GlobalArgs;
+use crate::cli::error::CommandError;
+use crate::cli::setup::plan::{ClientPlan, SetupPlan};
+use crate::cli::setup::service_plan::PlannedFile;
+use crate::cli::setup::state_dir;
+
+#[derive(Debug, Default)]
+pub(super) struct ApplyOutcome {
+    /// Indexes of the plan's clients whose files were written.
+    pub(super) written: Vec<usize>,
+    /// Indexes of clients whose files could not be written, with the reason.
+    pub(super) failed: Vec<(usize, String)>,
+}
+
+/// Applies the plan. A client's file that can't be written is recorded as failed, and the other
+/// clients are still set up.
+pub(super) fn apply(global: &GlobalArgs, plan: &SetupPlan) -> Result<ApplyOutcome, CommandError> {
+    let mut journal = plan.journal.clone();
+    let (secrets_path, secrets_before, secrets) = &plan.secrets;
+    let config_path = &plan.target.path;
+    let config_before = plan.config_before.as_deref();
+    let is_config_new = config_before != Some(&plan.config);
+    let mut backups = Vec::new();
+    if let Some(text) = secrets {
+        let path = secrets_path.display().to_string();
+        merge_record(&mut journal, record(path, secrets_before.as_deref(), text), None);
+        backups
+            .extend(secrets_before.as_ref().map(|before| (secrets_path.clone(), before.clone())));
+    }
+    if is_config_new {
+        let path = config_path.display().to_string();
+        merge_record(&mut journal, record(path, config_before, &plan.config), None);
+        backups.extend(config_before.map(|before| (config_path.clone(), before.to_owned())));
+    }
+    if let Some(shared) = &plan.shared {
+        journal.service = Some(shared.managed());
+        for PlannedFile { path, before, text } in &shared.files {
+            let shown = path.display().to_string();
+            merge_record(&mut journal, record(shown, before.as_deref(), text), None);
+            backups.extend(before.as_ref().map(|before| (path.clone(), before.clone())));
+        }
+    }
+    for client in &plan.clients {
+        let Some(changed) = client.new_text() else { continue };
+        let path = client.file.path.display().to_string();
+        let new = FileRecord {
+            client: Some(client.file.program.id.to_owned()),
+            entry: changed.entry.clone().map(|name| (name, client.entry.clone())),
+            removed: changed.removed.clone(),
+            ..record(path, client.file.text.as_deref(), &changed.text)
+        };
+        merge_record(&mut journal, new, Some(ClientFileEditor::for_client(client.file.program)));
+        let before = client.file.text.clone();
+        backups.extend(before.map(|before| (client.file.path.clone(), before)));
+    }
+    for (path, before) in backups {
+        state_dir::back_up(&path, &before)?;
+    }
+    state_dir::write(&journal)?;
+
+    let unwritable = |file: String, why: String| {
+        CommandError::failed(format!("cannot write `{file}`"))
+            .with_cause(&why)
+            .with_hint("no client was changed; `mcp-workbench setup undo` takes back the rest")
+    };
+    if let Some(text) = secrets {
+        state_dir::write_private_if_unchanged(secrets_path, secrets_before.as_deref(), text)
+            .map_err(|why| unwritable(secrets_path.display().to_string(), why))?;
+    }
+    if is_config_new {
+        state_dir::write_if_unchanged(config_path, config_before, &plan.config)
+            .map_err(|why| unwritable(plan.target.display_path.display().to_string(), why))?;
+    }
+    if let Some(shared) = &plan.shared {
+        for PlannedFile { path, before, text } in &shared.files {
+            state_dir::write_secret_if_unchanged(path, before.as_deref(), text)
+                .map_err(|why| unwritable(path.display().to_string(), why))?;
+        }
+        shared.enable(global, config_path).map_err(|why| {
+            CommandError::failed("the service does not run").with_cause(&why).with_hint(
+                "no client was changed; `mcp-workbench setup undo` takes back the rest, and without \
+                 `--service` each client starts a workbench of its own",
+            )
+        })?;
+    }
+    let mut done = ApplyOutcome::default();
+    for (index, client) in plan.clients.iter().enumerate() {
+        match put(client) {
+            Some(Ok(())) => done.written.push(index),
+            Some(Err(why)) => done.failed.push((index, why)),
+            None => {}
+        }
+    }
+    Ok(done)
+}
+
+fn put(client: &ClientPlan) -> Option<Result<(), String>> {
+    let changed = client.new_text()?;
+    let (path, before) = (&client.file.path, client.file.text.as_deref());
+    Some(if has_bearer_token(&client.entry) {
+        state_dir::write_secret_if_unchanged(path, before, &changed.text)
+    } else {
+        state_dir::write_if_unchanged(path, before, &changed.text)
+    })
+}
+
+fn record(path: String, before: Option<&str>, after: &str) -> FileRecord {
+    FileRecord {
+        path,
+        client: None,
+        before: before.map(str::to_owned),
+        after: sha256_hex(after),
+        entry: None,
+        removed: Vec::new(),
+    }
+}
+
+/// Adds a record to the journal. If the file already has one, the two are merged: `before` becomes
+/// the text that undoing both changes restores.
+fn merge_record(journal: &mut Journal, mut new: FileRecord, editor: Option<ClientFileEditor>) {
+    let Some(old) = journal.files.iter_mut().find(|old| old.path == new.path) else {
+        journal.files.push(new);
+        return;
+    };
+    match old.undo(new.before.as_deref(), editor) {
+        UndoAction::Restore(before) => new.before = before,
+        UndoAction::Revert { text, .. } => new.before = Some(text),
+        UndoAction::Unchanged | UndoAction::Skip(_) => {}
+    }
+    new.entry = new.entry.or_else(|| old.entry.take());
+    let is_new =
+        |removed: &RemovedServer| new.removed.iter().all(|other| other.name != removed.name);
+    let earlier: Vec<RemovedServer> =
+        old.removed.iter().filter(|removed| is_new(removed)).cloned().collect();
+    new.removed.extend(earlier);
+    *old = new;
+}

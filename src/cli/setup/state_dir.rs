@@ -1,0 +1,140 @@
+//! The state of a setup: its journal and backups of the original files. Only the owner can read it,
+//! because client files contain secrets.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::authoring::setup::journal::{Journal, VERSION};
+use crate::cli::atomic_write;
+use crate::cli::error::CommandError;
+use crate::cli::setup::clients::read;
+use crate::config::env::{EnvSource, ProcessEnv};
+use crate::config::{ConfigLocation, ConfigOrigin};
+use crate::name::PROGRAM;
+use crate::os::make_private_folder;
+
+pub(super) fn folder() -> Result<PathBuf, CommandError> {
+    let state = ProcessEnv.state_dir();
+    let state = state.ok_or_else(|| {
+        CommandError::usage("nobody knows where the user's own files are").with_hint("set `HOME`")
+    })?;
+    Ok(state.join(PROGRAM).join("setup"))
+}
+
+fn journal_file() -> Result<PathBuf, CommandError> {
+    Ok(folder()?.join("journal.json"))
+}
+
+/// Returns `None` if there is no setup to undo.
+pub(super) fn journal() -> Result<Option<Journal>, CommandError> {
+    let path = journal_file()?;
+    let broken = |why: &str| {
+        CommandError::failed(format!(
+            "the journal of the setup cannot be read: `{}`",
+            path.display()
+        ))
+        .with_cause(why)
+        .with_hint("the files as they were are in the folder `before` beside it")
+    };
+    let Some(text) = read(&path).map_err(|why| broken(&why))? else { return Ok(None) };
+    let journal: Journal = serde_json::from_str(&text).map_err(|e| broken(&e.to_string()))?;
+    if journal.version == VERSION {
+        Ok(Some(journal))
+    } else {
+        Err(broken(&format!("it has version {}, not {VERSION}", journal.version)))
+    }
+}
+
+pub(super) fn write(journal: &Journal) -> Result<(), CommandError> {
+    let path = journal_file()?;
+    let text = serde_json::to_string_pretty(journal).map_err(CommandError::internal)?;
+    private(&path, &text)
+}
+
+/// Archives the journal and backups of an undone setup, replacing the previous archive.
+pub(super) fn archive_journal() -> Result<(), CommandError> {
+    let folder = folder()?;
+    let undone = folder.join("undone");
+    // A failure here is harmless: there may be no backups.
+    let _ = fs::remove_dir_all(&undone);
+    let _ = fs::rename(folder.join("before"), &undone);
+    fs::rename(journal_file()?, folder.join("undone.json")).map_err(CommandError::internal)
+}
+
+/// Backs up the original text of a file, unless there is a backup already.
+pub(super) fn back_up(file: &Path, text: &str) -> Result<(), CommandError> {
+    let path = backup_path(file)?;
+    if path.exists() { Ok(()) } else { private(&path, text) }
+}
+
+pub(super) fn backup_path(file: &Path) -> Result<PathBuf, CommandError> {
+    let name: String = file.display().to_string();
+    let name = name.trim_start_matches(['/', '\\']).replace(['/', '\\', ':'], "%");
+    Ok(folder()?.join("before").join(name))
+}
+
+/// Writes a file atomically, in a private folder.
+fn private(path: &Path, text: &str) -> Result<(), CommandError> {
+    if let Some(folder) = path.parent() {
+        make_private_folder(folder).map_err(|error| {
+            CommandError::failed(format!("cannot make the folder `{}`", folder.display()))
+                .with_cause(&error.to_string())
+        })?;
+    }
+    atomic_write::write_atomically(&location(path), text, &[])
+}
+
+pub(super) fn location(path: &Path) -> ConfigLocation {
+    ConfigLocation {
+        display_path: path.to_owned(),
+        path: path.to_owned(),
+        chosen_by: ConfigOrigin::Default,
+    }
+}
+
+/// Writes a file atomically and keeps its permissions. Fails if it is no longer as in `before`.
+pub(super) fn write_if_unchanged(
+    path: &Path,
+    before: Option<&str>,
+    text: &str,
+) -> Result<(), String> {
+    check(path, before)?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    }
+    let models: &[&Path] = if before.is_some() { &[path] } else { &[] };
+    atomic_write::write_atomically(&location(path), text, models)
+        .map_err(CommandError::into_root_cause)
+}
+
+/// Like [`write_if_unchanged`], for a file that only its owner can read, in a private folder.
+pub(super) fn write_private_if_unchanged(
+    path: &Path,
+    before: Option<&str>,
+    text: &str,
+) -> Result<(), String> {
+    check(path, before)?;
+    private(path, text).map_err(CommandError::into_root_cause)
+}
+
+/// Like [`write_if_unchanged`], for a file with secrets, which only its owner can read from now on.
+pub(super) fn write_secret_if_unchanged(
+    path: &Path,
+    before: Option<&str>,
+    text: &str,
+) -> Result<(), String> {
+    check(path, before)?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    }
+    atomic_write::write_atomically(&location(path), text, &[])
+        .map_err(CommandError::into_root_cause)
+}
+
+fn check(path: &Path, before: Option<&str>) -> Result<(), String> {
+    if read(path)?.as_deref() == before {
+        Ok(())
+    } else {
+        Err("somebody else has changed it meanwhile".to_owned())
+    }
+}

@@ -1,0 +1,178 @@
+//! Finds the workbenches of this user by their process files, and watches and controls them through
+//! their admin sockets.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ratatui::crossterm::event::KeyEvent;
+use serde::Deserialize;
+use tokio::io::{AsyncWriteExt, split};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_util::task::TaskTracker;
+
+use crate::admin::{AdminRequest, ServerAction, WorkbenchStatus};
+use crate::name::untrusted_text;
+use crate::os::connect_locally;
+use crate::telemetry::process_registry;
+use crate::wire::line::{InputLine, LineReader};
+
+/// The interval between scans for workbenches.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Limits a status line of a workbench. In bytes.
+const MAX_LINE: usize = 16 * 1024 * 1024;
+/// Includes the time that a server takes to start.
+const ACTION_TIMEOUT: Duration = Duration::from_mins(2);
+
+pub(super) enum TopEvent {
+    View(PathBuf, Box<WorkbenchStatus>),
+    /// The running processes, with `true` for those that have a socket.
+    Running(Vec<(u32, bool)>),
+    ActionFinished(String),
+    /// A sign-in page to open in a browser, as lines of text.
+    SignInPage(Vec<String>),
+    Key(KeyEvent),
+    Redraw,
+    InputClosed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ActionRequest {
+    pub(super) socket: PathBuf,
+    pub(super) what: ActionKind,
+    pub(super) toolbox: String,
+    pub(super) server: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ActionKind {
+    Act(ServerAction),
+    SignIn,
+}
+
+impl ActionRequest {
+    pub(super) fn target(&self) -> &str {
+        self.server.as_deref().unwrap_or(&self.toolbox)
+    }
+}
+
+#[derive(Deserialize)]
+struct ActionReply {
+    answer: String,
+    #[serde(default)]
+    message: String,
+    /// The URL to open, and the code to type there.
+    #[serde(default)]
+    address: String,
+    code: Option<String>,
+}
+
+impl ActionReply {
+    /// `done` is the verb for a successful action.
+    fn into_event(self, whom: &str, done: &str) -> TopEvent {
+        match &*self.answer {
+            "done" => TopEvent::ActionFinished(format!("{whom}: {done}")),
+            "open" => {
+                let head = format!("To sign in at {whom}, open this in a browser on this machine:");
+                let code = self.code.map(|code| format!("and type this code there: {code}"));
+                let foot = "It is waited for 5 minutes. Any key goes back.".to_owned();
+                let lines =
+                    [head, untrusted_text::single_line(&self.address)].into_iter().chain(code);
+                TopEvent::SignInPage(lines.chain([foot]).collect())
+            }
+            _ => TopEvent::ActionFinished(self.message),
+        }
+    }
+}
+
+/// Scans for workbenches until the receiver is dropped, and watches each.
+pub(super) async fn find(cache: PathBuf, told: mpsc::Sender<TopEvent>, tasks: TaskTracker) {
+    let mut watched: HashSet<u32> = HashSet::new();
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    loop {
+        while let Ok(pid) = ends.try_recv() {
+            watched.remove(&pid);
+        }
+        let all = process_registry::read_processes(&cache).unwrap_or_default();
+        for workbench in &all {
+            let Some(socket) = workbench.socket.clone() else { continue };
+            if watched.insert(workbench.pid) {
+                let (told, ended, pid) = (told.clone(), ended.clone(), workbench.pid);
+                tasks.spawn(async move {
+                    // Errors don't matter: the process file tells whether it still runs.
+                    let _ = watch(socket, &told).await;
+                    let _ = ended.send(pid);
+                });
+            }
+        }
+        let running = all.iter().map(|record| (record.pid, record.socket.is_some())).collect();
+        if told.send(TopEvent::Running(running)).await.is_err() {
+            return;
+        }
+        // Workbenches start and stop without notice, so their files are polled.
+        sleep(PAUSE).await;
+    }
+}
+
+async fn watch(socket: PathBuf, told: &mpsc::Sender<TopEvent>) -> std::io::Result<()> {
+    let (reader, mut writer) = split(connect_locally(&socket).await?);
+    writer.write_all(b"{\"watch\":true}\n").await?;
+    let mut lines = LineReader::new(reader, MAX_LINE);
+    while let Some(line) = lines.next().await {
+        let InputLine::Message(line) = line else { continue };
+        let Ok(view) = serde_json::from_slice::<WorkbenchStatus>(&line) else { continue };
+        if told.send(TopEvent::View(socket.clone(), Box::new(view))).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn act(action: ActionRequest, told: mpsc::Sender<TopEvent>) {
+    let socket = action.socket.clone();
+    let whom = action.target().to_owned();
+    let word = match action.what {
+        ActionKind::Act(ServerAction::Open) => "started",
+        ActionKind::Act(ServerAction::Stop) => "stopped",
+        ActionKind::Act(ServerAction::Restart) => "restarted",
+        ActionKind::Act(ServerAction::Mute) => "switched off",
+        ActionKind::Act(ServerAction::Unmute) => "switched on",
+        ActionKind::SignIn => "begun",
+    };
+    let heard = match timeout(ACTION_TIMEOUT, ask(action)).await {
+        Err(_) => {
+            TopEvent::ActionFinished(format!("{whom}: no answer in {} s", ACTION_TIMEOUT.as_secs()))
+        }
+        Ok(Err(error)) => TopEvent::ActionFinished(format!("{whom}: {error}")),
+        Ok(Ok((answered, view))) => {
+            // Send the new status first, so that the next key acts on it.
+            if let Some(view) = view {
+                let _ = told.send(TopEvent::View(socket, Box::new(view))).await;
+            }
+            answered.into_event(&whom, word)
+        }
+    };
+    let _ = told.send(heard).await;
+}
+
+async fn ask(action: ActionRequest) -> std::io::Result<(ActionReply, Option<WorkbenchStatus>)> {
+    let ActionRequest { socket, what, toolbox, server } = action;
+    let (reader, mut writer) = split(connect_locally(&socket).await?);
+    let asked = match what {
+        ActionKind::Act(act) => AdminRequest::Act { act, toolbox, server },
+        ActionKind::SignIn => AdminRequest::SignIn { toolbox, server: server.unwrap_or_default() },
+    };
+    let mut line = serde_json::to_vec(&asked)?;
+    line.extend_from_slice(b"\n{\"ask\":\"view\"}\n");
+    writer.write_all(&line).await?;
+    let mut lines = LineReader::new(reader, MAX_LINE);
+    let Some(InputLine::Message(answered)) = lines.next().await else {
+        return Err(std::io::Error::other("the workbench is gone"));
+    };
+    let view = match lines.next().await {
+        Some(InputLine::Message(view)) => serde_json::from_slice(&view).ok(),
+        _ => None,
+    };
+    Ok((serde_json::from_slice(&answered)?, view))
+}

@@ -1,0 +1,91 @@
+//! Sizes in bytes and estimated tokens, and numbers as text.
+
+use std::iter::Sum;
+
+use indicatif::HumanCount;
+use serde::{Serialize, Serializer};
+
+use crate::telemetry::estimate_tokens;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ContextSize {
+    bytes: usize,
+}
+
+impl ContextSize {
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self { bytes }
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn tokens(self) -> usize {
+        estimate_tokens(self.bytes)
+    }
+}
+
+impl std::ops::Add for ContextSize {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self::of(self.bytes + other.bytes)
+    }
+}
+
+impl Sum for ContextSize {
+    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
+        sizes.fold(Self::default(), |sum, size| sum + size)
+    }
+}
+
+impl std::fmt::Display for ContextSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}, about {}",
+            format_count(self.bytes, "byte"),
+            format_count(self.tokens(), "token")
+        )
+    }
+}
+
+/// Serializes as `bytes` and `estimated_tokens`, to be flattened into other objects.
+impl Serialize for ContextSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct SizeFields {
+            bytes: usize,
+            estimated_tokens: usize,
+        }
+
+        let members = SizeFields { bytes: self.bytes, estimated_tokens: self.tokens() };
+        members.serialize(serializer)
+    }
+}
+
+/// Formats a number with thousands separators.
+pub(crate) fn number(number: usize) -> String {
+    HumanCount(number as u64).to_string()
+}
+
+pub(crate) fn format_count(number: usize, thing: &str) -> String {
+    let plural = match number {
+        1 => "",
+        _ if thing.ends_with('x') => "es",
+        _ => "s",
+    };
+    format!("{} {thing}{plural}", self::number(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_bytes_and_tokens_with_plurals() {
+        assert_eq!(ContextSize::of(1).to_string(), "1 byte, about 0 tokens");
+        assert_eq!(ContextSize::of(12_345).to_string(), "12,345 bytes, about 2,743 tokens");
+    }
+}

@@ -1,0 +1,140 @@
+//! Servers whose entry names a package without a version, so that the code they run can change.
+
+use crate::cli::package_identity::identify;
+use crate::config::Finding;
+use crate::config::env::{EnvSource, ProcessEnv};
+use crate::settings::{Config, Ecosystem, Launch, Package, StdioLaunch};
+
+/// Returns one remark on all unpinned servers, with the text to write instead.
+pub(crate) fn findings(config: &Config) -> Option<Finding> {
+    let servers = config.toolboxes.iter().flat_map(|toolbox| {
+        toolbox.servers.iter().filter_map(move |server| {
+            let Launch::Stdio(launch) = &server.launch else { return None };
+            let loose = UnpinnedPackage::of(launch, &ProcessEnv)?;
+            Some((toolbox.name.to_string(), server.name.to_string(), loose))
+        })
+    });
+    let servers: Vec<_> = servers.collect();
+    remark(&servers)
+}
+
+/// One remark covers all, since a file that starts without versions has many such entries.
+fn remark(servers: &[(String, String, UnpinnedPackage)]) -> Option<Finding> {
+    let (first, others) = servers.split_first()?;
+    let (toolbox, server, loose) = first;
+    if others.is_empty() {
+        let Package { runner, name, spec, .. } = &loose.package;
+        let path = format!("toolboxes.{toolbox}.mcpServers.{server}");
+        let message = format!(
+            "`{runner} {spec}` names no version of `{name}`, so another one may start any day"
+        );
+        return Some(Finding::warning(
+            path,
+            message,
+            Some(format!("write {}", loose.pin_advice())),
+        ));
+    }
+    let message = format!(
+        "{} servers name no version of their package, so another one may start any day",
+        servers.len()
+    );
+    let each: Vec<String> = servers
+        .iter()
+        .map(|(toolbox, server, loose)| format!("in `{toolbox}/{server}` {}", loose.pin_advice()))
+        .collect();
+    Some(Finding::warning(
+        "toolboxes".to_owned(),
+        message,
+        Some(format!("write {}", each.join("; "))),
+    ))
+}
+
+struct UnpinnedPackage {
+    package: Package,
+    /// `None` if it can't be determined.
+    installed_version: Option<String>,
+}
+
+impl UnpinnedPackage {
+    fn of(launch: &StdioLaunch, env: &dyn EnvSource) -> Option<Self> {
+        let package = match launch.container() {
+            Some(container) => Package::of_image(&container.image),
+            None => Package::of(&launch.command, &launch.args)?,
+        };
+        let here = || identify(launch, env).and_then(|identity| identity.version);
+        package.is_unpinned().then(|| Self { installed_version: here(), package })
+    }
+
+    fn pin_advice(&self) -> String {
+        let Package { ecosystem, name, spec, .. } = &self.package;
+        match (&self.installed_version, ecosystem) {
+            (Some(version), _) => {
+                let pinned = self.package.pinned(version);
+                format!("`{pinned}` for `{spec}`, which is what is here now")
+            }
+            (None, Ecosystem::Image) => {
+                format!("`{name}@sha256:…` for `{spec}`, with the digest that you trust")
+            }
+            (None, _) => format!("`{}` for `{spec}`", self.package.pinned("VERSION")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn loose(server: &str, command: &str, args: &[&str], here: Option<&str>) -> Entry {
+        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        let package = Package::of(command, &args).unwrap();
+        let loose = UnpinnedPackage { package, installed_version: here.map(str::to_owned) };
+        ("dev".to_owned(), server.to_owned(), loose)
+    }
+
+    type Entry = (String, String, UnpinnedPackage);
+
+    fn told(servers: &[Entry]) -> Option<(String, String, String)> {
+        let finding = remark(servers)?;
+        Some((finding.path, finding.message, finding.hint.unwrap()))
+    }
+
+    #[test]
+    fn one_unpinned_server_is_reported_at_its_entry() {
+        let a = loose("a", "npx", &["-y", "a-server"], Some("1.2.0"));
+        let (path, message, hint) = told(&[a]).unwrap();
+        assert_eq!(path, "toolboxes.dev.mcpServers.a");
+        assert_eq!(
+            message,
+            "`npx a-server` names no version of `a-server`, so another one may start any day"
+        );
+        assert_eq!(hint, "write `a-server@1.2.0` for `a-server`, which is what is here now");
+    }
+
+    #[test]
+    fn several_entries_are_one_remark() {
+        let servers = [
+            loose("a", "npx", &["-y", "a-server@latest"], Some("1.2.0")),
+            loose("b", "uvx", &["b-server"], None),
+            loose("c", "docker", &["run", "-i", "--rm", "o/c"], None),
+        ];
+        let (path, message, hint) = told(&servers).unwrap();
+        assert_eq!(path, "toolboxes");
+        assert_eq!(
+            message,
+            "3 servers name no version of their package, so another one may start any day"
+        );
+        assert_eq!(
+            hint,
+            "write in `dev/a` `a-server@1.2.0` for `a-server@latest`, which is what is here now; \
+             in `dev/b` `b-server@VERSION` for `b-server`; \
+             in `dev/c` `o/c@sha256:…` for `o/c`, with the digest that you trust"
+        );
+    }
+
+    #[test]
+    fn no_remark_without_unpinned_servers() {
+        assert_eq!(told(&[]), None);
+    }
+}

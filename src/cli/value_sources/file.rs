@@ -1,0 +1,92 @@
+//! Values read from files.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::config::secret_values::{MAX_VALUE_BYTES, SecretError, SecretValue};
+use crate::os;
+use crate::settings::SecretRef;
+
+/// Reads a value from a file.
+///
+/// # Errors
+///
+/// Fails if the file is missing or unreadable, is not a regular file, or holds no valid value.
+pub(super) fn read_file(path: &Path) -> Result<SecretValue, SecretError> {
+    let reference = SecretRef::File(path.to_owned());
+    let failure = |error: &io::Error| {
+        let (reason, hint) = match error.kind() {
+            io::ErrorKind::NotFound => (
+                format!("there is no file `{}`", path.display()),
+                "correct the path; a relative one starts at the folder of the configuration",
+            ),
+            io::ErrorKind::PermissionDenied => (
+                format!("`{}` may not be read", path.display()),
+                "make it readable for the user whom the workbench runs as",
+            ),
+            _ => (
+                format!("`{}` cannot be read: {error}", path.display()),
+                "name a file with the value in it and nothing else",
+            ),
+        };
+        SecretError { reason, hint: hint.to_owned() }
+    };
+    let metadata = fs::metadata(path).map_err(|error| failure(&error))?;
+    if !metadata.is_file() {
+        // Reading a pipe or a terminal could block forever.
+        return Err(failure(&io::Error::other("it is no file")));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| failure(&error))?;
+    file.take(MAX_VALUE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| failure(&error))?;
+    let mut value = SecretValue::from_bytes(&reference, bytes)?;
+    if os::can_others_read(path) {
+        value.remark = Some(SecretError {
+            reason: format!("others than its owner may read `{}`", path.display()),
+            hint: format!("take that away from them: `chmod go-r {}`", path.display()),
+        });
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn file_readable_by_others_gets_a_remark() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        fs::write(&path, "s3cret\n").unwrap();
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        let remark = || {
+            let value = read_file(&path).unwrap();
+            value.remark.map(|remark| remark.reason)
+        };
+        set(folder.path(), 0o755).unwrap();
+        set(&path, 0o600).unwrap();
+        assert_eq!(remark(), None);
+        set(&path, 0o644).unwrap();
+        assert_eq!(remark(), Some(format!("others than its owner may read `{}`", path.display())));
+        // A private folder keeps other users out.
+        set(folder.path(), 0o700).unwrap();
+        assert_eq!(remark(), None);
+    }
+
+    #[test]
+    fn reports_missing_and_non_regular_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("token");
+        let reason = read_file(&missing).unwrap_err().reason;
+        assert_eq!(reason, format!("there is no file `{}`", missing.display()));
+        let reason = read_file(folder.path()).unwrap_err().reason;
+        assert_eq!(reason, format!("`{}` cannot be read: it is no file", folder.path().display()));
+        let reason = read_file(Path::new("/dev/zero")).unwrap_err().reason;
+        assert_eq!(reason, "`/dev/zero` cannot be read: it is no file");
+    }
+}

@@ -1,0 +1,73 @@
+//! Servers that can write to the configuration, the catalog, the audit log or the workbench's
+//! cache.
+//!
+//! An agent that can use such a server could change its own rules. A folder among the arguments of
+//! a server is assumed to be writable.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::backend::launch::sandbox;
+use crate::cli::GlobalArgs;
+use crate::config::Finding;
+use crate::os;
+use crate::settings::{Config, Launch, Sandbox};
+
+const HINT: &str = "give it a folder of its own, or keep the file where no server comes: \
+    `~/.config/mcp-workbench/config.json` is found too";
+
+struct ProtectedPath {
+    what: &'static str,
+    path: PathBuf,
+}
+
+/// Returns a remark on each server with an argument or variable that leads to a protected path or a
+/// folder above it, and one if other users can write the configuration file.
+pub(crate) fn findings(global: &GlobalArgs, config: &Config) -> Vec<Finding> {
+    let file = global.source_file().ok().flatten();
+    let mut protected = Vec::new();
+    let paths = [
+        ("this configuration", file.clone()),
+        ("the catalog", config.navigator.folder.clone()),
+        ("the audit", config.audit.as_ref().map(|audit| audit.file.clone())),
+        ("what the workbench keeps", global.resolve_cache_dir().ok()),
+    ];
+    for (what, path) in paths {
+        let Some(path) = path else { continue };
+        protected.extend(path.canonicalize().ok().map(|path| ProtectedPath { what, path }));
+        protected.push(ProtectedPath { what, path });
+    }
+    let mut findings: Vec<Finding> =
+        file.iter().filter_map(|file| writable_by_others_finding(file)).collect();
+    for toolbox in &config.toolboxes {
+        for server in &toolbox.servers {
+            let Launch::Stdio(launch) = &server.launch else { continue };
+            let besides = launch.sandbox.as_ref().and_then(Sandbox::granted_paths);
+            let besides = besides.into_iter().flatten().flatten();
+            let besides =
+                besides.filter_map(|path| Some((path.to_str()?, path.canonicalize().ok()?)));
+            let found: BTreeSet<_> = sandbox::referenced_paths(launch)
+                .chain(besides)
+                .filter_map(|(text, path)| Some((reached(&path, &protected)?, text)))
+                .collect();
+            findings.extend(found.into_iter().map(|(what, text)| {
+                let path = format!("toolboxes.{}.mcpServers.{}", toolbox.name, server.name);
+                let message = format!("`{}` can reach {what}, by `{text}`", server.name);
+                Finding::warning(path, message, Some(HINT.to_owned()))
+            }));
+        }
+    }
+    findings
+}
+
+fn writable_by_others_finding(file: &Path) -> Option<Finding> {
+    let file = file.canonicalize().ok()?;
+    let message = format!("others than its owner may write or replace `{}`", file.display());
+    let hint = "take that away from them: `chmod go-w` on the file and its folder".to_owned();
+    os::is_writable_by_others(&file).then(|| Finding::warning(String::new(), message, Some(hint)))
+}
+
+/// Returns the first protected path that is `path` or lies below it.
+fn reached(path: &Path, protected: &[ProtectedPath]) -> Option<&'static str> {
+    protected.iter().find(|protected| protected.path.starts_with(path)).map(|found| found.what)
+}
