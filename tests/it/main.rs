@@ -111,6 +111,7 @@ mod sign_in_fastmcp;
 mod sign_in_keyring;
 mod sign_in_secrets;
 mod stdio;
+mod stored_data;
 mod support;
 mod text_injection;
 #[cfg(target_os = "linux")]
