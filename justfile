@@ -1,64 +1,64 @@
-# A menu of what one does here; `scripts/test.sh` runs everything that must pass.
+# Common tasks. `scripts/test.sh` runs every check that must pass.
 
-# List what there is.
+# List the recipes.
 default:
     @just --list
 
-# Format and lints.
+# Check formatting and lints.
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
 
-# Tests, all or those whose name has a word in it.
+# Run all tests, or those whose name contains a word.
 test *args:
     cargo nextest run {{ args }}
 
-# The official conformance suite, all runs or those named, such as `just conformance server`.
+# Run the official conformance suite, or only the named runs, such as `just conformance server`.
 conformance *args:
     scripts/conformance.sh {{ args }}
 
-# Try the page in a real browser; `just page --pictures` makes the pictures of the documentation.
+# Test the dashboard in a real browser; `just page --pictures` takes the screenshots for the docs.
 page *args:
     scripts/page.sh {{ args }}
 
-# Run Claude Code, Codex, Gemini CLI and opencode with a scripted model, with and without the workbench; `just agents --help`.
+# Run Claude Code, Codex, Gemini CLI and opencode with a scripted model, with and without the workbench; see `just agents --help`.
 agents *args:
     scripts/agents.sh {{ args }}
 
-# Play a new user: five clients, `setup`, a task in each of four agent programs, `setup undo`; `just newcomer --help`.
+# Act as a new user: five clients, `setup`, a task in each of four agents, `setup undo`; see `just newcomer --help`.
 newcomer *args:
     scripts/newcomer.sh {{ args }}
 
-# Count what a person types, and how long it takes, until a server that wants a sign-in is called.
+# Count keystrokes and seconds from a server that requires sign-in to its first call.
 signin *args:
     scripts/signin.sh {{ args }}
 
-# Compare real servers with and without the workbench in between, all, those named, or ten with `--sample`.
+# Compare real servers with and without the workbench in between: all, only the named servers, or ten with `--sample`.
 zoo *args:
     scripts/zoo.sh {{ args }}
 
-# Compare other programs of this kind with ours, with the same ten servers; `just compare --help`.
+# Compare the workbench with other MCP gateways on the same ten servers; see `just compare --help`.
 compare *args:
     scripts/compare.sh {{ args }}
 
-# Make the book of the documentation in `target/book/`, and ask it what newcomers ask.
+# Build the docs as a book in `target/book/` and test its search with newcomers' questions.
 book:
     scripts/book.sh
 
-# A day's worth of traffic, faults and reloads in minutes: nothing is lost, nothing leaks; `just soak --help`.
+# Run a day's worth of traffic, faults and reloads in minutes, and check that nothing is lost or leaks; see `just soak --help`.
 soak *args:
     scripts/soak.sh {{ args }}
 
-# Take over new snapshots, expectations and the schema; the second run shows that they hold.
+# Accept new snapshots, expectations and the schema; the second run verifies them.
 accept:
     INSTA_UPDATE=always UPDATE_EXPECT=1 cargo nextest run --workspace --no-fail-fast || true
     cargo nextest run --workspace
 
-# Run the program, such as `just run demo`.
+# Run the workbench, such as `just run demo`.
 run *args:
     cargo run --release -- {{ args }}
 
-# Measure the stdio path, how soon it is known what there is, HTTP with many sessions and hostile clients, and search.
+# Benchmark stdio, startup, HTTP with many sessions and with hostile clients, opening toolboxes, and search.
 bench *args:
     cargo bench --bench stdio -- {{ args }}
     cargo bench --bench warm
@@ -67,31 +67,31 @@ bench *args:
     cargo bench --bench open
     cargo bench --bench rank
 
-# Hold and drive many sessions of several workbenches behind a proxy, and kill one, such as `just load --replicas 3 --busy 1000`.
+# Load-test several replicas behind a proxy and kill one, such as `just load --replicas 3 --busy 1000`.
 load *args:
     cargo bench --bench load -- {{ args }}
 
-# Measure what the program weighs: its file, its crates, its memory at rest.
+# Measure the executable's size, number of crates, and idle memory.
 weight *args:
     cargo build --profile dist
     scripts/weight.sh {{ args }}
 
-# Build what is handed out: twice, the second time for what the program does when agents use it.
+# Build the release executable with profile-guided optimization.
 pgo:
     scripts/pgo.sh
 
-# Make every kind of package, install each and run it, or those named, such as `just packages npm pypi`.
+# Create, install and run every kind of package, or only the named kinds, such as `just packages npm pypi`.
 packages *args:
     scripts/packages.sh {{ args }}
 
-# Measure how good search is, on data of ours or in the folders named; `tests/eval/README.md`.
+# Measure search quality on our queries, or on the data in the given folders; see `tests/eval/README.md`.
 eval *folders:
     cargo bench --profile dev --bench eval -- {{ folders }}
 
-# What CI runs.
+# Run the checks that CI runs.
 ci:
     .ci/run
 
-# Look for bytes that break the wire, such as `just fuzz 600`.
+# Fuzz the JSON-RPC parser for some seconds, such as `just fuzz 600`.
 fuzz *args:
     scripts/fuzz.sh {{ args }}

@@ -1,6 +1,6 @@
-"""Makes every kind of package, installs each into a folder of its own, and runs it.
+"""Creates every kind of package, installs each in a separate folder, and runs it.
 
-`scripts/packages.sh` says how to call it.
+For the usage, see `scripts/packages.sh`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from ways.project import ROOT, TARGETS, VERSION, Executable, Failed, Skipped, Tr
 
 MADE = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "packages"
 
-# In the order in which they are made: the formula and the registry's file have checksums of others.
+# In build order: the Homebrew formula and the registry file contain checksums of other packages.
 WAYS = {
     "archive": archive,
     "npm": npm,
@@ -29,12 +29,12 @@ WAYS = {
     "crates": crates,
     "container": container,
 }
-# What takes longer than the rest together.
+# `--light` skips these: they take longer than all others combined.
 HEAVY = ("crates", "container")
 
 
 class Packages:
-    """What is made of some executables, by way."""
+    """The packages of some executables, by kind."""
 
     def __init__(self, executables: list[Executable], to: Path):
         self.executables = executables
@@ -42,7 +42,7 @@ class Packages:
         self.made: dict[str, list[Path]] = {}
 
     def make(self, way: str) -> list[Path]:
-        """Makes what a way needs, and what that needs; once."""
+        """Creates the packages of a kind, after those it depends on. Each kind is created once."""
         if way not in self.made:
             folder = self.to / way
             if folder.exists():
@@ -60,7 +60,7 @@ class Packages:
 
 
 def newest() -> Path:
-    """The executable that `BINARY` names, or the newest that cargo has built to be handed out."""
+    """The executable in `BINARY`, or the newest release build."""
     if named := os.environ.get("BINARY"):
         return Path(named).resolve()
     built = [MADE.parent / profile / "mcp-workbench" for profile in ("pgo", "dist", "release")]
@@ -71,7 +71,7 @@ def newest() -> Path:
 
 
 def here() -> list[Executable]:
-    """The executables for this machine, the one that is tried first."""
+    """The executables for this machine; the first one is tested."""
     paths = [newest()]
     if named := os.environ.get("MUSL"):
         paths.append(Path(named).resolve())
@@ -79,7 +79,7 @@ def here() -> list[Executable]:
 
 
 def attempt(way: str, packages: Packages, folder: Path) -> Iterator[Trial]:
-    """Makes and tries one way."""
+    """Creates and tests the packages of one kind."""
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     made = packages.make(way)
@@ -88,7 +88,7 @@ def attempt(way: str, packages: Packages, folder: Path) -> Iterator[Trial]:
 
 
 def table(trials: list[Trial]) -> str:
-    """What there is to say of the trials, as Markdown."""
+    """The results as a Markdown table."""
 
     def seconds(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}"
@@ -110,7 +110,7 @@ def try_all(ways: list[str]) -> int:
     trials, failed = [], 0
     for way in ways:
         try:
-            # One by one, so that what went well is told where the next does not.
+            # Collect one by one, so that a failure doesn't lose earlier results.
             for trial in attempt(way, packages, MADE / "tried" / way):
                 trials.append(trial)
         except Skipped as reason:
@@ -124,7 +124,7 @@ def try_all(ways: list[str]) -> int:
 
 
 def make_release(folder: Path) -> int:
-    """Makes what a release has of executables for several platforms, and a list of checksums."""
+    """Creates a release's packages for all platforms, and a list of checksums."""
     found = [
         Executable(target, folder / target.triple / target.executable)
         for target in TARGETS.values()

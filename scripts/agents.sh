@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs real clients with a scripted model, with and without the workbench, and prints what that took.
-# They see no network but loopback, and nothing of the user's: homes and folders are temporary ones.
-# Arguments are those of `tests/agents/run.mjs`, which `--help` tells.
+# Runs real clients with a scripted model, with and without the workbench, and prints the cost of each task.
+# The clients have no network except loopback, and temporary homes and working directories.
+# Passes its arguments to `tests/agents/run.mjs`; see `--help`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a book of `docs/` in `target/book/`, and asks its search what newcomers ask.
+# Builds `docs/` as a book in `target/book/` and tests its search with newcomers' questions.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

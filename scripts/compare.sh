@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compares other programs of this kind with ours: each gets the same ten real servers. What is measured
-# is on the page `docs/comparison.md`, which `--write` makes again. Takes a quarter of an hour, and wants a
-# machine that does nothing else. They see no network but loopback.
-# Arguments are those of `tests/compare/compare.py`, which `--help` tells.
+# Compares the workbench with other MCP gateways on the same ten real servers. `--write` regenerates
+# `docs/comparison.md`, which describes the measurements. Takes 15 minutes and needs an otherwise idle machine.
+# The gateways have no network except loopback.
+# Passes its arguments to `tests/compare/compare.py`; see `--help`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,4 +1,4 @@
-"""Checks the structure of files in deploy/ for which the program that reads them need not be here."""
+"""Checks the structure of files in deploy/ without the programs that read them."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-# The keys of services that deploy/compose.yaml may have: a misspelt one is no error of YAML.
+# The service keys that deploy/compose.yaml uses, to detect misspelled ones.
 SERVICE = {
     "cap_drop", "command", "depends_on", "environment", "healthcheck", "image", "init", "mem_limit",
     "ports", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs", "user", "volumes",
@@ -15,11 +15,11 @@ RULE = {"alert", "annotations", "expr", "for", "labels"}
 
 
 class Wrong(Exception):
-    """Something in a file is not as it has to be."""
+    """A file has an invalid structure."""
 
 
 def keys(where: str, found: dict, known: set[str], needed: set[str] = frozenset()) -> None:
-    """Refuses keys that are not known, and the lack of those that are needed."""
+    """Fails on unknown and missing keys."""
     if unknown := set(found) - known:
         raise Wrong(f"{where}: unknown {', '.join(sorted(unknown))}")
     if missing := needed - set(found):
@@ -27,7 +27,7 @@ def keys(where: str, found: dict, known: set[str], needed: set[str] = frozenset(
 
 
 def compose(file: Path) -> None:
-    """Services have known keys, and what they depend on is there."""
+    """Services have known keys, and their dependencies exist."""
     found = yaml.safe_load(file.read_text())
     keys(file.name, found, {"name", "services", "x-workbench"}, {"services"})
     for name, service in found["services"].items():
@@ -40,7 +40,7 @@ def compose(file: Path) -> None:
 
 
 def rules(file: Path) -> None:
-    """Alerts have an expression each, and say what is the matter."""
+    """Alerts have an expression and a summary."""
     found = yaml.safe_load(file.read_text())
     keys(file.name, found, {"groups"}, {"groups"})
     for group in found["groups"]:
@@ -53,7 +53,7 @@ def rules(file: Path) -> None:
 
 
 def dashboard(file: Path) -> None:
-    """Panels have ids and places of their own, and ask for something."""
+    """Panels have unique ids, positions and titles, and at least one query."""
     panels = json.loads(file.read_text())["panels"]
     for key in ("id", "gridPos", "title"):
         if len({json.dumps(panel[key]) for panel in panels}) != len(panels):
@@ -64,7 +64,6 @@ def dashboard(file: Path) -> None:
 
 
 def main() -> None:
-    """Checks all of them."""
     deploy = Path(sys.argv[1])
     checks = {"compose.yaml": compose, "prometheus/rules.yaml": rules, "grafana/dashboard.json": dashboard}
     for name, check in checks.items():

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks the files in deploy/: every overlay is rendered and validated strictly, proxies and systemd read
-# their configurations, and what the others say is well-formed. What a machine has no program for is
-# left out and said so. That metrics and configurations are right is for tests/it/deploy.rs.
+# Checks the files in deploy/: renders and strictly validates every overlay, has the proxies and systemd parse
+# their configurations, and checks the structure of the other files. Reports and skips checks whose tools aren't
+# installed. tests/it/deploy.rs checks the metric names and the workbench configurations.
 #
-# scripts/deploy.sh [FOLDER]: checks the files in FOLDER in place of deploy/.
+# scripts/deploy.sh [FOLDER]: check FOLDER instead of deploy/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,7 +24,7 @@ for overlay in "$deploy"/kubernetes/overlays/*/; do
         continue
     fi
     kubectl kustomize "$overlay" >"$work/$name.yaml"
-    # Kinds of the Gateway API are in no release of Kubernetes: a warning.
+    # The validator only warns about Gateway API kinds, which aren't part of a Kubernetes release.
     for version in 1.33 1.37; do
         "$validate" --strict --quiet -k "$version" "$work/$name.yaml" >"$work/said" 2>&1 || {
             cat "$work/said" >&2
@@ -60,10 +60,10 @@ else
     left_out nginx.conf nginx
 fi
 if command -v systemd-analyze >/dev/null; then
-    # Any program will do for one that is not installed here.
+    # systemd checks that the executable exists, so name one that does.
     sed 's#/usr/bin/mcp-workbench#/bin/true#' "$deploy/systemd/mcp-workbench.service" \
         >"$work/mcp-workbench.service"
-    # It says on standard error what it does not understand, and succeeds.
+    # systemd-analyze only warns about unknown settings and exits with 0.
     said=$(systemd-analyze verify --man=no "$work/mcp-workbench.service" 2>&1) || true
     if grep -q "$work" <<<"$said"; then
         printf '%s\n' "$said" >&2

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Looks for bytes that break the wire: `scripts/fuzz.sh [SECONDS]` shares the time (60) among the
-# targets in `fuzz/`. What is found is written to `fuzz/artifacts/` and fails.
+# Fuzzes the JSON-RPC parser: `scripts/fuzz.sh [SECONDS]` splits the time (default: 60) among the targets in
+# `fuzz/`. Writes crashes to `fuzz/artifacts/` and fails.
 #
-# Wants cargo-fuzz and a C++ compiler, and a compiler of Rust that can instrument. Stable Rust can,
-# when told that it may; where it cannot, this says so and does not fail. To keep what was learnt:
+# Needs cargo-fuzz, a C++ compiler, and a Rust compiler that can instrument, such as stable Rust with
+# RUSTC_BOOTSTRAP; skips fuzzing without them. To add new inputs to the corpus:
 #   RUSTC_BOOTSTRAP=1 cargo fuzz run TARGET -- -merge=1 fuzz/corpus/TARGET FOLDER
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -25,7 +25,7 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
     cargo install cargo-fuzz --locked >"$log" 2>&1 ||
         skip "cargo-fuzz cannot be installed: $(tail -n 1 "$log")"
 fi
-# What does not even compile has nothing to do with the toolchain.
+# Fail on a compile error instead of skipping: the cause isn't the toolchain.
 cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib
 
 export RUSTC_BOOTSTRAP=1

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What relaying one call costs the gateway: instructions and system calls, which are the same on a
-# busy machine. `scripts/instructions.sh [BINARIES]` takes them from a folder (`target/dist`); the server that is
-# called comes from `target/dist` where that folder has none (`target/pgo`).
+# Measures the gateway's cost per call in instructions and system calls, which don't depend on the machine's
+# load. `scripts/instructions.sh [BINARIES]` runs the executables in a folder (default: `target/dist`); if the
+# folder has no test server, as in `target/pgo`, it uses the one in `target/dist`.
 #
-# Wants valgrind, strace and python3. What starting costs is left out: a figure is the difference
-# between a run of few calls and one of more.
+# Needs valgrind, strace and python3. Each figure is the difference between a short and a long run, which
+# excludes the startup cost.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -53,11 +53,11 @@ gateway.stdin.close()
 gateway.wait()
 PYTHON
 
-# What is written for the next run is no part of a call.
+# Exclude writes to the listing cache.
 export MCP_WORKBENCH_CACHE=/dev/null
 serve=("$binaries/mcp-workbench" serve --config "$work/config.json" --log-level error)
 
-# instructions WAY SIZE CALLS: of a whole run.
+# instructions WAY SIZE CALLS: count the instructions of a run.
 instructions() {
     python3 "$work/drive.py" "$1" "$2" "$3" valgrind --tool=callgrind \
         --callgrind-out-file=/dev/null --log-file="$work/log.%p" "${serve[@]}"
@@ -65,10 +65,10 @@ instructions() {
     rm -f "$work"/log.*
 }
 
-# system_calls WAY SIZE CALLS: of a whole run, without those of its servers.
+# system_calls WAY SIZE CALLS: count the system calls of a run, without its servers.
 system_calls() {
     python3 "$work/drive.py" "$1" "$2" "$3" strace -c -o "$work/calls" "${serve[@]}"
-    # The columns are time, seconds, time of each, calls, and errors where there are any.
+    # Columns: % time, seconds, usecs/call, calls, and errors if there were any.
     awk '$NF == "total" { print $4 }' "$work/calls"
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Plays a new user: five clients with servers of their own, `setup`, a task in each of four agent
-# programs with a scripted model, a server that is added later, `setup undo`; every file of the clients
-# is what it was. Nothing sees a network but loopback, nor anything of yours: the home is a temporary one.
-# Arguments are those of `tests/newcomer/play.mjs`, which `--help` tells.
+# Acts as a new user: five clients that already have servers, `setup`, a task in each of four agents with a
+# scripted model, a server added later, `setup undo`; then checks that the clients' files are unchanged.
+# Commands have no network except loopback, and a temporary home.
+# Passes its arguments to `tests/newcomer/play.mjs`; see `--help`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

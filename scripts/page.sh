@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tries the page in a real browser, Debian's chromium, against the executable of the tests. With
-# `--pictures` it makes the pictures in `docs/images/` anew instead.
+# Tests the dashboard in Debian's chromium with the debug executable. `--pictures` regenerates the screenshots in
+# `docs/images/` instead.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,6 @@
-"""Has agents do with a program what agents do most, so that the compiler learns what runs often.
+"""Runs a typical agent workload, to record a profile for profile-guided optimization.
 
-`pgo.py PROGRAM`; with `--server COUNT` it is a server with so many tools itself.
+`pgo.py PROGRAM` runs the workload; `pgo.py --server COUNT` is an MCP server with COUNT tools.
 """
 
 import http.client
@@ -19,20 +19,20 @@ GREETING = {
     "capabilities": {},
     "clientInfo": {"name": "learner", "version": "1"},
 }
-# Sizes of arguments, and how often each is sent in each way.
+# Calls by argument size, for each way of calling.
 SIZES = {100: 4000, 10_000: 400, 1_000_000: 20}
 AGENTS_OVER_HTTP = 8
 CALLS_OVER_HTTP = 800
 
 
 def message(method: str, params: dict, number: int | None = None) -> bytes:
-    """A request, or without a number a notification."""
+    """A request, or a notification if `number` is None."""
     whole = {"jsonrpc": "2.0", "method": method, "params": params}
     return json.dumps(whole if number is None else whole | {"id": number}).encode()
 
 
 def serve(count: int) -> None:
-    """Is a server over stdio with so many tools, which say again what they are told."""
+    """Runs a stdio server with `count` echo tools."""
     text = {"type": "string", "description": "What to say again"}
     schema = {"type": "object", "properties": {"text": text}}
     described = {"description": "Says again what it is told. " * 15, "inputSchema": schema}
@@ -57,18 +57,18 @@ def serve(count: int) -> None:
 
 
 class Learning:
-    """A program, and a folder for what it reads and writes."""
+    """The instrumented executable, and a folder for its files."""
 
     def __init__(self, program: str, folder: Path) -> None:
         self.program = program
         self.folder = folder
 
     def command(self, name: str, servers: int, tools: int, mode: str) -> list[str]:
-        """Serves servers with so many tools each."""
+        """The command that serves `servers` servers with `tools` tools each."""
 
         def entry(server: int) -> dict:
             args = [__file__, "--server", str(tools)]
-            # Each is another server.
+            # Different environments keep the workbench from sharing one process.
             return {"command": sys.executable, "args": args, "env": {"NUMBER": str(server)}}
 
         toolbox = {
@@ -83,7 +83,7 @@ class Learning:
 
 
 class Agent:
-    """An agent over stdio, which lists its tools again when they change."""
+    """An agent over stdio that follows changes to the tool list."""
 
     def __init__(self, command: list[str]) -> None:
         self.child = subprocess.Popen(
@@ -94,17 +94,16 @@ class Agent:
         self.send(message("notifications/initialized", {}))
 
     def send(self, line: bytes) -> None:
-        """Writes one message."""
         self.child.stdin.write(line + b"\n")
         self.child.stdin.flush()
 
     def begin(self, method: str, params: dict) -> None:
-        """Asks something."""
+        """Sends a request without waiting for the response."""
         self.number += 1
         self.send(message(method, params, self.number))
 
     def ask(self, method: str, params: dict, at_once: int = 1) -> None:
-        """Asks something as often, and waits for all answers."""
+        """Sends a request `at_once` times and waits for all responses."""
         for _ in range(at_once):
             self.begin(method, params)
         left = at_once
@@ -120,19 +119,19 @@ class Agent:
             left -= b'"id":' in line[:40]
 
     def end(self) -> None:
-        """Leaves; what the program has counted is written as it ends."""
+        """Disconnects. The executable writes its profile on exit."""
         self.child.stdin.close()
         self.child.wait()
 
 
 def by_name(size: int) -> dict:
-    """The parameters of a call of a tool by its name."""
+    """Parameters of a direct tool call."""
     arguments = {"text": "x" * size}
     return {"name": "box__srv0__say_1", "arguments": arguments, "_meta": {"progressToken": 1}}
 
 
 def by_use_tool(size: int) -> dict:
-    """The parameters of a call through `use_tool`."""
+    """Parameters of a call through `use_tool`."""
     tool = {"toolbox": "box", "server": "srv0", "tool": "say_1"}
     arguments = {"tool": tool, "arguments": {"text": "x" * size}}
     return {"name": "use_tool", "arguments": arguments}
@@ -142,7 +141,7 @@ OPEN = {"name": "open_toolbox", "arguments": {"toolbox": "box"}}
 
 
 def call(learning: Learning) -> None:
-    """Calls and searches, of long and short messages, one after the other and at once."""
+    """Calls and searches with short and long messages, sequentially and concurrently."""
     agent = Agent(learning.command("few", 1, 20, "proxy"))
     agent.ask("tools/call", OPEN)
     for size, times in SIZES.items():
@@ -159,7 +158,7 @@ def call(learning: Learning) -> None:
 
 
 def open_all(learning: Learning) -> None:
-    """Has one large server and many small ones opened, in each way."""
+    """Opens one large server and many small servers in each mode."""
     for mode in ("dynamic", "proxy", "direct", "search"):
         for servers, tools in ((1, 5000), (50, 100)):
             agent = Agent(learning.command(f"{mode}-{servers}", servers, tools, mode))
@@ -170,7 +169,7 @@ def open_all(learning: Learning) -> None:
 
 
 def call_over_http(learning: Learning) -> None:
-    """Several agents call at the same time."""
+    """Calls from several agents concurrently."""
     command = learning.command("http", 1, 20, "proxy")
     program = subprocess.Popen(
         [*command, "--http", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -179,14 +178,14 @@ def call_over_http(learning: Learning) -> None:
     address = next(found[1].decode() for found in said if found)
     threading.Thread(target=program.stderr.read, daemon=True).start()
     with ThreadPoolExecutor(AGENTS_OVER_HTTP) as agents:
-        # Whoever fails says so here.
+        # Raises the first agent's error.
         list(agents.map(agent_over_http, [address] * AGENTS_OVER_HTTP))
     program.terminate()
     program.wait()
 
 
 def agent_over_http(address: str) -> None:
-    """Begins a session and calls."""
+    """Starts a session and calls tools."""
     connection = http.client.HTTPConnection(address)
     headers = {
         "Content-Type": "application/json",
@@ -208,7 +207,6 @@ def agent_over_http(address: str) -> None:
 
 
 def main() -> None:
-    """Does what the arguments say."""
     if sys.argv[1] == "--server":
         serve(int(sys.argv[2]))
         return

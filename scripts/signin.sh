@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a server that wants a sign-in to the first call of it: what is typed, and how long it takes.
-# `scripts/signin.sh [EXECUTABLE]` takes the one of the tests otherwise.
+# Measures the commands and the time from a server that requires sign-in to its first call.
+# `scripts/signin.sh [EXECUTABLE]`; by default it builds and runs the debug executable.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

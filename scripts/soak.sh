@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A day's worth of mixed traffic, faults and reloads, pressed into minutes; `docs/soak.md` says what is
-# looked at. Real servers take part if `scripts/test.sh --setup` has installed them. Linux only.
+# Runs a day's worth of mixed traffic, faults and reloads in minutes; `docs/soak.md` describes the checks. Includes
+# real servers if `scripts/test.sh --setup` has installed them. Linux only.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Checks everything: format, lints, tests, and in CI a minute of fuzzing. `scripts/test.sh --setup`
-# only gets what tests need, `scripts/test.sh --setup-agents` what `scripts/agents.sh` and
-# `scripts/newcomer.sh` do, and `--setup-packages`, `--setup-compare` and `--setup-page` what
-# `scripts/packages.sh`, `scripts/compare.sh` and `scripts/page.sh` do.
+# Runs all checks: formatting, lints, tests, and in CI a minute of fuzzing. `scripts/test.sh --setup` only installs
+# the dependencies of the tests, `--setup-agents` those of `scripts/agents.sh` and `scripts/newcomer.sh`, and
+# `--setup-packages`, `--setup-compare` and `--setup-page` those of `scripts/packages.sh`, `scripts/compare.sh` and
+# `scripts/page.sh`.
 #
-# Wants Rust, Node >= 20, Python >= 3.11 and git. The real servers and SDK clients that tests talk to
-# and the conformance suite go into `.test-env/`, and are installed again only when the files that
-# pin them change.
+# Needs Rust, Node >= 20, Python >= 3.11 and git. Installs the real servers, the SDK clients and the conformance
+# suite in `.test-env/`, and reinstalls them only if their version pins change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,12 +18,12 @@ fail() {
     exit 1
 }
 
-# as_root COMMAND...: with sudo where we are not root.
+# as_root COMMAND...: run with sudo unless already root.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# is_current STAMP FILE...: whether the stamp has the checksum of the files.
+# is_current STAMP FILE...: succeed if the stamp matches the checksum of the files.
 is_current() {
     [ -f "$1" ] && [ "$(cat "$1")" = "$(checksum "${@:2}")" ]
 }
@@ -44,7 +43,7 @@ check_tools() {
         fail "Python is older than 3.11"
 }
 
-# setup_npm NAME FOLDER WHAT: installs what the folder pins into `.test-env/NAME`.
+# setup_npm NAME FOLDER WHAT: install the packages pinned in FOLDER into `.test-env/NAME`.
 setup_npm() {
     local to=.test-env/$1 pins=("$2/package.json" "$2/package-lock.json" "$2/.npmrc")
     is_current "$to/.stamp" "${pins[@]}" && return
@@ -55,12 +54,12 @@ setup_npm() {
     checksum "${pins[@]}" >"$to/.stamp"
 }
 
-# setup_python ENVIRONMENT PINS: the SDK is one package in every version, so each wants its own.
+# setup_python ENVIRONMENT PINS: create a virtual environment; each version of the SDK needs its own.
 setup_python() {
     local venv=.test-env/$1 pins=$2
     is_current "$venv/.stamp" "$pins" && return
     heading "Python packages ($1)"
-    # Debian has `venv` without `ensurepip` until python3-venv is installed.
+    # On Debian, `venv` lacks `ensurepip` without the package python3-venv.
     if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
         as_root apt-get update -qq
         as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv
@@ -70,7 +69,7 @@ setup_python() {
     checksum "$pins" >"$venv/.stamp"
 }
 
-# setup_podman: servers are run in containers too, where the machine lets anybody run them.
+# setup_podman: install Podman for the tests that run servers in containers.
 setup_podman() {
     command -v podman >/dev/null && command -v runc >/dev/null && return
     command -v apt-get >/dev/null || return 0
@@ -80,7 +79,7 @@ setup_podman() {
         apt-get install -y -qq --no-install-recommends podman runc
 }
 
-# setup_page: a browser, and what drives it.
+# setup_page: install the browser and the packages that drive it.
 setup_page() {
     setup_npm page tests/page "what drives a browser"
     setup_npm signin tests/signin "an authorization server"
@@ -92,7 +91,7 @@ setup_page() {
         apt-get install -y -qq --no-install-recommends chromium
 }
 
-# setup_packages: what makes, checks and tries packages.
+# setup_packages: install the tools that create, check and test packages.
 setup_packages() {
     setup_npm packages-node packaging/tools "what packs MCP bundles"
     setup_python packages-python packaging/tools/requirements.txt
@@ -103,7 +102,7 @@ setup_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ruby
 }
 
-# setup_clients: programs that connect over TLS as others do.
+# setup_clients: install independent TLS clients.
 setup_clients() {
     command -v curl >/dev/null && command -v openssl >/dev/null && return
     command -v apt-get >/dev/null || fail "curl or openssl is not installed"
@@ -113,12 +112,12 @@ setup_clients() {
         apt-get install -y -qq --no-install-recommends curl openssl
 }
 
-# setup_redis: what several workbenches share, and what stands in front of them. Debian starts these when they
-# are installed; tests start their own.
+# setup_redis: install Redis and the proxies for tests with several replicas. Debian starts their services on
+# installation, but tests start their own.
 setup_redis() {
     local tool missing=
     for tool in redis-server haproxy nginx; do
-        # Debian has two of them where only root looks.
+        # Debian installs two of them in folders that aren't in a user's PATH.
         PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || missing="$missing $tool"
     done
     [ -n "$missing" ] || return 0
@@ -199,7 +198,7 @@ cargo fmt --all --check
 heading "lints"
 cargo clippy --workspace --all-targets -- -D warnings
 heading "macOS and Windows, as far as they compile here"
-# The one crate that tells platforms apart, for those whose standard library is installed.
+# Only this crate has platform-specific code. Check it for every platform whose standard library is installed.
 for target in aarch64-apple-darwin x86_64-pc-windows-gnu x86_64-pc-windows-msvc x86_64-unknown-linux-musl; do
     if rustup target list --installed 2>/dev/null | grep -qx "$target"; then
         cargo check --quiet --package mcp-workbench-os --target "$target"
@@ -208,10 +207,9 @@ for target in aarch64-apple-darwin x86_64-pc-windows-gnu x86_64-pc-windows-msvc 
     fi
 done
 heading "tests"
-# Random tests try the same in every run here, so that a red one is about the change; run by hand, they try
-# something new each time.
+# Use a fixed seed, so that a failing property test points at the change. Tests run by hand use random seeds.
 export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-14}"
-# All of them: one that fails says nothing of the others.
+# Don't stop at the first failure.
 cargo nextest run --workspace --no-fail-fast
 heading "real servers with and without the workbench"
 scripts/zoo.sh --sample

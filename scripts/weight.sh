@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# What the program weighs: its file, the crates that it is made of, and its memory at rest.
-# `scripts/weight.sh [PROGRAM]` takes `target/dist/mcp-workbench`.
+# Measures the executable's size, number of crates, and idle memory.
+# `scripts/weight.sh [PROGRAM]` defaults to `target/dist/mcp-workbench`.
 #
-# Wants Linux and python3. Memory is that of the program and its guard, with an agent that has
-# greeted it and one server that runs; pages of the file count once, as they do on a machine where
-# nothing else runs it.
+# Needs Linux and python3. Memory is the sum for the workbench and its guard process, with one connected agent:
+# first idle, then with one running server. It is the proportional set size, so pages of the executable count once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,7 +14,7 @@ cat >"$work/config.json" <<JSON
 {"toolboxes": {"box": {"description": "To measure with", "mcpServers": {
   "clock": {"command": "$program", "args": ["builtin", "clock"]}}}}}
 JSON
-# The server is the same file; a copy keeps its pages from being shared with the program.
+# The built-in server runs the same executable; with a copy, it shares no pages with the workbench.
 cp "$program" "$work/server"
 sed -i "s|$program|$work/server|" "$work/config.json"
 
@@ -38,7 +37,7 @@ def ask(number, method, params):
 
 
 def ours():
-    """The program and the processes of the same file that it has started."""
+    """The workbench and its child processes that run the same file."""
     file = pathlib.Path(f"/proc/{agent.pid}/exe").readlink()
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -59,7 +58,7 @@ def row(name):
 
 client = {"name": "measure", "version": "1"}
 ask(0, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
-# At rest means that nothing has been going on for a while.
+# Let the workbench become idle.
 time.sleep(2)
 row("memory, greeted")
 ask(1, "tools/call", {"name": "open_toolbox", "arguments": {"toolbox": "box"}})

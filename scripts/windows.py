@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What several windows of clients cost: processes, memory, and the time to the first answer.
+"""Measures the cost of several client windows: processes, memory, and time to the first response.
 
     scripts/windows.py [--program PATH] [--windows 1,3,6] [--rounds 3]
 
-Three servers of .test-env (filesystem, memory, everything) in four ways: each window starts them
-itself; a workbench for each window on stdio; one workbench over HTTP; the same with `connect`. The
-first answer is that to the first call of a tool of each server, and counts from the start of the
-last window while the others are there; memory is the proportional set size (PSS) of all that was
-started, with pages that are shared counted once. Needs Linux.
+Runs three servers from .test-env (filesystem, memory, everything) in four setups: each window starts its own
+servers; each window starts a workbench over stdio; all windows use one workbench over HTTP; the same through
+`connect`. Time to the first response runs from the start of the last window, with the others connected, until
+one tool of each server has responded. Memory is the proportional set size (PSS) of all processes, which counts
+shared pages once. Needs Linux.
 """
 
 import argparse
@@ -51,7 +51,7 @@ CALLS = {
 
 
 class Stdio:
-    """A client of a program on its stdio."""
+    """A client over stdio."""
 
     def __init__(self, words, env):
         self.child = subprocess.Popen(
@@ -89,7 +89,7 @@ class Stdio:
 
 
 class Http:
-    """A client of a workbench over HTTP."""
+    """A client over HTTP."""
 
     def __init__(self, url, token):
         self.url, self.token, self.session, self.id = url, token, None, 0
@@ -137,13 +137,13 @@ def check(answer, what):
 
 
 class Window:
-    """One window: the clients that it has."""
+    """One window and its clients."""
 
     def __init__(self, clients):
         self.clients = clients
 
     def use(self):
-        """Greets, lists, and calls one tool of each server."""
+        """Initializes each session, lists tools, and calls one tool of each server."""
         for client in self.clients.values():
             client.begin()
             check(client.ask("tools/list", {}), "tools/list")
@@ -184,7 +184,7 @@ def pss(pid):
 
 
 class Service:
-    """A workbench over HTTP, with tokens and the file that `connect` reads."""
+    """A workbench over HTTP, with tokens and the service file that `connect` reads."""
 
     def __init__(self, program, folder, env, agents):
         with socket.socket() as free:

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Compares real servers with and without the workbench in between: definitions, prompts, resources,
-# and the answers of safe tools. `scripts/zoo.sh --sample` looks at ten of them, as CI does; names of
-# servers look at these alone. `--remarks` counts what `check --connect` remarks on their definitions
-# instead, and `--lock FOLDER` writes `workbench.lock` of all servers there, or compares
-# them with it. Servers run without a network where that can be had (as root on Linux).
+# Compares real servers with and without the workbench in between: definitions, prompts, resources, and the results
+# of safe tools. `scripts/zoo.sh --sample` tests ten servers, as CI does; names select servers. `--remarks` instead
+# counts the warnings of `check --connect` about their definitions. `--lock FOLDER` writes a `workbench.lock` of all
+# servers to FOLDER, or compares them with an existing one. Servers run without a network if possible (as root on
+# Linux).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 "use strict";
-// Runs the executable that the package of this platform has, with the same arguments, streams and end.
+// Runs the executable from this platform's package; passes on arguments, streams, signals and the exit code.
 
 const { spawn } = require("node:child_process");
 const path = require("node:path");
 const { version } = require("./package.json");
-// Which packages there are for `os cpu`, the one to be preferred first.
+// Package names by `os cpu`, in order of preference.
 const platforms = require("./platforms.json");
 
 const here = `${process.platform} ${process.arch}`;
@@ -24,9 +24,9 @@ function installed(name) {
   }
 }
 
-/** Whether Node runs with glibc; with musl it names none. */
+// On musl, the report has no glibc version.
 function hasGlibc() {
-  // Else the report looks up the names of all peers.
+  // Otherwise, the report resolves the host names of all connections.
   process.report.excludeNetwork = true;
   return Boolean(process.report.getReport().header.glibcVersionRuntime);
 }
@@ -40,7 +40,7 @@ function executable() {
     );
   }
   const found = names.filter(installed);
-  // npm takes the one for the C library that is here; other package managers take both.
+  // npm installs only the package for this C library; other package managers install both.
   const fitting = found.filter((name) => found.length === 1 || !name.endsWith("-gnu") || hasGlibc());
   if (fitting.length === 0) {
     fail(
@@ -55,8 +55,8 @@ function executable() {
 const program = executable();
 const child = spawn(program, process.argv.slice(2), { stdio: "inherit" });
 
-// A terminal signals all that it runs, the executable too, which takes a second signal for hurry.
-// SIGHUP has it read its configuration again, and ends it only where its terminal is gone.
+// A terminal signals its whole process group. Forwarding SIGINT as well would signal the executable twice, which
+// forces an immediate shutdown. SIGHUP reloads the configuration; from a closed terminal it ends the executable.
 const hasTerminal = [0, 1, 2].some((stream) => require("node:tty").isatty(stream));
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   process.on(signal, () => {

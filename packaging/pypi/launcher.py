@@ -1,4 +1,4 @@
-"""Starts the executable that was installed with this package."""
+"""Runs the executable installed with this package."""
 
 import os
 import subprocess

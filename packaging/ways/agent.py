@@ -1,4 +1,4 @@
-"""An agent that asks what there is and leaves: how an installed workbench shows that it works."""
+"""A test agent that connects to an installed workbench, lists its tools and disconnects."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from ways.project import PROGRAM, VERSION, Failed
 
 DEADLINE = 60
 
-# Starts a server that the executable carries: nothing is downloaded.
+# Uses a built-in server, so that the test downloads nothing.
 CONFIG = {
     "toolMode": "direct",
     "toolboxes": {
@@ -25,7 +25,6 @@ CONFIG = {
 
 
 def write_config(folder: Path) -> Path:
-    """Writes a configuration with one server into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "workbench-config.json"
     path.write_text(json.dumps(CONFIG, indent=2))
@@ -33,7 +32,7 @@ def write_config(folder: Path) -> Path:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """The environment of a user who has nothing but the tools of this machine."""
+    """The environment of a user without any configuration."""
     home.mkdir(parents=True, exist_ok=True)
     kept = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
     some = {name: os.environ[name] for name in kept if name in os.environ}
@@ -62,21 +61,21 @@ CALL = greeting(3, "tools/call", {"name": "now", "arguments": {}})
 
 
 def check_greeting(answer: dict) -> None:
-    """Fails if it is not this version of the program that has answered."""
+    """Fails unless this version responded."""
     said = answer.get("result", {}).get("serverInfo", {})
     if said.get("version") != VERSION:
         raise Failed(f"who answered is {said}, not version {VERSION}")
 
 
 def check_tools(answer: dict) -> None:
-    """Fails if the tool of the server is not there."""
+    """Fails if the server's tool is missing."""
     names = [tool["name"] for tool in answer.get("result", {}).get("tools", [])]
     if not any("now" in name or "time" in name for name in names):
         raise Failed(f"the clock's tool is not among {names}")
 
 
 class Agent:
-    """A program that is spoken to over its standard streams."""
+    """An agent that talks to a child process over stdio."""
 
     def __init__(self, command: list, **options):
         self.started = time.monotonic()
@@ -114,7 +113,7 @@ class Agent:
         raise Failed(f"{self._words()} gave no answer within {DEADLINE} s:\n{self._end()}")
 
     def greet(self) -> float:
-        """Greets and lists tools; returns how long the first answer took."""
+        """Initializes the session and lists tools. Returns the seconds from start to the first response."""
         check_greeting(self.ask(INITIALIZE))
         seconds = time.monotonic() - self.started
         self.send(INITIALIZED)
@@ -122,7 +121,7 @@ class Agent:
         return seconds
 
     def leave(self) -> None:
-        """Closes standard input, as a client does that is done."""
+        """Disconnects as clients do, by closing stdin."""
         self.process.stdin.close()
         code = self.process.wait(DEADLINE)
         self.timer.cancel()
@@ -139,7 +138,7 @@ class Agent:
 
 
 def answer_seconds(command: list, **options) -> float:
-    """How long an installed program takes from its start to its first answer, once it has been run."""
+    """The seconds from the start of an installed workbench to its first response."""
     agent = Agent(command, **options)
     seconds = agent.greet()
     agent.leave()

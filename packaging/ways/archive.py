@@ -1,4 +1,4 @@
-"""Archives: the executable with its papers, completions of shells and manual pages."""
+"""Archives: the executable, its license and readme, shell completions and man pages."""
 
 import gzip
 import hashlib
@@ -18,20 +18,20 @@ SHELLS = {"bash": f"{PROGRAM}.bash", "fish": f"{PROGRAM}.fish", "zsh": f"_{PROGR
 
 
 def make(executables: list[Executable], to: Path) -> list[Path]:
-    """Makes an archive for each executable."""
+    """Creates an archive for each executable."""
     to.mkdir(parents=True)
     extras = _extras(executables)
     return [_archive(executable, extras, to) for executable in executables]
 
 
 def name(executable: Executable) -> str:
-    """The name of the archive, which `cargo binstall` and the formula of Homebrew have too."""
+    """The archive's name, which `cargo binstall` and the Homebrew formula also use."""
     suffix = ".zip" if executable.target.os == "win32" else ".tar.gz"
     return f"{PROGRAM}-{executable.target.triple}{suffix}"
 
 
 def address(file: str) -> str:
-    """Where a release has a file."""
+    """The download URL of a release file."""
     return f"{REPOSITORY}/releases/download/v{VERSION}/{file}"
 
 
@@ -48,7 +48,7 @@ def runs_here(executable: Executable) -> bool:
 
 
 def _extras(executables: list[Executable]) -> dict[str, bytes]:
-    """Completions and manual pages, which are the same on every platform."""
+    """Completions and man pages, which are the same on every platform."""
     ours = next((executable for executable in executables if runs_here(executable)), None)
     if not ours:
         raise Failed("none of the executables runs here, to write completions and manual pages")
@@ -86,7 +86,7 @@ def _archive(executable: Executable, extras: dict[str, bytes], to: Path) -> Path
 
 
 def trial(archives: list[Path], executable: Executable, folder: Path) -> list[Trial]:
-    """Unpacks the archive as `cargo binstall` does by what the package says, and runs it."""
+    """Unpacks the archive as `cargo binstall` would, according to Cargo.toml, and runs the executable."""
     config = agent.write_config(folder)
     path = next(path for path in archives if path.name == name(executable))
     place, inside = _binstall(executable)
@@ -105,7 +105,7 @@ def trial(archives: list[Path], executable: Executable, folder: Path) -> list[Tr
 
 
 def _binstall(executable: Executable) -> tuple[str, str]:
-    """Where `cargo binstall` looks for the archive, and for the executable in it."""
+    """The URL of the archive and the path of the executable in it, as `cargo binstall` computes them."""
     said = MANIFEST["package"]["metadata"]["binstall"]
     said = {**said, **said.get("overrides", {}).get(executable.target.triple, {})}
     windows = executable.target.os == "win32"

@@ -1,7 +1,7 @@
-"""Container images, by Podman: the program alone, with Node, and with Node and uv.
+"""Container images, built with Podman: only the executable, with Node, and with Node and uv.
 
-The images that the Dockerfile begins with are in no registry that every machine reaches. In their
-place stand others with the same programs, made of Debian's packages and of this machine's Node.
+Not every machine can reach a registry with the Dockerfile's base images. The test replaces them with images made
+from Debian packages and this machine's Node.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from ways.tools import python_tool, system_tool
 
 DOCKERFILE = PACKAGING / "container" / "Dockerfile"
 
-# What a virtual machine does not let an engine set, it must not.
+# Disable the settings that fail in some virtual machines.
 CONTAINERS = """\
 [containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
@@ -29,18 +29,18 @@ events_logger = "none"
 """
 STORAGE = '[storage]\ndriver = "vfs"\ngraphroot = "{0}/graph"\nrunroot = "{0}/run"\n'
 
-# What is to be run in each image, apart from the program.
+# Other programs to run in each image.
 PROGRAMS = {"plain": [], "node": ["npx"], "full": ["npx", "python3", "uvx"]}
 
 
 def make(_: list[Executable], __: Path) -> list[Path]:
-    """Checks the Dockerfile; the images are made where they are tried, in a store of their own."""
+    """Lints the Dockerfile. `trial` builds the images in a temporary store."""
     run([python_tool("hadolint"), DOCKERFILE])
     return [DOCKERFILE]
 
 
 def trial(_: list[Path], executable: Executable, folder: Path) -> Iterator[Trial]:
-    """Builds the images and has an agent ask each, without root and with nothing to write to."""
+    """Builds the images and tests each with an agent, without root and with a read-only file system."""
     static = Path(os.environ.get("MUSL") or executable.path).resolve()
     if not Elf(static).is_static:
         raise Skipped("the image takes a static executable, which MUSL names")
@@ -58,7 +58,7 @@ def trial(_: list[Path], executable: Executable, folder: Path) -> Iterator[Trial
 
 @contextlib.contextmanager
 def engine(folder: Path):
-    """Podman with a store of its own; removes what is in it."""
+    """Runs Podman with a temporary store, and empties the store afterwards."""
     podman, _ = system_tool("podman"), system_tool("runc")
     folder.mkdir(parents=True)
     (folder / "containers.conf").write_text(CONTAINERS)
@@ -78,7 +78,7 @@ def engine(folder: Path):
 
 
 def _lay_program(static: Path, folder: Path) -> None:
-    """What is in the image that the Dockerfile would have built the program in."""
+    """Creates the files that the Dockerfile copies from its build stage."""
     root = folder / "program"
     (root / "out" / "home").mkdir(parents=True)
     shutil.copy(static, root / "out" / PROGRAM)
@@ -95,7 +95,7 @@ def _import(podman, root: Path, name: str) -> None:
 
 
 def _bases(podman, folder: Path) -> list[str]:
-    """Stand-ins for the images with Node and with Python; what has the Dockerfile take them."""
+    """Builds replacements for the Node and Python images; returns the build arguments that select them."""
     if os.geteuid() != 0:
         raise Skipped("only root can make the images that they stand on")
     debootstrap, node = system_tool("debootstrap"), system_tool("node")
@@ -117,10 +117,10 @@ def _bases(podman, folder: Path) -> list[str]:
 
 def _trial(podman, image: str, bases: list[str], folder: Path) -> Trial:
     name = f"localhost/{PROGRAM}:{image}"
-    # Anew each time: Podman removes the image of a stage that adds nothing to it.
+    # Import it for every build: Podman removes the image of a stage that adds no layer.
     _import(podman, folder / "program", "program")
     started = time.monotonic()
-    # One layer, for the store copies the whole of each.
+    # Build a single layer: this store copies every layer completely.
     build = ["build", "--quiet", "--layers=false", "--isolation=chroot", "--network=host"]
     words = ["--pull=never", f"--file={DOCKERFILE}", f"--target={image}", f"--tag={name}"]
     podman(*build, *words, "--build-arg=PROGRAM=localhost/program", *bases, ROOT)
@@ -129,7 +129,7 @@ def _trial(podman, image: str, bases: list[str], folder: Path) -> Trial:
     config = agent.write_config(folder / "config").parent
     for path in (config, config / "workbench-config.json"):
         path.chmod(0o755 if path.is_dir() else 0o644)
-    # Nobody's rights, nothing to write to but its home, and for the trial no network.
+    # No capabilities, no writable files except the home folder, and no network.
     mount = f"--volume={config}:/config:ro"
     narrow = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--network=none"]
     start = ["run", "--rm", "--interactive", *narrow, mount]

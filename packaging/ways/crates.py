@@ -1,4 +1,4 @@
-"""crates.io: a package of every crate of the workspace."""
+"""crates.io: a package of every workspace crate."""
 
 import tarfile
 import tomllib
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from ways.project import PROGRAM, ROOT, VERSION, Executable, Failed, Trial, run
 
-# What the registry takes.
+# The registry's size limit.
 MOST_BYTES = 10 * 1024 * 1024
 
 
 def make(_: list[Executable], to: Path) -> list[Path]:
-    """Packages every crate, from what is in the folder and not what is committed."""
+    """Packages every crate from the working tree, including uncommitted changes."""
     words = ["cargo", "package", "--workspace", "--no-verify", "--allow-dirty", "--quiet"]
     run([*words, "--target-dir", to / "target"], cwd=ROOT)
     packages = sorted((to / "target" / "package").glob(f"*-{VERSION}.crate"))
@@ -19,7 +19,7 @@ def make(_: list[Executable], to: Path) -> list[Path]:
 
 
 def trial(packages: list[Path], _: Executable, folder: Path) -> list[Trial]:
-    """Checks what the packages say and have: building them takes as long as a release does."""
+    """Checks the packages' metadata and files. Doesn't build them, because that takes as long as a release build."""
     members = {PROGRAM, *(f"{PROGRAM}-{path.name}" for path in (ROOT / "crates").iterdir())}
     names = {path.name.removesuffix(f"-{VERSION}.crate") for path in packages}
     if names != members:
@@ -41,7 +41,7 @@ def _check(path: Path, folder: Path) -> None:
     for key in ("description", "license", "repository", "rust-version"):
         if not package.get(key):
             raise Failed(f"{path.name} says no `{key}`")
-    # A file that the code takes in has to be in the package.
+    # The package must contain every file that the code includes.
     for source in folder.rglob("*.rs"):
         for line in source.read_text().splitlines():
             for macro in ("include_str!(\"", "include_bytes!(\""):

@@ -1,4 +1,4 @@
-"""What an executable for Linux says of the machine that it needs."""
+"""Reads the requirements of a Linux executable."""
 
 import struct
 from pathlib import Path
@@ -11,7 +11,7 @@ STRINGS, NEEDS, NEEDS_COUNT = 5, 0x6FFFFFFE, 0x6FFFFFFF
 
 
 class Elf:
-    """An ELF file of 64 bits, little-endian."""
+    """A 64-bit little-endian ELF file."""
 
     def __init__(self, path: Path):
         self.data = path.read_bytes()
@@ -20,7 +20,7 @@ class Elf:
         self.machine = MACHINES[self._read("<H", 18)[0]]
         start = self._read("<Q", 32)[0]
         size, count = self._read("<HH", 54)
-        # type, flags, offset, address, physical address, length in the file, …
+        # type, flags, offset, address, physical address, file size, …
         self.segments = [self._read("<IIQQQQ", start + size * index) for index in range(count)]
 
     def _read(self, layout: str, at: int) -> tuple:
@@ -44,7 +44,7 @@ class Elf:
         return f"{self.machine}-unknown-linux-{'musl' if self.is_static else 'gnu'}"
 
     def glibc(self) -> tuple[int, int]:
-        """The oldest glibc that has every version of a symbol that is asked for."""
+        """The oldest glibc version with all required symbol versions."""
         wanted = [name for name in self._versions() if name.startswith("GLIBC_2")]
         return max(tuple(map(int, name[6:].split(".")[:2])) for name in wanted)
 
@@ -58,7 +58,7 @@ class Elf:
         found = []
         at = self._offset(entries[NEEDS])
         for _ in range(entries[NEEDS_COUNT]):
-            # A library: version, count, file, first symbol version, next library.
+            # Elf64_Verneed: version, count, file, first symbol version, next library.
             _, count, _, first, following = self._read("<HHIII", at)
             version = at + first
             for _ in range(count):

@@ -1,4 +1,4 @@
-"""Homebrew: a formula that takes the archives of a release."""
+"""Homebrew: a formula that installs the release archives."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ PROCESSORS = {"arm64": "on_arm", "x64": "on_intel"}
 
 
 def make(archives: dict[str, Path], to: Path) -> list[Path]:
-    """Writes the formula for those platforms of Homebrew whose archives are there, by triple."""
+    """Writes the formula for the Homebrew platforms that have an archive. `archives` maps triples to paths."""
     to.mkdir(parents=True)
     lines = []
     for system, block in SYSTEMS.items():
-        # On Linux the one for glibc, which Homebrew brings along.
+        # On Linux, use the glibc build: Homebrew includes glibc.
         targets = [
             target
             for target in TARGETS.values()
@@ -39,7 +39,7 @@ def make(archives: dict[str, Path], to: Path) -> list[Path]:
 
 
 def trial(made: list[Path], _: Executable, __: Path) -> list[Trial]:
-    """Has Ruby read the formula: Homebrew itself is in no registry."""
+    """Checks the formula's syntax with Ruby, because Homebrew can't be installed from a registry."""
     printed = run([system_tool("ruby"), "-c", made[0]])
     if "Syntax OK" not in printed or VERSION not in made[0].read_text():
         raise Failed(f"ruby says of the formula: {printed}")

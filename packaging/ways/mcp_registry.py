@@ -1,4 +1,4 @@
-"""The MCP registry: `server.json`, which says where the packages are."""
+"""The MCP registry: `server.json`, which lists the packages."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from ways.tools import python_tool
 
 SCHEMA = PACKAGING / "mcp-registry" / "server.schema.json"
 
-# What clients ask the user for, whichever package they take.
+# Clients ask the user for this argument with every kind of package.
 CONFIG = {
     "type": "named",
     "name": "--config",
@@ -20,7 +20,7 @@ CONFIG = {
 
 
 def make(bundles: list[Path], image: str | None, to: Path) -> list[Path]:
-    """Writes `server.json` for npm, PyPI, the bundles, and the container image if it has a name."""
+    """Writes `server.json` for npm, PyPI, the bundles, and the container image if it is published."""
     to.mkdir(parents=True)
     common = {"transport": {"type": "stdio"}, "packageArguments": [CONFIG]}
     packages = [
@@ -44,7 +44,7 @@ def make(bundles: list[Path], image: str | None, to: Path) -> list[Path]:
         place = {"identifier": archive.address(bundle.name), "version": VERSION}
         packages.append(
             {"registryType": "mcpb", **place, "fileSha256": archive.checksum(bundle)}
-            # A bundle asks for the configuration itself.
+            # The bundle's own manifest asks for the configuration.
             | {"transport": {"type": "stdio"}, "packageArguments": []}
         )
     server = json.loads(template("mcp-registry/server.json"))
@@ -55,7 +55,7 @@ def make(bundles: list[Path], image: str | None, to: Path) -> list[Path]:
 
 
 def trial(made: list[Path], _: Executable, __: Path) -> list[Trial]:
-    """Holds the file against the registry's schema."""
+    """Validates the file against the registry's schema."""
     run([python_tool("check-jsonschema"), "--schemafile", SCHEMA, made[0]])
     note = "valid by the registry's schema"
     return [Trial("MCP registry", "server.json", made[0].stat().st_size, note=note)]

@@ -1,4 +1,4 @@
-"""MCP bundles: what Claude Desktop and others install with a click; one for each platform."""
+"""MCP bundles, which Claude Desktop and others install with a click; one per platform."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from ways.tools import npm_tool
 
 
 def make(executables: list[Executable], to: Path) -> list[Path]:
-    """Packs a bundle for each executable."""
+    """Packs a bundle for each platform."""
     mcpb = npm_tool("mcpb")
     to.mkdir(parents=True)
     made = []
@@ -34,7 +34,7 @@ def make(executables: list[Executable], to: Path) -> list[Path]:
 
 
 def _chosen(executables: list[Executable]) -> list[Executable]:
-    """One for each platform: a bundle cannot say which C library it is for, so a static one if there is."""
+    """One executable per platform. A bundle can't name its C library, so prefer static executables."""
     chosen = {}
     for executable in executables:
         target = executable.target
@@ -44,7 +44,7 @@ def _chosen(executables: list[Executable]) -> list[Executable]:
 
 
 def trial(bundles: list[Path], executable: Executable, folder: Path) -> list[Trial]:
-    """Unpacks the bundle and starts it as its manifest says."""
+    """Unpacks the bundle and runs the command in its manifest."""
     config = agent.write_config(folder)
     machine = executable.target.triple.rsplit("-", 1)[0]
     path = next(path for path in bundles if path.stem.startswith(f"{PROGRAM}-{machine}"))

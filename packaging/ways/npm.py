@@ -1,4 +1,4 @@
-"""npm: a small launcher, and a package with the executable for each platform."""
+"""npm: a small launcher, and for each platform a package with the executable."""
 
 import base64
 import contextlib
@@ -20,7 +20,7 @@ from ways.project import ROOT, run, template
 
 
 def make(executables: list[Executable], to: Path) -> list[Path]:
-    """Makes the launcher and a package for each executable; returns the archives."""
+    """Packs the launcher and a package for each executable; returns the archives."""
     to.mkdir(parents=True)
     folders = [_platform(executable, to) for executable in executables]
     return [_pack(folder, to) for folder in [_launcher(to), *folders]]
@@ -31,7 +31,7 @@ def _launcher(to: Path) -> Path:
     folder.mkdir()
     package = json.loads(template("npm/package.json"))
     platforms: dict[str, list[str]] = {}
-    # All platforms, and not those alone that this was called with: a release has them all.
+    # List every platform, even without an executable here: a release has all of them.
     for target in TARGETS.values():
         package["optionalDependencies"][target.npm_name] = VERSION
         platforms.setdefault(f"{target.os} {target.cpu}", []).append(target.npm_name)
@@ -62,14 +62,14 @@ def _platform(executable: Executable, to: Path) -> Path:
 def _pack(folder: Path, to: Path) -> Path:
     printed = run(["npm", "pack", "--json", "--pack-destination", to, folder])
     shutil.rmtree(folder)
-    # npm wrote a list up to version 11, and an object by name after it.
+    # Up to version 11, npm prints a list; later versions print an object keyed by name.
     packed = json.loads(printed)
     packed = packed[0] if isinstance(packed, list) else next(iter(packed.values()))
     return to / packed["filename"]
 
 
 def trial(archives: list[Path], executable: Executable, folder: Path) -> list[Trial]:
-    """Installs the archives, and then has `npx` find them in a registry of ours."""
+    """Installs the archives, then runs them with `npx` from a local registry."""
     config = agent.write_config(folder)
     ours = executable.target.npm_name.replace("@", "").replace("/", "-")
     names = [f"{name}-{VERSION}.tgz" for name in (PROGRAM, ours)]
@@ -78,7 +78,7 @@ def trial(archives: list[Path], executable: Executable, folder: Path) -> list[Tr
 
     prefix = folder / "prefix"
     home = agent.environment(folder / "home", npm_config_update_notifier="false")
-    # Without a registry: what is wanted is all there, and the packages for other platforms are not.
+    # Install offline, without the packages for other platforms.
     started = time.monotonic()
     words = ["npm", "install", "--global", "--offline", "--no-audit", "--no-fund"]
     run([*words, "--prefix", prefix, *wanted], env=home, cwd=folder)
@@ -112,10 +112,10 @@ def _check_version(command: list, **options) -> None:
 
 
 def _check_ends(program: Path, config: Path, env: dict[str, str]) -> None:
-    """Whatever ends the launcher ends the executable, and its end is the launcher's."""
+    """Checks that signals reach the executable, and that the launcher exits as the executable does."""
     one = agent.Agent([program, "--config", config], env=env)
     one.greet()
-    # Has the configuration read again.
+    # SIGHUP reloads the configuration.
     one.process.send_signal(signal.SIGHUP)
     agent.check_tools(one.ask(agent.LIST))
     one.leave()
@@ -125,7 +125,7 @@ def _check_ends(program: Path, config: Path, env: dict[str, str]) -> None:
         executable = _child(one.process.pid)
         one.process.send_signal(getattr(signal, name))
         if name == "SIGKILL":
-            # What is left of a client that is gone: nobody at the other end.
+            # Act as a client that has exited: close the pipe.
             one.process.stdin.close()
         one.process.wait(agent.DEADLINE)
         deadline = time.monotonic() + 20
@@ -145,7 +145,7 @@ def _child(parent: int) -> int:
 
 @contextlib.contextmanager
 def _registry(archives: list[Path]):
-    """Serves archives as npm's registry does, on loopback, and nothing else."""
+    """Serves the archives on loopback with npm's registry protocol."""
     files = {path.name: path.read_bytes() for path in archives}
     described = {}
     for path in archives:

@@ -1,7 +1,6 @@
-"""What packages say of the project, and the platforms that there are packages for.
+"""Project metadata and supported platforms.
 
-The version stands in `Cargo.toml` alone. The files of `packaging/` have `@NAME@` in the places that
-are filled in here.
+The version comes from `Cargo.toml`. Files in `packaging/` contain `@NAME@` placeholders, which `fill` replaces.
 """
 
 import re
@@ -20,36 +19,35 @@ REPOSITORY = MANIFEST["workspace"]["package"]["repository"]
 DESCRIPTION = MANIFEST["package"]["description"]
 LICENSE = MANIFEST["workspace"]["package"]["license"]
 
-# The name on PyPI: there `mcp-workbench` belongs to others, and what differs from it by hyphens
-# alone is refused.
+# On PyPI, `mcp-workbench` belongs to another project, and names that differ only in hyphens are rejected.
 PYPI_NAME = "workbench-mcp"
-# The organization on npm that the packages of the platforms belong to.
+# The npm organization of the platform packages.
 NPM_SCOPE = "@mcp-workbench"
-# The name in the MCP registry, which npm's and PyPI's package have to name as well.
+# The name in the MCP registry. The npm and PyPI packages must contain it.
 REGISTRY_NAME = "io.github.mcp-workbench/mcp-workbench"
 
-# What goes along with every executable.
+# Files that every archive includes.
 PAPERS = ["LICENSE", "NOTICE", "README.md", "CHANGELOG.md"]
 
 
 class Skipped(Exception):
-    """Something cannot be done on this machine; says why."""
+    """This machine lacks a requirement; the message names it."""
 
 
 class Failed(Exception):
-    """Something went wrong; says what."""
+    """A package is broken; the message describes the error."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A platform that there are packages for."""
+    """A supported platform."""
 
     triple: str
-    # As npm calls them; the last part tells the packages for Linux apart.
+    # npm's names. The last one distinguishes the C libraries of Linux packages.
     os: str
     cpu: str
     libc: str | None = None
-    # The platform in the name of a wheel; none where the executable says which glibc it needs.
+    # The platform tag of the wheel. `None`: derived from the glibc version that the executable requires.
     wheel: str | None = None
 
     @property
@@ -62,7 +60,7 @@ class Target:
         return f"{NPM_SCOPE}/{self.os}-{self.cpu}{libc}"
 
 
-# A static executable runs with any C library.
+# Static executables run with any C library.
 STATIC_X64 = "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64"
 STATIC_ARM64 = "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64"
 
@@ -82,7 +80,7 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Executable:
-    """The program, built for one platform."""
+    """The workbench's executable for one platform."""
 
     target: Target
     path: Path
@@ -90,11 +88,11 @@ class Executable:
 
 @dataclass
 class Trial:
-    """How it went when what was made was installed and run."""
+    """The result of installing and running a package."""
 
     way: str
     command: str
-    # What a user downloads.
+    # The download size.
     bytes: int
     install_seconds: float | None = None
     answer_seconds: float | None = None
@@ -102,7 +100,7 @@ class Trial:
 
 
 def fill(text: str, **values: str) -> str:
-    """Puts values in the place of `@NAME@`; every one has to be known."""
+    """Replaces `@NAME@` placeholders. Fails on unknown names."""
     known = {
         "DESCRIPTION": DESCRIPTION,
         "LICENSE": LICENSE,
@@ -118,12 +116,12 @@ def fill(text: str, **values: str) -> str:
 
 
 def template(path: str, **values: str) -> str:
-    """A file of `packaging/`, filled in."""
+    """Reads a file of `packaging/` and replaces its placeholders."""
     return fill((PACKAGING / path).read_text(), **values)
 
 
 def run(command: list, **options) -> str:
-    """Runs a command to its end and returns what it printed; its errors are those of the script."""
+    """Runs a command and returns its stdout. Raises `Failed` if the command fails."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
@@ -138,7 +136,7 @@ def run(command: list, **options) -> str:
 
 
 def stray_versions() -> list[str]:
-    """The places that have a version of the program and would have to be changed with it."""
+    """Finds copies of the version that have to change with it."""
     found = []
     for name, needs in MANIFEST["workspace"]["dependencies"].items():
         if name.startswith(PROGRAM) and needs.get("version") != VERSION:

@@ -1,4 +1,4 @@
-"""PyPI: a wheel for each platform, with the executable among its scripts."""
+"""PyPI: a wheel for each platform, with the executable as a script."""
 
 import base64
 import csv
@@ -36,17 +36,17 @@ Description-Content-Type: text/markdown
 
 
 def make(executables: list[Executable], to: Path) -> list[Path]:
-    """Makes a wheel for each executable."""
+    """Creates a wheel for each executable."""
     to.mkdir(parents=True)
     return [_wheel(executable, to) for executable in executables]
 
 
 def platform(executable: Executable) -> str:
-    """The platform in the name of the wheel: the oldest that the executable runs on."""
+    """The wheel's platform tag: the oldest platform that the executable supports."""
     if executable.target.wheel:
         return executable.target.wheel
     elf = Elf(executable.path)
-    # What is older than this has no name of its own.
+    # The `manylinux_x_y` tags start here.
     major, minor = max(elf.glibc(), (2, 17))
     return f"manylinux_{major}_{minor}_{elf.machine}"
 
@@ -78,7 +78,7 @@ def _wheel(executable: Executable, to: Path) -> Path:
     files.append((f"{info}/RECORD", record.getvalue().encode(), 0o644))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for file, data, mode in files:
-            # The same bytes for the same executable, whenever they are packed.
+            # A fixed date makes the wheel reproducible.
             entry = zipfile.ZipInfo(file, (2020, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = (0o100000 | mode) << 16
@@ -87,7 +87,7 @@ def _wheel(executable: Executable, to: Path) -> Path:
 
 
 def trial(wheels: list[Path], executable: Executable, folder: Path) -> list[Trial]:
-    """Installs the wheel with pip, and has `uvx` find it in a folder."""
+    """Installs the wheel with pip, and runs it with `uvx` from a folder."""
     config = agent.write_config(folder)
     wheel = next(path for path in wheels if path.name.endswith(f"{platform(executable)}.whl"))
     size = wheel.stat().st_size

@@ -1,4 +1,4 @@
-"""systemd: a unit for one user's workbench over HTTP."""
+"""systemd: a user unit that runs a workbench over HTTP."""
 
 import json
 import os
@@ -18,20 +18,19 @@ UNIT = f"{PROGRAM}.service"
 
 
 def make(_: list[Executable], to: Path) -> list[Path]:
-    """Writes the unit."""
     to.mkdir(parents=True)
     (to / UNIT).write_text(template(f"systemd/{UNIT}"))
     return [to / UNIT]
 
 
 def trial(made: list[Path], executable: Executable, folder: Path) -> list[Trial]:
-    """Has systemd read the unit, and starts what it starts: no systemd need run here."""
+    """Verifies the unit with `systemd-analyze` and runs its command. Doesn't need a running systemd."""
     program = folder / ".local" / "bin" / PROGRAM
     program.parent.mkdir(parents=True)
     shutil.copy(executable.path, program)
     config = agent.write_config(folder / ".config" / "mcp-workbench")
     config.rename(config.with_name("config.json"))
-    # systemd takes the home folder from the user's entry and not from the environment.
+    # systemd takes the home folder from the user database, not from the environment.
     text = made[0].read_text()
     unit = folder / UNIT
     unit.write_text(text.replace("%h", str(folder)))
@@ -41,7 +40,7 @@ def trial(made: list[Path], executable: Executable, folder: Path) -> list[Trial]
     run(verify, env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)})
     line = next(line for line in text.splitlines() if line.startswith("ExecStart="))
     command = shlex.split(line.removeprefix("ExecStart=").replace("%h", str(folder)))
-    # A port that is free, in place of the one that a user's clients know.
+    # Use a free port instead of the unit's fixed port.
     command[-1] = "127.0.0.1:0"
     seconds = _answer_seconds(command, agent.environment(folder))
     size = made[0].stat().st_size

@@ -1,4 +1,4 @@
-"""The tools that check and try packages, which `scripts/test.sh --setup-packages` installs."""
+"""The tools that check and test packages; `scripts/test.sh --setup-packages` installs them."""
 
 import os
 import shutil
@@ -10,12 +10,12 @@ ENVIRONMENTS = ROOT / ".test-env"
 
 
 def python_tool(name: str) -> Path:
-    """A program of the pinned packages from PyPI."""
+    """A program from the pinned PyPI packages."""
     return _tool(ENVIRONMENTS / "packages-python" / "bin", name)
 
 
 def npm_tool(name: str) -> Path:
-    """A program of the pinned packages from npm."""
+    """A program from the pinned npm packages."""
     return _tool(ENVIRONMENTS / "packages-node" / "node_modules" / ".bin", name)
 
 
@@ -26,7 +26,7 @@ def _tool(folder: Path, name: str) -> Path:
 
 
 def system_tool(name: str) -> Path:
-    """A program of this machine."""
+    """A program from the PATH."""
     found = shutil.which(name, path=os.environ.get("PATH"))
     if not found:
         raise Skipped(f"{name} is not installed")

@@ -1,4 +1,4 @@
-"""The teacher: all-MiniLM-L6-v2 in plain numpy, from its files to the vector of a text."""
+"""The teacher model, all-MiniLM-L6-v2, in plain numpy."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import numpy
 LAYERS = 6
 HEADS = 12
 MAX_TOKENS = 128
-# How many tokens, padding included, are taken at once.
+# Tokens per batch, including padding.
 BATCH = 1024
 
 
@@ -39,7 +39,7 @@ class Pieces:
         self.known = {}
 
     def of_word(self, word):
-        """The longest pieces from left to right; nothing for a word that cannot be put together."""
+        """Splits a word greedily into the longest pieces; empty if the vocabulary can't spell the word."""
         if word not in self.known:
             found, start = [], 0
             while start < len(word):
@@ -70,7 +70,7 @@ class Teacher:
         self.pieces = Pieces(folder / "vocab.txt")
 
     def vectors(self, texts):
-        """One vector of length 1 a text."""
+        """One unit vector per text."""
         return self.vectors_of_pieces([self.pieces.of_text(text) for text in texts])
 
     def vectors_of_pieces(self, tokens):
@@ -132,6 +132,6 @@ class Teacher:
 
 
 def gelu(x):
-    """x times the normal distribution, by its usual approximation with tanh."""
+    """GELU with the usual tanh approximation."""
     inner = x * (1 + numpy.float32(0.044715) * x * x)
     return x * (1 + numpy.tanh(numpy.float32(0.7978845608) * inner)) * numpy.float32(0.5)

@@ -1,12 +1,11 @@
-"""What the table is fitted on: WordNet's definitions and examples, and sentences of ours about what
-tools do. Some of ours are written out in `fields.txt`, the others are put together from the lists
-there."""
+"""The training texts: WordNet's definitions and examples, and our own sentences about tools. `fields.txt` contains
+some of our sentences, and lists from which the others are generated."""
 
 import random
 import re
 from pathlib import Path
 
-# How people ask, how documentation speaks, and how a tool stands in a list, after its service.
+# Templates for user requests, for documentation, and for entries in a tool list.
 ASKED = [
     "{do} {thing}", "{do} {thing} {where}", "{do} {thing} {where}", "{do} {thing} in {app}",
     "please {do} {thing}", "can you {do} {thing} {where}?", "I want to {do} {thing} {where}",
@@ -24,13 +23,13 @@ LISTED = [
     "{do} {bare}: {Does} {thing}.", "{app} {do} {bare}: {Does} {thing} {where}. {said}",
     "{app} {kind} {do} {bare}: {Does} {thing}. Use this to {do2} {thing2} {where}.",
 ]
-# Verbs of more than one syllable whose last letter doubles before `ing`.
+# Verbs of several syllables that double the last letter before `ing`.
 DOUBLED = set("commit debug embed forget format reset rerun submit transfer unzip".split())
 
 
 def fields(path):
-    """What `fields.txt` says: of each field its kind, its services, what is done to what and where,
-    what people ask and what documentation says."""
+    """Parses `fields.txt`: for each field its kind, services, actions with their objects, places, user requests, and
+    documentation sentences."""
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         mark, rest = line[:2], line[2:]
@@ -50,7 +49,7 @@ def fields(path):
 
 
 def third(verb):
-    """`copies to` of `copy to`."""
+    """Third person singular: `copy to` becomes `copies to`."""
     first, *rest = verb.split()
     if re.search("[^aeiou]y$", first):
         first = first[:-1] + "ie"
@@ -60,7 +59,7 @@ def third(verb):
 
 
 def doing(verb):
-    """`copying to` of `copy to`."""
+    """Present participle: `copy to` becomes `copying to`."""
     first, *rest = verb.split()
     if first in DOUBLED or re.fullmatch("[^aeiou]*[aeiou][bdgmnprt]", first):
         first += first[-1]
@@ -74,8 +73,8 @@ def capital(text):
 
 
 def sentences(path, count, seed=1):
-    """Those that are written out, alone and after a service or its kind, and as many that are put
-    together as `count` has room for; no two the same."""
+    """Returns `count` distinct sentences: all written ones, with and without a service or its kind in front, then
+    generated ones."""
     chance = random.Random(seed)
     everything = fields(path)
     made = {}
@@ -104,7 +103,7 @@ def sentences(path, count, seed=1):
 
 
 def wordnet(folder, count, seed=2):
-    """Definitions after the words that they define, definitions alone, and examples."""
+    """Definitions with and without the defined word, and examples."""
     found = {}
     for part in ("noun", "verb", "adj", "adv"):
         for line in (Path(folder) / f"data.{part}").read_text(encoding="latin-1").splitlines():

@@ -1,4 +1,4 @@
-// The scripted model behind the four APIs: a server on loopback that records what a client sends.
+// Serves the scripted model through the four APIs on loopback, and records the requests.
 
 import { createServer } from 'node:http';
 
@@ -11,7 +11,7 @@ import { answer } from './model.mjs';
 
 const APIS = [anthropic, responses, gemini, chat];
 
-/** Starts it. `sent` has every request that was made to the model, in order. */
+/** Starts the endpoint. `sent` collects the model requests in order. */
 export async function start(world) {
     const sent = [];
     const server = createServer(async (request, response) => {

@@ -1,16 +1,16 @@
-// The scripted model: decides as a sensible one does, by nothing but what a request shows.
+// The scripted model. Like a real model, it decides only from the contents of a request.
 //
-// For each step of the task that is not done it takes the shortest way that it can see: call the
-// tool, if it is among its tools; or by a tool that calls others, if it has seen the wanted one's
-// arguments; or load it by the client's own search, if it has seen its name; or say what it wants to
-// a tool that takes tasks or searches; or open the toolbox that is described as fitting; or search
-// by words. What several steps need it asks for at once, if the API allows that.
+// For each unfinished step of the task it takes the shortest available path: call the tool, if it is in the
+// tool list; call it through another tool such as `use_tool`, if its arguments are known; load it with the
+// client's own tool search, if its name is known; describe the step to `execute_task` or `search_tools`; open
+// the toolbox with the best matching description; or search with the client's tool search by words. If the API
+// allows parallel calls, the requests of several steps go out together.
 
 import { taskOf } from './tasks.mjs';
 
-/** How often one thing is tried again where it has not helped. */
+/** Attempts per call that made no progress. */
 const TRIES = 2;
-/** Tools that lead to others. */
+/** Tools that discover or call other tools. */
 const OWN = [
     'open_toolbox',
     'use_tool',
@@ -20,10 +20,10 @@ const OWN = [
     'call-modular-tool',
     'toolman_activate',
 ];
-/** How clients say that they have cut an answer. */
+/** Clients' markers for a truncated result. */
 const CUT = /truncated|chars omitted|characters omitted/;
 
-/** What the model says: a text when it is done or stuck, else calls. */
+/** The model's response: calls, or text if the task is finished or stuck. */
 export function answer(seen, world) {
     const task = taskOf(seen.texts);
     if (!task) return { text: 'There is nothing to do.', calls: [] };
@@ -42,13 +42,13 @@ export function answer(seen, world) {
     return { text: '', calls: seen.parallel ? calls : calls.slice(0, 1) };
 }
 
-/** What an answer says that the step was for. */
+/** The part of a result that completes the step. */
 function evidence(step, history) {
     const results = history.map((call) => step.done.exec(call.result ?? ''));
     return results.find(Boolean)?.[1];
 }
 
-/** Adds a call; what asks the same tool for more of the same becomes one call. */
+/** Adds a call, or merges its list into an existing call of the same tool. */
 function add(calls, call) {
     const same = calls.find((other) => other.name === call.name && other.list && call.list);
     if (same) {
@@ -60,7 +60,7 @@ function add(calls, call) {
 }
 
 function next(at) {
-    // What waits for an earlier answer needs no more than to be known.
+    // A step without arguments yet waits for an earlier result; until then, knowing the tool is enough.
     if (!at.args && isKnown(at)) return null;
     return (
         called(at) ??
@@ -76,16 +76,16 @@ function next(at) {
     );
 }
 
-// --- ways to call ------------------------------------------------------------------------------
+// --- calling -----------------------------------------------------------------------------------
 
-/** The tool itself, among the model's tools. */
+/** Calls the tool directly. */
 function called({ step, args, seen }) {
     const tool = seen.tools.find((tool) => isNamed(tool.name, step.tool) && !tool.search);
     if (!tool || !args || tries(seen, tool.name, args) >= TRIES) return undefined;
     return { name: tool.name, args };
 }
 
-/** Whether the model knows how to call it, as soon as it has the arguments. */
+/** True if the model could call the tool, given the arguments. */
 function isKnown({ step, names, seen }) {
     return (
         seen.tools.some((tool) => isNamed(tool.name, step.tool)) ||
@@ -93,14 +93,14 @@ function isKnown({ step, names, seen }) {
     );
 }
 
-/** Whether a name is the tool's own with something in front, as clients and the workbench put it. */
+/** True if a name is the tool's own name, possibly with a client's or the workbench's prefix. */
 function isNamed(name, own) {
-    // Codex has `_` for every other character.
+    // Codex replaces other characters with `_`.
     const [all, end] = [name, own].map((text) => text.replaceAll('-', '_'));
     return all === end || ['.', '_', ':', '/'].some((mark) => all.endsWith(mark + end));
 }
 
-/** By a tool that calls others, once the wanted one's arguments have been seen. */
+/** Calls the tool through `use_tool` or similar, once its arguments are known. */
 function used({ step, args, names, seen }) {
     if (!args) return undefined;
     const by = caller(seen);
@@ -110,12 +110,11 @@ function used({ step, args, names, seen }) {
     return tries(seen, call.name, call.args) < TRIES ? call : undefined;
 }
 
-/** The tool that calls others. */
 function caller(seen) {
     return tool(seen, 'use_tool') ?? tool(seen, 'call-modular-tool');
 }
 
-/** Where the wanted tool is shown with the names of all of its arguments, and what it belongs to. */
+/** Finds text that shows the tool with the names of all arguments; returns it with the server it belongs to. */
 function signature(step, names, seen) {
     const places = [
         ...seen.texts.map((text) => ({ text })),
@@ -129,7 +128,7 @@ function signature(step, names, seen) {
     return undefined;
 }
 
-/** As a definition: an object with its name, and with its arguments anywhere in it. */
+/** Matches a definition: a JSON object with the tool's name that contains its arguments. */
 function defined(step, names, text) {
     const lines = text.split('\n').map((line) => parsed(line.replace(/,$/, '')));
     const values = [parsed(text), ...lines].filter((value) => value && typeof value === 'object');
@@ -154,7 +153,7 @@ function defined(step, names, text) {
     return firstOf(values, (value) => find(value, {}));
 }
 
-/** In one line: `name(argument: type, …)`. */
+/** Matches a signature: `name(argument: type, …)`. */
 function written(step, names, text) {
     const pattern = `((?:[A-Za-z0-9-]+[_./:])*${step.tool})\\(([^)]*)\\)`;
     for (const match of text.matchAll(new RegExp(`(?<![A-Za-z0-9_-])${pattern}`, 'g'))) {
@@ -182,7 +181,7 @@ function parsed(text) {
     }
 }
 
-/** What is found in the first value that has it. */
+/** The first defined result of `find`. */
 function firstOf(values, find) {
     for (const value of values) {
         const found = find(value);
@@ -191,7 +190,7 @@ function firstOf(values, find) {
     return undefined;
 }
 
-/** The arguments of a tool that calls others, by the members that its schema has. */
+/** The arguments for `use_tool` or similar, in the shape that its schema requires. */
 function spelled(caller, args, { name, around, asked, isHeading }) {
     const known = asked?.toolbox ?? asked?.group;
     const toolbox = isHeading && known ? known : (around.toolbox ?? around.group ?? known);
@@ -207,8 +206,7 @@ function spelled(caller, args, { name, around, asked, isHeading }) {
     return properties.tool ? { tool: whole, arguments: args } : { ...whole, arguments: args };
 }
 
-/** By a tool that takes a task in words, with arguments once it has asked for them, and with the tool
- * once it has offered that. */
+/** Calls `execute_task`: adds arguments after it has asked for them, and the tool after it has offered the tool. */
 function tasked({ step, args, names, seen }) {
     const doer = tool(seen, 'execute_task');
     if (!doer || !args) return undefined;
@@ -218,7 +216,7 @@ function tasked({ step, args, names, seen }) {
     if (before.length === 0) return { name: doer.name, args: { task: step.query } };
     if (before.length >= TRIES) return undefined;
     const results = before.map(({ result }) => result ?? '');
-    // Some clients put what fails into a text of theirs, in quotes.
+    // Some clients quote an error inside their own text.
     const offers = /"tool\\*":\s*\\*"([^"\\]+)/g;
     const offered = results.flatMap((result) => [...result.matchAll(offers)]);
     const meant = offered.map((match) => match[1]).find((name) => isNamed(name, step.tool));
@@ -232,9 +230,9 @@ function tasked({ step, args, names, seen }) {
         : undefined;
 }
 
-// --- ways to find ------------------------------------------------------------------------------
+// --- finding -----------------------------------------------------------------------------------
 
-/** The client's own search, where the wanted tool's whole name is to be seen. */
+/** Loads the tool by its full name with the client's tool search. */
 function selected({ step, seen }) {
     const search = seen.tools.find((tool) => tool.search === 'select');
     if (!search) return undefined;
@@ -252,7 +250,7 @@ function selected({ step, seen }) {
         : undefined;
 }
 
-/** A catalog whose entries can be switched on; what it leaves out is asked for first. */
+/** Activates the tool with `toolman_activate`, after requesting the entries that its list omits. */
 function activated({ step, seen }) {
     const activate = tool(seen, 'toolman_activate');
     if (!activate) return undefined;
@@ -276,7 +274,7 @@ function activated({ step, seen }) {
     return glob ? { name: activate.name, args: { list: glob } } : undefined;
 }
 
-/** A search of the workbench's. */
+/** Calls the workbench's `search_tools`. */
 function searched({ step, seen }) {
     const search = tool(seen, 'search_tools');
     if (!search) return undefined;
@@ -289,7 +287,7 @@ function searched({ step, seen }) {
         : { name: search.name, args: make([step.query]), list: [step.query], make };
 }
 
-/** The toolbox, or the group, that is described as fitting best, and after it the others. */
+/** Opens the toolboxes or groups by descending match of their descriptions. */
 function opened({ step, args, seen }) {
     const open = tool(seen, 'open_toolbox') ?? tool(seen, 'get-modular-tools');
     if (!open) return undefined;
@@ -299,16 +297,16 @@ function opened({ step, args, seen }) {
     const names = property.enum ?? listed(all);
     const fits = names.map((name) => ({ name, fit: fit(name, all, step) }));
     fits.sort((one, other) => other.fit - one.fit);
-    // Where nothing says what a toolbox is for, one after the other.
+    // If no description matches, try every toolbox in turn.
     const worth = fits.filter(({ fit }) => fit > 0 || fits[0].fit === 0);
     for (const { name } of worth) {
         const before = seen.history.filter(
             (call) => call.name === open.name && call.args[key] === name,
         );
         if (before.length === 0) return { name: open.name, args: { [key]: name } };
-        // It may be there, and wait for an earlier answer.
+        // The tool may already be known and only wait for an earlier result.
         if (!args && before.some(({ result }) => result?.includes(step.tool))) continue;
-        // What the client has cut is asked for in less detail; what has not come, once more.
+        // After a truncated result, ask for less detail; after an unhelpful one, repeat the request.
         const wasCut = before.some(({ result }) => CUT.test(result ?? ''));
         const less = wasCut && open.schema.properties?.detail ? { detail: 'signatures' } : {};
         if (before.length < TRIES && name === fits[0].name) {
@@ -318,14 +316,14 @@ function opened({ step, args, seen }) {
     return undefined;
 }
 
-/** Names at the beginning of lines such as `code: …` or `- code (2 servers): …`. */
+/** Names at the start of lines such as `code: …` or `- code (2 servers): …`. */
 function listed(text) {
     return [...text.matchAll(/^\s*[-*]?\s*([a-z][a-z0-9_-]*)(?: \([^)\n]*\))?: /gm)].map(
         (match) => match[1],
     );
 }
 
-/** How many of the step's words stand in what is said of a toolbox, and in its name. */
+/** The number of the step's words in a toolbox's name and description. */
 function fit(name, text, step) {
     const forms = [`${name}(?: \\([^)\\n]*\\))?: ([^\\n]*)`, `${name} \\(([^)\\n]*)`];
     const said = forms.flatMap((form) => [
@@ -337,7 +335,7 @@ function fit(name, text, step) {
     return step.words.filter((word) => lines.includes(word)).length;
 }
 
-/** The client's own search, for a tool of the workbench's that is named but has not been loaded. */
+/** Loads one of the workbench's own tools with the client's tool search, if the request names it. */
 function loaded({ seen }) {
     const search = seen.tools.find((tool) => tool.search === 'words');
     if (!search) return undefined;
@@ -357,10 +355,10 @@ function loaded({ seen }) {
     return { name: search.name, args: { query } };
 }
 
-/** The client's own search, by words: those of the step, then those of what the model is told of. */
+/** Searches with the client's tool search: for the step, then for the workbench's own tools. */
 function looked({ step, args, seen }) {
     const search = seen.tools.find((tool) => tool.search === 'words');
-    // What waits for an earlier answer may be found with what gives it.
+    // While arguments are missing, the search for the step that provides them may also find this tool.
     if (!search || !args) return undefined;
     const queries = [step.query, 'open a toolbox, use a tool of a toolbox'];
     const query = queries.find(
@@ -370,7 +368,7 @@ function looked({ step, args, seen }) {
     return query ? { name: search.name, args: { query } } : undefined;
 }
 
-// --- what is there -----------------------------------------------------------------------------
+// --- helpers -----------------------------------------------------------------------------------
 
 function tool(seen, own) {
     return seen.tools.find((tool) => isNamed(tool.name, own));

@@ -1,4 +1,4 @@
-// The scripted model takes the way that a request shows, and no other: `node --test`.
+// Tests of the scripted model; run with `node --test`.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import { TASKS } from './tasks.mjs';
 const world = { work: '/work' };
 const [one, two, chain] = TASKS;
 
-/** A request that shows these tools, after these calls. */
+/** A request with these tools and call history. */
 function seen({ task = one, tools = [], history = [], texts = [], parallel = true }) {
     return { texts: [task.prompt, ...texts], tools: tools.map(tool), history, parallel };
 }
@@ -30,7 +30,6 @@ const USE = {
 const PURPOSES = 'code (2 servers): Files and git\nmind (1 server): The knowledge graph';
 const SEARCH = { name: 'ToolSearch', search: 'select' };
 
-/** The calls that it makes, by name and arguments. */
 function calls(request) {
     return answer(request, world).calls.map(({ name, args }) => [name, args]);
 }

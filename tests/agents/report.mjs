@@ -1,12 +1,12 @@
-// The results, in words and as tables.
+// Reports the results as text and tables.
 
-/** Bytes for one token, measured on requests of this kind. */
+/** Bytes per token, measured on requests of this kind. */
 const BYTES_PER_TOKEN = 4.5;
 
-/** The modes that README shows. */
+/** The modes in the README's table. */
 const IN_BRIEF = ['native', 'auto', 'auto (cold)'];
 
-/** One line for whoever waits. */
+/** A progress line. */
 export function inWords({ client, mode, task, works, requests, bytes, seconds }) {
     const what = works
         ? `${requests} requests, ${number(bytes)} bytes`
@@ -14,7 +14,7 @@ export function inWords({ client, mode, task, works, requests, bytes, seconds })
     return `${client}, ${mode}, ${task}: ${what}, ${seconds.toFixed(1)} s`;
 }
 
-/** Results of the same client and mode as one, in the order in which they first come. */
+/** Sums the results per client and mode, in order of first appearance. */
 export function folded(rows) {
     const groups = new Map();
     for (const row of rows) {
@@ -36,7 +36,7 @@ export function folded(rows) {
     return [...groups.values()];
 }
 
-/** Everything, a line for each client and mode. */
+/** The full table, one row per client and mode. */
 export function whole(rows) {
     const head = ['client', 'mode', 'works', 'requests', 'bytes', 'tokens', 'seconds'];
     const lines = folded(rows).map((sum) => [
@@ -51,7 +51,7 @@ export function whole(rows) {
     return table(head, lines, [0, 0, 0, 1, 1, 1, 1]);
 }
 
-/** What README shows: a column for each client, a row for each of the modes that most will use. */
+/** The README's table, with one column per client and one row per common mode. */
 export function brief(rows) {
     const sums = folded(rows.filter((row) => IN_BRIEF.includes(row.mode)));
     const clients = [...new Set(sums.map((sum) => sum.client))];
@@ -83,12 +83,12 @@ function table(head, lines, right) {
     return [row(head), rule, ...lines.map(row)].join('\n');
 }
 
-/** A number with commas between thousands. */
+/** Formats a number with thousands separators. */
 function number(value) {
     return String(value).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** Puts a table between the two lines that mark where it stands. */
+/** Replaces the table between the two marker comments. */
 export function between(text, table) {
     const [begin, end] = ['<!-- agents -->', '<!-- end of agents -->'];
     const [before, rest] = text.split(begin);

@@ -1,4 +1,4 @@
-// What is shown is what was measured: `node --test`.
+// Tests of the report; run with `node --test`.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// `just agents`: real clients with a scripted model, with and without the workbench.
+// `just agents`: runs real clients with a scripted model, with and without the workbench.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -108,8 +108,8 @@ prepare(world.template, join(env, 'agents-python/bin/python'));
 prepare(world.work, join(env, 'agents-python/bin/python'));
 mkdirSync(world.cache);
 if (modes.some((mode) => mode !== 'native' && mode !== 'auto (cold)')) {
-    // What servers list is known from then on, as it is for whoever has used the workbench before.
-    // It is kept by the folder that servers start in, too: that of the sessions' file.
+    // Fill the listing cache, as for a user who has run the workbench before. The servers' working directory is part
+    // of the cache key, so start them from the folder that the sessions use.
     const file = write(join(run, 'home/workbench.json'), configuration(world.servers, 'dynamic'));
     const options = { env: { ...environment(run), XDG_CACHE_HOME: world.cache }, cwd: run };
     const said = execFileSync(world.binary, ['--config', file, 'cache', 'refresh'], options);
@@ -150,7 +150,7 @@ if (values.write) {
     }
 }
 
-/** What was measured before, with what is new in its place; in the order of clients, modes and tasks. */
+/** Replaces earlier results with new ones; sorted by client, mode and task. */
 function merged(before, rows) {
     const names = Object.values(CLIENTS).map((client) => client.name);
     const taskNames = TASKS.map((task) => task.name);

@@ -1,10 +1,10 @@
-// The ten servers, the toolboxes that a user would sort them into, and the folder that they work in.
+// The ten servers, their toolboxes, and their working directory.
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Toolboxes by name: what they are for, and which servers are in them. */
+/** The toolboxes' descriptions and servers, by name. */
 export const TOOLBOXES = {
     code: {
         description: 'Read, search and change files; history, differences and commits of git',
@@ -26,7 +26,7 @@ export const TOOLBOXES = {
     },
 };
 
-/** What starts each server: a program with its arguments, and its environment. */
+/** The command, arguments and environment of each server. */
 export function servers(env, work) {
     const node = (bin) => join(env, 'agents/node_modules/.bin', bin);
     const python = (bin) => join(env, 'agents-python/bin', bin);
@@ -60,7 +60,7 @@ export function configuration(all, toolMode) {
     return { toolMode, toolboxes: Object.fromEntries(toolboxes) };
 }
 
-/** Fills the folder that the servers work in; the same each time, the commit's hash included. */
+/** Fills the working directory reproducibly; even the commit hash is the same each time. */
 export function prepare(work, python) {
     mkdirSync(work, { recursive: true });
     const facts = [

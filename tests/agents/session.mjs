@@ -1,4 +1,4 @@
-// One client doing one task once, in a home and a folder of its own.
+// Runs one task in one client, with a fresh home and working directory.
 
 import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,10 +9,9 @@ import { start } from './endpoint.mjs';
 import { configuration } from './servers.mjs';
 import { prompt } from './tasks.mjs';
 
-/** How long one task may take. */
 const PATIENCE_MS = 180_000;
 
-/** Does it, and says what came of it and what the model was sent. */
+/** Returns the outcome and the size of the model requests. */
 export async function session({ client, mode, task, world }) {
     const home = join(world.run, 'home');
     for (const folder of [home, world.work]) rmSync(folder, { recursive: true, force: true });
@@ -46,7 +45,7 @@ export async function session({ client, mode, task, world }) {
     }
 }
 
-/** The client's entry for the workbench. */
+/** The client's server entry for the workbench. */
 function workbench(mode, world, home) {
     const isCold = mode.endsWith(' (cold)');
     const toolMode = mode.replace(' (cold)', '');
@@ -59,18 +58,18 @@ function workbench(mode, world, home) {
     };
 }
 
-/** Nothing of the user's: neither settings nor keys. */
+/** An environment without the user's settings and keys. */
 export function environment(home) {
     const { PATH, LANG = 'C.UTF-8', TZ = 'UTC' } = process.env;
     return { PATH, LANG, TZ, HOME: home, USER: 'agent', TERM: 'dumb', NO_COLOR: '1', CI: '' };
 }
 
-/** Runs it in the folder that servers work in, and says how it ended and what it printed. */
+/** Runs the client in the servers' working directory; returns its exit status and output. */
 export function run(client, args, env, world) {
     return new Promise((done, failed) => {
         const path = join(world.env, 'agents/node_modules', client.program);
         const [command, first] = path.endsWith('.js') ? [process.execPath, [path]] : [path, []];
-        // A group of its own, so that nothing that it started outlives it.
+        // Its own process group, so that its child processes can be killed with it.
         const options = { cwd: world.work, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] };
         const child = spawn(command, [...first, ...args], options);
         let output = '';
@@ -80,11 +79,11 @@ export function run(client, args, env, world) {
             try {
                 process.kill(-child.pid, 'SIGKILL');
             } catch {
-                // All of it has ended.
+                // The process group has already exited.
             }
         };
         const timer = setTimeout(end, PATIENCE_MS);
-        // Before the folder that it works in is removed.
+        // Kill the processes before another handler removes their working directory.
         process.prependListener('exit', end);
         child.on('error', failed);
         child.on('exit', (code) => {
@@ -112,6 +111,6 @@ function dump({ client, mode, task, world, result, sent, output }) {
     try {
         cpSync(log, join(to, 'workbench.log'));
     } catch {
-        // There is none where the workbench was not run.
+        // The file doesn't exist if the client ran without the workbench.
     }
 }

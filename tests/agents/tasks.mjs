@@ -1,10 +1,9 @@
-// The tasks, and the steps in which a sensible model does each.
+// The tasks, and the steps in which a capable model completes them.
 //
-// A step is one call of one tool. Of it the model knows what a reader of the task and of the tool's
-// description would: which tool is the right one when it sees it, what to look for while it does not
-// (`words` that a fitting toolbox has, a `query` for a search), and the arguments by the names that
-// the tool's schema has, of which one is undefined while it waits for an earlier answer. It is done
-// when an answer has what `done` matches.
+// A step is one tool call. The model knows as much about it as a reader of the task and of the tool's
+// description would: the right tool, once it sees it; how to look for it (`words` that match a toolbox, a
+// `query` for a search); and the arguments by name. An undefined argument depends on an earlier result. A step
+// is complete when a result matches `done`.
 
 export const TASKS = [
     {
@@ -73,12 +72,12 @@ export const TASKS = [
     },
 ];
 
-/** The prompt as a client is given it. */
+/** The prompt for the client. */
 export function prompt(task, { work }) {
     return `${task.prompt.replace('WORK', work)} Use the tools of MCP servers for it, not the shell.`;
 }
 
-/** The task that a prompt is of. */
+/** The task to which a prompt belongs. */
 export function taskOf(texts) {
     const all = texts.join('\n');
     return TASKS.find((task) => all.includes(task.prompt.split('WORK')[0]));

@@ -1,6 +1,5 @@
-// Asks the book's own search what newcomers ask, and says which questions do not lead to their page.
-// `node ask.mjs BOOK QUESTIONS`; a question is answered if a part of one of its
-// pages is among the first results.
+// Sends newcomers' questions to the book's search: `node ask.mjs BOOK QUESTIONS`. Lists the questions whose top
+// results contain none of their expected pages.
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import vm from "node:vm";

@@ -1,6 +1,5 @@
-"""Meets every kind of address with the official Python SDK below 2, which refuses the whole answer
-when one of them is no valid URL: lists resources and templates, reads what it has listed, and calls
-the tools that it is given. Prints one JSON object a line.
+"""Tests resource URIs with the official Python SDK v1, which rejects a whole response if one URI is invalid. Lists
+resources and templates, reads the listed resources, and calls the given tools. Prints JSON lines.
 
     python addresses.py <tool>... -- <command> [argument...]
 """
@@ -19,7 +18,7 @@ def say(event, **fields):
 
 
 def address(block):
-    """The address in a block of content, if it has one."""
+    """The URI of a content block, if it has one."""
     holder = getattr(block, "resource", block)
     uri = getattr(holder, "uri", None)
     return uri and str(uri)

@@ -1,5 +1,5 @@
-// An agent on the official TypeScript SDK (v1) that shows a token over HTTP, and looks for where to get
-// one when it has none. Prints what it saw, one JSON object a line.
+// An agent on the official TypeScript SDK (v1) that authenticates with a token over HTTP, or discovers the
+// authorization server if it has none. Prints its observations as JSON lines.
 //
 //   node bearer.mjs <url> <token>
 

@@ -1,11 +1,10 @@
-// Walks the steps of everything.json with an official TypeScript SDK, and prints what came of
-// each, one JSON object a line: the same for every run, and whoever is between it and the server.
+// Runs the steps of everything.json with an official TypeScript SDK and prints the results as JSON lines. The
+// output is the same for every run, with or without a gateway in between.
 //
 //   node everything.mjs <sdk> <mode> <toolbox> <server> -- <command> [argument...]
 //
-// `v1`, `v2` and `v2-auto` are the SDKs as in typescript.mjs. The mode says how things are named:
-// `plain` as the server itself does, `dynamic` with the toolbox and the server before the names of
-// tools, `proxy` with tools called through `use_tool`.
+// For `v1`, `v2` and `v2-auto`, see typescript.mjs. The mode selects how tools are called: `plain` by the
+// server's own names, `dynamic` by names prefixed with toolbox and server, `proxy` through `use_tool`.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -25,13 +24,13 @@ const v1 = sdk === 'v1';
 const prefix = mode === 'dynamic' ? `${toolbox}__${server}__` : '';
 const features = v1 ? ['tasks'] : [];
 
-// --- what is not the same twice, or not named the same
+// --- masks for values and names that vary
 
 const blots = scenario.blots.map(([pattern, blot]) => [new RegExp(pattern, 'g'), blot]);
 if (prefix) blots.push([new RegExp(prefix, 'g'), '']);
 const blot = (text) => blots.reduce((left, [pattern, replacement]) => left.replace(pattern, replacement), text);
 
-// A blob that is text is shown as text, for there may be a time in it.
+// Decode text blobs, because they may contain times.
 function blob(base64) {
     const bytes = Buffer.from(base64, 'base64');
     const text = bytes.toString('utf8');
@@ -48,9 +47,9 @@ function normal(value, key) {
 const byName = (items) => items.sort((a, b) => (a.name < b.name ? -1 : 1));
 const byUri = (items) => items.sort((a, b) => ((a.uri ?? a.uriTemplate) < (b.uri ?? b.uriTemplate) ? -1 : 1));
 
-// --- what the server says and asks
+// --- messages and requests from the server
 
-// In the modern era notices say which subscription they belong to.
+// In MCP 2026-07-28, notifications carry their subscription id.
 const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 const heard = [];
 let wake = () => {};
@@ -63,7 +62,7 @@ function hear(method, given) {
     wake();
 }
 
-// Whether a message came, from the given one on, that matches.
+// Waits for a matching message; `from` is the first index to check.
 async function comes(pattern, from) {
     const end = Date.now() + WAIT;
     while (!heard.slice(from).some((message) => new RegExp(pattern).test(message))) {
@@ -89,7 +88,7 @@ async function answer({ method, params }, extra) {
     return { task };
 }
 
-// --- the client
+// --- client
 
 const { Client } = require(v1 ? '@modelcontextprotocol/sdk/client/index.js' : '@modelcontextprotocol/client');
 const { StdioClientTransport } = require(
@@ -118,7 +117,7 @@ if (v1) {
     }
 }
 
-// --- the eras: what the modern one has instead of some requests
+// --- replacements for requests that MCP 2026-07-28 removed
 
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 const modern = () => !v1 && client.getNegotiatedProtocolVersion() >= '2026';
@@ -130,10 +129,10 @@ const legacyOr = (request, instead) => async (step) => {
     await instead(step);
     return {};
 };
-// The level is said with every request.
+// MCP 2026-07-28 sends the log level with every request.
 const params = (given) => (modern() && level ? { ...given, _meta: { [LOG_LEVEL]: level } } : given);
 
-// --- the steps
+// --- steps
 
 const throughUseTool = (tool, given) => ({
     name: 'use_tool',
@@ -174,7 +173,7 @@ const does = {
     resources: async () => byUri((await client.listResources()).resources),
     templates: async () => byUri((await client.listResourceTemplates()).resourceTemplates),
     call: async (step) => {
-        // The SDK loses the last one when it comes together with the result.
+        // The SDK drops the last progress notification if it arrives together with the result.
         const progress = [];
         const onprogress =
             step.progress && ((update) => update.progress < update.total && progress.push(update));
@@ -213,7 +212,7 @@ const does = {
         }),
     setRoots: async (step) => {
         roots = step.roots;
-        // The modern era asks for them whenever it wants them.
+        // In MCP 2026-07-28, servers request the roots when they need them.
         if (!modern()) await client.sendRootsListChanged();
         return {};
     },
@@ -246,7 +245,7 @@ async function take(step) {
 
 const say = (step, outcome) => console.log(JSON.stringify({ step, ...outcome }));
 
-// Standard output is for the transcript.
+// Stdout is reserved for the transcript.
 console.debug = console.error;
 await client.connect(new StdioClientTransport({ command, args, env: process.env, stderr: 'inherit' }));
 if (modern()) {

@@ -1,12 +1,11 @@
-"""Walks the steps of everything.json with the official Python SDK, and prints what came of each,
-one JSON object a line: the same for every run, and whoever is between it and the server.
+"""Runs the steps of everything.json with the official Python SDK and prints the results as JSON lines. The output
+is the same for every run, with or without a gateway in between.
 
     python everything.py <sdk> <mode> <toolbox> <server> -- <command> [argument...]
 
-`v1` is the SDK below 2, `v2` the one from 2 on without a probe, `v2-auto` the same as it comes; each
-wants an environment of its own. The mode says how things are named: `plain` as the server itself
-does, `dynamic` with the toolbox and the server before the names of tools, `proxy` with tools called
-through `use_tool`.
+`v1` is SDK 1.x, `v2` is SDK 2.x without the discovery probe, `v2-auto` is SDK 2.x with its defaults; v1 and v2 need
+separate environments. The mode selects how tools are called: `plain` by the server's own names, `dynamic` by names
+prefixed with toolbox and server, `proxy` through `use_tool`.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ def blotted(text):
 
 
 def blob(encoded):
-    """A blob that is text is shown as text, for there may be a time in it."""
+    """Decodes text blobs, because they may contain times."""
     try:
         return f"text: {blotted(base64.b64decode(encoded).decode())}"
     except UnicodeDecodeError:
@@ -46,7 +45,7 @@ def blob(encoded):
 
 
 def normal(value, key=None):
-    """Without what is not the same twice."""
+    """Masks values that vary between runs."""
     if isinstance(value, str):
         return blob(value) if key == "blob" else blotted(value)
     if isinstance(value, list):
@@ -57,7 +56,7 @@ def normal(value, key=None):
 
 
 def plain(model):
-    """A model of the SDK as it is on the wire."""
+    """An SDK model in its wire format."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -70,7 +69,7 @@ def by_uri(items):
 
 
 class Heard:
-    """What the server said and asked."""
+    """Messages and requests from the server."""
 
     def __init__(self):
         self.messages = []
@@ -81,7 +80,7 @@ class Heard:
         if message["method"] == "notifications/progress":
             return
         params = message.get("params", {})
-        # In the modern era notices say which subscription they belong to.
+        # In MCP 2026-07-28, notifications carry their subscription id.
         params.get("_meta", {}).pop("io.modelcontextprotocol/subscriptionId", None)
         if not params.get("_meta", True):
             del params["_meta"]
@@ -92,7 +91,7 @@ class Heard:
         self.changed.set()
 
     async def comes(self, pattern, since):
-        """Whether a message came, from the given one on, that matches."""
+        """Waits for a matching message; `since` is the first index to check."""
         try:
             async with asyncio.timeout(WAIT):
                 while not any(re.search(pattern, message) for message in self.messages[since:]):
@@ -104,7 +103,7 @@ class Heard:
 
 
 class Agent:
-    """The client, and the user behind it, who answers as the scenario says."""
+    """The client, with a user who responds according to the scenario."""
 
     def __init__(self, sdk, mode, toolbox, server):
         self.v1 = sdk == "v1"
@@ -119,7 +118,7 @@ class Agent:
         self.level = None
         self.subscriptions = {}
 
-    # What the server asks.
+    # Requests from the server.
 
     async def on_message(self, message):
         if isinstance(message, Exception):
@@ -142,7 +141,7 @@ class Agent:
     async def on_elicitation(self, context, params):
         return self.answer(types.ElicitRequest(params=params), types.ElicitResult)
 
-    # The connection.
+    # Connection.
 
     @asynccontextmanager
     async def connected(self, command):
@@ -175,14 +174,14 @@ class Agent:
                 for subscription in self.subscriptions.values():
                     subscription.cancel()
 
-    # The eras: what the modern one has instead of some requests.
+    # Replacements for requests that MCP 2026-07-28 removed.
 
     @property
     def modern(self):
         return not self.v1 and self.client.protocol_version >= "2026"
 
     async def listen(self, **changes):
-        """A task that holds a subscription until it is cancelled."""
+        """Starts a task that holds a subscription until it is canceled."""
         begun = asyncio.Event()
 
         async def hold():
@@ -196,11 +195,11 @@ class Agent:
 
     @property
     def meta(self):
-        """The level is said with every request."""
+        """MCP 2026-07-28 sends the log level with every request."""
         key = "io.modelcontextprotocol/logLevel"
         return {"meta": {key: self.level}} if self.modern and self.level else {}
 
-    # The steps.
+    # Steps.
 
     def called(self, step):
         tool, arguments = step["tool"], step.get("arguments")
@@ -264,7 +263,7 @@ class Agent:
             begun.set()
 
         name, arguments = self.called(step)
-        # The older SDK tells the server only if the program does so itself.
+        # SDK v1 doesn't send the cancellation itself.
         request_id = self.client._request_id if self.v1 else None
         call = asyncio.create_task(
             self.client.call_tool(name, arguments, progress_callback=on_progress)
@@ -310,12 +309,12 @@ class Agent:
 
     async def do_setRoots(self, step):
         self.roots = step["roots"]
-        # The modern era asks for them whenever it wants them.
+        # In MCP 2026-07-28, servers request the roots when they need them.
         if not self.modern:
             await self.client.send_roots_list_changed()
         return {}
 
-    # Tasks, which only the older SDK has.
+    # Tasks, which only SDK v1 supports.
 
     def task_handlers(self):
         from mcp.client.experimental.task_handlers import ExperimentalTaskHandlers

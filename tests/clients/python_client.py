@@ -1,12 +1,12 @@
-"""An agent on the official Python SDK: connects, opens a toolbox, calls a tool, and prints what it
-saw, one JSON object a line.
+"""An agent on the official Python SDK: connects, opens a toolbox, calls a tool, and prints its observations as JSON
+lines.
 
     python python_client.py <mode> <toolbox> <server> <tool> <json-arguments> -- <command> [argument...]
     python python_client.py <mode> <toolbox> <server> <tool> <json-arguments> -- <url>
 
-`dynamic` calls the tool by the name that opening registers, `proxy` calls it through `use_tool`, and
-`direct` by its own name, without opening anything.
-The SDK negotiates the era by itself: it probes `server/discover` and falls back to `initialize`.
+`dynamic` calls the tool by the name that opening the toolbox registers, `proxy` through `use_tool`, and `direct` by
+its own name without opening a toolbox.
+The SDK negotiates the protocol version: it probes `server/discover` and falls back to `initialize`.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ def say(event, **fields):
 
 
 def plain(model):
-    """A model of the SDK as it is on the wire."""
+    """An SDK model in its wire format."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 

@@ -1,13 +1,13 @@
-// An agent on an official TypeScript SDK: connects, opens a toolbox, calls a tool, and prints
-// what it saw, one JSON object a line.
+// An agent on an official TypeScript SDK: connects, opens a toolbox, calls a tool, and prints its observations
+// as JSON lines.
 //
 //   node typescript.mjs <sdk> <mode> <toolbox> <server> <tool> <json-arguments> -- <command> [argument...]
 //   node typescript.mjs <sdk> <mode> <toolbox> <server> <tool> <json-arguments> -- <url>
 //
-// `v1` is the SDK that only knows `initialize`; `v2` is the client package as it comes, which does
-// not probe either; `v2-auto` is the same, which probes `server/discover` on a process of its own.
-// `dynamic` calls the tool by the name that opening registers, `proxy` calls it through `use_tool`,
-// and `direct` by its own name, without opening anything.
+// `v1` is the SDK that supports only `initialize`; `v2` is the client package with its defaults, which also uses
+// `initialize`; `v2-auto` first probes `server/discover` in a separate process. `dynamic` calls the tool by the
+// name that opening the toolbox registers, `proxy` through `use_tool`, and `direct` by its own name without
+// opening a toolbox.
 
 import { createRequire } from 'node:module';
 
@@ -62,7 +62,7 @@ const timeout = () =>
 
 const client = new Client(
     { name: 'typescript-test-agent', version: '1.0.0' },
-    // It would list again after its own end.
+    // In `direct` mode, skip the list handler: it would list again after the client has closed.
     mode === 'direct'
         ? options
         : { ...options, listChanged: { tools: { autoRefresh: true, onChanged: listChanged } } },
@@ -70,7 +70,7 @@ const client = new Client(
 const transport = command.startsWith('http://')
     ? new StreamableHTTPClientTransport(new URL(command))
     : new StdioClientTransport({ command, args, env: process.env });
-// The first SDK tells what was negotiated to its transport only.
+// SDK v1 passes the negotiated version only to its transport.
 let protocol = null;
 const takeVersion = transport.setProtocolVersion?.bind(transport);
 transport.setProtocolVersion = (version) => {

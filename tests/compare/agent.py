@@ -1,4 +1,4 @@
-"""An agent's side of MCP over stdio, with the bytes as they are."""
+"""An MCP client over stdio that exposes the raw bytes."""
 
 import http.client
 import json
@@ -9,11 +9,11 @@ import time
 
 
 class Gone(Exception):
-    """The program has ended, or has not answered in time."""
+    """The gateway exited or timed out."""
 
 
 class Agent:
-    """A program that is spoken to, from its start to its end."""
+    """An agent connected to a gateway process."""
 
     def __init__(self, command, env, folder):
         self.started = time.perf_counter()
@@ -42,13 +42,13 @@ class Agent:
             return
         with self.come:
             if "method" in message and "id" in message:
-                # Nothing that a server asks is offered: roots, sampling, input.
+                # Reject all server requests: roots, sampling, elicitation.
                 error = {"code": -32601, "message": "not offered"}
                 self.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
             elif "method" in message:
                 self.notified.append(message["method"])
                 if message["method"] == "notifications/tools/list_changed":
-                    # As most clients do: at once, and beside whatever else is asked.
+                    # Like most clients, list again immediately, in parallel with other requests.
                     again = f"again-{len(self.notified)}"
                     self.send({"jsonrpc": "2.0", "id": again, "method": "tools/list", "params": {}})
             elif "id" in message:
@@ -66,7 +66,7 @@ class Agent:
             raise Gone(str(error)) from error
 
     def raw(self, method, params, patience=60):
-        """Asks; `params` may be text of JSON. Returns the line that came."""
+        """Sends a request; `params` may be JSON text. Returns the raw response line."""
         self.last += 1
         own = self.last
         text = params if isinstance(params, str) else json.dumps(params)
@@ -85,7 +85,7 @@ class Agent:
         return answer["result"]
 
     def begin(self, patience=120):
-        """Initializes; returns the instructions."""
+        """Initializes the session; returns the server instructions."""
         about = {
             "protocolVersion": "2025-06-18",
             "capabilities": {},
@@ -112,7 +112,7 @@ class Agent:
 
 
 class OverSse(Agent):
-    """An agent of a program that listens on the port after `--port`: the older HTTP with events."""
+    """An agent for a gateway with the deprecated HTTP+SSE transport, on the port after `--port`."""
 
     def __init__(self, command, env, folder):
         self.port = int(command[command.index("--port") + 1])
@@ -165,7 +165,7 @@ class OverSse(Agent):
                     self.posts.getresponse().read()
                 return
             except (OSError, http.client.HTTPException) as error:
-                # It closes connections that have been idle for some seconds.
+                # The gateway closes connections that are idle for some seconds.
                 self.posts.close()
                 if is_last:
                     raise Gone(str(error)) from error

@@ -1,7 +1,7 @@
-"""`just compare`: other programs of this kind beside ours, in one run on one machine.
+"""`just compare`: compares the workbench with other MCP gateways, in one run on one machine.
 
-Each gets the same ten real servers. What is measured is in `MEASURES`; the page `docs/comparison.md`
-says what each figure means. Nothing here decides who is better.
+Each gateway gets the same ten real servers. `MEASURES` lists the measurements, and `docs/comparison.md` explains
+the figures. The script doesn't rank the gateways.
 """
 
 import argparse
@@ -24,10 +24,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "results.json")
 PAGE = os.path.join(ROOT, "docs/comparison.md")
-# The call that is waited for first, and what a model would look for it by.
+# The first call to measure, and a search query for its tool.
 FIRST = ("memory", "search_nodes", '{"query":"Vell"}')
 WORDS = "search the knowledge graph for nodes"
-# What was measured of each program that is called by names of its own for tools.
+# The workbench modes included in measurements of tool calls.
 CALLED = ["auto", "search", "direct"]
 
 
@@ -43,7 +43,7 @@ def arguments():
 
 
 class World:
-    """What all measures need: programs, servers, folders, and marks by which processes are known."""
+    """State shared by all measurements: gateways, servers, folders, and marks that identify processes."""
 
     def __init__(self, args):
         self.args = args
@@ -59,7 +59,7 @@ class World:
         return not self.args.only or any(part.lower() in peer.name.lower() for part in self.args.only)
 
     def ten(self):
-        """The servers of `just agents`, in a folder that is prepared for them."""
+        """The servers of `just agents`, with their working directory."""
         code = (
             "import {prepare, servers, TOOLBOXES} from '%s/tests/agents/servers.mjs';"
             "prepare(process.argv[2], process.argv[1] + '/agents-python/bin/python');"
@@ -71,8 +71,8 @@ class World:
         return {name: {"env": {}, **server} for name, server in servers.items()}, toolboxes
 
     def start(self, peer, servers, key):
-        """Starts it in a folder of its own, which it keeps from start to start for the same `key`."""
-        # The same from start to start, for what is known of servers may hang on their environment.
+        """Starts a gateway in a folder that starts with the same `key` share."""
+        # Keep the environment the same between starts: a gateway's server cache may depend on it.
         mark = self.marks.setdefault((peer.name, key), f"{os.getpid()}-{len(self.marks)}-")
         folder = os.path.join(self.folder, "".join(c if c.isalnum() else "_" for c in f"{peer.name}-{key}"))
         os.makedirs(folder, exist_ok=True)
@@ -82,7 +82,7 @@ class World:
         }
         command = peer.command(folder, marked)
         env = {"PATH": os.environ["PATH"], "HOME": folder, "LANG": "C.UTF-8", "COMPARE_RUN": mark}
-        # It asks the registry for a newer version of itself at each start.
+        # FastMCP checks for updates at every start.
         env |= {"FASTMCP_CHECK_FOR_UPDATES": "off"}
         return command, env, folder, mark
 
@@ -94,7 +94,7 @@ class World:
 
 
 def processes(mark):
-    """The processes of one start: those of the program itself, and those of its servers."""
+    """The gateway's own processes and its servers' processes."""
     own, servers = [], []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -114,7 +114,7 @@ def processes(mark):
 
 
 def pss(pids):
-    """Their memory in MB, with what is shared shared out."""
+    """The proportional set size in MB."""
     total = 0
     for pid in pids:
         with open(f"/proc/{pid}/smaps_rollup") as file:
@@ -132,13 +132,13 @@ def clear(mark):
 
 
 def call(agent, peer, server, tool, text, patience=60):
-    """Calls a tool of a server; returns the line that came."""
+    """Calls a tool; returns the raw response line."""
     name, text = peer.call(server, tool, text)
     return agent.raw("tools/call", '{"name":%s,"arguments":%s}' % (json.dumps(name), text), patience)
 
 
 def learn(agent, peer, server, tool, patience=60, words=WORDS):
-    """Asks what a model would ask first; returns the bytes that it was answered."""
+    """Sends the requests that a model needs before the call; returns the size of the responses."""
     size = 0
     for name, given in peer.learn(server, tool, words):
         result = agent.ask("tools/call", {"name": name, "arguments": given}, patience)
@@ -150,7 +150,7 @@ def learn(agent, peer, server, tool, patience=60, words=WORDS):
 
 
 def called(agent, peer, server, tool, text, patience=60):
-    """Calls until it is answered without an error, for some start their servers beside."""
+    """Repeats a call until it succeeds: some gateways start their servers in the background."""
     until = time.perf_counter() + patience
     while True:
         line = call(agent, peer, server, tool, text, max(1, until - time.perf_counter()))
@@ -170,11 +170,11 @@ def size_of(tools, instructions):
     return len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode()) + len(instructions.encode())
 
 
-# --- measures ----------------------------------------------------------------------------------
+# --- measurements ------------------------------------------------------------------------------
 
 
 def starts(world, results):
-    """Ten servers: what the model sees, how soon, the memory, and who is left when the agent is killed."""
+    """Ten servers: size of the definitions that the model sees, startup time, memory and processes."""
     for peer in world.peers:
         for key in ("first answer, ms", "first call, ms"):
             results[peer.name].pop(key, None)
@@ -210,7 +210,7 @@ def starts(world, results):
 
 
 def learn_soon(agent, peer, patience=60):
-    """As `learn`, again and again until it is known: some start their servers beside."""
+    """Repeats `learn` until it succeeds: some gateways start their servers in the background."""
     until = time.perf_counter() + patience
     while True:
         try:
@@ -222,7 +222,7 @@ def learn_soon(agent, peer, patience=60):
 
 
 def latency(world, results):
-    """A call of `echo`, taking turns: 200 of each, and 200 without a program in between."""
+    """200 calls of `echo` per gateway, interleaved, and 200 without a gateway."""
     two = {"probe": world.probe, "spare": world.probe}
     direct = known.Direct()
     running = [(direct, world.agent(direct, {"probe": world.probe}, "one"))]
@@ -266,7 +266,7 @@ def learn_probe(agent, peer):
 
 
 def kills(world, results):
-    """The agent is killed with no chance to say so: what is left five seconds later."""
+    """Kills the agent with SIGKILL and counts the processes left after five seconds."""
     for peer in filter(is_called, world.peers):
         command, env, folder, mark = world.start(peer, world.servers, "ten")
         ready = [*peer.learn(*FIRST[:2], WORDS), peer.call(*FIRST)]
@@ -288,7 +288,7 @@ def kills(world, results):
 
 
 def hold(told):
-    """An agent that begins, lists, calls a tool, and waits to be killed."""
+    """Runs an agent that initializes, lists and calls tools, then waits to be killed."""
     calls, kind, *given = json.loads(told)
     agent = {"Agent": Agent, "OverSse": OverSse}[kind](*given)
     agent.begin()
@@ -301,7 +301,7 @@ def hold(told):
 
 
 def bad(world, results):
-    """One of ten does not start: it ends at once, or says nothing at all."""
+    """One of ten servers doesn't start: it exits immediately or never responds."""
     for kind, entry in {"ends": ["false"], "silent": ["sleep", "600"]}.items():
         servers = {**world.servers, "fetch": {"command": entry[0], "args": entry[1:], "env": {}}}
         for peer in filter(is_called, world.peers):
@@ -324,7 +324,7 @@ def bad(world, results):
 
 
 def passing(world, results):
-    """What comes through as it was sent, and whether a list that changes is told."""
+    """Which content passes through unchanged, and whether changes to the tool list are forwarded."""
     two = {"probe": world.probe, "spare": world.probe}
     for peer in filter(is_called, world.peers):
         row = results[peer.name]
@@ -369,7 +369,7 @@ def passing(world, results):
 
 
 def has_kept(answer, line, tool, text):
-    """Whether it is where a client looks for it: not as text in a text."""
+    """True if the content is where a client expects it, not embedded in another text."""
     result = answer.get("result", {})
     if tool == "unknown":
         return result.get("x-unknown") == {"kept": True}
@@ -382,7 +382,7 @@ def has_kept(answer, line, tool, text):
     if tool == "fail":
         error = answer.get("error", {})
         return error.get("code") == -32050 and error.get("data") == {"kept": "yes"}
-    # What the server received stands in a text, in quotes once or twice.
+    # The result quotes the received arguments as text, escaped once or twice.
     return f'"n\\":{text}' in line.replace("\\\\\\", "\\").replace(" ", "")
 
 
@@ -395,7 +395,7 @@ MEASURES = {"latency": latency, "passing": passing, "starts": starts, "kills": k
 
 
 def before(args):
-    """What was measured before, where it is kept."""
+    """Earlier results, if only some measurements run."""
     if not args.measure or not os.path.exists(RESULTS):
         return {}
     with open(RESULTS, encoding="utf-8") as file:

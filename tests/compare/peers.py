@@ -1,4 +1,4 @@
-"""The programs that are compared: how each is configured and started, and how a tool is called in it."""
+"""The compared gateways: their configuration, their command, and their way of calling tools."""
 
 import json
 import os
@@ -10,23 +10,23 @@ OWN_MODES = ["auto", "dynamic", "proxy", "search", "navigate", "activate", "modu
 
 
 class Peer:
-    """One program. `files` writes its configuration into a folder and returns its command."""
+    """A gateway. `files` writes its configuration to a folder and returns its command."""
 
     name = version = ""
-    # How it is spoken to.
+    # The client class for its transport.
     agent = Agent
-    # Names of servers and tools as they are listed, for those whose tools are called directly.
+    # The separator between server and tool, for gateways that list tools directly.
     joint = "_"
 
     def command(self, folder, servers):
         raise NotImplementedError
 
     def learn(self, server, tool, words):
-        """What a model asks before it knows how to call the tool: names of tools, and arguments."""
+        """The calls that a model needs to learn how to call the tool, as pairs of name and arguments."""
         return []
 
     def call(self, server, tool, arguments):
-        """The name of the tool to call, and its arguments as text of JSON."""
+        """The name of the tool to call, and its arguments as JSON text."""
         return f"{server}{self.joint}{tool}", arguments
 
 
@@ -38,7 +38,7 @@ def write(folder, name, value):
 
 
 class Direct(Peer):
-    """No program in between; one server."""
+    """A single server without a gateway."""
 
     name = "no program in between"
 
@@ -187,7 +187,7 @@ class FastMcp(Peer):
 
 
 class Hub(Peer):
-    """A program of its own, to which agents connect over HTTP."""
+    """A standalone gateway that agents reach over HTTP."""
 
     name, version = "mcp-hub", "4.2.1"
     agent = OverSse

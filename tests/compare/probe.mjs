@@ -1,4 +1,4 @@
-// A server that answers with what is easily lost in passing, byte for byte as it stands here.
+// A server that returns content that a gateway may alter, byte for byte as written here.
 
 import { createInterface } from 'node:readline';
 

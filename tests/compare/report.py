@@ -1,4 +1,4 @@
-"""The tables of `docs/comparison.md`, out of what was measured."""
+"""Generates the tables of `docs/comparison.md` from the results."""
 
 import re
 import statistics

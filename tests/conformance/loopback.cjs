@@ -1,8 +1,8 @@
-// Preloaded into the suite: its own servers listen on the loopback address only.
+// Preloaded into the suite so that its servers listen only on loopback.
 //
-// They name no address, which means all interfaces, and nothing here is meant for the network.
-// They also ask for their port at once, so they must not wait: an address that is given to
-// `listen` is looked up first, even if it is one already. So this steps in where Node binds.
+// They call `listen` without an address, which binds all interfaces, and read their port synchronously. Passing
+// an address to `listen` would make it asynchronous, because Node resolves even IP addresses. So this file
+// patches the internal function that binds.
 
 'use strict';
 
@@ -17,7 +17,7 @@ if (typeof bind !== 'function') {
     throw new Error('this Node binds elsewhere: the servers of the suite would be open to all');
 }
 net.Server.prototype._listen2 = function (address, port, type, ...rest) {
-    // Paths and descriptors have no port.
+    // Sockets at paths and inherited descriptors have no port.
     const isPort = typeof port === 'number' && port >= 0;
     if (isPort && EVERYWHERE.includes(address)) {
         return bind.call(this, LOOPBACK, port, IPV4, ...rest);

@@ -1,10 +1,10 @@
-// What is written of a run: its table, and how it differs from what is expected.
+// Reports a run: its table, and the differences from the expected failures.
 
 import { existsSync, readFileSync } from 'node:fs';
 
 /**
- * Reads a list of expected failures: the part of YAML that the suite's own lists need. Every entry
- * must have a reason, in the comment above it or beside it.
+ * Parses a list of expected failures in the YAML subset that the suite uses. Every entry needs a reason, in a
+ * comment above it or at the end of its line.
  */
 export function readExpected(path, role) {
     const entries = new Map();
@@ -41,7 +41,7 @@ export function readExpected(path, role) {
 
 const count = (checks, status) => checks.filter((check) => check.status === status).length;
 
-/** Sums up the checks of a scenario; a warning is a failure. */
+/** Summarizes the checks of a scenario. Warnings count as failures. */
 export function sumUp(name, isRequired, checks) {
     const bad = checks.filter(({ status }) => status === 'FAILURE' || status === 'WARNING');
     return {
@@ -56,7 +56,7 @@ export function sumUp(name, isRequired, checks) {
     };
 }
 
-/** What is wrong: failures that are not expected, and expected ones that do not fail. */
+/** Unexpected failures, and expected failures that pass. */
 export function differences(rows, expected) {
     const used = new Set();
     const faults = [];
@@ -76,7 +76,6 @@ export function differences(rows, expected) {
     return [...faults, ...stale.map((key) => `${key} is expected to fail and does not`)];
 }
 
-/** What a scenario has come to. */
 function verdict(row) {
     if (row.failing.length > 0) {
         return 'fails';
@@ -84,7 +83,7 @@ function verdict(row) {
     return row.passed > 0 ? 'passes' : 'is skipped';
 }
 
-/** How many scenarios have come to what. */
+/** Counts scenarios by verdict. */
 export function balance(rows, what = 'scenarios') {
     const parts = ['passes', 'fails', 'is skipped'].map((word) => {
         const some = rows.filter((row) => verdict(row) === word).length;
@@ -94,7 +93,7 @@ export function balance(rows, what = 'scenarios') {
     return `${rows.length} ${what} ${parts.filter(Boolean).join(', ') || 'none'}`;
 }
 
-/** The table of a run, without anything that changes from run to run. */
+/** The table of a run, without values that change between runs. */
 export function table(title, command, rows, expected) {
     const required = rows.filter(({ isRequired }) => isRequired);
     const knows = required.length > 0;

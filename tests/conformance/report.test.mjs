@@ -1,4 +1,4 @@
-// The report on checks that no suite has made: `node --test`.
+// Tests of the report with made-up checks; run with `node --test`.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,6 @@ import { test } from 'node:test';
 
 import { differences, readExpected, sumUp, table } from './report.mjs';
 
-/** Reads a list of expected failures from this text. */
 function read(text, role = 'server') {
     const folder = mkdtempSync(join(tmpdir(), 'report-'));
     const path = join(folder, 'expected.yml');

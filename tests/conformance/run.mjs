@@ -1,13 +1,13 @@
-// Runs the official MCP conformance suite against the workbench: as a server, with a server of
-// ours behind it, and as a client. Writes a table for every run to `results/`.
+// Runs the official MCP conformance suite against the workbench, as a server (with `conformance-server` behind
+// it) and as a client. Writes a table for every run to `results/`.
 //
 //   node run.mjs [--bin FOLDER] [NAME...]
 //
-// FOLDER has the executables (`target/debug`); NAMEs choose among the runs, such as `server` or
+// FOLDER contains the executables (default: `target/debug`). NAMEs select runs, such as `server` or
 // `client-0.2-2026-07-28`.
 //
-// It fails when a scenario fails that is not in `expected-failures/<run>.yml`, when one of those
-// passes, and when a table is not what it was: whoever has changed it commits the new one.
+// Fails if a scenario fails that isn't in `expected-failures/<run>.yml`, if a scenario in that file passes, or if
+// a table differs from the committed one; commit the new table with your change.
 
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -27,13 +27,13 @@ const RUNS = [
     { role: 'client', line: '0.2', revision: '2026-07-28' },
 ];
 const MODERN = '2026-07-28';
-/** Extensions that we pass on, and those that we sign in with; they belong to the modern revision. */
+/** Supported extensions: forwarded by the server, and sign-in by the client. They require MCP 2026-07-28. */
 const EXTENSIONS = { server: /^(tasks-|sep-2640-skills-)/, client: /^auth\// };
 const CONFIG = 'tests/conformance/workbench.json';
 const CLIENT_TIMEOUT = '15000';
 const START_TIMEOUT = 30_000;
 const END_TIMEOUT = 5_000;
-/** How much of a program's words is shown when something went wrong. */
+/** Lines of output to show on failure. */
 const LINES = 20;
 
 const { values, positionals } = parseArgs({
@@ -41,7 +41,7 @@ const { values, positionals } = parseArgs({
     allowPositionals: true,
 });
 
-/** An executable of ours; relative, because the suite splits commands at blanks. */
+/** A relative path, because the suite splits commands at spaces. */
 function executable(name) {
     const path = resolve(values.bin, name);
     if (!existsSync(path)) {
@@ -50,11 +50,11 @@ function executable(name) {
     return relative(ROOT, path).startsWith('..') ? path : `./${relative(ROOT, path)}`;
 }
 
-/** Starts the workbench with our server of one era behind it. */
+/** Starts the workbench with `conformance-server` behind it; `era` is `legacy` or `modern`. */
 async function startWorkbench(era) {
     const args = ['serve', '--http', '127.0.0.1:0', '--config', CONFIG];
     const server = resolve(ROOT, executable('conformance-server'));
-    // The server of one run is not that of the next, though it is started alike: nothing is kept.
+    // Disable the cache: each run's server differs, although its entry is the same.
     const own = { CONFORMANCE_SERVER: server, CONFORMANCE_ERA: era, MCP_WORKBENCH_CACHE: '/dev/null' };
     const child = spawn(executable('mcp-workbench'), args, {
         cwd: ROOT,
@@ -90,7 +90,7 @@ async function startWorkbench(era) {
     return { url, stop, log: () => log };
 }
 
-/** Runs the scenarios of servers: those of the revision in one go, those of extensions singly. */
+/** Runs server scenarios: those of the revision together, those of extensions one at a time. */
 async function runServer(suite, revision, scenarios, folder) {
     const workbench = await startWorkbench(revision === MODERN ? 'modern' : 'legacy');
     const common = ['server', '--url', workbench.url, '--spec-version', revision, '-o', folder];
@@ -108,7 +108,7 @@ async function runServer(suite, revision, scenarios, folder) {
     return { ends, log: workbench.log() };
 }
 
-/** Runs the scenarios of clients one after the other, for some measure time. */
+/** Runs client scenarios one at a time, because some measure time. */
 async function runClient(suite, revision, scenarios, folder) {
     const command = executable('conformance-client');
     const common = ['client', '--command', command, '--timeout', CLIENT_TIMEOUT];
@@ -121,7 +121,7 @@ async function runClient(suite, revision, scenarios, folder) {
     return { ends, log: '' };
 }
 
-/** The checks of a scenario, with one more when it is not they that say what went wrong. */
+/** The checks of a scenario, with an extra failed check if the suite failed without reporting one. */
 function judge(role, folder, name, end) {
     const checks = checksOf(folder, role, name);
     if (!checks) {
@@ -136,12 +136,11 @@ function judge(role, folder, name, end) {
     return checks;
 }
 
-/** The end of what a program has said. */
 function tail(text) {
     return text.trimEnd().split('\n').slice(-LINES).join('\n');
 }
 
-/** The scenarios of a run: all of the revision; of servers not those of OAuth, which are about their tokens. */
+/** The scenarios of a run. Server runs exclude OAuth, which tests the suite's own tokens. */
 function chosen(all, { role, revision }) {
     return all.filter(({ name, tags }) => {
         const isExtension = revision === MODERN && EXTENSIONS[role].test(name) && tags.includes('extension');
@@ -150,7 +149,7 @@ function chosen(all, { role, revision }) {
     });
 }
 
-/** The command that one would type for a run. */
+/** The command line shown in the report. */
 function command({ role, revision }) {
     const subject =
         role === 'server'
@@ -159,7 +158,7 @@ function command({ role, revision }) {
     return `conformance ${role} ${subject} --spec-version ${revision}`;
 }
 
-/** Does one run; what is wrong afterwards. */
+/** Performs a run; returns the differences from the expected results. */
 async function perform(run) {
     const suite = new Suite(run.line);
     const scenarios = chosen(await suite.scenarios(run.role), run);

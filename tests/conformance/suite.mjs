@@ -1,4 +1,4 @@
-// The official suite as it is installed: what it has, and how one runs it.
+// Runs the installed conformance suite and reads its scenarios and results.
 
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -6,11 +6,11 @@ import { join } from 'node:path';
 
 const PATIENCE = 180_000;
 
-/** The root of the repository, where everything is run. */
+/** The repository root; commands run here. */
 export const ROOT = join(import.meta.dirname, '../..');
 const INSTALLED = join(ROOT, '.test-env/conformance/node_modules');
 
-/** The pinned Node where there is one for this machine, else the one that runs us. */
+/** The pinned Node if this platform has one, or else the current Node. */
 function node() {
     const pinned = join(INSTALLED, `node-${process.platform}-${process.arch}/bin/node`);
     if (existsSync(pinned)) {
@@ -22,7 +22,6 @@ function node() {
     return process.execPath;
 }
 
-/** One version of the suite. */
 export class Suite {
     constructor(line) {
         this.folder = join(INSTALLED, `conformance-${line}`);
@@ -30,7 +29,6 @@ export class Suite {
         this.version = about.version;
     }
 
-    /** Runs a command of the suite to its end. */
     run(args) {
         const preload = JSON.stringify(join(import.meta.dirname, 'loopback.cjs'));
         const child = spawn(node(), [join(this.folder, 'dist/index.js'), ...args], {
@@ -52,14 +50,14 @@ export class Suite {
         });
     }
 
-    /** The scenarios of one role: their names, and the revisions (or `extension`) they are of. */
+    /** The scenarios of a role, with their names and tags: revisions, or `extension`. */
     async scenarios(role) {
         const { output } = await this.run(['list', `--${role}`]);
         const lines = [...output.matchAll(/^ {2}- (\S+) \[(.*)\]$/gm)];
         return lines.map(([, name, tags]) => ({ name, tags: tags.split(',') }));
     }
 
-    /** The names of the scenarios that a revision requires; nothing if this version cannot say. */
+    /** The names of a revision's required scenarios, if this version of the suite lists them. */
     async required(revision, role) {
         if (!existsSync(join(this.folder, `requirements/${revision}.yaml`))) {
             return undefined;
@@ -71,10 +69,10 @@ export class Suite {
     }
 }
 
-/** The checks of a scenario from a folder of results; nothing if it has left none. */
+/** Reads the checks of a scenario from a results folder, if it wrote any. */
 export function checksOf(folder, role, scenario) {
     const prefix = role === 'server' ? `server-${scenario}-` : `${scenario}-`;
-    // Some versions keep the slash in a name, which makes a folder of its first part.
+    // Some versions keep the slash in a scenario name, so its first part becomes a folder.
     const nested = prefix.lastIndexOf('/');
     const places = [[folder, prefix.replaceAll('/', '-')], [join(folder, prefix.slice(0, nested + 1)), prefix.slice(nested + 1)]];
     for (const [place, start] of places) {

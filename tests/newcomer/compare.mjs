@@ -1,10 +1,10 @@
-// What is different between two states of a home, and between two values of a client's file.
+// Compares two states of a home folder, and two values of a client's file.
 
 import { execFileSync } from 'node:child_process';
 import { lstatSync, readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Every file below a folder: its mode with its bytes, or where it leads. */
+/** Each file's mode and contents, or a symbolic link's target. */
 export function snapshot(folder) {
     const found = new Map();
     const walk = (inner) => {
@@ -24,21 +24,21 @@ export function snapshot(folder) {
     return found;
 }
 
-/** The paths of files that are not alike, but for those below the folders that are left out. */
+/** The paths of files that differ, except in the folders in `without`. */
 export function unlike(before, after, { without = [] } = {}) {
     const isMeant = (path) => !without.some((folder) => path.startsWith(folder));
     const paths = [...new Set([...before.keys(), ...after.keys()])].filter(isMeant);
     return paths.filter((path) => before.get(path) !== after.get(path)).sort();
 }
 
-/** The value of a client's file, by how it is called. */
+/** Parses a client's file; the extension selects the format. */
 export function valueOf(path, text, python) {
     if (!path.endsWith('.toml')) return JSON.parse(plain(text));
     const code = 'import json, sys, tomllib; print(json.dumps(tomllib.load(sys.stdin.buffer)))';
     return JSON.parse(execFileSync(python, ['-c', code], { input: text }).toString());
 }
 
-/** JSON without comments and commas too many. */
+/** Removes comments and trailing commas from JSON. */
 export function plain(text) {
     const token = /"(?:[^"\\]|\\.)*"|\/\/[^\n]*|\/\*[^]*?\*\//g;
     const bare = text.replace(token, (found) => (found[0] === '"' ? found : ''));
@@ -47,7 +47,7 @@ export function plain(text) {
     );
 }
 
-/** What has to be set (`value`) or removed (no `value`) in one value to make it the other. */
+/** The changes that turn one value into the other: with `value`, set the path; without, remove it. */
 export function changes(one, other, at = []) {
     const isTree = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
     if (!isTree(one) || !isTree(other)) {
@@ -63,7 +63,7 @@ export function changes(one, other, at = []) {
     });
 }
 
-/** A value with these changes made. */
+/** Applies the changes to a copy of a value. */
 export function changed(value, all) {
     const result = structuredClone(value);
     for (const { at, ...rest } of all) {
@@ -75,7 +75,6 @@ export function changed(value, all) {
     return result;
 }
 
-/** The comments of a text, in order. */
 export function comments(path, text) {
     const strings = path.endsWith('.toml')
         ? `'[^'\\n]*'|"(?:[^"\\\\]|\\\\.)*"`

@@ -1,9 +1,9 @@
-// Command lines that the documentation shows.
+// Finds command lines in the docs.
 
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Each line of a block of shell commands that begins with these words, once. */
+/** The distinct lines in shell code blocks that start with these words. */
 export function shown(root, words) {
     const docs = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'));
     const pages = ['README.md', ...docs.map((name) => join('docs', name))];

@@ -1,5 +1,4 @@
-// The newcomer's home: five clients' files as those programs and their user write them, and the programs
-// that the files name.
+// Creates the newcomer's home: the configuration files of five clients, and the programs that they start.
 
 import {
     chmodSync,
@@ -11,7 +10,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Each client's file: where it is, what it is made of here, and how it differs from a tidy text. */
+/** Each client's file: its path, its template, and its oddities, such as Windows line endings. */
 export const FILES = {
     'Claude Code': { path: '.claude.json', from: 'claude.json', isEndless: true, mode: 0o600 },
     Codex: { path: '.codex/config.toml', from: 'codex.toml', mode: 0o600 },
@@ -20,7 +19,7 @@ export const FILES = {
     Cursor: { path: '.cursor/mcp.json', from: 'cursor.json', isOfWindows: true },
 };
 
-/** Makes it. `known` are the values that stand in the files as `{{name}}`. */
+/** Creates the home. `known` holds the values for `{{name}}` in the templates. */
 export function make(home, { binary, modules, known }) {
     for (const { path, from, isEndless, isOfWindows, mode = 0o644 } of Object.values(FILES)) {
         let text = readFileSync(join(import.meta.dirname, 'files', from), 'utf8');
@@ -32,7 +31,7 @@ export function make(home, { binary, modules, known }) {
     const program = join(home, '.local/bin/mcp-workbench');
     mkdirSync(dirname(program), { recursive: true });
     copyFileSync(binary, program);
-    // What `npx` starts is installed, and nothing else can be had.
+    // `npx` finds the installed packages and downloads nothing.
     symlinkSync(modules, join(home, 'node_modules'));
     put(join(home, '.npmrc'), 'offline=true\nupdate-notifier=false\nlogs-max=0\n');
 }

@@ -1,5 +1,5 @@
-// `just newcomer`: a new user on a fresh machine, with five clients that have servers of their own.
-// Sets up, does a task in each of four agent programs, adds a server, and takes all of it back.
+// `just newcomer`: acts as a new user whose five clients already have servers. Runs `setup`, a task in each of
+// four agents, adds a server, and runs `setup undo`.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -30,8 +30,10 @@ import { changed, changes, comments, snapshot, unlike, valueOf } from './compare
 import { shown } from './documented.mjs';
 import { FILES, make } from './home.mjs';
 
-/** The agent programs: a task for the servers that each has, one that wants servers of another client,
- * and what adds a server by the program's own command. */
+/**
+ * The agents, each with a task for its own servers (`own`), a task that needs another client's servers, and its
+ * command that adds a server (`add`).
+ */
 const AGENTS = {
     'Claude Code': {
         client: claude,
@@ -59,9 +61,9 @@ const AGENTS = {
     },
 };
 const THINKING = ['npx', '-y', '@modelcontextprotocol/server-sequential-thinking'];
-/** Where clients keep their servers. */
+/** Keys of the server block that aren't `mcpServers`. */
 const SERVERS = { Codex: 'mcp_servers', opencode: 'mcp' };
-/** What the workbench may leave behind, and says so. */
+/** Folders that `setup undo` leaves behind, as it reports. */
 const KEPT = ['.cache/mcp-workbench/', '.local/state/mcp-workbench/'];
 
 const root = resolve(import.meta.dirname, '../..');
@@ -129,9 +131,9 @@ await endpoint.stop();
 step('done');
 process.exit(0);
 
-// --- the story ---------------------------------------------------------------------------------
+// --- scenarios ---------------------------------------------------------------------------------
 
-/** Looked at, set up, set up again, taken back: nothing in the home is other than it was. */
+/** Preview, `setup` twice, `setup undo`: the home is unchanged. */
 function nobodyRanAnything() {
     const before = snapshot(home);
     const left = () => unlike(before, snapshot(home), { without: KEPT });
@@ -157,7 +159,7 @@ function nobodyRanAnything() {
     step('`setup undo`: every file of the home is byte for byte what it was');
 }
 
-/** Set up, a task in each agent program, taken back: nothing is other but what the programs wrote. */
+/** `setup`, a task in each agent, `setup undo`: only the agents' own changes remain. */
 async function agentsRan() {
     workbench('setup', '--yes');
     const set = texts(home);
@@ -181,9 +183,9 @@ async function agentsRan() {
     reset();
 }
 
-/** A server that each program has added by its own command is taken over too, and comes back. */
+/** A second `setup` imports a server that each agent added with its own command; `setup undo` restores it. */
 function serverWasAdded() {
-    // What it would be without us.
+    // The files as they would be without the workbench.
     add();
     const alone = texts(home);
     reset();
@@ -210,7 +212,7 @@ function serverWasAdded() {
             value(name, alone),
             `${name} has not what it would have`,
         );
-        // Codex drops some when it adds a server; those that went with a server of ours are still there.
+        // Codex drops some comments when it adds a server. Comments on imported servers must survive.
         const notes = comments(file.path, undone[name]);
         const lost = comments(file.path, alone[name]).filter((note) => !notes.includes(note));
         assert.deepEqual(lost, [], `${name} has lost comments`);
@@ -220,14 +222,14 @@ function serverWasAdded() {
     reset();
 }
 
-/** With its own servers, as if we had never been there; which shows that the files are good ones. */
+/** Each agent completes a task with its own servers again, which also shows that its file is valid. */
 async function agentsWorkAsBefore() {
     for (const [name, { client, own }] of Object.entries(AGENTS)) {
         await task(name, client, own, { isByWorkbench: false });
     }
 }
 
-/** Each line of the documentation that adds the workbench by Claude Code's own command, in the shell. */
+/** Runs each `claude mcp add` line of the docs in a shell. */
 function documentedCommandsWork() {
     const lines = shown(root, 'claude mcp add');
     assert.ok(lines.length > 2, `the documentation shows ${lines}`);
@@ -250,15 +252,15 @@ function documentedCommandsWork() {
     step(`${lines.length} lines of the documentation with \`claude mcp add\` do what they say`);
 }
 
-// --- its steps ---------------------------------------------------------------------------------
+// --- steps -------------------------------------------------------------------------------------
 
 function step(what) {
     console.log(`${((Date.now() - began) / 1000).toFixed(1).padStart(6)} s  ${what}`);
 }
 
-/** The environment of whatever the newcomer starts. */
+/** The environment of all commands. */
 function surroundings() {
-    // Without a terminal, Claude Code does not wait for servers that take long to start.
+    // Without a terminal, Claude Code doesn't wait for slow servers by default.
     const patience = { MCP_CONNECTION_NONBLOCKING: 'false', MCP_CONNECT_TIMEOUT_MS: '60000' };
     return { ...environment(home), ...patience, PATH: path.join(':') };
 }
@@ -273,7 +275,7 @@ function workbench(...args) {
     return execFileSync(join(home, '.local/bin/mcp-workbench'), args, options);
 }
 
-/** One task in one program, and whether the model was given what the servers have. */
+/** Runs a task in an agent and checks that the model received the servers' data. */
 async function task(name, client, which, { isByWorkbench }) {
     const wanted = TASKS.find((task) => task.name === which);
     const first = endpoint.sent.length;
@@ -315,7 +317,7 @@ function programOf(client) {
     return join(env, 'agents/node_modules', client.program);
 }
 
-/** Adds a server by each program's own command. */
+/** Adds a server with each agent's own command. */
 function add() {
     for (const { client, add } of Object.values(AGENTS)) {
         const program = programOf(client);
@@ -332,7 +334,7 @@ function add() {
     }
 }
 
-/** Each client starts the workbench alone, but for what is named; nothing secret is in the configuration. */
+/** Checks that clients start only the workbench, apart from exceptions, and that the configuration has no secrets. */
 function checkSetUp() {
     const now = texts(home);
     const stay = {
@@ -359,13 +361,13 @@ function configured() {
     return JSON.parse(readFileSync(join(home, '.config/mcp-workbench/config.json'), 'utf8'));
 }
 
-/** The clients' files as they were at first, whatever has come to be in them. */
+/** Restores the clients' original files. */
 function reset() {
     for (const [name, file] of Object.entries(FILES))
         writeFileSync(join(home, file.path), original[name]);
 }
 
-// --- what is in files --------------------------------------------------------------------------
+// --- files -------------------------------------------------------------------------------------
 
 function texts(home) {
     const read = ([name, file]) => [name, readFileSync(join(home, file.path), 'utf8')];
@@ -380,7 +382,7 @@ function serversOf(name, all) {
     return value(name, all)[SERVERS[name] ?? 'mcpServers'];
 }
 
-/** A server that is reached over HTTP; its address. */
+/** Starts a server over HTTP; returns its address. */
 async function everything() {
     const port = await new Promise((done) => {
         const server = createServer().listen(0, '127.0.0.1', () => {

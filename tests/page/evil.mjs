@@ -1,2 +1,2 @@
-/** Markup that says so when a browser takes it for more than text. */
+/** Markup that calls `pwned()` if the browser interprets it. */
 export const EVIL = `"'><img src=x onerror=pwned()><script>pwned()</script><a href=javascript:pwned()>&lt;`;

@@ -1,4 +1,4 @@
-// A server that writes what a browser must not run, and tools to try the page's forms with.
+// A server that returns markup that the browser must not run, with tools for testing the forms.
 
 import { createInterface } from 'node:readline';
 import { EVIL } from './evil.mjs';
@@ -62,7 +62,7 @@ function serve() {
     } else if (method === 'tools/call' && results[params.name]) {
       result = results[params.name]();
     } else if (method === 'tools/call') {
-      // As it was written: `JSON.parse` would round numbers.
+      // Copy the source text: `JSON.parse` would round numbers.
       result = { content: [{ type: 'text', text: /"arguments":(\{.*?\})(?:,"_meta"|\}\})/.exec(line)[1] }] };
     }
     process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`);

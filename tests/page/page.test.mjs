@@ -1,4 +1,4 @@
-// The page in a real browser, against the real executable with real servers.
+// Tests the dashboard in a real browser, with the real executable and real servers.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -19,10 +19,10 @@ let browser;
 let workbench;
 before(async () => {
   workbench = await serve(file);
-  // What a server has is known once it has run.
+  // A server's tools are unknown until it has run.
   const open = await act('open', 'odd', 'hostile');
   assert.equal(open.answer, 'done', JSON.stringify(open));
-  // Chromium has no sandbox for root.
+  // Chromium's sandbox doesn't work as root.
   browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
 });
 after(async () => {
@@ -30,14 +30,14 @@ after(async () => {
   await workbench?.end();
 });
 
-/** Does something as the operator, without a browser. */
+/** Performs an operator action without a browser. */
 async function act(what, toolbox, server) {
   const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${operator}` };
   const body = JSON.stringify({ to: workbench.pid, ask: { ask: 'act', act: what, toolbox, server } });
   return (await fetch(`${workbench.address}/page/ask`, { method: 'POST', headers, body })).json();
 }
 
-/** Opens the page, and notes whatever it should not do. */
+/** Opens the page; `close` fails if it logged an error, opened a dialog, or sent a request to another origin. */
 async function open(options = {}) {
   const { part = 'now', held = operator, address = workbench.address, hash = `#${part}`, ...rest } = options;
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...rest });
@@ -45,7 +45,7 @@ async function open(options = {}) {
   const page = await context.newPage();
   const wrong = [];
   page.on('console', (message) => {
-    // A refused request and a lost link are told on the page too.
+    // Chromium also logs refused requests and lost connections, which the page handles.
     if (['error', 'warning'].includes(message.type()) && !/status of 401|ERR_CONNECTION|ERR_INCOMPLETE|net::/.test(message.text())) {
       wrong.push(message.text());
     }
@@ -145,7 +145,7 @@ describe('the page', { concurrency: false }, () => {
     await state(page, 'notes', 'stopped');
     await press('notes', 'Open').click();
     await state(page, 'notes', 'running');
-    // What has the focus keeps it while new figures come.
+    // The button keeps its focus across updates.
     const mute = press('notes', 'Mute');
     await mute.focus();
     await page.waitForTimeout(1500);
@@ -202,7 +202,7 @@ describe('the page', { concurrency: false }, () => {
     await run.focus();
     await page.keyboard.press('Enter');
     await page.locator('#answer pre', { hasText: '"other":[1.50]' }).waitFor();
-    // The form has no field for one of them, so it stays JSON.
+    // The form has no field for `other`, so the JSON view stays.
     await page.getByRole('checkbox', { name: 'as JSON' }).click();
     await page.getByText('no field for some of this JSON').waitFor();
     await close();

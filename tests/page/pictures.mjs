@@ -1,4 +1,4 @@
-// Makes the pictures of the page in `docs/images/`, of a workbench that agents have used for a while.
+// Takes the screenshots in `docs/images/`, after agents have used the workbench for two minutes.
 
 import { mkdirSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';

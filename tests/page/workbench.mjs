@@ -1,4 +1,4 @@
-// The real executable, serving over HTTP from a folder of its own, and an agent that calls it.
+// Runs the real executable over HTTP in a temporary folder, and an agent that calls it.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ const env = { ...process.env, HOME: folder, XDG_CACHE_HOME: join(folder, 'cache'
 mkdirSync(env.XDG_CACHE_HOME);
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
-/** Makes a token and its entry for the configuration. */
+/** Creates a token; returns it with its configuration entry. */
 export function token(...args) {
   const made = JSON.parse(execFileSync(BINARY, ['token', ...args, '--json'], { env, encoding: 'utf8' }));
   return [made.token, made.entry];
@@ -40,7 +40,7 @@ export function configuration(more, name = 'workbench-config.json') {
   return file;
 }
 
-/** Runs the executable until a line of it has what is looked for. */
+/** Starts the executable and waits for a line of output that matches `wanted`. */
 async function begin(args, wanted) {
   const child = spawn(BINARY, args, { env, cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
   const said = [];
@@ -66,27 +66,29 @@ async function begin(args, wanted) {
   return { found, pid: child.pid, end };
 }
 
-/** A server that wants a sign-in, and the authorization server at which that is done. */
+/** Starts an MCP server that requires sign-in, with its authorization server. */
 export async function authority() {
   const child = spawn(process.execPath, [AUTHORITY, resolve('.test-env/signin')], { stdio: ['pipe', 'pipe', 'ignore'] });
   const [line] = await once(createInterface({ input: child.stdout }), 'line');
   return { ...JSON.parse(line), end: () => child.kill() };
 }
 
-/** Serves a configuration over HTTP. */
 export async function serve(file, port = 0) {
   const args = ['--config', relative(folder, file), 'serve', '--http', `127.0.0.1:${port}`, '--grace', '0'];
   const { found, pid, end } = await begin(args, /http:\/\/127\.0\.0\.1:\d+/);
   return { address: found, pid, port: Number(new URL(found).port), end };
 }
 
-/** Shows the page for every workbench that serves. */
+/** Runs `mcp-workbench page`. */
 export async function page() {
   const { found, end } = await begin(['page'], /http:\/\/127\.0\.0\.1:\d+\/#token=\S+/);
   return { address: found, end };
 }
 
-/** An agent at one toolbox, or at all of them, which calls a tool by the end of its name. */
+/**
+ * Connects an agent to one toolbox, or to all if `toolbox` is `null`. Returns a function that calls the tool
+ * whose name ends with its argument.
+ */
 export async function agent(address, toolbox, bearer) {
   const url = toolbox === null ? `${address}/mcp` : `${address}/mcp/${toolbox}`;
   let session;

@@ -1,14 +1,14 @@
-// An authorization server (oidc-provider) and an MCP server that takes its tokens, for tests of signing in.
+// An authorization server (oidc-provider) and an MCP server that accepts its tokens, for sign-in tests.
 //
 //   node authority.mjs FOLDER
 //
-// FOLDER has `node_modules`.
+// FOLDER contains `node_modules`.
 //
-// Prints a line of JSON with the addresses: `mcp`, `issuer` and `control`. At `control` one finds
-//   /browse?url=…    a browser whose user agrees: where it ended, and what was shown there
+// Prints the addresses as a line of JSON: `mcp`, `issuer` and `control`. Endpoints of `control`:
+//   /browse?url=…    a browser whose user consents: returns the final URL and the page's text
 //   /set?…           ttl (seconds), deny, down, hold (milliseconds), closed, scope
-//   /counts          what was asked of the token endpoint
-//   /revoke          all logins are taken back
+//   /counts          requests to the token endpoint
+//   /revoke          revokes all grants
 
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -22,7 +22,7 @@ const SCOPES = 'mcp:read mcp:write';
 const state = { ttl: 3600, deny: false, down: false, hold: 0, closed: false, scope: 'mcp:read' };
 const counts = { code: 0, refresh: 0, refused: 0, failed: 0, revoked: 0, calls: 0 };
 
-/** A server at a port of its own. */
+/** Starts a server on a free port. */
 async function listen(handler) {
     const server = createServer(handler);
     await new Promise((done) => server.listen(0, '127.0.0.1', done));
@@ -35,7 +35,7 @@ const resource = await listen((request, response) => serveMcp(request, response)
 const mcp = `${resource.origin}/mcp`;
 
 const grants = new Set();
-/** Clients that were registered by hand and ask for themselves: one with a secret, two that sign. */
+/** Pre-registered machine clients: one with a secret, two with signed assertions. */
 const keys = {
     RS256: generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey,
     ES256: generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey,
@@ -86,7 +86,7 @@ provider.on('grant.success', ({ oidc }) => {
 provider.on('grant.error', () => (counts.refused += 1));
 provider.on('grant.revoked', () => (counts.revoked += 1));
 
-/** Agrees to what is asked, or does not. */
+/** Grants or denies consent. */
 async function interact(request, response) {
     const { prompt, params, session, grantId } = await provider.interactionDetails(request, response);
     if (state.deny) {
@@ -117,7 +117,7 @@ answerAs = async (request, response) => {
             return;
         }
         if (request.url === '/token' && state.hold > 0) {
-            // What was decided comes late: whoever asked may be gone by then.
+            // Delay the decision; the client may have given up by then.
             const end = response.end.bind(response);
             response.end = (...args) => void setTimeout(() => end(...args), state.hold);
         }
@@ -129,7 +129,7 @@ answerAs = async (request, response) => {
 
 const TOOLS = ['read', 'write'].map((name) => ({ name, description: `${name} something`, inputSchema: { type: 'object' } }));
 
-/** The MCP server: who has no token is told where to get one. */
+/** The MCP server. Requests without a token get the address of its metadata. */
 async function serveMcp(request, response) {
     const url = new URL(request.url, resource.origin);
     const json = (status, body, headers = {}) =>
@@ -187,7 +187,7 @@ async function serveMcp(request, response) {
     return json(200, result ? { jsonrpc: '2.0', id, result } : { jsonrpc: '2.0', id, error: { code: -32601, message: 'no such method' } });
 }
 
-/** A browser: it follows where it is led, and keeps cookies of each server. */
+/** A browser that follows redirects and stores cookies per server. */
 async function browse(start) {
     const jars = new Map();
     let [url, sent] = [new URL(start), undefined];
@@ -209,7 +209,7 @@ async function browse(start) {
             if (!action) {
                 return { url: url.href, status: answer.status, text };
             }
-            // Its user sends every form as it is.
+            // Submit every form unchanged.
             const hidden = text.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g);
             sent = new URLSearchParams([...hidden].map(([, name, value]) => [name, value]));
             url = new URL(action, url);

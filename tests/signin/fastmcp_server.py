@@ -1,9 +1,9 @@
-"""An MCP server of FastMCP that is its own authorization server, for the tests.
+"""A FastMCP server that is its own authorization server, for tests.
 
-Prints its addresses as one line of JSON, and ends when its standard input does. Beside MCP it has:
-  /browse?url=…    a browser whose user agrees: where it ended, and what was shown there
-  /set?ttl=…       how long tokens are good from now on, in seconds
-  /counts          what was asked of the authorization server, and of the tool
+Prints its addresses as a line of JSON, and exits when its stdin closes. Endpoints in addition to MCP:
+  /browse?url=…    a browser whose user consents: returns the final URL and the page's text
+  /set?ttl=…       sets the lifetime of new tokens, in seconds
+  /counts          requests to the authorization server and calls of the tool
 """
 
 import asyncio
@@ -26,7 +26,7 @@ counts = {"code": 0, "refresh": 0, "revoked": 0, "registered": 0, "calls": 0}
 
 
 class Provider(in_memory.InMemoryOAuthProvider):
-    """The provider as it comes, which counts."""
+    """FastMCP's provider with request counters."""
 
     async def register_client(self, client_info):
         counts["registered"] += 1

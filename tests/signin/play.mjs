@@ -1,5 +1,5 @@
-// `just signin`: from a client's server that wants a sign-in to the first call of it through the workbench: what a
-// person types, and how long each takes. The browser is a scripted one whose user agrees at once.
+// `just signin`: measures the commands and the time from a server that requires sign-in to its first call through
+// the workbench. The scripted browser consents immediately.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -27,7 +27,7 @@ const options = { cwd: home, env: { HOME: home, PATH: process.env.PATH, BROWSER:
 const began = Date.now();
 let typed = 0;
 
-/** Something that a person types. */
+/** Runs and times a command that a user types. */
 async function type(args, work) {
     const from = Date.now();
     const said = await work(args);
@@ -38,7 +38,7 @@ async function type(args, work) {
 
 const run = (args) => execFileSync(binary, args, { ...options, stdio: ['ignore', 'pipe', 'ignore'] });
 
-/** Runs it, and opens the address that it prints. */
+/** Runs the command and opens the address that it prints. */
 async function login(args) {
     const child = spawn(binary, args, { ...options, stdio: ['ignore', 'pipe', 'inherit'] });
     const said = [];

@@ -1,4 +1,4 @@
-"""What all parts of the soak share: who asks, what is counted, and the processes below us."""
+"""Shared parts of the soak test: requests, counters, and the process tree."""
 
 import ctypes
 import os
@@ -9,14 +9,14 @@ from collections import Counter
 from pathlib import Path
 
 TOKENS = {"ann": "soak-ann-token-012345", "ben": "soak-ben-token-678901"}
-# How long anything may take that is waited for; what takes longer is stuck.
+# Timeout for every wait; a longer wait counts as a hang.
 PATIENCE = 40.0
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
 
 
 class Tally:
-    """What became of everything, and everything that should not have happened."""
+    """Counts outcomes and collects failures."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -32,7 +32,7 @@ class Tally:
             self.wrong.append(why)
 
     def answered(self, who, sure, answer):
-        """Counts a call by its one answer; a `sure` one is of a tool that never fails."""
+        """Counts a call by its response. `sure` marks a call of a tool that never fails."""
         failed = "error" in answer or bool(answer["result"].get("isError"))
         self.add("failed" if failed else "answered")
         if sure and failed:
@@ -58,14 +58,14 @@ def greeting(asks_users=False):
 
 
 def call(path, arguments):
-    """The parameters of a call of `toolbox/server/tool`."""
+    """Parameters for calling `toolbox/server/tool`."""
     toolbox, server, tool = path.split("/")
     place = {"toolbox": toolbox, "server": server, "tool": tool}
     return {"name": "use_tool", "arguments": {"tool": place, "arguments": arguments}}
 
 
 class Family:
-    """All processes below us, orphans too: the kernel gives them to us."""
+    """Tracks all descendants. As a subreaper, this process also adopts orphans."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -82,7 +82,7 @@ class Family:
         return child
 
     def below(self, pid):
-        """The processes below one, as `pid: command line`. Orphans that have ended are taken away."""
+        """The descendants of a process, as `pid: command line`. Reaps orphans that have exited."""
         parents, ended = {}, set()
         for entry in os.listdir("/proc"):
             if entry.isdigit():
@@ -118,7 +118,7 @@ def command_line(pid):
 
 
 def wait_until(is_so, seconds):
-    """Waits for something to become so; `False` if it does not."""
+    """Waits for a condition; returns `False` on timeout."""
     end = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Figures of the programs, each second, and a picture of them."""
+"""Samples figures of the processes every second, and plots them."""
 
 import http.client
 import math
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: what it is called, its unit's size, and how much more of it there may be in the end."""
+    """A figure: its title, its unit's size, and its allowed growth (`more`, `times`)."""
 
     title: str
     more: float = 0
@@ -37,15 +37,15 @@ FIGURES = {
     "calls": Figure("Requests under way over HTTP"),
     "connections": Figure("Connections"),
 }
-# Those that are drawn; the others are in the table of figures alone.
+# Plotted figures; the others appear only in the table.
 DRAWN = ["memory", "stdio memory", "processes", "descriptors", "threads", "tasks", "sessions"]
 
 
 def measure(soak):
-    """All figures at this moment."""
+    """Samples all figures."""
     pids = [soak.http.pid, soak.stdio.child.pid]
     text = metrics(soak.port)
-    # The connection that has just asked is not one of theirs.
+    # Exclude this request's own connection.
     gauge = lambda name: sum(float(v) for v in re.findall(rf"^mcp_workbench_{name} (\d+)$", text, re.M))
     row = {
         "seconds": round(time.monotonic() - soak.began, 1),
@@ -83,7 +83,7 @@ def shown(name, value):
 
 
 def leaks(before, after):
-    """What there is more of than there may be."""
+    """Figures that grew more than allowed."""
     return [
         f"{figure.title.lower()}: {shown(name, before[name])} after the warm-up, {shown(name, after[name])} in the end"
         for name, figure in FIGURES.items()
@@ -101,12 +101,12 @@ text { font: 12px sans-serif; fill: #1f2328 } .soft { fill: #59636e } .back { fi
 }
 """
 WIDTH, HEIGHT, GAP, LEFT, RIGHT = 680, 70, 34, 56, 24
-# The most minutes that are written below the picture.
+# Maximum number of time labels on the axis.
 MOST_LABELS = 12
 
 
 def plot(rows, rests, before, title):
-    """One panel for each figure over time; times of rest are shaded, and what it was at first is dashed."""
+    """Plots one panel per figure over time, with rest periods shaded and the initial value as a dashed line."""
     last = rows[-1]["seconds"]
     across = lambda seconds: LEFT + seconds / last * WIDTH
     top = 44
@@ -133,7 +133,7 @@ def panel(name, rows, rests, before, top, across):
     values = [row[name] for row in rows]
     most = max(values) or 1
     down = lambda value: top + HEIGHT - value / most * HEIGHT
-    # Of what falls into one column the most is shown, or a long run would make a large file.
+    # Plot only the maximum per pixel column, to limit the file size of long runs.
     columns = {}
     for row in rows:
         column = round(across(row["seconds"]))

@@ -1,4 +1,4 @@
-"""Agents over HTTP: those with sessions, those of the newest revision, and those that behave badly."""
+"""Agents over HTTP: with sessions, without sessions (MCP 2026-07-28), and misbehaving ones."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ REST_OF_A_RESULT = re.compile(r"mcp-workbench://results/[^\"\s\\]+")
 
 
 class Way:
-    """Requests of one agent, one after the other on a connection that is kept."""
+    """Sequential requests of one agent on a persistent connection."""
 
     def __init__(self, port, token, headers=None):
         self.port, self.token, self.headers = port, token, headers or {}
@@ -23,14 +23,14 @@ class Way:
         self.last_sent = time.monotonic()
 
     def send(self, method, message=None, more=None):
-        """Sends a request; the response, of which the body is yet to be read."""
+        """Sends a request; returns the response with its body unread."""
         headers = {
             "Authorization": f"Bearer {self.token}",
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
         }
         body = None if message is None else json.dumps(message)
-        # One that has not been used for a while is about to be closed.
+        # Reconnect if the gateway may be about to close the idle connection.
         if time.monotonic() - self.last_sent > HEAD_MS / 2000:
             self.connection.close()
         self.last_sent = time.monotonic()
@@ -38,12 +38,12 @@ class Way:
         return self.connection.getresponse()
 
     def post(self, message, more=None):
-        """Posts a message; the status, and the messages that come back."""
+        """Posts a message; returns the status and the messages of the response."""
         response = self.send("POST", message, more)
         return response.status, [message for _, message in messages(response)]
 
     def beside(self):
-        """The same on another connection."""
+        """The same agent on another connection."""
         return Way(self.port, self.token, self.headers)
 
     def close(self):
@@ -51,7 +51,7 @@ class Way:
 
 
 def messages(response, patience=PATIENCE):
-    """The messages of a response as they come, each with the id of its event."""
+    """Yields the messages of a response as they arrive, with their event ids."""
     end = time.monotonic() + patience
     if "event-stream" not in (response.getheader("Content-Type") or ""):
         body = response.read()
@@ -60,7 +60,7 @@ def messages(response, patience=PATIENCE):
         return
     event = None
     for line in response:
-        # There are signs of life on a stream, so this is not the connection's timeout.
+        # Keep-alives reset the socket timeout, so check the deadline here.
         if time.monotonic() > end:
             raise TimeoutError(f"a stream has not ended in {patience:.0f} s")
         if line.startswith(b"id:"):
@@ -74,7 +74,7 @@ def is_answer(message):
 
 
 def sessions(soak, agent, rng):
-    """Sessions of one agent, one after the other."""
+    """Runs one agent's sessions sequentially."""
     while not soak.stopped.is_set():
         session = Session(soak, agent, rng)
         try:
@@ -87,7 +87,7 @@ def sessions(soak, agent, rng):
 
 
 class Session:
-    """An agent's session: it comes, does this and that, and goes, or is just not seen again."""
+    """A session that performs random actions, then is deleted or abandoned."""
 
     def __init__(self, soak, agent, rng):
         self.soak, self.agent, self.rng, self.tally = soak, agent, rng, soak.tally
@@ -120,7 +120,7 @@ class Session:
             listener.leave(is_deleted=ending < 0.6)
 
     def acts(self):
-        """What it may do, more often what is here more often."""
+        """The possible actions; repeated entries are more likely."""
         acts = [self.echoes] * 24 + [self.sleeps, self.is_given_much, self.hears_progress] * 2
         acts += [self.opens, self.lists, self.goes_wild, self.goes_wild, self.goes_wild]
         acts += [self.changes_lists, self.cancels, self.hangs_up, self.loses_a_stream]
@@ -128,7 +128,7 @@ class Session:
         return acts + ([self.is_asked] * 3 if self.asks_users else [])
 
     def request(self, method, params):
-        """Makes a request; its one answer, or `None` if that is not what came."""
+        """Sends a request; returns its response, or `None` after recording a failure."""
         status, came = self.way.post(request(self.number, method, params))
         return self.one(status, came)
 
@@ -166,7 +166,7 @@ class Session:
             self.tally.answered(f"{self.agent}: progress", True, answer)
 
     def is_given_much(self):
-        """A result that is cut, and a piece of the rest of it."""
+        """Gets a truncated result, and sometimes more of its remainder."""
         answer = self.call("calm/calm/huge", {"bytes": self.rng.choice([50_000, 300_000])})
         rest = REST_OF_A_RESULT.search(json.dumps(answer))
         if rest and self.rng.random() < 0.5:
@@ -216,7 +216,7 @@ class Session:
         self.call(f"real/{server}/{tool}", arguments)
 
     def cancels(self):
-        """A call that is cancelled while it runs: it has one answer at most."""
+        """Cancels a running call, which may have at most one response."""
         cancelling = threading.Timer(self.rng.uniform(0, 0.2), self.cancel, [self.number])
         cancelling.start()
         params = call("calm/calm/sleep", {"ms": 15000})
@@ -236,7 +236,7 @@ class Session:
             beside.close()
 
     def hangs_up(self):
-        """A call whose connection breaks before anything has come, and which nobody asks after."""
+        """Drops the connection of a call before the response, and doesn't resume."""
         beside = self.way.beside()
         beside.connection.timeout = self.rng.uniform(0.01, 0.2)
         try:
@@ -248,7 +248,7 @@ class Session:
         self.tally.add("hung up on")
 
     def loses_a_stream(self):
-        """A call whose connection breaks while its progress comes, and whose answer is asked for then."""
+        """Drops the connection of a call during its progress, then resumes the stream."""
         params = call("calm/calm/sleep", {"ms": 400, "progressEveryMs": 50})
         params["_meta"] = {"progressToken": self.number}
         beside, came, last = self.way.beside(), [], None
@@ -268,7 +268,7 @@ class Session:
             self.tally.add("streams taken up")
 
     def is_asked(self):
-        """A call in which the server asks the user something, who answers, or does not."""
+        """Calls a tool that sends an elicitation; responds to it or ignores it."""
         ignores, asked, came = self.rng.random() < 0.2, 0, []
         form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
         params = call("wild/curious/ask", {"method": "elicitation/create", "params": form})
@@ -294,12 +294,12 @@ class Session:
 
 
 class Listener:
-    """Listens to what belongs to no call, on a connection of its own."""
+    """Listens to the session's GET stream on a separate connection."""
 
     def __init__(self, session):
         self.session, self.way = session, session.way.beside()
         self.response = self.way.send("GET")
-        # Taken here, for a response without a length takes it over from its connection.
+        # Save the socket: a response without a length takes it from the connection object.
         self.socket = self.way.connection.sock
         self.thread = threading.Thread(target=self._read)
         self.thread.start()
@@ -314,7 +314,7 @@ class Listener:
             pass
 
     def leave(self, is_deleted):
-        """Hangs up, unless the session's end has ended the stream."""
+        """Checks that deleting the session ended the stream, or else disconnects."""
         if is_deleted:
             self.thread.join(PATIENCE)
             if self.thread.is_alive():
@@ -326,7 +326,7 @@ class Listener:
 
 
 def modern(soak, agent, rng):
-    """An agent of the newest revision: no sessions, and a stream that is listened to now and then."""
+    """Runs an MCP 2026-07-28 agent: no session, and an occasional subscription stream."""
     way, number = Way(soak.port, TOKENS[agent]), 0
     while not soak.stopped.wait(rng.uniform(0, 0.05)):
         number += 1
@@ -368,7 +368,7 @@ def modern_act(soak, agent, rng, way, number):
 
 
 def rude(soak, rng):
-    """What is no agent at all: wrong tokens, rubbish, halves of requests, another's session."""
+    """Sends invalid requests: wrong tokens, garbage, partial requests, another agent's session."""
     left = []
     while not soak.stopped.wait(rng.uniform(0, 0.2)):
         act = rng.choice([wrong_token, rubbish, another_session, half_head, half_body])
@@ -377,7 +377,7 @@ def rude(soak, rng):
         except (OSError, http.client.HTTPException) as error:
             soak.tally.is_wrong(f"{act.__name__}: {error!r}")
         soak.tally.add("rude")
-        # Some of those that are left alone hang up, and the others wait until they are hung up on.
+        # Close some of the open partial requests; the gateway has to time out the others.
         while len(left) > 40:
             gone = left.pop(0)
             if gone:

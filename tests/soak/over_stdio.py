@@ -1,4 +1,4 @@
-"""Agents over stdio: one that stays, and others that come, ask much at once, and go in every way."""
+"""Agents over stdio: one for the whole run, and short-lived ones that send many concurrent requests."""
 
 import json
 import queue
@@ -10,7 +10,7 @@ from world import environment
 
 
 class Program:
-    """The program over stdio, and what it has been asked."""
+    """A workbench over stdio, with its pending requests."""
 
     def __init__(self, soak, log):
         world = soak.world
@@ -46,7 +46,7 @@ class Program:
             self.child.stdin.flush()
 
     def send(self, method, params):
-        """Sends a request; its id."""
+        """Sends a request; returns its id."""
         with self.lock:
             self.last += 1
             number = self.last
@@ -55,7 +55,7 @@ class Program:
         return number
 
     def wait(self, number):
-        """The answer to a request; `None`, which is wrong, if there is none."""
+        """Waits for the response to a request. A timeout returns `None` and counts as a failure."""
         try:
             return self.waiting[number].get(timeout=PATIENCE)
         except queue.Empty:
@@ -65,7 +65,7 @@ class Program:
         self._write(notice("notifications/cancelled", {"requestId": number}))
 
     def end(self):
-        """Closes its input: it ends, and says so."""
+        """Closes stdin and checks the exit code."""
         self.child.stdin.close()
         self._has_ended(0)
 
@@ -88,7 +88,7 @@ class Program:
 
 
 def something(rng):
-    """A call, and whether it cannot fail."""
+    """A random call, and whether it must succeed."""
     calm = rng.random() < 0.8
     if calm:
         return rng.choice([
@@ -109,7 +109,7 @@ def something(rng):
 
 
 def calls(soak, program, rng, number):
-    """Makes so many calls, some at once, and sees to their answers."""
+    """Makes `number` calls, some concurrently, and checks their responses."""
     for _ in range(number):
         if soak.stopped.wait(rng.uniform(0, 0.1)):
             return
@@ -127,20 +127,20 @@ def calls(soak, program, rng, number):
 
 
 def lasting(soak, rng):
-    """Calls over the one program that stays."""
+    """Calls through the long-lived workbench."""
     while not soak.stopped.is_set():
         calls(soak, soak.stdio, rng, 10)
 
 
 def passing(soak, rng):
-    """Programs that come and go: by the end of their input, by a signal, or killed."""
+    """Starts workbenches and ends each by closing stdin, with SIGTERM or with SIGKILL."""
     while not soak.stopped.wait(rng.uniform(0, 1)):
         try:
             with soak.world.is_read:
                 program = Program(soak, soak.folder / "passing.log")
             calls(soak, program, rng, rng.randrange(0, 10))
             if rng.random() < 0.5:
-                # Something is under way when it ends.
+                # Leave a call in flight at the end.
                 program.send("tools/call", call("wild/stubborn/sleep", {"ms": 15000}))
             rng.choice([program.end, program.terminate, program.kill])()
         except (OSError, ValueError) as error:

@@ -1,10 +1,9 @@
-"""A day's worth of mixed traffic, faults and reloads, pressed into minutes, through the real executable.
+"""Runs a day's worth of mixed traffic, faults and reloads through the real executable in minutes.
 
-One program serves two agents over HTTP and another one agent over stdio, from the same file, with
-scripted servers and real ones. After a warm-up come rounds of traffic, each with a time of rest after
-it, in which everything that is left alone runs out. Every call has to have exactly one answer, unless we
-hung up on it; and in the end, processes, memory, open files, threads and tasks have to be what they were
-after the warm-up.
+One workbench serves two agents over HTTP and another serves one agent over stdio, from the same configuration, with
+scripted and real servers. After a warm-up, each round of traffic is followed by a rest period in which idle sessions
+and servers time out. Every call must have exactly one response, unless the client disconnected. At the end, the
+numbers of processes, open files, threads and tasks, and the memory, must be back at their values after the warm-up.
 """
 
 import argparse
@@ -29,15 +28,15 @@ from common import PATIENCE, TOKENS, Family, Tally, wait_until
 from figures import FIGURES, leaks, measure, plot, shown
 from world import QUIET_SECONDS, ROOT, World, environment, trouble
 
-# How long one round of traffic is; a time of rest comes after each.
+# Length of a round of traffic; a rest period follows.
 ROUND_SECONDS = 60.0
-# How long it may take until everything is as it was, beyond that: sessions are looked through each 30 s.
+# Additional time for the figures to recover: the workbench removes expired sessions every 30 s.
 SETTLING_SECONDS = 45.0
 AT_REST = ["sessions", "servers", "calls", "connections"]
 
 
 class Soak:
-    """The programs, what becomes of their agents, and their figures."""
+    """The workbench processes, their agents' results, and their figures."""
 
     def __init__(self, folder, program, fake):
         self.folder, self.began = folder, time.monotonic()
@@ -65,7 +64,7 @@ class Soak:
 
     @contextmanager
     def sampling(self):
-        """Takes the figures each second meanwhile."""
+        """Samples the figures every second in the background."""
         is_over = threading.Event()
 
         def sample():
@@ -100,11 +99,11 @@ class Soak:
     def _act(self, act, *how):
         try:
             act(self, *how)
-        except Exception as error:  # Whatever it is, it must not be lost with its thread.
+        except Exception as error:  # An exception in a thread would go unnoticed.
             self.tally.is_wrong(f"{act.__name__} broke: {error!r}")
 
     def rest(self, before):
-        """Leaves everything alone until it has run out, and is what it was before if that is known."""
+        """Waits until everything idle has timed out and, with `before`, the figures have recovered."""
         begin = time.monotonic()
         is_at_rest = lambda row: not any(row[name] for name in AT_REST)
         time.sleep(QUIET_SECONDS)
@@ -120,7 +119,7 @@ class Soak:
         return row
 
     def end(self):
-        """Ends both programs; nothing of theirs is left."""
+        """Stops both workbenches and checks that no process is left."""
         self.http.send_signal(signal.SIGTERM)
         if self.http.wait(PATIENCE) != 0:
             self.tally.is_wrong(f"over HTTP, the program ended with {self.http.returncode}")
@@ -134,7 +133,7 @@ class Soak:
                     self.tally.is_wrong(f"{log.name}: {line[:300]}")
 
     def give_up(self):
-        """Kills whatever is still there."""
+        """Kills all remaining processes."""
         self.stopped.set()
         for pid in self.family.below(os.getpid()):
             try:
@@ -154,7 +153,7 @@ def main():
     debug = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
     seed = options.seed if options.seed is not None else random.randrange(10**6)
     rng, seconds = random.Random(seed), options.minutes * 60
-    # One signal shows where everybody is, if something hangs; the other leaves nothing behind.
+    # SIGUSR1 prints all stack traces, to debug hangs. SIGTERM exits through the cleanup.
     faulthandler.register(signal.SIGUSR1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: ended by SIGTERM"))
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
@@ -171,7 +170,7 @@ def main():
 
 
 def rounds(soak, rng, seconds, seed):
-    """The warm-up, and rounds of traffic for so long; what is held at rest before them and after."""
+    """Runs the warm-up and the rounds of traffic; returns the figures at rest before and after."""
     with soak.sampling():
         print(f"seed {seed}: warming up", flush=True)
         soak.traffic(min(ROUND_SECONDS, seconds), rng)

@@ -1,4 +1,4 @@
-"""What is served: well-behaved servers, wild ones, real ones, and a file that changes all the time."""
+"""The servers (well-behaved, faulty and real) and their configuration, which changes during the test."""
 
 import hashlib
 import json
@@ -13,23 +13,22 @@ from common import TOKENS, PATIENCE
 ROOT = Path(__file__).resolve().parent.parent.parent
 ENVIRONMENTS = ROOT / ".test-env"
 
-# Short, so that what is left alone is gone soon: what rests, must be as if it had never been.
+# Short timeouts, so that idle sessions and servers end within a rest period.
 SERVER_IDLE_MS = 2000
 SESSION_IDLE_MS = 4000
 HEAD_MS = 8000
 BODY_MS = 2000
-# Longer than all of these, and than a thread that waits for work (10 s).
+# Longer than all timeouts above and than the keep-alive of idle threads (10 s).
 QUIET_SECONDS = 14.0
 
 
 class World:
-    """The configuration file, and the executables."""
 
     def __init__(self, folder, program, fake):
         self.program, self.fake = program, fake
         self.file = folder / "workbench.json"
         self.cache = folder / "cache"
-        # Held while the file is bad, and by whoever starts a program, which wants a good one.
+        # Held while the file is invalid, and while a workbench starts, which needs a valid file.
         self.is_read = threading.Lock()
         self.write()
 
@@ -38,7 +37,7 @@ class World:
         return entry | {"idleTimeoutMs": SERVER_IDLE_MS, "callTimeoutMs": 20000} | more
 
     def real(self):
-        """Real servers, as far as `scripts/test.sh --setup` has installed them."""
+        """The real servers that `scripts/test.sh --setup` has installed."""
         found = {}
         clock = ENVIRONMENTS / "python/bin/mcp-server-time"
         everything = ENVIRONMENTS / "node/node_modules/.bin/mcp-server-everything"
@@ -46,7 +45,7 @@ class World:
             found["clock"] = {"command": str(clock), "args": ["--local-timezone", "UTC"]}
         if everything.exists():
             found["everything"] = {"command": str(everything), "args": ["stdio"]}
-        # They take long to start, so they stay for longer.
+        # They start slowly, so give them a longer idle timeout.
         return {name: entry | {"idleTimeoutMs": 5000} for name, entry in found.items()}
 
     def configuration(self, launch=0, words="Servers that do as they are told", extra=False, guest=False):
@@ -83,13 +82,13 @@ class World:
         }
 
     def write(self, **changes):
-        """Puts a new file in place of the old one, as editors do."""
+        """Replaces the file atomically, as editors do."""
         beside = self.file.with_suffix(".new")
         beside.write_text(json.dumps(self.configuration(**changes), indent=1))
         beside.replace(self.file)
 
     def spoil(self, rng):
-        """Makes the file one that cannot be used."""
+        """Makes the file invalid."""
         good = self.file.read_text()
         self.file.write_text(
             rng.choice([good[: len(good) // 2], "", good.replace('"toolboxes"', '"toolbocks"'), "[1, 2]"])
@@ -97,7 +96,7 @@ class World:
 
 
 def trouble(soak, rng):
-    """Changes the file, well and badly, and has it taken over by command and by signal."""
+    """Writes valid and invalid configurations, and reloads them by command and by signal."""
     launch = 0
     while not soak.stopped.wait(rng.uniform(2, 5)):
         if rng.random() < 0.75:
@@ -113,7 +112,7 @@ def trouble(soak, rng):
                 soak.stopped.wait(1)
                 soak.world.write(launch=launch)
             soak.tally.add("bad files")
-    # As it was at the start, so that what is held at rest can be compared.
+    # Restore the initial configuration, so that the figures at rest are comparable.
     soak.world.write()
     ask_to_reload(soak, True)
 
@@ -134,5 +133,5 @@ def ask_to_reload(soak, is_good):
 
 
 def environment():
-    """What programs are started with: nothing of ours but the way to other programs."""
+    """A minimal environment."""
     return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}

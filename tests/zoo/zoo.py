@@ -1,13 +1,12 @@
 """Compares real MCP servers with and without the workbench in between.
 
-For each server of `servers.json`: a bare client talks to the server, then to the workbench in `direct`
-mode with that one server, then to the server again. Definitions of tools, prompts, resources and
-templates must be the same bytes, and so must the answers of every safe tool to no arguments, to those
-that it requires and has no default for, and to values of wrong types. Wrong types are also sent through
-`use_tool`, which may add one block of text to an error. What differs between the two bare runs varies
-by itself and is only counted.
+For each server of `servers.json`, a client connects to the server, then to the workbench in `direct` mode with only
+that server, then to the server again. Definitions of tools, prompts, resources and templates must be byte-identical,
+and so must the results of every safe tool for no arguments, for the required arguments without defaults, and for
+values of wrong types. Wrong types are also sent through `use_tool`, which may append a text block to an error.
+Differences between the two direct runs are counted but don't fail.
 
-Servers run in a scratch folder that is also their HOME, and where possible without a network.
+Servers run in a temporary folder, which is also their HOME, and if possible without a network.
 """
 
 import argparse
@@ -45,7 +44,7 @@ LISTS = [
     ("templates", "resources/templates/list", "resourceTemplates"),
 ]
 
-# A tool is safe that says so, or whose name begins with one of these and has none of the others.
+# A tool is safe if its annotations say so, or if its name starts with a word from SAFE and has none from UNSAFE.
 SAFE = """get list read search describe show find view check validate count lookup query_docs echo
     help info explain compare resolve detect is has calculate convert current status ping
     version analyze inspect hello sum time now""".split()
@@ -54,7 +53,7 @@ UNSAFE = """delete remove drop send buy pay create update write edit set put pos
     navigate upload download save insert cancel archive reset clear purge login logout auth
     wait sleep record call reply share invite assign approve submit generate screenshot""".split()
 
-# Replaced before two answers are compared: times, ids, ports.
+# Masks for values that vary between results: times, ids, ports.
 MASKS = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<id>"),
@@ -75,7 +74,7 @@ BETWEEN = re.compile(r"[\s,:]*")
 
 
 def values(text, start):
-    """The values in a JSON object or array one after another, keys too, each as it is written."""
+    """The source texts of a JSON object's or array's values in order, including keys."""
     decode = json.JSONDecoder().raw_decode
     at = BETWEEN.match(text, start + 1).end()
     while text[at] not in "]}":
@@ -85,22 +84,22 @@ def values(text, start):
 
 
 def members(text):
-    """The members of a JSON object, each value as it is written."""
+    """The members of a JSON object, with values as source text."""
     found = values(text, text.index("{"))
     return {json.loads(key): value for key, value in zip(found, found)}
 
 
 def items(text):
-    """The items of a JSON array, each as it is written."""
+    """The items of a JSON array as source text."""
     return list(values(text, text.index("[")))
 
 
 class Gone(Exception):
-    """The other side has ended, or does not answer."""
+    """The server exited or timed out."""
 
 
 class Client:
-    """A bare client on the stdio of a child, which sees the exact bytes."""
+    """A minimal client over stdio that sees the exact bytes."""
 
     def __init__(self, command, env, cwd):
         self.log = tempfile.TemporaryFile()
@@ -148,7 +147,7 @@ class Client:
             raise Gone("its input is closed") from error
 
     def request(self, method, params, seconds=CALL_SECONDS):
-        """The members of the answer as they are written: `result` or `error`."""
+        """Sends a request; returns the response's members (`result` or `error`) as source text."""
         self.next += 1
         wanted, until = self.next, time.monotonic() + seconds
         message = {"jsonrpc": "2.0", "id": wanted, "method": method}
@@ -178,7 +177,7 @@ class Client:
         return json.loads(answer["result"])
 
     def list(self, method, member):
-        """The entries of all pages as they are written; nothing where there is no such list."""
+        """The entries of all pages as source text; empty if the server doesn't support the list."""
         entries, params = [], {}
         for _ in range(100):
             answer = self.request(method, params, START_SECONDS)
@@ -193,7 +192,7 @@ class Client:
         return entries
 
     def said(self):
-        """The end of what it wrote to standard error."""
+        """The end of its stderr."""
         self.log.seek(0)
         return self.log.read()[-300:].decode(errors="replace").strip()
 
@@ -211,7 +210,7 @@ class Client:
                 break
             except subprocess.TimeoutExpired:
                 continue
-            # What it has started itself may be there still.
+            # Its child processes may still run.
         try:
             os.killpg(self.child.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -232,7 +231,7 @@ def is_safe(tool, skipped):
 
 
 def fitting(schema, defs, depth=0):
-    """A small value that fits a schema, as far as that can be told."""
+    """A small value that matches a schema, if possible."""
     if not isinstance(schema, dict) or depth > 6:
         return "a"
     if "$ref" in schema:
@@ -264,7 +263,7 @@ def fitting(schema, defs, depth=0):
 
 
 def least(schema, defs=None, depth=0):
-    """The properties that are required and have no default."""
+    """Values for the required properties without defaults."""
     defs = defs or {**schema.get("definitions", {}), **schema.get("$defs", {})}
     properties = schema.get("properties") or {}
     required = [name for name in schema.get("required") or [] if isinstance(name, str)]
@@ -276,7 +275,7 @@ def least(schema, defs=None, depth=0):
 
 
 def wrong(schema):
-    """Every property with a value of another type."""
+    """A value of a wrong type for every property."""
     other = {"string": 7, "number": "7", "integer": "7", "boolean": "yes", "array": "[1]"}
     properties = schema.get("properties") or {}
     bent = {}
@@ -287,14 +286,14 @@ def wrong(schema):
 
 
 def tries(tool):
-    """What a tool is called with, by kind; `None` is no arguments at all."""
+    """The arguments to test, by kind; `None` omits `arguments`."""
     schema = tool.get("inputSchema") or {}
     return {"none": None, "empty": {}, "least": least(schema), "wrong": wrong(schema)}
 
 
 @dataclass
 class Seen:
-    """What one run of a server has shown."""
+    """The observations of one run."""
 
     lists: dict = field(default_factory=dict)
     answers: dict = field(default_factory=dict)
@@ -321,7 +320,7 @@ class Server:
         self.home = self.dir / "home"
 
     def launch(self):
-        """The command line, and the environment of the entry."""
+        """The command line and the environment."""
         put = lambda text: text.replace("{home}", str(self.home))
         program = self.npm() if "npm" in self.entry else self.pypi()
         if program is None:
@@ -330,7 +329,7 @@ class Server:
         return program + [put(arg) for arg in self.entry.get("args", [])], env
 
     def npm(self):
-        """The command of a package; of its own executables, as several packages have one of a name."""
+        """The package's own executable: several packages install one with the same name."""
         package = self.entry["npm"]
         for root in NODE:
             folder = root / "node_modules" / package
@@ -345,7 +344,7 @@ class Server:
         return next(([str(path)] for path in found if path.exists()), None)
 
     def fresh(self):
-        """An empty home, with what the entry wants in it."""
+        """Creates a home with only the entry's files."""
         shutil.rmtree(self.home, ignore_errors=True)
         self.home.mkdir(parents=True)
         for name, text in self.entry.get("files", {}).items():
@@ -397,14 +396,14 @@ class Server:
 
 
 def look(client, plan=None, wanted=None, is_through=False):
-    """Lists everything and calls what is safe; what to call is planned by the first run."""
+    """Lists everything and calls the safe tools. The first run plans the calls for the others."""
     seen = Seen()
     client.initialize()
     until = time.monotonic() + START_SECONDS
     while True:
         for kind, method, member in LISTS:
             seen.lists[kind] = client.list(method, member)
-        # Behind the workbench a slow server's tools come later.
+        # Through the workbench, a slow server's tools appear later.
         is_whole = wanted is None or all(
             len(seen.lists[kind]) >= len(entries) for kind, entries in wanted.lists.items()
         )
@@ -440,7 +439,7 @@ def told(client, params):
 
 
 def without_hint(text):
-    """An answer through `use_tool` without what the workbench may have added to an error."""
+    """A result of `use_tool` without the hint that the workbench may append to an error."""
     kind, raw = text.split(" ", 1)
     value = json.loads(raw)
     if kind == "error":
@@ -461,7 +460,7 @@ def parsed(text):
 
 
 def compare(report, first, through, second):
-    """What the workbench shows, against both bare runs."""
+    """Compares the workbench's run with both direct runs."""
     differs = []
     for kind, entries in first.lists.items():
         report.counts[kind] = len(entries)
@@ -511,7 +510,7 @@ def examine(entry, scratch):
             report = fresh
             if not fresh.differs:
                 break
-            # Something else may vary the next time.
+            # Retry: other values may vary in the next run.
             first = second
     except (Gone, OSError, ValueError, subprocess.SubprocessError) as error:
         report.failed = str(error) or repr(error)
@@ -520,7 +519,7 @@ def examine(entry, scratch):
 
 
 def without_network(arguments):
-    """Goes on in a network of its own, with loopback alone; says so where that cannot be."""
+    """Restarts in a network namespace with only loopback. Returns False if that isn't possible."""
     if os.environ.get("ZOO_IS_ALONE") or arguments.network:
         return os.environ.get("ZOO_IS_ALONE") is not None
     alone = {**os.environ, "ZOO_IS_ALONE": "1"}
@@ -545,7 +544,7 @@ def line(cells):
 
 
 def configured(entries, scratch):
-    """A configuration with all servers, each with a home of its own; returns where it is."""
+    """Writes a configuration of all servers, each with its own home; returns its path."""
     servers = {}
     for entry in entries:
         server = Server(entry, scratch)
@@ -565,7 +564,7 @@ def configured(entries, scratch):
 
 
 def lock(entries, folder):
-    """Writes the lock of all servers into the folder, or compares them with the one that is there."""
+    """Writes a lock file of all servers to the folder, or compares them with the existing one."""
     folder.mkdir(parents=True, exist_ok=True)
     config, kept = configured(entries, folder), folder / "workbench.lock"
     check = ["--check"] if kept.exists() else []
@@ -575,7 +574,7 @@ def lock(entries, folder):
 
 
 def remark(entries, scratch):
-    """Has `check --connect` look through the definitions of all servers; counts its remarks by rule."""
+    """Runs `check --connect` on all servers and counts its warnings by rule."""
     path = configured(entries, scratch)
     command = [str(WORKBENCH), "check", "--connect", "--json", "--config", str(path)]
     env = {**os.environ, "MCP_WORKBENCH_CACHE": str(scratch / "cache")}

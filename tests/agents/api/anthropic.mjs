@@ -1,4 +1,4 @@
-// Anthropic Messages, as Claude Code speaks it.
+// Anthropic Messages API, used by Claude Code.
 
 import { jsonOf, sse, textOf } from './common.mjs';
 
@@ -6,7 +6,7 @@ export function isMine(url) {
     return url.pathname.startsWith('/v1/messages');
 }
 
-/** Reads a request: what the model is shown, in the words that all APIs are put into. */
+/** Converts a request to the common format of all APIs: texts, tools and call history. */
 export function read(body) {
     const texts = [textOf(body.system)];
     const calls = new Map();
@@ -41,7 +41,7 @@ export function read(body) {
     };
 }
 
-/** A tool that is sent as deferred is seen once a `tool_reference` to it is in the conversation. */
+/** The model sees a deferred tool only after a `tool_reference` to it in the conversation. */
 function isLoaded(tool, body) {
     return JSON.stringify(body.messages).includes(`"tool_name":${JSON.stringify(tool.name)}`);
 }

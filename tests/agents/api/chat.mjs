@@ -1,4 +1,4 @@
-// OpenAI chat completions, as opencode speaks it.
+// OpenAI Chat Completions API, used by opencode.
 
 import { jsonOf, parsed, sse, textOf } from './common.mjs';
 

@@ -1,6 +1,6 @@
-// What the four APIs have in common.
+// Helpers for the four APIs.
 
-/** The text in a string, a block, or a list of blocks; references to tools by their names. */
+/** The text of a string, a block, or a list of blocks. A tool reference yields the tool's name. */
 export function textOf(content) {
     if (content == null) return '';
     if (typeof content === 'string') return content;
@@ -14,7 +14,7 @@ export function jsonOf(response, value, status = 200) {
     response.end(JSON.stringify(value));
 }
 
-/** Begins a stream of events, and returns what sends one. */
+/** Starts an event stream; returns a function that sends an event. */
 export function sse(response) {
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
     return (data, event) => {
@@ -23,7 +23,7 @@ export function sse(response) {
     };
 }
 
-/** Arguments, which some APIs have as text. */
+/** Some APIs send arguments as JSON text. */
 export function parsed(text) {
     if (typeof text !== 'string') return text ?? {};
     try {

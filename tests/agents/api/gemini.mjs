@@ -1,4 +1,4 @@
-// Gemini's generateContent, as Gemini CLI speaks it.
+// Gemini generateContent API, used by Gemini CLI.
 
 import { jsonOf, sse, textOf } from './common.mjs';
 

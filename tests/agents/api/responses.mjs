@@ -1,4 +1,4 @@
-// OpenAI Responses, as Codex speaks it.
+// OpenAI Responses API, used by Codex.
 
 import { jsonOf, parsed, sse, textOf } from './common.mjs';
 
@@ -53,7 +53,7 @@ export function read(body) {
     };
 }
 
-/** The tools of a namespace by names of their own; the client's search by its description. */
+/** Flattens a namespace into its tools. The client's tool search is recognized by its description. */
 function flat(tool) {
     if (tool.type === 'namespace') {
         return tool.tools.flatMap(flat).map((inner) => ({

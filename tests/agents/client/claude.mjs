@@ -6,7 +6,7 @@ import { write } from './files.mjs';
 export const name = 'Claude Code';
 export const program = '@anthropic-ai/claude-code-linux-x64/claude';
 
-/** What is written, run and set in its environment. */
+/** Writes the configuration; returns the command and the environment. */
 export function plan({ home, url, servers, prompt }) {
     const mcp = write(join(home, 'mcp.json'), {
         mcpServers: Object.fromEntries(
@@ -20,7 +20,7 @@ export function plan({ home, url, servers, prompt }) {
     };
 }
 
-/** What is run and set in its environment, with the files that the home has. */
+/** The command and environment, if the home already has its configuration. */
 export function launch({ url, prompt }) {
     return {
         args: ['--print', prompt, '--model=sonnet', '--permission-mode=bypassPermissions'],
@@ -29,7 +29,7 @@ export function launch({ url, prompt }) {
             ANTHROPIC_API_KEY: 'none',
             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
             DISABLE_AUTOUPDATER: '1',
-            // As root it refuses to skip permissions elsewhere.
+            // As root, Claude Code skips permissions only in a sandbox.
             IS_SANDBOX: '1',
             MCP_TIMEOUT: '120000',
         },

@@ -1,5 +1,4 @@
-// Codex, with a model that it knows and one that it does not: for the first it hides the tools of
-// MCP servers behind a search of its own.
+// Codex, with a known and an unknown model: for the known model it hides MCP tools behind its own tool search.
 
 import { join } from 'node:path';
 import { write } from './files.mjs';
@@ -39,7 +38,7 @@ function codex(name, model) {
     };
 }
 
-/** What is run and set in its environment, with the files that the home has. */
+/** The command and environment, if the home already has its configuration. */
 function launch({ prompt }) {
     return {
         args: [
@@ -52,7 +51,7 @@ function launch({ prompt }) {
     };
 }
 
-/** A text of TOML; JSON's are all among them. */
+/** A TOML string: every JSON string is also a valid TOML string. */
 function text(value) {
     return JSON.stringify(value);
 }

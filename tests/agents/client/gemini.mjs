@@ -1,4 +1,4 @@
-// Gemini CLI, without a terminal.
+// Gemini CLI, in non-interactive mode.
 
 import { join } from 'node:path';
 import { write } from './files.mjs';
@@ -20,7 +20,7 @@ export function plan({ home, url, servers, prompt }) {
     return launch({ url, prompt });
 }
 
-/** What is run and set in its environment, with the files that the home has. */
+/** The command and environment, if the home already has its configuration. */
 export function launch({ url, prompt }) {
     return {
         args: ['--model=gemini-2.5-pro', '--approval-mode=yolo', '--prompt', prompt],

@@ -1,4 +1,4 @@
-// opencode, in its `run` mode.
+// opencode, with its `run` command.
 
 import { join } from 'node:path';
 import { write } from './files.mjs';
@@ -37,7 +37,7 @@ export function plan({ home, url, servers, prompt }) {
     return { args, env: { ...env, OPENCODE_CONFIG: config } };
 }
 
-/** What is run and set in its environment, with the files that the home has. */
+/** The command and environment, if the home already has its configuration. */
 export function launch({ prompt }) {
     return {
         args: ['run', prompt],
