@@ -1,4 +1,4 @@
-# Common tasks. `scripts/test.sh` runs every check that must pass.
+# Common tasks. `just quick` needs only Rust; `just all` runs every check that must pass.
 
 # List the recipes.
 default:
@@ -9,16 +9,24 @@ check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
 
-# Run all tests, or those whose name contains a word.
+# Run the unit tests, or those whose name contains a word. Needs only Rust.
 test *args:
-    cargo nextest run {{ args }}
+    cargo test --workspace --lib --bins {{ args }}
+
+# Run every check that needs only Rust.
+quick:
+    scripts/test.sh --quick
+
+# Run every check that must pass before a merge; lists what it installs before it does.
+all:
+    scripts/test.sh
 
 # Run the official conformance suite, or only the named runs, such as `just conformance server`.
 conformance *args:
     scripts/conformance.sh {{ args }}
 
-# Test the dashboard in a real browser; `just page --pictures` takes the screenshots for the docs.
-page *args:
+# Test the dashboard in a real browser; `just dashboard --pictures` takes the screenshots for the docs.
+dashboard *args:
     scripts/page.sh {{ args }}
 
 # Run Claude Code, Codex, Gemini CLI and opencode with a scripted model, with and without the workbench; see `just agents --help`.

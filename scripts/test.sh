@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# Runs all checks: formatting, lints, tests, and in CI a minute of fuzzing. `scripts/test.sh --setup` only installs
-# the dependencies of the tests, `--setup-agents` those of `scripts/agents.sh` and `scripts/newcomer.sh`, and
-# `--setup-packages`, `--setup-compare` and `--setup-page` those of `scripts/packages.sh`, `scripts/compare.sh` and
-# `scripts/page.sh`.
+# Runs all checks: formatting, lints, tests, and in CI a minute of fuzzing. Needs Rust, Node >= 20, Python >= 3.11
+# and git; installs the rest, and lists it before it does.
 #
-# Needs Rust, Node >= 20, Python >= 3.11 and git. Installs the real servers, the SDK clients and the conformance
-# suite in `.test-env/`, and reinstalls them only if their version pins change.
+#   scripts/test.sh            every check
+#   scripts/test.sh --quick    the checks that need only Rust; installs nothing
+#   scripts/test.sh --setup    only install the servers, clients and SDKs that the tests use
+#   scripts/test.sh --setup-agents, --setup-compare, --setup-packages, --setup-page, --setup-zoo
+#                              only install the dependencies of `scripts/NAME.sh`
+#
+# Real servers, SDK clients and the conformance suite go to `.test-env/` and are reinstalled only if their version
+# pins change.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -59,151 +63,179 @@ setup_python() {
     local venv=.test-env/$1 pins=$2
     is_current "$venv/.stamp" "$pins" && return
     heading "Python packages ($1)"
-    # On Debian, `venv` lacks `ensurepip` without the package python3-venv.
-    if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
-        as_root apt-get update -qq
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv
-    fi
     python3 -m venv --clear "$venv"
     "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$pins"
     checksum "$pins" >"$venv/.stamp"
 }
 
-# setup_podman: install Podman for the tests that run servers in containers.
-setup_podman() {
-    command -v podman >/dev/null && command -v runc >/dev/null && return
-    command -v apt-get >/dev/null || return 0
-    heading "Podman"
-    as_root apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends podman runc
+# has_command NAME: succeed if it is installed. Debian puts some programs into folders outside a user's PATH.
+has_command() {
+    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null
 }
 
-# setup_page: install the browser and the packages that drive it.
-setup_page() {
-    setup_npm page tests/page "what drives a browser"
-    setup_npm signin tests/signin "an authorization server"
-    command -v chromium >/dev/null && return
-    command -v apt-get >/dev/null || fail "chromium is not installed"
-    heading "Chromium"
+# The Debian packages to install, and the commands that they provide.
+packages=()
+missing=()
+
+# need COMMAND PACKAGE: remember the package if the command isn't installed.
+need() {
+    has_command "$1" && return
+    missing+=("$1")
+    packages+=("$2")
+}
+
+# need_venv: on Debian, the module `venv` doesn't work without the package python3-venv.
+need_venv() {
+    python3 -c 'import venv, ensurepip' 2>/dev/null && return
+    missing+=("python3 -m venv")
+    packages+=(python3-venv)
+}
+
+need_page() {
+    need chromium chromium
+}
+
+need_packages() {
+    need ruby ruby
+}
+
+# need_servers: containers, TLS clients, and the store and proxies for tests with several replicas.
+need_servers() {
+    need podman podman
+    need runc runc
+    need curl curl
+    need openssl openssl
+    need redis-server redis-server
+    need haproxy haproxy
+    need nginx nginx-light
+}
+
+needs_nextest() {
+    ! cargo nextest --version >/dev/null 2>&1
+}
+
+# announce: list what is about to be installed outside the repository, and where.
+announce() {
+    [ "${#packages[@]}" -gt 0 ] || needs_nextest || return 0
+    heading "installing outside this repository"
+    if [ "${#packages[@]}" -gt 0 ]; then
+        printf 'with apt-get, as root: %s\n' "${packages[*]}"
+        printf 'Their services are not started now, but Debian starts them at the next boot.\n'
+    fi
+    if needs_nextest; then
+        printf 'with cargo install: cargo-nextest\n'
+    fi
+    printf '`scripts/test.sh --quick` installs nothing.\n'
+}
+
+# install_packages: install the Debian packages without starting their services, which tests start themselves.
+install_packages() {
+    [ "${#packages[@]}" -gt 0 ] || return 0
+    command -v apt-get >/dev/null || fail "not installed: ${missing[*]}"
+    heading "apt-get install ${packages[*]}"
     as_root apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends chromium
+    # systemd and SysV init each have a variable that makes them skip starting services.
+    as_root env DEBIAN_FRONTEND=noninteractive SYSTEMD_OFFLINE=1 RUNLEVEL=1 \
+        apt-get install -y -qq --no-install-recommends "${packages[@]}"
+}
+
+setup_page() {
+    setup_npm page tests/page "browser driver"
+    setup_npm signin tests/signin "authorization server"
 }
 
 # setup_packages: install the tools that create, check and test packages.
 setup_packages() {
-    setup_npm packages-node packaging/tools "what packs MCP bundles"
+    setup_npm packages-node packaging/tools "packaging tools"
     setup_python packages-python packaging/tools/requirements.txt
-    command -v ruby >/dev/null && return
-    command -v apt-get >/dev/null || return 0
-    heading "Ruby, which reads the formula"
-    as_root apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ruby
 }
 
-# setup_clients: install independent TLS clients.
-setup_clients() {
-    command -v curl >/dev/null && command -v openssl >/dev/null && return
-    command -v apt-get >/dev/null || fail "curl or openssl is not installed"
-    heading "curl and openssl"
-    as_root apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends curl openssl
+setup_tests() {
+    setup_npm node tests/servers "npm servers and SDK"
+    setup_npm zoo-sample tests/zoo/sample "npm servers of the zoo sample"
+    setup_npm conformance tests/conformance "conformance suite"
+    setup_npm signin tests/signin "authorization server"
+    setup_python python tests/servers/requirements.txt
+    setup_python python-v1 tests/servers/requirements-v1.txt
+    setup_python signin-python tests/signin/requirements.txt
+    setup_python book tests/book/requirements.txt
+    setup_python deploy deploy/requirements.txt
 }
 
-# setup_redis: install Redis and the proxies for tests with several replicas. Debian starts their services on
-# installation, but tests start their own.
-setup_redis() {
-    local tool missing=
-    for tool in redis-server haproxy nginx; do
-        # Debian installs two of them in folders that aren't in a user's PATH.
-        PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || missing="$missing $tool"
-    done
-    [ -n "$missing" ] || return 0
-    command -v apt-get >/dev/null || fail "not installed:$missing"
-    heading "Redis, HAProxy and nginx"
-    local policy=/usr/sbin/policy-rc.d
-    as_root apt-get update -qq
-    if [ -e "$policy" ]; then
-        install_redis
-    else
-        printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$policy"
-        install_redis || { as_root rm -f "$policy" && fail "not installed:$missing"; }
-        as_root rm -f "$policy"
-    fi
+check_rust() {
+    heading "format"
+    cargo fmt --all --check
+    heading "lints"
+    cargo clippy --workspace --all-targets -- -D warnings
 }
 
-install_redis() {
-    as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends redis-server haproxy nginx-light
+# run_quick: the checks that need only Rust.
+run_quick() {
+    check_rust
+    heading "unit tests"
+    cargo test --workspace --lib --bins
+    heading "integration tests that need only Rust"
+    cargo test --test it -- tidy:: cli_add:: cli_call:: cli_help:: cli_list:: serve_stdio:: serve_proxy::
 }
 
-setup_nextest() {
-    cargo nextest --version >/dev/null 2>&1 && return
-    heading "cargo-nextest"
-    cargo install cargo-nextest --locked
-}
+case "${1:-}" in
+--quick)
+    run_quick
+    exit 0
+    ;;
+"" | --setup | --setup-agents | --setup-compare | --setup-packages | --setup-page | --setup-zoo) ;;
+*) fail "unknown argument \`$1\`; see the comment at the top of scripts/test.sh" ;;
+esac
 
 check_tools
+need_venv
+case "${1:-}" in
+--setup-packages) need_packages ;;
+--setup-page) need_page ;;
+"")
+    need_servers
+    need_packages
+    need_page
+    announce
+    ;;
+esac
+install_packages
 mkdir -p .test-env
-if [ "${1:-}" = --setup-agents ]; then
+case "${1:-}" in
+--setup-agents)
     setup_npm agents tests/agents "clients and their servers"
     setup_python agents-python tests/agents/requirements.txt
     setup_python agents-python-v1 tests/agents/requirements-v1.txt
-    exit 0
-fi
-if [ "${1:-}" = --setup-compare ]; then
-    setup_npm compare tests/compare "programs of this kind on npm"
+    ;;
+--setup-compare)
+    setup_npm compare tests/compare "other gateways"
     setup_python compare-python tests/compare/requirements.txt
-    exit 0
-fi
-if [ "${1:-}" = --setup-zoo ]; then
+    ;;
+--setup-zoo)
     setup_npm zoo/node tests/zoo "npm servers of the zoo"
     setup_python zoo/python tests/zoo/requirements.txt
     setup_python python tests/servers/requirements.txt
-    exit 0
-fi
-if [ "${1:-}" = --setup-packages ]; then
-    setup_packages
-    exit 0
-fi
-if [ "${1:-}" = --setup-page ]; then
-    setup_page
-    exit 0
-fi
-setup_npm node tests/servers "npm servers and SDK"
-setup_npm zoo-sample tests/zoo/sample "npm servers of the zoo's sample"
-setup_npm conformance tests/conformance "conformance suite"
-setup_npm signin tests/signin "an authorization server"
-setup_python python tests/servers/requirements.txt
-setup_python python-v1 tests/servers/requirements-v1.txt
-setup_python signin-python tests/signin/requirements.txt
-setup_python book tests/book/requirements.txt
-setup_python deploy deploy/requirements.txt
-case "${1:-}" in
---setup) exit 0 ;;
-"") ;;
-*) fail "unknown argument \`$1\`: there are --setup, --setup-agents, --setup-compare, --setup-packages, --setup-page and --setup-zoo" ;;
+    ;;
+--setup-packages) setup_packages ;;
+--setup-page) setup_page ;;
+*) setup_tests ;;
 esac
-setup_podman
-setup_clients
-setup_redis
+[ -z "${1:-}" ] || exit 0
 setup_packages
 setup_page
-setup_nextest
+if needs_nextest; then
+    heading "cargo install cargo-nextest"
+    cargo install cargo-nextest --locked
+fi
 
-heading "format"
-cargo fmt --all --check
-heading "lints"
-cargo clippy --workspace --all-targets -- -D warnings
-heading "macOS and Windows, as far as they compile here"
+check_rust
+heading "type-check for other platforms"
 # Only this crate has platform-specific code. Check it for every platform whose standard library is installed.
 for target in aarch64-apple-darwin x86_64-pc-windows-gnu x86_64-pc-windows-msvc x86_64-unknown-linux-musl; do
     if rustup target list --installed 2>/dev/null | grep -qx "$target"; then
         cargo check --quiet --package mcp-workbench-os --target "$target"
     else
-        printf '%s: left out, its standard library is not installed\n' "$target"
+        printf '%s: skipped, its standard library is not installed\n' "$target"
     fi
 done
 heading "tests"
@@ -215,19 +247,19 @@ heading "real servers with and without the workbench"
 scripts/zoo.sh --sample
 heading "conformance"
 scripts/conformance.sh
-heading "the page in a browser"
+heading "dashboard in a browser"
 scripts/page.sh
-heading "a sign-in, from setup to the first call"
+heading "sign-in, from setup to the first call"
 scripts/signin.sh
-heading "the book, and what newcomers ask it"
+heading "book and its search"
 scripts/book.sh
-heading "files for deployments"
+heading "deployment files"
 scripts/deploy.sh
 heading "documentation tests"
 cargo test --workspace --doc
-heading "the README's first command"
+heading "first command of the README"
 cargo run --release --quiet -- demo | tail -n 20
-heading "packages, made of that and tried"
+heading "packages"
 scripts/packages.sh --light
 if [ "${CI:-}" = true ]; then
     heading "fuzzing"
