@@ -58,18 +58,19 @@ fn main() {
             *sum += count;
         }
     }
-    println!("{:<44}{:>12}{:>12}", "what the others do", "connections", "a second");
+    println!("{:<44}{:>12}{:>12}", "hostile clients", "connections", "per second");
     for (kind, count) in crowd::KINDS.iter().zip(done) {
         let rate = count as f64 / TURN.as_secs_f64() / TURNS as f64;
         println!("{:<44}{:>12}{rate:>12.1}", kind.does, kind.connections);
     }
-    println!("\n{:<44}{:>12}{:>12}{:>12}", "µs, a call of the good client", "p50", "p99", "max");
-    let [alone, beside] = [("alone", alone), ("beside the others", beside)].map(|(name, times)| {
-        let figures = figures(times);
-        let [p50, p99, max] = figures;
-        println!("{name:<44}{p50:>12.1}{p99:>12.1}{max:>12.1}");
-        figures
-    });
+    println!("\n{:<44}{:>12}{:>12}{:>12}", "µs, one call of the good client", "p50", "p99", "max");
+    let [alone, beside] = [("without hostile clients", alone), ("with hostile clients", beside)]
+        .map(|(name, times)| {
+            let figures = figures(times);
+            let [p50, p99, max] = figures;
+            println!("{name:<44}{p50:>12.1}{p99:>12.1}{max:>12.1}");
+            figures
+        });
     let [p50, p99] = [beside[0] / alone[0], beside[1] / alone[1]];
     println!("{:<44}{p50:>12.2}{p99:>12.2}", "÷");
 }
@@ -88,7 +89,7 @@ fn config() -> Value {
     json!({
         "toolMode": "proxy",
         "auth": { "tokens": [entry("good", GOOD), entry("bad", BAD)] },
-        "toolboxes": { "box": { "description": "To measure with", "mcpServers": {
+        "toolboxes": { "box": { "description": "Test tools", "mcpServers": {
             "srv": server(json!({ "lean": true, "tools": ["echo"] })),
             "long": theirs(json!({ "lean": true, "tools": ["echo"] })),
             "slow": theirs(json!({ "tools": ["sleep"] })),
@@ -116,7 +117,7 @@ fn calls(address: SocketAddr, how_long: Duration) -> Vec<Duration> {
                 })
             })
             .collect();
-        clients.into_iter().flat_map(|client| client.join().expect("its calls")).collect()
+        clients.into_iter().flat_map(|client| client.join().expect("call times")).collect()
     })
 }
 

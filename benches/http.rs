@@ -60,22 +60,22 @@ fn main() {
     load.listen(LISTENING);
     let listening = memory(&server);
     println!("{:<52}{:>12}", "bytes", "each");
-    print_bytes("a session that is idle", idle - before, SESSIONS);
-    print_bytes("a stream that it listens to, with its connection", listening - idle, LISTENING);
+    print_bytes("an idle session", idle - before, SESSIONS);
+    print_bytes("an open stream with its connection", listening - idle, LISTENING);
     println!("\n{:<52}{:>12}{:>12}{:>12}", "µs, one call", "p50", "p99", "max");
     for clients in CLIENTS {
         let times = load.call(CALLS, clients);
         let [p50, p99, max] = [50, 99, 100].map(|percent| micros(&times, percent));
-        let name = format!("over {SESSIONS} sessions, {clients} at once");
+        let name = format!("{SESSIONS} sessions, {clients} concurrent");
         println!("{name:<52}{p50:>12.1}{p99:>12.1}{max:>12.1}");
     }
-    print_bytes("\na session after that", memory(&server) - listening, load.sessions.len());
+    print_bytes("\na session after the calls", memory(&server) - listening, load.sessions.len());
     drop((load, server));
     beside_the_relay(&folder);
 }
 
 fn beside_the_relay(folder: &TempDir) {
-    println!("\n{:<52}{:>12}{:>12}{:>12}", "calls a second, median", "ours", "relay", "÷");
+    println!("\n{:<52}{:>12}{:>12}{:>12}", "calls/s, median", "workbench", "relay", "÷");
     for clients in BESIDE {
         let mut measured = [Vec::new(), Vec::new()];
         for _ in 0..ROUNDS {
@@ -115,7 +115,7 @@ fn script() -> String {
 
 fn ours(folder: &TempDir) -> Program {
     let server = json!({ "command": env!("CARGO_BIN_EXE_fake-mcp-server"), "args": [script()] });
-    let toolbox = json!({ "description": "To measure with", "mcpServers": { "srv": server } });
+    let toolbox = json!({ "description": "Test tools", "mcpServers": { "srv": server } });
     let config = json!({
         "toolMode": "proxy",
         "http": { "maxSessions": SESSIONS + 100 },
@@ -128,7 +128,7 @@ fn ours(folder: &TempDir) -> Program {
 fn relay() -> Program {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg(RELAY).arg(script()).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut child = command.spawn().expect("this program starts");
+    let mut child = command.spawn().expect("this executable starts");
     let mut said = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
     stdout.read_line(&mut said).expect("an address");
@@ -138,7 +138,7 @@ fn relay() -> Program {
 /// The anonymous memory of the program, in bytes.
 fn memory(program: &Program) -> f64 {
     let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", program.child.id()));
-    let text = text.expect("Linux tells");
+    let text = text.expect("a file in /proc");
     let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
     let kb = line.and_then(|line| line.split_whitespace().next());
     kb.and_then(|kb| kb.parse::<f64>().ok()).expect("a number") * 1024.0

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 #[path = "load/agent.rs"]
 mod agent;
 #[path = "load/fleet.rs"]
-#[allow(dead_code, reason = "tests use the rest")]
+#[allow(dead_code, reason = "the tests use the rest")]
 mod fleet;
 
 use agent::{Line, Session, Step, StepError};
@@ -62,10 +62,14 @@ fn main() {
     let took = began.elapsed();
     if wanted.idle > 0 {
         let each = |bytes: f64| bytes / wanted.idle as f64;
-        println!("{:<44}{:>10.0}", "a session that does nothing", each(memory(&fleet) - before));
-        println!("{:<44}{:>10.0}", "the same in the store", each(store_memory(&fleet) - store));
+        println!("{:<44}{:>10.0}", "an idle session", each(memory(&fleet) - before));
         println!(
-            "{} began in {:.1} s, {:.0} a second\n",
+            "{:<44}{:>10.0}",
+            "an idle session, in the store",
+            each(store_memory(&fleet) - store)
+        );
+        println!(
+            "{} started in {:.1} s, {:.0} per second\n",
             idle.len(),
             took.as_secs_f64(),
             idle.len() as f64 / took.as_secs_f64()
@@ -76,11 +80,12 @@ fn main() {
     let time = Duration::from_secs(wanted.seconds);
     println!(
         "{:<36}{:>10}{:>9}{:>9}{:>9}{:>8}",
-        "ms, one step", "a second", "p50", "p99", "max", "failed"
+        "ms, one step", "steps/s", "p50", "p99", "max", "failed"
     );
-    go_on(address, &mut busy, time, Some(PACE)).print(&format!("{} a second each", busy.len()));
+    go_on(address, &mut busy, time, Some(PACE))
+        .print(&format!("{} agents, one step per second each", busy.len()));
     let mut few: Vec<Session> = busy.drain(..busy.len().min(32)).collect();
-    go_on(address, &mut few, time, None).print(&format!("{} without a pause", few.len()));
+    go_on(address, &mut few, time, None).print(&format!("{} agents without a pause", few.len()));
     busy.append(&mut few);
 
     let killed = &mut fleet.replicas[0];
@@ -91,10 +96,10 @@ fn main() {
         });
         thread::sleep(time / 3); // Kill in the middle of the run.
         killed.signal("KILL");
-        going.join().expect("its steps")
+        going.join().expect("a thread without panics")
     });
     let (ran, mut busy) = ran;
-    ran.print("the same, one killed in the middle");
+    ran.print("all, one workbench killed halfway");
     let mut line = Line::to(address);
     let slowest = busy.iter_mut().map(|session| session.take(Step::List, &mut line));
     let (mut most, mut lost) = (Duration::ZERO, 0);
@@ -105,7 +110,7 @@ fn main() {
         }
     }
     println!(
-        "\nafterwards {lost} of {} sessions are lost; the slowest answers in {most:.1?}",
+        "\nafterwards, {lost} of {} sessions are lost; the slowest responds in {most:.1?}",
         busy.len()
     );
     drop(idle);
@@ -118,7 +123,7 @@ impl LoadOptions {
         let mut args = args.filter(|arg| arg != "--bench");
         while let Some(name) = args.next() {
             let value = args.next().unwrap_or_default();
-            let number = || value.parse().unwrap_or_else(|_| panic!("{name} wants a number"));
+            let number = || value.parse().unwrap_or_else(|_| panic!("{name} requires a number"));
             match name.as_str() {
                 "--replicas" => wanted.replicas = number(),
                 "--idle" => wanted.idle = number(),
@@ -129,10 +134,10 @@ impl LoadOptions {
                         "haproxy" => Proxy::Haproxy,
                         "nginx" => Proxy::Nginx,
                         "none" => Proxy::RoundRobin,
-                        _ => panic!("--proxy is haproxy, nginx, or none for no affinity"),
+                        _ => panic!("--proxy must be haproxy, nginx or none (no affinity)"),
                     }
                 }
-                _ => panic!("there are --replicas, --proxy, --idle, --busy and --seconds"),
+                _ => panic!("expected --replicas, --proxy, --idle, --busy or --seconds"),
             }
         }
         wanted
@@ -147,7 +152,7 @@ fn config(sessions: usize) -> Value {
         "toolMode": "proxy",
         "http": { "maxSessions": most },
         "limits": { "perCaller": { "maxSessions": most, "sessionsPerMinute": 1_000_000 } },
-        "toolboxes": { "box": { "description": "To measure with", "mcpServers": { "srv": server } } },
+        "toolboxes": { "box": { "description": "Test tools", "mcpServers": { "srv": server } } },
     })
 }
 
@@ -160,11 +165,11 @@ fn begin(address: SocketAddr, count: usize) -> Vec<Session> {
                 scope.spawn(move || {
                     let mut line = Line::to(address);
                     let some = first..count.min(first + share);
-                    some.map(|_| Session::begin(&mut line).expect("it begins")).collect::<Vec<_>>()
+                    some.map(|_| Session::begin(&mut line).expect("a session")).collect::<Vec<_>>()
                 })
             })
             .collect();
-        all.into_iter().flat_map(|some| some.join().expect("its sessions")).collect()
+        all.into_iter().flat_map(|some| some.join().expect("sessions")).collect()
     })
 }
 
@@ -187,7 +192,7 @@ impl StepTimings {
         println!("{name:<36}{speed:>10.0}{p50:>9.2}{p99:>9.2}{max:>9.1}{failed:>8}");
         for why in self.failed.iter().take(3) {
             match why {
-                StepError::Broken(error) => println!("    broken: {error}"),
+                StepError::Broken(error) => println!("    connection lost: {error}"),
                 StepError::Refused(status, said) => {
                     println!("    {status}: {}", said.get(..200).unwrap_or(said));
                 }
@@ -215,7 +220,7 @@ fn go_on(
         is_over.store(true, Ordering::Relaxed);
         let mut ran = StepTimings::default();
         for one in going {
-            let one = one.join().expect("its steps");
+            let one = one.join().expect("a thread without panics");
             ran.times.extend(one.times);
             ran.failed.extend(one.failed);
         }
@@ -235,7 +240,7 @@ fn steps(
     let mut ran = StepTimings::default();
     loop {
         let round = Instant::now();
-        let count = u32::try_from(some.len()).expect("a share of them");
+        let count = u32::try_from(some.len()).expect("a small number");
         for (n, session) in (1..).zip(&mut *some) {
             if is_over.load(Ordering::Relaxed) {
                 return ran;

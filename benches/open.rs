@@ -97,7 +97,7 @@ impl Shape {
             (format!("srv{number}"), entry)
         });
         let servers: Map<_, _> = servers.collect();
-        let toolbox = json!({ "description": "Tools to measure with", "mcpServers": servers });
+        let toolbox = json!({ "description": "Test tools", "mcpServers": servers });
         let mut config = json!({ "toolboxes": { "box": toolbox } });
         if let (Some(config), Value::Object(more)) = (config.as_object_mut(), more) {
             config.extend(more);
@@ -113,10 +113,10 @@ fn argument(script: &Path) -> String {
 }
 
 fn definition(server: usize, tool: usize) -> Value {
-    let property = json!({ "type": "string", "description": "What to say again" });
+    let property = json!({ "type": "string", "description": "Text to be echoed" });
     json!({
         "name": format!("say_{server}_{tool}"),
-        "description": "Says again what it is told. ".repeat(15),
+        "description": "Returns the text unchanged. ".repeat(15),
         "inputSchema": { "type": "object", "properties": { "text": property } },
     })
 }
@@ -165,7 +165,7 @@ fn print_openings(shapes: &[Shape; 2]) {
                 wall / relays,
             );
         }
-        println!("{:<44}{:>12.2}", "  processor time, many ÷ one", processor[1] / processor[0]);
+        println!("{:<44}{:>12.2}", "  CPU time, many ÷ one", processor[1] / processor[0]);
     }
 }
 
@@ -202,7 +202,7 @@ fn opened(config: &Path, mode: &str, tools: usize) -> OpenTimings {
                     has_all = Some(start.elapsed());
                 }
             }
-            has_all.expect("all tools are listed before the call is answered")
+            has_all.expect("the tools are listed before the response")
         }
     };
     OpenTimings { processor: processor_time(agent.pid()), wall, answered: start.elapsed() }
@@ -237,7 +237,7 @@ fn relayed(shape: &Shape) -> Duration {
 }
 
 fn processor_time(pid: u32) -> Duration {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("Linux tells");
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("a file in /proc");
     let nanoseconds = threads.filter_map(|thread| {
         let text = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
         text.split(' ').next()?.parse::<u64>().ok()
@@ -246,7 +246,7 @@ fn processor_time(pid: u32) -> Duration {
 }
 
 fn print_greetings(shape: &Shape) {
-    println!("\n{:<44}{:>12}{:>12}", "ms, from start to `initialize` answered", "median", "max");
+    println!("\n{:<44}{:>12}{:>12}", "ms, start until response to `initialize`", "median", "max");
     for mode in MODES {
         let config = shape.configuration(mode, json!({ "toolMode": mode }));
         let time = |_| {
@@ -280,7 +280,7 @@ fn print_agents(shape: &Shape) {
         let first = agents.memory();
         agents.come(before..after);
         let each = (agents.memory() - first) / (after - before) as f64;
-        println!("{:<44}{each:>12.1}", format!("{mode}: a further named agent"));
+        println!("{:<44}{each:>12.1}", format!("{mode}: each further named agent"));
     }
 }
 

@@ -37,7 +37,7 @@ fn main() {
     let queries: Vec<String> = read("queries.jsonl").lines().map(query_of).collect();
     println!(
         "{:>8}{:>8}{:>12}{:>12}{:>12}{:>14}{:>12}{:>12}",
-        "", "tools", "index, ms", "p50, µs", "p99, µs", "longest, µs", "index, KiB", "a tool, B"
+        "", "tools", "index, ms", "p50, µs", "p99, µs", "longest, µs", "index, KiB", "per tool, B"
     );
     // Indexes stay alive, so that memory freed by one isn't reused by the next and missed.
     let mut kept = Vec::new();
@@ -111,7 +111,7 @@ fn index(
     tools: &[(String, Arc<ToolDefinition>)],
     method: RankingMethod,
 ) -> (SearchIndex, Duration) {
-    let about = "What this server is for, in a sentence or so of a dozen words";
+    let about = "The purpose of this server, in one sentence of about a dozen words";
     let start = Instant::now();
     let entries = tools.iter().map(|(server, tool)| ToolDocument { server, about, tool });
     (SearchIndex::new(entries, method), start.elapsed())

@@ -26,17 +26,17 @@ fn main() {
     let folder = TempDir::new().expect("a temporary folder");
     let audit = folder.path().join("audit.jsonl");
     let bytes = write(&audit);
-    println!("{CALLS} calls of {TOOLS} tools in {FILES} files, {bytes} bytes\n");
+    println!("{CALLS} calls to {TOOLS} tools in {FILES} files, {bytes} bytes\n");
     println!("{:<40}{:>12}{:>12}", "ms", "median", "max");
-    print_times("read and summarise, in this process", || {
+    print_times("read and summarize in-process", || {
         let summary = StatsBuilder::read(&audit_files(&audit), None).expect("an audit").finish();
         assert_eq!((summary.calls(), summary.unreadable), (CALLS as u64, 0));
     });
-    print_times("`stats --json`, from start to end", || {
+    print_times("`stats --json`, start to exit", || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-workbench"));
         command.env_clear().current_dir(folder.path()).stdout(Stdio::null());
         let status = command.args(["stats", "audit.jsonl", "--json"]).status();
-        assert!(status.is_ok_and(|status| status.success()), "{command:?} fails");
+        assert!(status.is_ok_and(|status| status.success()), "{command:?} failed");
     });
 }
 

@@ -60,12 +60,12 @@ fn main() {
     let mut memory = memory_of_servers(&fast);
     println!("{} servers configured\n", TOOLBOXES * SERVERS);
     println!("{:<52}{:>12}{:>12}{:>12}", "ms", "median", "min", "max");
-    print_times("start until `initialize` is answered", &starts(&slow));
+    print_times("start until response to `initialize`", &starts(&slow));
     for (name, call) in spellings(SIZES[0].1) {
-        let title = format!("first call, cold, by {name}");
+        let title = format!("first call with a cold server, by {name}");
         print_times(&title, &first_calls(&slow, &call, false));
         print_times(
-            &format!("  while open_toolbox waits {} s for another", SLOW.as_secs()),
+            &format!("  while open_toolbox waits {} s for another server", SLOW.as_secs()),
             &first_calls(&slow, &call, true),
         );
     }
@@ -91,7 +91,7 @@ fn memory_of_servers(gateway: &Gateway) -> Vec<(&'static str, Memory)> {
         agent.call(&Call::new("open_toolbox", &toolbox.to_string()));
     }
     vec![
-        ("at rest, no server started", at_rest),
+        ("idle, no server started", at_rest),
         ("all servers started, 10 tools each", Memory::of(&agent)),
     ]
 }
@@ -104,10 +104,10 @@ struct Script {
 impl Script {
     fn new(folder: &Path, start_delay: Duration) -> Self {
         let tool = |number: usize| {
-            let property = json!({ "type": "string", "description": "What to say again" });
+            let property = json!({ "type": "string", "description": "Text to be echoed" });
             json!({
                 "name": format!("echo{number}"),
-                "description": "Says again what it is told. ".repeat(20),
+                "description": "Returns the text unchanged. ".repeat(20),
                 "inputSchema": {
                     "type": "object",
                     "properties": { "text": property },
@@ -149,7 +149,7 @@ impl Gateway {
                 });
                 servers.insert(format!("srv{server}"), entry);
             }
-            let entry = json!({ "description": "Tools to measure with", "mcpServers": servers });
+            let entry = json!({ "description": "Test tools", "mcpServers": servers });
             toolboxes.insert(format!("box{toolbox}"), entry);
         }
         let config = folder.join(format!("{}.json", other.name));

@@ -38,16 +38,19 @@ fn main() {
         let config = configuration(folder, mode);
         let cold = Client::start(program(&config, &folder.join("empty"), &["serve"]));
         let (greeted, listed) = first_list(cold);
-        print_times(&format!("{mode}: all of it, nothing being known"), &[greeted + listed]);
+        print_times(
+            &format!("{mode}: `initialize` and `tools/list`, empty cache"),
+            &[greeted + listed],
+        );
         let cache = folder.join("cache");
         let time = run(program(&config, &cache, &["cache", "refresh"]));
         print_times("`cache refresh`", &[time]);
         let time = |_| first_list(Client::start(program(&config, &cache, &["serve"])));
         let (greeted, listed): (Vec<_>, Vec<_>) = (0..STARTS).map(time).unzip();
-        print_times(&format!("{mode}: start until `initialize` is answered"), &greeted);
-        print_times(&format!("{mode}: from there until `tools/list` is"), &listed);
+        print_times(&format!("{mode}: start until response to `initialize`"), &greeted);
+        print_times(&format!("{mode}: then until response to `tools/list`"), &listed);
         let time = |_| run(program(&config, &cache, &["list"]));
-        print_times("`list`, from start to end", &(0..STARTS).map(time).collect::<Vec<_>>());
+        print_times("`list`, start to exit", &(0..STARTS).map(time).collect::<Vec<_>>());
     }
 }
 
@@ -61,14 +64,17 @@ fn first_list(mut agent: Client) -> (Duration, Duration) {
     let answer = agent.answer();
     let told = (0..TOOLBOXES).filter(|toolbox| answer.contains(&format!("box{toolbox}"))).count();
     let defined = answer.matches("inputSchema").count();
-    assert!(told == TOOLBOXES || defined == TOOLBOXES * SERVERS * 10, "all are told of: {answer}");
+    assert!(
+        told == TOOLBOXES || defined == TOOLBOXES * SERVERS * 10,
+        "the list is incomplete: {answer}"
+    );
     (greeted, listed)
 }
 
 fn run(mut command: Command) -> Duration {
     let start = Instant::now();
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    assert!(status.is_ok_and(|status| status.success()), "{command:?} fails");
+    assert!(status.is_ok_and(|status| status.success()), "{command:?} failed");
     start.elapsed()
 }
 
@@ -85,7 +91,7 @@ fn configuration(folder: &Path, mode: &str) -> PathBuf {
             let command = env!("CARGO_BIN_EXE_fake-mcp-server");
             servers.insert(name, json!({ "command": command, "args": [argument] }));
         }
-        let entry = json!({ "description": "Tools to measure with", "mcpServers": servers });
+        let entry = json!({ "description": "Test tools", "mcpServers": servers });
         toolboxes.insert(format!("box{toolbox}"), entry);
     }
     let config = folder.join(format!("{mode}.json"));
@@ -95,10 +101,10 @@ fn configuration(folder: &Path, mode: &str) -> PathBuf {
 }
 
 fn tool(name: &str) -> Value {
-    let property = json!({ "type": "string", "description": "What to say again" });
+    let property = json!({ "type": "string", "description": "Text to be echoed" });
     json!({
         "name": name,
-        "description": "Says again what it is told. ".repeat(20),
+        "description": "Returns the text unchanged. ".repeat(20),
         "inputSchema": { "type": "object", "properties": { "text": property } },
     })
 }

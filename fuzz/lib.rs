@@ -13,11 +13,11 @@ mod json_fuzzing;
 /// The parts of `crates/wire/src/wire/` that the targets need.
 #[path = "../crates/wire/src/wire"]
 pub mod wire {
-    pub mod memory_pool;
     pub mod code;
     pub mod envelope;
     pub(crate) mod fuzzing;
     pub mod line;
+    pub mod memory_pool;
 }
 
 /// Feeds chunks of bytes through the line reader and the envelope parser.

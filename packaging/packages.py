@@ -66,7 +66,7 @@ def newest() -> Path:
     built = [MADE.parent / profile / "mcp-workbench" for profile in ("pgo", "dist", "release")]
     built = [path for path in built if path.exists()]
     if not built:
-        sys.exit("error: no executable: `scripts/pgo.sh` makes one, BINARY names another")
+        sys.exit("error: no release build found; run `scripts/pgo.sh`, or set BINARY to an executable")
     return max(built, key=lambda path: path.stat().st_mtime)
 
 
@@ -84,7 +84,7 @@ def attempt(way: str, packages: Packages, folder: Path) -> Iterator[Trial]:
     shutil.rmtree(folder, ignore_errors=True)
     made = packages.make(way)
     yield from WAYS[way].trial(made, packages.executables[0], folder)
-    print(f"{way}: made and tried in {time.monotonic() - started:.1f} s", flush=True)
+    print(f"{way}: built and tested in {time.monotonic() - started:.1f} s", flush=True)
 
 
 def table(trials: list[Trial]) -> str:
@@ -93,7 +93,7 @@ def table(trials: list[Trial]) -> str:
     def seconds(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}"
 
-    rows = [["way", "command", "MB", "install s", "first answer s", ""], ["---"] * 6]
+    rows = [["package", "command", "MB", "install (s)", "first response (s)", "note"], ["---"] * 6]
     for trial in trials:
         size = f"{trial.bytes / 1e6:.1f}" if trial.bytes > 50_000 else f"{trial.bytes / 1e6:.3f}"
         times = [seconds(trial.install_seconds), seconds(trial.answer_seconds)]
@@ -105,7 +105,7 @@ def table(trials: list[Trial]) -> str:
 
 def try_all(ways: list[str]) -> int:
     executables = here()
-    print(f"from {', '.join(str(one.path) for one in executables)}", flush=True)
+    print(f"executables: {', '.join(str(one.path) for one in executables)}", flush=True)
     packages = Packages(executables, MADE)
     trials, failed = [], 0
     for way in ways:
@@ -117,7 +117,7 @@ def try_all(ways: list[str]) -> int:
             print(f"{way}: skipped, {reason}", flush=True)
         except Failed as reason:
             failed += 1
-            print(f"{way}: FAILED: {reason}", flush=True)
+            print(f"{way}: failed: {reason}", flush=True)
     shutil.rmtree(MADE / "tried", ignore_errors=True)
     print(f"\n{table(trials)}\n")
     return 1 if failed else 0
@@ -131,7 +131,7 @@ def make_release(folder: Path) -> int:
         if (folder / target.triple / target.executable).exists()
     ]
     if not found:
-        raise Failed(f"{folder} has no TARGET/mcp-workbench; targets are {', '.join(TARGETS)}")
+        raise Failed(f"no TARGET/mcp-workbench in {folder}; expected targets: {', '.join(TARGETS)}")
     shutil.rmtree(MADE, ignore_errors=True)
     packages = Packages(found, MADE)
     for way in ("archive", "npm", "pypi", "mcpb", "homebrew", "mcp-registry", "systemd"):
@@ -144,15 +144,15 @@ def make_release(folder: Path) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/packages.sh", description=__doc__)
-    parser.add_argument("ways", nargs="*", metavar="WAY", help=f"of {', '.join(WAYS)}")
-    parser.add_argument("--light", action="store_true", help=f"leave out {', '.join(HEAVY)}")
+    parser.add_argument("ways", nargs="*", metavar="KIND", help=f"kinds of packages [default: all]: {', '.join(WAYS)}")
+    parser.add_argument("--light", action="store_true", help=f"skip {', '.join(HEAVY)}")
     parser.add_argument("--version", action="version", version=VERSION)
-    parser.add_argument("--make", metavar="FOLDER", type=Path, help="make what a release has")
+    parser.add_argument("--make", metavar="FOLDER", type=Path, help="only create the packages of a release, from FOLDER/TARGET/mcp-workbench")
     args = parser.parse_args()
     if unknown := [way for way in args.ways if way not in WAYS]:
-        parser.error(f"there is no way {', '.join(unknown)}")
+        parser.error(f"unknown kind {', '.join(unknown)}")
     if strays := stray_versions():
-        print("\n".join(["error: the version stands in Cargo.toml alone:", *strays]))
+        print("\n".join(["error: the version must appear only in Cargo.toml:", *strays]))
         return 1
     if args.make:
         return make_release(args.make)

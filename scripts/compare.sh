@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares the workbench with other MCP gateways on the same ten real servers. `--write` regenerates
-# `docs/comparison.md`, which describes the measurements. Takes 15 minutes and needs an otherwise idle machine.
+# `tests/compare/README.md`, which describes the measurements. Takes 15 minutes and needs an otherwise idle machine.
 # The gateways have no network except loopback.
 # Passes its arguments to `tests/compare/compare.py`; see `--help`.
 set -euo pipefail

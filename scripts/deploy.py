@@ -21,9 +21,9 @@ class Wrong(Exception):
 def keys(where: str, found: dict, known: set[str], needed: set[str] = frozenset()) -> None:
     """Fails on unknown and missing keys."""
     if unknown := set(found) - known:
-        raise Wrong(f"{where}: unknown {', '.join(sorted(unknown))}")
+        raise Wrong(f"{where}: unknown keys {', '.join(sorted(unknown))}")
     if missing := needed - set(found):
-        raise Wrong(f"{where}: no {', '.join(sorted(missing))}")
+        raise Wrong(f"{where}: missing keys {', '.join(sorted(missing))}")
 
 
 def compose(file: Path) -> None:
@@ -33,10 +33,10 @@ def compose(file: Path) -> None:
     for name, service in found["services"].items():
         keys(f"{file.name}, {name}", service, SERVICE, {"image", "command"})
         if missing := set(service.get("depends_on", [])) - set(found["services"]):
-            raise Wrong(f"{file.name}, {name}: depends on {', '.join(missing)}")
+            raise Wrong(f"{file.name}, {name}: depends on unknown services {', '.join(missing)}")
         for volume in service.get("volumes", []):
             if not (file.parent / volume.split(":")[0]).exists():
-                raise Wrong(f"{file.name}, {name}: there is no {volume}")
+                raise Wrong(f"{file.name}, {name}: {volume} does not exist")
 
 
 def rules(file: Path) -> None:
@@ -48,7 +48,7 @@ def rules(file: Path) -> None:
         for rule in group["rules"]:
             keys(rule.get("alert", file.name), rule, RULE, {"alert", "expr", "labels", "annotations"})
             if rule["expr"].count("(") != rule["expr"].count(")"):
-                raise Wrong(f"{rule['alert']}: parentheses")
+                raise Wrong(f"{rule['alert']}: unbalanced parentheses")
             keys(rule["alert"], rule["annotations"], {"summary", "description"}, {"summary"})
 
 
@@ -60,7 +60,7 @@ def dashboard(file: Path) -> None:
             raise Wrong(f"{file.name}: two panels have the same {key}")
     for panel in panels:
         if not all(target["expr"] for target in panel["targets"]):
-            raise Wrong(f"{file.name}, {panel['title']}: asks for nothing")
+            raise Wrong(f"{file.name}, {panel['title']}: a query is empty")
 
 
 def main() -> None:

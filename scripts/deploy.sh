@@ -13,14 +13,14 @@ validate=.test-env/deploy/bin/kubernetes-validate
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-left_out() {
-    printf '%s: left out, %s is not installed\n' "$1" "$2"
+skipped() {
+    printf '%s: skipped, %s is not installed\n' "$1" "$2"
 }
 
 for overlay in "$deploy"/kubernetes/overlays/*/; do
     name=$(basename "$overlay")
     if ! command -v kubectl >/dev/null; then
-        left_out "overlay $name" kubectl
+        skipped "overlay $name" kubectl
         continue
     fi
     kubectl kustomize "$overlay" >"$work/$name.yaml"
@@ -39,25 +39,25 @@ done
 if command -v promtool >/dev/null; then
     promtool check rules "$deploy/prometheus/rules.yaml"
 else
-    left_out "expressions of the rules" promtool
+    skipped "rule expressions" promtool
 fi
 if docker compose version >/dev/null 2>&1; then
     TOKEN_OF_CLAUDE=x REDIS_PASSWORD=x docker compose -f "$deploy/compose.yaml" config --quiet
     printf 'compose.yaml: valid\n'
 else
-    left_out "variables of compose.yaml" "docker compose"
+    skipped "compose.yaml" "docker compose"
 fi
 if command -v haproxy >/dev/null; then
     haproxy -c -q -f "$deploy/proxies/haproxy.cfg"
     printf 'haproxy.cfg: valid\n'
 else
-    left_out haproxy.cfg haproxy
+    skipped haproxy.cfg haproxy
 fi
 if command -v nginx >/dev/null; then
     nginx -t -q -p "$work" -c "$PWD/$deploy/proxies/nginx.conf"
     printf 'nginx.conf: valid\n'
 else
-    left_out nginx.conf nginx
+    skipped nginx.conf nginx
 fi
 if command -v systemd-analyze >/dev/null; then
     # systemd checks that the executable exists, so name one that does.
@@ -71,5 +71,5 @@ if command -v systemd-analyze >/dev/null; then
     fi
     printf 'mcp-workbench.service: valid\n'
 else
-    left_out mcp-workbench.service systemd-analyze
+    skipped mcp-workbench.service systemd-analyze
 fi

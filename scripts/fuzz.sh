@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 skip() {
-    printf 'NOT FUZZED: %s\n' "$*"
+    printf 'fuzzing skipped: %s\n' "$*"
     exit 0
 }
 
@@ -20,10 +20,10 @@ finds=$(mktemp -d)
 trap 'rm -rf "$finds"' EXIT
 log=$finds/log
 
-command -v c++ >/dev/null || skip "there is no C++ compiler, which libFuzzer is built with"
+command -v c++ >/dev/null || skip "libFuzzer needs a C++ compiler"
 if ! cargo fuzz --version >/dev/null 2>&1; then
     cargo install cargo-fuzz --locked >"$log" 2>&1 ||
-        skip "cargo-fuzz cannot be installed: $(tail -n 1 "$log")"
+        skip "failed to install cargo-fuzz: $(tail -n 1 "$log")"
 fi
 # Fail on a compile error instead of skipping: the cause isn't the toolchain.
 cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib
@@ -36,7 +36,7 @@ for candidate in address none; do
         break
     fi
 done
-[ -n "$sanitizer" ] || skip "this toolchain cannot instrument: $(grep -m 1 '^error' "$log")"
+[ -n "$sanitizer" ] || skip "this toolchain does not support instrumentation: $(grep -m 1 '^error' "$log")"
 
 for target in "${targets[@]}"; do
     mkdir "$finds/$target"

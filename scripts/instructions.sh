@@ -15,13 +15,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cat >"$work/server.json" <<'JSON'
-{"lean": true, "tools": [{"name": "echo", "description": "Says again what it is told.",
+{"lean": true, "tools": [{"name": "echo", "description": "Returns its arguments.",
   "inputSchema": {"type": "object", "properties": {
-    "text": {"type": "string", "description": "What to say again"},
+    "text": {"type": "string", "description": "Text to return"},
     "loud": {"type": "string", "description": "How"}}}}]}
 JSON
 cat >"$work/config.json" <<JSON
-{"toolMode": "proxy", "toolboxes": {"box": {"description": "To measure with", "mcpServers": {
+{"toolMode": "proxy", "toolboxes": {"box": {"description": "Test tools", "mcpServers": {
   "srv": {"command": "$server", "args": ["@$work/server.json"]}}}}}
 JSON
 cat >"$work/drive.py" <<'PYTHON'
@@ -36,7 +36,7 @@ def ask(number, method, params):
     gateway.stdin.write((json.dumps(message) + "\n").encode())
     gateway.stdin.flush()
     while b'"id":%d,' % number not in (line := gateway.stdout.readline())[:60]:
-        assert line, "the gateway has ended"
+        assert line, "the gateway exited"
     assert b'"error"' not in line[:60] and b'"isError":true' not in line[:200], line[:500]
 
 
@@ -54,7 +54,7 @@ gateway.wait()
 PYTHON
 
 # Exclude writes to the listing cache.
-export MCP_WORKBENCH_CACHE=/dev/null
+export WORKBENCH_CACHE_DIR=/dev/null
 serve=("$binaries/mcp-workbench" serve --config "$work/config.json" --log-level error)
 
 # instructions WAY SIZE CALLS: count the instructions of a run.
@@ -75,13 +75,13 @@ system_calls() {
 for way in name use_tool; do
     few=$(instructions "$way" 100 100)
     more=$(instructions "$way" 100 1100)
-    printf '%-9s %7d B  %8d instructions a call\n' "$way" 100 $(((more - few) / 1000))
+    printf '%-9s %7d B  %8d instructions per call\n' "$way" 100 $(((more - few) / 1000))
     few=$(instructions "$way" 1000000 5)
     more=$(instructions "$way" 1000000 25)
-    printf '%-9s %7d B  %8s instructions a byte\n' "$way" 1000000 \
+    printf '%-9s %7d B  %8s instructions per byte\n' "$way" 1000000 \
         "$(awk "BEGIN { printf \"%.1f\", ($more - $few) / 20 / 1000000 }")"
     few=$(system_calls "$way" 100 100)
     more=$(system_calls "$way" 100 1100)
-    printf '%-9s %7d B  %8s system calls a call\n' "$way" 100 \
+    printf '%-9s %7d B  %8s system calls per call\n' "$way" 100 \
         "$(awk "BEGIN { printf \"%.1f\", ($more - $few) / 1000 }")"
 done

@@ -33,9 +33,9 @@ def message(method: str, params: dict, number: int | None = None) -> bytes:
 
 def serve(count: int) -> None:
     """Runs a stdio server with `count` echo tools."""
-    text = {"type": "string", "description": "What to say again"}
+    text = {"type": "string", "description": "Text to be echoed"}
     schema = {"type": "object", "properties": {"text": text}}
-    described = {"description": "Says again what it is told. " * 15, "inputSchema": schema}
+    described = {"description": "Returns the text unchanged. " * 15, "inputSchema": schema}
     tools = [{"name": f"say_{number}"} | described for number in range(count)]
     abilities = {"protocolVersion": REVISION, "capabilities": {"tools": {"listChanged": True}}}
     greeting = abilities | {"serverInfo": {"name": "server", "version": "1"}}
@@ -72,7 +72,7 @@ class Learning:
             return {"command": sys.executable, "args": args, "env": {"NUMBER": str(server)}}
 
         toolbox = {
-            "description": "Tools to learn with",
+            "description": "Test tools",
             "mcpServers": {f"srv{server}": entry(server) for server in range(servers)},
         }
         config = {"toolMode": mode, "search": True, "toolboxes": {"box": toolbox}}
@@ -110,7 +110,7 @@ class Agent:
         while left:
             line = self.child.stdout.readline()
             if not line:
-                sys.exit("error: the program has ended")
+                sys.exit("error: the program exited")
             if b"tools/list_changed" in line[:100]:
                 self.begin("tools/list", {})
                 left += 1

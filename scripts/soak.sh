@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a day's worth of mixed traffic, faults and reloads in minutes; `docs/soak.md` describes the checks. Includes
+# Runs a day's worth of mixed traffic, faults and reloads in minutes; `tests/soak/README.md` describes the checks. Includes
 # real servers if `scripts/test.sh --setup` has installed them. Linux only.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

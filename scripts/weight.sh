@@ -11,7 +11,7 @@ program=$(realpath "${1:-target/dist/mcp-workbench}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat >"$work/config.json" <<JSON
-{"toolboxes": {"box": {"description": "To measure with", "mcpServers": {
+{"toolboxes": {"box": {"description": "Test tools", "mcpServers": {
   "clock": {"command": "$program", "args": ["builtin", "clock"]}}}}}
 JSON
 # The built-in server runs the same executable; with a copy, it shares no pages with the workbench.
@@ -31,7 +31,7 @@ def ask(number, method, params):
     agent.stdin.flush()
     while True:
         line = agent.stdout.readline()
-        assert line, "the program has ended"
+        assert line, "the program exited"
         if json.loads(line).get("id") == number:
             return
 
@@ -53,21 +53,21 @@ def row(name):
         for line in (process / "smaps_rollup").read_text().splitlines()[1:]:
             key, value = line.split()[:2]
             total[key] = total.get(key, 0) + int(value)
-    print(f"{name:28} {total['Pss:'] / 1024:6.1f} MB, of it {total['Pss_Anon:'] / 1024:.1f} MB its own")
+    print(f"{name:28} {total['Pss:'] / 1024:6.1f} MB, {total['Pss_Anon:'] / 1024:.1f} MB anonymous")
 
 
 client = {"name": "measure", "version": "1"}
 ask(0, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
 # Let the workbench become idle.
 time.sleep(2)
-row("memory, greeted")
+row("memory, idle")
 ask(1, "tools/call", {"name": "open_toolbox", "arguments": {"toolbox": "box"}})
 time.sleep(2)
-row("memory, a server running")
+row("memory, one server running")
 agent.stdin.close()
 agent.wait()
 PYTHON
 
-printf '%-28s %6.1f MB\n' "program file" "$(stat -c %s "$program" | awk '{ print $1 / 1e6 }')"
+printf '%-28s %6.1f MB\n' "executable size" "$(stat -c %s "$program" | awk '{ print $1 / 1e6 }')"
 printf '%-28s %6d\n' "crates" "$(cargo tree --edges normal,build --prefix none | awk '{ print $1, $2 }' | sort -u | wc -l)"
-MCP_WORKBENCH_CACHE=/dev/null python3 "$work/rest.py" "$program" serve --config "$work/config.json" --log-level error
+WORKBENCH_CACHE_DIR=/dev/null python3 "$work/rest.py" "$program" serve --config "$work/config.json" --log-level error

@@ -69,7 +69,7 @@ class Stdio:
         while True:
             line = self.child.stdout.readline()
             if not line:
-                sys.exit(f"{method}: the program has ended")
+                sys.exit(f"{method}: the program exited")
             message = json.loads(line)
             if message.get("id") == self.id and "method" not in message:
                 return message
@@ -222,7 +222,7 @@ class Service:
                 return
             except OSError:
                 time.sleep(0.02)
-        sys.exit("the service does not listen")
+        sys.exit("the service is not listening")
 
     def close(self):
         self.child.terminate()
@@ -244,7 +244,7 @@ def measure(way, windows, program):
         all_windows, took = [], 0.0
         for agent in agents:
             began = time.monotonic()
-            if way == "itself":
+            if way == "direct":
                 clients = {
                     name: Stdio([entry["command"], *entry["args"]], {**env, **entry.get("env", {})})
                     for name, entry in own.items()
@@ -273,13 +273,18 @@ def measure(way, windows, program):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", default=str(ROOT / "target/debug/mcp-workbench"))
-    parser.add_argument("--windows", default="1,3,6")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--program",
+        default=str(ROOT / "target/debug/mcp-workbench"),
+        help="executable [default: target/debug/mcp-workbench]",
+    )
+    parser.add_argument("--windows", default="1,3,6", help="numbers of windows [default: 1,3,6]")
+    parser.add_argument("--rounds", type=int, default=3, help="repetitions; prints medians [default: 3]")
     args = parser.parse_args()
     counts = [int(count) for count in args.windows.split(",")]
-    print("| way | " + " | ".join(f"{n}: processes | MB | first answer s" for n in counts) + " |")
-    for way in ("itself", "stdio", "HTTP", "connect"):
+    heads = (f"{n} windows: processes | MB | first response (s)" for n in counts)
+    print("| setup | " + " | ".join(heads) + " |")
+    for way in ("direct", "stdio", "HTTP", "connect"):
         cells = []
         for count in counts:
             rounds = [measure(way, count, args.program) for _ in range(args.rounds)]

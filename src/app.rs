@@ -68,7 +68,7 @@ pub async fn serve_stdio(
     serve(served, options, caller.clone(), None, |app, tasks, shutdown| async move {
         let (input, output) = stdio::streams();
         frontend::serve_stream(&app, caller, input, output, &tasks, &shutdown).await;
-        tracing::info!("the agent has left");
+        tracing::info!("the client disconnected");
     })
     .await
 }
@@ -123,7 +123,7 @@ pub async fn serve_http(
         None => None,
     };
     if let Some(Ok(address)) = health.as_ref().map(TcpListener::local_addr) {
-        tracing::info!("answering /health, /ready and /metrics at http://{address}");
+        tracing::info!("serving /health, /ready and /metrics at http://{address}");
     }
     let config_wants = config.http.max_connections;
     let most_connections = connection_limit(os::raise_file_limit(), config_wants);
@@ -167,9 +167,9 @@ fn connection_limit(files: Option<u64>, wanted: usize) -> usize {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if most < wanted {
         tracing::warn!(
-            "this system lets the program open {} files, so there are at most {most} connections, fewer \
-             than the {wanted} of `http.maxConnections`: raise the hard limit of open files \
-             (`ulimit -Hn`), or lower the key",
+            "the open-file limit of {} allows at most {most} connections, fewer than \
+             `http.maxConnections` ({wanted}): raise the hard limit (`ulimit -Hn`) or lower \
+             `http.maxConnections`",
             files.unwrap_or_default(),
         );
     }
@@ -224,6 +224,7 @@ where
     // immediately.
     if let Some(address) = &address {
         observer.bus().emit(Event::Serving(address));
+        log_next_steps(address, config.auth.is_some());
     }
     let config = Arc::new(config);
     let mut options = options;
@@ -267,13 +268,13 @@ where
     let mut agents = tasks.spawn(frontend(app, tasks.clone(), shutdown.clone()));
     let mut ended = signals.run_until_signal(&mut agents).await;
     if let (Err(stopped), Some(draining)) = (&ended, draining) {
-        tracing::info!("{stopped}; another signal ends everything at once");
+        tracing::info!("{stopped}: finishing running calls; a second signal stops immediately");
         draining.cancel();
         ended = signals.run_until_signal(agents).await;
     }
     match &ended {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "the session was lost"),
+        Ok(Err(error)) => tracing::error!(%error, "the session ended unexpectedly"),
         Err(stopped) => tracing::info!("{stopped}"),
     }
     let ending = Instant::now();
@@ -288,21 +289,32 @@ where
     }
 }
 
+/// Logs how to connect a client, and the URL of the dashboard.
+fn log_next_steps(endpoint_url: &str, needs_token: bool) {
+    let header = if needs_token { " --header 'Authorization: Bearer <token>'" } else { "" };
+    tracing::info!(
+        "add this URL to your MCP clients, for example: claude mcp add --transport http workbench \
+         {endpoint_url}{header}"
+    );
+    let origin = endpoint_url.trim_end_matches(frontend::http::ENDPOINT);
+    tracing::info!("dashboard: {origin}/");
+}
+
 /// Why `serve_stdio`, `serve_http` or other work ended early.
 #[derive(Debug, Error)]
 pub enum AppError {
     #[error("interrupted by {0}")]
     Interrupted(&'static str),
-    #[error("nobody can be answered at `http.healthListen`")]
+    #[error("failed to listen on `http.healthListen`")]
     BindHealth(#[source] std::io::Error),
     /// Work doesn't start if it couldn't be interrupted.
-    #[error("the operating system lets us hear no signals")]
+    #[error("failed to install signal handlers")]
     InstallSignalHandler(#[source] std::io::Error),
     /// Calls aren't served if they can't be audited.
-    #[error("calls cannot be recorded as `audit` wants it")]
+    #[error("failed to open the audit log configured in `audit`")]
     OpenAudit(#[source] std::io::Error),
     /// Without random numbers, an agent could forge the `requestState` of another agent.
-    #[error("the operating system has no random numbers")]
+    #[error("failed to get random numbers from the operating system")]
     RandomSource(#[source] getrandom::Error),
 }
 

@@ -28,15 +28,15 @@ use notes::Notes;
 /// Which builtin server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum BuiltinServer {
-    /// The time, and durations between times.
+    /// Current time and time differences.
     Clock,
-    /// Notes that last as long as the server runs.
+    /// In-memory notes, lost on exit.
     Notes,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuiltinError {
-    #[error("the client did not complete the handshake")]
+    #[error("the client did not complete the MCP handshake")]
     Handshake(#[source] Box<ServerInitializeError>),
     #[error("the server stopped unexpectedly")]
     Stopped(#[source] JoinError),

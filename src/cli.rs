@@ -14,8 +14,10 @@ mod completion;
 mod config_edit;
 mod config_remarks;
 mod connect;
+mod dashboard;
 mod definition_remarks;
 mod demo;
+mod duration;
 mod error;
 mod escape;
 mod explain;
@@ -30,14 +32,12 @@ mod login_summary;
 mod logs;
 mod man;
 mod package_identity;
-mod page;
 mod policy;
 mod print;
 mod ps;
 mod redaction;
 mod reload;
 mod remove;
-mod run;
 mod sandbox_exec;
 mod search;
 mod secret_variables;
@@ -46,11 +46,14 @@ mod setup;
 mod spinner;
 mod startup;
 mod stats;
+mod suggestions;
 mod system_keyring;
 mod table;
 mod tailor;
+mod task;
 mod token;
 mod top;
+mod troubleshooting;
 mod units;
 mod unmatched_rules;
 mod unpinned_packages;
@@ -65,6 +68,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
@@ -80,11 +84,11 @@ use crate::gateway::Gateway;
 use crate::os;
 use crate::settings::{Config, PolicyConfig};
 
-/// One MCP server between an agent and many
+/// One MCP server in front of all your MCP servers
 ///
-/// MCP Workbench stands between an AI agent and many MCP servers. The agent sees one small tool,
-/// `open_toolbox`; the servers of a toolbox are started, and their tools shown, when it is opened. In
-/// other modes it searches for tools, or says in words what is to be done.
+/// A gateway between an AI agent and many MCP servers. The agent sees one small tool,
+/// `open_toolbox`; opening a toolbox starts its servers and adds their tools. In other modes the
+/// agent searches for tools or describes a task in words.
 #[derive(Debug, Parser)]
 #[command(name = "mcp-workbench", version, max_term_width = 80, after_long_help = EXAMPLES)]
 struct Cli {
@@ -96,10 +100,10 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench demo                    See what an agent sees
-  mcp-workbench setup                   Put it into the clients that you have
-  mcp-workbench check --connect         Start every server and report on it
-  mcp-workbench                         Serve; this is what a client is to start";
+  mcp-workbench demo              Show a sample session
+  mcp-workbench setup             Configure your MCP clients
+  mcp-workbench check --connect   Test the configuration and every server
+  mcp-workbench                   Serve over stdio: the command your clients run";
 
 const SCHEMA: &str = "\
 Examples:
@@ -107,7 +111,8 @@ Examples:
 
 const BUILTIN: &str = "\
 Examples:
-  \"clock\": { \"command\": \"mcp-workbench\", \"args\": [\"builtin\", \"clock\"] }";
+  mcp-workbench add clock -- mcp-workbench builtin clock
+  mcp-workbench expose --http 127.0.0.1:8000 -- mcp-workbench builtin notes";
 
 const COMPLETIONS: &str = "\
 Examples:
@@ -121,12 +126,11 @@ enum Command {
     Serve(serve::Args),
     Expose(expose::Args),
     Connect(connect::Args),
-    #[command(visible_alias = "doctor")]
     Check(check::Args),
     List(list::Args),
     Search(search::Args),
     Call(call::Args),
-    Run(run::Args),
+    Task(task::Args),
     Token(token::Args),
     Auth(auth::Args),
     Explain(explain::Args),
@@ -135,7 +139,7 @@ enum Command {
     Cache(cache::Args),
     Stats(stats::Args),
     Ps(ps::Args),
-    Page(page::Args),
+    Dashboard(dashboard::Args),
     Top(top::Args),
     Logs(logs::Args),
     Reload(reload::Args),
@@ -150,22 +154,25 @@ enum Command {
     #[command(after_help = SCHEMA)]
     Schema,
     Man(man::Args),
-    /// Print completions for a shell, which know toolboxes, servers and tools
+    /// Print a shell completion script
+    ///
+    /// Completes commands, flags, toolboxes, servers, agents, and the tools in cached tool lists. Starts
+    /// no server.
     #[command(after_help = COMPLETIONS)]
     Completions {
-        /// Which shell
+        /// Shell
         shell: Shell,
     },
-    /// Run one of the small servers that the executable carries
+    /// Run a built-in server
     #[command(after_help = BUILTIN)]
     Builtin {
-        /// Which one
+        /// Built-in server
         server: BuiltinServer,
     },
-    /// Kill what a workbench leaves behind when it is killed
+    /// Kill the servers of a workbench that was killed
     #[command(hide = true)]
     Guard,
-    /// Become a server that may reach what is named, and nothing else
+    /// Enter a sandbox and execute a server
     #[command(hide = true)]
     Cell(sandbox_exec::Args),
 }
@@ -184,10 +191,11 @@ pub fn run() -> ExitCode {
     let _ = os::disable_process_dumping();
     let parsed = help::with_groups(Cli::command()).try_get_matches();
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
-    let (cli, matches) = match parsed {
+    let (mut cli, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return explain_usage(&error),
+        Err(error) => return explain_usage(error),
     };
+    cli.global.has_agent_flag = matches.value_source("agent") == Some(ValueSource::CommandLine);
     match dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
@@ -205,12 +213,14 @@ fn fail(error: &CommandError, is_json: bool) {
     }
 }
 
-/// Prints help, the version, or a usage error.
-fn explain_usage(error: &clap::Error) -> ExitCode {
+/// Prints help, the version, or a usage error with suggestions.
+fn explain_usage(mut error: clap::Error) -> ExitCode {
     let is_error = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
-    if is_error && words.any(|word| word == "--json") {
-        fail(&CommandError::from_clap(error), true);
+    let words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    suggestions::add_suggestions(&mut error, &Cli::command(), &words);
+    if is_error && words.iter().any(|word| word == "--json") {
+        fail(&CommandError::from_clap(&error), true);
     } else {
         // Nothing left to do if even that can't be printed.
         let _ = error.print();
@@ -229,6 +239,10 @@ fn wants_json(matches: &ArgMatches) -> bool {
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     let Cli { global, command } = cli;
     let command = command.unwrap_or_else(|| Command::Serve(serve::Args::default()));
+    // These run within servers, whose environment is their own.
+    if !matches!(command, Command::Builtin { .. } | Command::Guard | Command::Cell(_)) {
+        suggestions::reject_renamed_variables(|name| ProcessEnv.get(name))?;
+    }
     let command = match command {
         Command::Connect(_) => match connect::run(&global)? {
             connect::ConnectOutcome::Finished(code) => return Ok(code),
@@ -242,7 +256,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         | Command::List(_)
         | Command::Search(_)
         | Command::Call(_)
-        | Command::Run(_)
+        | Command::Task(_)
         | Command::Catalog(_)
         | Command::Token(_)
         | Command::Auth(_)
@@ -252,7 +266,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         | Command::Cache(_)
         | Command::Stats(_)
         | Command::Ps(_)
-        | Command::Page(_)
+        | Command::Dashboard(_)
         | Command::Top(_)
         | Command::Logs(_)
         | Command::Reload(_)
@@ -283,7 +297,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::List(args) => list::run(&global, &args),
         Command::Search(args) => search::run(&global, &args),
         Command::Call(args) => call::run(&global, &args),
-        Command::Run(args) => run::run(&global, &args),
+        Command::Task(args) => task::run(&global, &args),
         Command::Catalog(args) => catalog::run(&global, &args),
         Command::Token(args) => token::run(&args),
         Command::Auth(args) => auth::run(&global, &args),
@@ -293,7 +307,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Cache(args) => cache::run(&global, &args),
         Command::Stats(args) => stats::run(&global, &args),
         Command::Ps(args) => ps::run(&global, &args),
-        Command::Page(args) => page::run(&global, &args),
+        Command::Dashboard(args) => dashboard::run(&global, &args),
         Command::Top(args) => top::run(&global, &args),
         Command::Logs(args) => logs::run(&global, &args),
         Command::Reload(args) => reload::run(&global, &args),
@@ -345,7 +359,7 @@ fn with_recording_gateway<T>(
 ) -> Result<T, CommandError> {
     let options = pool_options(Some(global));
     options.observer.open_audit(&config).map_err(|error| {
-        CommandError::failed("calls cannot be recorded as `audit` wants it")
+        CommandError::failed("failed to open the audit log configured in `audit`")
             .with_cause(&error.to_string())
     })?;
     run_with_gateway(global, config, options, work)

@@ -84,8 +84,7 @@ async fn run(url: &str, wanted: &Scenario) -> Result<(), String> {
 }
 
 fn config(url: &str, wanted: &Scenario) -> Result<Config, String> {
-    let url =
-        url.parse().map_err(|error| format!("expected an address as the argument: {error}"))?;
+    let url = url.parse().map_err(|error| format!("expected a URL as the argument: {error}"))?;
     let launch = Launch::Http(HttpLaunch {
         url,
         transport: HttpTransport::Auto,
@@ -103,7 +102,7 @@ fn config(url: &str, wanted: &Scenario) -> Result<Config, String> {
     let toolbox = ToolboxConfig {
         namespace: String::new(),
         name: ToolboxName::new("suite"),
-        description: "What the suite serves".to_owned(),
+        description: "The server of the suite".to_owned(),
         servers: vec![server],
     };
     Ok(Config { mode: ToolMode::Direct, toolboxes: vec![toolbox], ..Config::default() })
@@ -170,7 +169,7 @@ async fn look_at(address: &Url) -> Result<String, String> {
     let mut lines = shown.lines().filter_map(|line| line.split_once(": "));
     let location = lines.find(|(name, _)| name.eq_ignore_ascii_case("location"));
     let location = location.map(|(_, location)| location.trim().to_owned());
-    location.ok_or_else(|| format!("the browser shows {shown}"))
+    location.ok_or_else(|| format!("the response has no redirect: {shown}"))
 }
 
 struct Agent {

@@ -60,7 +60,9 @@ use server::Server;
 fn main() {
     let word = std::env::args().nth(1).unwrap_or_else(|| "both".to_owned());
     let Some(eras) = Eras::from_word(&word) else {
-        eprintln!("conformance-server: `{word}` is none of `legacy`, `modern` and `both`");
+        eprintln!(
+            "conformance-server: unknown argument `{word}`: expected `legacy`, `modern` or `both`"
+        );
         exit(2);
     };
     let server = Arc::new(Server::new(eras));

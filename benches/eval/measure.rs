@@ -206,11 +206,11 @@ pub(crate) fn report(data: &Data) -> String {
         search(title, data, &index) + &nothing(data, method, &index) + &scores(data, &index)
     };
     [
-        of("search, by the same words", RankingMethod::Lexical),
-        of("search, by words and by meaning", RankingMethod::Hybrid),
+        of("lexical search", RankingMethod::Lexical),
+        of("hybrid search", RankingMethod::Hybrid),
         navigator(data),
         absent(data),
-        format!("all {} tools as their servers define them: {all} bytes\n", data.tools.len()),
+        format!("all {} tool definitions: {all} bytes\n", data.tools.len()),
     ]
     .concat()
 }
@@ -230,7 +230,7 @@ fn search(title: &str, data: &Data, index: &SearchIndex) -> String {
     let mean = ratio(bytes.iter().sum(), bytes.len());
     let most = bytes[(bytes.len() * 95).div_ceil(100) - 1];
     table(title, SEARCH, &measured)
-        + &format!("an answer of {ANSWERED} lines: {mean:.0} bytes, 95 in 100 at most {most}\n")
+        + &format!("response with {ANSWERED} results: mean {mean:.0} bytes, p95 {most} bytes\n")
 }
 
 fn figures(case: &Case, ranked: &[&str]) -> [f64; 5] {
@@ -295,9 +295,9 @@ fn nothing(data: &Data, method: RankingMethod, index: &SearchIndex) -> String {
         )
     };
     format!("{:<52}{:>6}{:>8}{:>8}{:>8}\n", "", "n", "share", "even", "odd")
-        + &line("nothing found where no tool fits", &none)
-        + &line(&format!("the same, among about {PART} other servers"), &apart)
-        + &line(&format!("right tools of the first {ANSWERED} that are lost by it"), &lost)
+        + &line("no result for queries without a right tool", &none)
+        + &line(&format!("the same, among about {PART} unrelated servers"), &apart)
+        + &line(&format!("right tools among the first {ANSWERED} lost to the cutoff"), &lost)
 }
 
 fn scores(data: &Data, index: &SearchIndex) -> String {
@@ -312,7 +312,7 @@ fn scores(data: &Data, index: &SearchIndex) -> String {
         let right = ratio(sure.iter().filter(|is| **is).count(), sure.len());
         format!(
             "{:<52}{:>6}{right:>8.3}\n",
-            format!("the first has a score of {from:.1}, and is right"),
+            format!("first tool is right, score at least {from:.1}"),
             sure.len()
         )
     };
@@ -346,7 +346,7 @@ struct Pick<'a> {
 }
 
 impl Data {
-    #[allow(dead_code, reason = "serialized, not read")]
+    #[allow(dead_code, reason = "used only by tests")]
     pub(crate) fn acts(&self) -> Acts {
         Acts::count(self.picks(Strategy::Retrieve).iter())
     }
@@ -379,7 +379,7 @@ fn navigator(data: &Data) -> String {
             served().map(|pick| (pick.case, data.is_right(pick.case, pick.place))).collect();
         let said = |name: &str, acts: Acts| {
             let Acts { all, wrong } = acts;
-            format!("{name}: {all} acts, {} right, {wrong} wrong", all - wrong)
+            format!("{name}: {all} actions, {} right, {wrong} wrong", all - wrong)
         };
         let half = |odd: usize| Acts::count(picks.iter().filter(|pick| pick.number % 2 == odd));
         let is_called_at_once = |pick: &&Pick<'_>| {
@@ -397,15 +397,15 @@ fn navigator(data: &Data) -> String {
             said("even", half(0)),
             said("odd", half(1)),
             said(
-                "without any argument that is required",
+                "tools without required arguments",
                 Acts::count(picks.iter().filter(is_called_at_once)),
             ),
             format!(
-                "of {} other tasks that a tool serves, {proposed} have it proposed",
+                "of {} other tasks with a right tool, {proposed} have it suggested",
                 asked.len()
             ),
         ];
-        table(&format!("navigator with the ranker, {name}"), PICKED, &measured)
+        table(&format!("task mode with the ranker, {name}"), PICKED, &measured)
             + &lines.join("\n")
             + "\n\n"
     };
@@ -418,7 +418,7 @@ fn absent(data: &Data) -> String {
     let served = data.queries.iter().filter(|case| !case.gold.is_empty());
     let told: Vec<_> = served.map(|case| !index.absent_services(&case.query).is_empty()).collect();
     let wrongly = told.iter().filter(|is| **is).count();
-    format!("a service is said to be missing for {wrongly} of {} queries\n\n", told.len())
+    format!("a service is wrongly reported as missing for {wrongly} of {} queries\n\n", told.len())
 }
 
 fn table<const N: usize>(title: &str, names: [&str; N], measured: &[Measured<'_, N>]) -> String {

@@ -24,13 +24,13 @@ pub(crate) struct Kind {
 }
 
 pub(crate) const KINDS: [Kind; 7] = [
-    kind("send a byte of a body that does not end", 40, 250, Client::drip),
-    kind("ask with a wrong token", 40, 1000, Client::ask_wrongly),
-    kind("begin a session", 20, 200, Client::begin),
-    kind("call with 1 MiB", 20, 4000, Client::call_with_much),
-    kind("listen, and hang up 2 s later", 40, 2000, Client::listen),
-    kind("hang up in the middle of a call", 20, 500, Client::hang_up),
-    kind("send 10 calls at once", 20, 1000, Client::pipeline),
+    kind("send an endless body byte by byte", 40, 250, Client::drip),
+    kind("send a request with an invalid token", 40, 1000, Client::ask_wrongly),
+    kind("start a session", 20, 200, Client::begin),
+    kind("call with 1 MiB of arguments", 20, 4000, Client::call_with_much),
+    kind("open a stream, close it after 2 s", 40, 2000, Client::listen),
+    kind("disconnect during a call", 20, 500, Client::hang_up),
+    kind("send 10 pipelined calls", 20, 1000, Client::pipeline),
 ];
 
 const fn kind(
@@ -59,7 +59,7 @@ impl HostileClients {
                 clients(address, token, &is_over, &done)
             })
         };
-        let clients = gathered.join().expect("it does not panic");
+        let clients = gathered.join().expect("no panic");
         Self { is_over, done, clients }
     }
 
@@ -71,7 +71,7 @@ impl HostileClients {
         let done = self.done.each_ref().map(|count| count.load(Ordering::Relaxed));
         self.is_over.store(true, Ordering::Relaxed);
         for client in self.clients {
-            client.join().expect("it does not panic");
+            client.join().expect("no panic");
         }
         done
     }
@@ -81,7 +81,7 @@ impl HostileClients {
 fn give_way() {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let status = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
-    assert!(status.is_ok_and(|status| status.success()), "chrt of util-linux is wanted");
+    assert!(status.is_ok_and(|status| status.success()), "`chrt` of util-linux failed");
 }
 
 fn clients(
@@ -95,8 +95,8 @@ fn clients(
             let (is_over, done) = (Arc::clone(is_over), Arc::clone(done));
             thread::spawn(move || {
                 // Spreads the clients over the interval.
-                let share = u32::try_from(number).expect("a few");
-                let all = u32::try_from(kind.connections).expect("a few");
+                let share = u32::try_from(number).expect("a small number");
+                let all = u32::try_from(kind.connections).expect("a small number");
                 thread::sleep(kind.every * share / all);
                 let mut client = Client { address, token, stream: None };
                 while !is_over.load(Ordering::Relaxed) {

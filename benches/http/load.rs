@@ -44,7 +44,7 @@ impl Load {
                     })
                 })
                 .collect();
-            let done = clients.into_iter().map(|client| client.join().expect("its calls"));
+            let done = clients.into_iter().map(|client| client.join().expect("call times"));
             done.flatten().collect()
         });
         times.sort_unstable();

@@ -59,9 +59,9 @@ impl Relay {
         while let Some(mut body) = request(&mut client) {
             let Some((at, end)) = id(&body) else {
                 body.push(b'\n');
-                self.to_server.lock().expect("no panic").write_all(&body).expect("it reads");
+                self.to_server.lock().expect("no panic").write_all(&body).expect("a line");
                 let done = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n";
-                client.get_mut().write_all(done).expect("it reads");
+                client.get_mut().write_all(done).expect("a line");
                 continue;
             };
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -69,9 +69,9 @@ impl Relay {
             let theirs = body[at..end].to_vec();
             body.splice(at..end, number.to_string().into_bytes());
             body.push(b'\n');
-            self.to_server.lock().expect("no panic").write_all(&body).expect("it reads");
+            self.to_server.lock().expect("no panic").write_all(&body).expect("a line");
             let mut answer = answers.recv().expect("an answer");
-            let (at, end) = id(&answer).expect("its id");
+            let (at, end) = id(&answer).expect("an ID");
             answer.splice(at..end, theirs);
             let mut response = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: {number}\r\n\

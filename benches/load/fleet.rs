@@ -27,7 +27,7 @@ const OFTEN: Duration = Duration::from_millis(10);
 pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < DEADLINE, "{what}: not so after {DEADLINE:?}");
+        assert!(began.elapsed() < DEADLINE, "timed out after {DEADLINE:?}: {what}");
         thread::sleep(OFTEN); // Other processes can only be polled.
     }
 }
@@ -56,22 +56,22 @@ impl Process {
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.unwrap_or_else(|error| {
-            panic!("{}: {error}; `scripts/test.sh` gets it", program.display())
+            panic!("{}: {error}; `scripts/test.sh` installs it", program.display())
         });
         let process = Self { child, address, log: Arc::default() };
-        wait_until(&format!("{} listens", program.display()), || {
+        wait_until(&format!("{} is listening", program.display()), || {
             TcpStream::connect(address).is_ok()
         });
         process
     }
 
     pub(crate) fn log(&self) -> String {
-        self.log.lock().expect("nobody panics with it").clone()
+        self.log.lock().expect("no panic").clone()
     }
 
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "a signal for what runs");
+        assert!(sent.is_ok_and(|status| status.success()), "failed to send SIG{name}");
     }
 
     pub(crate) fn ends_within(&mut self, time: Duration) -> bool {
@@ -164,7 +164,7 @@ fn replica(program: &str, n: usize, config: &Value, store: &Process, folder: &Pa
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("HOME", &folder).args(["serve", "--http", "127.0.0.1:0", "--config"]).arg(&file);
-    command.args(["--drain-delay", "3"]);
+    command.args(["--drain-delay", "3s"]);
     command.arg("--shared-store").arg(format!("redis://{}", store.address));
     let mut child =
         command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
@@ -172,7 +172,7 @@ fn replica(program: &str, n: usize, config: &Value, store: &Process, folder: &Pa
     let log = Arc::new(Mutex::new(String::new()));
     let kept = Arc::clone(&log);
     let keep = move |line: &str| {
-        let _ = writeln!(kept.lock().expect("nobody panics with it"), "{line}");
+        let _ = writeln!(kept.lock().expect("no panic"), "{line}");
     };
     let address = lines.find_map(|line| {
         let line = line.ok()?;
@@ -192,8 +192,8 @@ fn start_proxy(proxy: Proxy, replicas: &[SocketAddr], folder: &Path) -> Process 
     let file = folder.join("proxy.conf");
     let mut command = match proxy {
         Proxy::Haproxy | Proxy::RoundRobin => {
-            let text = fs::read_to_string(deploy.join("haproxy.cfg"))
-                .expect("the file of deploy/proxies/");
+            let text =
+                fs::read_to_string(deploy.join("haproxy.cfg")).expect("a file in deploy/proxies/");
             fs::write(&file, haproxy(&text, address, replicas, proxy)).expect("a file");
             let mut command = daemon("haproxy");
             command.arg("-f").arg(&file);
@@ -201,7 +201,7 @@ fn start_proxy(proxy: Proxy, replicas: &[SocketAddr], folder: &Path) -> Process 
         }
         Proxy::Nginx => {
             let text =
-                fs::read_to_string(deploy.join("nginx.conf")).expect("the file of deploy/proxies/");
+                fs::read_to_string(deploy.join("nginx.conf")).expect("a file in deploy/proxies/");
             fs::write(&file, nginx(&text, address, replicas, folder)).expect("a file");
             let mut command = daemon("nginx");
             command.arg("-p").arg(folder).arg("-e").arg(folder.join("proxy.log"));

@@ -98,7 +98,7 @@ impl Agents {
     /// The anonymous memory of the program, in KB.
     pub(crate) fn memory(&self) -> f64 {
         let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id()));
-        let text = text.expect("Linux tells");
+        let text = text.expect("a file in /proc");
         let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
         let kb = line.and_then(|line| line.split_whitespace().next());
         kb.and_then(|kb| kb.parse().ok()).expect("a number")

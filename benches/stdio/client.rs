@@ -93,7 +93,7 @@ impl Client {
         loop {
             self.line.clear();
             let read = self.stdout.read_until(b'\n', &mut self.line);
-            assert!(read.expect("a pipe can be read") > 0, "the child has ended");
+            assert!(read.expect("a readable pipe") > 0, "the child exited");
             if let Some(rest) = self.line.strip_prefix(HEAD) {
                 let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
                 return digits.fold(0, |id, digit| id * 10 + u64::from(digit - b'0'));
@@ -114,7 +114,7 @@ impl Client {
     }
 
     fn write(&mut self, line: &[u8]) {
-        self.stdin.write_all(line).expect("the child reads");
+        self.stdin.write_all(line).expect("a child that reads");
     }
 }
 

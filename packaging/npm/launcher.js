@@ -35,8 +35,8 @@ function executable() {
   const names = platforms[here];
   if (!names) {
     fail(
-      `there is no package of mcp-workbench for ${here}, only for ${Object.keys(platforms).join(", ")}; ` +
-        "`cargo install mcp-workbench` builds it where there is Rust",
+      `mcp-workbench has no npm package for ${here}, only for ${Object.keys(platforms).join(", ")}; ` +
+        "build it with `cargo install mcp-workbench`",
     );
   }
   const found = names.filter(installed);
@@ -44,9 +44,9 @@ function executable() {
   const fitting = found.filter((name) => found.length === 1 || !name.endsWith("-gnu") || hasGlibc());
   if (fitting.length === 0) {
     fail(
-      `the package with the executable for ${here} is not installed, which is ${names.join(" or ")}: ` +
-        "optional packages were left out, or this folder was installed on another platform; " +
-        `\`npm install --include=optional mcp-workbench@${version}\` installs it`,
+      `the executable for ${here} is not installed (${names.join(" or ")}): ` +
+        "optional dependencies were skipped, or this folder comes from another platform; " +
+        `run \`npm install --include=optional mcp-workbench@${version}\``,
     );
   }
   return installed(fitting[0]);
@@ -66,7 +66,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   });
 }
 
-child.on("error", (error) => fail(`${program} cannot be started: ${error.message}`));
+child.on("error", (error) => fail(`failed to start ${program}: ${error.message}`));
 child.on("exit", (code, signal) => {
   if (signal) {
     process.removeAllListeners(signal);

@@ -14,7 +14,7 @@ def main():
         if os.path.isfile(program):
             break
     else:
-        sys.exit(f"error: {name} is not in {' or '.join(folders)}; install the package again")
+        sys.exit(f"error: {name} not found in {' or '.join(folders)}; reinstall the package")
     command = [program, *sys.argv[1:]]
     if os.name == "nt":
         sys.exit(subprocess.call(command))

@@ -64,14 +64,14 @@ def check_greeting(answer: dict) -> None:
     """Fails unless this version responded."""
     said = answer.get("result", {}).get("serverInfo", {})
     if said.get("version") != VERSION:
-        raise Failed(f"who answered is {said}, not version {VERSION}")
+        raise Failed(f"unexpected server {said}, expected version {VERSION}")
 
 
 def check_tools(answer: dict) -> None:
     """Fails if the server's tool is missing."""
     names = [tool["name"] for tool in answer.get("result", {}).get("tools", [])]
     if not any("now" in name or "time" in name for name in names):
-        raise Failed(f"the clock's tool is not among {names}")
+        raise Failed(f"the tool of the clock is missing in {names}")
 
 
 class Agent:
@@ -109,8 +109,8 @@ class Agent:
                 if answer.get("id") == message["id"]:
                     return answer
         except (BrokenPipeError, json.JSONDecodeError) as error:
-            raise Failed(f"{self._words()} said no MCP: {error}\n{self._end()}") from None
-        raise Failed(f"{self._words()} gave no answer within {DEADLINE} s:\n{self._end()}")
+            raise Failed(f"{self._words()} printed something other than MCP: {error}\n{self._end()}") from None
+        raise Failed(f"{self._words()} did not respond within {DEADLINE} s:\n{self._end()}")
 
     def greet(self) -> float:
         """Initializes the session and lists tools. Returns the seconds from start to the first response."""
@@ -126,7 +126,7 @@ class Agent:
         code = self.process.wait(DEADLINE)
         self.timer.cancel()
         if code != 0:
-            raise Failed(f"{self._words()} ended with {code}:\n{self._end()}")
+            raise Failed(f"{self._words()} exited with {code}:\n{self._end()}")
 
     def _words(self) -> str:
         return f"`{' '.join(map(str, self.process.args))}`"

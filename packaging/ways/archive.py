@@ -51,7 +51,7 @@ def _extras(executables: list[Executable]) -> dict[str, bytes]:
     """Completions and man pages, which are the same on every platform."""
     ours = next((executable for executable in executables if runs_here(executable)), None)
     if not ours:
-        raise Failed("none of the executables runs here, to write completions and manual pages")
+        raise Failed("cannot generate completions and man pages: no executable runs on this machine")
     files = {}
     for shell, file in SHELLS.items():
         files[f"completions/{file}"] = run([ours.path, "completions", shell]).encode()
@@ -91,7 +91,7 @@ def trial(archives: list[Path], executable: Executable, folder: Path) -> list[Tr
     path = next(path for path in archives if path.name == name(executable))
     place, inside = _binstall(executable)
     if place != address(path.name):
-        raise Failed(f"cargo binstall would look for {place}, and a release has {path.name}")
+        raise Failed(f"cargo binstall would download {place}, but the release has {path.name}")
     started = time.monotonic()
     with tarfile.open(path) as archive:
         archive.extractall(folder, filter="data")

@@ -43,14 +43,14 @@ def trial(_: list[Path], executable: Executable, folder: Path) -> Iterator[Trial
     """Builds the images and tests each with an agent, without root and with a read-only file system."""
     static = Path(os.environ.get("MUSL") or executable.path).resolve()
     if not Elf(static).is_static:
-        raise Skipped("the image takes a static executable, which MUSL names")
+        raise Skipped("needs a static executable; set MUSL")
     with engine(folder) as podman:
         _lay_program(static, folder)
         yield _trial(podman, "plain", [], folder)
         try:
             bases = _bases(podman, folder)
         except Skipped as reason:
-            print(f"container: the images with Node and uv are skipped, {reason}", flush=True)
+            print(f"container: skipped the images with Node and uv: {reason}", flush=True)
             return
         for image in ("node", "full"):
             yield _trial(podman, image, bases, folder)
@@ -97,7 +97,7 @@ def _import(podman, root: Path, name: str) -> None:
 def _bases(podman, folder: Path) -> list[str]:
     """Builds replacements for the Node and Python images; returns the build arguments that select them."""
     if os.geteuid() != 0:
-        raise Skipped("only root can make the images that they stand on")
+        raise Skipped("building their base images requires root")
     debootstrap, node = system_tool("debootstrap"), system_tool("node")
     modules = Path(run(["npm", "root", "--global"]).strip())
     root = folder / "debian"
@@ -145,4 +145,4 @@ def _trial(podman, image: str, bases: list[str], folder: Path) -> Trial:
     size = archive.with_suffix(".tar.gz").stat().st_size
     archive.with_suffix(".tar.gz").unlink()
     command = f"docker run -i --rm -v FOLDER:/config:ro {PROGRAM}:{image}"
-    return Trial(f"container, {image}", command, size, seconds, answer, "built here, on stand-ins")
+    return Trial(f"container, {image}", command, size, seconds, answer, "built on replacement base images")

@@ -23,7 +23,7 @@ def trial(packages: list[Path], _: Executable, folder: Path) -> list[Trial]:
     members = {PROGRAM, *(f"{PROGRAM}-{path.name}" for path in (ROOT / "crates").iterdir())}
     names = {path.name.removesuffix(f"-{VERSION}.crate") for path in packages}
     if names != members:
-        raise Failed(f"the packages are {sorted(names)} and the crates {sorted(members)}")
+        raise Failed(f"packages {sorted(names)} differ from crates {sorted(members)}")
     folder.mkdir(parents=True)
     for path in packages:
         with tarfile.open(path) as archive:
@@ -36,11 +36,11 @@ def trial(packages: list[Path], _: Executable, folder: Path) -> list[Trial]:
 
 def _check(path: Path, folder: Path) -> None:
     if path.stat().st_size > MOST_BYTES:
-        raise Failed(f"{path.name} has more than {MOST_BYTES} bytes")
+        raise Failed(f"{path.name} is larger than {MOST_BYTES} bytes")
     package = tomllib.loads((folder / "Cargo.toml").read_text())["package"]
     for key in ("description", "license", "repository", "rust-version"):
         if not package.get(key):
-            raise Failed(f"{path.name} says no `{key}`")
+            raise Failed(f"{path.name} has no `{key}`")
     # The package must contain every file that the code includes.
     for source in folder.rglob("*.rs"):
         for line in source.read_text().splitlines():
@@ -48,4 +48,4 @@ def _check(path: Path, folder: Path) -> None:
                 if macro in line and not line.strip().startswith("//"):
                     file = line.split(macro)[1].split('"')[0]
                     if not (source.parent / file).exists():
-                        raise Failed(f"{path.name} has no {file}, which {source.name} takes in")
+                        raise Failed(f"{path.name} lacks {file}, which {source.name} includes")

@@ -16,7 +16,7 @@ class Elf:
     def __init__(self, path: Path):
         self.data = path.read_bytes()
         if self.data[:6] != b"\x7fELF\x02\x01":
-            raise ValueError(f"{path} is no executable for 64-bit Linux")
+            raise ValueError(f"{path} is not an executable for 64-bit Linux")
         self.machine = MACHINES[self._read("<H", 18)[0]]
         start = self._read("<Q", 32)[0]
         size, count = self._read("<HH", 54)
@@ -33,7 +33,7 @@ class Elf:
         for kind, _, offset, start, _, length in self.segments:
             if kind == LOAD and start <= address < start + length:
                 return offset + address - start
-        raise ValueError(f"nothing is loaded at {address:#x}")
+        raise ValueError(f"no segment contains address {address:#x}")
 
     @property
     def is_static(self) -> bool:

@@ -42,6 +42,6 @@ def trial(made: list[Path], _: Executable, __: Path) -> list[Trial]:
     """Checks the formula's syntax with Ruby, because Homebrew can't be installed from a registry."""
     printed = run([system_tool("ruby"), "-c", made[0]])
     if "Syntax OK" not in printed or VERSION not in made[0].read_text():
-        raise Failed(f"ruby says of the formula: {printed}")
+        raise Failed(f"invalid formula: {printed}")
     command = "brew install mcp-workbench"
-    return [Trial("Homebrew", command, made[0].stat().st_size, note="read by ruby, not installed")]
+    return [Trial("Homebrew", command, made[0].stat().st_size, note="syntax checked, not installed")]

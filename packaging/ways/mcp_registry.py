@@ -13,7 +13,7 @@ SCHEMA = PACKAGING / "mcp-registry" / "server.schema.json"
 CONFIG = {
     "type": "named",
     "name": "--config",
-    "description": "The file with your toolboxes and servers, which `mcp-workbench import` writes",
+    "description": "Your configuration file; `mcp-workbench import` creates one",
     "format": "filepath",
     "isRequired": True,
 }
@@ -29,7 +29,7 @@ def make(bundles: list[Path], image: str | None, to: Path) -> list[Path]:
     ]
     if image:
         mounted = {"type": "named", "name": "--volume", "value": "{folder}:/config:ro"}
-        folder = {"description": "The folder of your configuration", "isRequired": True}
+        folder = {"description": "Folder with your workbench-config.json", "isRequired": True}
         packages.append(
             {
                 "registryType": "oci",
@@ -57,5 +57,5 @@ def make(bundles: list[Path], image: str | None, to: Path) -> list[Path]:
 def trial(made: list[Path], _: Executable, __: Path) -> list[Trial]:
     """Validates the file against the registry's schema."""
     run([python_tool("check-jsonschema"), "--schemafile", SCHEMA, made[0]])
-    note = "valid by the registry's schema"
+    note = "validated against the registry's schema"
     return [Trial("MCP registry", "server.json", made[0].stat().st_size, note=note)]

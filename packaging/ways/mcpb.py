@@ -54,7 +54,7 @@ def trial(bundles: list[Path], executable: Executable, folder: Path) -> list[Tri
     seconds = time.monotonic() - started
     manifest = json.loads((to / "manifest.json").read_text())
     if manifest["version"] != VERSION or not (to / manifest["server"]["entry_point"]).is_file():
-        raise Failed(f"{path.name} has no {manifest['server']['entry_point']} of {VERSION}")
+        raise Failed(f"{path.name} lacks {manifest['server']['entry_point']} of version {VERSION}")
     said = manifest["server"]["mcp_config"]
     words = {"${__dirname}": str(to), "${user_config.config}": str(config)}
     command = [said["command"], *said["args"]]

@@ -132,11 +132,11 @@ def _check_ends(program: Path, config: Path, env: dict[str, str]) -> None:
         while Path(f"/proc/{executable}").exists():
             if time.monotonic() > deadline:
                 os.kill(executable, signal.SIGKILL)
-                raise Failed(f"after {name} to the launcher the executable went on")
+                raise Failed(f"the executable kept running after {name} to the launcher")
             time.sleep(0.02)
     code = subprocess.run([program, "--no-such-option"], env=env, capture_output=True).returncode
     if code != 2:
-        raise Failed(f"wrong usage ended with {code}, not with 2")
+        raise Failed(f"wrong usage exited with {code}, expected 2")
 
 
 def _child(parent: int) -> int:

@@ -131,7 +131,7 @@ def run(command: list, **options) -> str:
         raise Skipped(f"{words[0]} is not installed") from None
     if done.returncode != 0:
         printed = (done.stdout + done.stderr).strip()
-        raise Failed(f"`{' '.join(words)}` ended with {done.returncode}:\n{printed}")
+        raise Failed(f"`{' '.join(words)}` exited with {done.returncode}:\n{printed}")
     return done.stdout
 
 
@@ -140,7 +140,7 @@ def stray_versions() -> list[str]:
     found = []
     for name, needs in MANIFEST["workspace"]["dependencies"].items():
         if name.startswith(PROGRAM) and needs.get("version") != VERSION:
-            found.append(f"Cargo.toml: {name} is wanted as {needs.get('version')}, not {VERSION}")
+            found.append(f"Cargo.toml: {name} has version {needs.get('version')}, expected {VERSION}")
     for path in sorted(PACKAGING.rglob("*")):
         pinned = path.name in ("package-lock.json", "requirements.txt", "server.schema.json")
         if not path.is_file() or pinned or path.suffix == ".pyc":

@@ -45,7 +45,7 @@ def trial(made: list[Path], executable: Executable, folder: Path) -> list[Trial]
     seconds = _answer_seconds(command, agent.environment(folder))
     size = made[0].stat().st_size
     command = f"systemctl --user enable --now {PROGRAM}"
-    note = "unit verified, its command run"
+    note = "unit verified, command tested"
     return [Trial("systemd", command, size, answer_seconds=seconds, note=note)]
 
 
@@ -78,7 +78,7 @@ def _post(address: str, message: dict) -> dict:
         with urllib.request.urlopen(request, timeout=agent.DEADLINE) as answer:
             text = answer.read().decode()
     except urllib.error.URLError as error:
-        raise Failed(f"{address} did not answer: {error}") from None
+        raise Failed(f"{address} did not respond: {error}") from None
     if text.lstrip().startswith("{"):
         return json.loads(text)
     events = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]

@@ -22,7 +22,7 @@ def npm_tool(name: str) -> Path:
 def _tool(folder: Path, name: str) -> Path:
     if (folder / name).exists():
         return folder / name
-    raise Skipped(f"{name} is not there: `scripts/test.sh --setup-packages` installs it")
+    raise Skipped(f"{name} is not installed; run `scripts/test.sh --setup-packages`")
 
 
 def system_tool(name: str) -> Path:

@@ -34,8 +34,7 @@ impl CertificateReloader {
         let watch = FileWatcher::new(&paths(files), None, &wish).inspect_err(|error| {
             tracing::warn!(
                 %error,
-                "the certificates for TLS cannot be watched; they are read again at SIGHUP and every \
-                 hour alone"
+                "failed to watch the TLS certificate files; they are reloaded on SIGHUP and every hour"
             );
         });
         Self { tls: Arc::clone(tls), wish, watch: watch.ok(), last_warned: None }
@@ -88,7 +87,7 @@ impl CertificateReloader {
         if left < EXPIRY_WARNING_SECS && self.last_warned.is_none_or(|at| at.elapsed() >= DAY) {
             self.last_warned = Some(Instant::now());
             let hours = left / 3600;
-            tracing::warn!("the certificate for TLS is good for {hours} hours more: renew it");
+            tracing::warn!("the TLS certificate expires in {hours} h: renew it");
         }
     }
 }

@@ -127,7 +127,7 @@ impl FileWatcher {
 
     pub(crate) fn update_paths(&mut self, files: &[&Path], catalog: Option<&Path>) {
         if let Err(error) = self.follow(files, catalog) {
-            tracing::debug!(%error, "the folder of a file cannot be watched");
+            tracing::debug!(%error, "failed to watch the folder of a file");
         }
     }
 

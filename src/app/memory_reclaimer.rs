@@ -77,7 +77,7 @@ mod tests {
             seen
         };
         tokio::select! {
-            () = running => unreachable!("it runs for ever"),
+            () = running => unreachable!("it runs forever"),
             seen = hearing => assert_eq!(seen, [0, 0, 0, 1, 1, 2]),
         }
     }

@@ -56,7 +56,7 @@ impl ConfigReloader {
             FileWatcher::new(&[&source.file, &lock], catalog, &trigger).inspect_err(|error| {
                 tracing::warn!(
                     %error,
-                    "the configuration file cannot be watched; it is read again at SIGHUP alone"
+                    "failed to watch the configuration file; changes apply on `mcp-workbench reload` or SIGHUP"
                 );
             });
         Self { source: Arc::new(source), trigger, watch: watch.ok(), pending: None }
@@ -71,10 +71,10 @@ impl ConfigReloader {
             self.trigger.debounced().await;
             self.rewatch(&gateways);
             let is_asked = self.trigger.take_request();
-            let renewal = match gateways.config().watch {
+            let renewal = match gateways.config().auto_reload {
                 _ if is_asked => ValueRefresh::All,
-                settings::WatchMode::Everything => ValueRefresh::Missing,
-                settings::WatchMode::Presentation => ValueRefresh::None,
+                settings::AutoReload::All => ValueRefresh::Missing,
+                settings::AutoReload::Safe => ValueRefresh::None,
             };
             let source = Arc::clone(&self.source);
             match tasks.spawn_blocking(move || (source.load)(renewal)).await {
@@ -99,7 +99,7 @@ impl ConfigReloader {
         let served = gateways.config();
         if loaded.config == *served {
             self.pending = None;
-            tracing::info!("the configuration is what it was");
+            tracing::info!("the configuration has not changed");
             return;
         }
         let can_follow =
@@ -169,8 +169,8 @@ fn changes(before: &Config, now: &Config) -> String {
     let (old, new) = (names(before), names(now));
     let is_changed = |name: &&String| before.toolbox(name) != now.toolbox(name);
     let lists: [(&str, Vec<&String>); 3] = [
-        ("new", new.difference(&old).collect()),
-        ("gone", old.difference(&new).collect()),
+        ("added", new.difference(&old).collect()),
+        ("removed", old.difference(&new).collect()),
         ("changed", old.intersection(&new).filter(is_changed).collect()),
     ];
     let mut parts: Vec<String> = Vec::new();
@@ -181,18 +181,18 @@ fn changes(before: &Config, now: &Config) -> String {
         }
     }
     if before.mode != now.mode {
-        parts.push(format!("mode `{}` for new sessions", now.mode.as_str()));
+        parts.push(format!("tool mode `{}` for new sessions", now.mode.as_str()));
     }
     if before.auth != now.auth {
-        parts.push("who may ask over HTTP".to_owned());
+        parts.push("authentication over HTTP".to_owned());
     }
     if before.http.tls.is_some() != now.http.tls.is_some() {
-        parts.push("whether there is TLS holds from the next start on".to_owned());
+        parts.push("turning TLS on or off takes effect after a restart".to_owned());
     } else if before.http.tls != now.http.tls {
-        parts.push("the files for TLS".to_owned());
+        parts.push("TLS files".to_owned());
     }
     if before.limits.max_message_bytes != now.limits.max_message_bytes {
-        parts.push("`maxMessageBytes` holds for servers that start from now on".to_owned());
+        parts.push("`maxMessageBytes` for servers that start from now on".to_owned());
     }
-    if parts.is_empty() { "other limits".to_owned() } else { parts.join("; ") }
+    if parts.is_empty() { "other settings".to_owned() } else { parts.join("; ") }
 }

@@ -63,7 +63,7 @@ pub struct RemoveOutcome {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EditError {
     /// The file belongs to another program, or its format cannot be edited.
-    #[error("`{file}` is {owner}, which is not changed here")]
+    #[error("cannot edit {owner}: `{file}`")]
     NotEditable {
         file: String,
         /// A description of the program or format, such as "a YAML file".
@@ -76,17 +76,17 @@ pub enum EditError {
     #[error("`{0}` is not an object")]
     NotAnObject(String),
     /// The toolbox already has a server with this name.
-    #[error("there already is a server `{server}` in toolbox `{toolbox}`")]
+    #[error("toolbox `{toolbox}` already has a server `{server}`")]
     ServerExists { server: String, toolbox: String },
     /// The toolbox of this name is a standalone server, which cannot take another one.
-    #[error("`{0}` is a server that is a toolbox of its own, so that none can be added to it")]
+    #[error("cannot add a server to `{0}`: it is a single server in `mcpServers`, not a toolbox")]
     StandaloneServer(String),
-    #[error("there is no server `{wanted}`")]
+    #[error("no server `{wanted}`")]
     ServerNotFound { wanted: String, nearest: Vec<String> },
-    #[error("there is a server `{wanted}` in several toolboxes: {}", .toolboxes.join(", "))]
+    #[error("several toolboxes have a server `{wanted}`: {}", .toolboxes.join(", "))]
     Ambiguous { wanted: String, toolboxes: Vec<String> },
     /// The edited text would not parse to the expected value.
-    #[error("this text is written in a way that cannot be changed without losing something")]
+    #[error("the edited text would not parse to the expected value")]
     RoundTripFailed,
 }
 
@@ -224,7 +224,7 @@ fn read<'a>(source: ConfigText<'_>, text: &'a str) -> Result<ast::Value<'a>, Edi
         return Err(not_ours("a YAML file"));
     }
     if is_toml(source.file) {
-        return Err(not_ours("a file of Toolman"));
+        return Err(not_ours("a Toolman file"));
     }
     let broken =
         |finding| EditError::Syntax(ConfigReport { file: file.clone(), findings: vec![finding] });
@@ -236,8 +236,9 @@ fn read<'a>(source: ConfigText<'_>, text: &'a str) -> Result<ast::Value<'a>, Edi
     match Dialect::detect(source.file, &root) {
         Dialect::Native | Dialect::Client | Dialect::Modular => {}
         other => {
-            let owner =
-                other.program_name().map_or("a catalog".to_owned(), |o| format!("a file of {o}"));
+            let owner = other
+                .program_name()
+                .map_or("a catalog folder".to_owned(), |o| format!("a file of {o}"));
             return Err(not_ours(&owner));
         }
     }

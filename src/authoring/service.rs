@@ -61,7 +61,7 @@ impl UserService {
         if service.version == VERSION {
             Ok(service)
         } else {
-            Err(format!("it has version {}, not {VERSION}", service.version))
+            Err(format!("expected version {VERSION}, found {}", service.version))
         }
     }
 

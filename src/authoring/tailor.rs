@@ -91,13 +91,13 @@ impl fmt::Display for SelectionReason {
         match self {
             Self::EveryTask => f.write_str("every task"),
             Self::Service { kind, service, .. } if kind == service => {
-                write!(f, "service type {kind}")
+                write!(f, "project type {kind}")
             }
             Self::Service { kind, word, service } => {
-                write!(f, "service type {kind}: \"{word}\" is in \"{service}\"")
+                write!(f, "project type {kind}: \"{service}\" contains \"{word}\"")
             }
             Self::Keyword { pattern, found, .. } => {
-                write!(f, "{pattern}: \"{found}\" is in the task")
+                write!(f, "{pattern}: task contains \"{found}\"")
             }
         }
     }
@@ -115,7 +115,7 @@ pub fn tailor(request: &TailorRequest) -> Result<TailorPlan, ConfigReport> {
     let mut warnings = full.warnings.clone();
     if let Some(service) = service.as_ref().filter(|service| !rules.knows(service)) {
         let kinds = quoted_list(&rules.kinds(), "and");
-        warnings.push(format!("no rule for the service type `{service}`; there are {kinds}"));
+        warnings.push(format!("no rule for project type `{service}`; known types: {kinds}"));
     }
     let mut choices = Vec::new();
     let mut missing = MissingTools::default();
@@ -192,13 +192,13 @@ impl MissingTools {
             let tools = quoted_list(&tools, "and");
             match why {
                 MissingReason::NoServer => {
-                    format!("left out: {tools} of `{server}`, which is no server here")
+                    format!("skipped {tools}: no server `{server}`")
                 }
                 MissingReason::SwitchedOff => {
-                    format!("left out: {tools} of `{server}`, which is switched off")
+                    format!("skipped {tools}: server `{server}` is disabled")
                 }
                 MissingReason::NotExposed => {
-                    format!("left out: {tools} of `{server}`, which nobody may have")
+                    format!("skipped {tools} of `{server}`: no agent may use it")
                 }
             }
         })

@@ -54,9 +54,9 @@ impl Toolset for Clock {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NowArguments {
-    /// Offset from UTC, such as `+02:00`; without it, UTC.
+    /// UTC offset such as `+02:00` (default: UTC).
     offset: Option<String>,
-    /// How to write the time besides RFC 3339, as a strftime pattern such as `%A, %d %B %Y`.
+    /// Also format the time with this strftime pattern, such as `%A, %d %B %Y`.
     format: Option<String>,
 }
 
@@ -68,7 +68,7 @@ struct Now {
     unix: i64,
     /// The weekday in English.
     weekday: String,
-    /// The time in the wanted format.
+    /// The time in `format`.
     #[serde(skip_serializing_if = "Option::is_none")]
     formatted: Option<String>,
 }
@@ -78,13 +78,13 @@ struct Now {
 struct ElapsedArguments {
     /// The start, in RFC 3339.
     from: String,
-    /// The end, in RFC 3339; without it, now.
+    /// The end, in RFC 3339 (default: now).
     to: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Elapsed {
-    /// Whole seconds from start to end; negative if the end comes first.
+    /// Whole seconds from start to end, negative if the end is earlier.
     seconds: i64,
     /// The duration in words.
     text: String,

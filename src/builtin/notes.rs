@@ -23,15 +23,15 @@ pub(super) struct Notes {
 impl Toolset for Notes {
     const NAME: &'static str = "workbench-notes";
     const TITLE: &'static str = "Notes";
-    const INSTRUCTIONS: &'static str = "Keeps short notes by title while you work. They are in \
-        memory only and are gone when the server stops.";
+    const INSTRUCTIONS: &'static str = "Keeps short notes by title while you work. Notes are in \
+        memory only and are lost when the server stops.";
 
     fn tools() -> Vec<Tool> {
         let reading = |title: &str| ToolAnnotations::with_title(title).read_only(true);
         vec![
             tool::<NewNote, Titles>(
                 "add_note",
-                "Keeps a new note; fails if there is one with this title",
+                "Keeps a new note; fails if the title exists",
                 ToolAnnotations::with_title("Add note")
                     .read_only(false)
                     .destructive(false)
@@ -45,7 +45,7 @@ impl Toolset for Notes {
             tool::<Title, Note>("read_note", "Returns the text of one note", reading("Read note")),
             tool::<Query, Matches>(
                 "search_notes",
-                "Finds notes whose title or text contains a phrase, whatever its case",
+                "Finds notes whose title or text contains a phrase, ignoring case",
                 reading("Search notes"),
             ),
             tool::<Title, Titles>(
@@ -79,10 +79,10 @@ struct NoArguments {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewNote {
-    /// A short title to find the note by.
+    /// A short, unique title.
     #[schemars(length(min = 1, max = 200))]
     title: String,
-    /// The text to keep.
+    /// The note's text.
     text: String,
 }
 
@@ -96,7 +96,7 @@ struct Title {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Query {
-    /// The phrase to look for.
+    /// The phrase to find.
     query: String,
 }
 
@@ -108,20 +108,20 @@ struct Note {
 
 #[derive(Serialize, JsonSchema)]
 struct Titles {
-    /// The titles of all notes there are, in alphabetical order.
+    /// The titles of all notes, in alphabetical order.
     titles: Vec<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Matches {
-    /// The notes that were found, in alphabetical order.
+    /// The matching notes, in alphabetical order.
     matches: Vec<Match>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Match {
     title: String,
-    /// The first line of the text that contains the phrase, if it is not only in the title.
+    /// The first line that contains the phrase, unless only the title does.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<String>,
 }
@@ -135,17 +135,17 @@ impl Titles {
 impl Notes {
     fn add(&self, NewNote { title, text }: NewNote) -> Result<Titles, String> {
         if title.is_empty() || title.len() > MAX_TITLE {
-            return Err(format!("a title has 1 to {MAX_TITLE} bytes"));
+            return Err(format!("`title` must have 1 to {MAX_TITLE} bytes"));
         }
         if text.len() > MAX_TEXT {
-            return Err(format!("a text has at most {MAX_TEXT} bytes"));
+            return Err(format!("`text` must have at most {MAX_TEXT} bytes"));
         }
         let mut notes = self.lock();
         if notes.contains_key(&title) {
-            return Err(format!("there is a note `{title}` already"));
+            return Err(format!("note `{title}` already exists"));
         }
         if notes.len() == MAX_NOTES {
-            return Err(format!("there are {MAX_NOTES} notes already: delete one"));
+            return Err(format!("limit of {MAX_NOTES} notes reached: delete one"));
         }
         notes.insert(title, text);
         Ok(Titles::of(&notes))
@@ -183,7 +183,7 @@ impl Notes {
 }
 
 fn unknown(title: &str) -> String {
-    format!("there is no note `{title}`: `list_notes` has the titles")
+    format!("no note `{title}`; `list_notes` returns all titles")
 }
 
 #[cfg(test)]

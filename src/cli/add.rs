@@ -25,36 +25,38 @@ Examples:
 
 /// Add a server to the configuration
 ///
-/// A toolbox that is not there is made. Without `--toolbox` the server becomes a toolbox of its own. The file is the one that would be
-/// served, or that of `--config`; where there is none, `./workbench-config.json` is made. What is in
-/// it stays as it is, comments included. A workbench that serves the file takes the change over.
+/// Edits the active configuration, or the file of `--config`; creates `./workbench-config.json` if
+/// there is none. Everything else in the file stays as it is, including comments. Without
+/// `--toolbox`, the server gets a toolbox of its own.
+///
+/// Run `mcp-workbench reload` to apply the change to running workbenches.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Name of the server
+    /// Server name
     name: String,
-    /// Its address, if it is reached over HTTP
+    /// URL of a remote server
     #[arg(value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
-    /// The program that starts it, with its arguments
+    /// Command line that starts the server
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Put it into this toolbox
+    /// Toolbox of the server (created if missing)
     #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: Option<String>,
-    /// Purpose of the toolbox, if it is made
+    /// Description of a new toolbox
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// A variable for the server (can be repeated)
+    /// Environment variable (repeatable)
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = parse_env, requires = "command")]
     env: Vec<(String, String)>,
-    /// Header for every request to a URL (can be repeated)
+    /// HTTP header for every request (repeatable)
     #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = parse_header, requires = "url")]
     header: Vec<(String, String)>,
-    /// Change ~/.config/mcp-workbench/config.json
+    /// Edit ~/.config/mcp-workbench/config.json
     #[arg(long, conflicts_with = "config")]
     user: bool,
-    /// Show what would change, and change nothing
+    /// Show the change as a diff, write nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -68,13 +70,13 @@ struct AddReport<'a> {
     toolbox: &'a str,
     server: &'a str,
     written: bool,
-    remarks: &'a [String],
+    warnings: &'a [String],
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let name = args.name.trim();
     if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(CommandError::usage("expected the name of a server"));
+        return Err(CommandError::usage("the server name is empty"));
     }
     let target = EditTarget::find(global, args.user)?;
     let before = target.text.as_deref().unwrap_or("{\n}\n");
@@ -88,10 +90,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let added =
         add_server(source, &new).map_err(|error| config_edit::edit_error(error, &target))?;
     target.check(&added.text, before)?;
-    let mut remarks = secret_warnings(args);
+    let mut warnings = secret_warnings(args);
     if added.is_new_toolbox && args.description.is_none() {
-        remarks.push(format!(
-            "toolbox `{}` is described by machine; `--description` says what it is for",
+        warnings.push(format!(
+            "toolbox `{}` has a generated description; set one with `--description` or edit the \
+             file",
             args.toolbox.as_deref().unwrap_or_default()
         ));
     }
@@ -105,7 +108,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let shown = &target.location.display_path;
     if args.json {
         let written = !args.dry_run;
-        let report = AddReport { file: shown, toolbox, server: name, written, remarks: &remarks };
+        let report = AddReport { file: shown, toolbox, server: name, written, warnings: &warnings };
         print::json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -113,13 +116,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         print::text_unredacted(&config_edit::unified_diff(shown, before, &added.text))?;
     } else {
         print::prose(&format!(
-            "added `{name}` to toolbox `{toolbox}` in `{}`\n\nhint: `mcp-workbench check \
-             --connect` starts it once",
+            "added `{name}` to toolbox `{toolbox}` in `{}`\n\nhint: run `mcp-workbench check \
+             --connect` to test it",
             shown.display()
         ))?;
     }
-    for remark in remarks {
-        print::note(&format!("remark: {remark}"));
+    for warning in warnings {
+        print::note(&format!("warning: {warning}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -128,9 +131,9 @@ fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {
     if let Some(url) = &args.url {
         let is_http = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
         if !is_http && !url.contains("${") {
-            return Err(CommandError::usage(format!("expected an http address, found `{url}`"))
+            return Err(CommandError::usage(format!("expected an HTTP URL, found `{url}`"))
                 .with_hint(format!(
-                    "write a command after `--`: `add {} -- {url}`",
+                    "put a command after `--`: `mcp-workbench add {} -- {url}`",
                     args.name.trim()
                 )));
         }
@@ -138,30 +141,31 @@ fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {
     }
     if args.command.first().is_none_or(|program| program.trim().is_empty()) {
         let name = args.name.trim();
-        return Err(CommandError::usage("expected what starts the server, or its address").with_hint(format!(
-            "`mcp-workbench add {name} -- COMMAND ARGUMENTS…`, or `mcp-workbench add {name} URL`"
+        return Err(CommandError::usage("missing server command or URL").with_hint(format!(
+            "run `mcp-workbench add {name} -- COMMAND [ARGS]` or `mcp-workbench add {name} URL`"
         )));
     }
     Ok(command_entry(&args.command, &args.env))
 }
 
 fn description(args: &Args) -> String {
-    let by_machine = || format!("Tools of {}", args.toolbox.as_deref().unwrap_or_default());
-    args.description.clone().unwrap_or_else(by_machine)
+    let generated = || format!("Tools of {}", args.toolbox.as_deref().unwrap_or_default());
+    args.description.clone().unwrap_or_else(generated)
 }
 
 fn secret_warnings(args: &Args) -> Vec<String> {
     let is_plain = |value: &str| !value.trim().is_empty() && !value.contains("${");
     let advice = |what: &str, instead: &str| {
         format!(
-            "{what} looks like a secret, and is written into the file; {instead} takes it from a variable"
+            "{what} looks like a secret and is stored in plain text; to read it from a variable, \
+             use {instead}"
         )
     };
-    let mut remarks = Vec::new();
+    let mut warnings = Vec::new();
     for (name, value) in &args.env {
         if (is_secret_variable(name) || !url_password(value).is_empty()) && is_plain(value) {
             let instead = format!("`--env '{name}=${{{name}}}'`");
-            remarks.push(advice(&format!("the value of `{name}`"), &instead));
+            warnings.push(advice(&format!("`{name}`"), &instead));
         }
     }
     for (name, value) in &args.header {
@@ -169,15 +173,15 @@ fn secret_warnings(args: &Args) -> Vec<String> {
             let scheme =
                 value.split_once(' ').map_or(String::new(), |(word, _)| format!("{word} "));
             let instead = format!("`--header '{name}: {scheme}${{TOKEN}}'`");
-            remarks.push(advice(&format!("the value of `{name}`"), &instead));
+            warnings.push(advice(&format!("`{name}`"), &instead));
         }
     }
     if let Some(url) = &args.url
         && Url::parse(url).is_ok_and(|url| url.password().is_some())
     {
-        remarks.push(advice("the password in the address", "`${PASSWORD}` in its place"));
+        warnings.push(advice("the password in the URL", "`${PASSWORD}`"));
     }
-    remarks
+    warnings
 }
 
 fn parse_env(text: &str) -> Result<(String, String), String> {

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use crate::app;
 use crate::backend::{LoginScope, tell_of_login};
 use crate::cli::error::CommandError;
+use crate::cli::troubleshooting::Symptom;
 use crate::cli::{GlobalArgs, block_on, completion};
 use crate::login::{
     LoginError, LoginEvent, LoginRegistry, LoginStorage, LoginTarget, SignInStatus,
@@ -30,17 +31,20 @@ use crate::telemetry::Telemetry;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench auth login github           Sign in at the server `github`
-  mcp-workbench auth login                  Sign in at every server that wants it
-  mcp-workbench auth login hub --for ci     Sign in for the agent `ci`, which comes over HTTP
-  mcp-workbench auth status                 Show where you are signed in, and until when
-  mcp-workbench auth logout github          Sign out there, and forget the token
-  mcp-workbench auth store keyring          Move all tokens to the system's keyring";
+  mcp-workbench auth login github           Sign in to one server
+  mcp-workbench auth login                  Sign in wherever it is required
+  mcp-workbench auth login hub --agent ci   Sign in for one agent
+  mcp-workbench auth status                 Show logins and their expiry
+  mcp-workbench auth logout github          Sign out and delete the tokens
+  mcp-workbench auth store keyring          Move all tokens to the keyring";
 
-/// Sign in at servers over HTTP, sign out, and see how it stands
+/// Sign in to remote servers, sign out, and show the status
 ///
-/// A server that wants a sign-in says so, and how. Tokens are kept in files that nobody else can read,
-/// or in the system's keyring, one for each server and account, and renewed by themselves for as long as the server allows it.
+/// Tokens are stored per server and account, in files that only you can read or in the system
+/// keyring. They are refreshed automatically as long as the server allows it.
+///
+/// Agents that connect over HTTP can have logins of their own. `--agent` selects such a login; without
+/// it, `login` signs this machine in.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -50,51 +54,65 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum AuthCommand {
-    /// Sign in at a server in a browser, or at all that want it, one after the other
+    /// Sign in to a server, or to every server that requires it
     ///
-    /// The address to open is printed, and opened where there is a browser. Where the browser is on
-    /// another machine, paste the address that it ends at into this command.
+    /// Prints the URL to open, and opens it if a browser is available. If your browser can't reach
+    /// this machine afterwards, paste its final URL into this command.
+    ///
+    /// With `--agent`, signs in for that agent instead of for this machine.
     Login(login::Args),
-    /// Sign out at a server, and forget its token; without a name, at all
+    /// Sign out of a server, or of all, and delete the tokens
     ///
-    /// Of a server at which agents have logins of their own, this machine's is meant, unless `--for` names an
-    /// agent; where there is one login alone, that one is.
+    /// Given a server, deletes this machine's login to it; with `--agent`, that agent's login. If
+    /// this machine isn't signed in and only one agent is, deletes that agent's login.
     Logout {
         #[command(flatten)]
-        which: LoginSelector,
+        server: ServerArg,
     },
-    /// Show where tokens are kept, or move all of them to files or to the system's keyring
+    /// Show where you are signed in; never prints tokens
     ///
-    /// Workbenches that run meanwhile go on with the tokens at their new place. Where the keyring cannot be reached,
-    /// nothing is moved.
-    Store(store::Args),
-    /// Show where you are signed in, as which client, for what and until when; no token
+    /// Lists server, account, issuer, scopes and expiry of each login. With `--agent`, only that
+    /// agent's.
     Status {
         #[command(flatten)]
-        which: LoginSelector,
+        server: ServerArg,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+    /// Show where tokens are stored, or move them
+    ///
+    /// Running workbenches use the new location immediately. If the keyring is unavailable, nothing
+    /// is moved.
+    Store(store::Args),
 }
 
-/// The logins that are meant.
 #[derive(Debug, clap::Args)]
-struct LoginSelector {
-    /// The server, or toolbox/server; all where none is named
+struct ServerArg {
+    /// Server, as `server` or `toolbox/server` [default: all]
     #[arg(add = ArgValueCandidates::new(completion::servers))]
     server: Option<String>,
-    /// The agent whose own login it is, for agents that come over HTTP
-    #[arg(long = "for", value_name = "AGENT", add = ArgValueCandidates::new(completion::agents))]
+}
+
+/// Selects logins: all, or those of a server, of an agent, or of both.
+struct LoginSelector {
+    server: Option<String>,
+    /// The value of `--agent`.
     agent: Option<String>,
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let agent = global.caller().agent.filter(|_| global.has_agent_flag);
+    let agent = agent.map(|agent| agent.to_string());
+    // The agent selects a login, even if the configuration no longer has the agent.
+    let without_agent = GlobalArgs { agent: None, ..global.clone() };
+    let global = if agent.is_some() { &without_agent } else { global };
+    let selector = |arg: &ServerArg| LoginSelector { server: arg.server.clone(), agent };
     match &args.command {
-        AuthCommand::Login(args) => login::run(global, args),
-        AuthCommand::Logout { which } => logout::run(global, which),
+        AuthCommand::Login(args) => login::run(global, args, &selector(&args.server)),
+        AuthCommand::Logout { server } => logout::run(global, &selector(server)),
         AuthCommand::Store(args) => store::run(global, args),
-        AuthCommand::Status { which, json } => status::run(global, which, *json),
+        AuthCommand::Status { server, json } => status::run(global, &selector(server), *json),
     }
 }
 
@@ -107,11 +125,11 @@ fn with_logins<T>(
     let storage = global.login_keep().ok_or_else(no_folder)?;
     let observer = Arc::new(Telemetry::default().without_metrics());
     observer.open_audit(config).map_err(|error| {
-        CommandError::failed("what is done cannot be recorded as `audit` wants it")
+        CommandError::failed("failed to open the audit log configured in `audit`")
             .with_cause(&error.to_string())
     })?;
-    let shared =
-        RedisTarget::new(&config.shared).map_err(|why| CommandError::usage(why.to_string()))?;
+    let shared = RedisTarget::new(&config.shared_store)
+        .map_err(|why| CommandError::usage(why.to_string()))?;
     let shared = shared.filter(RedisTarget::has_keys);
     let done = block_on(async {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
@@ -144,15 +162,14 @@ async fn in_shared_store(
     tasks: &TaskTracker,
     stop: CancellationToken,
 ) -> Result<LoginStorage, CommandError> {
-    let problem = format!("the logins are in the shared store {address}, which cannot be used now");
+    let problem = format!("the shared store {address}, which holds the logins, is unavailable");
     let options =
         RedisStoreOptions { session_idle: Duration::ZERO, limits: StoreTimeouts::default() };
     let store = RedisStore::open(address, options, observer, tasks, stop).await;
     match store.logins().filter(|_| store.is_up()) {
         Some(logins) => Ok(LoginStorage::Custom(logins)),
-        None => {
-            Err(CommandError::failed(problem).with_hint("`mcp-workbench check --connect` says why"))
-        }
+        None => Err(CommandError::failed(problem)
+            .with_hint("run `mcp-workbench check --connect` to see why")),
     }
 }
 
@@ -163,7 +180,7 @@ fn stopped(stop: &CancellationToken, error: CommandError) -> CommandError {
 }
 
 fn no_folder() -> CommandError {
-    CommandError::usage("there is no folder where logins could be kept").with_hint("set `HOME`")
+    CommandError::usage("cannot locate the folder for logins").with_hint("set `HOME`")
 }
 
 fn matching_logins(
@@ -196,22 +213,22 @@ fn matching_logins(
         Some(server) if !is_there => {
             let known = config.servers().map(|(_, server)| server.name.as_str());
             let near = name::nearest(server, known, 1).pop();
-            let error = CommandError::usage(format!("there is no server `{server}`"));
+            let error = CommandError::usage(format!("no server `{server}` in the configuration"));
             Err(match near {
                 Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-                None => error.with_hint("`mcp-workbench list` shows the servers there are"),
+                None => error.with_hint("run `mcp-workbench list` to see all servers"),
             })
         }
         Some(server) if !is_remote => Err(CommandError::usage(format!(
-            "`{server}` is no server over HTTP, so nobody signs in there"
+            "`{server}` is not an HTTP server, so it has no sign-in"
         ))
-        .with_hint("what it needs to know stands in `env` of its entry")),
+        .with_hint("set its credentials in `env` of its entry")),
         Some(server) if places.is_empty() => {
             let why = format!(
-                "nobody signs in at `{server}`: its entry says who asks, or `oauth` is off"
+                "sign-in is off for `{server}`: its entry sets `Authorization` or `oauth: false`"
             );
             Err(CommandError::usage(why)
-                .with_hint("take `Authorization` out of `headers`, and `oauth: false` away"))
+                .with_hint("remove `Authorization` from `headers`, or `oauth: false`"))
         }
         None | Some(_) => Ok(places),
     }
@@ -243,11 +260,12 @@ async fn other_stored_logins(
 fn failed(target: &LoginTarget, failure: &LoginError) -> CommandError {
     CommandError::failed(format!("`{}`: {}", display_name(target), failure.reason))
         .with_hint(failure.hint.as_str())
+        .with_link(Symptom::SignInFails)
 }
 
 fn display_name(target: &LoginTarget) -> String {
     match &target.account {
-        Some(agent) => format!("{} (for {agent})", target.server),
+        Some(agent) => format!("{} (agent {agent})", target.server),
         None => target.server.clone(),
     }
 }

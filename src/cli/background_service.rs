@@ -34,7 +34,7 @@ pub(crate) fn read(config: &Path) -> Result<Option<UserService>, CommandError> {
     let broken = |why: String| {
         CommandError::usage(format!("cannot read `{}`", path.display()))
             .with_cause(&why)
-            .with_hint("`mcp-workbench setup --service` makes it anew")
+            .with_hint("run `mcp-workbench setup --service` to recreate it")
     };
     match fs::read_to_string(&path) {
         Ok(text) => UserService::parse(&text).map(Some).map_err(broken),
@@ -59,7 +59,7 @@ pub(crate) async fn ensure_running(service: &UserService, config: &Path) -> Resu
     while !is_listening(service).await {
         if Instant::now() > until {
             let seconds = START_TIMEOUT.as_secs();
-            return Err(format!("nobody listens at {} after {seconds} s", service.address));
+            return Err(format!("nothing listens on {} after {seconds} s", service.address));
         }
         // The system doesn't signal when another process starts to listen.
         sleep(PAUSE).await;
@@ -86,7 +86,8 @@ pub(crate) fn stop(global: &GlobalArgs, address: SocketAddr) -> Result<(), Strin
     }
     while !all()?.is_empty() {
         if started.elapsed() > STOP_TIMEOUT {
-            return Err(format!("what serves at {address} does not end"));
+            let seconds = STOP_TIMEOUT.as_secs();
+            return Err(format!("the service at {address} did not stop within {seconds} s"));
         }
         // Only its file tells when a process that is not a child has ended.
         std::thread::sleep(PAUSE);
@@ -109,7 +110,7 @@ fn start(service: &UserService, config: &Path) -> Result<(), String> {
     };
     // Without a login session, for example, the manager can't be reached.
     run_manager(&words).map(|_| ()).or_else(|why| {
-        tracing::info!("the service is started here, for {why}");
+        tracing::info!("starting the service without its service manager: {why}");
         spawn_detached(service, config)
     })
 }
@@ -123,14 +124,14 @@ pub(crate) fn run_manager(words: &[String]) -> Result<String, String> {
     let folder = ProcessEnv.home_dir().unwrap_or_else(|| Path::new("/").to_owned());
     let command = CaptureCommand { words, folder: &folder, environment: &environment };
     let outcome = capture_all(&[command], MOST).pop();
-    let outcome = outcome.ok_or_else(|| "nothing was run".to_owned())?;
+    let outcome = outcome.ok_or_else(|| "no command was run".to_owned())?;
     outcome.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| error.reason)
 }
 
 fn spawn_detached(service: &UserService, config: &Path) -> Result<(), String> {
     let words = service.command_line(config);
     // These variables belong to the client that runs this command; the service is shared.
-    let own = ["MCP_WORKBENCH_AGENT", "WORKBENCH_LOG_FILE"];
+    let own = ["WORKBENCH_AGENT", "WORKBENCH_LOG_FILE"];
     let environment: Vec<(OsString, OsString)> = ProcessEnv
         .vars()
         .into_iter()

@@ -20,17 +20,17 @@ use crate::settings::{Config, ServerConfig, ToolboxConfig};
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench cache list            Show what is kept, and how old it is
-  mcp-workbench cache refresh         Start every server once and keep what it lists
-  mcp-workbench cache clear           Remove all of it";
+  mcp-workbench cache list      Show what is cached, and its age
+  mcp-workbench cache refresh   Start every server and update the cache
+  mcp-workbench cache clear     Delete the cached tool lists";
 
 /// Tolerated clock difference between the file system and the machine.
 const CLOCK_SKEW: Duration = Duration::from_secs(2);
 
-/// See, renew or remove what is kept of servers' listings
+/// Show, refresh or clear cached tool lists
 ///
-/// What a server lists is kept, so that it is known the next time before the server runs. It is
-/// found out anew whenever the server runs, and nothing is lost with it but time.
+/// With a cached tool list, a workbench knows a server's tools before the server runs. The list is
+/// updated whenever the server runs, so clearing the cache is safe.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -40,19 +40,19 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum CacheCommand {
-    /// Show what is kept of each server
+    /// Show the cached tool list of each server
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Start every server, and keep what it lists
+    /// Start every server and update its cached tool list
     Refresh {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Remove everything that is kept
+    /// Delete all cached tool lists
     Clear,
 }
 
@@ -90,7 +90,6 @@ struct RefreshFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum CacheState {
-    #[serde(rename = "kept")]
     Cached,
     Missing,
     Damaged,
@@ -101,10 +100,10 @@ enum CacheState {
 impl CacheState {
     fn as_str(self) -> &'static str {
         match self {
-            Self::Cached => "kept",
+            Self::Cached => "cached",
             Self::Missing => "missing",
             Self::Damaged => "damaged",
-            Self::OtherVersion => "of another version",
+            Self::OtherVersion => "old format",
             Self::TooLarge => "too large",
         }
     }
@@ -119,8 +118,8 @@ struct Report {
 /// Runs the subcommand. A refresh fails if a server doesn't start or its listing can't be written.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let store = global.store().ok_or_else(|| {
-        CommandError::usage("there is no folder for what is kept")
-            .with_hint("name one with `--cache-dir` or `MCP_WORKBENCH_CACHE`")
+        CommandError::usage("cannot locate the cache directory")
+            .with_hint("set `--cache-dir` or `WORKBENCH_CACHE_DIR`")
     })?;
     match args.command {
         CacheCommand::List { json } => {
@@ -136,7 +135,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         CacheCommand::Clear => {
             let removed = store.clear().map_err(|error| unusable(&store, &error))?;
             let folder = store.folder().display();
-            print::data(&format!("{} removed from {folder}", format_count(removed, "listing")))?;
+            let removed = format_count(removed, "cached tool list");
+            print::data(&format!("deleted {removed} from {folder}"))?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -174,8 +174,8 @@ fn refresh(
             }
             None if is_renewed => {}
             None => {
-                let reason = "its listing could not be written".to_owned();
-                let hint = format!("see whether `{}` can be written to", store.folder().display());
+                let reason = "failed to write its tool list".to_owned();
+                let hint = format!("check that `{}` is writable", store.folder().display());
                 let (toolbox, server) = (&start.toolbox, &start.server);
                 warnings.push(format!("`{toolbox}/{server}`: {reason}\n  hint: {hint}"));
                 row.failure = Some(RefreshFailure { reason, hint });
@@ -273,7 +273,7 @@ fn show(store: &ListingStore, rows: Vec<CachedListingRow>, json: bool) -> Result
     for row in &rows {
         let cell = |of: Option<usize>| of.map(number).unwrap_or_default();
         table.row([
-            row.toolbox.clone().unwrap_or_else(|| "(no longer)".to_owned()),
+            row.toolbox.clone().unwrap_or_else(|| "(not configured)".to_owned()),
             row.server.clone().unwrap_or_default(),
             cell(row.tools),
             cell(row.resources),
@@ -285,7 +285,7 @@ fn show(store: &ListingStore, rows: Vec<CachedListingRow>, json: bool) -> Result
     }
     // Servers with the same launch share a listing.
     let files: HashSet<_> = rows.iter().filter_map(|row| row.file.as_ref()).collect();
-    let summary = format!("{} in {folder}", format_count(files.len(), "listing"));
+    let summary = format!("{} in {folder}", format_count(files.len(), "cached tool list"));
     if rows.is_empty() {
         print::data(&summary)
     } else {
@@ -310,7 +310,7 @@ pub(crate) fn format_age(time: Duration) -> String {
 
 fn unusable(store: &ListingStore, error: &std::io::Error) -> CommandError {
     let folder = store.folder().display();
-    CommandError::failed(format!("what is kept in `{folder}` cannot be used"))
+    CommandError::failed(format!("failed to use the cache in `{folder}`"))
         .with_cause(&error.to_string())
 }
 

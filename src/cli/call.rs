@@ -10,6 +10,7 @@ use crate::backend::{self, RpcOutcome, events};
 use crate::cli::error::CommandError;
 use crate::cli::redaction::redact;
 use crate::cli::spinner::Spinner;
+use crate::cli::troubleshooting::Symptom;
 use crate::cli::{GlobalArgs, completion, print, with_recording_gateway};
 use crate::exposure;
 use crate::gateway::{AgentEvent, AgentHandle, CallError, Caller, Gateway, RequestContext};
@@ -32,28 +33,28 @@ Examples:
 const EVENTS: usize = 64;
 const MAX_SUGGESTIONS: usize = 3;
 
-/// Call one tool and print its answer
+/// Call a tool and print its result
 ///
-/// Starts the tool's server, calls the tool the way an agent would, and ends the server. Texts are
-/// printed; of images, sounds and other files there is a line that describes them.
+/// Starts the server, calls the tool as an agent would, and stops the server. Prints text content,
+/// and a one-line description of other content such as images and audio.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The toolbox
+    /// Toolbox of the server
     #[arg(add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: String,
-    /// The server in it
+    /// Server of the tool
     #[arg(add = ArgValueCandidates::new(completion::servers_of_toolbox))]
     server: String,
-    /// The tool, as its server calls it
+    /// Tool, by the server's own name
     #[arg(add = ArgValueCandidates::new(completion::tools))]
     tool: String,
-    /// The arguments, a JSON object; `-` reads it from standard input [default: none]
+    /// Arguments as a JSON object, or `-` for stdin [default: none]
     arguments: Option<String>,
-    /// Print the whole result as the server sent it
+    /// Print the raw result
     #[arg(long)]
     json: bool,
-    /// Print control characters of texts as they are; without it they are shown as `\x1b`
+    /// Print control characters unescaped
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
@@ -94,16 +95,16 @@ fn read(arguments: &str) -> Result<RawJson, CommandError> {
     if arguments == "-" {
         text.clear();
         std::io::stdin().read_to_string(&mut text).map_err(|error| {
-            CommandError::usage_with_cause("cannot read standard input".to_owned(), &error)
+            CommandError::usage_with_cause("failed to read stdin".to_owned(), &error)
         })?;
     }
     let raw: Box<RawValue> = serde_json::from_str(&text).map_err(|error| {
-        CommandError::usage_with_cause("the arguments are not JSON".to_owned(), &error)
-            .with_hint("write an object in single quotes: '{\"name\": \"value\"}'")
+        CommandError::usage_with_cause("the arguments are not valid JSON".to_owned(), &error)
+            .with_hint("pass a JSON object in single quotes: '{\"name\": \"value\"}'")
     })?;
     if !raw.get().starts_with('{') {
-        return Err(CommandError::usage("the arguments are JSON, but not an object")
-            .with_hint("write an object in single quotes: '{\"name\": \"value\"}'"));
+        return Err(CommandError::usage("the arguments must be a JSON object")
+            .with_hint("pass a JSON object in single quotes: '{\"name\": \"value\"}'"));
     }
     Ok(RawJson::encode(&raw))
 }
@@ -146,7 +147,7 @@ fn report(tool: &ToolId, result: &RawJson, args: &Args) -> Result<ExitCode, Comm
         return Ok(if content.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     if content.is_error {
-        let message = format!("the tool `{tool}` failed");
+        let message = format!("tool `{tool}` failed");
         return Err(CommandError::failed(message).with_cause(&content.text));
     }
     if args.raw {
@@ -169,7 +170,7 @@ fn protocol_error(tool: &ToolId, error: &RawJson) -> CommandError {
         Err(_) => error.as_str().into_owned(),
     };
     let failed = CommandError::failed(format!(
-        "server `{}` refused the call of `{}`",
+        "server `{}` rejected the call to `{}`",
         tool.server, tool.tool
     ))
     .with_cause(&cause);
@@ -193,34 +194,36 @@ pub(crate) fn call_error(error: &CallError) -> CommandError {
     let failed = CommandError::failed(error.to_string());
     match error {
         CallError::UnknownToolbox { wanted, known } => {
-            failed.with_hint(did_you_mean(wanted, known, "the toolboxes are"))
+            failed.with_hint(did_you_mean(wanted, known, "available toolboxes:"))
         }
         CallError::UnknownServer { wanted, known, .. } => {
-            failed.with_hint(did_you_mean(wanted, known, "its servers are"))
+            failed.with_hint(did_you_mean(wanted, known, "available servers:"))
         }
-        CallError::UnknownTool { nearest, .. } if nearest.is_empty() => {
-            failed.with_hint("`mcp-workbench list` shows the tools there are")
-        }
+        CallError::UnknownTool { nearest, .. } if nearest.is_empty() => failed
+            .with_hint("run `mcp-workbench list` to see all tools")
+            .with_link(Symptom::ToolMissing),
         CallError::UnknownTool { nearest, .. } => failed.with_hint(format!(
-            "did you mean {}? `mcp-workbench list` shows all",
+            "did you mean {}? Run `mcp-workbench list` to see all tools",
             list(nearest.iter().take(MAX_SUGGESTIONS).map(String::as_str))
         )),
         CallError::UnknownPrimitive { .. } => failed,
-        CallError::Refused { hint, .. } => failed.with_hint(hint),
+        CallError::Refused { hint, .. } => failed.with_hint(hint).with_link(Symptom::CallDenied),
         CallError::NotAnObject { .. } => {
-            failed.with_hint("write an object in single quotes: '{\"name\": \"value\"}'")
+            failed.with_hint("pass a JSON object in single quotes: '{\"name\": \"value\"}'")
         }
         CallError::InvalidArguments { tool, mismatches } => {
-            let failed = CommandError::failed(format!("{error}, so it was not called"));
+            let failed = CommandError::failed(format!("{error}; the tool was not called"));
             let causes = mismatches.iter().map(ToString::to_string);
-            causes
-                .fold(failed, |error, cause| error.with_cause(&cause))
-                .with_hint(format!("`mcp-workbench list {} --json` has the schema", tool.toolbox))
+            causes.fold(failed, |error, cause| error.with_cause(&cause)).with_hint(format!(
+                "run `mcp-workbench list {} --json` to see its schema",
+                tool.toolbox
+            ))
         }
         CallError::Server { server, error: backend::BackendError::StartFailed(failure) } => {
-            CommandError::failed(format!("server `{server}` could not be started"))
+            CommandError::failed(format!("server `{server}` failed to start"))
                 .with_cause(&failure.reason)
                 .with_hint(&failure.hint)
+                .with_link(Symptom::ServerDoesNotStart)
         }
         CallError::Server { .. } => {
             let text = exposure::error_text(error);

@@ -13,9 +13,10 @@ mod check;
 mod draft;
 mod init;
 
-/// Write a catalog folder, or compare one with its servers
+/// Generate a catalog folder, or compare one with its servers
 ///
-/// A catalog is a folder of YAML files: categories, in them services, in them a file for each tool.
+/// A catalog folder organizes tools in YAML files: categories contain services, and services contain
+/// a file per tool.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -10,6 +10,7 @@ use crate::cli::error::CommandError;
 use crate::cli::global::print_warnings;
 use crate::cli::startup::{self, StartReport};
 use crate::cli::table::{Align, Table};
+use crate::cli::troubleshooting::Symptom;
 use crate::cli::units::{ContextSize, format_count, number};
 use crate::cli::value_sources::FetchAll;
 use crate::cli::{
@@ -17,7 +18,7 @@ use crate::cli::{
 };
 use crate::config::{self, Dialect, LoadError, LoadedConfig, Severity};
 use crate::gateway::{Gateway, Snapshot};
-use crate::name::{ServerName, ServerRef, ToolboxName};
+use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::policy::{DriftAction, Policies};
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
@@ -30,32 +31,35 @@ mod sandbox_reach;
 mod shared_store;
 mod tls;
 
-use report::{CheckReport, CheckStatus, FindingRow, ServerRow};
+use report::{CheckReport, CheckStatus, ProblemRow, ServerRow};
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench check                         Look for mistakes; start nothing
-  mcp-workbench check --connect               Start every server, and say what became of it
+  mcp-workbench check                    Validate; start nothing
+  mcp-workbench check --connect          Start and test every server
   mcp-workbench check --config other.json --json
-  mcp-workbench check --config catalog        Look through a folder with a file for each tool";
+  mcp-workbench check --config catalog   Validate a catalog folder";
 
-/// Check the configuration, and with --connect its servers
+/// Validate the configuration; with --connect, test its servers
 ///
-/// Without `--connect` nothing is started, and no command run for a value; a program that is not there is told of, and names that
-/// collide, and rules that mean no tool, are told as far as it is kept what servers have listed. With
-/// it, every server is started once, all at the same
-/// time, and reported with its tools, the size of their definitions and how long it took; one that
-/// fails does not spoil the others. Tokens are an estimate, one for 4.5 bytes. With `--agent`, all of
-/// this is about what that agent may use. Definitions that could mislead a model (hidden characters,
-/// orders, requests for secrets, look-alike names) are remarked on, which changes no exit code.
+/// Without `--connect`, starts no server and runs no commands for secret values. Reports invalid
+/// entries and missing programs; with cached tool lists, also colliding names and rules that match
+/// no tool. Reads the tool files of a catalog folder and the files of `http.tls`, too.
 ///
-/// The files of a catalog's tools are read, all of them, and those of `http.tls`. With `--connect`, the
-/// store that `shared` names is tried out as well. Exits with 0 if all is well, 1 if a server or the
-/// store failed, an entry is wrong or such a file is broken, 2 if the configuration cannot be used.
+/// With `--connect`, starts every server once, in parallel, and reports its tools, the size of their
+/// definitions and its startup time. Also tests the shared store. A failing server doesn't affect
+/// the others. Tokens are estimates: one per 4.5 bytes.
+///
+/// With `--agent`, reports what this agent can use. Findings about definitions that could mislead a
+/// model (hidden characters, instructions, requests for secrets, look-alike names) don't change the
+/// exit code.
+///
+/// Exits with 0 if everything is valid, 1 if a server or the store failed or an entry or a file is
+/// invalid, and 2 if the configuration can't be used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Start every server and report on it
+    /// Start every server and report the result
     #[arg(long)]
     connect: bool,
     /// Print JSON
@@ -80,7 +84,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         print_warnings(read)?
     };
     let is_broken = loaded.has_errors();
-    let LoadedConfig { config, dialect, mut disabled, findings: mut warnings, file, .. } = loaded;
+    let LoadedConfig { config, dialect, mut disabled, mut findings, file, .. } = loaded;
     let agent = global.caller().agent;
     let mut service = if agent.is_some() { Vec::new() } else { access_summary::lines(&config) };
     // Without an agent, checks all servers; with one, only those that it may use.
@@ -98,27 +102,20 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         files.extend(faults);
     }
     let has_broken = files.iter().any(|finding| finding.severity == Severity::Error);
-    report_findings(args, &mut warnings, &file, files);
+    report_findings(args, &mut findings, &file, files);
     let mode = seen.mode.as_str();
-    let owner = dialect.program_name().map(|owner| format!(", a file of {owner},"));
-    let head = format!(
-        "`{file}`{} can be used{}: {} with {}, mode `{mode}`",
-        owner.unwrap_or_default(),
-        agent.map(|agent| format!(" by agent `{agent}`")).unwrap_or_default(),
-        format_count(seen.toolboxes.len(), "toolbox"),
-        format_count(seen.toolboxes.iter().map(|t| t.launchable_servers().count()).sum(), "server"),
-    );
+    let head = headline(&file, dialect, agent.as_ref(), !(is_broken || has_broken), &seen);
     let ServerInspection {
         mut servers,
         reach_lines: reached,
         failures,
-        not_shown,
-        talkative,
-        remarks: said,
+        hidden,
+        log_warnings,
+        definitions,
     } = with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
         inspect_servers(global, args, rules.as_ref(), gateway).await
     })?;
-    let mut remarks = match &rules {
+    let mut warnings = match &rules {
         Some(config) => {
             let mut found = config_remarks::findings(global, config)?;
             // Only with `--connect`: most configurations start without pinned versions.
@@ -129,11 +126,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         }
         None => Vec::new(),
     };
-    remarks.extend(talkative);
+    warnings.extend(log_warnings);
     if !args.json {
-        remarks.extend(said.iter().flat_map(DefinitionRemarks::findings));
+        warnings.extend(definitions.iter().flat_map(DefinitionRemarks::findings));
     }
-    report_findings(args, &mut warnings, &file, remarks);
+    report_findings(args, &mut findings, &file, warnings);
     servers.extend(disabled.iter().map(|(toolbox, server)| ServerRow::new(toolbox, server)));
     let has_failed = (args.connect && !failures.is_empty()) || has_broken || is_broken;
     if args.json {
@@ -142,11 +139,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             is_valid: true,
             dialect: Some(dialect.as_str()),
             mode: Some(mode),
-            findings: warnings.iter().map(FindingRow::new).collect(),
+            errors: ProblemRow::of(&findings, Severity::Error),
+            warnings: ProblemRow::of(&findings, Severity::Warning),
             servers,
-            not_shown,
-            remarks: said.iter().flat_map(DefinitionRemarks::rows).collect(),
-            more_remarks: said.iter().map(DefinitionRemarks::hidden_count).sum(),
+            hidden,
+            findings: definitions.iter().flat_map(DefinitionRemarks::rows).collect(),
+            more_findings: definitions.iter().map(DefinitionRemarks::hidden_count).sum(),
         })?;
     } else {
         let mut sections = vec![head];
@@ -161,21 +159,45 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         if !service.is_empty() {
             sections.push(service.join("\n"));
         }
-        sections.extend(not_shown.iter().map(|what| format!("warning: {what}")));
+        sections.extend(hidden.iter().map(|what| format!("warning: {what}")));
         sections.extend(failures);
+        if servers.iter().any(|row| row.status == CheckStatus::Failed) {
+            sections.push(Symptom::ServerDoesNotStart.to_string());
+        }
         print::prose(&sections.join("\n\n"))?;
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Returns the first line of the report.
+fn headline(
+    file: &str,
+    dialect: Dialect,
+    agent: Option<&AgentName>,
+    is_valid: bool,
+    seen: &Config,
+) -> String {
+    let owner = dialect.program_name().map(|owner| format!(" (a file of {owner})"));
+    format!(
+        "`{file}`{} {}{}: {}, {}, mode `{}`",
+        owner.unwrap_or_default(),
+        if is_valid { "is valid" } else { "has errors" },
+        agent.map(|agent| format!(" for agent `{agent}`")).unwrap_or_default(),
+        format_count(seen.toolboxes.len(), "toolbox"),
+        format_count(seen.toolboxes.iter().map(|t| t.launchable_servers().count()).sum(), "server"),
+        seen.mode.as_str(),
+    )
 }
 
 struct ServerInspection {
     servers: Vec<ServerRow>,
     reach_lines: Vec<String>,
     failures: Vec<String>,
-    not_shown: Vec<String>,
+    /// Warnings about hidden tools and definition drift.
+    hidden: Vec<String>,
     /// Warnings about servers whose log messages agents may miss.
-    talkative: Vec<config::Finding>,
-    remarks: Vec<DefinitionRemarks>,
+    log_warnings: Vec<config::Finding>,
+    definitions: Vec<DefinitionRemarks>,
 }
 
 /// Inspects the servers of a gateway, and starts them with `--connect`. `rules` is the full
@@ -198,15 +220,15 @@ async fn inspect_servers(
     };
     let snapshot = gateway.snapshot();
     let rules = rules.filter(|_| args.connect);
-    let talkative = rules.map(|config| log_isolation::findings(config, &snapshot));
-    let said = args.connect.then(|| definition_remarks::look(gateway.config(), &snapshot));
+    let log_warnings = rules.map(|config| log_isolation::findings(config, &snapshot));
+    let definitions = args.connect.then(|| definition_remarks::look(gateway.config(), &snapshot));
     ServerInspection {
         servers,
         reach_lines: reached,
         failures,
-        not_shown: hidden_primitives(gateway.config(), &snapshot),
-        talkative: talkative.unwrap_or_default(),
-        remarks: said.unwrap_or_default(),
+        hidden: hidden_primitives(gateway.config(), &snapshot),
+        log_warnings: log_warnings.unwrap_or_default(),
+        definitions: definitions.unwrap_or_default(),
     }
 }
 
@@ -239,8 +261,9 @@ fn check_tls_and_store(
 
 fn nothing_to_serve(servers: &[ServerRow]) -> Option<String> {
     let is_off = servers.iter().all(|server| server.status == CheckStatus::Disabled);
-    let why = if servers.is_empty() { "no servers" } else { "every server is disabled" };
-    is_off.then(|| format!("{why}: there is nothing to serve"))
+    let why =
+        if servers.is_empty() { "no servers are configured" } else { "every server is disabled" };
+    is_off.then(|| format!("nothing to serve: {why}"))
 }
 
 /// Checks the tool files of a catalog, which `serve` reads only when needed.
@@ -340,7 +363,7 @@ fn hidden_primitives(config: &Config, snapshot: &Snapshot) -> Vec<String> {
         let eclipsed = view.parts().iter().flat_map(|part| {
             part.eclipsed.iter().map(|(own, name)| {
                 let place = format!("{}/{}", toolbox.name, part.server());
-                format!("tool `{own}` of `{place}` is not shown: another is called `{name}`")
+                format!("tool `{own}` of `{place}` is hidden: the name `{name}` is taken")
             })
         });
         eclipsed.collect::<Vec<_>>()
@@ -355,14 +378,15 @@ fn drifted(config: &Config, snapshot: &Snapshot) -> Vec<String> {
         let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
         let judged = snapshot.drift(&at)?;
         let becomes = match judged.action {
-            DriftAction::Serve => "and are served all the same",
-            DriftAction::Quarantine => "and what is new or changed is not shown",
-            DriftAction::Deny => "so the server is not opened",
+            DriftAction::Serve => "agents still see them",
+            DriftAction::Quarantine => "new and changed ones are hidden",
+            DriftAction::Deny => "the server is blocked",
         };
-        let what = format_count(judged.drift.len(), "definition");
+        let definitions = format_count(judged.drift.len(), "definition");
+        let verb = if judged.drift.len() == 1 { "differs" } else { "differ" };
         Some(format!(
-            "{what} of `{}/{}` not as `workbench.lock` has them, {becomes} (`definitions`): see \
-             `mcp-workbench lock --diff`, and take it over with `{}`",
+            "{definitions} of `{}/{}` {verb} from `workbench.lock`; {becomes} \
+             (`onDefinitionChange`). Review with `mcp-workbench lock --diff`, accept with `{}`",
             toolbox.name,
             server.name,
             judged.accepting()
@@ -404,7 +428,7 @@ fn started_table(servers: &[ServerRow]) -> Table {
         ("Tools", Align::Right),
         ("Bytes", Align::Right),
         ("Tokens", Align::Right),
-        ("Start in ms", Align::Right),
+        ("Startup (ms)", Align::Right),
         ("Status", Align::Left),
     ]);
     for server in servers {
@@ -426,7 +450,7 @@ fn summary(servers: &[ServerRow]) -> String {
     let started = servers.iter().filter(|server| server.status == CheckStatus::Started);
     let wanted = servers.iter().filter(|server| server.status != CheckStatus::Disabled);
     format!(
-        "{} of {} started: {} in {}",
+        "{} of {} started: {} ({})",
         number(started.clone().count()),
         format_count(wanted.count(), "server"),
         format_count(started.clone().filter_map(|server| server.tools).sum(), "tool"),

@@ -18,7 +18,7 @@ use crate::cli::{Cli, GlobalArgs, PROGRAM_NAME, help, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
 
-const VARIABLE: &str = "MCP_WORKBENCH_COMPLETE";
+const VARIABLE: &str = "WORKBENCH_COMPLETE";
 /// Length limit of a candidate's description, in characters.
 const MAX_ABOUT: usize = 60;
 
@@ -27,7 +27,7 @@ pub(crate) fn script(shell: clap_complete::Shell) -> Result<Vec<u8>, CommandErro
     let name = shell.to_string();
     let shell = shells
         .completer(&name)
-        .ok_or_else(|| CommandError::usage(format!("there are no completions for `{name}`")))?;
+        .ok_or_else(|| CommandError::usage(format!("no completions for shell `{name}`")))?;
     let mut script = Vec::new();
     shell
         .write_registration(VARIABLE, PROGRAM_NAME, PROGRAM_NAME, PROGRAM_NAME, &mut script)

@@ -26,17 +26,15 @@ impl EditTarget {
         let folder = std::env::current_dir().map_err(CommandError::internal)?;
         let location = if is_user {
             config::user_file(&ProcessEnv).ok_or_else(|| {
-                CommandError::usage("nobody knows where the user's own file would be")
+                CommandError::usage("cannot locate the user configuration: HOME is not set")
             })?
         } else {
             config::discover(global.config.clone(), &ProcessEnv, &folder)
         };
         if location.path.is_dir() {
             let shown = location.display_path.display();
-            let message = format!("`{shown}` is a catalog folder, which is not changed here");
-            return Err(
-                CommandError::usage(message).with_hint("add a folder for the server by hand")
-            );
+            let message = format!("`{shown}` is a catalog folder, which this command cannot edit");
+            return Err(CommandError::usage(message).with_hint("edit its files by hand"));
         }
         let text = match fs::read(&location.path) {
             Ok(bytes) => {
@@ -54,12 +52,10 @@ impl EditTarget {
         let folder = self.location.path.parent().unwrap_or(Path::new("/"));
         let parse = |text| config::parse(text, &self.location.display_path, folder, &ProcessEnv);
         match parse(text) {
-            Err(report) if parse(before).is_ok() || self.text.is_none() => {
-                Err(CommandError::failed(
-                    "nothing was changed, for the configuration could not be used",
-                )
-                .with_cause(&LoadError::Invalid(report).to_string()))
-            }
+            Err(report) if parse(before).is_ok() || self.text.is_none() => Err(
+                CommandError::failed("not changed: the result would not be a valid configuration")
+                    .with_cause(&LoadError::Invalid(report).to_string()),
+            ),
             Ok(_) | Err(_) => Ok(()),
         }
     }
@@ -74,10 +70,8 @@ impl EditTarget {
         };
         if now.as_deref() != self.text.as_ref().map(String::as_bytes) {
             let file = self.location.display_path.display();
-            return Err(CommandError::failed(format!(
-                "`{file}` was changed by somebody else meanwhile"
-            ))
-            .with_hint("try again"));
+            return Err(CommandError::failed(format!("`{file}` changed on disk in the meantime"))
+                .with_hint("run the command again"));
         }
         let models: Vec<&Path> = self.text.iter().map(|_| path).collect();
         atomic_write::write_atomically(&self.location, text, &models)
@@ -103,28 +97,28 @@ pub(crate) fn edit_error(error: EditError, target: &EditTarget) -> CommandError 
         EditError::NotEditable { ref file, ref owner } => {
             let shown = PathBuf::from(file);
             let shown = shown.file_name().unwrap_or_default().display();
-            CommandError::usage(format!("`{shown}` is {owner}, which is not changed here"))
-                .with_hint("edit it by hand, or `mcp-workbench import` makes a configuration of it")
+            CommandError::usage(format!("`{shown}` is {owner}, which this command cannot edit"))
+                .with_hint("edit it by hand, or convert it with `mcp-workbench import FILE`")
         }
-        EditError::ServerExists { ref server, .. } => {
-            CommandError::usage(format!("{error}, in `{file}`"))
-                .with_hint(format!("choose another name, or `mcp-workbench remove {server}` first"))
-        }
+        EditError::ServerExists { server, toolbox } => CommandError::usage(format!(
+            "toolbox `{toolbox}` in `{file}` already has a server `{server}`"
+        ))
+        .with_hint(format!("choose another name, or run `mcp-workbench remove {server}` first")),
         EditError::ServerNotFound { ref wanted, ref nearest } if nearest.is_empty() => {
-            CommandError::usage(format!("there is no server `{wanted}` in `{file}`"))
+            CommandError::usage(format!("no server `{wanted}` in `{file}`"))
         }
         EditError::ServerNotFound { ref wanted, ref nearest } => {
             let near: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
-            CommandError::usage(format!("there is no server `{wanted}` in `{file}`"))
+            CommandError::usage(format!("no server `{wanted}` in `{file}`"))
                 .with_hint(format!("did you mean {}?", near.join(", ")))
         }
         EditError::Ambiguous { .. } => {
-            CommandError::usage(error.to_string()).with_hint("name one with `--toolbox`")
+            CommandError::usage(error.to_string()).with_hint("choose one with `--toolbox`")
         }
         EditError::StandaloneServer(ref name) => CommandError::usage(error.to_string())
-            .with_hint(format!("choose another toolbox than `{name}`, or none")),
+            .with_hint(format!("choose a toolbox other than `{name}`, or omit `--toolbox`")),
         EditError::NotAnObject(_) | EditError::RoundTripFailed => {
-            CommandError::usage(format!("`{file}` cannot be changed: {error}"))
+            CommandError::usage(format!("cannot edit `{file}`: {error}"))
                 .with_hint("edit it by hand")
         }
     }

@@ -40,13 +40,13 @@ impl RemarkLogger {
                     *logged = found;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "the configuration cannot be looked through");
+                    tracing::debug!(%error, "cannot check the configuration for warnings");
                 }
             }
         };
-        let name = "remarks".to_owned();
+        let name = "config-warnings".to_owned();
         if let Err(error) = std::thread::Builder::new().name(name).spawn(looking) {
-            tracing::debug!(%error, "the configuration is not looked through");
+            tracing::debug!(%error, "cannot start a thread to check the configuration");
         }
     }
 }
@@ -62,7 +62,10 @@ fn log_new(found: &[Finding], logged: &[Finding]) {
         tracing::warn!("{path}: {message}{hint}");
     }
     if new.len() > MAX_LOGGED {
-        tracing::warn!("and {} more, see `mcp-workbench check`", new.len() - MAX_LOGGED);
+        tracing::warn!(
+            "{} more warnings; run `mcp-workbench check` to see them",
+            new.len() - MAX_LOGGED
+        );
     }
 }
 

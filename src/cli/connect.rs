@@ -26,13 +26,14 @@ Examples:
   mcp-workbench connect --agent cursor
   mcp-workbench connect --agent zed --config ~/.config/mcp-workbench/config.json
 
-`mcp-workbench setup --service` writes such an entry into each client that speaks no HTTP.";
+`mcp-workbench setup --service` configures this command in every client that
+doesn't support HTTP.";
 
-/// Connect a client on stdio to the service that all clients share
+/// Bridge a stdio client to the shared background service
 ///
-/// Passes on what the client says to the workbench that `setup --service` has set up, and starts that
-/// if it does not run. Where there is none, where it cannot be started, and where the configuration
-/// takes variables from the environment of the client, it serves the client itself, as `serve` does.
+/// Forwards the client's messages to the background service of `setup --service`, and starts the
+/// service if it isn't running. Serves the client directly, as `serve` does, if there is no service,
+/// if it can't be started, or if the configuration uses environment variables of the client.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {}
@@ -55,7 +56,7 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<ConnectOutcome, CommandError> {
     };
     let ServiceTarget { service, config, token } = found;
     if let Err(why) = block_on(background_service::ensure_running(&service, &config))? {
-        return Ok(serve_locally(&format!("the service does not answer: {why}")));
+        return Ok(serve_locally(&format!("the background service is not responding: {why}")));
     }
     let _log = logging::init(global, LevelFilter::WARN, None)?;
     let url = service.url().parse().map_err(CommandError::internal)?;
@@ -63,45 +64,48 @@ pub(crate) fn run(global: &GlobalArgs) -> Result<ConnectOutcome, CommandError> {
     let upstream = BridgeUpstream { url, credentials, max: Limits::default().max_message_bytes };
     let revive = async || background_service::ensure_running(&service, &config).await;
     let end = block_on(app::run_bridge(upstream, revive))?.map_err(CommandError::internal)?;
-    match end.map_err(|why| CommandError::failed("the service cannot be asked").with_cause(&why))? {
+    match end.map_err(|why| {
+        CommandError::failed("failed to connect to the background service").with_cause(&why)
+    })? {
         BridgeOutcome::ClientLeft => Ok(ConnectOutcome::Finished(ExitCode::SUCCESS)),
         BridgeOutcome::ServerReplaced(why) => {
-            Err(CommandError::failed("the session cannot go on with the service that came back")
+            Err(CommandError::failed("the session was lost when the background service restarted")
                 .with_cause(&why)
-                .with_hint("connect again"))
+                .with_hint("reconnect the client"))
         }
     }
 }
 
 fn serve_locally(why: &str) -> ConnectOutcome {
-    print::note(&format!("serving this client alone: {why}"));
+    print::note(&format!("serving this client directly: {why}"));
     ConnectOutcome::ServeLocally
 }
 
 /// Returns the service of the configuration, or the reason why this client can't use it.
 fn find(global: &GlobalArgs) -> Result<Result<ServiceTarget, String>, CommandError> {
     let Some(config) = global.source_file()? else {
-        return Ok(Err("the embedded configuration has no service".to_owned()));
+        return Ok(Err("the embedded configuration has no background service".to_owned()));
     };
     let Some(service) = background_service::read(&config)? else {
         let file = config.display();
         return Ok(Err(format!(
-            "`{file}` has no service; `mcp-workbench setup --service` makes one"
+            "`{file}` has no background service (run `mcp-workbench setup --service`)"
         )));
     };
     let Some(agent) = global.caller().agent else {
-        return Ok(Err("`--agent` does not say which client of the service it is".to_owned()));
+        return Ok(Err("the background service needs `--agent` to identify the client".to_owned()));
     };
     let token = service.tokens.get(agent.as_str()).and_then(|token| StaticHeaders::bearer(token));
     let Some(token) = token else {
-        return Ok(Err(format!("the service has no token for `{agent}`")));
+        return Ok(Err(format!("the background service has no token for agent `{agent}`")));
     };
     let text = fs::read_to_string(&config).unwrap_or_default();
     let own = client_variables(&config, &text, &ProcessEnv);
     if !own.is_empty() {
         let names = own.join("`, `");
         return Ok(Err(format!(
-            "the configuration takes `{names}` from the environment, and the service has another"
+            "the configuration uses `{names}` from this client's environment, which the background \
+             service does not have"
         )));
     }
     Ok(Ok(ServiceTarget { service, config, token }))

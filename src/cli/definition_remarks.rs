@@ -30,11 +30,11 @@ pub(crate) struct RemarkRow<'a> {
     pub(crate) name: &'a str,
     pub(crate) pointer: &'a str,
     pub(crate) offset: usize,
-    pub(crate) found: &'a str,
+    pub(crate) excerpt: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) means: Option<&'a str>,
+    pub(crate) explanation: Option<&'a str>,
     pub(crate) advice: &'a str,
-    #[serde(rename = "reviewed", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) is_reviewed: Option<bool>,
     #[serde(skip)]
     pub(crate) words: String,
@@ -63,7 +63,7 @@ impl DefinitionRemarks {
         let mut findings: Vec<_> = self.server.shown.iter().map(finding).collect();
         if self.server.omitted_count > 0 {
             let message =
-                format!("and {} more remarks on its definitions", self.server.omitted_count);
+                format!("and {} more findings in its definitions", self.server.omitted_count);
             findings.push(config::Finding::warning(path, message, None));
         }
         findings
@@ -79,8 +79,8 @@ impl DefinitionRemarks {
             name: &remark.location.name,
             pointer: &remark.location.pointer,
             offset: remark.location.offset,
-            found: &remark.excerpt,
-            means: remark.explanation.as_deref(),
+            excerpt: &remark.excerpt,
+            explanation: remark.explanation.as_deref(),
             advice: remark.rule.advice,
             is_reviewed: self.is_reviewed,
             words: words(remark),
@@ -97,7 +97,7 @@ impl DefinitionRemarks {
 }
 
 pub(crate) fn words(remark: &Remark) -> String {
-    let Remark { rule, location: place, excerpt: found, explanation: means } = remark;
-    let means = means.as_ref().map(|means| format!(", which {means}")).unwrap_or_default();
-    format!("{place}: {} ({}): `{found}`{means}", rule.id, rule.severity.as_str())
+    let Remark { rule, location, excerpt, explanation } = remark;
+    let explanation = explanation.as_ref().map(|text| format!(" ({text})")).unwrap_or_default();
+    format!("{location}: {} ({}): `{excerpt}`{explanation}", rule.id, rule.severity.as_str())
 }

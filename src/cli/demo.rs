@@ -37,11 +37,11 @@ Examples:
   mcp-workbench demo
   NO_COLOR=1 mcp-workbench demo | less";
 
-/// Show what an agent sees, with a configuration that needs nothing else
+/// Show a sample session; needs no configuration
 ///
-/// Starts the workbench as a client would, opens a toolbox of two small servers that the
-/// executable carries, calls their tools, and counts what the agent has to read with the workbench
-/// and without it. Needs no configuration and no network, and writes no file.
+/// Starts the workbench as a client would, opens a toolbox with two built-in servers, calls their
+/// tools, and compares what the agent has to read with and without the workbench. Uses no network
+/// and writes no files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
@@ -56,13 +56,11 @@ pub(crate) fn run() -> Result<ExitCode, CommandError> {
     let shown = async { timeout(TIMEOUT, show(&options)).await };
     match block_on(app::run_until_signal(shown))?.map_err(CommandError::internal)? {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
-        Ok(Err(problem)) => Err(CommandError::failed("the demo came to an early end")
+        Ok(Err(problem)) => Err(CommandError::failed("the demo failed")
             .with_cause(&problem)
-            .with_hint(
-                "`mcp-workbench serve --embedded-config --log-level debug` serves the same by hand",
-            )),
+            .with_hint("run `mcp-workbench serve --embedded-config --log-level debug` to see why")),
         Err(_) => Err(CommandError::failed(format!(
-            "the demo was not over after {} s",
+            "the demo did not finish within {} s",
             TIMEOUT.as_secs()
         ))),
     }
@@ -79,7 +77,7 @@ async fn show(options: &PoolOptions) -> Result<(), String> {
     }
     // The mode is set because the workbench can't know that this client follows `list_changed`.
     let serve =
-        launch(&["serve", "--embedded-config", "--mode", "dynamic", "--log-level", "warn"])?;
+        launch(&["serve", "--embedded-config", "--tool-mode", "dynamic", "--log-level", "warn"])?;
     let client = StdioClient::start(&serve, options, &tasks).await?;
     let shown = play_session(&client, &alone).await;
     client.end().await;
@@ -107,47 +105,55 @@ async fn look(client: &StdioClient) -> Result<ContextFootprint, String> {
 async fn play_session(client: &StdioClient, alone: &[ContextFootprint]) -> Result<(), String> {
     let out = Transcript::new();
     out.title(
-        "What an agent sees of MCP Workbench",
-        "`mcp-workbench serve` now runs on its own, with five toolboxes configured. This program \
-         plays the agent's client: it sends (→) and gets (←) what follows, over MCP on stdio.",
+        "A sample session: MCP Workbench as an agent sees it",
+        "The demo starts `mcp-workbench serve` with five sample toolboxes and connects to it over \
+         stdio, as an AI agent would. Lines with → are messages from the agent, lines with ← are \
+         messages from the workbench.",
     )?;
 
-    out.step("The agent connects, and is told which toolboxes there are")?;
+    out.step("The agent connects and learns which toolboxes it can open")?;
     out.sent("initialize")?;
     out.received("instructions:")?;
     out.quote(&client.instructions())?;
 
-    out.step("It lists its tools: there is one, whatever stands behind it")?;
+    out.step("It lists its tools: one tool, however many servers you configure")?;
     out.sent("tools/list")?;
     let before = look(client).await?;
     out.received(&tools_line(&before))?;
     out.names(&before.tools)?;
 
-    out.step("It opens a toolbox: only now are the servers in it started")?;
+    out.step("It opens a toolbox: its servers start now, and their tools are added")?;
     let (after, answer) = open(client, &out).await?;
 
-    out.step("It uses the new tools, as if they had always been there")?;
+    out.step("It calls the new tools like any others")?;
     call(client, &out, "desk__clock__now", json!({"offset": "+02:00"})).await?;
-    let note = json!({"title": "Idea", "text": "Open a toolbox only when it is wanted"});
+    let note = json!({"title": "Idea", "text": "Open a toolbox only when you need it"});
     call(client, &out, "desk__notes__add_note", note).await?;
     call(client, &out, "desk__notes__read_note", json!({"title": "Idea"})).await?;
 
-    out.step("The bill: what the model has to read before its first word")?;
+    out.step("The cost: how much text the model reads before its first answer")?;
     transcript::table(&cost_table(alone, &before, &after))?;
+    transcript::text(
+        "All sizes are in bytes and were measured in this session. Tokens are an estimate: one \
+         per 4.5 bytes.",
+    )?;
     let each = alone.iter().map(|seen| size(seen).tokens()).sum::<usize>() / alone.len();
     transcript::text(&format!(
-        "All of it was just sent and counted; tokens are an estimate, one for 4.5 bytes. The \
-         first line is what the two servers of `{TOOLBOX}` say when they are asked directly. It \
-         grows with every server: these two are small, about {} each. \
-         The second line holds for all five toolboxes and grows by a sentence for each. Opening \
-         costs what is opened, and its answer ({}) once: with everything open, the workbench \
-         saves nothing.",
+        "Without the workbench: only the two servers of `{TOOLBOX}`, connected directly. Each \
+         server you add costs more; these two are small, about {} each.",
         format_count(each, "token"),
+    ))?;
+    transcript::text(
+        "With it, nothing open: all five toolboxes. Each toolbox you add costs one sentence.",
+    )?;
+    transcript::text(&format!(
+        "With it, `{TOOLBOX}` open: an open toolbox costs its tool definitions, plus the result \
+         of open_toolbox once ({}). If the agent opens every toolbox, the workbench saves nothing.",
         format_count(answer.bytes(), "byte"),
     ))?;
     transcript::text(
-        "Next: `mcp-workbench setup --dry-run` shows what it would do to the clients you have, and \
-         changes nothing.",
+        "Next: run `mcp-workbench setup --dry-run` to see how setup would configure your MCP \
+         clients. It changes nothing.",
     )
 }
 
@@ -167,7 +173,7 @@ async fn open(
     };
     if let Some(answer) = early {
         let text = RenderedResult::read(&answer).text;
-        return Err(format!("`{TOOLBOX}` brought no new tools: {text}"));
+        return Err(format!("opening `{TOOLBOX}` added no tools: {text}"));
     }
     out.received("notifications/tools/list_changed")?;
     out.sent("tools/list")?;
@@ -176,7 +182,7 @@ async fn open(
     let after = after?;
     out.received(&tools_line(&after))?;
     out.names(&after.tools)?;
-    out.received("and the answer of open_toolbox:")?;
+    out.received("result of open_toolbox:")?;
     let answer = answer?;
     out.quote(&result(&answer)?)?;
     Ok((after, ContextSize::of(answer.len())))
@@ -222,8 +228,8 @@ fn cost_table(
         ("Tools", Align::Right),
         ("Definitions", Align::Right),
         ("Instructions", Align::Right),
-        ("Bytes", Align::Right),
-        ("Tokens", Align::Right),
+        ("Total", Align::Right),
+        ("Tokens (est.)", Align::Right),
     ]);
     let mut row = |name: &str, seen: &[&ContextFootprint]| {
         let tools = seen.iter().map(|seen| seen.tools.len()).sum();

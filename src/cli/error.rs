@@ -5,12 +5,15 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::cli::troubleshooting::Symptom;
+
 #[derive(Debug)]
 pub(crate) struct CommandError {
     kind: Kind,
     message: String,
     causes: Vec<String>,
     hint: Option<String>,
+    symptom: Option<Symptom>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,7 +31,7 @@ impl CommandError {
     }
 
     pub(crate) fn usage_with_cause(message: String, cause: &impl StdError) -> Self {
-        Self { kind: Kind::Usage, message, causes: vec![cause.to_string()], hint: None }
+        Self::usage(message).with_cause(&cause.to_string())
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -36,7 +39,13 @@ impl CommandError {
     }
 
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Failed, message: message.into(), causes: Vec::new(), hint: None }
+        Self {
+            kind: Kind::Failed,
+            message: message.into(),
+            causes: Vec::new(),
+            hint: None,
+            symptom: None,
+        }
     }
 
     /// Adds a cause for each line.
@@ -48,6 +57,11 @@ impl CommandError {
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Adds a link to the troubleshooting page.
+    pub(crate) fn with_link(self, symptom: Symptom) -> Self {
+        Self { symptom: Some(symptom), ..self }
     }
 
     /// Changes the exit code to 2, for commands whose exit code 1 is a negative result.
@@ -67,7 +81,7 @@ impl CommandError {
             causes.push(cause.to_string());
             source = cause.source();
         }
-        Self { kind, message: error.to_string(), causes, hint: None }
+        Self { kind, causes, ..Self::failed(error.to_string()) }
     }
 
     pub(crate) fn from_clap(error: &clap::Error) -> Self {
@@ -92,11 +106,12 @@ impl CommandError {
             kind: Kind,
             message: &'a str,
             causes: &'a [String],
-            hints: Vec<&'a str>,
+            hints: Vec<String>,
         }
 
         let (message, hints) = without_hints(&self.message);
-        let hints = hints.into_iter().chain(self.hint.as_deref()).collect();
+        let hints = hints.into_iter().chain(self.hint.as_deref()).map(str::to_owned);
+        let hints = hints.chain(self.symptom.map(|symptom| symptom.to_string())).collect();
         Shape { error: ErrorBody { kind: self.kind, message, causes: &self.causes, hints } }
     }
 
@@ -132,8 +147,11 @@ impl std::fmt::Display for CommandError {
         for cause in &self.causes {
             write!(f, "\n  {cause}")?;
         }
-        match &self.hint {
-            Some(hint) => write!(f, "\n\nhint: {hint}"),
+        if let Some(hint) = &self.hint {
+            write!(f, "\n\nhint: {hint}")?;
+        }
+        match &self.symptom {
+            Some(symptom) => write!(f, "\n\n{symptom}"),
             None => Ok(()),
         }
     }
@@ -152,11 +170,11 @@ mod tests {
 
     #[test]
     fn serializes_kind_message_causes_and_hints() {
-        let error = CommandError::failed("it broke").with_cause("one\ntwo").with_hint("mend it");
+        let error = CommandError::failed("it broke").with_cause("one\ntwo").with_hint("fix it");
         assert_eq!(
             in_json(&error),
             json!({"error": {"kind": "failed", "message": "it broke", "causes": ["one", "two"],
-                "hints": ["mend it"]}})
+                "hints": ["fix it"]}})
         );
     }
 

@@ -24,27 +24,27 @@ use crate::settings::{Config, DriftPolicy, ToolOverride};
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench explain claude-code github delete_file   Why it may, or may not
-  mcp-workbench explain - desk/github get_file --json    Of an agent without a name
+  mcp-workbench explain claude-code github delete_file
+  mcp-workbench explain - desk/github get_file --json   (an unnamed agent)
   mcp-workbench explain claude-code files --resource file:///etc/passwd";
 
-/// Say why an agent may use something or not, and which rule decides
+/// Explain why an agent can or cannot use a tool
 ///
-/// It may be a tool, a resource or a prompt. Starts nothing: the rules are asked, and what is kept of servers' listings. Names the rule, the
-/// line it stands in, what would have to change, and what the call has to be like besides. A tool
-/// that the file calls otherwise is meant by either name. Says with whose login the server is used, where it wants one.
+/// Shows the deciding rule with its line, the change that would reverse the decision, the conditions
+/// on calls, and whose login the server uses. Also explains resources and prompts. Starts no server:
+/// the answer comes from the access rules and the cached tool lists.
 ///
-/// Exits with 0 whatever the answer is, 2 if there is no such server.
+/// Exits with 0 for either answer, and with 2 if the server doesn't exist.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The agent; `-` is one without a name
+    /// Agent, or `-` for an unnamed one
     #[arg(value_name = "AGENT", add = ArgValueCandidates::new(completion::agents))]
     agent_name: String,
-    /// The server, or toolbox/server
+    /// Server, as `server` or `toolbox/server`
     #[arg(add = ArgValueCandidates::new(completion::servers))]
     server: String,
-    /// The tool, as its server or the file calls it
+    /// Tool, by its own or its configured name
     #[arg(
         add = ArgValueCandidates::new(completion::tools),
         required_unless_present_any = ["resource", "prompt"],
@@ -52,10 +52,10 @@ pub(crate) struct Args {
         hide_default_value = true
     )]
     tool: String,
-    /// A resource's address, or a template, not a tool
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["tool", "prompt"])]
+    /// Explain a resource URI or template instead of a tool
+    #[arg(long, value_name = "URI", conflicts_with_all = ["tool", "prompt"])]
     resource: Option<String>,
-    /// A prompt, as its server calls it, not a tool
+    /// Explain a prompt instead of a tool
     #[arg(long, value_name = "NAME", conflicts_with = "tool")]
     prompt: Option<String>,
     /// Print JSON
@@ -70,9 +70,9 @@ struct ToolExplanation<'a> {
     toolbox: &'a str,
     server: &'a str,
     tool: &'a str,
-    /// The configured name.
+    /// The name that agents see, if the configuration sets one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    called: Option<&'a str>,
+    configured_name: Option<&'a str>,
     /// Names of arguments that the configuration sets in every call. Agents don't see them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pinned: Vec<&'a str>,
@@ -90,7 +90,7 @@ struct ToolExplanation<'a> {
     key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
-    why: String,
+    reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<String>,
     conditions: Vec<ConditionRow<'a>>,
@@ -105,7 +105,7 @@ struct ToolExplanation<'a> {
 #[derive(Serialize)]
 struct ConditionRow<'a> {
     rule: &'a str,
-    wants: &'a str,
+    condition: &'a str,
     holds: bool,
 }
 
@@ -203,7 +203,7 @@ fn matches_server(at: &ServerRef, wanted: &str) -> bool {
 fn disabled_text(at: &ServerRef, tool: &str, key: Option<&KeyLocation>, file: &str) -> String {
     let line = key.map(|key| format!(" ({file}:{})", key.line)).unwrap_or_default();
     format!(
-        "`{tool}` of `{}/{}` does not exist for anybody\n  rule      {}{line}\n  why       {DISABLED_REASON}\n  \
+        "`{tool}` of `{}/{}` is hidden from all agents\n  rule      {}{line}\n  reason    {DISABLED_REASON}\n  \
          change    {SWITCH_ON}",
         at.toolbox,
         at.server,
@@ -227,13 +227,13 @@ fn switched_off_as_json(
         "rule": "disabled",
         "key": key.map(|key| &key.path),
         "line": key.map(|key| key.line),
-        "why": DISABLED_REASON,
+        "reason": DISABLED_REASON,
         "change": SWITCH_ON,
     })
 }
 
-const DISABLED_REASON: &str = "its server is disabled";
-const SWITCH_ON: &str = "take `\"disabled\": true` (or `\"enabled\": false`) away";
+const DISABLED_REASON: &str = "the server is disabled";
+const SWITCH_ON: &str = "remove `\"disabled\": true` or `\"enabled\": false`";
 
 /// Returns every server that matches `wanted`. An empty result is an error unless `is_off`: a
 /// disabled server is not part of the configuration.
@@ -251,7 +251,7 @@ fn servers(config: &Config, wanted: &str, is_off: bool) -> Result<Vec<ServerRef>
     let names = all.iter().map(|at| at.server.as_str());
     let mut near = name::nearest(wanted, names, 3);
     near.dedup();
-    let error = CommandError::usage(format!("there is no server `{wanted}`"));
+    let error = CommandError::usage(format!("no server `{wanted}` in the configuration"));
     let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
     Err(if near.is_empty() {
         error
@@ -310,14 +310,14 @@ impl<'a> ToolCase<'a> {
             danger,
             confirmation,
         } = &self.explanation;
-        let (why, change) = self.reason();
+        let (reason, change) = self.reason();
         ToolExplanation {
             agent: self.agent.map(AgentName::as_str),
             agent_has_entry: *is_named,
             toolbox: self.tool.toolbox.as_str(),
             server: self.tool.server.as_str(),
             tool: &self.tool.tool,
-            called: self.tool_override.name.as_deref(),
+            configured_name: self.tool_override.name.as_deref(),
             pinned: self.tool_override.arguments.keys().map(String::as_str).collect(),
             visible: *is_visible && !self.is_withheld(),
             lock: self.lock_note(),
@@ -326,13 +326,13 @@ impl<'a> ToolCase<'a> {
             step: step.as_ref().map(ToString::to_string),
             key: self.key.as_ref().map(|key| key.path.as_str()),
             line: self.key.as_ref().map(|key| key.line),
-            why,
+            reason,
             change,
             conditions: demands
                 .iter()
                 .map(|demand| ConditionRow {
                     rule: demand.rule.as_str(),
-                    wants: &demand.words,
+                    condition: &demand.words,
                     holds: demand.holds,
                 })
                 .collect(),
@@ -356,32 +356,29 @@ impl<'a> ToolCase<'a> {
         } = &self.explanation;
         let ToolId { toolbox, server, tool } = self.tool;
         let who = match self.agent {
-            None => "an agent without a name".to_owned(),
+            None => "unnamed agents".to_owned(),
             Some(of) => format!("agent `{of}`"),
         };
-        let verdict = if *is_visible && !self.is_withheld() {
-            "may be used by"
-        } else {
-            "does not exist for"
-        };
+        let verdict =
+            if *is_visible && !self.is_withheld() { "is available to" } else { "is hidden from" };
         let mut text = format!("`{tool}` of `{toolbox}/{server}` {verdict} {who}");
         let mut line = |what: &str, says: &str| _ = write!(text, "\n  {what:<10}{says}");
         let place = self.key.as_ref().map(|key| format!(" ({file}:{})", key.line));
         line("rule", &format!("{rule}{}", place.unwrap_or_default()));
         if let Some(step) = step {
-            line("step", &format!("it calls `{step}`"));
+            line("step", &format!("the macro calls `{step}`"));
         }
         let (why, change) = self.reason();
-        line("why", &why);
+        line("reason", &why);
         if let Some(change) = change {
             line("change", &change);
         }
         if let Some(name) = &self.tool_override.name {
-            line("called", &format!("`{name}` for agents; `{tool}` is its server's name for it"));
+            line("name", &format!("agents see `{name}`; the server calls it `{tool}`"));
             if self.is_shadowed {
                 line(
                     "note",
-                    &format!("its server's own `{name}` is not shown: this one has the name"),
+                    &format!("the server's own `{name}` is hidden: this tool takes its name"),
                 );
             }
         }
@@ -390,37 +387,37 @@ impl<'a> ToolCase<'a> {
                 self.tool_override.arguments.keys().map(|name| format!("`{name}`")).collect();
             line(
                 "pinned",
-                &format!("the file gives {}, which agents do not see", names.join(", ")),
+                &format!(
+                    "arguments set by the configuration, hidden from agents: {}",
+                    names.join(", ")
+                ),
             );
         }
         for demand in demands {
-            let state = if demand.holds { "" } else { ", which is not so now" };
+            let state = if demand.holds { "" } else { ", currently not met" };
             line("only when", &format!("{}{state} ({})", demand.words, demand.rule));
         }
         if let Some(concern) = confirmation {
             line(
                 "confirmed",
-                &format!(
-                    "the user is asked before each call: {concern} ({})",
-                    concern.config_key()
-                ),
+                &format!("the user must confirm each call: {concern} ({})", concern.config_key()),
             );
         } else if let Some(concern) = danger {
             line(
                 "dangerous",
-                &format!("{concern} ({}), and nobody is asked", concern.config_key()),
+                &format!("{concern} ({}); no confirmation required", concern.config_key()),
             );
         }
         if self.agent.is_some() && !is_named && !self.is_unknown_agent() {
-            line("note", "`agentPolicies` has no such agent; it is one like any other");
+            line("note", "no policy for this agent; default rules apply");
         }
         if let Some(says) = self.lock_note() {
             line("lock", &says);
         }
         match self.is_listed {
             Some(true) => {}
-            Some(false) => line("note", "its server had no such tool when it was last listed"),
-            None => line("note", "nothing is kept of what its server has"),
+            Some(false) => line("note", "the server's cached tool list has no such tool"),
+            None => line("note", "no cached tool list for this server"),
         }
         for login in &self.logins {
             line("login", &login.to_text());
@@ -436,8 +433,8 @@ impl<'a> ToolCase<'a> {
     fn lock_note(&self) -> Option<String> {
         let (definitions, drifted, accept) = self.drift.as_ref()?;
         Some(format!(
-            "not as `workbench.lock` has it: {drifted} (`definitions` is `{}`); `mcp-workbench lock --diff` \
-             shows it, `{accept}` takes it over",
+            "differs from `workbench.lock`: {drifted} (`onDefinitionChange` is `{}`); review it with \
+             `mcp-workbench lock --diff`, accept it with `{accept}`",
             definitions.as_str()
         ))
     }
@@ -454,43 +451,43 @@ impl<'a> ToolCase<'a> {
         let path: Vec<&str> = explanation.rule.path().iter().map(String::as_str).collect();
         if explanation.is_visible {
             let why = match path.as_slice() {
-                ["default_policy", ..] => "no list speaks of it",
-                _ => "it is in that list",
+                ["default_policy", ..] => "no list mentions it",
+                _ => "the list contains it",
             };
             return (why.to_owned(), None);
         }
-        let to_list = || Some(format!("add \"{tool}\", or a glob that matches it, to that list"));
+        let to_list = || Some(format!("add \"{tool}\" or a matching glob to the list"));
         let (why, change) = match path.as_slice() {
-            ["agent_policies", _, "when", ..] => ("that condition does not hold", None),
+            ["agent_policies", _, "when", ..] => ("the condition is not met", None),
             ["agent_policies", _, "allowed_servers"] => (
-                "the list does not have that server",
-                Some(format!("add \"{server}\" to that list")),
+                "the list does not contain the server",
+                Some(format!("add \"{server}\" to the list")),
             ),
             ["agent_policies"] if self.is_unknown_agent() => (
-                "it has no such agent, and no `defaultPolicy` says what others may use",
-                Some("add the agent, or a `defaultPolicy`".to_owned()),
+                "the agent has no policy, and there is no `defaultPolicy`",
+                Some("add a policy for the agent, or a `defaultPolicy`".to_owned()),
             ),
-            ["agent_policies"] => ("it extends nobody who may use that server", None),
+            ["agent_policies"] => ("no policy that it extends allows the server", None),
             ["default_policy", "allow_unknown_servers"] => (
-                "nothing names that server",
+                "no list mentions the server",
                 Some(format!(
                     "add a list for `{server}` to `exposedTools` or the agent's `toolOverrides`"
                 )),
             ),
             ["default_policy", ..] => (
-                "no list speaks of it",
+                "no list mentions it",
                 Some(format!(
                     "add \"{tool}\" for `{server}` to `exposedTools` or the agent's `toolOverrides`"
                 )),
             ),
             [_, _, "tool_filters"] => {
-                ("the server's own filters leave it out", Some("change those filters".to_owned()))
+                ("the server's filters exclude it", Some("change the filters".to_owned()))
             }
-            [_, _, "include_names"] => ("the category does not have it", to_list()),
+            [_, _, "include_names"] => ("the category does not include it", to_list()),
             [_, _, "overrides"] => {
-                ("it is switched off", Some("take `\"enabled\": false` away".to_owned()))
+                ("it is turned off", Some("remove `\"enabled\": false`".to_owned()))
             }
-            _ => ("it is not in that list", to_list()),
+            _ => ("the list does not contain it", to_list()),
         };
         (why.to_owned(), change)
     }

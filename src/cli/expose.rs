@@ -27,19 +27,20 @@ mcp-workbench expose [OPTIONS] --http <ADDRESS> <SERVER>
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench expose github --http 127.0.0.1:8000
-  mcp-workbench expose web/browser --http 0.0.0.0:8000      (needs `auth` in the configuration)
-  mcp-workbench expose --http 127.0.0.1:8000 -- npx -y @modelcontextprotocol/server-memory
+  mcp-workbench expose web/browser --http 0.0.0.0:8000      (requires `auth`)
+  mcp-workbench expose --http 127.0.0.1:8000 -- npx -y \\
+      @modelcontextprotocol/server-memory
 
-Another workbench has it as { \"url\": \"http://127.0.0.1:8000/mcp\" }, and needs no more than that.";
+Use the server from another workbench or any MCP client by its URL:
+  { \"url\": \"http://127.0.0.1:8000/mcp\" }";
 
-/// Serve one server over HTTP, as it is
+/// Serve a single server over HTTP, unmodified
 ///
-/// Serves a server of the configuration to programs that speak MCP over HTTP as if they had started
-/// it: under its own names, with its own definitions and instructions, and with no tool of ours. What
-/// the configuration says of that server, of limits and of who may use what holds as it does for
-/// `serve`; how toolboxes are presented does not matter here.
+/// Clients see the server's own names, definitions and instructions, as if they had started it
+/// themselves. The server's settings, limits and access rules apply as in `serve`; toolboxes and the
+/// mode are ignored.
 ///
-/// With `-- COMMAND`, no configuration is read: the command is started as a server.
+/// With `-- COMMAND`, no configuration is read: the command is started as the server.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 #[command(mut_arg("http", |http| http.required(true)))]
@@ -49,10 +50,10 @@ Another workbench has it as { \"url\": \"http://127.0.0.1:8000/mcp\" }, and need
 #[command(override_usage = USAGE)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// The server, as `server` or `toolbox/server`
+    /// Server to expose, as `server` or `toolbox/server`
     #[arg(required_unless_present = "command")]
     server: Option<String>,
-    /// The command of a server that stands in no configuration
+    /// Command of a server that is not in the configuration
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "server")]
     command: Vec<String>,
     #[command(flatten)]
@@ -136,17 +137,17 @@ fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), Expo
     let found: Vec<_> = servers().filter(is_meant).collect();
     match found.as_slice() {
         [(_, server)] if matches!(server.launch, Launch::Broken { .. }) => Err(ExposeError {
-            problem: format!("something is wrong with the entry of `{wanted}`"),
-            hint: "`mcp-workbench check` says what".to_owned(),
+            problem: format!("the entry of `{wanted}` is invalid"),
+            hint: "run `mcp-workbench check` to see why".to_owned(),
         }),
         [(toolbox, server)] => Ok((toolbox.name.clone(), server.name.clone())),
         [] => {
             let names: Vec<String> = servers().map(|(_, server)| server.name.to_string()).collect();
             let near = nearest(wanted, names.iter().map(String::as_str), 1).pop();
             Err(ExposeError {
-                problem: format!("there is no server `{wanted}` in the configuration"),
+                problem: format!("no server `{wanted}` in the configuration"),
                 hint: near.map_or_else(
-                    || "`mcp-workbench check` shows which there are".to_owned(),
+                    || "run `mcp-workbench check` to list the servers".to_owned(),
                     |near| format!("did you mean `{near}`?"),
                 ),
             })
@@ -155,7 +156,7 @@ fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), Expo
             let names = several.iter().map(|(toolbox, server)| full(toolbox, server));
             Err(ExposeError {
                 problem: format!("several toolboxes have a server `{wanted}`"),
-                hint: format!("name one of `{}`", names.collect::<Vec<_>>().join("`, `")),
+                hint: format!("use one of `{}`", names.collect::<Vec<_>>().join("`, `")),
             })
         }
     }
@@ -192,7 +193,7 @@ fn config_for_command(words: &[String], folder: &Path) -> Result<LoadedConfig, C
     let mut loaded = with_run_context(loaded, None, folder);
     loaded.findings.clear();
     let (command, args) =
-        words.split_first().ok_or_else(|| CommandError::usage("there is no command after `--`"))?;
+        words.split_first().ok_or_else(|| CommandError::usage("missing command after `--`"))?;
     let servers = loaded.config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers);
     for server in servers {
         server.launch = Launch::Stdio(StdioLaunch {

@@ -37,11 +37,11 @@ pub(super) struct GlobalArgs {
     )]
     pub(super) config: Option<PathBuf>,
     #[arg(
-        help = "Mode, in place of the file's [env: WORKBENCH_MODE]",
-        long,
+        help = "Override the configured mode [env: WORKBENCH_TOOL_MODE]",
+        long = "tool-mode",
         global = true,
         hide_short_help = true,
-        env = "WORKBENCH_MODE",
+        env = "WORKBENCH_TOOL_MODE",
         hide_env = true,
         value_name = "MODE",
         value_parser = tool_mode(),
@@ -49,17 +49,20 @@ pub(super) struct GlobalArgs {
     )]
     pub(super) mode: Option<ToolMode>,
     #[arg(
-        help = "Agent to serve [env: MCP_WORKBENCH_AGENT]",
+        help = "Act as this agent [env: WORKBENCH_AGENT]",
         long,
         global = true,
-        env = "MCP_WORKBENCH_AGENT",
+        env = "WORKBENCH_AGENT",
         hide_env = true,
         value_name = "NAME",
         help_heading = "Global options"
     )]
     pub(super) agent: Option<String>,
+    /// `true` if `agent` comes from the command line and not from the environment.
+    #[arg(skip)]
+    pub(super) has_agent_flag: bool,
     #[arg(
-        help = "Log: off, error, warn, info, debug or trace [env: WORKBENCH_LOG_LEVEL]",
+        help = "Log level: off, error, warn, info, debug or trace\n[env: WORKBENCH_LOG_LEVEL]",
         long,
         global = true,
         hide_short_help = true,
@@ -70,7 +73,7 @@ pub(super) struct GlobalArgs {
     )]
     pub(super) log_level: Option<LevelFilter>,
     #[arg(
-        help = "Where the log goes [env: WORKBENCH_LOG_FILE] [default: standard error]",
+        help = "Write the log to this file [env: WORKBENCH_LOG_FILE] [default: stderr]",
         long,
         global = true,
         hide_short_help = true,
@@ -81,15 +84,15 @@ pub(super) struct GlobalArgs {
     )]
     pub(super) log_file: Option<PathBuf>,
     #[arg(
-        help = "Kept listings [env: MCP_WORKBENCH_CACHE] [default: the user's cache]",
+        help = "Cache directory for tool lists [env: WORKBENCH_CACHE_DIR]",
         long,
         global = true,
         hide_short_help = true,
-        value_name = "FOLDER",
+        value_name = "DIR",
         help_heading = "Global options"
     )]
     pub(super) cache_dir: Option<PathBuf>,
-    /// Use the configuration that the executable carries
+    /// Use the embedded configuration
     #[arg(long, global = true, hide = true, conflicts_with = "config")]
     pub(super) embedded_config: bool,
 }
@@ -259,8 +262,8 @@ impl GlobalArgs {
         let folder = std::env::current_dir().map_err(CommandError::internal)?;
         let cache = config::locate_cache(self.cache_dir.as_deref(), &ProcessEnv, &folder);
         cache.ok_or_else(|| {
-            CommandError::usage("there is no folder for what is kept")
-                .with_hint("name one with `--cache-dir` or `MCP_WORKBENCH_CACHE`")
+            CommandError::usage("cannot locate the cache directory")
+                .with_hint("set `--cache-dir` or `WORKBENCH_CACHE_DIR`")
         })
     }
 }
@@ -293,14 +296,10 @@ fn reject_unknown_agent(agent: &AgentName, rules: &PolicyConfig) -> Result<(), C
     let known = rules.agents.keys().map(AgentName::as_str);
     let near = name::nearest(agent.as_str(), known, 1).pop();
     let hint = near.map_or_else(
-        || {
-            "write it under `agentPolicies`, or a `defaultPolicy`, which says what other agents may \
-             use"
-            .to_owned()
-        },
-        |near| format!("did you mean `{near}`? A `defaultPolicy` says what other agents may use"),
+        || "add it to `agentPolicies`, or set a `defaultPolicy` for other agents".to_owned(),
+        |near| format!("did you mean `{near}`? To allow other agents, set a `defaultPolicy`"),
     );
-    let problem = format!("there is no agent `{agent}` in `agentPolicies`, so it may use nothing");
+    let problem = format!("agent `{agent}` is not in `agentPolicies`, so it has no access");
     Err(CommandError::usage(problem).with_hint(hint))
 }
 

@@ -10,84 +10,53 @@ const TEMPLATE: &str = "\
 
 {before-help}{options}{after-help}";
 
-/// Limit in bytes of a command's own summary. Longer ones are replaced by the line in `GROUPS`.
-const MAX_ABOUT: usize = 65;
-
 struct CommandGroup {
     name: &'static str,
-    commands: &'static [(&'static str, &'static str)],
+    commands: &'static [&'static str],
     /// `true` if the short help lists only the names.
     is_brief: bool,
 }
 
 const GROUPS: &[CommandGroup] = &[
     CommandGroup {
-        name: "Use",
-        commands: &[
-            ("serve", "Serve the toolboxes to agents; what happens without a command"),
-            ("list", "List the tools of a toolbox, or of all"),
-            ("search", "Find tools by what is wanted of them"),
-            ("call", "Call one tool and print its answer"),
-            ("run", "Do one task with the tool that fits it"),
-        ],
+        name: "Serve",
+        commands: &["serve", "expose", "connect", "reload"],
         is_brief: false,
     },
     CommandGroup {
-        name: "Set up",
-        commands: &[
-            ("setup", "Put the workbench into your clients, and take it out again"),
-            ("add", "Add a server to the configuration"),
-            ("remove", "Take a server out of the configuration"),
-            ("check", "Check the configuration, and with --connect its servers"),
-            ("demo", "Show what an agent sees, without any configuration"),
-        ],
+        name: "Call tools",
+        commands: &["list", "search", "call", "task"],
         is_brief: false,
     },
+    CommandGroup { name: "Set up", commands: &["setup", "import", "demo"], is_brief: false },
     CommandGroup {
-        name: "Look",
-        commands: &[
-            ("top", "Watch servers, calls and failures live, with keys to act"),
-            ("logs", "Show what servers and workbenches log"),
-            ("stats", "Fold the audit: what is used, what never, what fails"),
-            ("explain", "Say why an agent may use a tool or not"),
-        ],
-        is_brief: false,
-    },
-    CommandGroup {
-        name: "Author",
-        commands: &[
-            ("import", "Add the servers of other clients to the configuration"),
-            ("auth", "Sign in at servers over HTTP, sign out, and see how it stands"),
-            ("token", "Make a token for an agent"),
-            ("expose", "Serve one server over HTTP, as it is"),
-            ("connect", "Connect a client to the service of all clients, on stdio"),
-            ("policy", "Compare who may use what"),
-            ("reload", "Have what is served follow the configuration as it is now"),
-            ("catalog", "Make and compare a folder with a file for each tool"),
-            ("tailor", "Write the configuration for one task"),
-        ],
+        name: "Configure",
+        commands: &["add", "remove", "check", "catalog", "tailor", "schema"],
         is_brief: true,
     },
     CommandGroup {
-        name: "More",
-        commands: &[
-            ("cache", "See, renew or remove what is kept of servers' listings"),
-            ("lock", "Keep what servers say of their tools in a file to review"),
-            ("page", "Show what runs in a browser, and act there"),
-            ("ps", "Show which servers run, for whom and since when"),
-            ("schema", "Print the JSON Schema of the configuration"),
-            ("completions", "Print completions for a shell"),
-            ("man", "Print the manual page, or write all of them"),
-            ("builtin", "Run one of the small servers that the executable carries"),
-            ("help", "Print the help of a command"),
-        ],
+        name: "Monitor",
+        commands: &["top", "ps", "logs", "stats", "dashboard"],
+        is_brief: true,
+    },
+    CommandGroup {
+        name: "Control access",
+        commands: &["auth", "token", "policy", "explain", "lock"],
+        is_brief: true,
+    },
+    CommandGroup {
+        name: "Other",
+        commands: &["cache", "completions", "man", "builtin", "help"],
         is_brief: true,
     },
 ];
 
+/// Summary of `task` in the short help, where its own doesn't fit.
+const SHORT_TASK: &str = "Run a task described in words";
+
 /// Replaces clap's command list with the groups.
 pub(crate) fn with_groups(command: Command) -> Command {
-    let (short, long) = (short(), long(&command));
+    let (short, long) = (short(&command), long(&command));
     let version = Arg::new("version")
         .short('V')
         .long("version")
@@ -102,17 +71,20 @@ pub(crate) fn with_groups(command: Command) -> Command {
         .arg(version)
 }
 
-fn short() -> String {
+fn short(command: &Command) -> String {
     let mut lines = Vec::new();
     for CommandGroup { name, commands, is_brief } in GROUPS {
         if *is_brief {
-            let names: Vec<_> = commands.iter().map(|(command, _)| *command).collect();
-            lines.push(format!("{name:<8}{}", names.join(", ")));
+            lines.push(format!("{name:<16}{}", commands.join(", ")));
             continue;
         }
-        for (index, (command, says)) in commands.iter().enumerate() {
+        for (index, command_name) in commands.iter().enumerate() {
             let name = if index == 0 { name } else { "" };
-            lines.push(format!("{name:<8}{command:<9}{says}"));
+            let about = match *command_name {
+                "task" => SHORT_TASK.to_owned(),
+                other => about(command, other),
+            };
+            lines.push(format!("{name:<16}{command_name:<9}{about}"));
         }
     }
     lines.join("\n")
@@ -123,15 +95,18 @@ fn long(command: &Command) -> String {
     for CommandGroup { name, commands, .. } in GROUPS {
         // Writing to a `String` can't fail.
         _ = write!(text, "{}{name}:", if text.is_empty() { "" } else { "\n\n" });
-        for (command_name, brief) in *commands {
-            let about = command.find_subcommand(command_name).and_then(Command::get_about);
-            let about = about.map(ToString::to_string).filter(|about| about.len() <= MAX_ABOUT);
-            let about = about.as_deref().unwrap_or(brief);
-            _ = write!(text, "\n  {command_name:<13}{about}");
+        for command_name in *commands {
+            _ = write!(text, "\n  {command_name:<13}{}", about(command, command_name));
         }
     }
     text.push_str("\n\nOptions:");
     text
+}
+
+/// clap adds `help` only when it parses.
+fn about(command: &Command, name: &str) -> String {
+    let about = command.find_subcommand(name).and_then(Command::get_about);
+    about.map_or_else(|| "Print help for a command".to_owned(), ToString::to_string)
 }
 
 #[cfg(test)]
@@ -146,12 +121,23 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group() {
-        let grouped = GROUPS.iter().flat_map(|group| group.commands);
-        let grouped: Vec<_> = grouped.map(|(name, _)| *name).filter(|n| *n != "help").collect();
+        let grouped = GROUPS.iter().flat_map(|group| group.commands).copied();
+        let grouped: Vec<_> = grouped.filter(|name| *name != "help").collect();
         let command = Cli::command();
         let all = command.get_subcommands().filter(|command| !command.is_hide_set());
         let all: BTreeSet<_> = all.map(Command::get_name).collect();
         assert_eq!(grouped.iter().copied().collect::<BTreeSet<_>>(), all);
-        assert_eq!(grouped.len(), all.len(), "one is in two groups");
+        assert_eq!(grouped.len(), all.len(), "a command is in two groups");
+    }
+
+    #[test]
+    fn summaries_are_short() {
+        let program = Cli::command();
+        let mut commands = vec![&program];
+        while let Some(command) = commands.pop() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!((1..=65).contains(&about.len()), "{}: {about}", command.get_name());
+            commands.extend(command.get_subcommands());
+        }
     }
 }

@@ -25,48 +25,48 @@ pub(in crate::cli) mod trial_run;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench import                      Take over what every client here has
+  mcp-workbench import      Import the servers of all installed clients
   mcp-workbench import ~/.claude.json --dry-run
   mcp-workbench import .vscode/mcp.json .cursor/mcp.json --toolbox dev";
 
-/// Add the servers of other clients to the configuration
+/// Import servers from other MCP clients
 ///
-/// Reads the files that clients such as Claude Code, Codex, Cursor, VS Code, Gemini CLI, Goose and
-/// Zed keep their servers in, starts each server once, and proposes toolboxes by what their tools
-/// do. What is in the configuration already stays as it is, comments included; what cannot be
-/// carried over is reported.
+/// Reads the configuration files of clients such as Claude Code, Codex, Cursor, VS Code, Gemini CLI,
+/// Goose and Zed, starts each server once, and proposes toolboxes based on what the tools do.
+/// Everything already in the configuration stays as it is, including comments. Settings that can't
+/// be imported are reported.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct Args {
-    /// A file that has servers in it (can be repeated) [default: those of all clients here]
+    /// File to import (repeatable) [default: files of all installed clients]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Put all servers into this toolbox
     #[arg(long, value_name = "NAME", group = "arrangement")]
     toolbox: Option<String>,
-    /// Put all servers into one toolbox, which gets a name
+    /// Put all servers into one toolbox with a generated name
     #[arg(long, group = "arrangement")]
     one: bool,
-    /// Make a toolbox of every server
+    /// One toolbox per server
     #[arg(long, group = "arrangement")]
     per_server: bool,
-    /// Make a toolbox of every file
+    /// One toolbox per file
     #[arg(long, group = "arrangement")]
     per_client: bool,
-    /// Start no server, and go by their names
+    /// Do not start servers; group them by name
     #[arg(long)]
     no_start: bool,
-    /// Write without asking
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Write `workbench.lock` too: what the servers say of their tools, to be reviewed
+    /// Also write workbench.lock for review
     #[arg(long, conflicts_with_all = ["dry_run", "json"])]
     lock: bool,
-    /// Print the configuration instead of writing it
+    /// Print the resulting configuration, write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print JSON: what was added, and what there is to say
+    /// Print JSON with added servers and findings
     #[arg(long)]
     json: bool,
 }

@@ -24,26 +24,26 @@ use crate::toolbox::ExposedTool;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench list                  List the tools of every toolbox
-  mcp-workbench list desk             List the tools of one toolbox
-  mcp-workbench list desk --json      Print their definitions too
-  mcp-workbench list --refresh        Ask every server anew";
+  mcp-workbench list               List the tools of every toolbox
+  mcp-workbench list desk          List the tools of one toolbox
+  mcp-workbench list desk --json   Print their definitions too
+  mcp-workbench list --refresh     Start every server and update the cache";
 
-/// List the tools of a toolbox, or of all
+/// List the tools of one toolbox, or of all
 ///
-/// Shows what servers have: the tools that the configuration lets through, and how large their
-/// definitions are, for the agent that `--agent` names. Servers that have run before are not started for it; what they listed then is
-/// kept. Tokens are an estimate, one for 4.5 bytes.
+/// Shows the tools that the configuration allows and the size of their definitions; with `--agent`,
+/// only the tools that this agent can use. Servers with a cached tool list aren't started. Tokens
+/// are estimates: one per 4.5 bytes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The toolbox [default: all of them]
+    /// Toolbox to list [default: all]
     #[arg(add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: Option<String>,
-    /// Print JSON, definitions included
+    /// Print JSON, including full definitions
     #[arg(long)]
     json: bool,
-    /// Start every server, whatever is kept of it
+    /// Start every server instead of using cached tool lists
     #[arg(long)]
     refresh: bool,
 }
@@ -92,7 +92,7 @@ struct ListReport<'a> {
     #[serde(skip_serializing_if = "<[ServerLogin]>::is_empty")]
     logins: &'a [ServerLogin],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    kept: Vec<CachedServer<'a>>,
+    cached: Vec<CachedServer<'a>>,
 }
 
 /// Runs the command. Fails if no server could be listed.
@@ -103,14 +103,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         .config;
     let is_empty = config.toolboxes.is_empty();
     if is_empty {
-        print::note(&"there are no toolboxes: every server is disabled");
+        print::note(&"no toolboxes: every server is disabled");
     }
     if config.policy.has_rules() && !is_empty {
         let who = global.caller().agent.map_or_else(
-            || "an agent without a name; `--agent` names another".to_owned(),
+            || "unnamed agents (use `--agent NAME` for another agent)".to_owned(),
             |agent| format!("agent `{agent}`"),
         );
-        print::note(&format!("what is shown is what there is for {who}"));
+        print::note(&format!("showing the tools of {who}"));
     }
     let agent = global.caller().agent;
     let logins = login_summary::LoginSummaryReader::new(global);
@@ -165,7 +165,7 @@ async fn list(
     }
     if let Some(oldest) = kept.iter().map(|(_, since)| cache::age(*since)).max() {
         print::note(&format!(
-            "{} not started and shown as last listed, {} ago at most; `--refresh` asks anew",
+            "{} not started: showing cached tool lists up to {} old (use `--refresh` to update)",
             format_count(kept.len(), "server"),
             cache::format_age(oldest),
         ));
@@ -178,7 +178,7 @@ async fn list(
     };
     for ServerLogin { toolbox, server, login } in logins.iter().filter(|it| !is_started(it)) {
         if login.wants_sign_in() || login.account.is_some() {
-            print::note(&format!("login at `{toolbox}/{server}`: {}", login.to_text()));
+            print::note(&format!("login for `{toolbox}/{server}`: {}", login.to_text()));
         }
     }
     let failures = starts.iter().filter_map(StartReport::failure_text);
@@ -253,7 +253,7 @@ fn in_json<'a>(
         size: tools.iter().map(|tool| size(tool)).sum(),
         failed: starts.iter().filter_map(failed).collect(),
         logins,
-        kept: kept.collect(),
+        cached: kept.collect(),
     }
 }
 

@@ -35,64 +35,62 @@ use report::{CheckOutcome, DriftReport};
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench lock                    Write workbench.lock: what all servers say now
-  mcp-workbench lock --check            Exit with 1 if a server says anything else
+  mcp-workbench lock           Record the definitions of all servers
+  mcp-workbench lock --check   Exit with 1 if a definition changed
   mcp-workbench lock --check --report drift.sarif --report drift.md
   mcp-workbench lock --accept github:create_issue";
 
-/// Keep what servers say of their tools in a file to review
+/// Record tool definitions in workbench.lock for review
 ///
-/// Writes `workbench.lock` beside the configuration: the whole definition of every tool, prompt and
-/// resource template, and each server's instructions, one member a line and without secrets, to be
-/// committed and reviewed. What is served is compared with it; `definitions` in the configuration says
-/// what becomes of what differs.
+/// Writes `workbench.lock` next to the configuration: the full definitions of all tools, prompts and
+/// resource templates, and the instructions of each server. The file has one member per line and no
+/// secrets, to be committed and reviewed. Workbenches compare the definitions with it;
+/// `onDefinitionChange` decides what happens to the ones that differ.
 ///
-/// Every server is started, as by `check --connect`, three times: for clients that can do least and
-/// most, and in another time zone and language. What only some clients are shown, and words that
-/// differ from run to run, are marked in the file. A server that cannot be started keeps what the file
-/// has of it.
+/// Starts every server three times: for clients with the fewest and with the most capabilities, and
+/// in another time zone and locale. The file marks definitions that only some clients see, and text
+/// that varies between runs. A server that fails to start keeps its previous record.
 ///
-/// The package that a server is run from is in the file with its version and digest, as far as this
-/// machine knows them. Another version is a note; other bytes of the same version differ.
+/// Also records the version and digest of each server's package, if known on this machine. Another
+/// version is only a note; another digest of the same version is drift.
 ///
-/// Definitions that could mislead a model (hidden characters, orders, requests for secrets, look-alike
-/// names) are remarked on, and so is a server whose package has no version; that changes no exit code.
+/// Prints findings about definitions that could mislead a model (hidden characters, instructions,
+/// requests for secrets, look-alike names) and about unpinned packages. Findings don't change the
+/// exit code.
 ///
-/// With `--check` exits with 0 if all is as in the file, 1 if something differs, 2 if that could not be
-/// found out.
+/// With `--check`, exits with 0 if nothing differs, 1 on drift, and 2 if the comparison failed.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Compare with the file, and write nothing
+    /// Compare with workbench.lock; exit 1 on drift, write nothing
     #[arg(long, conflicts_with = "accept")]
     check: bool,
-    /// Show what differs from the file, and write nothing
+    /// Show the differences from workbench.lock, write nothing
     #[arg(long, conflicts_with = "accept")]
     diff: bool,
-    /// Take over what one server says, or one tool of it
+    /// Accept the current definitions of a server or one tool (repeatable)
     #[arg(long, value_name = "SERVER[:TOOL]")]
     accept: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// How --check prints what it has found
+    /// Output format of --check
     #[arg(long, value_enum, hide_short_help = true, requires = "check", conflicts_with = "json")]
     format: Option<ReportFormat>,
-    /// Write what --check has found into a file too: .sarif, .md or .json
+    /// Also write the result of --check to a .sarif, .md, .json or .txt file
     #[arg(long, value_name = "FILE", hide_short_help = true, requires = "check")]
     report: Vec<PathBuf>,
 }
 
-/// A form of what was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ReportFormat {
-    /// A text for people
+    /// Plain text
     Text,
     /// JSON
     Json,
     /// SARIF 2.1.0, for code scanning
     Sarif,
-    /// A table, for a pull request
+    /// Table for a pull request
     Markdown,
 }
 
@@ -175,8 +173,8 @@ fn unpinned_note(config: &Config) -> Option<String> {
 impl LockPaths {
     fn find(global: &GlobalArgs) -> Result<Self, CommandError> {
         let config = global.location()?.ok_or_else(|| {
-            CommandError::usage("the embedded configuration has no lock")
-                .with_hint("name a file with `--config`")
+            CommandError::usage("the embedded configuration has no lock file")
+                .with_hint("use `--config FILE`")
         })?;
         let is_folder = config.path.is_dir();
         let lock = ConfigLocation {
@@ -188,8 +186,8 @@ impl LockPaths {
     }
 
     fn missing_error(&self) -> CommandError {
-        CommandError::usage(format!("there is no `{}`", self.lock.display_path.display()))
-            .with_hint("`mcp-workbench lock` writes one: review it and commit it")
+        CommandError::usage(format!("`{}` does not exist", self.lock.display_path.display()))
+            .with_hint("run `mcp-workbench lock` to create it, then review and commit it")
     }
 }
 
@@ -200,8 +198,8 @@ impl ReportFormat {
             Some("md" | "markdown") => Ok(Self::Markdown),
             Some("json") => Ok(Self::Json),
             Some("txt") => Ok(Self::Text),
-            _ => Err(CommandError::usage(format!("`{}` has none of the endings", file.display()))
-                .with_hint("name a file that ends in .sarif, .md, .json or .txt")),
+            _ => Err(CommandError::usage(format!("unknown report format: `{}`", file.display()))
+                .with_hint("use a file name that ends in .sarif, .md, .json or .txt")),
         }
     }
 
@@ -222,7 +220,7 @@ fn show(args: &Args, report: &DriftReport) -> Result<ExitCode, CommandError> {
         let mut text = ReportFormat::of_file(file)?.text(report)?;
         text.push('\n');
         std::fs::write(file, text).map_err(|error| {
-            CommandError::failed(format!("cannot write `{}`", file.display()))
+            CommandError::failed(format!("failed to write `{}`", file.display()))
                 .with_cause(&error.to_string())
         })?;
     }
@@ -277,15 +275,15 @@ fn write(
     }
     for (name, why) in &recorded.failed {
         let kept = if next.servers.contains_key(name) {
-            "it keeps what the file has of it"
+            "its entry in the lock is unchanged"
         } else {
-            "it is not in the file"
+            "it is missing from the lock"
         };
-        print::note(&format!("warning: `{name}` could not be started, and {kept}: {why}"));
+        print::note(&format!("warning: `{name}` failed to start, so {kept}: {why}"));
     }
     for (name, unclear) in &recorded.unclear {
         for one in unclear {
-            let why = "is not clear, for a member stands in it twice: it is not in the file";
+            let why = "is not in the lock: its JSON has a duplicate member";
             print::note(&format!("warning: {one} of `{name}` {why}"));
         }
     }
@@ -299,10 +297,10 @@ fn write(
             "written": !is_same,
             "servers": next.servers.len(),
             "failed": recorded.failed,
-            "remarks": remarks.iter().flat_map(DefinitionRemarks::rows).collect::<Vec<_>>(),
+            "findings": remarks.iter().flat_map(DefinitionRemarks::rows).collect::<Vec<_>>(),
         }))?;
     } else {
-        let said = if is_same { "is as it was" } else { "was written" };
+        let said = if is_same { "is unchanged" } else { "was written" };
         let mut lines =
             vec![format!("`{}` {said}: {}", place.lock.display_path.display(), sums(next))];
         lines.extend(changes(before, next));
@@ -310,7 +308,7 @@ fn write(
         lines.extend(remarks::remarks_text(&remarks).map(|remarks| format!("\n{remarks}\n")));
         if !is_same {
             lines.push(
-                "Review it, commit it, and have CI run `mcp-workbench lock --check`.".to_owned(),
+                "Review and commit it, and run `mcp-workbench lock --check` in CI.".to_owned(),
             );
         }
         print::prose(&lines.join("\n"))?;
@@ -334,9 +332,9 @@ fn changes(before: &Lockfile, next: &Lockfile) -> Vec<String> {
         return Vec::new();
     }
     let gone = before.servers.keys().filter(|name| !next.servers.contains_key(*name));
-    let gone = gone.map(|name| format!("  gone: `{name}`"));
+    let gone = gone.map(|name| format!("  removed: `{name}`"));
     let others = next.servers.iter().filter_map(|(name, now)| match before.servers.get(name) {
-        None => Some(format!("  new: `{name}`")),
+        None => Some(format!("  added: `{name}`")),
         Some(old) if old != now => Some(format!("  changed: `{name}`")),
         Some(_) => None,
     });
@@ -352,15 +350,17 @@ fn volatile(lock: &Lockfile) -> Vec<String> {
                 let own = escape_to_line(own);
                 let whole = locked.ignore.iter().filter(|(_, words)| words.is_empty());
                 for (at, _) in whole {
-                    lines.push(format!("  not compared, for it differs from run to run: `{at}` of {kind} `{own}` of `{name}`"));
+                    lines.push(format!(
+                        "  not compared, varies between runs: `{at}` of {kind} `{own}` of `{name}`"
+                    ));
                 }
                 if locked.ignore.iter().any(|(_, words)| !words.is_empty()) {
                     lines.push(format!(
-                        "  some words differ from run to run: {kind} `{own}` of `{name}`"
+                        "  some words vary between runs: {kind} `{own}` of `{name}`"
                     ));
                 }
                 if locked.is_conditional {
-                    lines.push(format!("  for some clients alone: {kind} `{own}` of `{name}`"));
+                    lines.push(format!("  only for some clients: {kind} `{own}` of `{name}`"));
                 }
             }
         }

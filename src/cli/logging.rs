@@ -71,7 +71,7 @@ pub(crate) fn init(
             let file =
                 OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
                     CommandError::usage_with_cause(
-                        format!("cannot write the log to `{}`", path.display()),
+                        format!("failed to open the log file `{}`", path.display()),
                         &error,
                     )
                 })?;

@@ -17,10 +17,10 @@ pub(crate) struct LoginSummary {
     pub(crate) account: Option<String>,
     /// The transport whose agents use it, `stdio` or `http`, if that makes a difference.
     #[serde(skip_serializing_if = "Option::is_none")]
-    over: Option<&'static str>,
+    transport: Option<&'static str>,
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
+    reason: Option<String>,
     /// The command to sign in, unless already signed in.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
@@ -28,41 +28,41 @@ pub(crate) struct LoginSummary {
 
 impl LoginSummary {
     fn new(target: &LoginTarget, over: Option<&'static str>, standing: SignInStatus) -> Self {
-        let (state, why) = match standing {
-            SignInStatus::NotAsked => ("not_asked", None),
+        let (state, reason) = match standing {
+            SignInStatus::NotAsked => ("unknown", None),
             SignInStatus::SignedIn { .. } => ("signed_in", None),
-            SignInStatus::SignInRequired { why } => ("wanted", Some(why)),
+            SignInStatus::SignInRequired { why } => ("sign_in_required", Some(why)),
         };
         let hint = (state != "signed_in")
             .then(|| auth_command("login", &target.server, target.account.as_deref()));
-        Self { account: target.account.clone(), over, state, why, hint }
+        Self { account: target.account.clone(), transport: over, state, reason, hint }
     }
 
     pub(crate) fn wants_sign_in(&self) -> bool {
-        self.state == "wanted"
+        self.state == "sign_in_required"
     }
 
     /// Returns `true` if the server has never asked for a sign-in.
     pub(crate) fn is_unknown(&self) -> bool {
-        self.state == "not_asked"
+        self.state == "unknown"
     }
 
     pub(crate) fn to_text(&self) -> String {
-        let over = match self.over {
-            Some("http") => "over HTTP ",
-            Some(_) => "over stdio ",
+        let over = match self.transport {
+            Some("http") => "over HTTP, ",
+            Some(_) => "over stdio, ",
             None => "",
         };
         let whose = match &self.account {
-            Some(agent) => format!("that of agent `{agent}`"),
-            None => "this machine's".to_owned(),
+            Some(agent) => format!("agent `{agent}`"),
+            None => "machine account".to_owned(),
         };
-        let hint = self.hint.as_ref().map(|hint| format!("; `{hint}` signs in"));
+        let hint = self.hint.as_ref().map(|hint| format!("; run `{hint}`"));
         let hint = hint.unwrap_or_default();
-        let state = match (self.state, &self.why) {
+        let state = match (self.state, &self.reason) {
             ("signed_in", _) => "signed in".to_owned(),
-            ("wanted", Some(why)) => format!("wants sign-in ({why}){hint}"),
-            _ => format!("none yet, as the server has not asked for one{hint}"),
+            ("sign_in_required", Some(reason)) => format!("sign-in required ({reason}){hint}"),
+            _ => format!("not signed in (not required so far){hint}"),
         };
         format!("{over}{whose}: {state}")
     }
@@ -70,7 +70,7 @@ impl LoginSummary {
 
 pub(crate) fn auth_command(what: &str, server: &str, account: Option<&str>) -> String {
     match account {
-        Some(agent) => format!("mcp-workbench auth {what} {server} --for {agent}"),
+        Some(agent) => format!("mcp-workbench auth {what} {server} --agent {agent}"),
         None => format!("mcp-workbench auth {what} {server}"),
     }
 }

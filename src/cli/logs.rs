@@ -16,29 +16,29 @@ use crate::telemetry::process_registry::{LogFile, LogReader, list_logs};
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench logs                 Show the last lines of all
-  mcp-workbench logs desk/clock -f   Show those of a server, and what comes";
+  mcp-workbench logs                 Show recent lines of all logs
+  mcp-workbench logs desk/clock -f   Follow the log of one server";
 
 /// The poll interval of `--follow`.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Show what servers and workbenches log
+/// Show the logs of servers and running workbenches
 ///
-/// Shows the log of every workbench of this user that serves or was killed, with what servers write
-/// to standard error. A log is kept as long as its workbench runs, at most 2 MiB of it.
+/// Includes what servers write to stderr, and logs of workbenches that were killed. A log holds at
+/// most 2 MiB and is deleted when its workbench exits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The server, or toolbox/server [default: everything]
+    /// Only this server, as `server` or `toolbox/server` [default: all]
     #[arg(add = ArgValueCandidates::new(completion::servers))]
     server: Option<String>,
-    /// Go on with what is logged from now on
+    /// Keep printing new lines
     #[arg(long, short)]
     follow: bool,
-    /// How many of the last lines are shown
+    /// Number of recent lines
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50)]
     lines: usize,
-    /// Print a JSON object for each line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -48,8 +48,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let mut readers = LogReaders::default();
     let found = readers.read(&folder, args)?;
     if readers.0.is_empty() && !args.follow {
-        return Err(CommandError::failed("there is no log: no workbench is serving now")
-            .with_hint("a workbench that was started with `--unlisted` keeps none"));
+        return Err(CommandError::failed("no logs: no workbench is running")
+            .with_hint("workbenches started with `--unlisted` have no log here"));
     }
     let first = found.len().saturating_sub(args.lines);
     if !show(&found[first..], &readers, args)? {
@@ -59,8 +59,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         && !args.follow
         && let Some(server) = &args.server
     {
-        return Err(CommandError::failed(format!("nothing is logged of a server `{server}`"))
-            .with_hint("`mcp-workbench ps` shows which servers run"));
+        return Err(CommandError::failed(format!("no log lines from server `{server}`"))
+            .with_hint("run `mcp-workbench ps` to list running servers"));
     }
     if args.follow {
         follow(&folder, &mut readers, args)?;
@@ -84,7 +84,7 @@ struct LogReaders(BTreeMap<LogFile, LogReader>);
 impl LogReaders {
     fn read(&mut self, folder: &Path, args: &Args) -> Result<Vec<(u32, LogLine)>, CommandError> {
         let found = list_logs(folder).map_err(|error| {
-            CommandError::failed("the logs cannot be read").with_cause(&error.to_string())
+            CommandError::failed("failed to read the logs").with_cause(&error.to_string())
         })?;
         let mut lines = Vec::new();
         for log in &found {

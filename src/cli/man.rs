@@ -16,12 +16,12 @@ Examples:
   mcp-workbench man | man -l -
   mcp-workbench man --dir ~/.local/share/man/man1";
 
-/// Print the manual page, or write all of them
+/// Print the man page, or write all man pages to a folder
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Write the pages of all commands into this folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Write all man pages to this folder
+    #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         return Ok(ExitCode::SUCCESS);
     };
     let failed = |error: std::io::Error| {
-        let message = format!("the pages cannot be written into `{}`", folder.display());
+        let message = format!("failed to write man pages to `{}`", folder.display());
         CommandError::failed(message).with_cause(&error.to_string())
     };
     fs::create_dir_all(folder).map_err(failed)?;
@@ -45,7 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         written += 1;
         commands.extend(command.get_subcommands().filter(|command| !command.is_hide_set()));
     }
-    print::data(&format!("wrote {} into `{}`", format_count(written, "page"), folder.display()))?;
+    let pages = format_count(written, "man page");
+    print::data(&format!("wrote {pages} to `{}`", folder.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

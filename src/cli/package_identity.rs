@@ -54,7 +54,7 @@ pub(crate) fn identify(launch: &StdioLaunch, env: &dyn EnvSource) -> Option<Pack
     Some(identity)
 }
 
-const NO_DIGEST: &str = "nothing on this machine has a digest of it";
+const NO_DIGEST: &str = "no digest found on this machine";
 
 impl PackageIdentity {
     /// The requested package, with no local copy found.
@@ -62,14 +62,14 @@ impl PackageIdentity {
         let (version, integrity, unknown) = match &package.requested {
             VersionRequest::Version(version) => (Some(version.clone()), None, Some(NO_DIGEST)),
             VersionRequest::Digest(digest) => (None, Some(digest.clone()), None),
-            VersionRequest::NotFromRegistry(_) => (None, None, Some("it is from no registry")),
+            VersionRequest::NotFromRegistry(_) => (None, None, Some("not from a registry")),
             VersionRequest::Latest | VersionRequest::Floating(_)
                 if package.ecosystem == Ecosystem::Image =>
             {
-                (None, None, Some("only the engine knows what the tag means; name a digest"))
+                (None, None, Some("only the container engine can resolve the tag; use a digest"))
             }
             VersionRequest::Latest | VersionRequest::Floating(_) => {
-                (None, None, Some("which version is kept here is not certain, or none is"))
+                (None, None, Some("no cached version found, or several"))
             }
         };
         Self {

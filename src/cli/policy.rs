@@ -28,7 +28,7 @@ Examples:
   git show HEAD:workbench-config.json > /tmp/old.json
   mcp-workbench policy diff /tmp/old.json workbench-config.json --json";
 
-/// Compare who may use what
+/// Compare access rules
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -38,16 +38,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// Show what each agent gains and loses from one configuration to another
+    /// Show what each agent gains or loses between configurations
     ///
-    /// Starts nothing. Of servers that have run before, the tools are named that they have; of
-    /// others, what the lists name. Conditions and confirmations count as changes.
+    /// Compares the tools in the cached tool lists; for a server without one, the names and patterns
+    /// in the rules. Changed conditions and confirmations count, too. Starts no server.
     ///
-    /// Exits with 0 if nothing changes, 1 if something does, 2 if a configuration cannot be used.
+    /// Exits with 0 if nothing changes, 1 if something does, and 2 if a configuration is invalid.
     Diff {
-        /// The configuration as it was
+        /// Old configuration
         old: PathBuf,
-        /// The configuration as it is to be
+        /// New configuration
         new: PathBuf,
         /// Print JSON
         #[arg(long)]
@@ -90,7 +90,7 @@ pub(crate) fn describe_diff(
     let (before, now) = (launched(old), launched(new));
     let is_other = |server: &&String| before.get(*server).is_some_and(|was| *was != now[*server]);
     let mut lines: Vec<String> =
-        now.keys().filter(is_other).map(|name| format!("launched otherwise: {name}")).collect();
+        now.keys().filter(is_other).map(|name| format!("launch changed: {name}")).collect();
     let listings = cached_listings(global, old, new)?;
     lines.push(in_words(&changes(old.clone(), new.clone(), &known, &listings)));
     Ok(lines.join("\n"))
@@ -129,9 +129,8 @@ fn note_unknown(configs: &[&Config], known: &CachedTools) {
     if !unknown.is_empty() {
         let names: Vec<String> = unknown.into_iter().collect();
         print::note(&format!(
-            "nothing is kept of what these servers have, so that only what lists name is compared: \
-             {}\n\
-             hint: `mcp-workbench cache refresh` starts servers once and keeps what they list",
+            "no cached tool list for some servers, so only names in rules are compared: {}\n\
+             hint: run `mcp-workbench cache refresh` to cache their tool lists",
             names.join(", ")
         ));
     }
@@ -387,7 +386,7 @@ fn primitives_to_compare(
 
 fn in_words(changes: &[AgentChanges]) -> String {
     if changes.is_empty() {
-        return "nothing changes for any agent".to_owned();
+        return "no changes for any agent".to_owned();
     }
     let mut lines = Vec::new();
     for AgentChanges { agent, gained, lost, changed } in changes {
@@ -437,9 +436,9 @@ impl AccessTerms {
     fn in_words(&self) -> String {
         let mut words = Vec::new();
         if self.confirmed {
-            words.push("confirmed by the user".to_owned());
+            words.push("with user confirmation".to_owned());
         }
         words.extend(self.conditions.iter().map(|condition| format!("when {condition}")));
-        if words.is_empty() { "freely".to_owned() } else { words.join(", ") }
+        if words.is_empty() { "without conditions".to_owned() } else { words.join(", ") }
     }
 }

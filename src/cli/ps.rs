@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
+use crate::backend::strip_stderr_tail;
 use crate::cli::cache;
 use crate::cli::error::CommandError;
 use crate::cli::table::{Align, Table};
@@ -21,10 +22,10 @@ Examples:
   mcp-workbench ps
   mcp-workbench ps --json | jq '.[].servers[].pid'";
 
-/// Show which servers run, for whom and since when
+/// List running servers and who uses them
 ///
-/// Shows every workbench of this user that serves, with the agents that are there, its servers, and
-/// those that could not be started. Memory is that of a server's whole process group.
+/// Lists the running workbenches of this user with their agents, their servers, and the servers that
+/// failed to start. Memory includes all processes of a server's process group.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,7 +40,7 @@ struct WorkbenchRow<'a> {
     version: &'a str,
     since: u64,
     config: &'a str,
-    at: &'a str,
+    endpoint: &'a str,
     mode: &'a str,
     memory_bytes: Option<u64>,
     agents: &'a [ProcessAgentRecord],
@@ -56,7 +57,7 @@ struct RunningServerRow<'a> {
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let folder = global.resolve_cache_dir()?;
     let all = process_registry::read_processes(&folder).map_err(|error| {
-        CommandError::failed("what runs cannot be found out").with_cause(&error.to_string())
+        CommandError::failed("failed to list running workbenches").with_cause(&error.to_string())
     })?;
     let servers = all.iter().flat_map(|record| &record.servers).filter_map(|server| server.pid);
     let memory = ProcessMemory::of(servers.chain(all.iter().map(|record| record.pid)));
@@ -64,7 +65,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         let all: Vec<_> = all.iter().map(|record| in_json(record, &memory)).collect();
         print::json(&all)?;
     } else if all.is_empty() {
-        print::note(&"no workbench is serving now, or none that may be seen (`--unlisted`)");
+        print::note(&"no running workbench (`--unlisted` ones are hidden)");
     } else {
         print::prose(&table(&all, &memory))?;
     }
@@ -81,7 +82,7 @@ fn in_json<'a>(record: &'a ProcessRecord, memory: &ProcessMemory) -> WorkbenchRo
         version: &record.version,
         since: record.since,
         config: &record.config,
-        at: &record.at,
+        endpoint: &record.at,
         mode: &record.mode,
         memory_bytes: memory.process(record.pid),
         agents: &record.agents,
@@ -91,12 +92,12 @@ fn in_json<'a>(record: &'a ProcessRecord, memory: &ProcessMemory) -> WorkbenchRo
 
 fn table(all: &[ProcessRecord], memory: &ProcessMemory) -> Table {
     let mut table = Table::new([
-        ("Pid", Align::Right),
+        ("PID", Align::Right),
         ("Server", Align::Left),
         ("State", Align::Left),
-        ("Since", Align::Right),
+        ("Uptime", Align::Right),
         ("Memory", Align::Right),
-        ("For", Align::Left),
+        ("Used by", Align::Left),
     ]);
     for record in all {
         table.row([
@@ -120,7 +121,7 @@ fn table(all: &[ProcessRecord], memory: &ProcessMemory) -> Table {
                 state.to_owned(),
                 ago(server.since),
                 mebibytes(server.pid.and_then(|pid| memory.group(pid))),
-                reason.lines().next().unwrap_or_default().to_owned(),
+                strip_stderr_tail(reason).lines().next().unwrap_or_default().to_owned(),
             ]);
         }
     }
@@ -132,7 +133,7 @@ fn agents_text(record: &ProcessRecord) -> String {
         (Some(name), Some(client)) if name != client => format!("{client} as `{name}`"),
         (Some(name), _) => format!("`{name}`"),
         (None, Some(client)) => client.clone(),
-        (None, None) => "an agent".to_owned(),
+        (None, None) => "unnamed agent".to_owned(),
     };
     let mut agents: BTreeMap<String, usize> = BTreeMap::new();
     for told in &record.agents {
@@ -140,10 +141,10 @@ fn agents_text(record: &ProcessRecord) -> String {
     }
     let agents = agents.into_iter().map(|(agent, count)| match count {
         1 => agent,
-        _ => format!("{agent} ({count} times)"),
+        _ => format!("{agent} ×{count}"),
     });
     let agents: Vec<_> = agents.collect();
-    let agents = if agents.is_empty() { "nobody".to_owned() } else { agents.join(", ") };
+    let agents = if agents.is_empty() { "no agents".to_owned() } else { agents.join(", ") };
     format!("{agents}; {}, {}", record.at, record.config)
 }
 
@@ -176,7 +177,7 @@ mod tests {
             config: "w.json".to_owned(),
             ..ProcessRecord::default()
         };
-        assert_eq!(agents_text(&record), "nobody; stdio, w.json");
+        assert_eq!(agents_text(&record), "no agents; stdio, w.json");
         record.agents = vec![
             agent(None, Some("codex")),
             agent(Some("ann"), Some("claude-code")),
@@ -185,7 +186,7 @@ mod tests {
         ];
         assert_eq!(
             agents_text(&record),
-            "an agent, claude-code as `ann`, codex (2 times); stdio, w.json"
+            "claude-code as `ann`, codex ×2, unnamed agent; stdio, w.json"
         );
     }
 }

@@ -14,12 +14,14 @@ Examples:
   mcp-workbench reload
   mcp-workbench reload --config ~/team/workbench-config.json";
 
-/// Have the workbenches that serve a configuration take it over as it is now
+/// Reload the configuration in running workbenches
 ///
-/// A workbench follows changes of its file by itself where they are about how toolboxes are presented.
-/// Who may do what, what is launched and who may ask are taken over when somebody asks for it, for whoever
-/// can write the file may be an agent. This command asks, as SIGHUP does. A file that cannot be used is
-/// not taken over.
+/// Applies all changes of the configuration file in every workbench that serves it, as SIGHUP does.
+/// Without `reload`, a workbench applies only changes to presentation automatically (see
+/// `autoReload`). Changes to access rules, launches and authentication wait for a reload, because an
+/// agent with a file tool may be able to edit the file.
+///
+/// An invalid configuration is rejected; the previous one stays active.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
@@ -29,7 +31,8 @@ pub(crate) fn run(global: &GlobalArgs, _: &Args) -> Result<ExitCode, CommandErro
     let file = global.config_file()?;
     let record =
         process_registry::read_processes(&global.resolve_cache_dir()?).map_err(|error| {
-            CommandError::failed("what runs cannot be found out").with_cause(&error.to_string())
+            CommandError::failed("failed to list running workbenches")
+                .with_cause(&error.to_string())
         })?;
     let is_same = |config: &str| match (Path::new(config).canonicalize(), file.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
@@ -38,17 +41,20 @@ pub(crate) fn run(global: &GlobalArgs, _: &Args) -> Result<ExitCode, CommandErro
     let serving: Vec<_> = record.iter().filter(|record| is_same(&record.config)).collect();
     for record in &serving {
         os::send_reload_signal(record.pid).map_err(|error| {
-            CommandError::failed(format!("the workbench {} cannot be asked", record.pid))
+            CommandError::failed(format!("failed to signal the workbench with PID {}", record.pid))
                 .with_cause(&error.to_string())
-                .with_hint("restart it: it reads its configuration at the start")
+                .with_hint("restart it to apply the configuration")
         })?;
     }
     if serving.is_empty() {
-        return Err(CommandError::failed(format!("no workbench serves `{}` now", file.display()))
-            .with_hint("`mcp-workbench ps` shows those that serve"));
+        return Err(CommandError::failed(format!(
+            "no running workbench uses `{}`",
+            file.display()
+        ))
+        .with_hint("run `mcp-workbench ps` to list running workbenches"));
     }
     print::note(&format!(
-        "asked {}; `mcp-workbench logs` says what became of it",
+        "requested a reload of {}; run `mcp-workbench logs` to see the result",
         format_count(serving.len(), "workbench")
     ));
     Ok(ExitCode::SUCCESS)

@@ -16,27 +16,28 @@ Examples:
   mcp-workbench remove time
   mcp-workbench remove code/files --dry-run";
 
-/// Take a server out of the configuration
+/// Remove a server from the configuration
 ///
-/// Everything else stays as it is, comments included; a toolbox that has no other server goes too. Says where the server is still named, in rules,
-/// overrides or macros; where the configuration could not be used without it, nothing is changed.
+/// Everything else in the file stays as it is, including comments. A toolbox without servers is
+/// removed, too. Lists the rules, overrides and macros that still name the server; if the
+/// configuration would become invalid, nothing is changed.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The server, or toolbox/server
+    /// Server, as `server` or `toolbox/server`
     #[arg(add = ArgValueCandidates::new(completion::servers))]
     server: String,
-    /// The toolbox that it is in
+    /// Toolbox of the server
     #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: Option<String>,
-    /// Change ~/.config/mcp-workbench/config.json
+    /// Edit ~/.config/mcp-workbench/config.json
     #[arg(long, conflicts_with = "config")]
     user: bool,
-    /// Remove it even where the configuration cannot be used without it
+    /// Remove it even if the configuration becomes invalid
     #[arg(long)]
     force: bool,
-    /// Show what would change, and change nothing
+    /// Show the change as a diff, write nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -50,12 +51,12 @@ struct RemoveReport<'a> {
     toolbox: &'a str,
     server: &'a str,
     written: bool,
-    /// The rules, overrides and macros that still name the server.
-    named: Vec<Mention<'a>>,
+    /// The rules, overrides and macros that still refer to the server.
+    references: Vec<Reference<'a>>,
 }
 
 #[derive(Serialize)]
-struct Mention<'a> {
+struct Reference<'a> {
     path: &'a str,
     line: usize,
 }
@@ -64,7 +65,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let target = EditTarget::find(global, args.user)?;
     let Some(before) = target.text.as_deref() else {
         let file = target.location.display_path.display();
-        return Err(CommandError::usage(format!("there is no configuration at `{file}`")));
+        return Err(CommandError::usage(format!("no configuration at `{file}`")));
     };
     let (toolbox, server) = match (&args.toolbox, args.server.split_once('/')) {
         (None, Some((toolbox, server))) => (Some(toolbox), server),
@@ -74,23 +75,23 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let removed = remove_server(source, toolbox, server)
         .map_err(|error| config_edit::edit_error(error, &target))?;
     if !args.force {
-        target.check(&removed.text, before).map_err(|error| {
-            error.with_hint("mend what names it first, or `--force` removes it all the same")
-        })?;
+        target
+            .check(&removed.text, before)
+            .map_err(|error| error.with_hint("fix the references first, or use `--force`"))?;
     }
     if !args.dry_run {
         target.write(&removed.text)?;
     }
     let shown = &target.location.display_path;
     if args.json {
-        let named =
-            removed.remaining_references.iter().map(|(path, line)| Mention { path, line: *line });
+        let references =
+            removed.remaining_references.iter().map(|(path, line)| Reference { path, line: *line });
         print::json(&RemoveReport {
             file: shown,
             toolbox: &removed.toolbox,
             server,
             written: !args.dry_run,
-            named: named.collect(),
+            references: references.collect(),
         })?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -98,16 +99,16 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         print::text_unredacted(&config_edit::unified_diff(shown, before, &removed.text))?;
     } else {
         let (toolbox, file) = (&removed.toolbox, shown.display());
-        let what = if removed.removed_toolbox {
-            format!("`{server}` with toolbox `{toolbox}`, which had no other server,")
+        let removed = if removed.removed_toolbox {
+            format!("`{server}` and the now empty toolbox `{toolbox}` from `{file}`")
         } else {
-            format!("`{server}` of toolbox `{toolbox}`")
+            format!("`{server}` from toolbox `{toolbox}` in `{file}`")
         };
-        print::prose(&format!("removed {what} from `{file}`"))?;
+        print::prose(&format!("removed {removed}"))?;
     }
     for (path, line) in &removed.remaining_references {
         let file = shown.display();
-        print::note(&format!("remark: `{path}` still names it ({file}:{line})"));
+        print::note(&format!("warning: `{path}` still refers to `{server}` ({file}:{line})"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,22 +11,22 @@ use crate::os::SandboxRules;
 /// Arguments of `cell`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A file, or a folder with all in it, that may be read and executed
+    /// File or folder to allow reading and executing (repeatable)
     #[arg(long, value_name = "PATH")]
     read: Vec<PathBuf>,
-    /// A file, or a folder with all in it, that may be changed, too
+    /// File or folder to allow writing, too (repeatable)
     #[arg(long, value_name = "PATH")]
     write: Vec<PathBuf>,
-    /// Let it use the network
+    /// Allow network access
     #[arg(long)]
     network: bool,
-    /// Let it connect to sockets in the file system
+    /// Allow connecting to Unix sockets in the file system
     #[arg(long)]
     unix_sockets: bool,
-    /// The program
+    /// Program to execute
     #[arg(value_name = "PROGRAM")]
     program: OsString,
-    /// Its arguments
+    /// Arguments of the program
     #[arg(value_name = "ARG", trailing_var_arg = true, allow_hyphen_values = true)]
     for_program: Vec<OsString>,
 }

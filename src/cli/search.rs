@@ -22,33 +22,34 @@ use crate::settings::ToolboxConfig;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench search \"github create issue\"            Find the tools for one step
-  mcp-workbench search \"read file\" \"send mail\"          Find the tools for two
-  mcp-workbench search \"add note\" --toolbox desk        Look in one toolbox alone
-  mcp-workbench search \"what time is it\" --json --full  Print definitions too";
+  mcp-workbench search \"github create issue\"         Find tools for one step
+  mcp-workbench search \"read file\" \"send mail\"       Find tools for two steps
+  mcp-workbench search \"add note\" --toolbox desk     Search one toolbox
+  mcp-workbench search \"current time\" --json --full  Print definitions too";
 
 /// In characters.
 const MAX_ECHO: usize = 120;
 
-/// Find tools by what is wanted of them
+/// Search for tools by what they do
 ///
-/// A query does best with the service, the verb and the object of one step, in English. What is
-/// found is what there is for the agent that `--agent` names. Servers that have run before are not
-/// started for it; all others are. Scores go from 0 to 1, and compare between queries. Fails where
-/// no query finds anything.
+/// Queries work best with the service, verb and object of one step, in English. With `--agent`,
+/// finds only tools that this agent can use. Starts only servers without a cached tool list. Scores
+/// range from 0 to 1 and are comparable between queries.
+///
+/// Fails if no query finds a tool.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A few words on what is wanted; several queries are answered one after the other
+    /// What you want to do, in a few words; each argument is one query
     #[arg(required = true, value_name = "QUERY")]
     queries: Vec<String>,
-    /// Look in this toolbox alone
+    /// Search only this toolbox
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: Option<String>,
-    /// How many tools a query gives at most
+    /// Maximum number of tools per query
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = limit())]
     limit: u16,
-    /// Print whole descriptions and signatures, and with `--json` definitions
+    /// Print full descriptions and signatures (with --json, definitions)
     #[arg(long)]
     full: bool,
     /// Print JSON
@@ -91,7 +92,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         .map_err(CommandError::config)?
         .config;
     if config.toolboxes.is_empty() {
-        print::note(&"there are no toolboxes: every server is disabled");
+        print::note(&"no toolboxes: every server is disabled");
     }
     with_gateway(global, config, async |gateway| search(gateway, args).await)?
 }
@@ -137,12 +138,12 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError
         print::note(&format!("warning: {failure}"));
     }
     let queries: Vec<_> = found.iter().map(|answer| format!("`{}`", answer.echo())).collect();
-    let error = CommandError::failed(format!("no tool fits {}", queries.join(", ")));
+    let error = CommandError::failed(format!("no tool matches {}", queries.join(", ")));
     let error = found
         .iter()
         .filter(|answer| !answer.absent.is_empty())
         .fold(error, |error, answer| error.with_cause(&absent_services_message(&answer.absent)));
-    let error = error.with_hint("say it in other words: service, verb and object of one step");
+    let error = error.with_hint("rephrase the query: service, verb and object of one step");
     if args.json {
         // The results are on stdout, as JSON.
         print::error(&error);
@@ -167,8 +168,8 @@ impl QueryResult<'_> {
 fn mention(start: &StartReport) {
     let StartReport { toolbox, server, .. } = start;
     print::note(&format!(
-        "not searched: `{toolbox}/{server}`, which could not be started; \
-         `mcp-workbench check --connect` says why"
+        "not searched: `{toolbox}/{server}` failed to start (run `mcp-workbench check --connect` to \
+         see why)"
     ));
 }
 
@@ -176,14 +177,14 @@ fn to_text(answer: &QueryResult<'_>, is_full: bool) -> String {
     let QueryResult { tools, absent, .. } = answer;
     let query = answer.echo();
     let Some(best) = tools.first() else {
-        return format!("nothing fits `{query}`");
+        return format!("no tool matches `{query}`");
     };
     let remark = if !absent.is_empty() {
         format!("; {}", absent_services_message(absent))
     } else if best.fits_well() {
         String::new()
     } else {
-        "; nothing fits well".to_owned()
+        "; no close match".to_owned()
     };
     let head = format!("{} for `{query}`{remark}", format_count(tools.len(), "tool"));
     let mut table = Table::new([

@@ -16,9 +16,10 @@ use crate::backend::PoolOptions;
 use crate::cli::admin_config::admin_config;
 use crate::cli::config_remarks::RemarkLogger;
 use crate::cli::error::CommandError;
+use crate::cli::troubleshooting::Symptom;
 use crate::cli::value_sources::ValueCache;
 use crate::cli::{
-    GlobalArgs, PROGRAM_NAME, block_on, block_on_workers, policy, pool_options, print,
+    GlobalArgs, PROGRAM_NAME, block_on, block_on_workers, duration, policy, pool_options, print,
 };
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{ConfigReport, Finding, LoadError, LoadedConfig, Severity, otlp_traces_url};
@@ -40,63 +41,73 @@ const REHEARSAL: &str = "WORKBENCH_REHEARSAL";
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench serve --config ~/workbench-config.json
+  mcp-workbench serve -c ~/workbench-config.json
   mcp-workbench serve --http 127.0.0.1:8000
-  mcp-workbench serve --http 0.0.0.0:8000      (needs `auth` in the configuration)
+  mcp-workbench serve --http 0.0.0.0:8000      (requires `auth`)
   mcp-workbench serve --http 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key
-  claude mcp add workbench -- mcp-workbench serve --config ~/workbench-config.json
+  claude mcp add workbench -- mcp-workbench serve -c ~/workbench-config.json
   claude mcp add --transport http workbench http://127.0.0.1:8000/mcp
   claude mcp add --transport http files http://127.0.0.1:8000/mcp/files
 
-Over HTTP /mcp serves everything, /mcp/<toolbox> one toolbox alone; /health says whether the program
-is alive, /ready whether agents can be served, /metrics what has been done; / is a page for a browser.";
+HTTP paths:
+  /mcp              All toolboxes
+  /mcp/<toolbox>    One toolbox
+  /health           Liveness
+  /ready            Readiness
+  /metrics          Prometheus metrics
+  /                 The dashboard";
 
-/// Serve the toolboxes to agents, over stdio (the default) or HTTP
+/// Serve your toolboxes over stdio (default) or HTTP
+///
+/// Over stdio, serves one client until it closes stdin. This is also what `mcp-workbench` does
+/// without a command. Over HTTP, serves many clients until SIGTERM or SIGINT.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Serve over HTTP at this address, such as 127.0.0.1:8000
+    /// Listen for HTTP on this address, e.g. 127.0.0.1:8000
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     http: Option<SocketAddr>,
-    /// How long calls that are under way when SIGTERM or SIGINT comes may still take, over HTTP
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "http")]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=3600))]
-    grace: u64,
-    /// How long requests are still taken after that signal, while /ready says already that this ends: as long as
-    /// a proxy takes to notice
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 0,
-        requires = "http",
-        hide_short_help = true
-    )]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=3600))]
-    drain_delay: u64,
-    /// Refuse a configuration in which the entry of any server is wrong, in place of serving the rest
+    /// Time for running calls to finish after SIGTERM or SIGINT
+    #[arg(long, value_name = "DURATION", default_value = "10s", requires = "http")]
+    #[arg(value_parser = duration::parse, hide_short_help = true)]
+    shutdown_timeout: Duration,
+    /// Time to keep accepting requests after the signal while /ready already reports 503, so that
+    /// load balancers notice
+    #[arg(long, value_name = "DURATION", default_value = "0s", requires = "http")]
+    #[arg(value_parser = duration::parse, hide_short_help = true)]
+    drain_delay: Duration,
+    /// Refuse to start if any server entry is invalid
     #[arg(long)]
     strict: bool,
     #[arg(
-        help = "Tell an OpenTelemetry collector of every call, such as http://127.0.0.1:4318",
+        help = "Export a trace span per call to this OpenTelemetry collector, e.g. \
+                http://127.0.0.1:4318",
         long,
-        value_name = "ADDRESS",
+        value_name = "URL",
         value_parser = otlp_traces_url
     )]
     otlp: Option<Url>,
-    /// Write no files for `ps` and `logs`, and let `top` not look
+    /// Hide this workbench from `ps`, `logs`, `top` and `dashboard`
     #[arg(long)]
     unlisted: bool,
-    /// Serve whoever can reach the address of --http, without asking who that is
+    /// Accept unauthenticated clients on any address
     #[arg(long, requires = "http")]
     insecure_no_auth: bool,
-    /// Encrypt with this certificate, in PEM
+    /// TLS certificate (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["http", "tls_key"])]
     tls_cert: Option<PathBuf>,
-    /// The private key of that certificate, in PEM
+    /// Private key of the TLS certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Share agents' sessions with other workbenches in this store on Redis or Valkey, such as `redis://127.0.0.1:6379`
-    #[arg(long, value_name = "URL", value_parser = StoreUrl::parse, requires = "http", hide_short_help = true)]
+    #[arg(
+        help = "Share sessions with other workbenches through Redis or Valkey, e.g. \
+                redis://127.0.0.1:6379",
+        long,
+        value_name = "URL",
+        value_parser = StoreUrl::parse,
+        requires = "http",
+        hide_short_help = true
+    )]
     shared_store: Option<StoreUrl>,
 }
 
@@ -120,10 +131,10 @@ fn shared_store(
     config: &Config,
     said: Option<&StoreUrl>,
 ) -> Result<Option<RedisTarget>, CommandError> {
-    let mut shared = config.shared.clone();
+    let mut shared = config.shared_store.clone();
     shared.url = said.cloned().or(shared.url);
     if let Some(url) = shared.url.as_ref().filter(|url| !url.is_encrypted() && !url.is_local()) {
-        tracing::warn!("what goes to the shared store {url} is not encrypted: use rediss://");
+        tracing::warn!("the connection to the shared store {url} is not encrypted: use rediss://");
     }
     RedisTarget::new(&shared).map_err(|unusable| CommandError::usage(unusable.to_string()))
 }
@@ -161,10 +172,10 @@ pub(crate) fn serve_loaded(
     if let Some(report) = loaded.report() {
         print::note(&report);
     }
-    tracing::info!("the configuration is that of `{}`", loaded.file);
+    tracing::info!("using configuration `{}`", loaded.file);
     let broken = loaded.broken_servers();
     if !broken.is_empty() {
-        tracing::warn!("served without `{}`: {WHY_WITHOUT}", broken.join("`, `"));
+        tracing::warn!("not serving `{}`: {WHY_WITHOUT}", broken.join("`, `"));
     }
     let source = source.map(|source| if args.strict { strict_source(source) } else { source });
     let source = source.map(|source| tls_override_source(source, own_tls));
@@ -186,20 +197,19 @@ pub(crate) fn serve_loaded(
     });
     let papers = admin_config(global, &loaded.file);
     if let Some(address) = args.http {
-        let [delay, time] = [args.drain_delay, args.grace].map(Duration::from_secs);
-        let grace = DrainTimeouts { delay, drain: time };
+        let grace = DrainTimeouts { delay: args.drain_delay, drain: args.shutdown_timeout };
         let is_open = address.ip().is_loopback() || args.insecure_no_auth;
         if let Some(reason) = open_access_reason(&loaded.config, is_open) {
             return Err(CommandError::usage(format!(
-                "{address} can be reached by others, and {reason}"
+                "{address} is reachable from other machines, and {reason}"
             ))
             .with_hint(AUTH_HINT));
         }
         let tls = loaded.config.http.tls.as_ref().map(read_tls).transpose()?;
         if !address.ip().is_loopback() && tls.is_none() {
             tracing::warn!(
-                "what goes over {address} is not encrypted, tokens included: give `http.tls` a \
-                 certificate, or put a proxy with TLS in front of it"
+                "traffic to {address} is not encrypted, including tokens: configure `http.tls`, or use \
+                 a proxy with TLS"
             );
         }
         let shared = shared_store(&loaded.config, args.shared_store.as_ref())?;
@@ -216,8 +226,9 @@ pub(crate) fn serve_loaded(
         };
         block_on_workers(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
-                CommandError::failed(format!("cannot listen at {address}"))
+                CommandError::failed(format!("failed to listen on {address}"))
                     .with_cause(&error.to_string())
+                    .with_link(Symptom::PortInUse)
             })?;
             let served = app::serve_http(served, options, listener, default_access, grace, tls);
             Box::pin(served).await.map_err(CommandError::internal)
@@ -226,8 +237,8 @@ pub(crate) fn serve_loaded(
     }
     if std::io::stdin().is_terminal() {
         print::note(
-            &"serving MCP on standard input, as a client would use it; Ctrl-C ends it\n\
-              hint: `mcp-workbench demo` shows what an agent sees",
+            &"serving MCP over stdio, waiting for a client on stdin (press Ctrl-C to stop)\n\
+              hint: clients start this command themselves; run `mcp-workbench setup` to configure them",
         );
     }
     let served = ServeOptions {
@@ -268,7 +279,7 @@ fn tls_override_source(source: ReloadSource, files: Option<[PathBuf; 2]>) -> Rel
 
 fn read_tls(files: &TlsConfig) -> Result<TlsCertificates, CommandError> {
     TlsCertificates::load(files).map_err(|error| {
-        CommandError::usage("nothing can be encrypted as `http.tls` says")
+        CommandError::usage("failed to load the certificates of `http.tls`")
             .with_cause(&error.to_string())
             .with_hint(error.hint())
     })
@@ -293,7 +304,7 @@ fn options(
     let collector = match args.otlp.clone().or_else(|| config.telemetry.otlp.clone()) {
         Some(address) => Some(address),
         None => otlp_endpoint(&ProcessEnv).map_err(|error| {
-            CommandError::usage("the address of the collector is wrong").with_cause(&error)
+            CommandError::usage("invalid URL of the OpenTelemetry collector").with_cause(&error)
         })?,
     };
     if let Some(address) = collector {
@@ -301,7 +312,8 @@ fn options(
         observer = observer
             .with_otlp_exporter(&address, service.as_deref().unwrap_or(PROGRAM_NAME))
             .map_err(|error| {
-                CommandError::failed("calls cannot be told to a collector").with_cause(&error)
+                CommandError::failed("failed to set up the export to the OpenTelemetry collector")
+                    .with_cause(&error)
             })?;
     }
     if let Some((files, socket)) = files {
@@ -326,15 +338,16 @@ fn otlp_endpoint(env: &impl EnvSource) -> Result<Option<Url>, String> {
         return Ok(None);
     }
     let address = said(TRACES_ENDPOINT).map(|address| {
-        Url::parse(&address).map_err(|_| format!("expected an http address, found `{address}`"))
+        Url::parse(&address).map_err(|_| format!("expected an http URL, found `{address}`"))
     });
     let address = address.or_else(|| said(ENDPOINT).map(|address| otlp_traces_url(&address)));
     address.transpose()
 }
 
 /// Hint for an address that would accept unauthenticated clients.
-const AUTH_HINT: &str = "give agents tokens (`mcp-workbench token <agent>`, and its entry in \
-                    `auth.tokens`), or listen at 127.0.0.1; `--insecure-no-auth` serves whoever comes";
+const AUTH_HINT: &str = "create access tokens with `mcp-workbench token <agent>` and add them to \
+                         `auth.tokens`, or listen on 127.0.0.1 (`--insecure-no-auth` accepts \
+                         unauthenticated clients)";
 
 /// Returns why unauthenticated clients would be served, or `None` if they are rejected or `is_open`
 /// allows them.
@@ -345,15 +358,15 @@ fn open_access_reason(config: &Config, is_open: bool) -> Option<&'static str> {
     match config.auth.as_ref().map(|auth| &auth.anonymous) {
         // Clients without a certificate are rejected.
         None if config.http.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) => None,
-        None => Some("the configuration asks nobody for a token"),
+        None => Some("the configuration requires no authentication"),
         Some(AnonymousPolicy::Nameless | AnonymousPolicy::Named(_)) => {
-            Some("`auth.anonymous` serves those who have no token")
+            Some("`auth.anonymous` accepts requests without a token")
         }
         Some(AnonymousPolicy::Refused) => None,
     }
 }
 
-const WHY_WITHOUT: &str = "something is wrong with the entry; `mcp-workbench check` says what";
+const WHY_WITHOUT: &str = "invalid entry (run `mcp-workbench check` to see why)";
 
 fn reject_broken(loaded: LoadedConfig) -> Result<LoadedConfig, LoadError> {
     match loaded.report() {
@@ -378,7 +391,7 @@ fn authenticated_source(source: ReloadSource, is_open: bool) -> ReloadSource {
             file: None,
             path: "auth".to_owned(),
             position: None,
-            message: format!("others can reach us, and {reason}"),
+            message: format!("the workbench is reachable from other machines, and {reason}"),
             hint: Some(AUTH_HINT.to_owned()),
         };
         Err(LoadError::Invalid(ConfigReport { file: loaded.file, findings: vec![finding] }))

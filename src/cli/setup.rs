@@ -27,38 +27,40 @@ mod undo;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench setup --dry-run         Show what would be done
-  mcp-workbench setup                   Ask, then do it
+  mcp-workbench setup --dry-run   Show what would change
+  mcp-workbench setup             Ask for confirmation, then apply it
   mcp-workbench setup --client cursor --client codex
-  mcp-workbench setup --service         One workbench for all of them
-  mcp-workbench setup undo              Take all of it back";
+  mcp-workbench setup --service   Share one background workbench
+  mcp-workbench setup undo        Restore your clients' files";
 
-/// Put the workbench into your clients, in place of their servers
+/// Configure your MCP clients to use the workbench
 ///
-/// Finds the clients that are installed, starts each of their servers once, sorts them into
-/// toolboxes, and writes the user's configuration, with secrets in a file that nobody else can
-/// read. Each client gets one entry, in its own format, in place of the servers that the workbench
-/// has now. Servers that do not start, want a sign-in or belong to a project stay where they are.
-/// Run it again to take over what has come since.
+/// Finds your installed clients, starts each of their servers once, groups the servers into toolboxes,
+/// and writes your user configuration; secrets go to a file that only you can read. Each client then
+/// has a single entry, in its own format, instead of the servers that the workbench now provides.
+/// Servers that are disabled, fail to start, belong to a project or depend on the client's folder stay
+/// in the client. The clients' logins don't move: sign in to remote servers with `auth login`.
+///
+/// Run it again to add new clients and servers. `setup undo` reverts everything.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Set up this client alone (can be repeated) [default: all that are here]
+    /// Set up only this client (repeatable) [default: all installed]
     #[arg(long = "client", value_name = "ID", hide_possible_values = true, value_parser = ids())]
     clients: Vec<String>,
-    /// Have all clients share one workbench, which runs as a service of yours
+    /// Run one shared background workbench for all clients
     #[arg(long)]
     service: bool,
-    /// Write `workbench.lock` too: what the servers say of their tools, to be reviewed
+    /// Also write workbench.lock for review
     #[arg(long, conflicts_with_all = ["dry_run", "json"], hide_short_help = true)]
     lock: bool,
-    /// Do it without asking
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Show what would be done, and change nothing
+    /// Show what would change, without changing it
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -106,8 +108,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     }
     if !args.yes && !may_ask {
         show(args, &plan)?;
-        return Err(CommandError::usage("nothing was changed, for nobody can be asked here")
-            .with_hint("`mcp-workbench setup --yes` does it, `--dry-run` only shows it"));
+        return Err(CommandError::usage(
+            "nothing was changed: no terminal to ask for confirmation",
+        )
+        .with_hint("run `mcp-workbench setup --yes` to apply these changes"));
     }
     if !may_ask && !args.json {
         print::prose(&format!("{}\n", report::plan(&plan)))?;

@@ -28,10 +28,10 @@ impl StartReport {
         let FailedServer { reason, hint, wants_sign_in, .. } = self.failure.as_ref()?;
         if *wants_sign_in {
             let (toolbox, server) = (&self.toolbox, &self.server);
-            return Some(format!("`{toolbox}/{server}` wants sign-in\n  hint: {hint}"));
+            return Some(format!("`{toolbox}/{server}` requires sign-in\n  hint: {hint}"));
         }
         Some(format!(
-            "`{}/{}` could not be started: {}\n  hint: {}",
+            "`{}/{}` failed to start: {}\n  hint: {}",
             self.toolbox,
             self.server,
             reason.replace('\n', "\n    "),
@@ -92,7 +92,7 @@ pub(crate) async fn start_servers_with(
                 waiting[index] = None;
                 starts.push((index, start));
             }
-            Some(Err(error)) => tracing::error!(%error, "a start was lost"),
+            Some(Err(error)) => tracing::error!(%error, "the task that starts a server failed"),
         }
     }
     gateway.flush_listings().await;

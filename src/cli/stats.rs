@@ -26,34 +26,34 @@ use crate::telemetry::stats::{
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench stats                   Fold the audit that the configuration names
+  mcp-workbench stats                      Summarize the configured audit log
   mcp-workbench stats --since 7d --json
   mcp-workbench stats --html > report.html
-  mcp-workbench stats --patch           Print what leaves out the tools that were never used";
+  mcp-workbench stats --patch              Print a patch without unused tools";
 
-/// Fold the audit: what is used, what never, what is slow, what fails
+/// Summarize the audit log: usage, latency and failures
 ///
-/// Reads the audit file with all that were put aside. What was never used is known from what is kept
-/// of servers' listings; nothing is started for it. Tokens are an estimate, one for 4.5 bytes.
+/// Reads the audit log and its rotated files. Finds unused tools through the cached tool lists and
+/// starts no server. Tokens are estimates: one per 4.5 bytes.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The audit file [default: the one that the configuration names]
+    /// Audit log [default: the configured one]
     file: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Leave out what is older: 30m, 24h, 7d, a date or a time
+    /// Only records since 30m, 24h or 7d ago, a date or a time
     #[arg(long, value_name = "TIME", value_parser = since::parse)]
     since: Option<String>,
-    /// Print `toolFilters` that leave out what was never used, to merge into the configuration
+    /// Print a `toolFilters` patch that removes unused tools
     #[arg(long, conflicts_with = "json")]
     patch: bool,
-    /// Print a page for a browser, which fetches nothing and runs nothing
+    /// Print a self-contained HTML report
     #[arg(long, conflicts_with_all = ["json", "patch"])]
     html: bool,
-    /// How many tools each table has
-    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    /// Rows per table
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
 }
 
@@ -84,7 +84,7 @@ struct ToolRow<'a> {
     tool: &'a str,
     calls: u64,
     failed: u64,
-    refused: u64,
+    denied: u64,
     outcomes: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_ms: Option<f64>,
@@ -111,8 +111,8 @@ struct ModelRow<'a> {
 struct ClientRow<'a> {
     client: &'a str,
     sessions: u64,
-    tool_search: bool,
-    given_bytes: u64,
+    has_tool_search: bool,
+    shown_bytes: u64,
     without_workbench_bytes: u64,
     saved_bytes: u64,
 }
@@ -120,12 +120,12 @@ struct ClientRow<'a> {
 #[derive(Serialize)]
 struct IncidentRow<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
-    who: &'a str,
+    caller: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<&'a str>,
+    reason: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    what: Option<&'a str>,
-    times: u64,
+    quota: Option<&'a str>,
+    count: u64,
 }
 
 #[derive(Serialize)]
@@ -145,9 +145,9 @@ struct LoginRow<'a> {
     account: Option<&'a str>,
     signed_in: u64,
     renewed: u64,
-    wanted: u64,
+    required: u64,
     /// `true` if the server required a sign-in in its last record.
-    is_wanted: bool,
+    is_required: bool,
 }
 
 #[derive(Serialize)]
@@ -162,10 +162,10 @@ struct StatsReport<'a> {
     models: Vec<ModelRow<'a>>,
     reads: Vec<ReadRow<'a>>,
     logins: Vec<LoginRow<'a>>,
-    denied: Vec<IncidentRow<'a>>,
-    limits: Vec<IncidentRow<'a>>,
+    access_denials: Vec<IncidentRow<'a>>,
+    limits_reached: Vec<IncidentRow<'a>>,
     never_used: &'a [UnusedTool],
-    not_known: &'a [String],
+    uncached_servers: &'a [String],
     clients: Vec<ClientRow<'a>>,
     saved_bytes: u64,
     estimated_tokens_saved: usize,
@@ -183,15 +183,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     };
     let named = || Some(loaded.as_ref()?.config.audit.as_ref()?.file.clone());
     let audit = args.file.clone().or_else(named).ok_or_else(|| {
-        CommandError::failed("no calls are recorded: the configuration has no `audit`").with_hint(
-            "write `\"audit\": {\"file\": \"audit.jsonl\"}` at its top to record them from now on, or \
-             name the file of another audit",
+        CommandError::failed("audit logging is off: the configuration has no `audit`").with_hint(
+            "add `\"audit\": {\"file\": \"audit.jsonl\"}` to the configuration, or name an audit log",
         )
     })?;
     let files = audit_files(&audit);
     if files.is_empty() {
-        return Err(CommandError::failed(format!("there is no audit at `{}`", audit.display()))
-            .with_hint("it is made when something is served with `audit` in the configuration"));
+        return Err(CommandError::failed(format!("no audit log at `{}`", audit.display()))
+            .with_hint("`mcp-workbench serve` creates it if the configuration has `audit`"));
     }
     let stats =
         StatsBuilder::read(&files, args.since.as_deref()).map_err(CommandError::internal)?;
@@ -239,7 +238,7 @@ impl ConfiguredTools {
                 }
                 let unused = tools.iter().filter(|tool| {
                     let called = summary.tool(&toolbox, &server, &tool.id.tool);
-                    called.is_none_or(|called| called.calls == called.refused())
+                    called.is_none_or(|called| called.calls == called.denied())
                 });
                 known.unused.extend(unused.map(|tool| UnusedTool {
                     toolbox: toolbox.clone(),
@@ -295,7 +294,7 @@ fn patch(
     let file = &loaded.file;
     if !is_patched(loaded) {
         return Err(CommandError::failed(format!("`{file}` is not JSON, so it cannot be patched"))
-            .with_hint("`mcp-workbench import` makes a configuration of it"));
+            .with_hint("run `mcp-workbench import` to create a JSON configuration from it"));
     }
     match build_patch(global, loaded, known)? {
         Some(fragment) => {
@@ -304,10 +303,10 @@ fn patch(
             let size: ContextSize =
                 known.unused.iter().map(|tool| ContextSize::of(tool.bytes)).sum();
             print::note(&format!(
-                "merged into `{file}` this leaves out {tools} that were never used: {size}"
+                "merge this into `{file}` to remove {tools} that were never used ({size})"
             ));
         }
-        None => print::note(&"nothing is to be left out"),
+        None => print::note(&"no unused tools"),
     }
     if !known.unlisted.is_empty() {
         print::note(&unlisted_note(known));
@@ -326,7 +325,7 @@ fn servers<'a>(config: &'a Config, known: &ConfiguredTools) -> Vec<PatchServer<'
 
 fn unlisted_note(known: &ConfiguredTools) -> String {
     format!(
-        "nothing is known of {}: `mcp-workbench cache refresh` finds out what there is",
+        "no cached tool list of {}; run `mcp-workbench cache refresh`",
         known.unlisted.join(", ")
     )
 }
@@ -342,7 +341,7 @@ fn report<'a>(
         tool: &tool.name,
         calls: tool.calls,
         failed: tool.failed(),
-        refused: tool.refused(),
+        denied: tool.denied(),
         outcomes: tool.outcomes().map(|(word, count)| (word.to_owned(), count.into())).collect(),
         p50_ms: tool.percentile(50),
         p95_ms: tool.percentile(95),
@@ -361,9 +360,9 @@ fn report<'a>(
     let client = |client: &'a ClientStats| ClientRow {
         client: &client.name,
         sessions: client.sessions,
-        tool_search: client.has_tool_search,
-        given_bytes: client.given_bytes,
-        without_workbench_bytes: client.without_bytes,
+        has_tool_search: client.has_tool_search,
+        shown_bytes: client.shown_bytes,
+        without_workbench_bytes: client.without_workbench_bytes,
         saved_bytes: client.saved_bytes,
     };
     let read = |reads: &'a ReadStats| ReadRow {
@@ -379,8 +378,8 @@ fn report<'a>(
         account: Some(login.account.as_str()).filter(|account| !account.is_empty()),
         signed_in: login.signed_in,
         renewed: login.renewed,
-        wanted: login.wanted,
-        is_wanted: login.is_wanted,
+        required: login.required,
+        is_required: login.is_required,
     };
     StatsReport {
         files: files.iter().map(|file| file.display().to_string()).collect(),
@@ -393,10 +392,10 @@ fn report<'a>(
         models: summary.models.iter().map(model).collect(),
         reads: summary.reads.iter().map(read).collect(),
         logins: summary.logins.iter().map(login).collect(),
-        denied: incidents(summary, false),
-        limits: incidents(summary, true),
+        access_denials: incidents(summary, false),
+        limits_reached: incidents(summary, true),
         never_used: &known.unused,
-        not_known: &known.unlisted,
+        uncached_servers: &known.unlisted,
         clients: summary.clients.iter().map(client).collect(),
         saved_bytes: summary.saved_bytes(),
         estimated_tokens_saved: size(summary.saved_bytes()).tokens(),
@@ -411,8 +410,8 @@ fn incidents(summary: &AuditSummary, of_limits: bool) -> Vec<IncidentRow<'_>> {
     let meant = summary.incidents.iter().filter(|(incident, _)| incident.is_limit == of_limits);
     let row = meant.map(|(incident, times)| {
         let cause = Some(incident.cause.as_str());
-        let (why, what) = if of_limits { (None, cause) } else { (cause, None) };
-        IncidentRow { who: &incident.who, why, what, times: *times }
+        let (reason, quota) = if of_limits { (None, cause) } else { (cause, None) };
+        IncidentRow { caller: &incident.who, reason, quota, count: *times }
     });
     row.collect()
 }

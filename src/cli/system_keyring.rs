@@ -16,8 +16,7 @@ const SERVICE: &str = "mcp-workbench";
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Size limit of a login, in bytes.
 const MAX: u64 = 1024 * 1024;
-const HINT: &str =
-    "`secret-tool`, of the package `libsecret-tools`, has to reach a keyring that is unlocked";
+const HINT: &str = "install `secret-tool` (package `libsecret-tools`) and unlock the keyring";
 
 pub(super) struct SystemKeyring;
 
@@ -33,7 +32,7 @@ impl login::Keyring for SystemKeyring {
     }
 
     fn put(&self, name: &str, secret: &[u8]) -> io::Result<()> {
-        done(&ask(&["store", "--label=MCP Workbench: sign-in at a server"], name, secret)?)
+        done(&ask(&["store", "--label=MCP Workbench login"], name, secret)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -48,13 +47,13 @@ fn done(answer: &CapturedOutput) -> io::Result<()> {
 }
 
 fn failed(why: &str) -> io::Error {
-    let why = if why.is_empty() { "it says no" } else { why };
-    io::Error::other(format!("the keyring cannot be used: {why}; {HINT}"))
+    let why = if why.is_empty() { "`secret-tool` failed" } else { why };
+    io::Error::other(format!("failed to use the keyring: {why}; {HINT}"))
 }
 
 fn ask(verb: &[&str], name: &str, input: &[u8]) -> io::Result<CapturedOutput> {
     if Platform::THIS != Platform::Linux {
-        let why = "logins can be kept in the keyring of Linux alone (Secret Service)";
+        let why = "logins can be stored in the keyring only on Linux (Secret Service)";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
     let words = [&["secret-tool"], verb, &["service", SERVICE, "username", name]].concat();

@@ -19,33 +19,34 @@ use crate::config::{self, ConfigLocation, LoadError};
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench tailor --task \"Add tests for the parser\" --output task.json
-  mcp-workbench tailor --task \"Fix the login page\" --service-type frontend
-  mcp-workbench tailor --task \"Ship 2.0\" --service-type payments-api --rules ours.json";
+  mcp-workbench tailor --task \"Fix the login page\" --project-type frontend
+  mcp-workbench tailor --task \"Ship 2.0\" --project-type payments-api \\
+      --rules rules.json";
 
-/// Write the configuration for one task, out of a full one
+/// Generate a configuration with only the tools a task needs
 ///
-/// Takes of the full configuration what the task needs: the tools that every task gets, those of
-/// the service that it is done on, and those of the words in its description. What the full
-/// configuration does not let through is never added. The result is the same for the same input.
+/// Selects the tools that every task gets, those of the project type, and those for keywords in the
+/// task description. Never adds a tool that the full configuration doesn't allow. The same input
+/// always gives the same result.
 ///
-/// The rules are those of `--rules`, else those of the full configuration
-/// (`taskBasedToolSelection`), else those that the program carries.
+/// The selection rules come from `--rules`, or else from `taskBasedToolSelection` in the full
+/// configuration, or else are the built-in ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The work that is to be done
+    /// Task description
     #[arg(long, value_name = "TEXT")]
     task: String,
-    /// The kind of the service that it is done on, or its name: api, frontend, testing, …
+    /// Type or name of the project: api, frontend, testing, …
     #[arg(long, value_name = "TYPE")]
-    service_type: Option<String>,
-    /// Rules in place of the others
+    project_type: Option<String>,
+    /// Selection rules to use instead of the configured ones
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Where to write it [default: standard output]
+    /// Output file [default: stdout]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print JSON: what was chosen and why
+    /// Print JSON with chosen tools and reasons
     #[arg(long)]
     json: bool,
 }
@@ -56,15 +57,18 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let full = config::discover(global.config.clone(), &ProcessEnv, &folder);
     let output = args.output.clone().map(|path| config::locate(Some(path), &ProcessEnv, &folder));
     if output.as_ref().is_some_and(|output| is_same(&output.path, &full.path)) {
-        let message = format!("`{}` is the full configuration", full.display_path.display());
-        return Err(CommandError::usage(message).with_hint("write the result to another file"));
+        let message = format!(
+            "`--output` would overwrite the full configuration `{}`",
+            full.display_path.display()
+        );
+        return Err(CommandError::usage(message).with_hint("choose another output file"));
     }
     let request = TailorRequest {
         full: read(&full.display_path, &full.path)?,
         folder: output.as_ref().and_then(|output| moved(&full.path, &output.path)),
         rules: args.rules.as_ref().map(|rules| read(rules, rules)).transpose()?,
         task: args.task.clone(),
-        service: args.service_type.clone(),
+        service: args.project_type.clone(),
     };
     let tailored = tailor(&request);
     let tailored = tailored.map_err(|report| CommandError::config(LoadError::Invalid(report)))?;
@@ -91,7 +95,7 @@ fn read(shown: &Path, path: &Path) -> Result<SourceFile, CommandError> {
     let text = fs::read_to_string(path).map_err(|error| {
         let error =
             CommandError::usage_with_cause(format!("cannot read `{}`", shown.display()), &error);
-        error.with_hint("correct the path; nothing was written")
+        error.with_hint("nothing was written; check the path")
     })?;
     Ok(SourceFile { file: shown.display().to_string(), text })
 }
@@ -112,12 +116,12 @@ fn report(tailored: &TailorPlan, full: &ConfigLocation, output: Option<&ConfigLo
     let mut sections = Vec::new();
     let from = full.display_path.display();
     if tailored.text.is_none() {
-        sections.push(format!("error: `{from}` has nothing of what the task needs"));
+        sections.push(format!("error: `{from}` has no tools for this task"));
     } else {
         let wrote = output.map(|output| format!("wrote `{}`: ", output.display_path.display()));
         let tools = format_count(tailored.choices.len(), "tool");
         let servers = format_count(tailored.servers.len(), "server");
-        sections.push(format!("{}{tools} of {servers}", wrote.unwrap_or_default()));
+        sections.push(format!("{}{tools} from {servers}", wrote.unwrap_or_default()));
         sections.push(table(&tailored.choices).to_string());
     }
     let warnings = tailored.warnings.iter().map(|warning| format!("warning: {warning}"));
@@ -132,14 +136,14 @@ fn table(choices: &[ToolSelection]) -> Table {
     let mut table = Table::new([
         ("Server", Align::Left),
         ("Tool", Align::Left),
-        ("For", Align::Left),
-        ("Why", Align::Left),
+        ("Agents", Align::Left),
+        ("Reason", Align::Left),
     ]);
     for choice in choices {
         let reasons: Vec<_> = choice.reasons.iter().map(ToString::to_string).collect();
         let agents = match (choice.agents.as_slice(), choice.except_agents.as_slice()) {
             ([], []) => "all".to_owned(),
-            ([], others) => format!("all but {}", others.join(", ")),
+            ([], others) => format!("all except {}", others.join(", ")),
             (agents, _) => agents.join(", "),
         };
         table.row([choice.server.clone(), choice.tool.clone(), agents, reasons.join("; ")]);

@@ -14,28 +14,28 @@ use crate::settings;
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench token claude                       Make a token for the agent `claude`
-  mcp-workbench token claude --from-stdin < file   Make the entry of a token that you have
-  mcp-workbench token --operator me                Make one for the page";
+  mcp-workbench token claude                       Create a token
+  mcp-workbench token claude --from-stdin < file   Use an existing token
+  mcp-workbench token --operator me                Create a dashboard token";
 
 /// Lets secret scanners recognize tokens.
 const PREFIX: &str = "mcpw_";
 /// Limits a token read from stdin. In bytes.
 const MOST: u64 = 4096;
 
-/// Make a token for an agent, and the entry of it for `auth.tokens`
+/// Create an access token for an agent
 ///
-/// The token is shown once and kept nowhere. The configuration has its SHA-256, from which nobody
-/// can find out the token.
+/// Prints the token and its entry for `auth.tokens`. The token is shown once and stored nowhere: the
+/// entry contains only its SHA-256 hash.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The agent whose token it is, by its name in the policy
+    /// Agent that the token identifies
     agent: String,
-    /// Make one for the page, and its entry for `auth.operators`
+    /// Create a dashboard token for `auth.operators` instead
     #[arg(long)]
     operator: bool,
-    /// Take the token from standard input instead of making one
+    /// Read an existing token from stdin
     #[arg(long)]
     from_stdin: bool,
     /// Print JSON
@@ -59,7 +59,7 @@ struct TokenEntry<'a> {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let agent = args.agent.trim();
     if agent.is_empty() || agent.chars().any(char::is_control) {
-        return Err(CommandError::usage("expected the name of an agent"));
+        return Err(CommandError::usage("the agent name is empty or has control characters"));
     }
     let token = if args.from_stdin { read()? } else { generate_token()? };
     let sha256 = hex(&settings::token_digest(&token));
@@ -71,12 +71,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     }
     let entry = serde_json::to_string(&made.entry).map_err(CommandError::internal)?;
     if let Some(token) = shown {
-        let whose = if args.operator { "whoever is to act" } else { "the agent" };
-        print::note(&format!("the token, for {whose}; it is not shown again:"));
+        let kind = if args.operator { "dashboard token" } else { "access token for the agent" };
+        print::note(&format!("{kind} (shown only once):"));
         print::data(&token)?;
     }
     let place = if args.operator { "auth.operators" } else { "auth.tokens" };
-    print::note(&format!("the entry, for `{place}` in the configuration:"));
+    print::note(&format!("add this entry to `{place}` in the configuration:"));
     print::data(&entry)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -93,10 +93,9 @@ fn read() -> Result<String, CommandError> {
     input.read_to_string(&mut text).map_err(CommandError::internal)?;
     let token = text.trim();
     if !config::is_valid_token(token) {
-        let message = "expected a token: at least 16 letters, digits and `-._~+/=`";
-        return Err(
-            CommandError::usage(message).with_hint("`mcp-workbench token <agent>` makes one")
-        );
+        let message = "invalid token: expected at least 16 letters, digits and `-._~+/=`";
+        return Err(CommandError::usage(message)
+            .with_hint("run `mcp-workbench token <agent>` to create one"));
     }
     Ok(token.to_owned())
 }

@@ -33,23 +33,26 @@ Examples:
   mcp-workbench top
   NO_COLOR=1 mcp-workbench top
 
-Keys: arrows or j and k choose, o or Enter starts a server, s stops it, r restarts it, m switches it off
-until m is pressed again, Tab goes to the calls and back, / filters by name, ? shows all keys, q ends it.";
+Keys: arrows or j/k select, o or Enter starts, s stops, r restarts, m pauses or
+resumes, Tab switches panes, / filters by name, ? shows all keys, q quits.";
 
-/// Watch servers, calls and failures live, with keys to act
+/// Monitor and control servers live
 ///
-/// Shows every workbench of this user that serves: its toolboxes and servers with their state, memory,
-/// tokens and times, calls as they end, and the last words of the chosen server. A server that is
-/// stopped starts again when an agent wants it; one that is switched off does not, and its agents are
-/// told so. Either is so for all who share its process. `ps` prints the same once.
+/// Shows every running workbench of this user: its toolboxes and servers with state, memory, tokens
+/// and latency, calls as they finish, and the recent stderr lines of the selected server.
+///
+/// An agent's call starts a stopped server again, but not a paused one: such a call fails with an
+/// explanation. Stopping or pausing a server affects all agents that share its process.
+///
+/// `ps` prints a snapshot instead.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}
 
 pub(crate) fn run(global: &GlobalArgs, _: &Args) -> Result<ExitCode, CommandError> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        return Err(CommandError::failed("`top` draws on a terminal, and this is none")
-            .with_hint("`mcp-workbench ps` prints what runs, with `--json` for programs"));
+        return Err(CommandError::failed("`top` needs a terminal")
+            .with_hint("use `mcp-workbench ps`, or `mcp-workbench ps --json` in scripts"));
     }
     let cache = global.resolve_cache_dir()?;
     let has_color = ProcessEnv.get("NO_COLOR").is_none_or(|value| value.is_empty());

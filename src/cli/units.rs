@@ -73,7 +73,7 @@ pub(crate) fn number(number: usize) -> String {
 pub(crate) fn format_count(number: usize, thing: &str) -> String {
     let plural = match number {
         1 => "",
-        _ if thing.ends_with('x') => "es",
+        _ if thing.ends_with('x') || thing.ends_with("ch") => "es",
         _ => "s",
     };
     format!("{} {thing}{plural}", self::number(number))
@@ -87,5 +87,7 @@ mod tests {
     fn formats_bytes_and_tokens_with_plurals() {
         assert_eq!(ContextSize::of(1).to_string(), "1 byte, about 0 tokens");
         assert_eq!(ContextSize::of(12_345).to_string(), "12,345 bytes, about 2,743 tokens");
+        assert_eq!(format_count(2, "toolbox"), "2 toolboxes");
+        assert_eq!(format_count(2, "workbench"), "2 workbenches");
     }
 }

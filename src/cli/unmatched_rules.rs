@@ -45,7 +45,7 @@ pub(crate) fn findings(global: &GlobalArgs, config: &Config) -> Result<Vec<Findi
     });
     let (path, position) = place(&["active_toolsets".to_owned()], "activeToolsets");
     let patterns = patterns.into_iter().map(|(pattern, hint)| {
-        let message = format!("`{pattern}` matches no tool and no resource");
+        let message = format!("`{pattern}` matches no tool or resource");
         Finding { position, ..Finding::warning(path.clone(), message, hint) }
     });
     Ok(rules.chain(patterns).collect())

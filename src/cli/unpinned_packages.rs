@@ -26,27 +26,20 @@ fn remark(servers: &[(String, String, UnpinnedPackage)]) -> Option<Finding> {
         let Package { runner, name, spec, .. } = &loose.package;
         let path = format!("toolboxes.{toolbox}.mcpServers.{server}");
         let message = format!(
-            "`{runner} {spec}` names no version of `{name}`, so another one may start any day"
+            "`{runner} {spec}` does not pin a version of `{name}`, so its code can change at any \
+             time"
         );
-        return Some(Finding::warning(
-            path,
-            message,
-            Some(format!("write {}", loose.pin_advice())),
-        ));
+        return Some(Finding::warning(path, message, Some(loose.pin_advice())));
     }
     let message = format!(
-        "{} servers name no version of their package, so another one may start any day",
+        "{} servers do not pin a version of their package, so their code can change at any time",
         servers.len()
     );
     let each: Vec<String> = servers
         .iter()
-        .map(|(toolbox, server, loose)| format!("in `{toolbox}/{server}` {}", loose.pin_advice()))
+        .map(|(toolbox, server, loose)| format!("in `{toolbox}/{server}`, {}", loose.pin_advice()))
         .collect();
-    Some(Finding::warning(
-        "toolboxes".to_owned(),
-        message,
-        Some(format!("write {}", each.join("; "))),
-    ))
+    Some(Finding::warning("toolboxes".to_owned(), message, Some(each.join("; "))))
 }
 
 struct UnpinnedPackage {
@@ -70,12 +63,12 @@ impl UnpinnedPackage {
         match (&self.installed_version, ecosystem) {
             (Some(version), _) => {
                 let pinned = self.package.pinned(version);
-                format!("`{pinned}` for `{spec}`, which is what is here now")
+                format!("replace `{spec}` with `{pinned}` (the installed version)")
             }
             (None, Ecosystem::Image) => {
-                format!("`{name}@sha256:…` for `{spec}`, with the digest that you trust")
+                format!("replace `{spec}` with `{name}@sha256:…` (a digest that you trust)")
             }
-            (None, _) => format!("`{}` for `{spec}`", self.package.pinned("VERSION")),
+            (None, _) => format!("replace `{spec}` with `{}`", self.package.pinned("VERSION")),
         }
     }
 }
@@ -107,9 +100,10 @@ mod tests {
         assert_eq!(path, "toolboxes.dev.mcpServers.a");
         assert_eq!(
             message,
-            "`npx a-server` names no version of `a-server`, so another one may start any day"
+            "`npx a-server` does not pin a version of `a-server`, so its code can change at any \
+             time"
         );
-        assert_eq!(hint, "write `a-server@1.2.0` for `a-server`, which is what is here now");
+        assert_eq!(hint, "replace `a-server` with `a-server@1.2.0` (the installed version)");
     }
 
     #[test]
@@ -123,13 +117,13 @@ mod tests {
         assert_eq!(path, "toolboxes");
         assert_eq!(
             message,
-            "3 servers name no version of their package, so another one may start any day"
+            "3 servers do not pin a version of their package, so their code can change at any time"
         );
         assert_eq!(
             hint,
-            "write in `dev/a` `a-server@1.2.0` for `a-server@latest`, which is what is here now; \
-             in `dev/b` `b-server@VERSION` for `b-server`; \
-             in `dev/c` `o/c@sha256:…` for `o/c`, with the digest that you trust"
+            "in `dev/a`, replace `a-server@latest` with `a-server@1.2.0` (the installed version); \
+             in `dev/b`, replace `b-server` with `b-server@VERSION`; \
+             in `dev/c`, replace `o/c` with `o/c@sha256:…` (a digest that you trust)"
         );
     }
 

@@ -165,8 +165,8 @@ fn keyring<'a>(platform: Platform, service: &'a str, account: &'a str) -> Option
 
 fn no_keyring(reference: &SecretRef) -> SecretError {
     SecretError {
-        reason: format!("{reference} cannot be read on this system"),
-        hint: "write a `command` that prints the value".to_owned(),
+        reason: format!("reading {reference} is not supported on this system"),
+        hint: "use a `command` that prints the value".to_owned(),
     }
 }
 
@@ -205,9 +205,9 @@ fn of_command(reference: &SecretRef, failure: StartError) -> SecretError {
     let StartError { reason, hint, .. } = failure;
     match reference {
         SecretRef::Keyring { .. } => SecretError {
-            reason: format!("{reference} cannot be read: {reason}"),
-            hint: "`secret-tool`, of the package `libsecret-tools`, or on macOS `security` has to find it \
-                   there, with the keyring unlocked"
+            reason: format!("failed to read {reference}: {reason}"),
+            hint: "unlock the keyring, and check that `secret-tool` (package `libsecret-tools`) or, on \
+                   macOS, `security` finds the entry"
                 .to_owned(),
         },
         SecretRef::File(_) | SecretRef::Command { .. } => SecretError { reason, hint },

@@ -13,8 +13,8 @@ use crate::config::Finding;
 use crate::os;
 use crate::settings::{Config, Launch, Sandbox};
 
-const HINT: &str = "give it a folder of its own, or keep the file where no server comes: \
-    `~/.config/mcp-workbench/config.json` is found too";
+const HINT: &str = "give the server another folder, or move the configuration out of its reach, \
+    such as to `~/.config/mcp-workbench/config.json`";
 
 struct ProtectedPath {
     what: &'static str,
@@ -28,9 +28,9 @@ pub(crate) fn findings(global: &GlobalArgs, config: &Config) -> Vec<Finding> {
     let mut protected = Vec::new();
     let paths = [
         ("this configuration", file.clone()),
-        ("the catalog", config.navigator.folder.clone()),
-        ("the audit", config.audit.as_ref().map(|audit| audit.file.clone())),
-        ("what the workbench keeps", global.resolve_cache_dir().ok()),
+        ("the catalog folder", config.navigator.folder.clone()),
+        ("the audit log", config.audit.as_ref().map(|audit| audit.file.clone())),
+        ("the workbench's cache", global.resolve_cache_dir().ok()),
     ];
     for (what, path) in paths {
         let Some(path) = path else { continue };
@@ -42,17 +42,17 @@ pub(crate) fn findings(global: &GlobalArgs, config: &Config) -> Vec<Finding> {
     for toolbox in &config.toolboxes {
         for server in &toolbox.servers {
             let Launch::Stdio(launch) = &server.launch else { continue };
-            let besides = launch.sandbox.as_ref().and_then(Sandbox::granted_paths);
-            let besides = besides.into_iter().flatten().flatten();
-            let besides =
-                besides.filter_map(|path| Some((path.to_str()?, path.canonicalize().ok()?)));
+            let granted = launch.sandbox.as_ref().and_then(Sandbox::granted_paths);
+            let granted = granted.into_iter().flatten().flatten();
+            let granted =
+                granted.filter_map(|path| Some((path.to_str()?, path.canonicalize().ok()?)));
             let found: BTreeSet<_> = sandbox::referenced_paths(launch)
-                .chain(besides)
+                .chain(granted)
                 .filter_map(|(text, path)| Some((reached(&path, &protected)?, text)))
                 .collect();
             findings.extend(found.into_iter().map(|(what, text)| {
                 let path = format!("toolboxes.{}.mcpServers.{}", toolbox.name, server.name);
-                let message = format!("`{}` can reach {what}, by `{text}`", server.name);
+                let message = format!("`{}` can modify {what} (through `{text}`)", server.name);
                 Finding::warning(path, message, Some(HINT.to_owned()))
             }));
         }
@@ -62,8 +62,8 @@ pub(crate) fn findings(global: &GlobalArgs, config: &Config) -> Vec<Finding> {
 
 fn writable_by_others_finding(file: &Path) -> Option<Finding> {
     let file = file.canonicalize().ok()?;
-    let message = format!("others than its owner may write or replace `{}`", file.display());
-    let hint = "take that away from them: `chmod go-w` on the file and its folder".to_owned();
+    let message = format!("other users can write or replace `{}`", file.display());
+    let hint = "run `chmod go-w` on the file and its folder".to_owned();
     os::is_writable_by_others(&file).then(|| Finding::warning(String::new(), message, Some(hint)))
 }
 

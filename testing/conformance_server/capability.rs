@@ -28,7 +28,7 @@ pub(crate) fn needed_for(method: &str) -> &'static str {
         "elicitation/create" => "elicitation",
         "sampling/createMessage" => "sampling",
         "roots/list" => "roots",
-        _ => panic!("nothing of ours asks `{method}`"),
+        _ => panic!("no question uses `{method}`"),
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn complete(request: &Request) -> Answer {
         (Some("ref/resource"), "id") if reference["uri"] == "test://template/{id}/data" => {
             IDS.as_slice()
         }
-        _ => return Err(Fault::invalid_params("nothing like that can be completed")),
+        _ => return Err(Fault::invalid_params("no completions for this reference")),
     };
     let begun = params["argument"]["value"].as_str().unwrap_or_default();
     let values: Vec<Value> =

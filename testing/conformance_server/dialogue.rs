@@ -115,13 +115,13 @@ impl Dialogue {
         let state = match params.get("requestState") {
             None => None,
             Some(Value::String(text)) => Some(Progress::open(text, name)?),
-            Some(_) => return Err(Fault::invalid_params("`requestState` is not a text")),
+            Some(_) => return Err(Fault::invalid_params("`requestState` is not a string")),
         };
         let is_new = self.keeps_state && state.is_none();
         let mut progress = state.unwrap_or_default();
-        let round = rounds
-            .get(progress.round)
-            .ok_or_else(|| Fault::invalid_params("`requestState` is of a dialogue at its end"))?;
+        let round = rounds.get(progress.round).ok_or_else(|| {
+            Fault::invalid_params("`requestState` belongs to a finished dialogue")
+        })?;
         let mut is_answered = true;
         for question in round {
             match given.get(question.key).filter(|_| !is_new) {

@@ -141,7 +141,7 @@ fn defaults() -> Question {
         },
         "required": [],
     });
-    elicit("form", "Please review the form, which is filled in", &schema)
+    elicit("form", "Please review the prefilled form", &schema)
 }
 
 /// Every form of enum schema (SEP-1330).

@@ -18,16 +18,12 @@ pub(crate) fn list(lists: &Lists) -> Vec<Value> {
             "A prompt that repeats its arguments",
             &["arg1", "arg2"],
         ),
-        prompt(
-            "test_prompt_with_embedded_resource",
-            "A prompt with a resource in it",
-            &["resourceUri"],
-        ),
-        prompt("test_prompt_with_image", "A prompt with an image in it", &[]),
+        prompt("test_prompt_with_embedded_resource", "A prompt with a resource", &["resourceUri"]),
+        prompt("test_prompt_with_image", "A prompt with an image", &[]),
         prompt("test_input_required_result_prompt", "A prompt that asks for its context", &[]),
     ];
     if lists.has_dynamic_prompt {
-        prompts.push(prompt("test_dynamic_prompt", "A prompt that comes and goes", &[]));
+        prompts.push(prompt("test_dynamic_prompt", "A prompt that appears and disappears", &[]));
     }
     prompts
 }
@@ -71,7 +67,7 @@ pub(crate) fn get(server: &Server, request: &Request) -> Answer {
             vec![content::image(), content::text("Please analyze the image above.")]
         }
         "test_input_required_result_prompt" => {
-            let dialogue = forms::dialogue(name, &arguments).expect("it asks");
+            let dialogue = forms::dialogue(name, &arguments).expect("a question");
             match dialogue.hold(server, request, name)? {
                 Outcome::Asked(result) => return Ok(result),
                 Outcome::Answers(answers) => {

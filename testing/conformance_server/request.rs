@@ -53,7 +53,9 @@ impl Level {
 
     pub(crate) fn from_json(word: &Value) -> Result<Self, Fault> {
         let position = LEVELS.iter().position(|level| *word == **level);
-        position.map(Self).ok_or_else(|| Fault::invalid_params(format!("no log level: {word}")))
+        position
+            .map(Self)
+            .ok_or_else(|| Fault::invalid_params(format!("invalid log level: {word}")))
     }
 }
 
@@ -107,7 +109,7 @@ impl Request {
 
     pub(crate) fn text(&self, name: &str) -> Result<&str, Fault> {
         let value = self.params[name].as_str();
-        value.ok_or_else(|| Fault::invalid_params(format!("`{name}` is missing or not a text")))
+        value.ok_or_else(|| Fault::invalid_params(format!("`{name}` is missing or not a string")))
     }
 
     /// Returns the arguments of a call, or `{}` if there are none.

@@ -42,7 +42,7 @@ pub(crate) fn templates() -> Value {
     json!([{
         "uriTemplate": "test://template/{id}/data",
         "name": "Data by id",
-        "description": "What there is under an id",
+        "description": "Data for an ID",
         "mimeType": "application/json",
     }])
 }

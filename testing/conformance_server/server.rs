@@ -74,7 +74,7 @@ impl Server {
             (Some(_), true) => {}
             (None, false) => self.answered(&id, message),
             (None, true) => {
-                let fault = Fault::invalid_request("neither a request nor an answer");
+                let fault = Fault::invalid_request("neither a request nor a response");
                 self.output.answer(&id, Err(fault));
             }
         }
@@ -123,7 +123,7 @@ impl Server {
             (_, Eras::Modern) => Err(Fault::invalid_params("`_meta` has no protocol version")),
             (Some(session), _) => Ok(Some(Request::legacy(id, params, session))),
             (None, _) if method == "server/discover" => Err(Fault::unknown_method(method)),
-            (None, _) => Err(Fault::invalid_request("`initialize` comes first")),
+            (None, _) => Err(Fault::invalid_request("expected `initialize` first")),
         }
     }
 
@@ -201,7 +201,7 @@ impl Server {
         }
         let capabilities = params["capabilities"].clone();
         if wanted.is_empty() || !capabilities.is_object() || !params["clientInfo"].is_object() {
-            let message = "`initialize` wants protocolVersion, capabilities and clientInfo";
+            let message = "`initialize` requires protocolVersion, capabilities and clientInfo";
             return Err(Fault::invalid_params(message));
         }
         *self.session.lock().unwrap() = Some(Session { capabilities, level: Level::DEBUG });
@@ -234,7 +234,7 @@ impl Server {
             Ok(message) => {
                 Err(Fault::internal(message["error"]["message"].as_str().unwrap_or("an error")))
             }
-            Err(_) => Err(Fault::internal("the client does not answer")),
+            Err(_) => Err(Fault::internal("the client did not respond")),
         }
     }
 

@@ -28,7 +28,7 @@ impl Progress {
             .filter(|(signed, body)| *signed == signature(body))
             .and_then(|(_, body)| serde_json::from_str::<Value>(body).ok())
             .filter(|body| body["for"] == name)
-            .ok_or_else(|| Fault::invalid_params("`requestState` is not what we have sent"))?;
+            .ok_or_else(|| Fault::invalid_params("`requestState` was not issued by this server"))?;
         let round = body["round"].as_u64().and_then(|round| usize::try_from(round).ok());
         let answers = body["answers"].as_object().cloned().unwrap_or_default();
         Ok(Self { round: round.unwrap_or_default(), answers })

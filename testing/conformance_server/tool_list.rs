@@ -9,31 +9,31 @@ use crate::change::Lists;
 const PLAIN: [(&str, &str); 27] = [
     ("test_simple_text", "Returns a text"),
     ("test_image_content", "Returns an image"),
-    ("test_audio_content", "Returns a sound"),
+    ("test_audio_content", "Returns audio"),
     ("test_embedded_resource", "Returns a resource"),
     ("test_multiple_content_types", "Returns a text, an image and a resource"),
     ("test_tool_with_logging", "Logs three messages"),
     ("test_error_handling", "Fails"),
     ("test_tool_with_progress", "Reports its progress three times"),
-    ("test_elicitation_sep1034_defaults", "Asks with a form that has defaults"),
-    ("test_elicitation_sep1330_enums", "Asks with a form of choices"),
-    ("test_list_roots", "Asks for the client's roots"),
+    ("test_elicitation_sep1034_defaults", "Shows a form with defaults"),
+    ("test_elicitation_sep1330_enums", "Shows a form with choices"),
+    ("test_list_roots", "Requests the client's roots"),
     ("test_reconnection", "Takes a moment"),
     ("test_missing_capability", "Needs a client that can sample"),
     ("test_logging_tool", "Logs a message"),
     ("test_streaming_elicitation", "Asks for a name"),
-    ("test_trigger_tool_change", "Changes the list of tools"),
-    ("test_trigger_prompt_change", "Changes the list of prompts"),
+    ("test_trigger_tool_change", "Changes the tool list"),
+    ("test_trigger_prompt_change", "Changes the prompt list"),
     ("test_trigger_resource_change", "Changes the watched resource"),
     ("test_input_required_result_elicitation", "Asks for a name"),
     ("test_input_required_result_sampling", "Asks a model for a capital"),
-    ("test_input_required_result_list_roots", "Asks for the client's roots"),
-    ("test_input_required_result_request_state", "Asks, with a state to give back"),
-    ("test_input_required_result_multiple_inputs", "Asks three things at once"),
-    ("test_input_required_result_multi_round", "Asks twice"),
-    ("test_input_required_result_tampered_state", "Asks, and checks the state"),
-    ("test_input_required_result_capabilities", "Asks what the client can be asked"),
-    ("test_tool_with_task", "Asks for a name, then works on it as a task"),
+    ("test_input_required_result_list_roots", "Requests the client's roots"),
+    ("test_input_required_result_request_state", "Requests input with a request state"),
+    ("test_input_required_result_multiple_inputs", "Makes three requests together"),
+    ("test_input_required_result_multi_round", "Requests input twice"),
+    ("test_input_required_result_tampered_state", "Requests input and checks the state"),
+    ("test_input_required_result_capabilities", "Requests only input that the client supports"),
+    ("test_tool_with_task", "Asks for a name, then continues as a task"),
 ];
 
 pub(crate) fn list(lists: &Lists) -> Vec<Value> {
@@ -52,33 +52,33 @@ pub(crate) fn list(lists: &Lists) -> Vec<Value> {
             &json!({ "message": { "type": "string" } }),
             &["message"],
         ),
-        tool(
-            "greet",
-            "Greets, and never as a task",
-            &json!({ "name": { "type": "string" } }),
-            &["name"],
-        ),
+        tool("greet", "Greets; never a task", &json!({ "name": { "type": "string" } }), &["name"]),
         tool(
             "slow_compute",
-            "Takes its time, as a task if it may",
+            "Runs for some seconds, as a task if allowed",
             &json!({
                 "seconds": { "type": "number", "minimum": 0 },
                 "label": { "type": "string" },
             }),
             &["seconds"],
         ),
-        tool("failing_job", "Fails, and only as a task", &json!({}), &[]),
-        tool("protocol_error_job", "Breaks down, as a task if it may", &json!({}), &[]),
+        tool("failing_job", "Fails; always a task", &json!({}), &[]),
+        tool(
+            "protocol_error_job",
+            "Fails with a protocol error, as a task if allowed",
+            &json!({}),
+            &[],
+        ),
         tool(
             "confirm_delete",
-            "Asks before it pretends to delete",
+            "Asks for confirmation, then pretends to delete",
             &json!({ "filename": { "type": "string" } }),
             &["filename"],
         ),
-        tool("multi_input", "Asks for two names at once", &json!({}), &[]),
+        tool("multi_input", "Asks for two names together", &json!({}), &[]),
         tool(
             "test_custom_headers",
-            "Has an argument that also travels in a header",
+            "Has an argument that is also sent as a header",
             &json!({
                 "region": { "type": "string", "x-mcp-header": "Region" },
                 "query": { "type": "string" },
@@ -88,7 +88,7 @@ pub(crate) fn list(lists: &Lists) -> Vec<Value> {
         json_schema_tool(),
     ]);
     if lists.has_dynamic_tool {
-        tools.push(tool("test_dynamic_tool", "Comes and goes", &json!({}), &[]));
+        tools.push(tool("test_dynamic_tool", "Appears and disappears", &json!({}), &[]));
     }
     tools
 }

@@ -130,7 +130,7 @@ fn act(server: &Arc<Server>, request: &Request, name: &str, arguments: &Value) -
         }
         "test_logging_tool" => {
             server.log(request, "A message of test_logging_tool");
-            saying("Logged, if it was wanted")
+            saying("Logged if requested")
         }
         "test_tool_with_progress" => {
             progress(server, request);

@@ -49,7 +49,7 @@ impl Fault {
     }
 
     pub(crate) fn missing_capability(capabilities: &Value) -> Self {
-        Self::new(-32021, "The client has not declared a capability that this needs")
+        Self::new(-32021, "The client has not declared a required capability")
             .with(json!({ "requiredCapabilities": capabilities }))
     }
 

@@ -409,7 +409,7 @@ fn size(bytes: u64) -> usize {
 
 fn shell(command: &str) -> Value {
     let output = std::process::Command::new("sh").args(["-c", command]).output();
-    let output = output.expect("a shell can be started");
+    let output = output.expect("a shell");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     json!({
         "code": output.status.code(),

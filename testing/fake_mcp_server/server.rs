@@ -428,7 +428,7 @@ fn subscription(id: &Value) -> Value {
 }
 
 fn raw(text: &str) -> Box<RawValue> {
-    RawValue::from_string(text.to_owned()).expect("a literal that is JSON")
+    RawValue::from_string(text.to_owned()).expect("a JSON literal")
 }
 
 fn without_nulls(mut value: Value) -> Value {

@@ -56,7 +56,7 @@ fn trap(text: &str) {
         .arg(this)
         .args([text, TRAPPED])
         .exec();
-    eprintln!("fake-mcp-server: cannot become stubborn: {error}");
+    eprintln!("fake-mcp-server: cannot ignore SIGTERM: {error}");
     exit(2);
 }
 
@@ -81,7 +81,7 @@ fn grandchildren(script: &Script) -> Vec<u32> {
         .stdin(Stdio::null())
         .stdout(stdout)
         .spawn()
-        .expect("a shell can be started");
+        .expect("a shell");
     note(script, child.id());
     vec![child.id()]
 }
@@ -98,11 +98,11 @@ fn daemon(script: &Script, is_unmarked: bool) -> u32 {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("setsid can be started");
+        .expect("`setsid`");
     let mut id = String::new();
     let output = parent.stdout.take().expect("piped");
-    BufReader::new(output).read_line(&mut id).expect("a daemon says its id");
-    parent.wait().expect("setsid ends");
+    BufReader::new(output).read_line(&mut id).expect("the daemon's PID");
+    parent.wait().expect("an exit status");
     let id = id.trim().parse().expect("an id");
     note(script, id);
     id

@@ -21,7 +21,7 @@ export async function start(world) {
         const url = new URL(request.url, 'http://127.0.0.1');
         const api = APIS.find((api) => api.isMine(url));
         if (request.method !== 'POST' || !api) {
-            return jsonOf(response, { error: { message: 'there is nothing here' } }, 404);
+            return jsonOf(response, { error: { message: 'not found' } }, 404);
         }
         const body = JSON.parse(bytes.toString() || '{}');
         const seen = api.read(body);

@@ -34,7 +34,7 @@ function calls(request) {
     return answer(request, world).calls.map(({ name, args }) => [name, args]);
 }
 
-test('a tool that is there is called by the name that it has there', () => {
+test('calls a listed tool by its listed name', () => {
     for (const name of [
         'mcp__memory__search_nodes',
         'memory_search_nodes',
@@ -45,12 +45,12 @@ test('a tool that is there is called by the name that it has there', () => {
     assert.deepEqual(calls(seen({ tools: ['research_nodes_again'] })), []);
 });
 
-test('the toolbox that is described as fitting is opened', () => {
+test('opens the toolbox with the matching description', () => {
     const request = seen({ tools: [OPEN], texts: [PURPOSES] });
     assert.deepEqual(calls(request), [[OPEN.name, { toolbox: 'mind' }]]);
 });
 
-test("use_tool is called once the tool's arguments have been seen, and not before", () => {
+test("calls use_tool only after seeing the tool's arguments", () => {
     const asked = { name: OPEN.name, args: { toolbox: 'mind' } };
     const hidden = { ...asked, result: '{"tools":[{"server":"memory","name":"search_nodes"}]}' };
     const request = (result) => seen({ tools: [OPEN, USE], texts: [PURPOSES], history: [result] });
@@ -71,7 +71,7 @@ test("use_tool is called once the tool's arguments have been seen, and not befor
     }
 });
 
-test('what the client has cut is asked for in less detail', () => {
+test('requests less detail if the client truncated a result', () => {
     const history = [
         { name: OPEN.name, args: { toolbox: 'mind' }, result: '…9 tokens truncated…' },
     ];
@@ -79,25 +79,25 @@ test('what the client has cut is asked for in less detail', () => {
     assert.deepEqual(calls(request), [[OPEN.name, { toolbox: 'mind', detail: 'signatures' }]]);
 });
 
-test("names that are to be seen are loaded by the client's own search, in one call", () => {
+test("loads visible names in one call of the client's tool search", () => {
     const texts = ['mcp__sqlite__read_query\nmcp__time__convert_time\nmcp__time__get_current_time'];
     const request = seen({ task: two, tools: [SEARCH], texts });
     const query = 'select:mcp__sqlite__read_query,mcp__time__convert_time';
     assert.deepEqual(calls(request), [['ToolSearch', { query, max_results: 2 }]]);
 });
 
-test("where no names are to be seen, the client's own search is given words", () => {
+test("searches by words if no names are visible", () => {
     const request = seen({ tools: [{ name: 'tool_search', search: 'words' }] });
     assert.deepEqual(calls(request), [['tool_search', { query: one.steps[0].query }]]);
 });
 
-test('steps that do not need each other are taken at once, where the API allows it', () => {
+test('runs independent steps in parallel if the API allows it', () => {
     const request = { task: two, tools: ['sqlite_read_query', 'time_convert_time'] };
     assert.equal(calls(seen(request)).length, 2);
     assert.equal(calls(seen({ ...request, parallel: false })).length, 1);
 });
 
-test('a step that needs an earlier answer waits for it, and takes it from there', () => {
+test('a dependent step waits for the earlier result and uses it', () => {
     const tools = ['git_log', 'git_show'];
     assert.deepEqual(calls(seen({ task: chain, tools })), [['git_log', { repo_path: '/work' }]]);
     const hash = '0123456789abcdef0123456789abcdef01234567';
@@ -109,7 +109,7 @@ test('a step that needs an earlier answer waits for it, and takes it from there'
     ]);
 });
 
-test('a toolbox is not opened for a step that waits, if its tool is known already', () => {
+test('opens no toolbox for a waiting step whose tool is known', () => {
     const known = 'code/git: git_log(repo_path,max_count?) git_show(repo_path,revision)';
     const request = (description) =>
         calls(
@@ -119,7 +119,7 @@ test('a toolbox is not opened for a step that waits, if its tool is known alread
     assert.deepEqual(request('code/git: git_log(repo_path)'), [USE.name, OPEN.name]);
 });
 
-test('the last word has what the answers said, and nothing that no answer said', () => {
+test('the final text contains only facts from results', () => {
     const call = {
         name: 'search_nodes',
         args: { query: 'Vell' },
@@ -129,14 +129,14 @@ test('the last word has what the answers said, and nothing that no answer said',
     assert.match(answer(seen({}), world).text, /^STUCK/);
 });
 
-test('a tool that fails again and again is given up', () => {
+test('gives up on a tool that fails repeatedly', () => {
     const call = { name: 'search_nodes', args: { query: 'Vell' }, result: 'error' };
     const request = (history) => seen({ tools: ['search_nodes'], history });
     assert.equal(calls(request([call])).length, 1);
     assert.match(answer(request([call, call]), world).text, /^STUCK/);
 });
 
-test('a catalog that names no tools is asked for those of what fits', () => {
+test('lists the matching part of a tool index without names', () => {
     const description = 'Call it with list for whole entries.\ncode: 26 tools\nmind: 10 tools';
     const activate = { name: 'toolman_activate', description };
     const texts = ['mind (1 server): The knowledge graph'];
@@ -149,7 +149,7 @@ test('a catalog that names no tools is asked for those of what fits', () => {
     assert.deepEqual(calls(seen({ tools: [activate], texts, history })), [on]);
 });
 
-test('a toolbox whose tools have not come is opened once more, and then given up', () => {
+test('opens a toolbox without new tools once more, then gives up', () => {
     const call = {
         name: OPEN.name,
         args: { toolbox: 'mind' },
@@ -160,7 +160,7 @@ test('a toolbox whose tools have not come is opened once more, and then given up
     assert.deepEqual(calls(request([call, call])), []);
 });
 
-test('a tool that takes tasks gets arguments once it has asked for them', () => {
+test('passes arguments to execute_task after it has requested them', () => {
     const doer = 'workbench_execute_task';
     const task = one.steps[0].query;
     assert.deepEqual(calls(seen({ tools: [doer] })), [[doer, { task }]]);
@@ -169,7 +169,7 @@ test('a tool that takes tasks gets arguments once it has asked for them', () => 
     assert.deepEqual(calls(request), [[doer, { task, arguments: { query: 'Vell' } }]]);
 });
 
-test('a tool that takes tasks is told which tool is meant once it has offered that', () => {
+test('passes the tool to execute_task after it has suggested it', () => {
     const doer = 'workbench_execute_task';
     const task = one.steps[0].query;
     const result =
@@ -185,7 +185,7 @@ test('a tool that takes tasks is told which tool is meant once it has offered th
     assert.deepEqual(request([call, call]), []);
 });
 
-test('a definition is understood in whatever order its members are', () => {
+test('reads definitions with members in any order', () => {
     const line =
         '{"inputSchema":{"properties":{"query":{}}},"name":"search_nodes","server":"memory"}';
     const history = [
@@ -195,14 +195,14 @@ test('a definition is understood in whatever order its members are', () => {
     assert.deepEqual(tool, { toolbox: 'mind', server: 'memory', tool: 'search_nodes' });
 });
 
-test('a tool that is named and not there is loaded by its name', () => {
+test('loads a mentioned but unlisted tool by name', () => {
     const open = { ...OPEN, description: 'See them with open_toolbox, then call use_tool.' };
     const search = { name: 'tool_search', search: 'words' };
     const request = seen({ tools: [open, search], texts: [PURPOSES] });
     assert.deepEqual(calls(request), [['tool_search', { query: 'use_tool' }]]);
 });
 
-test('what a toolbox is for is understood in brackets too', () => {
+test('reads toolbox descriptions in parentheses', () => {
     const texts = ['Toolboxes: code (Files and git), mind (The knowledge graph). Call open_toolbox.'];
     assert.deepEqual(calls(seen({ tools: [OPEN], texts })), [[OPEN.name, { toolbox: 'mind' }]]);
 });

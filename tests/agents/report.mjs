@@ -3,9 +3,6 @@
 /** Bytes per token, measured on requests of this kind. */
 const BYTES_PER_TOKEN = 4.5;
 
-/** The modes in the README's table. */
-const IN_BRIEF = ['native', 'auto', 'auto (cold)'];
-
 /** A progress line. */
 export function inWords({ client, mode, task, works, requests, bytes, seconds }) {
     const what = works
@@ -51,26 +48,37 @@ export function whole(rows) {
     return table(head, lines, [0, 0, 0, 1, 1, 1, 1]);
 }
 
-/** The README's table, with one column per client and one row per common mode. */
+/** The README's table, one row per client: bytes and requests without and with the workbench. */
 export function brief(rows) {
-    const sums = folded(rows.filter((row) => IN_BRIEF.includes(row.mode)));
-    const clients = [...new Set(sums.map((sum) => sum.client))];
-    const modes = [...new Set(sums.map((sum) => sum.mode))];
-    const cell = (mode, client) => {
-        const sum = sums.find((sum) => sum.mode === mode && sum.client === client);
-        if (!sum) return '';
-        const cost = `${Math.round(sum.bytes / 1000)} kB in ${sum.requests}`;
-        return sum.works === sum.tasks
-            ? cost
-            : sum.works === 0
-              ? 'fails'
-              : `fails in ${sum.tasks - sum.works} of ${sum.tasks}`;
-    };
-    const lines = modes.map((mode) => [
-        inFull(mode),
-        ...clients.map((client) => cell(mode, client)),
-    ]);
-    return table(['', ...clients], lines, [0, ...clients.map(() => 1)]);
+    const sums = folded(rows);
+    const find = (client, mode) =>
+        sums.find((sum) => sum.client === client && sum.mode === mode && sum.works === sum.tasks);
+    const lines = [...new Set(sums.map((sum) => sum.client))].map((client) => {
+        const [without, withIt, cold] = ['native', 'auto', 'auto (cold)'].map((mode) =>
+            find(client, mode),
+        );
+        return [
+            client,
+            kilobytes(without),
+            kilobytes(withIt),
+            change(without, withIt),
+            change(without, cold),
+            `${without?.requests ?? '–'} → ${withIt?.requests ?? '–'}`,
+        ];
+    });
+    const head = ['client, model', 'without', 'with', 'change', 'first run', 'requests'];
+    return table(head, lines, [0, 1, 1, 1, 1, 1]);
+}
+
+function kilobytes(sum) {
+    return sum ? `${Math.round(sum.bytes / 1000)} kB` : 'fails';
+}
+
+/** The change in percent, with a sign. */
+function change(without, withIt) {
+    if (!without || !withIt) return '–';
+    const percent = Math.round((100 * (withIt.bytes - without.bytes)) / without.bytes);
+    return percent > 0 ? `+${percent}%` : `−${-percent}%`;
 }
 
 function inFull(mode) {
@@ -93,6 +101,6 @@ export function between(text, table) {
     const [begin, end] = ['<!-- agents -->', '<!-- end of agents -->'];
     const [before, rest] = text.split(begin);
     const after = rest?.split(end)[1];
-    if (after === undefined) throw new Error(`there is no ${begin} with ${end} behind it`);
+    if (after === undefined) throw new Error(`missing ${begin} followed by ${end}`);
     return `${before}${begin}\n\n${table}\n\n${end}${after}`;
 }

@@ -18,34 +18,46 @@ const rows = [
     row('B', 'proxy', 'one', true, 4500),
 ];
 
-test('tasks are summed up, and what does not work is told', () => {
+test('the full table sums up tasks and marks failures', () => {
     const lines = whole(rows).split('\n').slice(2);
     assert.deepEqual(lines, [
         '| A | without the workbench | yes | 4 | 1,009,000 | 224,222 | 2.5 |',
         '| B | `auto` (cold) | 1 of 2 | 4 | 9,000 | 2,000 | 2.5 |',
         '| B | `proxy` | yes | 2 | 4,500 | 1,000 | 1.3 |',
     ]);
-    const [, , native, auto, ...others] = brief(rows).split('\n');
-    assert.deepEqual(others, [], 'the other modes are on their page');
-    assert.equal(native, '| without the workbench | 1009 kB in 4 |  |');
-    assert.equal(auto, '| `auto` (cold) |  | fails in 1 of 2 |');
 });
 
-test('a table goes between its marks, and nowhere else', () => {
+test('the short table compares each client with and without the workbench', () => {
+    const measured = [
+        row('A', 'native', 'one', true, 100_000),
+        row('A', 'auto', 'one', true, 60_000),
+        row('A', 'auto (cold)', 'one', true, 126_000),
+        row('A', 'proxy', 'one', true, 1),
+        row('B', 'native', 'one', true, 100_000),
+        row('B', 'auto', 'one', false, 4500),
+    ];
+    const lines = brief(measured).split('\n').slice(2);
+    assert.deepEqual(lines, [
+        '| A | 100 kB | 60 kB | −40% | +26% | 2 → 2 |',
+        '| B | 100 kB | fails | – | – | 2 → – |',
+    ]);
+});
+
+test('a table replaces only the text between its markers', () => {
     const text = 'a\n<!-- agents -->\nold\n<!-- end of agents -->\nb';
     const put = between(text, 'new');
     assert.equal(put, 'a\n<!-- agents -->\n\nnew\n\n<!-- end of agents -->\nb');
     assert.equal(between(put, 'new'), put);
-    assert.throws(() => between('a', 'new'), /there is no/);
+    assert.throws(() => between('a', 'new'), /missing/);
 });
 
-test('the README and the page of modes show what was measured last', () => {
+test('README and docs show the latest results', () => {
     const here = import.meta.dirname;
     if (!existsSync(join(here, 'results.json'))) return;
     const measured = JSON.parse(readFileSync(join(here, 'results.json'), 'utf8'));
-    const tables = { 'README.md': brief(measured), 'docs/modes.md': whole(measured) };
+    const tables = { 'README.md': brief(measured), 'docs/costs.md': whole(measured) };
     for (const [page, table] of Object.entries(tables)) {
         const text = readFileSync(join(here, '../..', page), 'utf8');
-        assert.ok(between(text, table) === text, `${page} shows older results`);
+        assert.ok(between(text, table) === text, `${page} has outdated results; run just agents --write`);
     }
 });

@@ -31,15 +31,15 @@ const MODES = [
 ];
 const HELP = `usage: just agents [options]
 
-  --quick          one task of every client, in auto mode
-  --client NAME    only this client, of ${Object.keys(CLIENTS).join(', ')}
-  --mode NAME      only this mode, of ${MODES.join(', ')}
-  --task NAME      only this task, of ${TASKS.map((task) => task.name).join(', ')}
-  --binary PATH    the workbench [default: target/debug/mcp-workbench]
-  --dump FOLDER    keep every request, what was answered, and what the client printed
-  --write          take the results over into results.json, README.md and docs/modes.md
+  --quick          run one task in each client, in mode auto
+  --client NAME    only this client: ${Object.keys(CLIENTS).join(', ')}
+  --mode NAME      only this mode: ${MODES.join(', ')}
+  --task NAME      only this task: ${TASKS.map((task) => task.name).join(', ')}
+  --binary PATH    executable of the workbench [default: target/debug/mcp-workbench]
+  --dump FOLDER    save all requests, responses and client output to this folder
+  --write          write the results to results.json, README.md and docs/costs.md
 
---client, --mode and --task can be given several times.`;
+--client, --mode and --task are repeatable.`;
 
 const root = resolve(import.meta.dirname, '../..');
 const results = join(import.meta.dirname, 'results.json');
@@ -60,7 +60,7 @@ const { values } = parseArgs({
 function chosen(all, names, what) {
     for (const name of names ?? []) {
         if (!all.includes(name))
-            fail(`there is no ${what} \`${name}\`; there are ${all.join(', ')}`);
+            fail(`unknown ${what} \`${name}\`; expected one of ${all.join(', ')}`);
     }
     return all.filter((name) => !names || names.includes(name));
 }
@@ -82,11 +82,11 @@ const tasks = chosen(
     values.task ?? quick.task,
     'task',
 );
-if (!existsSync(values.binary)) fail(`there is no \`${values.binary}\`: run \`cargo build\``);
+if (!existsSync(values.binary)) fail(`\`${values.binary}\` not found; run \`cargo build\` first`);
 const beyond = Object.values(networkInterfaces())
     .flat()
     .filter((address) => !address.internal);
-if (beyond.length > 0) fail('there is a network beyond loopback: run scripts/agents.sh');
+if (beyond.length > 0) fail('other networks than loopback are reachable; run scripts/agents.sh');
 
 const run = mkdtempSync(join(tmpdir(), 'mcp-workbench-agents-'));
 process.on('exit', () => rmSync(run, { recursive: true, force: true }));
@@ -143,7 +143,7 @@ if (values.write) {
     writeFileSync(results, `${JSON.stringify(all, null, 1)}\n`);
     for (const [page, table] of Object.entries({
         'README.md': brief(all),
-        'docs/modes.md': whole(all),
+        'docs/costs.md': whole(all),
     })) {
         const file = join(root, page);
         writeFileSync(file, between(readFileSync(file, 'utf8'), table));

@@ -49,7 +49,7 @@ export const TASKS = [
     },
     {
         name: 'chain',
-        about: 'a tool with arguments from an earlier answer',
+        about: 'a tool with arguments from an earlier result',
         prompt:
             'Which signal did the newest commit of the git repository in WORK agree on? Look at the log, then at ' +
             'what that commit changed.',

@@ -8,7 +8,7 @@ const FIRST = 3;
 const [book, questions] = process.argv.slice(2);
 const file = (beginning) => {
   const name = readdirSync(book).find((name) => name.startsWith(beginning) && name.endsWith(".js"));
-  if (!name) throw new Error(`the book has no file ${beginning}*.js: was it built?`);
+  if (!name) throw new Error(`no ${beginning}*.js in ${book}; build the book first`);
   return readFileSync(join(book, name), "utf8");
 };
 
@@ -29,5 +29,5 @@ for (const { asked: question, answered_by: wanted } of asked) {
   console.log(at < 0 ? "not found" : `result ${at + 1} `, question, "→", at < 0 ? pages.join(", ") : pages[at]);
   unanswered += at < 0 ? 1 : 0;
 }
-console.log(`${asked.length - unanswered} of ${asked.length} questions lead to their page`);
+console.log(`${asked.length - unanswered} of ${asked.length} questions find their page`);
 process.exit(unanswered ? 1 : 0);

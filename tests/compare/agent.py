@@ -75,7 +75,7 @@ class Agent:
         with self.come:
             self.come.wait_for(lambda: own in self.answers or self.is_over, patience)
             if own not in self.answers:
-                raise Gone("it has ended" if self.is_over else f"no answer to {method} in {patience} s")
+                raise Gone("the gateway exited" if self.is_over else f"no response to {method} within {patience} s")
             return self.answers.pop(own).decode()
 
     def ask(self, method, params, patience=60):

@@ -1,6 +1,6 @@
 """`just compare`: compares the workbench with other MCP gateways, in one run on one machine.
 
-Each gateway gets the same ten real servers. `MEASURES` lists the measurements, and `docs/comparison.md` explains
+Each gateway gets the same ten real servers. `MEASURES` lists the measurements, and `README.md` explains
 the figures. The script doesn't rank the gateways.
 """
 
@@ -23,7 +23,7 @@ from agent import Agent, Gone, OverSse
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "results.json")
-PAGE = os.path.join(ROOT, "docs/comparison.md")
+PAGE = os.path.join(HERE, "README.md")
 # The first call to measure, and a search query for its tool.
 FIRST = ("memory", "search_nodes", '{"query":"Vell"}')
 WORDS = "search the knowledge graph for nodes"
@@ -33,12 +33,15 @@ CALLED = ["auto", "search", "direct"]
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--binary", default=os.path.join(ROOT, "target/release/mcp-workbench"))
-    parser.add_argument("--env", default=os.path.join(ROOT, ".test-env"), help="where the programs are installed")
-    parser.add_argument("--only", action="append", help="a program, by a part of its name")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is started")
-    parser.add_argument("--measure", action="append", choices=list(MEASURES), help="this one, and keep the others")
-    parser.add_argument("--write", action="store_true", help="write results.json and the page")
+    binary = os.path.join(ROOT, "target/release/mcp-workbench")
+    parser.add_argument("--binary", default=binary, help="executable of the workbench")
+    parser.add_argument("--env", default=os.path.join(ROOT, ".test-env"), help="folder with the installed gateways")
+    parser.add_argument("--only", action="append", help="only gateways whose name contains this (repeatable)")
+    parser.add_argument("--rounds", type=int, default=3, help="starts per gateway")
+    parser.add_argument(
+        "--measure", action="append", choices=list(MEASURES), help="only this measurement; keep other results (repeatable)"
+    )
+    parser.add_argument("--write", action="store_true", help="write results.json and README.md")
     return parser.parse_args()
 
 
@@ -145,7 +148,7 @@ def learn(agent, peer, server, tool, patience=60, words=WORDS):
         text = json.dumps(result.get("content"), ensure_ascii=False, separators=(",", ":"))
         size += len(text.encode())
     if size and tool not in text:
-        raise Gone(f"`{tool}` is not known yet: {text[:100]}")
+        raise Gone(f"`{tool}` is not available yet: {text[:100]}")
     return size
 
 
@@ -176,7 +179,7 @@ def size_of(tools, instructions):
 def starts(world, results):
     """Ten servers: size of the definitions that the model sees, startup time, memory and processes."""
     for peer in world.peers:
-        for key in ("first answer, ms", "first call, ms"):
+        for key in ("first list, ms", "first call, ms"):
             results[peer.name].pop(key, None)
     for turn in range(world.args.rounds):
         for peer in world.peers:
@@ -185,21 +188,21 @@ def starts(world, results):
             try:
                 instructions = agent.begin()
                 tools = agent.tools()
-                row.setdefault("first answer, ms", []).append(round((time.perf_counter() - agent.started) * 1000))
+                row.setdefault("first list, ms", []).append(round((time.perf_counter() - agent.started) * 1000))
                 if is_called(peer):
                     asked = learn_soon(agent, peer)
                     line = called(agent, peer, *FIRST)
                     assert "Ilka Soren" in line, line
                     since = round((time.perf_counter() - agent.started) * 1000)
                     row.setdefault("first call, ms", []).append(since)
-                    row["to know a tool, bytes"] = asked
+                    row["discovery, bytes"] = asked
                 if turn == world.args.rounds - 1:
                     time.sleep(5)
                     own, servers = processes(agent.mark)
                     row["memory, MB"] = pss(own)
-                    row["own processes"], row["processes of servers"] = len(own), len(servers)
+                    row["own processes"], row["server processes"] = len(own), len(servers)
                     tools = tools if peer.learn(*FIRST[:2], WORDS) else agent.tools()
-                row["tools"], row["seen, bytes"] = len(tools), size_of(tools, instructions)
+                row["tools"], row["initial context, bytes"] = len(tools), size_of(tools, instructions)
             except (Gone, AssertionError) as why:
                 row.setdefault("failed", []).append(f"start: {why}"[:300])
             finally:
@@ -258,7 +261,7 @@ def learn_probe(agent, peer):
     until = time.perf_counter() + 30
     while True:
         try:
-            return learn(agent, peer, "probe", "echo", 20, "try out what passes: echo")
+            return learn(agent, peer, "probe", "echo", 20, "test pass-through: echo")
         except Gone:
             if time.perf_counter() > until:
                 raise
@@ -302,7 +305,7 @@ def hold(told):
 
 def bad(world, results):
     """One of ten servers doesn't start: it exits immediately or never responds."""
-    for kind, entry in {"ends": ["false"], "silent": ["sleep", "600"]}.items():
+    for kind, entry in {"exiting": ["false"], "unresponsive": ["sleep", "600"]}.items():
         servers = {**world.servers, "fetch": {"command": entry[0], "args": entry[1:], "env": {}}}
         for peer in filter(is_called, world.peers):
             agent = world.agent(peer, servers, f"bad-{kind}")
@@ -313,10 +316,10 @@ def bad(world, results):
                 listed = time.perf_counter() - agent.started
                 learn_soon(agent, peer, 30)
                 called(agent, peer, *FIRST, 30)
-                row[f"one {kind}, s"] = [round(listed, 1), round(time.perf_counter() - agent.started, 1)]
+                row[f"{kind} server, s"] = [round(listed, 1), round(time.perf_counter() - agent.started, 1)]
             except Gone as why:
-                row[f"one {kind}, s"] = None
-                row.setdefault("failed", []).append(f"one {kind}: {why}"[:300])
+                row[f"{kind} server, s"] = None
+                row.setdefault("failed", []).append(f"{kind} server: {why}"[:300])
             finally:
                 agent.end()
                 clear(agent.mark)
@@ -339,17 +342,17 @@ def passing(world, results):
                 ("unknown member", "unknown", None),
                 ("`_meta`", "meta", None),
                 ("`structuredContent`", "structured", None),
-                ("big number, answer", "big", "12345678901234567890"),
-                ("1e400, answer", "huge", "1e400"),
-                ("big number, argument", "received", "12345678901234567890"),
-                ("1e400, argument", "received", "1e400"),
-                ("error's code and data", "fail", None),
+                ("large integer in result", "big", "12345678901234567890"),
+                ("1e400 in result", "huge", "1e400"),
+                ("large integer in arguments", "received", "12345678901234567890"),
+                ("1e400 in arguments", "received", "1e400"),
+                ("error code and data", "fail", None),
             ]:
                 try:
                     given = '{"n":%s}' % text if tool == "received" else "{}"
                     line = call(agent, peer, "probe", tool, given, 15)
                 except Gone:
-                    kept[what] = "no answer"
+                    kept[what] = "no response"
                     continue
                 kept[what] = "yes" if has_kept(json.loads(line), line, tool, text) else "no"
             before = len(agent.notified)
@@ -358,7 +361,7 @@ def passing(world, results):
             told = "notifications/tools/list_changed" in agent.notified[before:]
             line = call(agent, peer, "probe", "grown", '{"text":"new"}', 15)
             works = "error" not in line and '"isError":true' not in line
-            kept["a new tool is told"], kept["and can be called"] = ["no", "yes"][told], ["no", "yes"][works]
+            kept["new tool announced"], kept["new tool callable"] = ["no", "yes"][told], ["no", "yes"][works]
         except Gone as why:
             row.setdefault("failed", []).append(f"passing: {why}"[:300])
         finally:

@@ -40,7 +40,7 @@ def write(folder, name, value):
 class Direct(Peer):
     """A single server without a gateway."""
 
-    name = "no program in between"
+    name = "direct connection"
 
     def command(self, folder, servers):
         [server] = servers.values()
@@ -60,7 +60,7 @@ class Workbench(Peer):
         boxes = {}
         for name, server in servers.items():
             box = self.of.get(name, "others")
-            about = self.toolboxes.get(box, {}).get("description", "What is tried out")
+            about = self.toolboxes.get(box, {}).get("description", "Test servers")
             boxes.setdefault(box, {"description": about, "mcpServers": {}})["mcpServers"][name] = server
         path = write(folder, "workbench-config.json", {"toolMode": self.mode, "toolboxes": boxes})
         return [self.binary, "--config", path, "--cache-dir", os.path.join(folder, "cache")]

@@ -1,4 +1,4 @@
-"""Generates the tables of `docs/comparison.md` from the results."""
+"""Generates the tables of `tests/compare/README.md` from the results."""
 
 import re
 import statistics
@@ -24,19 +24,19 @@ def named(name, row):
 
 
 def context(programs):
-    head = ["", "tools", "bytes at the start", "bytes before the first call"]
+    head = ["", "tools", "initial bytes", "bytes before the first call"]
     rows = []
     for name, row in programs.items():
-        if "seen, bytes" not in row:
+        if "initial context, bytes" not in row:
             continue
-        before = row.get("to know a tool, bytes")
-        total = None if before is None else row["seen, bytes"] + before
-        rows.append([named(name, row), number(row["tools"]), number(row["seen, bytes"]), number(total)])
+        before = row.get("discovery, bytes")
+        total = None if before is None else row["initial context, bytes"] + before
+        rows.append([named(name, row), number(row["tools"]), number(row["initial context, bytes"]), number(total)])
     return table(head, rows)
 
 
 def time(programs):
-    head = ["", "first list, ms", "first call, ms", "a call, ms", "times direct", "memory, MB", "processes"]
+    head = ["", "first list, ms", "first call, ms", "call, ms", "× direct", "memory, MB", "processes"]
     rows = []
     for name, row in programs.items():
         if "call, ms" not in row:
@@ -45,7 +45,7 @@ def time(programs):
         rows.append(
             [
                 named(name, row),
-                number(middle(row.get("first answer, ms"))),
+                number(middle(row.get("first list, ms"))),
                 number(middle(row.get("first call, ms"))),
                 number(row["call, ms"]),
                 number(row["call, times direct"]),
@@ -57,17 +57,17 @@ def time(programs):
 
 
 def failing(programs):
-    head = ["", "one ends at once: list, call", "one says nothing: list, call", "left after a kill"]
+    head = ["", "exiting server: list, call", "unresponsive server: list, call", "left after kill"]
 
     def both(row, kind):
         if kind not in row:
             return "–"
-        return "no answer" if row[kind] is None else "{} s, {} s".format(*row[kind])
+        return "no response" if row[kind] is None else "{} s, {} s".format(*row[kind])
 
     rows = [
-        [named(name, row), both(row, "one ends, s"), both(row, "one silent, s"), row.get("left after kill", "–")]
+        [named(name, row), both(row, "exiting server, s"), both(row, "unresponsive server, s"), row.get("left after kill", "–")]
         for name, row in programs.items()
-        if "one ends, s" in row
+        if "exiting server, s" in row
     ]
     return table(head, rows)
 
@@ -87,7 +87,7 @@ def write(all, page):
     for name, make in made.items():
         begin, end = BEGIN.format(name), END.format(name)
         pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-        assert pattern.search(text), f"{page} has no place for {name}"
+        assert pattern.search(text), f"{page} has no markers for the table {name}"
         block = f"{begin}\n\n{make(all['programs'])}\n\n{end}"
         text = pattern.sub(lambda _: block, text)
     loads = all["load"]

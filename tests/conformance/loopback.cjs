@@ -14,7 +14,7 @@ const EVERYWHERE = [null, undefined, '0.0.0.0', '::'];
 
 const bind = net.Server.prototype._listen2;
 if (typeof bind !== 'function') {
-    throw new Error('this Node binds elsewhere: the servers of the suite would be open to all');
+    throw new Error("unsupported Node version: cannot restrict the suite's servers to loopback");
 }
 net.Server.prototype._listen2 = function (address, port, type, ...rest) {
     // Sockets at paths and inherited descriptors have no port.

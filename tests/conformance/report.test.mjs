@@ -32,27 +32,27 @@ test('every expected failure has a reason', () => {
     ]);
     assert.deepEqual(read('server: []\n'), []);
     assert.deepEqual(readExpected('/nowhere.yml', 'server').size, 0);
-    assert.throws(() => read('server:\n  - a\n'), /:2: there is no reason/);
-    assert.throws(() => read('# Why.\n- a\n'), /:2: not understood/);
-    assert.throws(() => read('client:\n  # Why.\n  - a\n'), /:3: not understood/);
+    assert.throws(() => read('server:\n  - a\n'), /:2: missing reason/);
+    assert.throws(() => read('# Why.\n- a\n'), /:2: unexpected line/);
+    assert.throws(() => read('client:\n  # Why.\n  - a\n'), /:3: unexpected line/);
 });
 
-test('what fails and what is expected to are the same', () => {
+test('reports unexpected failures and unexpected passes', () => {
     const rows = [good, bad, idle];
     const faults = (...keys) => differences(rows, new Map(keys.map((key) => [key, 'because'])));
     assert.deepEqual(faults('bad'), []);
     assert.deepEqual(faults('bad:x', 'bad:y'), []);
-    assert.deepEqual(faults('bad:x'), ['bad fails:\n    y: about y']);
-    assert.deepEqual(faults(), ['bad fails:\n    x: about x\n    y: about y']);
-    const stale = (key) => `${key} is expected to fail and does not`;
+    assert.deepEqual(faults('bad:x'), ['bad failed:\n    y: about y']);
+    assert.deepEqual(faults(), ['bad failed:\n    x: about x\n    y: about y']);
+    const stale = (key) => `${key} passed unexpectedly; remove it from the expected failures`;
     assert.deepEqual(faults('bad', 'good', 'bad:z'), ['good', 'bad:z'].map(stale));
 });
 
-test('a table has what happened and nothing of when', () => {
+test('the table has results but no times', () => {
     const text = table('Title', 'command', [good, bad, idle], new Map([['bad:x', 'too hard']]));
     assert.match(text, /^# Title\n/);
-    assert.match(text, /Of 3 scenarios 1 passes, 1 fails, 1 is skipped; of the 2 required ones 1 passes, 1 is skipped\./);
-    assert.match(text, /\| bad \| no \| 1 \| 1 \| 1 \| 0 \| fails \|/);
-    assert.match(text, /\| bad \| x \| too hard \|\n\| bad \| y \| not expected \|\n$/);
+    assert.match(text, /\n3 scenarios: 1 passed, 1 failed, 1 skipped\. 2 required: 1 passed, 1 skipped\.\n/);
+    assert.match(text, /\| bad \| no \| 1 \| 1 \| 1 \| 0 \| failed \|/);
+    assert.match(text, /\| bad \| x \| too hard \|\n\| bad \| y \| unexpected \|\n$/);
     assert.doesNotMatch(text, /now/);
 });

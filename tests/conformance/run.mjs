@@ -45,7 +45,7 @@ const { values, positionals } = parseArgs({
 function executable(name) {
     const path = resolve(values.bin, name);
     if (!existsSync(path)) {
-        throw new Error(`${path} is not built`);
+        throw new Error(`${path} not found; build it first`);
     }
     return relative(ROOT, path).startsWith('..') ? path : `./${relative(ROOT, path)}`;
 }
@@ -55,7 +55,7 @@ async function startWorkbench(era) {
     const args = ['serve', '--http', '127.0.0.1:0', '--config', CONFIG];
     const server = resolve(ROOT, executable('conformance-server'));
     // Disable the cache: each run's server differs, although its entry is the same.
-    const own = { CONFORMANCE_SERVER: server, CONFORMANCE_ERA: era, MCP_WORKBENCH_CACHE: '/dev/null' };
+    const own = { CONFORMANCE_SERVER: server, CONFORMANCE_ERA: era, WORKBENCH_CACHE_DIR: '/dev/null' };
     const child = spawn(executable('mcp-workbench'), args, {
         cwd: ROOT,
         env: { ...process.env, ...own },
@@ -69,9 +69,9 @@ async function startWorkbench(era) {
             child.kill('SIGKILL');
             failed(new Error(`the workbench ${why}:\n${log}`));
         };
-        const timer = setTimeout(() => giveUp('does not listen'), START_TIMEOUT);
+        const timer = setTimeout(() => giveUp('is not listening'), START_TIMEOUT);
         child.on('error', failed);
-        ended.then(() => giveUp('has ended'));
+        ended.then(() => giveUp('exited'));
         child.stderr.setEncoding('utf8').on('data', (text) => {
             log += text;
             const address = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(log);
@@ -183,7 +183,7 @@ async function perform(run) {
     );
     const faults = differences(rows, expected);
     if (faults.length > 0 && log) {
-        faults.push(`the workbench has said at last:\n${tail(log)}`);
+        faults.push(`last log lines of the workbench:\n${tail(log)}`);
     }
     const title = `${run.role === 'server' ? 'Server' : 'Client'}, revision ${run.revision}, suite ${suite.version}`;
     const text = table(title, command(run), rows, expected);
@@ -192,9 +192,9 @@ async function perform(run) {
     if (text !== before) {
         mkdirSync(dirname(path), { recursive: true });
         writeFileSync(path, text);
-        faults.push(`${relative(ROOT, path)} has changed: look at it and commit it`);
+        faults.push(`${relative(ROOT, path)} changed: review and commit it`);
     }
-    console.log(`${run.name}: of ${balance(rows)}`);
+    console.log(`${run.name}: ${balance(rows)}`);
     return faults;
 }
 
@@ -203,7 +203,7 @@ const wanted = runs.filter(
     ({ name }) => positionals.length === 0 || positionals.some((word) => name.startsWith(word)),
 );
 if (wanted.length === 0) {
-    console.error(`the runs are ${runs.map(({ name }) => name).join(', ')}`);
+    console.error(`error: no such run; expected ${runs.map(({ name }) => name).join(', ')}`);
     process.exit(2);
 }
 for (const run of wanted) {

@@ -17,7 +17,7 @@ function node() {
         return pinned;
     }
     if (Number(process.versions.node.split('.')[0]) < 22) {
-        throw new Error('the suite wants Node >= 22, and there is none');
+        throw new Error('the conformance suite requires Node >= 22');
     }
     return process.execPath;
 }

@@ -285,7 +285,7 @@ fn check((mode, params): Way, tools: &[Tool], is_over_http: bool) -> Result<(), 
     let script = json!({"tools": listed.collect::<Vec<_>>(), "behavior": behavior});
     let bench = TestEnvironment::new()
         .set("toolMode", json!(mode))
-        .toolbox("box", "What is tried")
+        .toolbox("box", "Test tools")
         .server("box", "srv", fake(script));
     let agent = if is_over_http { Agent::over_http(bench.http()) } else { bench.agent() };
     let agent = agent.relisting_on_change().begin(false, json!({}));
@@ -342,7 +342,7 @@ fn non_object_arguments_are_rejected_with_a_hint() {
     ] {
         let expected = format!(
             "the arguments of `box/srv/request` are {kind}, expected an object, so it was not \
-             called.\nWhat to do: write them as a JSON object, {{\"<name>\": <value>}}."
+             called.\nWhat to do: pass a JSON object, {{\"<name>\": <value>}}."
         );
         let used = agent.call("use_tool", json!({"tool": tool, "arguments": given}));
         assert!(used.is_tool_error(), "{}", used.line);

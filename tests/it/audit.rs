@@ -70,7 +70,11 @@ fn every_call_is_recorded_with_its_outcome() {
     let denied = agent.use_tool(["box", "srv", "secret"], json!({}));
     let unknown = agent.use_tool(["box", "srv", "sacred"], json!({}));
     let same = |text: String| text.replace("secret", "*").replace("sacred", "*");
-    assert_eq!(same(denied.text()), same(unknown.text()), "the agent is told the same");
+    assert_eq!(
+        same(denied.text()),
+        same(unknown.text()),
+        "denied and unknown tools get the same message"
+    );
     agent.call("nothing", json!({}));
     agent.use_tool(["box", "nobody", "x"], json!({}));
     agent.call("box__srv__crash", json!({}));
@@ -93,12 +97,12 @@ fn every_call_is_recorded_with_its_outcome() {
             ["echo", "allowed", "ok"],
             ["fail", "allowed", "tool_error"],
             ["refuse", "allowed", "protocol_error"],
-            ["strict", "allowed", "bad_arguments"],
-            ["secret", "denied", "denied"],
-            ["sacred", "unknown", "unknown"],
-            ["nothing", "unknown", "unknown"],
-            ["x", "unknown", "unknown"],
-            ["crash", "allowed", "server_died"],
+            ["strict", "allowed", "invalid_arguments"],
+            ["secret", "denied", ""],
+            ["sacred", "unknown", ""],
+            ["nothing", "unknown", ""],
+            ["x", "unknown", ""],
+            ["crash", "allowed", "server_exited"],
             ["echo", "allowed", "ok"],
             ["sleep", "allowed", "cancelled"],
             ["sleep", "allowed", "cancelled"],
@@ -114,7 +118,7 @@ fn every_call_is_recorded_with_its_outcome() {
     assert!(first["resultBytes"].as_u64().is_some_and(|bytes| bytes > 10), "{first}");
     assert_eq!(text(calls[4], "rule"), "mcp_servers.srv.tool_filters");
     let session = records.iter().find(|record| record["kind"] == "session").expect("a session");
-    assert!(session["withoutBytes"].as_u64() > Some(100), "{session}");
+    assert!(session["withoutWorkbenchBytes"].as_u64() > Some(100), "{session}");
     assert!(wait_file(&bench, ".key").exists());
 }
 
@@ -130,13 +134,14 @@ fn session_record_has_the_definition_size_without_the_workbench() {
         records.into_iter().find(|record| record["kind"] == "session").expect("a session")
     };
     let [claude, opencode] = ["claude-code", "opencode"].map(session);
-    assert_eq!((text(&claude, "client"), &claude["toolSearch"]), ("claude-code", &json!(true)));
-    assert_eq!((text(&opencode, "client"), &opencode["toolSearch"]), ("opencode", &Value::Null));
+    assert_eq!((text(&claude, "client"), &claude["hasToolSearch"]), ("claude-code", &json!(true)));
+    assert_eq!((text(&opencode, "client"), &opencode["hasToolSearch"]), ("opencode", &Value::Null));
     // Six names with the prefix `mcp__srv__` and a newline each.
     let names: usize =
         ["echo", "fail", "refuse", "sleep", "crash", "strict"].map(str::len).iter().sum();
-    assert_eq!(claude["withoutBytes"], json!(names + 6 * (3 + 8)));
-    assert!(opencode["withoutBytes"].as_u64() > claude["withoutBytes"].as_u64(), "{opencode}");
+    assert_eq!(claude["withoutWorkbenchBytes"], json!(names + 6 * (3 + 8)));
+    let without = |session: &Value| session["withoutWorkbenchBytes"].as_u64();
+    assert!(without(&opencode) > without(&claude), "{opencode}");
 }
 
 // invariant: every-call-recorded
@@ -164,7 +169,7 @@ fn refuses_to_serve_when_the_audit_file_is_not_writable() {
     let bench = bench().set("audit", json!({"file": "."}));
     let output = bench.run(["serve"]);
     assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("calls cannot be recorded"), "{}", output.stderr);
+    assert!(output.stderr.contains("failed to open the audit log"), "{}", output.stderr);
 }
 
 #[test]
@@ -178,18 +183,23 @@ fn stats_summarize_used_and_unused_tools() {
     let mut lines: Vec<Value> = (0..30).map(|ms| line("echo", "ok", ms)).collect();
     lines.push(line("fail", "tool_error", 1_500));
     lines.push(line("fail", "ok", 5));
-    lines.push(line("secret", "denied", 0));
+    let mut denied = line("secret", "", 0);
+    let members = denied.as_object_mut().expect("an object");
+    members.remove("outcome");
+    members.insert("decision".to_owned(), json!("denied"));
+    lines.push(denied);
     lines.push(json!({
         "time": "2026-11-21T10:00:00.000Z", "kind": "session", "session": "a-1",
-        "client": "gemini-cli", "withoutBytes": 9_900, "givenBytes": 900,
+        "client": "gemini-cli", "withoutWorkbenchBytes": 9_900, "shownBytes": 900,
     }));
     lines.push(json!({
         "time": "2026-11-21T10:00:00.000Z", "kind": "session", "session": "a-2",
-        "client": "claude-code", "toolSearch": true, "withoutBytes": 900, "givenBytes": 1_800,
+        "client": "claude-code", "hasToolSearch": true, "withoutWorkbenchBytes": 900,
+        "shownBytes": 1_800,
     }));
     lines.push(json!({
         "time": "2026-11-21T10:00:00.000Z", "kind": "session", "session": "a-3",
-        "directBytes": 9_900, "givenBytes": 900,
+        "directBytes": 9_900, "shownBytes": 900,
     }));
     lines.push(json!({"time": "2026-11-21T10:00:00.000Z", "kind": "lost", "records": 2}));
     for (kind, outcome) in [("resource", "ok"), ("resource", "error"), ("prompt", "ok")] {
@@ -201,15 +211,15 @@ fn stats_summarize_used_and_unused_tools() {
     for times in [1, 21] {
         lines.push(json!({
             "time": "2026-11-21T10:00:00.000Z", "kind": "denied", "address": "10.0.0.1",
-            "why": "invalid_token", "times": times,
+            "reason": "invalid_token", "times": times,
         }));
     }
     lines.push(json!({
         "time": "2026-11-21T10:00:00.000Z", "kind": "limit", "agent": "ann",
-        "what": "processes", "times": 1,
+        "quota": "processes", "times": 1,
     }));
     for (day, model, outcome) in
-        [(20, "small", "ok"), (21, "small", "ok"), (21, "haiku", "unusable")]
+        [(20, "small", "ok"), (21, "small", "ok"), (21, "haiku", "invalid_response")]
     {
         lines.push(json!({
             "time": format!("2026-11-{day}T10:00:00.000Z"), "kind": "llm", "request": "a-7",
@@ -245,9 +255,9 @@ fn stats_summarize_used_and_unused_tools() {
     small["p50_ms"] = json!(412.5);
     small["p95_ms"] = json!(412.5);
     assert_eq!(report["models"], json!([model("haiku", 1), small]));
-    let denied = json!([{ "who": "10.0.0.1", "why": "invalid_token", "times": 22 }]);
-    let limits = json!([{ "who": "ann", "what": "processes", "times": 1 }]);
-    assert_eq!((&report["denied"], &report["limits"]), (&denied, &limits));
+    let denied = json!([{ "caller": "10.0.0.1", "reason": "invalid_token", "count": 22 }]);
+    let limits = json!([{ "caller": "ann", "quota": "processes", "count": 1 }]);
+    assert_eq!((&report["access_denials"], &report["limits_reached"]), (&denied, &limits));
     assert_eq!(report["reads"][0]["resources"], 2);
 }
 
@@ -262,12 +272,12 @@ fn html_stats_escape_input_and_load_nothing() {
     };
     let session = json!({
         "time": "2026-11-20T12:00:00.000Z", "kind": "session", "session": "a-1",
-        "client": "<b>gemini</b>", "withoutBytes": 9_900, "givenBytes": 900,
+        "client": "<b>gemini</b>", "withoutWorkbenchBytes": 9_900, "shownBytes": 900,
     });
     let lines = [
         line(10, "echo", "ok"),
         line(11, "echo", "tool_error"),
-        line(11, hostile, "unknown"),
+        line(11, hostile, "unknown_tool"),
         session,
     ];
     let lines: Vec<_> = lines.iter().map(Value::to_string).collect();
@@ -312,7 +322,7 @@ fn stats_patch_covers_tools_that_any_agent_may_use() {
     let of_ann = bench.run(["stats", "--patch", "--agent", "ann"]);
     let filters: Value = serde_json::from_str(&of_ann.stdout).expect("JSON");
     let filters = &filters["toolboxes"]["box"]["mcpServers"]["srv"]["toolFilters"];
-    assert_eq!(filters, &json!(["!secret", "!sleep"]), "what she may use and has not");
+    assert_eq!(filters, &json!(["!secret", "!sleep"]), "only unused tools that Ann has access to");
 }
 
 #[test]
@@ -320,7 +330,7 @@ fn stats_explain_a_missing_audit() {
     let bench = bench();
     let missing = bench.run(["stats"]);
     assert_eq!(missing.code, Some(1));
-    assert!(missing.stderr.contains("there is no audit at"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("no audit log at"), "{}", missing.stderr);
     let none = TestEnvironment::new().server("box", "srv", fake(json!({}))).run(["stats"]);
     assert_eq!(none.code, Some(1));
     assert!(none.stderr.contains("has no `audit`"), "{}", none.stderr);
@@ -363,13 +373,13 @@ fn full_disk_tears_no_line_and_counts_lost_records() {
     for number in 0..CALLS {
         agent.call("box__srv__echo", json!({ "number": number })).ok();
     }
-    agent.wait_stderr("calls cannot be recorded");
+    agent.wait_stderr("failed to write to the audit log");
     let path = bench.path("audit.jsonl");
     assert!(fs::metadata(&path).expect("the file").len() <= 2048);
     // A retry may have written half a line for a moment.
     let until = Instant::now() + DEADLINE;
     while !fs::read(&path).expect("the file").ends_with(b"}\n") {
-        assert!(Instant::now() < until, "half a line stays");
+        assert!(Instant::now() < until, "the audit log still ends with a partial line");
         std::thread::yield_now();
     }
 
@@ -379,7 +389,7 @@ fn full_disk_tears_no_line_and_counts_lost_records() {
     prlimit(pid, Resource::Fsize, unlimited).expect("a limit");
     let until = Instant::now() + DEADLINE;
     while !fs::read_to_string(&path).expect("the file").contains("\"lost\"") {
-        assert!(Instant::now() < until, "what was lost is not told");
+        assert!(Instant::now() < until, "the lost records are not reported");
         std::thread::yield_now();
     }
     agent.call("box__srv__echo", json!({ "number": CALLS })).ok();
@@ -413,7 +423,7 @@ fn records_lost_at_exit_on_a_full_disk_are_logged() {
     let records = records(&bench, &agent);
     assert_eq!(records, [line]);
     let log = agent.stderr();
-    let said = format!("{} records of the audit could not be written", 2 + CALLS);
+    let said = format!("audit log: {} records could not be written", 2 + CALLS);
     assert!(log.contains(&said), "{log}");
 }
 
@@ -440,11 +450,11 @@ fn reads_and_reloads_are_recorded() {
     agent.request("prompts/get", json!({ "name": "ask" }));
     let wider = bench.clone().server("other", "more", fake(json!({ "tools": ["echo"] })));
     wider.write_config();
-    agent.wait_stderr("waits: `mcp-workbench reload`");
+    agent.wait_stderr("apply it with `mcp-workbench reload`");
     agent.signal(Signal::HUP);
-    agent.wait_stderr("the configuration was read anew");
+    agent.wait_stderr("configuration reloaded");
     bench.write("workbench.json", "{");
-    agent.wait_stderr("the configuration is not read anew");
+    agent.wait_stderr("configuration not reloaded");
     let records = records(&bench, &agent);
     let kinds = ["resource", "prompt", "reload"];
     let told = records.iter().filter(|record| kinds.contains(&text(record, "kind")));
@@ -460,16 +470,16 @@ fn reads_and_reloads_are_recorded() {
         [
             ("resource", ["ok", "srv", "odd://one"], true),
             ("prompt", ["protocol_error", "srv", "ask"], true),
-            ("reload", ["held", "", ""], false),
-            ("reload", ["taken_over", "", ""], false),
-            ("reload", ["refused", "", ""], false),
+            ("reload", ["pending", "", ""], false),
+            ("reload", ["applied", "", ""], false),
+            ("reload", ["rejected", "", ""], false),
         ]
     );
-    for outcome in ["held", "taken_over"] {
+    for outcome in ["pending", "applied"] {
         let reload = records.iter().find(|record| record["outcome"] == outcome).expect("a line");
-        assert_eq!(text(reload, "changes"), "new: `other`");
+        assert_eq!(text(reload, "changes"), "added: `other`");
         assert!(text(reload, "difference").contains("other/more"), "{reload}");
     }
-    let refused = records.iter().find(|record| record["outcome"] == "refused").expect("a line");
+    let refused = records.iter().find(|record| record["outcome"] == "rejected").expect("a line");
     assert!(text(refused, "reason").contains("workbench.json"), "{refused}");
 }

@@ -26,12 +26,12 @@ fn entry(cache: Value) -> Value {
         ],
         "behavior": { "look": "count", "half": "count", "fail": "tool_error" },
     }));
-    entry["cache"] = cache;
+    entry["resultCache"] = cache;
     entry
 }
 
 fn bench(cache: Value) -> TestEnvironment {
-    TestEnvironment::new().set("toolMode", json!("direct")).set("cache", cache).server(
+    TestEnvironment::new().set("toolMode", json!("direct")).set("resultCache", cache).server(
         "box",
         "srv",
         entry(json!({})),
@@ -87,9 +87,9 @@ fn caches_results_only_when_configured_and_until_the_ttl() {
     let agent = begin(bench(json!({ "ttlMs": 100 })).agent());
     let (since, first) = (Instant::now(), look(&agent, "{}").raw_result());
     while look(&agent, "{}").raw_result() == first {
-        assert!(since.elapsed() < Duration::from_secs(10), "it holds for too long");
+        assert!(since.elapsed() < Duration::from_secs(10), "the cached result did not expire");
     }
-    assert!(since.elapsed() >= Duration::from_millis(100), "it does not hold");
+    assert!(since.elapsed() >= Duration::from_millis(100), "the result was not cached");
 }
 
 // invariant: results-per-agent

@@ -49,8 +49,8 @@ fn generated_catalog_passes_checks_and_is_served() {
     let folder = bench.path_text("catalog");
     let written = bench.run(["catalog", "init", &folder]);
     assert_eq!(written.code, Some(0), "{written}");
-    assert!(written.stdout.contains("1 category with 2 services and"), "{written}");
-    assert!(written.stdout.contains("set `API_TOKEN` before the start"), "{written}");
+    assert!(written.stdout.contains("1 category, 2 services, "), "{written}");
+    assert!(written.stdout.contains("set `API_TOKEN` before you start"), "{written}");
     let all = files(&bench.path("catalog"));
     for file in
         ["_config.yaml", "desk/_category.yaml", "desk/clock/_service.yaml", "desk/clock/now.yaml"]
@@ -79,10 +79,10 @@ fn generated_catalog_passes_checks_and_is_served() {
     ] {
         let compared = bench.run(arguments.iter().copied());
         assert_eq!(compared.code, Some(0), "{compared}");
-        assert!(compared.stdout.contains("say the same"), "{compared}");
+        assert!(compared.stdout.contains("the catalog matches its servers"), "{compared}");
     }
 
-    let agent = serve(&bench, &["--mode", "proxy"]);
+    let agent = serve(&bench, &["--tool-mode", "proxy"]);
     agent.open("desk");
     let answer = agent.use_tool(["desk", "clock", "now"], json!({}));
     assert!(!answer.is_tool_error(), "{}", answer.text());
@@ -108,7 +108,7 @@ fn servers_with_different_secrets_stay_separate() {
     );
     let (config, said) = config_of(&bench);
     assert!(!config.contains("s3cret"), "{config}");
-    assert!(said.contains("set `GITHUB_TOKEN`, `GITHUB_TOKEN_2` before the start"), "{said}");
+    assert!(said.contains("set `GITHUB_TOKEN`, `GITHUB_TOKEN_2` before you start"), "{said}");
     for toolbox in ["work", "home"] {
         let service = bench.path(&format!("catalog/{toolbox}/github/_service.yaml"));
         let service = fs::read_to_string(service).expect("a text");
@@ -165,10 +165,10 @@ fn generated_catalog_keeps_access_rules() {
     assert!(!config.contains("s3cret"), "{config}");
     assert!(config.contains(&bench.path_text("logs/audit.jsonl")), "{config}");
     assert!(!config.contains("toolMode"), "{config}");
-    assert!(said.contains("warning: not carried over: `macros`"), "{said}");
-    let agent = serve(&bench, &["--mode", "direct", "--agent", "ann"]);
+    assert!(said.contains("warning: not copied: `macros`"), "{said}");
+    let agent = serve(&bench, &["--tool-mode", "direct", "--agent", "ann"]);
     assert_eq!(agent.tool_names(), ["add"]);
-    let agent = serve(&bench, &["--mode", "direct", "--agent", "bob"]);
+    let agent = serve(&bench, &["--tool-mode", "direct", "--agent", "bob"]);
     assert_eq!(agent.tool_names(), [""; 0]);
     let explained =
         bench.run(["explain", "ann", "calc", "add", "--config", &bench.path_text("catalog")]);
@@ -184,9 +184,9 @@ fn unusual_tool_names_round_trip_through_file_names() {
     let names = ["send", "Send", "aux", "_x", "a\u{7}b", " ", &long];
     let bench = TestEnvironment::new().server("a", "b", fake(json!({ "tools": names })));
     let (_, said) = config_of(&bench);
-    assert!(said.contains("1 service and 4 tools"), "{said}");
+    assert!(said.contains("1 service, 4 tools"), "{said}");
     for left in ["a\\u{7}b", " ", &format!("{}…", "x".repeat(63))] {
-        assert!(said.contains(&format!("`{left}` of `a/b` is left out: no file")), "{said}");
+        assert!(said.contains(&format!("skipped tool `{left}` of `a/b`: ")), "{said}");
     }
     let here = files(&bench.path("catalog/a/b"));
     assert_eq!(here, ["%53end.yaml", "%5Fx.yaml", "%61ux.yaml", "_service.yaml", "send.yaml"]);
@@ -199,8 +199,8 @@ fn catalog_init_refuses_to_write_an_empty_catalog() {
     let bench = TestEnvironment::new().server("a", "b", entry("no-such-program", &[]));
     let written = bench.run(["catalog", "init", &bench.path_text("catalog")]);
     assert_eq!(written.code, Some(1), "{written}");
-    assert!(written.stderr.contains("there are no tools for it"), "{written}");
-    assert!(written.stderr.contains("`a/b` could not be started"), "{written}");
+    assert!(written.stderr.contains("no tools to write"), "{written}");
+    assert!(written.stderr.contains("`a/b` failed to start"), "{written}");
     assert!(!bench.path("catalog").exists());
 }
 
@@ -233,12 +233,16 @@ fn catalog_check_reports_differences() {
     let compared = bench.run(["catalog", "check", "--config", &folder]);
     assert_eq!(compared.code, Some(1), "{compared}");
     let lines: Vec<_> = compared.stdout.lines().collect();
-    assert!(lines.contains(&"desk/clock/then: gone: its server does not list it"), "{compared}");
-    let new = "desk/clock/now: new: its server lists it, and the catalog has no file of it";
+    assert!(
+        lines.contains(&"desk/clock/then: gone: the server does not list this tool"),
+        "{compared}"
+    );
+    let new = "desk/clock/now: new: the catalog has no file for this tool";
     assert!(lines.contains(&new), "{compared}");
     let note = lines.iter().find(|line| line.starts_with("desk/notes/add_note: parameters differ"));
     let note = note.expect("a line");
-    assert!(note.contains("`colour` is gone") && note.contains("`title` is string"), "{note}");
+    assert!(note.contains("`colour` was removed"), "{note}");
+    assert!(note.contains("`title` changed from integer to string"), "{note}");
     let compared = bench.run(["catalog", "check", "--json", "--config", &folder]);
     let report: Value = serde_json::from_str(&compared.stdout).expect("JSON");
     assert_eq!(report["same"], json!(false));
@@ -247,7 +251,7 @@ fn catalog_check_reports_differences() {
 
 fn scripted() -> TestEnvironment {
     let server = fake(json!({ "tools": ["add", "sub", "echo"] }));
-    let config = json!({ "watch": "everything", "mcp_servers": { "calc-mcp": server } });
+    let config = json!({ "autoReload": "all", "mcp_servers": { "calc-mcp": server } });
     let bench = TestEnvironment::new();
     for (path, text) in [
         // JSON is YAML.
@@ -280,10 +284,10 @@ fn only_check_reads_every_tool_file_of_a_catalog() {
     let checked = bench.run(["check", "--json", "--config", &folder]);
     let report: Value = serde_json::from_str(&checked.stdout).expect("JSON");
     assert_eq!(report["dialect"], "catalog");
-    assert_eq!(report["findings"][0]["file"], "maths/calc/sub.yaml");
-    assert_eq!(report["findings"][0]["line"], 2);
-    let agent = serve(&bench, &["--mode", "direct"]);
-    assert_eq!(agent.tool_names(), ["add", "sub"], "the file is not read for that");
+    assert_eq!(report["errors"][0]["file"], "maths/calc/sub.yaml");
+    assert_eq!(report["errors"][0]["line"], 2);
+    let agent = serve(&bench, &["--tool-mode", "direct"]);
+    assert_eq!(agent.tool_names(), ["add", "sub"], "the tool list does not need the file");
 }
 
 #[test]
@@ -315,20 +319,20 @@ fn invalid_service_file_disables_only_that_service() {
     assert_eq!(strict.code, Some(2), "{strict}");
     assert!(strict.stderr.contains("  maths/more/_service.yaml:2:13: "), "{strict}");
 
-    let agent = serve(&bench, &["--mode", "proxy"]);
-    agent.wait_stderr("maths/more/_service.yaml:2:13: mcp_server: there is no server `calk-mcp`");
+    let agent = serve(&bench, &["--tool-mode", "proxy"]);
+    agent.wait_stderr("maths/more/_service.yaml:2:13: mcp_server: no server `calk-mcp`");
     let opened = agent.open("maths").text();
     let opened: Value = serde_json::from_str(&opened).expect("JSON");
     let failed = &opened["failed_servers"][0];
     assert_eq!(failed["server"], "more");
     let reason = failed["reason"].as_str().expect("a reason");
-    assert!(reason.contains("there is no server `calk-mcp` in `mcp_servers`"), "{reason}");
+    assert!(reason.contains("no server `calk-mcp` in `mcp_servers`"), "{reason}");
     assert!(failed.to_string().contains("did you mean `calc-mcp`?"), "{failed}");
     assert!(!agent.use_tool(["maths", "calc", "add"], json!({})).is_tool_error());
     let called = agent.use_tool(["maths", "more", "sub"], json!({}));
     assert!(called.is_tool_error() && called.text().contains("calk-mcp"), "{}", called.text());
     bench.write("catalog/maths/more/_service.yaml", "description: More\nmcp_server: calc-mcp");
-    agent.wait_stderr("the configuration was read anew");
+    agent.wait_stderr("configuration reloaded");
     assert!(!agent.use_tool(["maths", "more", "sub"], json!({})).is_tool_error());
 }
 
@@ -344,21 +348,21 @@ fn tools_of(agent: &Agent, count: usize) -> Vec<String> {
 #[test]
 fn added_tool_file_becomes_a_tool() {
     let bench = scripted();
-    let agent = serve(&bench, &["--mode", "direct"]);
+    let agent = serve(&bench, &["--tool-mode", "direct"]);
     assert_eq!(agent.tool_names(), ["add"]);
     bench.write("catalog/maths/calc/sub.yaml", "description: Subtracts");
     assert_eq!(tools_of(&agent, 2), ["add", "sub"]);
     fs::remove_file(bench.path("catalog/maths/calc/add.yaml")).expect("removed");
     assert_eq!(tools_of(&agent, 1), ["sub"]);
     bench.write("catalog/_config.yaml", "mcp_servers: [");
-    agent.wait_stderr("the configuration is not read anew");
-    assert_eq!(agent.tool_names(), ["sub"], "what is broken changes nothing");
+    agent.wait_stderr("configuration not reloaded");
+    assert_eq!(agent.tool_names(), ["sub"], "a broken reload changed the tool list");
 }
 
 #[test]
 fn added_folder_becomes_a_service() {
     let bench = scripted();
-    let agent = serve(&bench, &["--mode", "direct"]);
+    let agent = serve(&bench, &["--tool-mode", "direct"]);
     assert_eq!(agent.tool_names(), ["add"]);
     // Servers run in the catalog folder and may create files there.
     fs::create_dir_all(bench.path("catalog/data/cache")).expect("a folder");

@@ -126,7 +126,7 @@ fn single_option_is_chosen_without_an_llm_request() {
     let done = agent.call("execute_task", json!({"task": "PostgreSQL Query ausführen: select 1"}));
     assert_eq!(done.structured()["tool_used"], "postgres.query", "{}", done.text());
     let chosen = llm.asked().iter().filter(|request| request.words().contains("web")).count();
-    assert_eq!(chosen, 1, "one choice in place of three");
+    assert_eq!(chosen, 1, "one LLM request instead of three");
     assert_eq!(started(&bench), ["postgres"]);
 }
 
@@ -138,7 +138,7 @@ fn ranker_picks_a_tool_and_reports_missing_parameters() {
     let asked = agent.call("execute_task", json!({"task": task})).structured();
     assert_eq!(asked["error"]["type"], "missing_parameters", "{asked}");
     assert_eq!(asked["tool_used"], "slack.send_message", "{asked}");
-    assert_eq!(started(&bench), [""; 0], "what is lacking is known from the files");
+    assert_eq!(started(&bench), [""; 0], "missing parameters are known without a start");
     let message = json!({"channel": "#general", "text": "Hallo"});
     let done = agent.call("execute_task", json!({"task": task, "arguments": message}));
     assert_eq!(done.structured()["result"], message);
@@ -153,7 +153,7 @@ fn broken_tool_file_is_left_out_of_retrieval() {
     let message = json!({"channel": "#general", "text": "Hallo"});
     let done = agent.call("execute_task", json!({"task": task, "arguments": message}));
     assert_eq!(done.structured()["tool_used"], "slack.send_message", "{}", done.text());
-    agent.wait_stderr("a tool is left out: ");
+    agent.wait_stderr("skipped a tool: ");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn denied_tools_are_never_offered_to_the_llm() {
     let bench = bench(&settings);
     let agent = serve(&bench, &["--agent", "ann"]);
     let done = agent.call("execute_task", json!({"task": "Schreibe eine Nachricht in Slack"}));
-    assert!(!llm.asked().is_empty(), "two tools are left to choose from");
+    assert!(!llm.asked().is_empty(), "choosing between two tools needs a request");
     for request in llm.asked() {
         let words = request.words();
         for hidden in ["Schreibt eine", "postgres", "gdrive", "database", "email"] {

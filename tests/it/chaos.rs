@@ -121,7 +121,7 @@ fn check_rest(agent: &Agent) {
     // The idle interval that is measured.
     sleep(Duration::from_millis(300));
     let spent = spent() - before;
-    assert!(spent <= 6, "{spent} ticks out of 30 at rest");
+    assert!(spent <= 6, "used {spent} of 30 ticks while idle");
 }
 
 /// Stops the workbench, which must exit within 3 s and leave no process behind.

@@ -65,7 +65,10 @@ fn dry_run_prints_a_diff_and_writes_nothing() {
     insta::assert_snapshot!("what_would_be_added", added);
     let removed = bench.run_bare(["remove", "clock", "--dry-run"]);
     assert_eq!(removed.code, Some(0), "{removed}");
-    assert!(removed.stdout.contains("\n-    \"dev\": {\n"), "its only server goes: {removed}");
+    assert!(
+        removed.stdout.contains("\n-    \"dev\": {\n"),
+        "the empty toolbox is removed: {removed}"
+    );
     assert_eq!(config(&bench), OURS);
 }
 
@@ -118,9 +121,11 @@ fn warns_about_secrets_in_arguments() {
     ];
     let report: Value = serde_json::from_str(&bench.run_bare(args).stdout).expect("JSON");
     assert_eq!(
-        report["remarks"],
-        json!(["the value of `GITHUB_TOKEN` looks like a secret, and is written into the file; \
-                `--env 'GITHUB_TOKEN=${GITHUB_TOKEN}'` takes it from a variable"])
+        report["warnings"],
+        json!([
+            "`GITHUB_TOKEN` looks like a secret and is stored in plain text; to read it from a \
+                variable, use `--env 'GITHUB_TOKEN=${GITHUB_TOKEN}'`"
+        ])
     );
     let header = "Authorization: Bearer abc";
     let args = ["add", "web", "http://127.0.0.1:1/mcp", "--header", header, "--dry-run"];
@@ -133,18 +138,15 @@ fn warns_about_secrets_in_arguments() {
 fn rejected_edits_leave_the_file_unchanged() {
     let bench = bench().file("tools.toml", "").file("_config.yaml", "");
     for (args, says) in [
-        (["add", "x"].as_slice(), "expected what starts the server, or its address"),
-        (&["add", "x", "npx"], "expected an http address, found `npx`"),
-        (&["add", " ", "--", "sh"], "expected the name of a server"),
+        (["add", "x"].as_slice(), "missing server command or URL"),
+        (&["add", "x", "npx"], "expected an HTTP URL, found `npx`"),
+        (&["add", " ", "--", "sh"], "the server name is empty"),
         (&["add", "x", "--env", "A", "--", "sh"], "expected NAME=VALUE"),
         (&["add", "x", "http://a/b", "--", "sh"], "cannot be used with"),
-        (&["add", "x", "--config", "tools.toml", "--", "sh"], "`tools.toml` is a file of Toolman"),
-        (&["add", "x", "--config", "_config.yaml", "--", "sh"], "which is not changed here"),
+        (&["add", "x", "--config", "tools.toml", "--", "sh"], "`tools.toml` is a Toolman file"),
+        (&["add", "x", "--config", "_config.yaml", "--", "sh"], "which this command cannot edit"),
         (&["remove", "clok"], "did you mean `clock`?"),
-        (
-            &["remove", "x", "--config", "nowhere.json"],
-            "there is no configuration at `nowhere.json`",
-        ),
+        (&["remove", "x", "--config", "nowhere.json"], "no configuration at `nowhere.json`"),
     ] {
         let output = bench.run_bare(args.iter().copied());
         assert_eq!(output.code, Some(2), "{output}");
@@ -157,7 +159,7 @@ fn rejected_edits_leave_the_file_unchanged() {
     let output = bench.run_bare(["remove", "clock"]);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(
-        output.stderr.contains("nothing was changed, for the configuration could not be used"),
+        output.stderr.contains("not changed: the result would not be a valid configuration"),
         "{output}"
     );
     assert_eq!(config(&bench), used);

@@ -57,10 +57,7 @@ fn reports_missing_programs() {
         [0, 1, 2, 3, 4, 5].map(status),
         ["configured", "missing", "missing", "missing", "missing", "configured"]
     );
-    assert_eq!(
-        report["servers"][1]["reason"],
-        "the command `no-such-program` was not found on PATH"
-    );
+    assert_eq!(report["servers"][1]["reason"], "command `no-such-program` not found on PATH");
     // An actual start fails for the same reason.
     let started = bench.run(["check", "--connect", "--json"]);
     let started: Value = serde_json::from_str(&started.stdout).expect("JSON");
@@ -123,24 +120,32 @@ fn reports_rules_that_match_no_tool_once_tools_are_known() {
             }}),
         )
         .set("dangerousTools", json!(["notes:drop_noet", "drop_note"]))
-        .set("watch", json!("everything"));
+        .set("autoReload", json!("all"));
     let unknown = bench.run(["check"]);
-    assert_eq!((unknown.code, unknown.stderr.as_str()), (Some(0), ""), "nothing is known yet");
+    assert_eq!(
+        (unknown.code, unknown.stderr.as_str()),
+        (Some(0), ""),
+        "no tool list is cached yet"
+    );
     let connected = bench.run(["check", "--connect"]);
     assert_eq!(connected.code, Some(0), "{connected}");
     bench.settings().bind(|| insta::assert_snapshot!(connected.stderr));
-    assert_eq!(bench.run(["check"]).stderr, connected.stderr, "it is kept");
+    assert_eq!(
+        bench.run(["check"]).stderr,
+        connected.stderr,
+        "the cached tool lists give the same warnings"
+    );
     let report: Value = serde_json::from_str(&bench.run(["check", "--json"]).stdout).expect("JSON");
-    assert_eq!(report["findings"].as_array().map(Vec::len), Some(5), "{report:#}");
+    assert_eq!(report["warnings"].as_array().map(Vec::len), Some(5), "{report:#}");
     let agent = bench.agent();
     agent.initialize();
-    agent.wait_stderr("no tool is called `drop_nite`");
-    agent.wait_stderr("`dev_raed_note` matches no tool and no resource");
+    agent.wait_stderr("no tool matches `drop_nite`");
+    agent.wait_stderr("`dev_raed_note` matches no tool or resource");
 
     // After a change, only new remarks are logged.
     let bench = bench.set("dangerousTools", json!(["notes:drop_noet", "drop_note", "read_noet"]));
     bench.write_config();
-    agent.wait_stderr("no tool is called `read_noet`");
+    agent.wait_stderr("no tool matches `read_noet`");
     let log = agent.stderr();
     for said in ["drop_nite", "drop_noet", "dev_raed_note", "read_noet"] {
         assert_eq!(log.matches(&format!("{said}`")).count(), 1, "{said}: {log}");
@@ -152,7 +157,7 @@ fn reports_all_errors() {
     let bench = TestEnvironment::new()
         .server("dev", "calc", json!({ "comand": "x" }))
         .set("toolMod", json!("dynamic"));
-    let output = bench.run(["doctor"]);
+    let output = bench.run(["check"]);
     assert_eq!(output.code, Some(2));
     bench.settings().bind(|| insta::assert_snapshot!(output));
 }
@@ -172,7 +177,10 @@ fn invalid_entry_fails_the_check_but_not_the_file() {
     let output = bench.run(["check", "--connect"]);
     assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stdout.contains("1 of 3 servers started: 1 tool"), "{output}");
-    assert!(output.stdout.contains("`dev/slack` could not be started: its entry"), "{output}");
+    assert!(
+        output.stdout.contains("`dev/slack` failed to start: invalid configuration entry"),
+        "{output}"
+    );
 }
 
 #[test]
@@ -214,7 +222,7 @@ fn failed_servers_do_not_affect_others() {
     let output = bench.run(["check", "--connect"]);
     assert_eq!(output.code, Some(1));
     let mut settings = bench.settings();
-    settings.add_filter(r" +\d+  (started|failed)", "  [MS]  $1");
+    settings.add_filter(r" +\d+  (ok|failed)", "  [MS]  $1");
     settings.bind(|| insta::assert_snapshot!(output));
 }
 
@@ -269,15 +277,15 @@ fn accepts_the_examples_of_other_programs() {
     for (file, said) in [
         (
             "toolman/tools.toml",
-            ", a file of Toolman, can be used: 3 toolboxes with 3 servers, mode `activate`",
+            " (a file of Toolman) is valid: 3 toolboxes, 3 servers, mode `activate`",
         ),
         (
             "modular/modular-mcp.json",
-            ", a file of Modular MCP, can be used: 2 toolboxes with 2 servers, mode `modular`",
+            " (a file of Modular MCP) is valid: 2 toolboxes, 2 servers, mode `modular`",
         ),
         (
             "modular/categories.json",
-            ", a file of Modular MCP, can be used: 3 toolboxes with 3 servers, mode `modular`",
+            " (a file of Modular MCP) is valid: 3 toolboxes, 3 servers, mode `modular`",
         ),
     ] {
         let path = repository.join("examples").join(file);
@@ -285,7 +293,8 @@ fn accepts_the_examples_of_other_programs() {
         let output = TestEnvironment::new().run_bare(["check", "--config", path]);
         assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output}");
         assert!(output.stdout.contains(said), "{output}");
-        let other = TestEnvironment::new().run_bare(["check", "--config", path, "--mode", "proxy"]);
+        let other =
+            TestEnvironment::new().run_bare(["check", "--config", path, "--tool-mode", "proxy"]);
         assert!(other.stdout.contains("mode `proxy`"), "{other}");
     }
 }
@@ -297,7 +306,7 @@ fn finds_configurations_of_other_programs() {
     let output = bench.run_bare(["check", "--json"]);
     assert!(output.stdout.contains(r#""dialect": "toolman""#), "{output}");
     assert!(output.stdout.contains(r#""mode": "activate""#), "{output}");
-    let variable = bench.env("WORKBENCH_MODE", "direct").run_bare(["check"]);
+    let variable = bench.env("WORKBENCH_TOOL_MODE", "direct").run_bare(["check"]);
     assert!(variable.stdout.contains("mode `direct`"), "{variable}");
 }
 
@@ -312,8 +321,8 @@ fn warns_about_tools_left_out_by_name_collisions() {
         });
     }
     let bench = TestEnvironment::new().config(config);
-    let said = "tool `n_same` of server `srv` in `second` is left out: server `srv` in `first` \
-                comes first and has the same name";
+    let said = "tool `n_same` of server `srv` in `second` is hidden: server `srv` in `first` comes \
+                first and uses the same name";
     let unknown = bench.run(["check"]);
     assert!(!unknown.stdout.contains(said), "{unknown}");
     let connected = bench.run(["check", "--connect"]);
@@ -323,7 +332,7 @@ fn warns_about_tools_left_out_by_name_collisions() {
     assert!(kept.stdout.contains(&format!("\nwarning: {said}")), "{kept}");
     let in_json = bench.run(["check", "--json"]);
     let report: Value = serde_json::from_str(&in_json.stdout).expect("JSON");
-    assert_eq!(report["not_shown"], json!([said]));
+    assert_eq!(report["hidden"], json!([said]));
 }
 
 #[test]
@@ -342,11 +351,11 @@ fn warns_about_servers_that_can_write_the_configuration() {
     let output = bench.server("box", "variable", variable).run(["check"]);
     assert_eq!(output.code, Some(0), "{output}");
     for server in ["whole", "option", "variable"] {
-        let remark = format!("`{server}` can reach this configuration, by `");
-        assert!(output.stderr.contains(&remark), "{server}: {output}");
+        let warning = format!("`{server}` can modify this configuration (through `");
+        assert!(output.stderr.contains(&warning), "{server}: {output}");
     }
-    assert!(output.stderr.contains("`home` can reach what the workbench keeps"), "{output}");
-    assert!(!output.stderr.contains("`apart` can reach"), "{output}");
+    assert!(output.stderr.contains("`home` can modify the workbench's cache"), "{output}");
+    assert!(!output.stderr.contains("`apart` can modify"), "{output}");
 }
 
 #[test]
@@ -359,7 +368,7 @@ fn warns_about_a_configuration_that_others_can_write() {
         let permissions = fs::Permissions::from_mode(mode);
         fs::set_permissions(bench.config_path(), permissions).expect("a file");
         let output = bench.run_bare(["check", "--config", "workbench.json"]);
-        output.stderr.contains("others than its owner may write or replace")
+        output.stderr.contains("other users can write or replace")
     };
     assert!(may(0o646) && !may(0o644));
 }
@@ -383,10 +392,10 @@ fn misleading_definitions_are_remarked_without_failing() {
     }
     let report = bench.run(["check", "--connect", "--json"]);
     let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
-    let remark = &report["remarks"][0];
-    assert_eq!((&remark["server"], &remark["name"]), (&json!("calc"), &json!("add")));
-    assert_eq!((&remark["pointer"], &remark["offset"]), (&json!("/description"), &json!(6)));
-    assert_eq!(report["remarks"].as_array().expect("remarks").len(), 4);
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["server"], &finding["name"]), (&json!("calc"), &json!("add")));
+    assert_eq!((&finding["pointer"], &finding["offset"]), (&json!("/description"), &json!(6)));
+    assert_eq!(report["findings"].as_array().expect("findings").len(), 4);
 }
 
 #[test]
@@ -419,9 +428,10 @@ fn unpinned_packages_are_one_remark_after_connect() {
     let output = bench.run(["check", "--connect"]);
     assert_eq!(output.code, Some(0), "{output}");
     for said in [
-        "toolboxes: 2 servers name no version of their package, so another one may start any day\n",
-        "write in `dev/a` `a-server@1.2.0` for `a-server`, which is what is here now; \
-         in `dev/b` `b-server@VERSION` for `b-server`\n",
+        "toolboxes: 2 servers do not pin a version of their package, so their code can change at \
+         any time\n",
+        "in `dev/a`, replace `a-server` with `a-server@1.2.0` (the installed version); \
+         in `dev/b`, replace `b-server` with `b-server@VERSION`\n",
     ] {
         assert!(output.stderr.contains(said), "{said} in {output}");
     }

@@ -19,8 +19,7 @@ fn bench() -> TestEnvironment {
 
 fn offered(bench: &TestEnvironment, words: &[&str]) -> Vec<String> {
     let index = words.len().to_string();
-    let bench =
-        bench.clone().env("MCP_WORKBENCH_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", &index);
+    let bench = bench.clone().env("WORKBENCH_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", &index);
     let args = ["--", "mcp-workbench"].into_iter().chain(words.iter().copied());
     let output = bench.run_bare(args);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output}");
@@ -35,7 +34,11 @@ fn completes_names_without_starting_servers() {
     assert_eq!(offered(&bench, &["list", ""]), ["dev", "desk"]);
     assert_eq!(offered(&bench, &["call", "de"]), ["dev", "desk"]);
     assert_eq!(offered(&bench, &["call", "dev", ""]), ["files"]);
-    assert_eq!(offered(&bench, &["call", "dev", "files", ""]), [""; 0], "nothing is known yet");
+    assert_eq!(
+        offered(&bench, &["call", "dev", "files", ""]),
+        [""; 0],
+        "no tool list is cached yet"
+    );
     assert_eq!(bench.run_bare(["cache", "refresh"]).code, Some(0));
     // Names that a shell would interpret aren't offered.
     assert_eq!(offered(&bench, &["call", "dev", "files", ""]), ["read_file", "write_file"]);

@@ -80,7 +80,10 @@ fn explains_renamed_tools_by_both_names() {
     let output = bench.run(["explain", "-", "github", "fetch", "--json"]);
     let answers: Value = serde_json::from_str(&output.stdout).unwrap();
     let answer = &answers[0];
-    assert_eq!((&answer["tool"], &answer["called"]), (&json!("get_file"), &json!("fetch")));
+    assert_eq!(
+        (&answer["tool"], &answer["configured_name"]),
+        (&json!("get_file"), &json!("fetch"))
+    );
     assert_eq!((&answer["pinned"], &answer["listed"]), (&json!(["owner"]), &json!(true)));
 }
 
@@ -112,7 +115,7 @@ fn unknown_server_is_a_usage_error() {
     assert_eq!(output.code, Some(2));
     assert_eq!(
         output.stderr,
-        "error: there is no server `filles`\n\nhint: did you mean `files`?\n"
+        "error: no server `filles` in the configuration\n\nhint: did you mean `files`?\n"
     );
 }
 
@@ -120,16 +123,16 @@ fn unknown_server_is_a_usage_error() {
 fn check_and_list_show_only_what_the_agent_may_use() {
     let bench = bench();
     let of_all = bench.run(["check"]).stdout;
-    assert!(of_all.contains("2 toolboxes with 3 servers"), "{of_all}");
+    assert!(of_all.contains("2 toolboxes, 3 servers"), "{of_all}");
     let of_reader = bench.run(["check", "--connect", "--agent", "reader"]).stdout;
-    assert!(of_reader.contains("by agent `reader`: 1 toolbox with 2 servers"), "{of_reader}");
+    assert!(of_reader.contains("for agent `reader`: 1 toolbox, 2 servers"), "{of_reader}");
     assert!(of_reader.contains("3 tools") && !of_reader.contains("search"), "{of_reader}");
     let listed = bench.run(["list", "--agent", "reader"]);
     assert!(listed.stdout.contains("3 tools in toolbox `dev`"), "{}", listed.stdout);
-    assert!(listed.stderr.contains("what there is for agent `reader`"), "{}", listed.stderr);
+    assert!(listed.stderr.contains("showing the tools of agent `reader`"), "{}", listed.stderr);
     let nobody = bench.run(["list"]);
     assert!(nobody.stdout.contains("2 tools in toolbox `dev`"), "{}", nobody.stdout);
     let unknown = bench.run(["list", "web", "--agent", "reader"]);
     assert!(unknown.stderr.contains("there is no toolbox `web`"), "{}", unknown.stderr);
-    assert!(unknown.stderr.contains("the toolboxes are `dev`\n"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("available toolboxes: `dev`\n"), "{}", unknown.stderr);
 }

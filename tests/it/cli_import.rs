@@ -41,7 +41,7 @@ fn writes_a_new_configuration() {
     let bench = TestEnvironment::new().file(".claude.json", CLIENT);
     fs::set_permissions(bench.path(".claude.json"), Permissions::from_mode(0o600)).unwrap();
     let output = bench.run_bare(["import", ".claude.json", "--no-start"]);
-    assert_eq!(mode(&bench, "workbench-config.json"), 0o600, "it holds the same secrets");
+    assert_eq!(mode(&bench, "workbench-config.json"), 0o600, "the file contains the same secrets");
     let written = text(&bench, "workbench-config.json");
     insta::assert_snapshot!(format!("{output}\n--- workbench-config.json\n{written}"));
     assert_eq!(bench.run_bare(["check"]).code, Some(0));
@@ -60,7 +60,7 @@ fn extends_an_existing_configuration() {
     let written = text(&bench, "my.json");
     insta::assert_snapshot!(format!("{output}\n--- my.json\n{written}"));
     let again = bench.run_bare(args);
-    assert_eq!(again.code, Some(0), "it is there already: {again}");
+    assert_eq!(again.code, Some(0), "already imported: {again}");
     assert_eq!(text(&bench, "my.json"), written);
     let drafts = fs::read_dir(bench.dir()).unwrap();
     let names = drafts.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -120,6 +120,7 @@ fn servers_stop_once_their_tools_are_listed() {
     let output = bench.run_bare(["import", "mcp.json", "--one", "--json"]);
     let told: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
     assert!(!output.stdout.contains("could not be started"), "{told}");
+    assert!(!output.stdout.contains("failed to start"), "{told}");
     assert_eq!(told["added"].as_array().map(Vec::len), Some(2), "{told}");
 }
 
@@ -189,7 +190,7 @@ fn groups_the_servers_of_all_clients_by_function() {
 
     let bench = bench.env("SQLITE_API_KEY", "hunter2-hunter2");
     let output = bench.run_bare(["list", "--json"]);
-    assert_eq!(output.code, Some(0), "what was imported can be served: {output}");
+    assert_eq!(output.code, Some(0), "the imported configuration works: {output}");
 }
 
 #[test]
@@ -199,17 +200,17 @@ fn does_not_start_servers_of_unnamed_project_files() {
     bench.write(".mcp.json", &json!({ "mcpServers": { "evil": marked } }).to_string());
     let output = bench.run_bare(["import"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(!bench.path("was-run").exists(), "it was not named, so nobody has agreed to it");
+    assert!(!bench.path("was-run").exists(), "a server of an unnamed file was started");
     fs::remove_file(bench.path("workbench-config.json")).unwrap();
     bench.run_bare(["import", ".mcp.json"]);
-    assert!(bench.path("was-run").exists(), "it was named");
+    assert!(bench.path("was-run").exists(), "the server of the named file was not started");
 }
 
 #[test]
 fn asks_for_a_file_when_no_client_is_installed() {
     let output = TestEnvironment::new().run_bare(["import"]);
     assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("name the file: `mcp-workbench import FILE`"), "{output}");
+    assert!(output.stderr.contains("run `mcp-workbench import FILE`"), "{output}");
 }
 
 #[test]

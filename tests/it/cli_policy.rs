@@ -86,7 +86,7 @@ fn key_spellings_make_no_difference() {
         snake.as_object_mut().unwrap().remove(camel);
     }
     let output = diff(&bench, &old(), &snake, &[]);
-    assert_eq!((output.code, output.stdout.as_str()), (Some(0), "nothing changes for any agent\n"));
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), "no changes for any agent\n"));
     let output = diff(&bench, &old(), &snake, &["--json"]);
     assert_eq!((output.code, output.stdout.trim()), (Some(0), "[]"));
 }

@@ -62,12 +62,12 @@ fn places(bench: &TestEnvironment) -> Vec<String> {
 #[test]
 fn ps_lists_servers_and_agents_until_the_workbench_exits() {
     let bench = bench();
-    assert!(bench.run(["ps"]).stderr.contains("no workbench is serving"), "{}", bench.run(["ps"]));
+    assert!(bench.run(["ps"]).stderr.contains("no running workbench"), "{}", bench.run(["ps"]));
     let agent = bench.agent_with(["--agent", "ann"]).begin(false, json!({}));
     let _ = agent.open("box");
     let all = ps(&bench, is_settled);
     let workbench = &all[0];
-    assert_eq!(workbench["at"], "stdio");
+    assert_eq!(workbench["endpoint"], "stdio");
     assert_eq!(workbench["agents"][0]["name"], "ann");
     let servers = workbench["servers"].as_array().expect("a list");
     let of = |name: &str| servers.iter().find(|server| server["server"] == name).expect("a server");
@@ -76,7 +76,9 @@ fn ps_lists_servers_and_agents_until_the_workbench_exits() {
     assert_eq!(of("box/chatty")["state"], "running");
     assert!(of("box/chatty")["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 100_000));
     assert_eq!(of("box/broken")["state"], "failed");
-    assert!(of("box/broken")["reason"].as_str().is_some_and(|text| text.contains("was not found")));
+    assert!(
+        of("box/broken")["reason"].as_str().is_some_and(|text| text.contains("not found on PATH"))
+    );
     let shown = bench.run(["ps"]);
     for word in ["workbench", "box/chatty", "running", "failed", "`ann`", "stdio"] {
         assert!(shown.stdout.contains(word), "{word}\n{shown}");
@@ -85,7 +87,7 @@ fn ps_lists_servers_and_agents_until_the_workbench_exits() {
     assert_eq!(files.len(), 2, "{files:?}");
     for file in &files {
         let path = bench.path(&format!("home/.cache/mcp-workbench/running/{file}"));
-        let text = fs::read_to_string(path).expect("a file of ours");
+        let text = fs::read_to_string(path).expect("a readable file");
         assert!(!text.contains("hunter2"), "{text}");
     }
     agent.close_stdin();
@@ -107,7 +109,7 @@ fn logs_show_redacted_server_stderr() {
         assert!(std::time::Instant::now() < end, "{}", bench.run(["logs"]));
     }
     let all = bench.run(["logs"]).stdout;
-    assert!(all.contains("WARN box/broken: the server could not be started"), "{all}");
+    assert!(all.contains("WARN box/broken: server failed to start"), "{all}");
     assert!(!bench.run(["logs", "box/chatty"]).stdout.contains("broken"));
     assert_eq!(bench.run(["logs", "-n", "1"]).stdout.lines().count(), 1);
     let none = bench.run(["logs", "nobody"]);
@@ -131,8 +133,8 @@ fn logs_follow_prints_new_lines() {
         (line["server"].as_str(), line["is_stderr"].as_bool()),
         (Some("box/chatty"), Some(true))
     );
-    follow.kill().expect("its end");
-    follow.wait().expect("its end");
+    follow.kill().expect("a running process");
+    follow.wait().expect("an exit status");
     agent.close_stdin();
     agent.wait_end();
 }

@@ -83,7 +83,10 @@ fn nonsense_query_finds_nothing_and_fails() {
     for query in ["zzzz", "xkqj vrzt"] {
         let output = bench.run(["search", query]);
         assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{output}");
-        assert!(output.stderr.starts_with(&format!("error: no tool fits `{query}`")), "{output}");
+        assert!(
+            output.stderr.starts_with(&format!("error: no tool matches `{query}`")),
+            "{output}"
+        );
         let output = bench.run(["search", query, "--json"]);
         assert_eq!(output.code, Some(1));
         let found: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -96,7 +99,7 @@ fn reports_absent_services() {
     let bench = bench();
     let output = bench.run(["search", "gitlab create issue", "github create issue"]);
     assert_eq!(output.code, Some(0));
-    assert_eq!(output.stdout.matches("no server here is called or about `gitlab`").count(), 1);
+    assert_eq!(output.stdout.matches("no server here provides `gitlab`").count(), 1);
     let output = bench.run(["search", "gitlab create issue", "--json"]);
     let found: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(found[0]["absent_services"], json!(["gitlab"]));
@@ -107,8 +110,8 @@ fn failed_server_takes_one_line_next_to_matches() {
     let bench = bench().server("dev", "broken", json!({"command": "no-such-program"}));
     let output = bench.run(["search", "send a mail"]);
     assert_eq!(output.code, Some(0));
-    let line = "not searched: `dev/broken`, which could not be started; \
-                `mcp-workbench check --connect` says why\n";
+    let line = "not searched: `dev/broken` failed to start \
+                (run `mcp-workbench check --connect` to see why)\n";
     assert_eq!(output.stderr, line);
 }
 

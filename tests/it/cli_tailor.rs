@@ -41,20 +41,20 @@ fn args<'a>(more: &[&'a str]) -> Vec<&'a str> {
 fn writes_a_configuration_for_a_task() {
     let bench = bench();
     fs::set_permissions(bench.path("full.json"), Permissions::from_mode(0o600)).unwrap();
-    let output = bench.run_bare(args(&[TASK, "--service-type", "api", "--output", "task.json"]));
+    let output = bench.run_bare(args(&[TASK, "--project-type", "api", "--output", "task.json"]));
     let mode = fs::metadata(bench.path("task.json")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "it may hold the same secrets");
+    assert_eq!(mode & 0o777, 0o600, "the file may contain the same secrets");
     let written = fs::read_to_string(bench.path("task.json")).unwrap();
     insta::assert_snapshot!(format!("{output}\n--- task.json\n{written}"));
-    let again = bench.run_bare(args(&[TASK, "--service-type", "api"]));
-    assert_eq!((again.code, again.stdout), (Some(0), written), "the same is printed");
+    let again = bench.run_bare(args(&[TASK, "--project-type", "api"]));
+    assert_eq!((again.code, again.stdout), (Some(0), written), "stdout differs from the file");
 }
 
 #[test]
 fn prints_choices_and_reasons_as_json() {
-    let output = bench().run_bare(args(&["Deploy it", "--service-type", "web-ui", "--json"]));
+    let output = bench().run_bare(args(&["Deploy it", "--project-type", "web-ui", "--json"]));
     let mut told: Value = serde_json::from_str(&output.stdout).unwrap();
-    assert!(told["text"].take().as_str().unwrap().starts_with("// What one task needs"));
+    assert!(told["text"].take().as_str().unwrap().starts_with("// Configuration for one task"));
     insta::assert_json_snapshot!(told);
 }
 
@@ -110,6 +110,10 @@ fn tailored_configuration_is_served() {
     assert_eq!(names(&bench, "reader"), ["read_file"]);
     let agent = serving(&bench, &[]);
     let folder = agent.call("read_file", json!({})).text();
-    assert_eq!(folder, bench.dir().canonicalize().unwrap().to_string_lossy(), "as it was before");
+    assert_eq!(
+        folder,
+        bench.dir().canonicalize().unwrap().to_string_lossy(),
+        "the working folder changed"
+    );
     assert!(agent.call("delete_file", json!({})).is_tool_error());
 }

@@ -66,8 +66,8 @@ fn escapes_terminal_controls_in_server_output() {
         (&["call", "dev", "loud", "error"], r"x\x1b[2J"),
         (&["call", "dev", "loud", "crash"], "> x [2J 2J !"),
         (&["call", "dev", "broken", "echo", "--json"], "> x [2J 2J !"),
-        (&["run", "--explain", "loud notes"], r"\x1b[2J"),
-        (&["run", "--json", "loud notes"], ""),
+        (&["task", "--explain", "loud notes"], r"\x1b[2J"),
+        (&["task", "--json", "loud notes"], ""),
         (&["explain", HOSTILE, "loud", HOSTILE], r"x\x1b[2J"),
         (&["stats"], r"x\x1b[2J"),
         (&["stats", "--json"], r"\u009b"),
@@ -105,7 +105,7 @@ fn escapes_terminal_controls_in_the_log() {
 
 fn error_of(output: &Output) -> Value {
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
-    assert!(output.stderr.starts_with("error: "), "people are told too: {output}");
+    assert!(output.stderr.starts_with("error: "), "the error is also on stderr: {output}");
     let error = &report["error"];
     for key in ["kind", "message", "causes", "hints"] {
         assert!(!error[key].is_null(), "{output}");
@@ -121,13 +121,13 @@ fn json_flag_prints_errors_as_json() {
             ["call", "dev", "srv", "x", "--json"].as_slice(),
             1,
             "failed",
-            "server `srv` could not be started",
+            "server `srv` failed to start",
         ),
         (
             &["call", "dev", "srv", "x", "[]", "--json"],
             2,
             "usage",
-            "the arguments are JSON, but not an object",
+            "the arguments must be a JSON object",
         ),
         (&["list", "nowhere", "--json"], 1, "failed", "there is no toolbox `nowhere`"),
         (
@@ -136,15 +136,20 @@ fn json_flag_prints_errors_as_json() {
             "failed",
             "there is no toolbox `nowhere`",
         ),
-        (&["run", " ", "--json"], 2, "usage", "the task is empty"),
-        (&["explain", "a", "nowhere", "x", "--json"], 2, "usage", "there is no server `nowhere`"),
+        (&["task", " ", "--json"], 2, "usage", "the task is empty"),
+        (
+            &["explain", "a", "nowhere", "x", "--json"],
+            2,
+            "usage",
+            "no server `nowhere` in the configuration",
+        ),
         (
             &["stats", "--json"],
             1,
             "failed",
-            "no calls are recorded: the configuration has no `audit`",
+            "audit logging is off: the configuration has no `audit`",
         ),
-        (&["token", " ", "--json"], 2, "usage", "expected the name of an agent"),
+        (&["token", " ", "--json"], 2, "usage", "the agent name is empty"),
         (&["import", "nowhere.json", "--json"], 2, "usage", "cannot read `nowhere.json`"),
         (&["list", "--json", "--bogus"], 2, "usage", "unexpected argument '--bogus' found"),
     ] {

@@ -42,7 +42,7 @@ fn wait<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
 }
 
 fn socket(bench: &TestEnvironment) -> PathBuf {
-    wait("a socket", || {
+    wait("no admin socket", || {
         let folder = fs::read_dir(bench.path("home/.cache/mcp-workbench/running")).ok()?;
         let mut paths = folder.flatten().map(|entry| entry.path());
         paths.find(|path| path.extension().is_some_and(|found| found == "sock"))
@@ -53,7 +53,7 @@ pub(crate) struct Desk(BufReader<UnixStream>);
 
 impl Desk {
     pub(crate) fn new(bench: &TestEnvironment) -> Self {
-        let stream = UnixStream::connect(socket(bench)).expect("somebody listens");
+        let stream = UnixStream::connect(socket(bench)).expect("a listening socket");
         stream.set_read_timeout(Some(DEADLINE)).expect("a limit");
         Self(BufReader::new(stream))
     }
@@ -65,7 +65,7 @@ impl Desk {
     }
 
     pub(crate) fn ask(&mut self, ask: &Value) -> Value {
-        writeln!(self.0.get_mut(), "{ask}").expect("it is taken");
+        writeln!(self.0.get_mut(), "{ask}").expect("a request is accepted");
         self.answer()
     }
 
@@ -140,14 +140,16 @@ impl Top {
     /// Waits until it has exited and restored the terminal.
     #[track_caller]
     fn ends(mut self) {
-        let status = wait("its end", || self.child.try_wait().expect("a child"));
+        let status = wait("`top` has not exited", || self.child.try_wait().expect("a child"));
         assert!(status.success(), "{status}");
         let is_as_before = |text: &str| {
             let place = |sequence| text.rfind(sequence);
             place("\u{1b}[?1049l") > place("\u{1b}[?1049h")
                 && place("\u{1b}[?25h") > place("\u{1b}[?25l")
         };
-        wait("the screen from before", || is_as_before(&self.shown.lock().unwrap()).then_some(()));
+        wait("the terminal was not restored", || {
+            is_as_before(&self.shown.lock().unwrap()).then_some(())
+        });
     }
 }
 
@@ -201,14 +203,14 @@ fn shows_calls_and_controls_servers_by_key() {
     wait_until_exited(&first, DEADLINE);
     top.shows("stopped");
     top.press("m");
-    top.shows("switched off");
+    top.shows("paused");
     let refused = agent.call("box__fake__echo", json!({})).text();
-    assert!(refused.contains("its user has switched it off for now"), "{refused}");
-    assert_eq!(pids(&bench).len(), 1, "nothing was started");
+    assert!(refused.contains("paused by an operator"), "{refused}");
+    assert_eq!(pids(&bench).len(), 1, "a paused server was started");
     top.press("m");
-    top.shows("switched on");
+    top.shows("resumed");
     call(&agent);
-    assert_eq!(pids(&bench).len(), 2, "it was wanted");
+    assert_eq!(pids(&bench).len(), 2, "the resumed server was not started");
     top.press("?");
     top.shows("restart it");
     top.press("xq");
@@ -224,8 +226,8 @@ fn restores_the_terminal_on_a_signal_and_requires_one() {
     assert_eq!(nothing.code, Some(1), "{nothing}");
     assert!(nothing.stderr.contains("`mcp-workbench ps`"), "{nothing}");
     let top = Top::new(&bench);
-    top.shows("No workbench is serving now");
-    let pid = fs::read_to_string(&top.pid).expect("its number").trim().parse().expect("a number");
+    top.shows("No running workbench");
+    let pid = fs::read_to_string(&top.pid).expect("a pid file").trim().parse().expect("a number");
     assert!(alive(pid));
     signal(pid, Signal::TERM);
     top.ends();
@@ -237,12 +239,12 @@ fn socket_is_private_and_answers_any_input() {
     let agent = bench.agent().begin(false, json!({}));
     let path = socket(&bench);
     let mode =
-        |path: &std::path::Path| fs::metadata(path).expect("it").permissions().mode() & 0o777;
+        |path: &std::path::Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(path.parent().expect("a folder"))), (0o600, 0o700));
     let mut admin = Desk::new(&bench);
-    assert_eq!(admin.ask(&json!("garbage"))["why"], "malformed");
+    assert_eq!(admin.ask(&json!("garbage"))["kind"], "malformed");
     assert_eq!(admin.server()["state"], "stopped");
-    assert_eq!(admin.act("open"), json!({"answer": "done"}));
+    assert_eq!(admin.act("start"), json!({"answer": "done"}));
     let server = admin.server();
     assert_eq!((&server["state"], &server["pid"]), (&json!("running"), &json!(pids(&bench)[0])));
     assert!(server["memoryBytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{server}");
@@ -257,7 +259,7 @@ fn socket_is_private_and_answers_any_input() {
     assert_eq!((&unused["answer"], &unused["tools"]), (&json!("unused"), &json!([])), "{unused}");
     // A client that doesn't read blocks neither of the others.
     let mut mute = Desk::new(&bench);
-    writeln!(mute.0.get_mut(), "{{\"watch\":true}}").expect("it is taken");
+    writeln!(mute.0.get_mut(), "{{\"watch\":true}}").expect("a request is accepted");
     let mut watchers = [Desk::new(&bench), Desk::new(&bench)];
     for watcher in &mut watchers {
         let view = watcher.ask(&json!({"watch": true}));
@@ -304,20 +306,20 @@ fn server_actions_affect_all_agents() {
         call(agent);
     }
     let first = pids(&bench);
-    assert_eq!(first.len(), 1, "they share it");
+    assert_eq!(first.len(), 1, "both agents share one process");
     assert_eq!(admin.act("restart"), json!({"answer": "done"}));
     wait_until_exited(&first, DEADLINE);
     for agent in [&over_http, &beside] {
         call(agent);
     }
     assert_eq!(pids(&bench).len(), 2);
-    assert_eq!(admin.act("mute"), json!({"answer": "done"}));
+    assert_eq!(admin.act("pause"), json!({"answer": "done"}));
     for agent in [&over_http, &beside] {
         let refused = agent.call("box__fake__echo", json!({})).text();
-        assert!(refused.contains("its user has switched it off for now"), "{refused}");
+        assert!(refused.contains("paused by an operator"), "{refused}");
     }
-    assert_eq!(admin.server()["isMuted"], true);
-    assert_eq!(admin.act("unmute"), json!({"answer": "done"}));
+    assert_eq!(admin.server()["isPaused"], true);
+    assert_eq!(admin.act("resume"), json!({"answer": "done"}));
     for agent in [&over_http, &beside] {
         call(agent);
     }

@@ -41,7 +41,7 @@ fn registered_client_is_reused_by_every_process() {
         let counts = authority.counts();
         assert_eq!((&counts["code"], &counts["refused"]), (&json!(1), &json!(0)), "{method}");
         assert!(counts["refresh"].as_u64() >= Some(2), "{method}: {counts}");
-        assert_eq!(login(&bench)["client"], client, "{method}: it has not registered again");
+        assert_eq!(login(&bench)["client"], client, "{method}: the client registered again");
     }
 }
 
@@ -73,6 +73,6 @@ fn client_credentials_work_with_a_secret_or_a_key() {
     assert_eq!(refused.code, Some(1), "{refused}");
     let line = key.lines().nth(1).unwrap();
     assert!(!refused.to_string().contains(line), "{refused}");
-    assert!(refused.stderr.contains("is no key for ES256"), "{refused}");
-    assert!(refused.stderr.contains("correct `oauth` in the server's entry"), "{refused}");
+    assert!(refused.stderr.contains("is not a key for ES256"), "{refused}");
+    assert!(refused.stderr.contains("fix `oauth` in the server's entry"), "{refused}");
 }

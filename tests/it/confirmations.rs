@@ -37,14 +37,13 @@ fn accepted_call_runs_once_and_each_call_is_confirmed() {
             .begin(is_modern, json!({ "elicitation": {} }));
         for times in 1..=2 {
             let answer = agent.call_to_completion("echo", secret());
-            assert_eq!(answer.structured(), secret(), "the arguments are as they were");
+            assert_eq!(answer.structured(), secret(), "the arguments changed");
             let asked = agent.next_request(QUESTION);
             assert_eq!(
                 asked["params"]["message"],
-                "The agent wants to call the tool `echo` of server `srv`. You are asked because \
-                 the configuration says that it is dangerous.\n\
-                 Arguments: {\"path\":\"/x\",\"token\":\"hidden-1\"}\n\
-                 May it be called?"
+                "The agent wants to call the tool `echo` of server `srv`. It needs your \
+                 confirmation because the configuration marks it as dangerous.\nArguments: \
+                 {\"path\":\"/x\",\"token\":\"hidden-1\"}\nAllow this call?"
             );
             let schema = json!({ "type": "object", "properties": {} });
             assert_eq!(asked["params"]["requestedSchema"], schema);
@@ -59,7 +58,7 @@ fn accepted_call_runs_once_and_each_call_is_confirmed() {
 fn declined_call_never_reaches_the_server() {
     for (is_modern, over_http) in WAYS {
         for (action, reason) in
-            [("decline", "the user was asked, and declined"), ("cancel", "and did not decide")]
+            [("decline", "the user declined"), ("cancel", "the user dismissed the confirmation")]
         {
             let bench = bench(60_000);
             let agent = agent(&bench, over_http)
@@ -83,14 +82,11 @@ fn call_is_refused_if_the_client_cannot_ask() {
     for (is_modern, over_http) in WAYS {
         let bench = bench(60_000);
         let agent = agent(&bench, over_http).begin(is_modern, json!({ "sampling": {} }));
-        refused(
-            &agent.call_to_completion("echo", json!({})),
-            "cannot be asked through this client",
-        );
+        refused(&agent.call_to_completion("echo", json!({})), "this client cannot ask");
         assert_eq!(calls(&agent), Value::Null);
     }
     let run = bench(60_000).run(["call", "box", "srv", "echo", "{}"]);
-    assert!(run.stderr.contains("cannot be asked through this client"), "{}", run.stderr);
+    assert!(run.stderr.contains("this client cannot ask"), "{}", run.stderr);
 }
 
 #[test]
@@ -102,7 +98,7 @@ fn unanswered_confirmation_times_out() {
             .begin(false, json!({ "elicitation": {} }));
         let call = agent.send_call("echo", json!({}));
         let asked = agent.next_request(QUESTION);
-        refused(&agent.wait(&call), "did not answer for 0.1 s");
+        refused(&agent.wait(&call), "did not answer within 0.1 s");
         // A late answer changes nothing.
         let told = agent.next_notification("notifications/cancelled");
         assert_eq!(told["requestId"], asked["id"]);

@@ -60,7 +60,7 @@ fn argument_selects_the_protocol_versions() {
     let params = json!({ "protocolVersion": "2025-11-25" });
     assert_eq!(agent.request("initialize", params).error()["code"], -32022);
     let agent = start("neither");
-    agent.wait_stderr("`neither` is none of");
+    agent.wait_stderr("unknown argument `neither`");
 }
 
 #[test]

@@ -76,14 +76,14 @@ fn clients_share_the_service_that_the_first_one_starts() {
     let has_ann = || bench.workbenches()[0]["agents"].to_string().contains("ann");
     let end = Instant::now() + DEADLINE;
     while !has_ann() {
-        assert!(Instant::now() < end, "nobody knows ann");
+        assert!(Instant::now() < end, "no session of ann was listed");
     }
     // Closing stdin ends the client and its session, and nothing else.
     ann.close_stdin();
     assert_eq!(ann.wait_exit(Duration::from_secs(2)).code(), Some(0));
     let end = Instant::now() + DEADLINE;
     while has_ann() {
-        assert!(Instant::now() < end, "the session of ann does not end");
+        assert!(Instant::now() < end, "the session of ann did not end");
     }
     assert!(echo(&bob).contains("\"result\""));
     service.end(Signal::TERM);
@@ -126,9 +126,13 @@ fn echo_again(agent: &Agent) -> String {
 fn client_is_served_locally_without_a_service() {
     let bench = bench();
     for (agent, program, why) in [
-        ("ann", Some("/nowhere/mcp-workbench"), "the service does not answer"),
-        ("eve", Some("/nowhere/mcp-workbench"), "the service has no token for `eve`"),
-        ("ann", None, "has no service; `mcp-workbench setup --service` makes one"),
+        ("ann", Some("/nowhere/mcp-workbench"), "the background service is not responding"),
+        (
+            "eve",
+            Some("/nowhere/mcp-workbench"),
+            "the background service has no token for agent `eve`",
+        ),
+        ("ann", None, "has no background service (run `mcp-workbench setup --service`)"),
     ] {
         match program {
             Some(program) => bench.remember_service(free_address(), program),
@@ -153,7 +157,7 @@ fn client_with_its_own_environment_is_served_locally() {
     let agent = bench.connect("ann").begin(false, json!({}));
     assert!(echo(&agent).contains("\"result\""));
     assert!(
-        agent.stderr().contains("takes `ONLY_HERE` from the environment"),
+        agent.stderr().contains("uses `ONLY_HERE` from this client's environment"),
         "{}",
         agent.stderr()
     );

@@ -57,7 +57,7 @@ fn engine() -> Option<TestEnvironment> {
         podman(&bench, &args.chain([IMAGE, "/bin/true"]).collect::<Vec<_>>())
     });
     if runs.is_none() {
-        eprintln!("skipped: no containers can be run here");
+        eprintln!("skipped: this machine cannot run containers");
         return None;
     }
     let [(conf, conf_file), (storage, storage_file)] = variables(&bench);
@@ -122,7 +122,10 @@ fn container_sees_only_its_mounts() {
         .flatten()
         .filter_map(|process| fs::read(process.path().join("cmdline")).ok());
     let is_told = |line: &Vec<u8>| line.windows(6).any(|window| window == b"s3cret");
-    assert!(!command_lines.into_iter().any(|line| is_told(&line)), "a secret in a command line");
+    assert!(
+        !command_lines.into_iter().any(|line| is_told(&line)),
+        "a command line contains a secret"
+    );
     agent.close_stdin();
     assert_eq!(agent.wait_exit(DEADLINE).code(), Some(0));
     assert_eq!(podman(&bench, &["ps", "--all", "--quiet"]).as_deref(), Some(""));
@@ -164,6 +167,6 @@ fn missing_engine_fails_only_that_server() {
     agent.initialize();
     let opened = agent.open("box").structured();
     assert_eq!(opened["servers_connected"], 1, "{opened}");
-    let reason = "it is to run in a container, and neither `docker` nor `podman` is on PATH";
+    let reason = "no container engine found: neither `docker` nor `podman` is on PATH";
     assert!(opened.to_string().contains(reason), "{opened}");
 }

@@ -46,7 +46,7 @@ fn eager_server_starts_unasked_and_restarts_after_death() {
     let bench = bench();
     let (program, http) = bench.http();
     wait_ready(http, 200, json!({ "status": "ready" }));
-    program.0.wait_stderr("the server is ready");
+    program.0.wait_stderr("server is ready");
     let started = StartedProcesses::read(bench.path("pids")).servers;
     assert_eq!(started.len(), 1);
     assert!(!program.0.stderr().contains("box/lazy"));
@@ -81,7 +81,7 @@ fn capable_agent_gets_its_own_eager_process() {
 #[test]
 fn ready_names_failed_eager_servers_without_the_reason() {
     let bench =
-        TestEnvironment::new().set("toolMode", "proxy".into()).set("watch", "everything".into());
+        TestEnvironment::new().set("toolMode", "proxy".into()).set("autoReload", "all".into());
     let secret = json!({ "command": "/no/such/secret", "eager": true });
     let bench = bench.server("box", "broken", secret);
     let (program, http) = bench.http();
@@ -104,7 +104,7 @@ fn starts_on_initialize_over_stdio() {
     let bench = bench();
     let agent = bench.agent();
     agent.initialize();
-    agent.wait_stderr("the server is ready");
+    agent.wait_stderr("server is ready");
     assert_eq!(StartedProcesses::read(bench.path("pids")).servers.len(), 1);
 }
 

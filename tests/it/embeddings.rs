@@ -77,7 +77,7 @@ fn embeds_each_tool_once_and_falls_back_without_the_model() {
     is_broken.store(true, Ordering::Relaxed);
     let (tools, said) = found(&bench, "add two numbers");
     assert_eq!(tools[0], "add");
-    assert_eq!(said.matches("tools are found without `search.embeddings`").count(), 1, "{said}");
+    assert_eq!(said.matches("`search.embeddings` failed").count(), 1, "{said}");
     assert!(!said.contains("hunter2"), "{said}");
     assert_eq!(found(&bench, WORD).0, [""; 0]);
 }
@@ -91,7 +91,7 @@ fn server_listed_during_ranking_is_reported_as_not_searched() {
     let llm = FakeLlm::start(move |request| {
         // The index is complete, but the query has no embedding yet.
         let going = gate.lock().expect("no panic").recv_timeout(Duration::from_secs(30));
-        assert!(going.is_ok(), "nobody opened the gate");
+        assert!(going.is_ok(), "the test did not release the request");
         model(request)
     });
     let bench = bench(&llm).set("toolMode", json!("search"));
@@ -107,7 +107,7 @@ fn server_listed_during_ranking_is_reported_as_not_searched() {
     assert!(!agent.use_tool(["dev", "late", "sum"], json!({})).is_tool_error());
     // One request embeds the tools, the other the query.
     for _ in 0..2 {
-        go.send(()).expect("somebody waits");
+        go.send(()).expect("a waiting request");
     }
     let answer = agent.wait(&searching).text();
     let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{answer}"));

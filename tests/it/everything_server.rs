@@ -77,7 +77,7 @@ fn except(sdk: WalkerSdk, mode: Mode, direct: &mut Transcript, through: &mut Tra
     if mode == Mode::Proxy {
         let content = at(through, "arguments that are wrong")["result"]["content"].as_array_mut();
         let hint = content.and_then(Vec::pop).expect("a block").to_string();
-        assert!(hint.contains("the arguments do not fit the schema"), "{hint}");
+        assert!(hint.contains("the arguments violate the schema"), "{hint}");
     }
 
     // The workbench prefixes the logger with the server name.
@@ -185,7 +185,7 @@ fn failed(outcome: &Value) -> bool {
 
 #[track_caller]
 fn at<'a>(seen: &'a mut Transcript, step: &str) -> &'a mut Value {
-    seen.get_mut(step).unwrap_or_else(|| panic!("the step `{step}` was not taken"))
+    seen.get_mut(step).unwrap_or_else(|| panic!("the step `{step}` was not run"))
 }
 
 fn remove(object: &mut Value, member: &str) -> Option<Value> {
@@ -243,7 +243,7 @@ fn assert_complete(sdk: WalkerSdk) {
         assert_eq!(failed(outcome), step["fails"] == true, "{sdk:?}: {name}: {outcome}");
         assert_eq!(outcome["unheard"], Value::Null, "{sdk:?}: {name}");
     }
-    assert_eq!(transcript.len(), steps.len() + 2, "with `connect` and `heard`");
+    assert_eq!(transcript.len(), steps.len() + 2, "all steps plus `connect` and `heard`");
     let tools = transcript["list tools"]["result"].as_array().expect("tools");
     assert_eq!(tools.len(), if has_tasks { 19 } else { 17 });
 }

@@ -49,10 +49,7 @@ fn toolman_file_runs_unmodified() {
     let agent = agent(&folder("toolman/tools.toml"), "tools.toml");
     let catalog = catalog(&agent, "TOOLS:");
     let lines: Vec<_> = catalog.lines().collect();
-    assert_eq!(
-        lines[1],
-        "* notes_add_note: Keeps a new note; fails if there is one with this title"
-    );
+    assert_eq!(lines[1], "* notes_add_note: Keeps a new note; fails if the title exists");
     let marked = |name: &str| lines.iter().any(|line| line.starts_with(&format!("* {name}: ")));
     let listed = |name: &str| lines.iter().any(|line| line.starts_with(&format!("  {name}: ")));
     assert!(marked("search_nodes") && listed("read_graph") && listed("clock_now"), "{catalog}");
@@ -84,8 +81,8 @@ fn modular_mcp_file_runs_unmodified() {
     assert_eq!(
         catalog(&agent, "Available groups:"),
         "Available groups:\n\
-         - notes: Use when something is to be remembered for later.\n\
-         - everything: Use when you need to try out what MCP can do."
+         - notes: Use when you need to remember something for later.\n\
+         - everything: Use when you need to test MCP features."
     );
     let tools = parsed(&agent, "get-modular-tools", json!({"group": "everything"}));
     let echo = tools.as_array().expect("a list").iter().find(|tool| tool["name"] == "echo");
@@ -111,7 +108,7 @@ fn file_with_categories_runs_unmodified() {
         "Available groups:\n\
          - clock: Use when you need to know the time.\n\
          - fs: ファイル/ディレクトリの読み書きと検索。\n\
-         - edit: Changing what is there."
+         - edit: Edit and move existing files."
     );
     let fs = parsed(&agent, "get-modular-tools", json!({"group": "fs"}));
     assert_eq!(fs["meta"], json!({"category": "fs", "sourceServer": "files"}));
@@ -127,7 +124,7 @@ fn file_with_categories_runs_unmodified() {
     assert_eq!(call("fs", read, json!({"path": "notes.txt"})).text(), "Guten Tag\n");
     let moved = json!({"source": "notes.txt", "destination": "b.txt"});
     assert!(call("edit", "mcp__files__move_file", moved).is_tool_error());
-    assert!(bench.path("files/notes.txt").exists(), "what is disabled was not called");
+    assert!(bench.path("files/notes.txt").exists(), "a disabled tool was called");
     assert!(call("clock", "now", json!({})).structured()["time"].is_string());
 }
 
@@ -283,8 +280,7 @@ fn selective_example_is_valid_unmodified() {
     let bench = selective();
     let output = bench.run_bare(["check", "--config", "toolman_example.json", "--json"]);
     let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
-    let findings = report["findings"].as_array().expect("a list").iter();
-    assert_eq!(findings.collect::<Vec<_>>(), [""; 0], "{output}");
+    assert_eq!((&report["errors"], &report["warnings"]), (&json!([]), &json!([])), "{output}");
     assert_eq!(output.code, Some(0));
     assert_eq!(report["mode"], "direct");
     // The document promises **8 Real MCP Servers**, **50+ Actual Tools** and **5 Agent Personas**.
@@ -361,7 +357,7 @@ fn each_persona_sees_the_tools_of_its_use_case() {
         assert_eq!(names, expected, "{agent}");
     }
     let anybody = seen_by(&bench, "toolman_example.json", &[]);
-    assert_eq!(anybody.len(), 60, "what is exposed to all");
+    assert_eq!(anybody.len(), 60, "the tools exposed to all agents");
     for hidden in ["git_reset", "delete_entities", "puppeteer_evaluate", "fork_repository"] {
         assert!(!anybody.contains(&hidden.to_owned()), "{hidden}");
     }
@@ -470,9 +466,9 @@ fn catalog_example_loads_cleanly_with_its_variables_set() {
         .env("DATABASE_URL", "postgres://localhost/x");
     let checked = bench.run(["check", "--config", &folder]);
     assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{checked}");
-    assert!(checked.stdout.contains("3 toolboxes with 4 servers, mode `navigate`"), "{checked}");
+    assert!(checked.stdout.contains("3 toolboxes, 4 servers, mode `navigate`"), "{checked}");
     let unset = TestEnvironment::new().run(["check", "--config", &folder]);
     assert_eq!(unset.code, Some(1), "{unset}");
     assert!(unset.stderr.contains("  _config.yaml:9:20: "), "{unset}");
-    assert!(unset.stdout.contains("communication  email     python   configured"), "{unset}");
+    assert!(unset.stdout.contains("communication  email     python   not started"), "{unset}");
 }

@@ -178,7 +178,7 @@ fn exposes_a_command_without_a_configuration() {
     assert!(std::iter::repeat_with(ready).take(1000).any(|is_ready| is_ready));
     // `/ready` turns 200 slightly before the metrics are updated.
     let counts = || http.send("GET", "/metrics", &[], "").text();
-    let is_counted = |metrics: String| metrics.contains("mcp_workbench_backends_running");
+    let is_counted = |metrics: String| metrics.contains("mcp_workbench_servers_running");
     assert!(std::iter::repeat_with(counts).take(1000).any(is_counted), "{}", counts());
     let called =
         answer(http, false, "tools/call", json!({ "name": "echo", "arguments": { "a": 1 } }));
@@ -221,7 +221,7 @@ fn unknown_server_fails_at_start_and_is_ignored_on_reload() {
     let without = json!({ "mcpServers": { "a": fake(json!({})) } });
     fs::write(bench.config_path(), without.to_string()).unwrap();
     program.0.signal(Signal::HUP);
-    program.0.wait_stderr("there is no server `files`");
+    program.0.wait_stderr("no server `files` in the configuration");
     assert!(call().contains("content"));
 }
 

@@ -98,8 +98,8 @@ fn idle_connections_do_not_block_new_clients() {
     assert_eq!(http.send("GET", "/health", &[], "").status, 200);
     assert_eq!(http.send("GET", "/ready", &[], "").status, 200);
     assert_eq!(ann.lists(&ann.begin()), 200);
-    assert!(figure(http, "mcp_workbench_held{what=\"connections\"}") <= 8);
-    assert!(figure(http, "mcp_workbench_limits_reached_total{what=\"connections\"}") >= 50);
+    assert!(figure(http, "mcp_workbench_caller_usage{quota=\"connections\"}") <= 8);
+    assert!(figure(http, "mcp_workbench_limits_reached_total{quota=\"connections\"}") >= 50);
     assert_eq!(crowd[0].read(&mut [0]).ok(), Some(0));
 }
 
@@ -131,7 +131,7 @@ fn full_connection_limit_still_answers_health_checks() {
     running.pop();
     let end = std::time::Instant::now() + DEADLINE;
     while ann.initialize().status != 200 {
-        assert!(std::time::Instant::now() < end, "a place that is free is not given");
+        assert!(std::time::Instant::now() < end, "the freed slot was not reused");
         std::thread::yield_now();
     }
 }
@@ -165,8 +165,8 @@ fn session_flood_evicts_only_its_own_sessions() {
         eve.begin();
     }
     assert_eq!((ann.lists(&hers), eve.lists(&first)), (200, 404));
-    assert_eq!(figure(eve.http, "mcp_workbench_held{what=\"sessions\"}"), 6);
-    assert_eq!(figure(eve.http, "mcp_workbench_limits_reached_total{what=\"sessions\"}"), 36);
+    assert_eq!(figure(eve.http, "mcp_workbench_caller_usage{quota=\"sessions\"}"), 6);
+    assert_eq!(figure(eve.http, "mcp_workbench_limits_reached_total{quota=\"sessions\"}"), 36);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn new_sessions_are_rate_limited_per_caller() {
 
 #[test]
 fn call_flood_counts_only_against_its_caller_over_http() {
-    let (_program, [ann, eve]) = two(&bench(json!({ "maxCalls": 3 })));
+    let (_program, [ann, eve]) = two(&bench(json!({ "maxConcurrentCalls": 3 })));
     let session = eve.begin();
     let running: Vec<_> = (0..3)
         .map(|id| {
@@ -200,16 +200,16 @@ fn call_flood_counts_only_against_its_caller_over_http() {
     let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
     assert_eq!(
         text,
-        "`use_tool` was not called: 3 requests of agent `eve` are under way, and there may be no \
-         more (`limits.perCaller.maxCalls`).\nWhat to do: wait for others to be answered, then make \
-         it again.",
+        "`use_tool` was not called: agent `eve` has reached its limit of 3 concurrent calls \
+         (`limits.perCaller.maxConcurrentCalls`).\nWhat to do: wait for running calls to finish, \
+         then retry.",
     );
     let listed =
         eve.post(&[("Mcp-Session-Id", &eve.begin())], &request(1, "tools/list", json!({})));
     assert_eq!(listed.json()["error"]["code"], -32000);
     let pong = eve.post(&[("Mcp-Session-Id", &session)], &request(2, "ping", json!({})));
     assert_eq!(pong.json()["result"], json!({}));
-    assert_eq!(figure(eve.http, "mcp_workbench_held{what=\"calls\"}"), 3);
+    assert_eq!(figure(eve.http, "mcp_workbench_caller_usage{quota=\"calls\"}"), 3);
     let answer = ann.modern("use_tool", tool("echo", json!({ "n": 1 }))).json();
     assert_eq!(answer["result"]["structuredContent"], json!({ "n": 1 }));
     drop(running);
@@ -217,7 +217,7 @@ fn call_flood_counts_only_against_its_caller_over_http() {
 
 #[test]
 fn call_flood_is_rejected_over_stdio() {
-    let agent = bench(json!({ "maxCalls": 3 })).agent().begin(false, json!({}));
+    let agent = bench(json!({ "maxConcurrentCalls": 3 })).agent().begin(false, json!({}));
     let path = ["box", "fake", "sleep"];
     let long = json!({
         "tool": { "toolbox": path[0], "server": path[1], "tool": path[2] },
@@ -229,12 +229,16 @@ fn call_flood_is_rejected_over_stdio() {
     }
     let refused = agent.use_tool(["box", "fake", "echo"], json!({}));
     assert!(refused.is_tool_error());
-    assert!(refused.text().contains("3 requests of the agent are under way"), "{}", refused.text());
+    assert!(
+        refused.text().contains("the agent has reached its limit of 3 concurrent calls"),
+        "{}",
+        refused.text()
+    );
     agent.request("ping", json!({})).ok();
     agent.cancel(&running[0]);
     let end = std::time::Instant::now() + DEADLINE;
     while agent.use_tool(["box", "fake", "echo"], json!({})).is_tool_error() {
-        assert!(std::time::Instant::now() < end, "a place that is free is not given");
+        assert!(std::time::Instant::now() < end, "the freed slot was not reused");
     }
     agent.cancel(&running[1]);
     agent.cancel(&running[2]);
@@ -243,7 +247,7 @@ fn call_flood_is_rejected_over_stdio() {
 // invariant: limits-hit-own-caller
 #[test]
 fn pending_confirmations_are_evicted_per_caller() {
-    let bench = bench(json!({ "maxQuestions": 3 })).set("dangerousTools", json!(["echo"]));
+    let bench = bench(json!({ "maxInputRequests": 3 })).set("dangerousTools", json!(["echo"]));
     let (_program, [ann, eve]) = two(&bench);
     let asking = |client: Client, state: Option<&Value>| {
         let mut params = tool("echo", json!({ "n": 1 }));
@@ -259,8 +263,8 @@ fn pending_confirmations_are_evicted_per_caller() {
     let hers = asking(ann, None)["result"]["requestState"].clone();
     let his: Vec<_> =
         (0..10).map(|_| asking(eve, None)["result"]["requestState"].clone()).collect();
-    assert_eq!(figure(ann.http, "mcp_workbench_held{what=\"questions\"}"), 4);
-    assert_eq!(figure(ann.http, "mcp_workbench_limits_reached_total{what=\"questions\"}"), 7);
+    assert_eq!(figure(ann.http, "mcp_workbench_caller_usage{quota=\"input_requests\"}"), 4);
+    assert_eq!(figure(ann.http, "mcp_workbench_limits_reached_total{quota=\"input_requests\"}"), 7);
     let answer = asking(ann, Some(&hers));
     assert_eq!(answer["result"]["structuredContent"], json!({ "n": 1 }), "{answer}");
     assert_eq!(asking(eve, Some(&his[0]))["error"]["code"], -32602);
@@ -273,7 +277,7 @@ fn calls_with_endless_progress_time_out_and_release_slots() {
     let mut entry = fake(json!({ "tools": ["echo", "sleep"] }));
     entry["totalCallTimeoutMs"] = json!(700);
     let bench = bench(json!({})).server("box", "fake", entry);
-    let bench = bench.set("limits", json!({ "concurrentCalls": 2, "maxWaitMs": 60_000 }));
+    let bench = bench.set("limits", json!({ "maxConcurrentCalls": 2, "maxWaitMs": 60_000 }));
     let (_program, [ann, eve]) = two(&bench);
     let endless: Vec<_> = (0..2)
         .map(|_| {
@@ -289,7 +293,7 @@ fn calls_with_endless_progress_time_out_and_release_slots() {
     for stream in endless {
         let last = stream.messages().pop().expect("an answer");
         let text = last["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned();
-        assert!(text.contains("no answer within 700 ms in all"), "{last}");
+        assert!(text.contains("no response within 700 ms in total"), "{last}");
     }
 }
 
@@ -313,21 +317,21 @@ fn process_limit_is_reported_and_affects_only_its_caller() {
     };
     let sessions = [(); 3].map(|()| eve.begin());
     assert!(!pid(eve, &sessions[0]).0 && !pid(eve, &sessions[1]).0);
-    let limit = "2 processes of servers are for agent `eve` alone, and there may be no more \
+    let limit = "agent `eve` already has 2 server processes of its own, the maximum \
                  (`limits.perCaller.maxProcesses`)";
     let (is_error, text) = pid(eve, &sessions[2]);
-    assert!(is_error && text.contains(limit) && text.contains("end sessions"), "{text}");
+    assert!(is_error && text.contains(limit) && text.contains("end unused sessions"), "{text}");
     let (is_error, text) = call(eve, &sessions[2], "open_toolbox", json!({ "toolbox": "box" }));
     assert!(!is_error && text.contains(limit) && text.contains("\"echo\""), "{text}");
     assert!(!pid(eve, &sessions[1]).0 && !pid(ann, &ann.begin()).0);
-    assert_eq!(figure(ann.http, "mcp_workbench_held{what=\"processes\"}"), 3);
-    assert!(figure(ann.http, "mcp_workbench_limits_reached_total{what=\"processes\"}") >= 2);
+    assert_eq!(figure(ann.http, "mcp_workbench_caller_usage{quota=\"processes\"}"), 3);
+    assert!(figure(ann.http, "mcp_workbench_limits_reached_total{quota=\"processes\"}") >= 2);
     let bearer = format!("Bearer {EVE}");
     let headers = [("Authorization", bearer.as_str()), ("Mcp-Session-Id", &sessions[0])];
     assert_eq!(eve.http.send("DELETE", "/mcp", &headers, "").status, 204);
     let end = std::time::Instant::now() + DEADLINE;
     while pid(eve, &sessions[2]).0 {
-        assert!(std::time::Instant::now() < end, "a place that is free is not given");
+        assert!(std::time::Instant::now() < end, "the freed slot was not reused");
     }
     program.0.signal(rustix::process::Signal::TERM);
     program.0.wait_exit(DEADLINE);
@@ -335,7 +339,7 @@ fn process_limit_is_reported_and_affects_only_its_caller() {
     let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let reached: Vec<_> = records
         .filter(|record| record["kind"] == "limit")
-        .map(|record| (record["agent"].clone(), record["what"].clone()))
+        .map(|record| (record["agent"].clone(), record["quota"].clone()))
         .collect();
     assert_eq!(reached.first(), Some(&(json!("eve"), json!("processes"))), "{text}");
 }
@@ -352,7 +356,7 @@ fn raises_the_file_limit_and_warns_if_it_is_low() {
     let program = HttpWorkbench(crate::support::Agent::start(command));
     program.0.wait_stderr("/mcp");
     let log = program.0.stderr();
-    assert!(log.contains("lets the program open 300 files"), "{log}");
+    assert!(log.contains("the open-file limit of 300 allows at most 150 connections"), "{log}");
 }
 
 #[test]
@@ -379,7 +383,7 @@ fn rejected_tokens_are_audited_in_aggregate() {
         .filter(|record| record["kind"] == "denied")
         .map(|record| {
             assert_eq!(record["address"], "127.0.0.1");
-            (record["why"].as_str().unwrap_or_default(), record["times"].as_u64().unwrap_or(0))
+            (record["reason"].as_str().unwrap_or_default(), record["times"].as_u64().unwrap_or(0))
         })
         .collect();
     // The first of each kind is written immediately, the others are counted together.
@@ -388,7 +392,7 @@ fn rejected_tokens_are_audited_in_aggregate() {
     let others: std::collections::BTreeMap<_, _> = others.iter().copied().collect();
     assert_eq!(others, [("invalid_token", 21), ("malformed_token", 2)].into());
     let said = ["nobody-has", "no token", "quoted"];
-    assert!(!said.iter().any(|said| text.contains(said)), "a token is in no file");
+    assert!(!said.iter().any(|said| text.contains(said)), "the log file contains a token");
 }
 
 /// Limits messages to 1 MiB and every byte pool to its minimum.
@@ -397,7 +401,7 @@ fn little_room(bench: TestEnvironment) -> TestEnvironment {
 }
 
 const LITTLE: u64 = 6_700_000;
-const BYTES: &str = "mcp_workbench_held{what=\"bytes\"}";
+const BYTES: &str = "mcp_workbench_caller_usage{quota=\"bytes\"}";
 
 // invariant: limits-hit-own-caller
 #[test]

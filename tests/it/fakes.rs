@@ -197,7 +197,7 @@ fn garbage_on_stdout_fails_a_test() {
         agent.call("never", json!({}));
     });
     let message = failed.unwrap_err().downcast::<String>().unwrap();
-    assert!(message.contains("not protocol"), "{message}");
+    assert!(message.contains("protocol violations"), "{message}");
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn environment_comes_from_the_harness() {
     let agent = connect(json!({ "tools": ["env", "cwd", "args"] }));
     let env = agent.call("env", json!({})).structured();
     let names: BTreeSet<_> = env.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(names, BTreeSet::from(["MCP_WORKBENCH_CACHE", "PATH"]));
+    assert_eq!(names, BTreeSet::from(["WORKBENCH_CACHE_DIR", "PATH"]));
     assert_eq!(agent.call("cwd", json!({})).text(), env!("CARGO_MANIFEST_DIR"));
     let args = agent.call("args", json!({})).structured();
     assert_eq!(args["args"][0], fake_path());

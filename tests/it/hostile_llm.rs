@@ -93,18 +93,18 @@ fn fate_within(
     agent.wait_end();
     let audit = fs::read_to_string(bench.path("audit.jsonl")).unwrap_or_default();
     for line in audit.lines() {
-        let line: Value = serde_json::from_str(line).expect("a line is JSON");
+        let line: Value = serde_json::from_str(line).expect("a JSON line");
         assert!(line["tool"] != json!("wipe") || line["decision"] != json!("allowed"), "{line}");
     }
     assert!(!audit.contains("sk-very-secret-key") && !answer.to_string().contains("sk-very"));
     for request in llm.asked() {
         let words = request.words();
-        assert!(!words.contains("Wipes"), "a forbidden tool is told of: {words}");
+        assert!(!words.contains("Wipes"), "the request names a forbidden tool: {words}");
         assert!(!words.contains("sk-very-secret-key"));
     }
     if answer["success"] == json!(false) {
         let made = fs::read_to_string(bench.path("calls")).unwrap_or_default();
-        assert!(!made.contains("tools/call"), "nothing is called: {answer}");
+        assert!(!made.contains("tools/call"), "a failed task made a call: {answer}");
     }
     (answer, llm)
 }
@@ -187,7 +187,7 @@ fn repeated_invalid_choice_ends_in_an_error() {
 fn calls_and_tokens_stay_within_the_budget() {
     let (answer, llm) = fate_within(
         |nth, _| LlmResponse::says(&json!({"choice": if nth % 2 == 0 { "x" } else { "1" }})),
-        &json!({"maxCalls": 2}),
+        &json!({"maxRequests": 2}),
     );
     assert_eq!((kind(&answer), llm.asked().len()), ("budget_exhausted", 2), "{answer}");
     // Retries after 429 and 400 count against the budget.
@@ -196,7 +196,7 @@ fn calls_and_tokens_stay_within_the_budget() {
     };
     let refusing = |_: usize, _: &str| LlmResponse::Status(400, Vec::new(), "{}".to_owned());
     for (made, calls) in [(1, 1), (2, 2)] {
-        let budget = json!({"maxCalls": calls});
+        let budget = json!({"maxRequests": calls});
         for (answer, llm) in [fate_within(busy, &budget), fate_within(refusing, &budget)] {
             assert_eq!((kind(&answer), llm.asked().len()), ("llm_error", made), "{answer}");
         }
@@ -231,7 +231,7 @@ fn truncated_response_is_not_parsed_partially() {
     assert_eq!((kind(&answer), llm.asked().len()), ("invalid_choice", 6), "{answer}");
     let (answer, llm) = fate(move |_, _| cut(r#"{"choice": "1"}, but"#));
     assert_eq!((kind(&answer), llm.asked().len()), ("invalid_choice", 3), "{answer}");
-    assert!(llm.asked()[1].words().contains("the answer was cut"));
+    assert!(llm.asked()[1].words().contains("the answer was truncated"));
 }
 
 // invariant: answer-is-an-option
@@ -247,5 +247,9 @@ fn prompt_injection_cannot_call_forbidden_tools() {
     assert_eq!(kind(&answer), "invalid_choice", "{answer}");
     let obeyed =
         llm.asked().iter().filter(|request| request.words().contains(INJECTED_PART)).count();
-    assert_eq!((obeyed, llm.asked().len()), (3, 5), "it has read what it obeys");
+    assert_eq!(
+        (obeyed, llm.asked().len()),
+        (3, 5),
+        "requests with the injected text, all requests"
+    );
 }

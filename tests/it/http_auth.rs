@@ -32,7 +32,7 @@ fn bench() -> TestEnvironment {
     TestEnvironment::new()
         .server("box", "fake", fake(script))
         .set("toolMode", json!("proxy"))
-        .set("watch", json!("everything"))
+        .set("autoReload", json!("all"))
 }
 
 fn two_agents() -> TestEnvironment {
@@ -89,7 +89,7 @@ fn only_valid_tokens_are_accepted() {
     assert_eq!(http.modern_at(&path, "tools/list", json!({}), &[]).status, 401);
     assert_eq!(http.send("GET", "/health", &[], "").status, 200);
     assert_eq!(http.send("GET", "/.well-known/oauth-protected-resource", &[], "").status, 404);
-    program.0.wait_stderr("an agent asks for the first time agent=codex");
+    program.0.wait_stderr("first request of an agent agent=codex");
     let log = program.0.stderr();
     assert!(!log.contains(CLAUDE) && !log.contains("a-token-for"), "{log}");
 }
@@ -102,9 +102,9 @@ fn token_of_an_agent_without_policy_is_rejected() {
     let refused = ask_with(http, CODEX);
     assert_eq!(refused.status, 403);
     let message = refused.json()["error"]["message"].as_str().expect("a text").to_owned();
-    assert!(message.contains("do not know the agent `codex`"), "{message}");
+    assert!(message.contains("no access rules for agent `codex`"), "{message}");
     assert!(!message.contains("claude"), "{message}");
-    program.0.wait_stderr("refused: there is no agent `codex` in `agentPolicies`");
+    program.0.wait_stderr("all calls are denied: no agent `codex` in `agentPolicies`");
     let (_program, http) = bench.set("defaultPolicy", json!({})).http();
     assert_eq!(ask_with(http, CODEX).status, 200);
 }
@@ -187,7 +187,7 @@ fn changed_tokens_apply_immediately() {
     let session = begin(http, CODEX);
     let only = json!({ "tokens": [entry("claude", CLAUDE), entry("new", "a-token-for-another")] });
     bench.clone().set("auth", only).write_config();
-    program.0.wait_stderr("the configuration was read anew");
+    program.0.wait_stderr("configuration reloaded");
     assert_eq!(ask_with(http, CODEX).status, 401);
     assert_eq!(ask_with(http, "a-token-for-another").status, 200);
     let headers = [("Mcp-Session-Id", session.as_str()), ("Authorization", "Bearer x")];
@@ -229,10 +229,10 @@ fn only_valid_jwts_of_the_issuer_are_accepted() {
     let good = &signers[0];
     for (what, token, status, said) in [
         ("expired", signed(good, &issuer, &json!({ "exp": now - 100 })), 401, "expired"),
-        ("early", signed(good, &issuer, &json!({ "nbf": now + 100 })), 401, "not valid here"),
-        ("for others", signed(good, &issuer, &json!({ "aud": "x" })), 401, "not valid here"),
-        ("of others", signed(good, &issuer, &json!({ "iss": "x" })), 401, "not valid here"),
-        ("forged", signed(&foreign, &issuer, &scope), 401, "not valid here"),
+        ("early", signed(good, &issuer, &json!({ "nbf": now + 100 })), 401, "the token is invalid"),
+        ("for others", signed(good, &issuer, &json!({ "aud": "x" })), 401, "the token is invalid"),
+        ("of others", signed(good, &issuer, &json!({ "iss": "x" })), 401, "the token is invalid"),
+        ("forged", signed(&foreign, &issuer, &scope), 401, "the token is invalid"),
         ("narrow", signed(good, &issuer, &json!({})), 403, "insufficient_scope"),
     ] {
         let refused = ask_with(http, &token);
@@ -305,7 +305,7 @@ fn unreachable_issuer_rejects_jwts_with_503() {
     let (program, http) = bench().set("auth", auth).http();
     let refused = ask_with(http, &token);
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("10")));
-    program.0.wait_stderr("the keys of the issuer cannot be had");
+    program.0.wait_stderr("failed to fetch the issuer's keys");
     assert_eq!(ask_with(http, CODEX).status, 200);
 }
 
@@ -354,7 +354,7 @@ fn tokens_are_not_passed_to_servers() {
 fn non_loopback_address_requires_authentication() {
     let output = bench().run(["serve", "--http", "0.0.0.0:0"]);
     assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("the configuration asks nobody for a token"), "{output}");
+    assert!(output.stderr.contains("the configuration requires no authentication"), "{output}");
     assert!(output.stderr.contains("--insecure-no-auth"), "{output}");
     let guests = json!({ "tokens": [entry("claude", CLAUDE)], "anonymous": true });
     let output = bench().set("auth", guests).run(["serve", "--http", "0.0.0.0:0"]);
@@ -371,7 +371,7 @@ fn non_loopback_address_requires_authentication() {
     assert_eq!(ask(http, &[("Host", "0.0.0.0"), ("Authorization", &bearer)]).status, 403);
     // A configuration without authentication isn't applied.
     bench.clone().set("auth", Value::Null).write_config();
-    program.0.wait_stderr("others can reach us, and the configuration asks nobody for a token");
+    program.0.wait_stderr("from other machines, and the configuration requires no authentication");
     assert_eq!(ask(http, &[host]).status, 401);
 
     let (_program, http) = self::bench().http_at("0.0.0.0:0", ["--insecure-no-auth"]);
@@ -496,7 +496,7 @@ fn closes_streams_of_revoked_tokens() {
     assert!(modern.event().is_some());
     let only = json!({ "tokens": [entry("new", "a-token-for-another"), entry("claude", CLAUDE)] });
     bench.clone().set("auth", only).write_config();
-    program.0.wait_stderr("the configuration was read anew: who may ask over HTTP");
+    program.0.wait_stderr("configuration reloaded: authentication over HTTP");
     // The next request closes the streams, unless the timer does so first.
     assert_eq!(ask_with(http, CLAUDE).status, 200);
     assert_eq!((codex.event(), modern.event()), (None, None));
@@ -509,7 +509,7 @@ fn closes_streams_of_revoked_tokens() {
 fn closes_streams_of_expired_tokens() {
     let signer = Signer::new(Algorithm::ES256, "key");
     let issuer = FakeJwtIssuer::start(&[&signer]);
-    let (_program, http) = with_issuer(&issuer, &json!({ "leewaySeconds": 0 }));
+    let (_program, http) = with_issuer(&issuer, &json!({ "leewayMs": 0 }));
     let token = signed(&signer, &issuer, &json!({ "exp": get_current_timestamp() + 5 }));
     let mut stream = listen(http, &begin(http, &token), &token);
     assert_eq!(stream.event(), None);

@@ -16,8 +16,8 @@ fn bench() -> TestEnvironment {
     TestEnvironment::new().server("box", "fake", fake(script)).set("toolMode", json!("proxy"))
 }
 
-fn serve(grace: &str) -> (HttpWorkbench, HttpClient) {
-    let (program, http) = bench().http_with(["--grace", grace]);
+fn serve(timeout: &str) -> (HttpWorkbench, HttpClient) {
+    let (program, http) = bench().http_with(["--shutdown-timeout", timeout]);
     program.0.close_stdin();
     (program, http)
 }
@@ -29,8 +29,8 @@ fn long(ms: u32) -> Value {
 }
 
 #[test]
-fn zero_grace_exits_without_waiting_for_clients() {
-    let (program, http) = serve("0");
+fn zero_timeout_exits_without_waiting_for_clients() {
+    let (program, http) = serve("0s");
     let session = Session::begin(http);
     let mut stream = session.get(None);
     let mut call = session.post(&request(1, "tools/call", long(60_000)));
@@ -42,19 +42,19 @@ fn zero_grace_exits_without_waiting_for_clients() {
 // invariant: shutdown-is-complete
 #[test]
 fn second_signal_exits_immediately() {
-    let (program, http) = serve("3600");
+    let (program, http) = serve("1h");
     let session = Session::begin(http);
     let mut call = session.post(&request(1, "tools/call", long(60_000)));
     assert!(call.event().is_some());
     program.0.signal(Signal::TERM);
-    program.0.wait_stderr("nothing new is taken");
+    program.0.wait_stderr("draining: rejecting new requests");
     program.0.signal(Signal::TERM);
     assert_eq!(program.0.wait_exit(Duration::from_secs(3)).code(), Some(0));
 }
 
 #[test]
 fn exits_immediately_without_running_calls() {
-    let (program, http) = serve("3600");
+    let (program, http) = serve("1h");
     let session = Session::begin(http);
     let mut stream = session.get(None);
     assert!(stream.event().is_some());
@@ -68,13 +68,13 @@ fn exits_immediately_without_running_calls() {
 // invariant: shutdown-is-complete
 #[test]
 fn draining_rejects_new_requests() {
-    let (program, http) = serve("3600");
+    let (program, http) = serve("1h");
     assert_eq!(http.send("GET", "/ready", &[], "").status, 200);
     let session = Session::begin(http);
     let mut call = session.post(&request(1, "tools/call", long(60_000)));
     assert!(call.event().is_some());
     program.0.signal(Signal::TERM);
-    program.0.wait_stderr("nothing new is taken");
+    program.0.wait_stderr("draining: rejecting new requests");
 
     let ready = http.send("GET", "/ready", &[], "");
     assert_eq!((ready.status, ready.json()), (503, json!({ "status": "draining" })));
@@ -100,7 +100,7 @@ fn draining_rejects_new_requests() {
 #[test]
 fn a_drain_under_load_loses_no_call() {
     const CLIENTS: usize = 12;
-    let (program, http) = serve("30");
+    let (program, http) = serve("30s");
     // Keeps the drain from ending before every client has been rejected.
     let last = Session::begin(http);
     let mut held = last.post(&request(1, "tools/call", long(60_000)));
@@ -143,23 +143,23 @@ fn a_drain_under_load_loses_no_call() {
         program.0.signal(Signal::TERM);
     });
     let (answered, under_way) = (answered.into_inner(), under_way.into_inner());
-    assert_eq!(under_way - answered, CLIENTS, "each was refused once");
+    assert_eq!(under_way - answered, CLIENTS, "each client was rejected once");
     assert_eq!(last.cancel(1).status, 202);
     assert_eq!(program.0.wait_exit(Duration::from_secs(5)).code(), Some(0));
 }
 
 #[test]
 fn drain_delay_accepts_requests_while_not_ready() {
-    let (program, http) = bench().http_with(["--grace", "1", "--drain-delay", "3600"]);
+    let (program, http) = bench().http_with(["--shutdown-timeout", "1s", "--drain-delay", "1h"]);
     program.0.close_stdin();
     let session = Session::begin(http);
     program.0.signal(Signal::TERM);
-    program.0.wait_stderr("no longer ready; what comes is still taken for 3600 s");
+    program.0.wait_stderr("requests are accepted for another 3600s");
 
     let ready = http.send("GET", "/ready", &[], "");
     assert_eq!((ready.status, ready.json()), (503, json!({ "status": "draining" })));
     let answer = session.post(&request(2, "tools/list", json!({})));
-    assert_eq!(answer.status, 200, "its session goes on");
+    assert_eq!(answer.status, 200, "existing sessions work while draining");
     assert_eq!(Session::begin(http).post(&request(2, "ping", json!({}))).status, 200);
     program.0.signal(Signal::TERM);
     assert_eq!(program.0.wait_exit(Duration::from_secs(3)).code(), Some(0));

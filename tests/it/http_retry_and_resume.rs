@@ -165,8 +165,11 @@ fn calls_are_retried_only_with_retry_after() {
             continue;
         }
         let text = answer.text();
-        assert!(text.contains("`far`") && text.contains(status), "who and why: {what}");
-        assert!(text.contains("try again later"), "what to do: {what}");
+        assert!(
+            text.contains("`far`") && text.contains(status),
+            "names the server and the status: {what}"
+        );
+        assert!(text.contains("try again later"), "says what to do: {what}");
         // A 429 guarantees that the call had no effects.
         assert_eq!(text.contains("may or may not have had effects"), status != BUSY, "{what}");
     }
@@ -287,8 +290,8 @@ fn idle_sse_server_that_disconnects_has_not_failed() {
         let end = Instant::now() + DEADLINE;
         let told = loop {
             let log = agent.stderr();
-            let told = log.matches("ended while it was not in use").count();
-            if told + log.matches("the server ended").count() >= times {
+            let told = log.matches("connection closed while idle").count();
+            if told + log.matches("server exited unexpectedly").count() >= times {
                 break told;
             }
             assert!(Instant::now() < end, "{log}");

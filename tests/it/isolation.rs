@@ -36,7 +36,7 @@ fn each_session_has_its_own_process_which_ends_with_it() {
     assert_eq!(
         StartedProcesses::read(bench.path("pids")).servers,
         [one, two],
-        "and nobody has more"
+        "one process for each session"
     );
 
     // The gateway listed the tools through the first session's process.
@@ -45,7 +45,7 @@ fn each_session_has_its_own_process_which_ends_with_it() {
     assert!(alive(two));
     let third = begin(first.beside());
     let three = process(&third);
-    assert!(![one, two].contains(&three), "what one session leaves is not the next one's");
+    assert!(![one, two].contains(&three), "a new session reused the process of another");
     second.leave();
     wait_until_exited(&[two], DEADLINE);
     assert_eq!(process(&third), three);
@@ -81,8 +81,8 @@ fn anonymous_sessionless_request_is_rejected_with_the_reason() {
     let answer = answer.result().expect("a result");
     assert_eq!(answer["isError"], true);
     let text = answer["content"][0]["text"].as_str().expect("a text");
-    assert!(text.contains("belongs to none"), "{text}");
+    assert!(text.contains("but the request has none"), "{text}");
     let opened = agent.open("box").text();
-    assert!(opened.contains("belongs to none"), "{opened}");
+    assert!(opened.contains("but the request has none"), "{opened}");
     assert_eq!(StartedProcesses::read(bench.path("pids")).servers, [0; 0]);
 }

@@ -32,8 +32,8 @@ fn rate_limited_call_is_rejected_with_a_retry_time() {
     assert!(refused.is_tool_error());
     assert_eq!(
         refused.text().replace("29 s", "30 s"),
-        "`box/srv/echo` was not called: there have been too many calls of agents without a name, \
-         which may be 2 a minute.\nWhat to do: wait 30 s, then call it again.",
+        "`box/srv/echo` was not called: too many calls by unnamed agents (limit: 2 per minute).\n\
+         What to do: retry in 30 s.",
     );
     assert_eq!(counted["calls"], json!({ "echo": 1, "count": 1 }));
     assert_eq!(one.tools().len(), 4);
@@ -42,7 +42,7 @@ fn rate_limited_call_is_rejected_with_a_retry_time() {
 // invariant: no-unrelated-failures
 #[test]
 fn canceled_call_frees_its_slot_for_queued_calls() {
-    let bench = bench(json!({ "perServer": { "concurrentCalls": 1 }, "maxWaitMs": 60_000 }));
+    let bench = bench(json!({ "perServer": { "maxConcurrentCalls": 1 }, "maxWaitMs": 60_000 }));
     let agent = begin(bench.agent());
     let first = agent.send_call("sleep", json!({ "ms": 60_000, "progressEveryMs": 10 }));
     agent.wait_progress(&first, 1);
@@ -58,7 +58,7 @@ fn canceled_call_frees_its_slot_for_queued_calls() {
 
 #[test]
 fn queued_call_times_out() {
-    let bench = bench(json!({ "concurrentCalls": 1, "maxWaitMs": 50 }));
+    let bench = bench(json!({ "maxConcurrentCalls": 1, "maxWaitMs": 50 }));
     let agent = begin(bench.agent());
     let first = agent.send_call("sleep", json!({ "ms": 60_000, "progressEveryMs": 10 }));
     agent.wait_progress(&first, 1);
@@ -66,9 +66,8 @@ fn queued_call_times_out() {
     assert!(refused.is_tool_error());
     assert_eq!(
         refused.text(),
-        "`box/srv/echo` was not called: as many calls of all agents together are running as may \
-         (1), and none has ended for 0.05 s.\nWhat to do: wait for other calls to end, then call \
-         it again.",
+        "`box/srv/echo` was not called: too many concurrent calls by all agents together \
+         (limit: 1), and none ended within 0.05 s.\nWhat to do: retry after other calls have ended.",
     );
     agent.cancel(&first);
 }

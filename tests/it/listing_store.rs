@@ -89,7 +89,7 @@ fn handshake_uses_cached_instructions_without_waiting() {
         leave(&agent);
         hello["instructions"].as_str().is_some_and(|said| said.contains("Be kind."))
     };
-    assert!(!is_told(), "it has never run");
+    assert!(!is_told(), "nothing is cached before the first run");
     assert!(is_told());
 }
 
@@ -102,7 +102,7 @@ fn lists_fifty_cached_servers_without_starting_one() {
     assert_eq!(started(&bench), TOOLBOXES * SERVERS);
     assert_eq!(second["tools"], first["tools"]);
     assert_eq!(second["tools"].as_array().map(Vec::len), Some(2 * TOOLBOXES * SERVERS));
-    assert_eq!(second["kept"].as_array().map(Vec::len), Some(TOOLBOXES * SERVERS));
+    assert_eq!(second["cached"].as_array().map(Vec::len), Some(TOOLBOXES * SERVERS));
     bench.run(["list", "box0", "--refresh"]);
     assert_eq!(started(&bench), TOOLBOXES * SERVERS + SERVERS);
 }
@@ -118,7 +118,7 @@ fn refresh_of_many_servers_caches_all_and_leaves_no_process() {
         bench = scripted(bench, "box", &format!("s{server}"), script);
     }
     warm(&bench);
-    assert_eq!(kept(&bench, "state"), vec![json!("kept"); MANY]);
+    assert_eq!(kept(&bench, "state"), vec![json!("cached"); MANY]);
     assert_eq!(started(&bench), MANY);
     wait_until_exited(&StartedProcesses::read(bench.path("pids")).servers, DEADLINE);
 }
@@ -130,7 +130,7 @@ fn a_list_starts_nothing(mode: &str, catalog: &str, of_each: impl Fn(usize, usiz
     let agent = greeted(&bench);
     let tools = agent.request("tools/list", json!({})).ok();
     let ours = tools["tools"].as_array().expect("tools").iter();
-    let ours = ours.clone().find(|tool| tool["name"] == catalog).expect("our own tool");
+    let ours = ours.clone().find(|tool| tool["name"] == catalog).expect("the workbench's tool");
     let text = ours["description"].as_str().expect("a description");
     for toolbox in 0..TOOLBOXES {
         for server in 0..SERVERS {
@@ -138,9 +138,9 @@ fn a_list_starts_nothing(mode: &str, catalog: &str, of_each: impl Fn(usize, usiz
             assert!(text.contains(&entry), "{entry} is not in {text}");
         }
     }
-    assert_eq!(started(&bench), TOOLBOXES * SERVERS, "a list has started servers");
+    assert_eq!(started(&bench), TOOLBOXES * SERVERS, "`tools/list` started servers");
     leave(&agent);
-    assert_eq!(started(&bench), TOOLBOXES * SERVERS, "a session has started servers");
+    assert_eq!(started(&bench), TOOLBOXES * SERVERS, "a new session started servers");
 }
 
 // invariant: lists-are-stable
@@ -172,7 +172,7 @@ fn opening_does_not_wait_for_a_slow_cached_server() {
     let answer = opened.structured();
     assert_eq!(answer["servers_connected"], 1);
     assert_eq!(answer["failed_servers"], json!([]));
-    let starting = "slow: tools as they were last listed; a call of one waits for its server";
+    let starting = "slow: these tools were cached; a call waits until the server is ready";
     assert_eq!(answer["still_starting"], starting);
     assert!(agent.tool_names().contains(&"box__slow__think".to_owned()));
     let called = agent.call("box__slow__think", json!({"x": 1}));
@@ -299,24 +299,24 @@ fn rebuilds_damaged_cache_entries() {
     let output = bench.run(["list", "--json"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
     assert_eq!(parse(&output)["tools"][0]["tool"], "echo");
-    assert_eq!(kept(&bench, "state"), ["kept"]);
+    assert_eq!(kept(&bench, "state"), ["cached"]);
 }
 
 #[test]
 fn works_without_a_writable_cache() {
     let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
-    let bench = bench.file("in-the-way", "").env("MCP_WORKBENCH_CACHE", "in-the-way");
+    let bench = bench.file("in-the-way", "").env("WORKBENCH_CACHE_DIR", "in-the-way");
     let output = bench.run(["list"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
     let output = bench.run(["cache", "refresh"]);
     assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("could not be written"), "{output}");
+    assert!(output.stderr.contains("failed to write its tool list"), "{output}");
 }
 
 #[test]
 fn cache_folder_is_flag_then_variable_then_home() {
     let bench = scripted(bench("dynamic"), "box", "srv", json!({ "tools": ["echo"] }));
-    let bench = bench.env("MCP_WORKBENCH_CACHE", "~/by-variable");
+    let bench = bench.env("WORKBENCH_CACHE_DIR", "~/by-variable");
     warm(&bench);
     assert!(bench.path("home/by-variable/listings/key").exists());
     assert!(!cache(&bench).exists());
@@ -352,16 +352,16 @@ fn cache_listings_are_shown_refreshed_and_cleared() {
     assert!(!output.stderr.contains("not started"), "{output}");
     assert_eq!(
         (kept(&bench, "state"), kept(&bench, "tools")),
-        (vec!["kept".into()], vec![2.into()])
+        (vec!["cached".into()], vec![2.into()])
     );
     let output = bench.run(["list"]);
-    assert!(output.stderr.contains("1 server not started and shown as last listed"), "{output}");
+    assert!(output.stderr.contains("1 server not started: showing cached tool lists"), "{output}");
 
     let bench = bench.server("box", "bad", json!({ "command": "no-such-program" }));
     let output = bench.run(["cache", "refresh", "--json"]);
     assert_eq!(output.code, Some(1));
     let report = parse(&output);
-    assert_eq!(report["listings"][0]["state"], "kept");
+    assert_eq!(report["listings"][0]["state"], "cached");
     assert_eq!(report["listings"][1]["state"], "missing");
     assert!(report["listings"][1]["failure"]["reason"].is_string(), "{report}");
 
@@ -372,13 +372,13 @@ fn cache_listings_are_shown_refreshed_and_cleared() {
     assert_eq!(report["listings"][1]["server"], "srv");
     assert_eq!(report["listings"][1]["toolbox"], Value::Null);
     let table = bench.run(["cache", "list"]);
-    assert!(table.stdout.contains("(no longer)"), "{table}");
+    assert!(table.stdout.contains("(not configured)"), "{table}");
 
     let output = bench.run(["cache", "clear"]);
-    assert!(output.stdout.starts_with("1 listing removed from "), "{output}");
+    assert!(output.stdout.starts_with("deleted 1 cached tool list from "), "{output}");
     assert!(!cache(&bench).exists());
     let output = bench.run(["cache", "clear"]);
-    assert!(output.stdout.starts_with("0 listings removed from "), "{output}");
+    assert!(output.stdout.starts_with("deleted 0 cached tool lists from "), "{output}");
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn embedded_configuration_is_not_cached() {
     let bench = TestEnvironment::new();
     let mut serve = command(env!("CARGO_BIN_EXE_mcp-workbench"));
     serve.args(["serve", "--embedded-config"]).current_dir(bench.dir());
-    serve.env("HOME", bench.path("home")).env_remove("MCP_WORKBENCH_CACHE");
+    serve.env("HOME", bench.path("home")).env_remove("WORKBENCH_CACHE_DIR");
     let agent = Agent::start(serve);
     agent.initialize();
     agent.open("desk").ok();

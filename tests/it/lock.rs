@@ -91,7 +91,7 @@ fn lock_is_reproducible_and_in_sync() {
     locked(&bench);
     let text = std::fs::read_to_string(bench.path("workbench.lock")).expect("a lock");
     assert!(text.ends_with("}\n") && !text.contains('\r'), "{text}");
-    assert!(!text.contains(&bench.path_text("")), "no path of this machine: {text}");
+    assert!(!text.contains(&bench.path_text("")), "the lock contains a local path: {text}");
     bench.settings().bind(|| insta::assert_snapshot!(bench.run(["lock"])));
     assert_eq!(std::fs::read_to_string(bench.path("workbench.lock")).expect("a lock"), text);
     bench.settings().bind(|| insta::assert_snapshot!(bench.run(["lock", "--check"])));
@@ -126,7 +126,7 @@ fn failed_check_is_not_in_sync() {
     let bench = bench(turned(false));
     let none = bench.run(["lock", "--check"]);
     assert_eq!(none.code, Some(2), "{none}");
-    assert!(none.stderr.contains("there is no `"), "{none}");
+    assert!(none.stderr.contains("workbench.lock` does not exist"), "{none}");
     locked(&bench);
     let failing = fake(json!({"failStart": {"code": 3, "stderr": ["no token"]}}));
     let dead = bench.clone().server("dev", "calc", failing);
@@ -139,10 +139,10 @@ fn failed_check_is_not_in_sync() {
     bench.write("workbench.lock", &kept.replace("Adds.", "Steals."));
     let broken = bench.run(["lock", "--check"]);
     assert_eq!(broken.code, Some(2), "{broken}");
-    assert!(broken.stderr.contains("its `hash` is not that of its `definition`"), "{broken}");
+    assert!(broken.stderr.contains("`hash` does not match `definition`"), "{broken}");
     let served = bench.run(["list"]);
-    assert_eq!(served.code, Some(2), "a lock that cannot be read lets nothing through: {served}");
-    assert_eq!(bench.run(["lock"]).code, Some(0), "it can be written anew");
+    assert_eq!(served.code, Some(2), "an invalid lock must deny all definitions: {served}");
+    assert_eq!(bench.run(["lock"]).code, Some(0), "`lock` replaces an invalid file");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn hides_unreviewed_definitions_everywhere() {
                 .server("dev", "calc", turned(true))
                 .set("toolMode", json!(mode))
                 .set("search", json!(true))
-                .set("definitions", json!(definitions));
+                .set("onDefinitionChange", json!(definitions));
             let agent = bench.agent();
             agent.initialize();
             ask_for_everything(&agent, mode);
@@ -270,14 +270,14 @@ fn hides_unreviewed_definitions_everywhere() {
 fn withheld_items_get_the_error_of_unknown_items() {
     let bench = TestEnvironment::new()
         .set("toolMode", json!("direct"))
-        .set("definitions", json!("quarantine"))
+        .set("onDefinitionChange", json!("quarantine"))
         .server(
             "dev",
             "calc",
             fake(json!({
                 "capabilities": {"resources": {"subscribe": true}, "completions": {}},
                 "answers": {
-                    "completion/complete": {"completion": {"values": ["all that it is asked for"]}},
+                    "completion/complete": {"completion": {"values": ["a completion"]}},
                     "resources/list": {"resources": []},
                     "resources/templates/list":
                         {"resourceTemplates": [{"uriTemplate": "x://{name}", "name": "x"}]},
@@ -306,7 +306,7 @@ fn withheld_items_get_the_error_of_unknown_items() {
 fn definition_changed_at_runtime_is_withheld_immediately() {
     let bench = bench(rug()).set("toolMode", json!("direct"));
     locked(&bench);
-    let quarantined = bench.clone().set("definitions", json!("quarantine"));
+    let quarantined = bench.clone().set("onDefinitionChange", json!("quarantine"));
     let agent = quarantined.agent();
     agent.initialize();
     let names = agent.tool_names();
@@ -314,7 +314,7 @@ fn definition_changed_at_runtime_is_withheld_immediately() {
         assert!(names.iter().any(|own| own == name), "{names:?}");
     }
     agent.call("pull", json!({}));
-    agent.wait_stderr("tool `add` has changed: description");
+    agent.wait_stderr("tool `add` changed: description");
     agent.wait_stderr("mcp-workbench lock --diff");
     while agent.tool_names().iter().any(|own| own == "add") {
         agent.next_notification("notifications/tools/list_changed");
@@ -330,18 +330,21 @@ fn definition_changed_at_runtime_is_withheld_immediately() {
         shape(format!("{unknown:?}"), "add").contains("there is no tool"),
         shape(format!("{never:?}"), "adx").contains("there is no tool")
     );
-    assert!(format!("{:?}", agent.call("sub", json!({}))).contains("Ok"), "others go on");
+    assert!(
+        format!("{:?}", agent.call("sub", json!({}))).contains("Ok"),
+        "unchanged tools keep working"
+    );
     assert!(!heard(&agent).contains(EVIL), "{}", heard(&agent));
 
     // A new test environment, because the first server's last listing is cached.
     let denied = self::bench(rug()).set("toolMode", json!("direct"));
     locked(&denied);
-    let denied = denied.set("definitions", json!("deny"));
+    let denied = denied.set("onDefinitionChange", json!("deny"));
     let agent = denied.agent();
     agent.initialize();
     agent.tools();
     agent.call("pull", json!({}));
-    agent.wait_stderr("tool `add` has changed: description");
+    agent.wait_stderr("tool `add` changed: description");
     // The log line precedes the change of the list.
     while agent.tool_names().iter().any(|own| own == "sub") {
         agent.next_notification("notifications/tools/list_changed");
@@ -353,7 +356,8 @@ fn definition_changed_at_runtime_is_withheld_immediately() {
 fn denied_server_reports_the_fix() {
     let good = bench(turned(false));
     locked(&good);
-    let denied = good.clone().server("dev", "calc", turned(true)).set("definitions", json!("deny"));
+    let denied =
+        good.clone().server("dev", "calc", turned(true)).set("onDefinitionChange", json!("deny"));
     let checked = denied.run(["check", "--connect"]);
     assert_eq!(checked.code, Some(1), "{checked}");
     assert!(checked.stdout.contains("mcp-workbench lock --accept calc"), "{checked}");
@@ -363,9 +367,13 @@ fn denied_server_reports_the_fix() {
     assert!(!format!("{checked}{called}").contains(EVIL));
     let of_server = json!("off");
     let mut entry = turned(true);
-    entry["definitions"] = of_server;
+    entry["onDefinitionChange"] = of_server;
     let off = denied.clone().server("dev", "calc", entry);
-    assert_eq!(off.run(["call", "dev", "calc", "sub"]).code, Some(0), "its own mode holds");
+    assert_eq!(
+        off.run(["call", "dev", "calc", "sub"]).code,
+        Some(0),
+        "the server's setting overrides the top-level one"
+    );
 }
 
 // invariant: unreviewed-is-hidden
@@ -377,7 +385,7 @@ fn cached_listing_is_compared_with_the_lock() {
     assert_eq!(evil.run(["check", "--connect"]).code, Some(0));
     let kept = evil.run(["list", "--json"]);
     assert!(kept.stdout.contains(EVIL), "{kept}");
-    let quarantined = evil.clone().set("definitions", json!("quarantine"));
+    let quarantined = evil.clone().set("onDefinitionChange", json!("quarantine"));
     let kept = quarantined.run(["list", "--json"]);
     assert_eq!(kept.code, Some(0), "{kept}");
     assert!(!kept.stdout.contains(EVIL) && kept.stdout.contains("\"sub\""), "{kept}");
@@ -387,13 +395,13 @@ fn cached_listing_is_compared_with_the_lock() {
 
 #[test]
 fn quarantine_without_a_lock_withholds_everything() {
-    let bench = bench(turned(false)).set("definitions", json!("quarantine"));
+    let bench = bench(turned(false)).set("onDefinitionChange", json!("quarantine"));
     let listed = bench.run(["list", "--json"]);
     assert!(!listed.stdout.contains("\"sub\""), "{listed}");
     locked(&bench);
     let listed = bench.run(["list", "--json"]);
     assert!(listed.stdout.contains("\"sub\""), "{listed}");
-    let wrong = bench.set("definitions", json!("quarantaine")).run(["check"]);
+    let wrong = bench.set("onDefinitionChange", json!("quarantaine")).run(["check"]);
     assert_eq!(wrong.code, Some(2), "{wrong}");
     assert!(wrong.stderr.contains("quarantine"), "{wrong}");
 }
@@ -405,7 +413,7 @@ fn each_drift_is_audited() {
     let evil = good
         .clone()
         .server("dev", "calc", turned(true))
-        .set("definitions", json!("quarantine"))
+        .set("onDefinitionChange", json!("quarantine"))
         .set("audit", json!({"file": "audit.jsonl"}));
     let agent = evil.agent();
     agent.initialize();
@@ -416,9 +424,7 @@ fn each_drift_is_audited() {
     let lines = audit.lines().filter(|line| line.contains("definition_drift"));
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), 5, "{audit}");
-    assert!(
-        lines.iter().all(|line| line["server"] == "calc" && line["definitions"] == "quarantine")
-    );
+    assert!(lines.iter().all(|line| line["server"] == "calc" && line["action"] == "quarantine"));
     assert!(!audit.contains(EVIL), "{audit}");
 }
 
@@ -427,7 +433,7 @@ fn real_servers_stay_in_sync_across_locales_and_clients() {
     let bench = TestEnvironment::new()
         .server("dev", "time", entry(&pypi("mcp-server-time"), &[]))
         .server("dev", "everything", entry(&npm("mcp-server-everything"), &[]))
-        .set("definitions", json!("deny"))
+        .set("onDefinitionChange", json!("deny"))
         .set("toolMode", json!("direct"));
     locked(&bench.clone().env("TZ", "Europe/Bern"));
     let checked = bench.clone().env("TZ", "Asia/Tokyo").run(["lock", "--check"]);
@@ -471,8 +477,8 @@ fn ci_workflow_is_valid_and_fails_on_drift() {
 fn changed_lock_is_reloaded_like_the_configuration() {
     let bench = bench(turned(true))
         .set("toolMode", json!("direct"))
-        .set("definitions", json!("quarantine"))
-        .set("watch", json!("everything"));
+        .set("onDefinitionChange", json!("quarantine"))
+        .set("autoReload", json!("all"));
     let agent = bench.agent();
     agent.initialize();
     assert!(!agent.tool_names().iter().any(|own| own == "sub"));
@@ -480,7 +486,7 @@ fn changed_lock_is_reloaded_like_the_configuration() {
     while !agent.tool_names().iter().any(|own| own == "sub") {
         agent.next_notification("notifications/tools/list_changed");
     }
-    let held = bench.clone().set("watch", json!("presentation"));
+    let held = bench.clone().set("autoReload", json!("safe"));
     std::fs::remove_file(held.path("workbench.lock")).expect("a lock");
     let agent = held.agent();
     agent.initialize();
@@ -488,6 +494,6 @@ fn changed_lock_is_reloaded_like_the_configuration() {
     agent.wait_stderr("mcp-workbench reload");
     assert!(
         !agent.tool_names().iter().any(|own| own == "sub"),
-        "an agent may be able to write files"
+        "an agent's edit of the lock applied without a reload"
     );
 }

@@ -101,7 +101,7 @@ fn a_long_result_is_read_in_pieces_in_every_mode_and_era() {
                 (&Value::Null, &json!(1))
             );
             let note = content[2]["text"].as_str().unwrap();
-            assert!(note.contains("`structuredContent` among them"), "{note}");
+            assert!(note.contains("including `structuredContent`"), "{note}");
             let all = read_all(&agent, &uri);
             let expected = "\n{\"type\":\"image\",\"data\":\"aaaa\"}\nstructuredContent: {\"n\":1}";
             assert_eq!(format!("{first}{all}"), format!("{text}{expected}"));
@@ -152,7 +152,7 @@ fn stored_results_are_private_to_their_session() {
     assert!(read(&one, &uri).result().is_some());
     let refused = read(&other, &uri).error();
     assert_eq!(refused["code"], -32002);
-    assert_eq!(refused["message"], format!("there is no resource `{uri}`"));
+    assert_eq!(refused["message"], format!("resource `{uri}` not found"));
     // Sessionless requests are attributed to the agent.
     let modern = one.beside().begin(true, json!({}));
     let uri = rest(&call(&modern, "proxy", "huge", json!({ "bytes": 5000 })).ok());
@@ -163,7 +163,7 @@ fn stored_results_are_private_to_their_session() {
 fn stored_results_are_limited_per_caller() {
     let limits = json!({
         "maxResultBytes": MOST,
-        "perCaller": { "maxKeptResults": 2, "maxKeptBytes": 20_000 },
+        "perCaller": { "maxStoredResults": 2, "maxStoredBytes": 20_000 },
     });
     let bench = bench("proxy").set("limits", limits);
     let agent = bench.agent().begin(false, json!({}));
@@ -175,7 +175,7 @@ fn stored_results_are_limited_per_caller() {
     assert_eq!([&first, &second, &third].map(|uri| is_there(uri)), [false, true, true]);
     // A result over the quota evicts the others and is stored up to the quota.
     let longest = long(50_000);
-    assert!(longest.to_string().contains("The first 20000 bytes of that can be read"));
+    assert!(longest.to_string().contains("The first 20000 of them can be read"));
     assert_eq!([&second, &third, &rest(&longest)].map(|uri| is_there(uri)), [false, false, true]);
     assert_eq!(read_all(&agent, &rest(&longest)).len(), 20_000);
 }

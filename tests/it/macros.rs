@@ -150,7 +150,7 @@ fn failed_macro_reports_completed_steps_and_stops() {
     let status = |step: &Value| step["status"].as_str().unwrap_or_default().to_owned();
     let status: Vec<_> = steps["steps"].as_array().unwrap().iter().map(status).collect();
     assert_eq!(status, ["done", "done", "failed", "not_begun", "not_begun"]);
-    assert_eq!(counts(&agent)["calls"]["refuse"], 1, "nothing is tried twice");
+    assert_eq!(counts(&agent)["calls"]["refuse"], 1, "a failed step was retried");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn missing_value_fails_the_step_that_uses_it() {
     let answer = agent.use_tool(["box", "macros", "lack"], json!({}));
     assert!(answer.is_tool_error());
     let error = &answer.ok()["structuredContent"]["error"];
-    let expected = json!({"step": "use", "message": "there is nothing at `/steps/get/nothing`"});
+    let expected = json!({"step": "use", "message": "no value at `/steps/get/nothing`"});
     assert_eq!(*error, expected);
     assert_eq!(counts(&agent)["calls"]["echo"], Value::Null);
 }

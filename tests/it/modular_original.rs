@@ -187,10 +187,10 @@ fn failed_group_has_a_short_reason() {
     let [original, ours] =
         both.tools().map(|tools| tools[0]["description"].as_str().unwrap().to_owned());
     let (head, reason) = original.split_once(" (Error: ").unwrap();
-    assert!(reason.contains("\n    at "), "a stack: {reason}");
+    assert!(reason.contains("\n    at "), "expected a stack trace: {reason}");
     let (our_head, our_reason) = ours.split_once(" (Error: ").unwrap();
     assert_eq!(head, our_head);
-    assert!(our_reason.starts_with("there is no program `/does/not/exist`)\n"), "{our_reason}");
+    assert!(our_reason.starts_with("program `/does/not/exist` not found)\n"), "{our_reason}");
 }
 
 // A server may recover a moment later. The original would need a restart.
@@ -256,7 +256,7 @@ fn server_instructions_are_passed_on() {
     assert_eq!(original["result"]["content"].as_array().map(Vec::len), Some(1));
     assert_eq!(
         ours["result"]["content"][1]["text"],
-        "What server `fake` says of itself:\n> Call echo twice."
+        "Instructions of server `fake`:\n> Call echo twice."
     );
 }
 
@@ -282,5 +282,5 @@ fn server_error_is_followed_by_the_expected_arguments() {
     assert_eq!(ours["result"]["isError"], true);
     assert_eq!(ours["result"]["content"][0], original["result"]["content"][0]);
     let added = ours["result"]["content"][1]["text"].as_str().expect("a block");
-    assert!(added.contains("`b` is required and missing"), "{added}");
+    assert!(added.contains("`b` is required but missing"), "{added}");
 }

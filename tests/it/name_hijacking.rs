@@ -112,10 +112,10 @@ fn conflicting_names_are_prefixed_with_their_server() {
     agent.initialize();
     let names = agent.tool_names();
     assert_eq!(names.len(), CLAIMS.len() + 1, "{names:?}");
-    assert!(names.contains(&"transfer".to_owned()), "an honest name is left alone: {names:?}");
+    assert!(names.contains(&"transfer".to_owned()), "an unambiguous name was changed: {names:?}");
     for name in names.iter().filter(|name| *name != "transfer") {
         assert!(name.starts_with("misc__evil__"), "{names:?}");
-        assert!(is_evils(&agent.call(name, json!({}))), "{name} leads to its own");
+        assert!(is_evils(&agent.call(name, json!({}))), "{name} must call its own server");
     }
     let listed = agent.request("resources/list", json!({})).ok();
     let own = format!("mcp-workbench://misc/evil/{ADDRESS}");

@@ -118,7 +118,7 @@ fn level_with_one_option_costs_no_model_call() {
     let agent = agent(&bench(&llm));
     let done = agent.call("execute_task", json!({"task": "PostgreSQL Query ausführen"}));
     assert_eq!(done.structured()["tool_used"], "postgres.query");
-    assert_eq!(llm.asked().len(), 1, "one in place of three");
+    assert_eq!(llm.asked().len(), 1, "one LLM request instead of three");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn missing_arguments_are_reported_to_the_agent() {
     let error = asked.structured()["error"].clone();
     assert_eq!(error["type"], "missing_parameters");
     assert_eq!(error["parameters"][0]["name"], "text");
-    assert_eq!(llm.asked().len(), 4, "who is asked again makes something up");
+    assert_eq!(llm.asked().len(), 4, "asking the model again makes it invent a value");
 }
 
 // invariant: navigator-never-guesses
@@ -182,10 +182,7 @@ fn retry_asks_for_wrong_arguments_not_missing_ones() {
     let words = request[4].words();
     let problem = words.lines().find(|line| line.starts_with("{\"problem\"")).expect("a problem");
     assert!(problem.contains("`channel` is a number") && !problem.contains("text"), "{problem}");
-    asked_of(
-        &request[4],
-        &["leaving it out is always right", "leave out what the task does not say"],
-    );
+    asked_of(&request[4], &["omitting them is always right", "omit what the task does not say"]);
 }
 
 // invariant: navigator-never-guesses
@@ -199,7 +196,7 @@ fn too_long_task_is_rejected_instead_of_truncated() {
     let shape = failed.structured();
     assert_eq!(shape["error"]["type"], "task_too_long", "{}", shape["error"]);
     assert_eq!(shape["tool_used"], "slack.send_message");
-    assert_eq!(llm.asked().len(), 3, "nobody is asked for arguments");
+    assert_eq!(llm.asked().len(), 3, "the model must not get a request for arguments");
     let arguments = json!({
         "task": "send it",
         "tool": shape["tool_used"],
@@ -207,7 +204,7 @@ fn too_long_task_is_rejected_instead_of_truncated() {
     });
     let done = agent.call("execute_task", arguments);
     assert_eq!(done.structured()["result"]["text"], text);
-    assert_eq!(llm.asked().len(), 3, "nothing is left to choose");
+    assert_eq!(llm.asked().len(), 3, "the model must not get a second request to choose");
 }
 
 #[test]
@@ -269,7 +266,7 @@ fn with_sampling(settings: &TestEnvironment) -> TestEnvironment {
 
 #[test]
 fn sampling_selects_in_both_eras() {
-    let llm = saying(vec![choice("nobody asks it")]);
+    let llm = saying(vec![choice("never requested")]);
     let bench = with_sampling(&bench(&llm));
     for is_modern in [false, true] {
         let answer = json!({
@@ -291,7 +288,7 @@ fn sampling_selects_in_both_eras() {
 
 #[test]
 fn ranker_selects_without_sampling_support() {
-    let llm = saying(vec![choice("nobody asks it")]);
+    let llm = saying(vec![choice("never requested")]);
     let bench = with_sampling(&bench(&llm));
     for is_modern in [false, true] {
         let agent = bench.agent().begin(is_modern, json!({}));
@@ -311,7 +308,7 @@ fn canceled_task_aborts_the_model_request() {
     agent.cancel(&task);
     llm.wait_hung_up(1);
     agent.tools();
-    assert!(agent.answered(&task).is_none(), "what is cancelled is not answered");
+    assert!(agent.answered(&task).is_none(), "a cancelled task got a response");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn selects_a_server_by_its_configured_description() {
         described("Meals of cats"),
     );
     for (task, server) in [("walk the dogs", "one"), ("cook for cats", "two")] {
-        let run = bench.run(["run", "--dry-run", task]);
+        let run = bench.run(["task", "--dry-run", task]);
         assert!(run.stderr.contains(&format!("service: {server} (by ranker)")), "{run}");
     }
 }
@@ -85,8 +85,8 @@ fn restarting_the_server_does_not_repeat_the_confirmation() {
     let starts = fs::read_to_string(bench.path(counter)).expect("starts").lines().count();
     let transcript = agent.transcript();
     let asked = transcript.iter().filter(|line| line.contains("elicitation/create")).count();
-    assert_eq!((starts, asked), (3, 2), "once for each call");
+    assert_eq!((starts, asked), (3, 2), "starts, confirmations");
     let requests = fs::read_to_string(bench.path("requests")).expect("requests");
     let calls = requests.lines().filter(|method| *method == "tools/call").count();
-    assert_eq!(calls, 2, "the crash, and what was confirmed");
+    assert_eq!(calls, 2, "the crash and the confirmed call");
 }

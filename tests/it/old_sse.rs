@@ -65,7 +65,7 @@ fn restart_fails_only_the_call_in_flight() {
     let lost = agent.wait(&call);
     assert!(lost.is_tool_error(), "{}", lost.text());
     let text = lost.text();
-    assert!(text.contains("server `far`") && text.contains("connection to it was lost"), "{text}");
+    assert!(text.contains("server `far`") && text.contains("connection lost"), "{text}");
     assert!(text.contains("may or may not have had effects"), "{text}");
     server = RealHttpServer::start_at(Kind::EverythingSse, server.address.port());
     let echo = agent.call("web__far__echo", json!({ "message": "again" }));
@@ -74,7 +74,7 @@ fn restart_fails_only_the_call_in_flight() {
     server.restart();
     let echo = agent.call("web__far__echo", json!({ "message": "once more" }));
     assert_eq!(echo.text(), "Echo: once more");
-    agent.wait_stderr("its connection has ended while it was not in use");
+    agent.wait_stderr("connection closed while idle");
 }
 
 type Serving = thread::JoinHandle<(Vec<String>, Vec<TcpStream>)>;
@@ -109,23 +109,23 @@ fn server_errors_are_reported_with_a_hint() {
     for (answer, reason, hint) in [
         (
             format!("{STREAM}event: endpoint\ndata: http://{there}/post\n\n"),
-            "to another server",
-            "check the `url`",
+            "names another origin",
+            "check its `url`",
         ),
         (
             "HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n".to_owned(),
             "410 Gone",
-            "its new address is often `/mcp`",
+            "try `/mcp` as the path",
         ),
         (
             "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n".to_owned(),
             "401 Unauthorized",
-            "authorization",
+            "access token",
         ),
         (
             "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 0\r\n\r\n".to_owned(),
-            "in place of a stream",
-            "check the `url`",
+            "instead of an event stream",
+            "check its `url`",
         ),
         (format!("{STREAM}: nothing\n\n"), "not ready within 1500 ms", "try again"),
         (format!("{STREAM}data: {}", "x".repeat(100_000)), "not ready within 1500 ms", "try again"),
@@ -139,7 +139,7 @@ fn server_errors_are_reported_with_a_hint() {
         let said = output.to_string();
         assert!(said.contains(reason) && said.contains(hint), "{said}");
         assert_eq!(serving.join().unwrap().0, ["GET /sse HTTP/1.1"]);
-        assert!(elsewhere.accept().is_err(), "somebody came");
+        assert!(elsewhere.accept().is_err(), "the client followed the redirect");
     }
 }
 

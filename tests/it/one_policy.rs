@@ -130,7 +130,7 @@ fn played(
     }
     let config = checked(&config);
     // For example if two tools get the same name.
-    let mut config = config.ok_or_else(|| TestCaseError::reject("no good configuration"))?;
+    let mut config = config.ok_or_else(|| TestCaseError::reject("invalid configuration"))?;
     world.attach_lock(&mut config);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let heard = heard(config, doors, *one, *beside);
@@ -228,7 +228,7 @@ fn run(cases: u32, scenes: impl Strategy<Value = (World, Attempt)>) {
         compare(&servers, address, (&world, &left), &attempt)
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
-    assert!(telling.get() > cases / 5, "only in {} worlds something was forbidden", telling.get());
+    assert!(telling.get() > cases / 5, "rules denied something in only {} worlds", telling.get());
 }
 
 // invariant: forbidden-equals-missing

@@ -153,7 +153,7 @@ fn first_tool_keeps_a_duplicate_name_and_check_warns() {
     let bench = TestEnvironment::new().server("box", "one", entry);
     let output = bench.run(["check", "--connect"]);
     assert_eq!(output.code, Some(0), "{output}");
-    let said = "warning: tool `b` of `box/one` is not shown: another is called `echo`";
+    let said = "warning: tool `b` of `box/one` is hidden: the name `echo` is taken";
     assert!(output.stdout.contains(said), "{output}");
     let listed = bench.run(["list", "--json"]);
     assert_eq!(listed.stdout.matches("registered_name").count(), 1, "{listed}");

@@ -175,7 +175,7 @@ fn roots(agent: &Agent) {
 /// The scripted server requests roots although the capability was not declared to it.
 fn no_roots(agent: &Agent) {
     let answer = agent.call_to_completion("ask", json!({ "method": "roots/list" }));
-    assert!(answer.line.contains("no roots are given to this server"), "{}", answer.line);
+    assert!(answer.line.contains("roots are not available to this server"), "{}", answer.line);
     assert!(!answer.line.contains("file:///work"));
 }
 
@@ -214,7 +214,7 @@ fn cancellation(agent: &Agent) {
     agent.wait_progress(&call, 1);
     agent.cancel(&call);
     let seen = (0..1000).any(|_| cancelled() == 1);
-    assert!(seen, "the server does not hear of the cancellation");
+    assert!(seen, "the server was not notified of the cancellation");
     assert!(agent.answered(&call).is_none());
 }
 

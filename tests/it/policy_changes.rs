@@ -8,14 +8,14 @@ use crate::support::http::{HttpClient, Response, request};
 use crate::support::process::{StartedProcesses, alive};
 use crate::support::{TestEnvironment, fake};
 
-const READ: &str = "the configuration was read anew: ";
+const READ: &str = "configuration reloaded: ";
 
 fn token(agent: &str) -> String {
     format!("a-token-for-{agent}-0123")
 }
 
 fn bench(is_eager: bool, policies: Value) -> TestEnvironment {
-    let bench = TestEnvironment::new().set("watch", json!("everything"));
+    let bench = TestEnvironment::new().set("autoReload", json!("all"));
     let tokens = ["claude", "codex"].map(|agent| {
         let digest = Sha256::digest(token(agent).as_bytes());
         let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
@@ -93,7 +93,7 @@ fn server_keeps_running_when_one_agent_loses_access() {
         let bench = bench(is_eager, json!({}));
         let (program, http) = bench.http();
         let before = call(http, "claude");
-        assert_eq!(call(http, "codex"), before, "both share it");
+        assert_eq!(call(http, "codex"), before, "both agents share one process");
         let policies = json!({ "codex": { "allowedServers": [] } });
         bench.clone().set("agentPolicies", policies).write_config();
         program.0.wait_stderr(READ);
@@ -102,7 +102,7 @@ fn server_keeps_running_when_one_agent_loses_access() {
         }
         assert_eq!(call(http, "codex"), Value::Null);
         let servers = StartedProcesses::read(bench.path("pids")).servers;
-        assert_eq!(servers.len(), 1, "it is started once");
+        assert_eq!(servers.len(), 1, "the server was restarted");
         assert!(alive(servers[0]));
     }
 }

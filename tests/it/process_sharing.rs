@@ -78,7 +78,7 @@ fn agents_with_equivalent_capabilities_share_a_process() {
     let started = || StartedProcesses::read(bench.path("pids")).servers.len();
     assert_eq!(started(), 1);
     let other = first.beside().begin(false, json!({ "elicitation": {} }));
-    assert_ne!(process(&other), shared, "that one lends no model");
+    assert_ne!(process(&other), shared, "clients without sampling get their own process");
     assert_eq!(started(), 2);
 }
 
@@ -92,7 +92,7 @@ fn agents_with_different_roots_get_separate_processes() {
     assert_eq!(roots(&calls), "file:///calls");
     assert_eq!(roots(&opens), "file:///opens");
     assert_ne!(process(&calls), process(&opens));
-    assert_eq!([process(&opens)], opened[..], "what was started for an agent is that agent's");
+    assert_eq!([process(&opens)], opened[..], "the agent does not use the process started for it");
 }
 
 #[test]
@@ -164,8 +164,12 @@ fn unattributable_notifications_are_logged_not_forwarded() {
     let (ann, bob) = ann_and_bob(talkative(), legacy);
     let methods = ["notifications/message", "notifications/unheard/of"];
     for method in methods {
-        notify(&ann, method, "for one alone");
-        assert_eq!(ann.next_notification(method)["data"], "for one alone", "bob used nothing");
+        notify(&ann, method, "for a sole user");
+        assert_eq!(
+            ann.next_notification(method)["data"],
+            "for a sole user",
+            "the sole user gets the notification"
+        );
     }
     let before = bob.notifications().len();
     bob.call("box__srv__echo", json!({})).ok();
@@ -179,8 +183,8 @@ fn unattributable_notifications_are_logged_not_forwarded() {
     assert_eq!(bob.notifications().len(), before);
     assert!(!bob.transcript().concat().contains(MARK));
     let log = log_with_marks(&ann, 3);
-    assert_eq!(log.matches(MARK).count(), 3, "our log has it: {log}");
-    assert_eq!(log.matches(r#"with `"isolation": "session"`"#).count(), 1, "{log}");
+    assert_eq!(log.matches(MARK).count(), 3, "the log lacks notifications: {log}");
+    assert_eq!(log.matches(r#"set `"isolation": "session"`"#).count(), 1, "{log}");
 }
 
 /// Returns the log once it has `count` marks. Log lines arrive independently of responses.
@@ -214,12 +218,12 @@ fn crash_stderr_is_shown_only_to_a_sole_user() {
         let said = json!({ "stderr": [format!("it was about {MARK}")] });
         agent.call("box__srv__crash", said).text()
     };
-    assert!(crash(&ann).contains(MARK), "she alone has used it");
+    assert!(crash(&ann).contains(MARK), "Ann is the only user");
     ann.call("box__srv__echo", json!({})).ok();
     let told = crash(&bob);
     assert!(!told.contains(MARK), "{told}");
-    assert!(told.contains("the log of the workbench has the last lines"), "{told}");
-    assert!(crash(&bob).contains(MARK), "he alone has used this one");
+    assert!(told.contains("its stderr is in the workbench log"), "{told}");
+    assert!(crash(&bob).contains(MARK), "Bob is the only user");
     assert!(log_with_marks(&bob, 3).matches(MARK).count() >= 3);
 }
 
@@ -266,7 +270,11 @@ fn tasks_are_visible_only_to_their_creator() {
     bob.call("box__srv__again", json!({})).ok();
     for method in all {
         assert!(ann.request(method, id.clone()).ok().to_string().contains(MARK), "{method}");
-        assert_eq!(bob.request(method, id.clone()).error()["code"], -32601, "a guess: {method}");
+        assert_eq!(
+            bob.request(method, id.clone()).error()["code"],
+            -32601,
+            "the task belongs to another agent: {method}"
+        );
     }
     let own = |agent: &Agent| {
         let listed = agent.request("tasks/list", json!({})).ok();

@@ -73,7 +73,7 @@ fn request_state_is_bound_to_its_request_and_single_use() {
     assert_eq!(answered.structured(), json!({ "result": accept() }));
     let again = go_on(&agent, "ask", state, Some(accept())).error();
     assert_eq!(again["code"], -32602);
-    assert!(again["message"].as_str().unwrap().contains("used already"), "{again}");
+    assert!(again["message"].as_str().unwrap().contains("already used"), "{again}");
 }
 
 #[test]
@@ -98,7 +98,10 @@ fn canceled_call_cancels_its_server_request() {
         let counts = agent.call("count", json!({})).structured();
         counts["cancelled"].as_array().is_some_and(|cancelled| cancelled.len() == 1)
     };
-    assert!((0..1000).any(|_| cancelled(&agent)), "the server does not hear of it");
+    assert!(
+        (0..1000).any(|_| cancelled(&agent)),
+        "the server was not notified of the cancellation"
+    );
     assert!(agent.answered(&call).is_none());
 }
 
@@ -144,7 +147,7 @@ fn only_progress_extends_the_call_timeout() {
     assert_eq!(call.text(), "slept 1600 ms");
     let late = agent.call("never", json!({}));
     assert!(late.is_tool_error());
-    assert!(late.text().contains("no answer and no progress for 1000 ms"), "{}", late.text());
+    assert!(late.text().contains("no response or progress for 1000 ms"), "{}", late.text());
 }
 
 #[test]

@@ -16,8 +16,8 @@ use measure::{Acts, Data, report};
 fn at_most_5_percent_of_ranker_actions_are_wrong() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/eval");
     let Acts { all, wrong } = Data::read(&folder).acts();
-    assert!(all >= 40, "it acts on no more than {all} tasks");
-    assert!(20 * wrong <= all, "{wrong} of {all} acts are wrong");
+    assert!(all >= 40, "the ranker acts on only {all} tasks");
+    assert!(20 * wrong <= all, "{wrong} of {all} actions are wrong");
 }
 
 // invariant: search-without-model
@@ -28,7 +28,7 @@ fn search_matches_the_stored_baseline() {
     let baseline = fs::read_to_string(folder.join("baseline.txt")).expect("a baseline");
     assert_eq!(
         report, baseline,
-        "search finds other things than are on file (right); if that is no worse, \
+        "search results differ from the stored baseline (right); if they are not worse, run \
          `just eval > tests/eval/baseline.txt`",
     );
 }

@@ -279,8 +279,8 @@ struct Answer {
 impl Answer {
     /// The exact result text with unstable parts replaced.
     fn steady(&self, server: &Real) -> String {
-        // Each launch gets a unique mark in its environment.
-        let mark = Regex::new(r#"\\n *\\"MCP_WORKBENCH_LAUNCH\\": \\"[^"\\]*\\","#).unwrap();
+        // Each launch gets a unique mark in its environment, as the last variable.
+        let mark = Regex::new(r#",\\n *\\"WORKBENCH_LAUNCH\\": \\"[^"\\]*\\""#).unwrap();
         let mut text = mark.replace_all(&self.response.raw_result(), "").into_owned();
         for pattern in server.unstable {
             let pattern = Regex::new(pattern).unwrap();

@@ -17,9 +17,9 @@ use crate::support::{Agent, REHEARSAL_VAR, TestEnvironment, fake};
 fn rehearsed(tests: &str, without: &str) -> (bool, String) {
     let mut run = Command::new(std::env::current_exe().expect("this program"));
     let run = run.arg(tests).args(["--test-threads", "2"]).env(REHEARSAL_VAR, without).output();
-    let run = run.expect("it starts");
+    let run = run.expect("this executable starts");
     let said = [run.stdout, run.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-    assert!(!said[0].contains("running 0 tests"), "there is no {tests}");
+    assert!(!said[0].contains("running 0 tests"), "no test matches {tests}");
     (run.status.success(), said.concat())
 }
 
@@ -63,7 +63,7 @@ fn losing_any_member_of_a_record_fails_a_test() {
                 let (passes, said) = rehearsed(scenario, "nothing");
                 assert!(passes, "{said}");
                 let (passes, said) = rehearsed(scenario, member);
-                assert!(!passes, "nobody misses `{member}`: {said}");
+                assert!(!passes, "no test fails without `{member}`: {said}");
             });
         }
     });
@@ -89,7 +89,7 @@ fn session_at_a_toolbox_endpoint_keeps_its_toolbox() {
 }
 
 fn resumed(log: &str) -> usize {
-    log.matches("a session goes on from its record").count()
+    log.matches("restored a session from its record").count()
 }
 
 fn bench() -> TestEnvironment {

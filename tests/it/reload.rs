@@ -14,11 +14,11 @@ use crate::support::process::{StartedProcesses, alive, descendants, wait_until_e
 use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
 
 const CHANGED: &str = "notifications/tools/list_changed";
-const READ: &str = "the configuration was read anew: ";
+const READ: &str = "configuration reloaded: ";
 
 /// A configuration that applies every change without an explicit reload.
 fn watching() -> TestEnvironment {
-    TestEnvironment::new().set("watch", json!("everything"))
+    TestEnvironment::new().set("autoReload", json!("all"))
 }
 
 fn server(bench: &TestEnvironment, name: &str, tools: &[&str]) -> Value {
@@ -103,10 +103,10 @@ fn invalid_file_is_logged_and_changes_nothing() {
         bench.write("workbench.json", text);
         agent.wait_stderr(why);
     }
-    assert!(agent.stderr().contains("is not read anew, and what was served goes on"));
+    assert!(agent.stderr().contains("configuration not reloaded, the previous one stays active"));
     assert_eq!((pid(&agent, "box__srv__pid"), agent.tools()), (before, tools));
     with_toolbox(bench.clone(), "other", &["pid"]).write_config();
-    agent.wait_stderr(&format!("{READ}new: `other`"));
+    agent.wait_stderr(&format!("{READ}added: `other`"));
     assert_eq!(pid(&agent, "box__srv__pid"), before);
 }
 
@@ -154,7 +154,7 @@ fn removed_toolbox_completes_its_call_then_stops_its_server() {
     assert_eq!(answer["result"]["action"], "accept");
     wait_until_exited(&[goes], DEADLINE);
     assert_eq!(pid(&agent, "stays__srv__pid"), stays);
-    assert!(agent.open("goes").is_tool_error(), "it is not there any more");
+    assert!(agent.open("goes").is_tool_error(), "the removed toolbox can still be opened");
 }
 
 #[test]
@@ -207,9 +207,9 @@ fn link_target_is_watched() {
     lead("here");
     let agent = begin(&bench);
     lead("there");
-    agent.wait_stderr(&format!("{READ}new: `two`; gone: `one`"));
+    agent.wait_stderr(&format!("{READ}added: `two`; removed: `one`"));
     with_toolbox(empty, "three", &["pid"]).write_config();
-    agent.wait_stderr(&format!("{READ}new: `three`; gone: `two`"));
+    agent.wait_stderr(&format!("{READ}added: `three`; removed: `two`"));
 }
 
 /// Kubernetes mounts a `ConfigMap` as a link through `..data` and swaps that link. The old and the
@@ -235,9 +235,9 @@ fn swapped_folder_link_is_noticed() {
     let agent = bench.direct(&entry);
     agent.initialize();
     swap("..second");
-    agent.wait_stderr(&format!("{READ}new: `two`; gone: `one`"));
+    agent.wait_stderr(&format!("{READ}added: `two`; removed: `one`"));
     swap("..third");
-    agent.wait_stderr(&format!("{READ}new: `three`; gone: `two`"));
+    agent.wait_stderr(&format!("{READ}added: `three`; removed: `two`"));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn settings_outside_the_launch_apply_without_a_restart() {
     assert!(agent.call("box__srv__echo", json!({})).is_tool_error());
     // The server's identity doesn't depend on its toolbox.
     bench.clone().server("renamed", "srv", entry).write_config();
-    agent.wait_stderr(&format!("{READ}new: `renamed`; gone: `box`"));
+    agent.wait_stderr(&format!("{READ}added: `renamed`; removed: `box`"));
     wait_for_tool(&agent, "box__srv__pid", false);
     agent.open("renamed").ok();
     assert_eq!(pid(&agent, "renamed__srv__pid"), before);
@@ -281,7 +281,7 @@ fn sighup_with_an_unchanged_file_changes_nothing() {
     agent.open("box").ok();
     let before = pid(&agent, "box__srv__pid");
     agent.signal(Signal::HUP);
-    agent.wait_stderr("the configuration is what it was");
+    agent.wait_stderr("the configuration has not changed");
     assert_eq!(pid(&agent, "box__srv__pid"), before);
     assert!(!agent.stderr().contains(READ));
 }
@@ -304,7 +304,7 @@ fn another_mode_is_for_new_sessions() {
     assert_eq!(old.tool_names(), ["open_toolbox"]);
     old.open("box").ok();
     assert_eq!(old.tool_names(), ["open_toolbox", "box__srv__pid"]);
-    assert_eq!(pid(&old, "box__srv__pid"), pid(&new, "pid"), "they share the server");
+    assert_eq!(pid(&old, "box__srv__pid"), pid(&new, "pid"), "both sessions share one process");
     let modern = old.beside().begin(true, json!({}));
     assert_eq!(modern.tool_names(), ["pid"]);
 }
@@ -408,15 +408,15 @@ fn twenty_reloads_leak_nothing() {
     let agent = begin(&bench);
     agent.open("stays").ok();
     let stays = pid(&agent, "stays__srv__pid");
-    let files = || read_dir(format!("/proc/{}/fd", agent.pid())).expect("our child").count();
+    let files = || read_dir(format!("/proc/{}/fd", agent.pid())).expect("a process").count();
     let change = |round: usize| {
         let name = format!("box{round}");
         with_toolbox(bench.clone(), &name, &["pid"]).write_config();
-        agent.wait_stderr(&format!("{READ}new: `{name}`"));
+        agent.wait_stderr(&format!("{READ}added: `{name}`"));
         agent.open(&name).ok();
         let pid = pid(&agent, &format!("{name}__srv__pid"));
         bench.write_config();
-        agent.wait_stderr(&format!("{READ}gone: `{name}`"));
+        agent.wait_stderr(&format!("{READ}removed: `{name}`"));
         wait_until_exited(&[pid], DEADLINE);
     };
     change(0);
@@ -432,7 +432,7 @@ fn twenty_reloads_leak_nothing() {
     assert_eq!(processes(), before);
     // The pipes of a server are closed slightly after it exits.
     while files() > most {
-        assert!(Instant::now() < end, "{} files are open, where {most} were", files());
+        assert!(Instant::now() < end, "{} files are open, expected at most {most}", files());
         yield_now();
     }
 }
@@ -447,13 +447,13 @@ fn policy_changes_wait_for_an_explicit_reload() {
     let wider = with_toolbox(bench.clone(), "other", &["pid"]);
     let wider = wider.set("toolMode", json!("proxy"));
     wider.write_config();
-    agent.wait_stderr("waits: `mcp-workbench reload`, SIGHUP or a restart takes it over");
+    agent.wait_stderr("apply it with `mcp-workbench reload`, SIGHUP or a restart");
     agent.wait_stderr("+ other/srv: the server, with its resources and prompts");
-    assert!(agent.open("other").is_tool_error(), "it is not there yet");
+    assert!(agent.open("other").is_tool_error(), "the new toolbox was applied without a reload");
     assert_eq!((pid(&agent, "box__srv__pid"), agent.tools()), before);
     let asked = wider.run(["reload"]);
     assert_eq!((asked.code, asked.stdout.as_str()), (Some(0), ""), "{asked}");
-    agent.wait_stderr(&format!("{READ}new: `other`"));
+    agent.wait_stderr(&format!("{READ}added: `other`"));
     agent.open("other").ok();
     assert_eq!(pid(&agent, "box__srv__pid"), before.0);
 }
@@ -463,13 +463,13 @@ fn watch_everything_applies_only_after_an_explicit_reload() {
     let bench = with_toolbox(TestEnvironment::new(), "box", &["pid"]);
     let agent = begin(&bench);
     let wider = with_toolbox(bench.clone(), "other", &["pid"]);
-    let following = wider.clone().set("watch", json!("everything"));
+    let following = wider.clone().set("autoReload", json!("all"));
     following.write_config();
-    agent.wait_stderr("takes it over");
+    agent.wait_stderr("apply it with `mcp-workbench reload`");
     assert_eq!(following.run(["reload"]).code, Some(0));
-    agent.wait_stderr(&format!("{READ}new: `other`"));
+    agent.wait_stderr(&format!("{READ}added: `other`"));
     with_toolbox(following, "third", &["pid"]).write_config();
-    agent.wait_stderr(&format!("{READ}new: `third`"));
+    agent.wait_stderr(&format!("{READ}added: `third`"));
 }
 
 #[test]
@@ -487,7 +487,7 @@ fn reload_fails_without_a_workbench_or_with_an_invalid_file() {
     let bench = with_toolbox(TestEnvironment::new(), "box", &["pid"]);
     let nobody = bench.run(["reload"]);
     assert_eq!(nobody.code, Some(1), "{nobody}");
-    assert!(nobody.stderr.contains("no workbench serves"), "{nobody}");
+    assert!(nobody.stderr.contains("no running workbench uses"), "{nobody}");
     let wrong = bench.set("toolMode", json!("dynamix")).run(["reload"]);
     assert_eq!(wrong.code, Some(2), "{wrong}");
     assert!(wrong.stderr.contains("dynamix"), "{wrong}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::process::{fake_path, wait_until_exited};
 use crate::support::{Agent, DEADLINE, TestEnvironment};
 
-const READ: &str = "the configuration was read anew: ";
+const READ: &str = "configuration reloaded: ";
 
 /// A server that creates the file `begun` and waits for the file `gate` before it starts.
 fn gated(bench: &TestEnvironment, launch: &str) -> Value {
@@ -30,14 +30,14 @@ fn call(agent: &Agent) -> crate::support::RequestId {
 #[test]
 fn call_waiting_for_a_changed_server_is_answered() {
     let bench =
-        TestEnvironment::new().set("watch", json!("everything")).set("toolMode", json!("proxy"));
+        TestEnvironment::new().set("autoReload", json!("all")).set("toolMode", json!("proxy"));
     let entry = |launch| gated(&bench, launch);
     let before = bench.clone().server("box", "srv", entry("first"));
     let agent = before.agent().begin(false, json!({}));
     let waiting = call(&agent);
     let end = Instant::now() + DEADLINE;
     while !bench.path("begun").exists() {
-        assert!(Instant::now() < end, "the server is not started");
+        assert!(Instant::now() < end, "the server was not started");
         yield_now();
     }
     bench.clone().server("box", "srv", entry("second")).write_config();

@@ -190,8 +190,8 @@ fn connection_failures_are_explained_with_a_hint() {
         "headers": { "Authorization": format!("Bearer {SECRET}") },
     });
     for (entry, reason, hint) in [
-        (closed.entry(), "401 Unauthorized", "set a token in `headers`"),
-        (nobody, "refused", "check that the server runs"),
+        (closed.entry(), "401 Unauthorized", "set an access token in `headers`"),
+        (nobody, "refused", "check that the server is running"),
         (elsewhere, "400 Bad Request", "check the path of its `url`"),
     ] {
         let bench = TestEnvironment::new().server("web", "far", entry);
@@ -218,7 +218,7 @@ fn import_reports_servers_that_require_a_login() {
     grades.sort_unstable();
     assert_eq!(grades, [(Some("closed"), Some("approximate")), (Some("open"), Some("exact"))]);
     let told = report["findings"].to_string();
-    assert!(told.contains("it wants its user to sign in"), "{told}");
+    assert!(told.contains("requires a sign-in"), "{told}");
 }
 
 // invariant: store-is-a-cache
@@ -235,7 +235,7 @@ fn changed_token_keeps_the_cached_listing() {
     };
     let renewed = json!({ "url": remote.url, "headers": { "Authorization": "Bearer renewed" } });
     let bench = bench.server("web", "far", renewed);
-    assert_eq!(state(&bench), "kept");
+    assert_eq!(state(&bench), "cached");
     // Another server name can mean another account with other tools, so its cache entry is
     // separate.
     let box_of_other = json!({ "description": "x", "mcpServers": { "other": remote.entry() } });
@@ -256,8 +256,8 @@ fn lost_server_is_named_with_a_hint() {
         assert!(!agent.call("web__far__echo", json!({})).is_tool_error());
         for (fault, reason, hint) in [
             (ServerFault::BadGateway, "HTTP status 502", "try again later"),
-            (ServerFault::HangsUp, "cannot be reached", "try again later"),
-            (ServerFault::Gone, "cannot be reached", "see whether the server runs"),
+            (ServerFault::HangsUp, "connection lost", "try again later"),
+            (ServerFault::Gone, "unreachable", "check that the server is running"),
         ] {
             remote.has(fault);
             let lost = agent.call("web__far__echo", json!({}));

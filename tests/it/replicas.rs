@@ -28,7 +28,7 @@ fn sha256(token: &str) -> String {
 }
 
 fn config(mode: &str, script: Value) -> Value {
-    let toolbox = json!({ "description": "What there is", "mcpServers": { "srv": fake(script) } });
+    let toolbox = json!({ "description": "All tools", "mcpServers": { "srv": fake(script) } });
     json!({ "toolMode": mode, "toolboxes": { "box": toolbox } })
 }
 
@@ -109,11 +109,11 @@ fn replicas_reject_sessions_of_other_callers() {
         let unknown =
             seen(ask(replica, TOKEN_OF_BOB, Some(&"0".repeat(32)), "tools/list", json!({})));
         assert_eq!(foreign.0, 404);
-        assert_eq!(foreign, unknown, "it does not learn that there is one");
+        assert_eq!(foreign, unknown, "another agent's session looks like an unknown one");
     }
     for replica in &fleet.replicas {
         let own = ask(replica, TOKEN_OF_ANN, Some(&id), "tools/list", json!({}));
-        assert_eq!(own.status, 200, "and who it belongs to has lost nothing");
+        assert_eq!(own.status, 200, "the owner's session still works");
     }
 }
 
@@ -126,7 +126,7 @@ fn drive(fleet: &Fleet, meanwhile: impl FnOnce(&AtomicUsize)) -> (usize, Vec<Ste
         let drive = || {
             let mut line = Line::to(address);
             let mut sessions: Vec<_> =
-                (0..6).map(|_| agent::Session::begin(&mut line).expect("it begins")).collect();
+                (0..6).map(|_| agent::Session::begin(&mut line).expect("a session")).collect();
             let mut failed = Vec::new();
             while !is_over.load(Ordering::SeqCst) {
                 for session in &mut sessions {
@@ -135,17 +135,20 @@ fn drive(fleet: &Fleet, meanwhile: impl FnOnce(&AtomicUsize)) -> (usize, Vec<Ste
                 }
             }
             for session in &mut sessions {
-                session.take(Step::List, &mut line).expect("it goes on");
+                session.take(Step::List, &mut line).expect("a working session");
             }
             failed
         };
         let driven: Vec<_> = (0..LINES).map(|_| scope.spawn(drive)).collect();
-        wait_until("the agents are at it", || taken.load(Ordering::SeqCst) > 200);
+        wait_until("the agents make calls", || taken.load(Ordering::SeqCst) > 200);
         meanwhile(&taken);
         let then = taken.load(Ordering::SeqCst);
-        wait_until("they go on", || taken.load(Ordering::SeqCst) > then + 200);
+        wait_until("the agents continue", || taken.load(Ordering::SeqCst) > then + 200);
         is_over.store(true, Ordering::SeqCst);
-        let failed = driven.into_iter().flat_map(|one| one.join().expect("its steps")).collect();
+        let failed = driven
+            .into_iter()
+            .flat_map(|one| one.join().expect("a thread without panics"))
+            .collect();
         (taken.load(Ordering::SeqCst), failed)
     })
 }
@@ -208,13 +211,13 @@ fn local_sessions_survive_the_loss_of_the_store() {
         let lost = Session { http: there, id: session.id.clone() };
         assert_eq!(lost.post(&request(1, "ping", json!({}))).status, 404, "{trouble}");
         for replica in &fleet.replicas {
-            wait_until("it is told that the store is gone", || {
+            wait_until("the metric reports that the store is down", || {
                 figure(replica, "mcp_workbench_shared_store_up") == Some(0.0)
             });
             assert_eq!(HttpClient(replica.address).send("GET", "/ready", &[], "").status, 200);
         }
         fleet.restart_store();
-        wait_until("the store is found again", || {
+        wait_until("the metric reports that the store is up", || {
             let up = |replica| figure(replica, "mcp_workbench_shared_store_up") == Some(1.0);
             fleet.replicas.iter().all(up)
         });
@@ -224,7 +227,7 @@ fn local_sessions_survive_the_loss_of_the_store() {
     open(&new);
     assert_eq!(tool_names(&at(&fleet.replicas[1], &new)), all);
     fleet.ask_store("FLUSHALL");
-    assert_eq!(tool_names(&at(&fleet.replicas[1], &new)), all, "it is there now");
+    assert_eq!(tool_names(&at(&fleet.replicas[1], &new)), all, "the workbench caches the session");
 }
 
 #[test]
@@ -243,11 +246,11 @@ fn missing_affinity_duplicates_no_call_and_is_logged() {
         is_there && answer.last()["result"]["structuredContent"]["text"] == "x"
     };
     let done = (0..30).filter(|n| is_done(*n)).count();
-    let counted = fs::read_to_string(&file).expect("the server counts");
+    let counted = fs::read_to_string(&file).expect("a file with one line per request");
     let counted = counted.lines().filter(|line| *line == "tools/call").count();
     assert_eq!(counted, done);
-    wait_until("one of them says what is wrong", || {
-        fleet.replicas.iter().any(|replica| replica.log().contains("docs/replicas.md"))
+    wait_until("a log recommends session affinity", || {
+        fleet.replicas.iter().any(|replica| replica.log().contains("enable session affinity"))
     });
 }
 
@@ -260,7 +263,9 @@ fn differing_configurations_are_logged() {
     assert!(tool_names(&session).contains(&"box__srv__echo".to_owned()));
     let moved = at(&fleet.replicas[1], &session);
     assert!(tool_names(&moved).contains(&"box__srv__add".to_owned()), "{:?}", tool_names(&moved));
-    wait_until("it says so", || fleet.replicas[1].log().contains("configuration"));
+    wait_until("the log reports different configurations", || {
+        fleet.replicas[1].log().contains("configuration")
+    });
 }
 
 #[test]
@@ -281,21 +286,27 @@ fn check_connects_to_the_store_and_reports_failures() {
     let url = format!("redis://:hunter2@{}", fleet.store.address);
     let bench = |url: &str| {
         let server = fake(json!({ "tools": ["echo"] }));
-        TestEnvironment::new().server("box", "srv", server).set("shared", json!({ "url": url }))
+        TestEnvironment::new()
+            .server("box", "srv", server)
+            .set("sharedStore", json!({ "url": url }))
     };
     let open = bench(&format!("redis://{}", fleet.store.address));
     let tried = open.run(["check", "--connect"]);
     assert_eq!(tried.code, Some(0), "{tried}");
-    assert!(tried.stdout.contains("is Redis ") && tried.stdout.contains("answers in"), "{tried}");
+    assert!(tried.stdout.contains(", Redis ") && tried.stdout.contains(" ms latency"), "{tried}");
     // A password for a store that requires none.
     let refused = bench(&url).run(["check", "--connect"]);
     assert_eq!(refused.code, Some(1), "{refused}");
-    assert!(refused.stderr.contains("the shared store redis://"), "{refused}");
+    assert!(refused.stderr.contains("shared store redis://"), "{refused}");
     assert!(!format!("{refused}").contains("hunter2"), "{refused}");
-    assert_eq!(bench(&url).run(["check"]).code, Some(0), "it is asked with --connect alone");
+    assert_eq!(
+        bench(&url).run(["check"]).code,
+        Some(0),
+        "`check` without --connect contacted the store"
+    );
     fleet.store.signal("KILL");
     assert!(fleet.store.ends_within(DEADLINE));
     let gone = open.run(["check", "--connect"]);
     assert_eq!(gone.code, Some(1), "{gone}");
-    assert!(gone.stderr.contains("see whether it runs, and `shared.url`"), "{gone}");
+    assert!(gone.stderr.contains("`sharedStore.url` is correct"), "{gone}");
 }

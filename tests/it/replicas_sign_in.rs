@@ -31,8 +31,8 @@ fn config(authority: &Authority, folder: &TempDir) -> Value {
         "toolMode": "proxy",
         "http": { "publicUrl": PUBLIC },
         "auth": { "tokens": [{ "agent": "ann", "sha256": sha256 }] },
-        "shared": { "url": "redis://127.0.0.1:1", "keys": [key] },
-        "toolboxes": { "dev": { "description": "What there is", "mcpServers": { "hub": hub } } },
+        "sharedStore": { "url": "redis://127.0.0.1:1", "keys": [key] },
+        "toolboxes": { "dev": { "description": "All tools", "mcpServers": { "hub": hub } } },
     })
 }
 
@@ -110,9 +110,9 @@ fn callback_at_another_workbench_signs_in_both() {
 
     let (status, shown) = come_back(&fleet.replicas[1], &back);
     assert_eq!(status, 200, "{shown}");
-    assert!(shown.contains("Agent `ann` is signed in at server `hub` now"), "{shown}");
+    assert!(shown.contains("Agent `ann` is now signed in to server `hub`"), "{shown}");
     for replica in &fleet.replicas {
-        wait_until("it is signed in", || read(replica).contains("read by ann"));
+        wait_until("the agent is signed in", || read(replica).contains("read by ann"));
         // The callback is single-use across all workbenches.
         assert_eq!(come_back(replica, &back).0, 400);
     }
@@ -177,21 +177,21 @@ fn auth_command_signs_in_and_out_for_all_workbenches() {
     let (authority, folder) = (Authority::start(), TempDir::new().unwrap());
     let config = config(&authority, &folder);
     let fleet = Fleet::start(PROGRAM, 2, Proxy::Haproxy, |_| config.clone());
-    let mut shared = config["shared"].clone();
+    let mut shared = config["sharedStore"].clone();
     shared["url"] = json!(format!("redis://{}", fleet.store.address));
     let server = config["toolboxes"]["dev"]["mcpServers"]["hub"].clone();
-    let bench = TestEnvironment::new().server("dev", "hub", server).set("shared", shared);
+    let bench = TestEnvironment::new().server("dev", "hub", server).set("sharedStore", shared);
     let checked = bench.run(["check", "--connect"]);
-    assert!(checked.stdout.contains("its key seals and opens what is kept there"), "{checked}");
-    assert_eq!(authority.sign_in(&bench, &["hub", "--for", "ann"]).code, Some(0));
+    assert!(checked.stdout.contains("encrypted with the configured key"), "{checked}");
+    assert_eq!(authority.sign_in(&bench, &["hub", "--agent", "ann"]).code, Some(0));
     let status = bench.run(["auth", "status", "--json"]);
     assert!(status.stdout.contains("signed_in"), "{status}");
     for replica in &fleet.replicas {
         assert!(read(replica).contains("read by ann"));
     }
-    assert!(crate::sign_in::credentials(&bench).is_empty(), "no file has it");
+    assert!(crate::sign_in::credentials(&bench).is_empty(), "the login was stored in a file");
     nothing_is_told(&fleet, &authority);
-    let out = bench.run(["auth", "logout", "hub", "--for", "ann"]);
+    let out = bench.run(["auth", "logout", "hub", "--agent", "ann"]);
     assert_eq!(out.code, Some(0), "{out}");
     let late = fleet.one_more(&config);
     assert!(!read(&late).contains("read by ann"));
@@ -213,10 +213,10 @@ fn new_workbench_uses_listings_from_the_shared_store() {
     let mut server = fake(script);
     // The working folder is part of a server's identity.
     server["cwd"] = json!(folder.path());
-    let toolbox = json!({ "description": "What there is", "mcpServers": { "srv": server } });
+    let toolbox = json!({ "description": "All tools", "mcpServers": { "srv": server } });
     let config = json!({
         "toolMode": "search",
-        "shared": { "url": "redis://127.0.0.1:1", "keys": [key] },
+        "sharedStore": { "url": "redis://127.0.0.1:1", "keys": [key] },
         "toolboxes": { "box": toolbox },
     });
     let fleet = Fleet::start(PROGRAM, 1, Proxy::Haproxy, |_| config.clone());
@@ -225,10 +225,16 @@ fn new_workbench_uses_listings_from_the_shared_store() {
         Session::begin(HttpClient(replica.address)).post(&request(1, "tools/call", params)).text()
     };
     assert!(search(&fleet.replicas[0]).contains("echo"));
-    wait_until("it is in the store", || fleet.ask_store("KEYS *listing:*").contains("listing:"));
+    wait_until("the tool list is in the store", || {
+        fleet.ask_store("KEYS *listing:*").contains("listing:")
+    });
     assert!(!fleet.ask_store("KEYS *listing:*").contains("srv"));
     let listed = fs::read_to_string(&starts).unwrap().lines().count();
     let late = fleet.one_more(&config);
     assert!(search(&late).contains("echo"));
-    assert_eq!(fs::read_to_string(&starts).unwrap().lines().count(), listed, "nobody was asked");
+    assert_eq!(
+        fs::read_to_string(&starts).unwrap().lines().count(),
+        listed,
+        "a server was started"
+    );
 }

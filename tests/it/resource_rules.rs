@@ -194,7 +194,7 @@ fn denials_are_audited_with_their_rule() {
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let reads = lines.filter(|line| line["kind"] == "resource" || line["kind"] == "prompt");
     let reads = reads.map(|line| {
-        ["name", "outcome", "rule"].map(|key| line[key].as_str().unwrap_or_default().to_owned())
+        ["name", "decision", "rule"].map(|key| line[key].as_str().unwrap_or_default().to_owned())
     });
     let (resources, prompts) = (
         "agent_policies.ann.resource_overrides.files",
@@ -203,10 +203,10 @@ fn denials_are_audited_with_their_rule() {
     assert_eq!(
         reads.collect::<Vec<_>>(),
         [
-            ["file:///docs/a", "ok", ""],
-            ["file:///keys/id", "unknown", resources],
-            ["file:///keys/id", "unknown", resources],
-            ["leak", "unknown", prompts],
+            ["file:///docs/a", "allowed", ""],
+            ["file:///keys/id", "denied", resources],
+            ["file:///keys/id", "denied", resources],
+            ["leak", "denied", prompts],
         ]
     );
 }
@@ -278,5 +278,5 @@ fn unmatched_patterns_are_reported() {
     for found in ["`!file:///kyes/id`", "`!laek`"] {
         assert!(output.stdout.contains(found) || output.stderr.contains(found), "{output:?}");
     }
-    assert!(!format!("{output:?}").contains("zzz"), "a template makes such: {output:?}");
+    assert!(!format!("{output:?}").contains("zzz"), "warned about a template's URI: {output:?}");
 }

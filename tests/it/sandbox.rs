@@ -139,9 +139,9 @@ fn check_reports_the_reach_of_each_server() {
     let bench = bench.server("box", "free", fake(json!({ "tools": ["echo"] })));
     let checked = bench.run(["check", "--connect"]);
     let text = checked.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("`box/srv` is in a sandbox"), "{text}");
-    assert!(text.contains("and has no network"), "{text}");
-    assert!(text.contains("with all your rights: `box/free`"), "{text}");
+    assert!(text.contains("`box/srv` is sandboxed: "), "{text}");
+    assert!(text.contains(", no network"), "{text}");
+    assert!(text.contains("with your full permissions: `box/free`"), "{text}");
     let checked = bench.run(["check", "--connect", "--json"]);
     let report: Value = serde_json::from_str(&checked.stdout).unwrap();
     assert_eq!(report["servers"][0]["reach"]["network"], false);

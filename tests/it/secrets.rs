@@ -53,7 +53,7 @@ fn redacts_secret_arguments_in_all_output() {
     for text in [opened.to_owned(), died, agent.stderr()] {
         assert!(!text.contains(SECRET), "{text}");
     }
-    assert!(agent.stderr().contains("connecting with ***"), "the log has the rest of the line");
+    assert!(agent.stderr().contains("connecting with ***"), "the log keeps the rest of the line");
     assert!(listed.contains(SECRET), "{listed}");
     drop(agent);
     for args in [
@@ -79,10 +79,10 @@ fn open_to_all(folder: &Path) {
         if path.is_dir() {
             open_to_all(&path);
         } else {
-            fs::set_permissions(&path, Permissions::from_mode(0o666)).expect("ours");
+            fs::set_permissions(&path, Permissions::from_mode(0o666)).expect("permissions");
         }
     }
-    fs::set_permissions(folder, Permissions::from_mode(0o777)).expect("ours");
+    fs::set_permissions(folder, Permissions::from_mode(0o777)).expect("permissions");
 }
 
 // invariant: no-secrets-for-servers
@@ -122,7 +122,7 @@ fn servers_cannot_read_the_gateway_environment_or_memory() {
     let command = bench.serve();
     open_to_all(bench.dir());
     for program in [&ours, &server] {
-        fs::set_permissions(program, Permissions::from_mode(0o755)).expect("ours");
+        fs::set_permissions(program, Permissions::from_mode(0o755)).expect("permissions");
     }
     #[expect(clippy::disallowed_methods, reason = "runs as another user")]
     let mut as_nobody = Command::new(&ours);
@@ -137,11 +137,16 @@ fn servers_cannot_read_the_gateway_environment_or_memory() {
     agent.open("box").ok();
     assert!(agent.call("box__curious__pid", json!({})).structured()["pid"].is_number());
     let seen = |name: &str| {
-        String::from_utf8_lossy(&fs::read(bench.path(name)).expect("it looked")).into_owned()
+        String::from_utf8_lossy(&fs::read(bench.path(name)).expect("a file that the server wrote"))
+            .into_owned()
     };
     for name in ["parent", "memory", "files"] {
         assert!(seen(name).contains("Permission denied"), "{name}: {}", seen(name));
     }
-    assert!(seen("own").contains("for-the-server"), "it is no different for the server itself");
-    assert_eq!(seen("others").matches("s3cret-of-the-environment").count(), 0, "nor the guard's");
+    assert!(seen("own").contains("for-the-server"), "the server got its variable");
+    assert_eq!(
+        seen("others").matches("s3cret-of-the-environment").count(),
+        0,
+        "the launch guard's environment contains the secret"
+    );
 }

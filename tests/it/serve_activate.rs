@@ -64,7 +64,7 @@ fn greeted(bench: &TestEnvironment) -> Agent {
 
 fn catalog(agent: &Agent) -> String {
     let tools = agent.tools();
-    let own = tools.first().expect("there is always one tool");
+    let own = tools.first().expect("at least one tool");
     assert_eq!(own["name"], "toolman_activate");
     let text = own["description"].as_str().expect("a text");
     text.split_once("\n\n").expect("a catalog").1.to_owned()
@@ -132,8 +132,8 @@ fn descriptions_are_truncated_to_132_characters() {
     let bench = TestEnvironment::new().set("toolMode", json!("activate"));
     let bench = bench.server("box", "s", fake(json!({"tools": [tool("read", &long)]})));
     let catalog = catalog(&greeted(&bench));
-    let line = catalog.lines().nth(1).expect("one tool");
-    let description = line.strip_prefix("  box_read: ").expect("its name");
+    let line = catalog.lines().nth(1).expect("a tool");
+    let description = line.strip_prefix("  box_read: ").expect("a name");
     assert!(description.chars().count() <= 132, "{description}");
     assert!(description.chars().count() > 120, "{description}");
     assert!(
@@ -195,7 +195,7 @@ fn first_server_wins_a_duplicate_name() {
     }
     let agent = greeted(&TestEnvironment::new().config(config));
     assert_eq!(catalog(&agent), "TOOLS:\n* n_same: One\n* n_One: One\n* n_Two: Two");
-    agent.wait_stderr("tool `n_same` of server `srv` in `second` is left out");
+    agent.wait_stderr("tool `n_same` of server `srv` in `second` is hidden");
 }
 
 /// "A list of glob patterns matched against the full namespaced name (namespace + `_` + original
@@ -236,8 +236,12 @@ fn tools_and_resources_are_activated_and_deactivated() {
     });
     assert_eq!(answer["result"]["activated"], json!([definition]));
     assert_eq!(answer["result"]["resources"][0]["uri"], "pjpd+projects://all");
-    let relisted = agent.relists().pop().expect("it has listed again");
-    assert_eq!(relisted, ["toolman_activate", "vec_search"], "listed before the answer came");
+    let relisted = agent.relists().pop().expect("a refreshed tool list");
+    assert_eq!(
+        relisted,
+        ["toolman_activate", "vec_search"],
+        "the client had refreshed its list before the response arrived"
+    );
     agent.next_notification("notifications/resources/list_changed");
     assert_eq!(uris(&agent), ["pjpd+projects://all"]);
     assert!(catalog(&agent).contains("\n  pjpd_get_task: Get a task by ID\n"));
@@ -350,7 +354,7 @@ fn idle_server_keeps_its_catalog_entries() {
         .set("activeToolsets", json!(["*"]));
     let agent = greeted(&bench.server("box", "s", entry(json!({"tools": ["echo"]}))));
     agent.tools();
-    agent.wait_stderr("stopped, having been idle");
+    agent.wait_stderr("stopped after the idle timeout");
     assert_eq!(agent.tool_names(), ["toolman_activate", "box_echo"]);
     agent.call("box_echo", json!({})).ok();
 }
@@ -372,11 +376,7 @@ fn modern_agents_get_constant_lists_and_call_any_tool() {
     let bench = bench(&["pjpd_get*"]);
     let agent = bench.agent().modern();
     let refused = agent.request("server/discover", json!({}));
-    assert_eq!(
-        refused.error()["code"],
-        -32601,
-        "a stream's client is better served by `initialize`"
-    );
+    assert_eq!(refused.error()["code"], -32601, "stdio clients should use `initialize` instead");
     assert_eq!(agent.tool_names(), ["toolman_activate", "use_tool", "pjpd_get_task"]);
     let answer =
         activate(&agent, json!({"tools_on": ["vec_search"], "resources_on": ["vec_data://stats"]}));
@@ -404,7 +404,10 @@ fn uris_in_results_are_unchanged_and_readable() {
         assert_eq!(read["contents"][0]["uri"], uri);
     }
     let own = agent.request("resources/read", json!({"uri": "test://static-text"})).ok();
-    assert_eq!(own["contents"][0]["uri"], "test://static-text", "as a result may name it");
+    assert_eq!(
+        own["contents"][0]["uri"], "test://static-text",
+        "the server's own URI, which results may contain"
+    );
     let watched = json!({"uri": "my-box+test://watched-resource"});
     agent.request("resources/subscribe", watched.clone()).ok();
     agent.call("my_box_test_trigger_resource_change", json!({})).ok();

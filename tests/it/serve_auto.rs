@@ -36,7 +36,7 @@ fn has_use_tool(agent: &Agent) -> bool {
     match agent.tool_names().as_slice() {
         [open] if open == "open_toolbox" => false,
         [open, used] if open == "open_toolbox" && used == "use_tool" => true,
-        other => panic!("no mode has {other:?}"),
+        other => panic!("unexpected tools {other:?}"),
     }
 }
 
@@ -83,18 +83,21 @@ fn non_relisting_client_gets_use_tool_in_auto_and_dynamic_mode() {
         assert!(
             instructions.starts_with(
                 "Toolboxes: box (Saying things again). open_toolbox shows the tools of one, use_tool \
-                 calls them.\nYour tool list stays as it is"
+                 calls them.\nYour tool list never changes"
             ),
             "{instructions}"
         );
         assert!(has_use_tool(&agent));
         let started = Instant::now();
         let opened = agent.open("box").text();
-        assert!(started.elapsed() < Duration::from_secs(2), "nobody waits for it to list again");
+        assert!(
+            started.elapsed() < Duration::from_secs(2),
+            "must not wait for the client to refresh its list"
+        );
         assert!(opened.contains("echo(text: string, times?: integer)"), "{opened}");
-        assert_eq!(opened.contains("your tool list stays as it is"), is_told, "{opened}");
+        assert_eq!(opened.contains("your tool list never changes"), is_told, "{opened}");
         agent.use_tool(["box", "srv", "echo"], json!({"text": "x"})).ok();
-        assert!(has_use_tool(&agent), "the list is constant");
+        assert!(has_use_tool(&agent), "the tool list changed");
         assert!(agent.notifications().is_empty());
     }
 }
@@ -111,12 +114,12 @@ fn dynamic_mode_notes_a_client_that_does_not_relist() {
     };
     let agent = bench.agent();
     agent.initialize();
-    assert!(!has_use_tool(&agent), "it may list again");
+    assert!(!has_use_tool(&agent), "the client might refresh its list");
     let first = opened(&agent, "box");
     assert!(first["call"].as_str().expect("a text").contains("else with use_tool"), "{first}");
     let note = first["note"].as_str().expect("a text");
-    assert!(note.contains("has not read its tool list again"), "{note}");
-    assert!(note.contains("\"relistsInTime\": false"), "{note}");
+    assert!(note.contains("has not refreshed its tool list"), "{note}");
+    assert!(note.contains("\"refreshesToolList\": false"), "{note}");
     assert_eq!(first["tools"][0]["inputSchema"]["required"], json!(["text"]), "{first}");
     assert_eq!(first["tools"][0]["in_your_list"], "box__srv__echo");
     agent.use_tool(["box", "srv", "echo"], json!({"text": "x"})).ok();
@@ -139,13 +142,13 @@ fn activate_mode_notes_a_client_that_does_not_relist() {
     let on = |name: &str| agent.call("toolman_activate", json!({"tools_on": [name]})).text();
     let answer = on("box_echo");
     assert!(answer.contains("call these tools with use_tool {tool: <name>"), "{answer}");
-    assert!(answer.contains("\\\"relistsInTime\\\": false"), "{answer}");
+    assert!(answer.contains("\\\"refreshesToolList\\\": false"), "{answer}");
     let used = agent.call("use_tool", json!({"tool": "box_echo", "arguments": {"text": "x"}}));
     assert_eq!(used.structured(), json!({"text": "x"}));
     let inactive = agent.call("use_tool", json!({"tool": "box_count"}));
     assert!(inactive.is_tool_error() && inactive.text().contains("is inactive"), "{inactive:?}");
     let answer = on("box_count");
-    assert!(answer.contains("use_tool") && !answer.contains("relistsInTime"), "{answer}");
+    assert!(answer.contains("use_tool") && !answer.contains("refreshesToolList"), "{answer}");
     // A client that lists again gets no such note.
     let agent = bench.agent().relisting_on_change();
     agent.initialize();
@@ -193,11 +196,11 @@ fn tool_search_client_gets_signatures_in_the_description() {
     assert_eq!(
         description(&agent, 1),
         "Calls a tool of a toolbox. open_toolbox shows the tools and their arguments.",
-        "nothing has run yet"
+        "no server has been started yet"
     );
     let opened = agent.open("box").text();
     assert!(opened.contains(r#"{"server":"srv","signature":"echo(text: string, times?: integer)","description":"Says it again."}"#), "{opened}");
-    assert!(agent.notifications().is_empty(), "a list that changes costs it a round");
+    assert!(agent.notifications().is_empty(), "a changed list costs this client a turn");
 
     let agent = greeted_in(&bench, "claude-code", "2.1.329").0;
     insta::assert_snapshot!(description(&agent, 1));
@@ -222,7 +225,7 @@ fn signatures_are_filtered_and_truncated() {
     agent.open("big").ok();
     agent.open("box").ok();
     let old = description(&greeted_in(&bench, "claude-code", "2.1.84").0, 1);
-    assert!(old.len() <= 2048 && old.contains("shows those of: big."), "{old}");
+    assert!(old.len() <= 2048 && old.contains("lists tools of: big."), "{old}");
     let new = description(&greeted_in(&bench, "claude-code", "2.1.329").0, 1);
     assert!(new.len() <= 4096 && new.contains("a_tool_with_quite_a_long_name_59()"), "{new}");
 }
@@ -256,7 +259,8 @@ fn tool_lists_fit_the_client_answer_limit() {
 
 #[test]
 fn answer_waits_for_the_client_settling_time() {
-    let bench = bench().set("clients", json!({"slow": {"relistsInTime": true, "settlingMs": 700}}));
+    let bench = bench()
+        .set("clients", json!({"slow": {"refreshesToolList": true, "toolListDelayMs": 700}}));
     let agent = greeted(&bench, "slow");
     let started = Instant::now();
     agent.open("box").ok();
@@ -303,8 +307,8 @@ fn auto_mode_over_http() {
 #[test]
 fn configuration_overrides_client_detection() {
     let clients = json!({
-        "*": {"relistsInTime": true},
-        "claude-code": {"relistsInTime": false, "toolSearch": false},
+        "*": {"refreshesToolList": true},
+        "claude-code": {"refreshesToolList": false, "hasToolSearch": false},
         "tiny": {"nameLimit": 30, "instructionsLimit": 100},
     });
     let bench = bench().set("clients", clients);
@@ -313,7 +317,7 @@ fn configuration_overrides_client_detection() {
     assert!(has_use_tool(&claude));
     assert!(claude.tools().iter().all(|tool| tool.get("_meta").is_none()));
     let (tiny, instructions) = greeted_in(&bench, "tiny", "1");
-    tiny.wait_stderr("does not take names as long as `maxToolNameLength`");
+    tiny.wait_stderr("rejects names as long as `maxToolNameLength`");
     assert_eq!(instructions, "Toolboxes: box (Saying things again). Call open_toolbox to use one.");
 }
 
@@ -356,7 +360,7 @@ fn catalog_fits_truncated_descriptions() {
     let text = short["description"].as_str().expect("a text");
     assert!(text.len() <= 2048, "{}", text.len());
     assert!(text.contains("\n* box_tool_7") && text.contains("\n  box_tool_59\n"), "{text}");
-    assert!(text.ends_with("for whole entries."), "it says how to see the rest: {text}");
+    assert!(text.ends_with("for full entries."), "says how to see the rest: {text}");
     assert!(short["inputSchema"]["properties"]["list"].is_object());
     let answer = agent.call("toolman_activate", json!({"list": "box_tool_5*"})).text();
     let answer: Value = serde_json::from_str(&answer).expect("JSON");

@@ -88,7 +88,7 @@ fn awaited_list_is_complete_without_list_changed() {
         let names: Vec<_> =
             listed["tools"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
         assert_eq!(names, ["grow", "sleep"]);
-        assert!(!is_told_to_list(&agent), "its list has everything");
+        assert!(!is_told_to_list(&agent), "notified of tools that the list already has");
         agent.call("grow", json!({ "tools": ["grown"] })).ok();
         agent.next_notification(CHANGED);
         assert_eq!(agent.tool_names(), ["grow", "grown", "sleep"]);
@@ -101,7 +101,7 @@ fn slow_list_does_not_delay_list_changed() {
     let agent = greeted(&bench);
     let listing = agent.send_request("tools/list", json!({}));
     agent.next_notification(CHANGED);
-    assert!(agent.answered(&listing).is_none(), "one server has not started");
+    assert!(agent.answered(&listing).is_none(), "the list did not wait for the slow server");
     // A client may have dropped the list, so it is also notified of tools in that list.
     bench.write("go", "");
     agent.wait(&listing).ok();
@@ -127,7 +127,7 @@ fn duplicate_names_and_uris_are_disambiguated() {
     let agent = greeted(&bench);
     let names = agent.tool_names();
     let own: Vec<_> = names.iter().filter(|name| !name.contains("__")).collect();
-    assert!(own.is_empty(), "both have all of these: {own:?}");
+    assert!(own.is_empty(), "both servers have these tools: {own:?}");
     let addresses = uris(&agent);
     let second = "mcp-workbench://other/two/test://static-text";
     assert!(addresses.iter().any(|uri| uri == second), "{addresses:?}");
@@ -194,5 +194,5 @@ fn request_state_is_valid_once_and_for_its_own_request() {
     assert_eq!(call(again.clone()).error()["code"], -32602, "the state is signed");
     again["requestState"] = asked["requestState"].clone();
     assert_eq!(call(again.clone()).text(), "Hello, Ann!");
-    assert_eq!(call(again).error()["code"], -32602, "it was used already");
+    assert_eq!(call(again).error()["code"], -32602, "the state was already used");
 }

@@ -33,7 +33,7 @@ fn text(result: &Value) -> String {
 fn open_json(agent: &Agent, toolbox: &str) -> Value {
     let result = agent.open(toolbox).ok();
     let inside: Value = serde_json::from_str(&text(&result)).unwrap();
-    assert_eq!(inside, result["structuredContent"], "both forms say the same");
+    assert_eq!(inside, result["structuredContent"], "text and structured content differ");
     inside
 }
 
@@ -71,7 +71,7 @@ fn opening_a_toolbox_registers_its_tools() {
     assert_eq!(
         agent.wait_relists(1),
         ["open_toolbox", "math__calc__echo", "math__calc__add"],
-        "the client had its new list before it had the answer"
+        "the client got the new list before the response"
     );
     let result = agent.call("math__calc__echo", json!({"n": 1})).ok();
     assert_eq!(result["structuredContent"], json!({"n": 1}));
@@ -82,7 +82,7 @@ fn answer_waits_for_list(agent: &Agent, toolbox: &str) {
     agent.next_notification("notifications/tools/list_changed");
     // A response that doesn't wait would arrive before the one to the ping.
     agent.request("ping", json!({})).ok();
-    assert!(agent.answered(&id).is_none(), "it waits for the client");
+    assert!(agent.answered(&id).is_none(), "the response did not wait for the list");
     agent.tools();
     agent.wait(&id).ok();
 }
@@ -97,7 +97,7 @@ fn answer_waits_for_relisting_until_a_client_ignores_it() {
     let agent = initialized(&bench);
     agent.open("math");
     agent.open("other");
-    let given_up = "the agent does not list again";
+    let given_up = "the client did not list its tools again";
     agent.wait_stderr(given_up);
     assert_eq!(agent.stderr().matches(given_up).count(), 1);
     // The client was only slow. From now on, openings wait for it.
@@ -147,7 +147,10 @@ fn calling_a_tool_opens_its_toolbox() {
     assert_eq!(result["structuredContent"], json!({"x": 1}));
     let after_the_call = agent.wait_relists(1);
     assert!(after_the_call.contains(&"other__misc__pid".to_owned()));
-    assert!(!after_the_call.contains(&"other__slow__add".to_owned()), "nobody waited for it");
+    assert!(
+        !after_the_call.contains(&"other__slow__add".to_owned()),
+        "the call waited for a slow server"
+    );
     assert!(agent.wait_relists(2).contains(&"other__slow__add".to_owned()));
 }
 
@@ -208,14 +211,14 @@ fn failed_server_is_retried_and_leaves_the_others_working() {
         first["failed_servers"].as_array().unwrap().iter().map(|f| f["server"].clone()).collect();
     assert_eq!(failed, ["flaky", "missing"]);
     let missing = &first["failed_servers"][1];
-    assert_eq!(missing["reason"], "the command `no-such-program-anywhere` was not found on PATH");
+    assert_eq!(missing["reason"], "command `no-such-program-anywhere` not found on PATH");
     assert!(missing["hint"].as_str().unwrap().starts_with("install it"));
 
     let second = open_json(&agent, "box");
     assert_eq!(second["servers_connected"], 3);
     assert_eq!(second["failed_servers"].as_array().unwrap().len(), 1);
     let starts = crate::support::process::StartedProcesses::read(bench.path("pids")).servers;
-    assert_eq!(starts.len(), 1, "what ran was not started again");
+    assert_eq!(starts.len(), 1, "a running server was restarted");
 }
 
 // invariant: permit-for-each-call
@@ -230,7 +233,11 @@ fn filtered_tools_are_neither_listed_nor_callable() {
     assert_eq!(agent.tool_names(), ["open_toolbox", "box__files__read_a", "box__files__list"]);
     let hidden = text(&agent.call("box__files__write_a", json!({})).ok());
     let absent = text(&agent.call("box__files__write_x", json!({})).ok());
-    assert_eq!(hidden.replace("write_a", "write_x"), absent, "they look the same");
+    assert_eq!(
+        hidden.replace("write_a", "write_x"),
+        absent,
+        "hidden and unknown tools get the same message"
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn concurrent_openings_start_each_server_once() {
         |bench: &TestEnvironment| with_pids(bench, json!({"tools": ["echo"], "startDelayMs": 100}));
     let (one, two) = (slow(&bench), slow(&bench));
     let mut two = two;
-    two["shared"] = json!(false);
+    two["shareProcess"] = json!(false);
     let bench = bench.server("box", "one", one).server("box", "two", two);
     let agent = agent(&bench);
     let ids: Vec<_> =
@@ -51,7 +51,7 @@ fn equal_launches_share_a_process_by_default() {
     let bench = TestEnvironment::new();
     let entry = with_pids(&bench, json!({"tools": ["pid"]}));
     let mut alone = entry.clone();
-    alone["shared"] = json!(false);
+    alone["shareProcess"] = json!(false);
     let bench = bench
         .server("a", "one", entry.clone())
         .server("b", "two", entry)
@@ -86,12 +86,15 @@ fn crash_fails_only_calls_in_flight_and_next_call_restarts() {
     let crash = agent.call("box__mortal__crash", json!({}));
     assert!(crash.is_tool_error());
     insta::assert_snapshot!(crash.text());
-    assert!(agent.wait(&lost).text().starts_with("server `mortal`: the server ended"));
+    assert!(agent.wait(&lost).text().starts_with("server `mortal`: exited during the call"));
     assert!(!agent.wait(&healthy).is_tool_error());
 
-    assert!(agent.tool_names().contains(&"box__mortal__echo".to_owned()), "its tools stay");
+    assert!(
+        agent.tool_names().contains(&"box__mortal__echo".to_owned()),
+        "the tools of the crashed server were removed"
+    );
     assert_eq!(agent.call("box__mortal__echo", json!({"x": 1})).structured(), json!({"x": 1}));
-    assert_eq!(starts(&bench).len(), 2, "one start, one new start, and no call was repeated");
+    assert_eq!(starts(&bench).len(), 2, "one start, one restart and no repeated call");
 }
 
 #[cfg(target_os = "linux")]
@@ -113,7 +116,7 @@ fn crash_fails_calls_while_a_child_holds_stdout_open() {
     let lost = agent.send_call("box__mortal__sleep", json!({"ms": 60_000}));
     let began = Instant::now();
     assert!(agent.call("box__mortal__crash", json!({})).is_tool_error());
-    assert!(agent.wait(&lost).text().contains("ended while the call was running"));
+    assert!(agent.wait(&lost).text().contains("exited during the call"));
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
@@ -128,11 +131,11 @@ fn exit_is_noticed_while_a_grandchild_holds_the_streams() {
     let bench = bench.server("box", "srv", entry).server("bad", "srv", failing);
     let agent = agent(&bench);
     let lost = agent.call("box__srv__crash", json!({"code": 3}));
-    assert!(lost.text().contains("exit status: 3"), "{}", lost.text());
+    assert!(lost.text().contains("exit code 3"), "{}", lost.text());
     assert!(!agent.call("box__srv__echo", json!({})).is_tool_error());
     let opened = agent.open("bad").structured();
     let reason = opened["failed_servers"][0]["reason"].to_string();
-    assert!(reason.contains("it ended before it was ready"), "{reason}");
+    assert!(reason.contains("exited during startup"), "{reason}");
     for pid in StartedProcesses::read(bench.path("pids")).grandchildren {
         signal(pid, Signal::KILL);
     }
@@ -155,7 +158,7 @@ fn server_with_closed_stdin_is_restarted() {
     let agent = agent(&bench);
     for starts_so_far in 1..=2 {
         let lost = agent.call("box__deaf__echo", json!({}));
-        assert!(lost.text().contains("the server ended while"), "{}", lost.text());
+        assert!(lost.text().contains("during the call"), "{}", lost.text());
         assert_eq!(starts(&bench).len(), starts_so_far);
     }
 }
@@ -185,7 +188,7 @@ fn crashing_server_is_started_once_per_call() {
     for _ in 0..3 {
         assert!(agent.call("box__mortal__crash", json!({})).is_tool_error());
     }
-    assert_eq!(starts(&bench).len(), 3, "each call is one start, no more");
+    assert_eq!(starts(&bench).len(), 3, "one start for each call");
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn garbage_duplicate_responses_and_huge_lines_are_survived() {
     agent.call("box__odd__twice", json!({})).ok();
     let huge = agent.call("box__odd__huge", json!({"bytes": 2_000_000}));
     assert!(huge.is_tool_error());
-    assert!(huge.text().contains("more than `limits.maxMessageBytes` allows"), "{}", huge.text());
+    assert!(huge.text().contains("exceeds `limits.maxMessageBytes`"), "{}", huge.text());
     assert!(!agent.call("box__odd__huge", json!({"bytes": 900_000})).is_tool_error());
     assert_eq!(agent.call("box__odd__echo", json!({"x": 1})).structured(), json!({"x": 1}));
     agent.wait_stderr("warming up");
@@ -236,11 +239,14 @@ fn hanging_start_times_out_without_blocking_others() {
     );
     let agent = agent(&bench);
     let opening = agent.send_call("open_toolbox", json!({"toolbox": "box"}));
-    assert!(!agent.call("box__good__echo", json!({})).is_tool_error(), "needs only its own server");
+    assert!(
+        !agent.call("box__good__echo", json!({})).is_tool_error(),
+        "the call waited for another server"
+    );
     let opened = agent.wait(&opening).structured();
     assert_eq!(opened["servers_connected"], 1);
     let failed = &opened["failed_servers"][0];
-    assert_eq!(failed["reason"], "it was not ready within 300 ms");
+    assert_eq!(failed["reason"], "not ready within 300 ms");
     wait_until_exited(&starts(&bench), SOON);
 }
 
@@ -434,7 +440,7 @@ fn invalid_entry_disables_only_its_server() {
     assert!(dead.is_tool_error() && dead.text().contains("NO_SUCH_TOKEN"), "{}", dead.text());
     let called = agent.use_tool(["box", "unset", "anything"], json!({}));
     assert!(called.is_tool_error() && called.text().contains("NO_SUCH_TOKEN"), "{}", called.text());
-    agent.wait_stderr("served without `box/");
+    agent.wait_stderr("not serving `box/");
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn serve_reports_an_address_in_use() {
     let (_program, http) = bench.http();
     let output = bench.run(["serve", "--http", &http.0.to_string()]);
     assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("cannot listen at"), "{output}");
+    assert!(output.stderr.contains("failed to listen on"), "{output}");
 }
 
 // invariant: no-secrets-in-records
@@ -252,17 +252,17 @@ fn metrics_are_labeled_with_configured_names_only() {
     let place = r#"toolbox="box",server="fake""#;
     for line in [
         format!(r#"mcp_workbench_tool_calls_total{{{place},outcome="ok"}} 3"#),
-        format!(r#"mcp_workbench_tool_calls_total{{{place},outcome="unknown"}} 1"#),
-        format!("mcp_workbench_tool_call_seconds_count{{{place}}} 4"),
-        format!("mcp_workbench_backends_running{{{place}}} 1"),
-        format!(r#"mcp_workbench_backend_starts_total{{{place},result="ok"}} 1"#),
+        format!(r#"mcp_workbench_tool_calls_total{{{place},outcome="unknown_tool"}} 1"#),
+        format!("mcp_workbench_tool_call_duration_seconds_count{{{place}}} 4"),
+        format!("mcp_workbench_servers_running{{{place}}} 1"),
+        format!(r#"mcp_workbench_server_starts_total{{{place},result="ok"}} 1"#),
         "mcp_workbench_sessions 1".to_owned(),
         "mcp_workbench_audit_records_lost_total 0".to_owned(),
         "# EOF".to_owned(),
     ] {
         assert!(text.contains(&line), "no {line} in\n{text}");
     }
-    let tasks = text.lines().find_map(|line| line.strip_prefix("mcp_workbench_tasks "));
+    let tasks = text.lines().find_map(|line| line.strip_prefix("mcp_workbench_runtime_tasks "));
     assert!(tasks.is_some_and(|tasks| tasks.parse::<u32>().is_ok_and(|tasks| tasks > 0)), "{text}");
     assert!(!text.contains("made-up"), "{text}");
     assert_eq!(http.send("GET", "/metrics", &[("Host", "evil.example")], "").status, 403);

@@ -120,7 +120,7 @@ fn both_eras_list_two_tools() {
     for agent in [greeted(&bench), bench.agent().modern()] {
         assert_eq!(agent.tool_names(), TOOLS);
         get(&agent, "playwright");
-        assert_eq!(agent.tool_names(), TOOLS, "the list is constant");
+        assert_eq!(agent.tool_names(), TOOLS, "the tool list changed");
     }
 }
 
@@ -214,7 +214,7 @@ fn instructions_name_the_groups_and_stay_short() {
     let bench = bench();
     let agent = bench.agent();
     let instructions = agent.initialize()["instructions"].as_str().unwrap().to_owned();
-    assert!(instructions.starts_with("Groups of tools: context7, playwright."), "{instructions}");
+    assert!(instructions.starts_with("Tool groups: context7, playwright."), "{instructions}");
     assert!(instructions.len() < 300);
     let modern = bench.agent().modern();
     let discovered = modern.request("server/discover", json!({})).ok();
@@ -299,8 +299,8 @@ fn server_error_is_followed_by_schema_mismatches() {
         failed["content"],
         json!([
             {"type": "text", "text": "nothing to type"},
-            {"type": "text", "text": "the arguments do not fit the schema of `web/web/type`, which \
-                may be why:\n- `text` is required and missing; schema: {}"},
+            {"type": "text", "text": "possible cause: the arguments violate the schema of \
+                                      `web/web/type`:\n- `text` is required but missing; schema: {}"},
         ])
     );
 }
@@ -336,8 +336,8 @@ fn failed_server_is_an_unavailable_group_and_is_retried() {
     let call = json!({"group": "none", "name": "x"});
     assert!(error(&agent, TOOLS[1], call).starts_with("the group `none` is not available."));
 
-    assert!(error(&agent, TOOLS[0], group("db")).contains("ended before it was ready"));
-    assert!(agent.notifications().is_empty(), "nothing has changed so far");
+    assert!(error(&agent, TOOLS[0], group("db")).contains("exited during startup"));
+    assert!(agent.notifications().is_empty(), "notified without a change");
     assert_eq!(get(&agent, "db")[0]["name"], "late");
     agent.next_notification("notifications/tools/list_changed");
     assert!(description(&agent).contains("- db: Asks the database\n"), "{}", description(&agent));
@@ -375,7 +375,7 @@ fn cached_listing_is_shown_without_a_start() {
     let agent = greeted(&bench);
     assert!(description(&agent).contains("- s: "));
     assert_eq!(get(&agent, "s")[0]["name"], "echo");
-    assert_eq!(starts(), 1, "it was not started again");
+    assert_eq!(starts(), 1, "the server was restarted");
     assert_eq!(call(&agent, "s", "echo", json!({"x": 1}))["structuredContent"], json!({"x": 1}));
     assert_eq!(starts(), 2);
 }
@@ -391,7 +391,7 @@ fn slow_server_does_not_delay_the_list() {
     let text = listing.ok()["tools"][0]["description"].as_str().unwrap().to_owned();
     assert!(text.ends_with("Available groups:\n- good: Tools of the server `good`\n- slow: Tools of the server `slow`"), "{text}");
     let progress = agent.next_notification("notifications/progress");
-    assert_eq!(progress["message"], "first start of servers: waiting for `slow`");
+    assert_eq!(progress["message"], "starting servers: waiting for `slow`");
     assert_eq!(progress["progressToken"], "p");
     agent.next_notification("notifications/tools/list_changed");
     assert!(description(&agent).contains("Unavailable groups (connection failed):\n- slow: "));
@@ -600,7 +600,7 @@ fn overrides_disable_or_redescribe_tools() {
     );
     let code = get(&agent, "code");
     assert_eq!(code["meta"], json!({"category": "code", "sourceServer": "serena"}));
-    assert!(!code.to_string().contains("replace_symbol_body"), "a tool that is off has no name");
+    assert!(!code.to_string().contains("replace_symbol_body"), "names a disabled tool");
     let asked = json!({"group": "code", "name": "mcp__serena__replace_symbol_body"});
     let refused = error(&agent, TOOLS[1], asked);
     assert!(refused.starts_with("the group `code` has no tool "), "{refused}");

@@ -99,7 +99,7 @@ fn execute_task_describes_the_toolboxes() {
     assert!(description.contains("\n- database: Relational databases"), "{description}");
     assert_eq!(before[0]["outputSchema"]["required"], json!(["success"]));
     execute(&agent, "run a query").ok();
-    assert_eq!(agent.tools(), before, "the list is constant");
+    assert_eq!(agent.tools(), before, "the tool list changed");
     let told = agent.notifications();
     assert!(told.iter().all(|told| told["method"] == "notifications/progress"), "{told:?}");
 }
@@ -128,15 +128,15 @@ fn task_returns_the_tool_result_in_both_eras() {
 #[test]
 fn hierarchy_skips_levels_with_a_single_option() {
     let bench = bench().set("navigator", json!({"strategy": "hierarchy"}));
-    let run = bench.run(["run", "a query of the PostgreSQL database"]);
+    let run = bench.run(["task", "a query of the PostgreSQL database"]);
     assert_eq!(run.code, Some(0), "{run}");
     let steps: Vec<_> = run.stderr.lines().collect();
     assert_eq!(
         steps,
         [
             "category: database (by ranker)",
-            "service: postgres (the only one)",
-            "tool: query (the only one)",
+            "service: postgres (only option)",
+            "tool: query (only option)",
             "parameters: none (by agent)",
             "execution: postgres.query",
         ]
@@ -304,7 +304,7 @@ fn crash_during_a_call_is_not_retried() {
     assert_eq!(failed.structured()["tool_used"], "rocket.fire");
     let told = error(&failed);
     assert_eq!(told["type"], "no_answer");
-    assert!(told["suggestion"].as_str().is_some_and(|text| text.contains("not called again")));
+    assert!(told["suggestion"].as_str().is_some_and(|text| text.contains("not repeated")));
     assert_eq!(calls(&bench, "requests"), 1);
     assert_eq!(StartedProcesses::read(bench.path("pids")).servers.len(), 1);
 }
@@ -368,7 +368,7 @@ fn forbidden_tools_are_neither_named_nor_called() {
                 seen.push(answer.line.clone());
             }
         }
-        let run = bench.run(["run", "--agent", "reader", "--dry-run", "--explain", "burn it"]);
+        let run = bench.run(["task", "--agent", "reader", "--dry-run", "--explain", "burn it"]);
         seen.extend([run.stdout, run.stderr]);
         for text in seen {
             for forbidden in ["delete_secret", "burn", "oven", "furnace", "Fire"] {
@@ -445,7 +445,7 @@ fn images_and_meta_pass_and_long_results_are_truncated() {
     let painted = execute(&agent, "paint a cat").raw_result();
     assert!(painted.contains(&format!(",{image}]")), "{painted}");
     assert!(painted.contains(r#""_meta":{"k":1.0}"#), "{painted}");
-    assert!(execute(&agent, "write a novel").line.len() > 100_000, "text and structure");
+    assert!(execute(&agent, "write a novel").line.len() > 100_000, "the result was truncated");
 
     let agent = self::agent(&cut);
     assert!(agent.tools()[0].get("outputSchema").is_none());
@@ -539,7 +539,7 @@ fn task_for_an_unknown_service_is_rejected() {
         let told = error(&execute(&agent, task));
         assert_eq!(told["type"], "no_matching_tool");
         let message = told["message"].as_str().expect("a message");
-        assert!(message.contains("no server here is called or about `slack`"), "{message}");
+        assert!(message.contains("no server here provides `slack`"), "{message}");
     }
     assert_eq!(calls(&bench, "requests"), 0);
 }
@@ -552,7 +552,7 @@ fn unknown_tool_name_returns_candidates() {
         let arguments = json!({"task": "mute the channel", "tool": tool});
         let told = error(&agent.call("execute_task", arguments));
         let message = told["message"].as_str().expect("a message");
-        assert!(message.starts_with(&format!("there is no tool `{tool}`")), "{message}");
+        assert!(message.starts_with(&format!("unknown tool `{tool}`")), "{message}");
         assert_eq!(told["candidates"][0]["tool"], "discord.mute_channel", "{told}");
     }
     let told = error(&agent.call("execute_task", json!({"task": "mute", "tool": 7})));
@@ -597,7 +597,7 @@ fn tasks_in_other_languages_are_matched() {
         ("borra el canal del chat del equipo", "delete_channel"),
         ("删除团队聊天的频道", "delete_channel"),
     ] {
-        let run = bench.run(["run", "--dry-run", "--explain", task]);
+        let run = bench.run(["task", "--dry-run", "--explain", task]);
         assert!(run.stderr.contains(&format!("discord.{tool}")), "{task}: {run}");
         let first = run.stderr.lines().next().unwrap_or_default();
         assert!(first.contains(&format!("discord.{tool}")), "{task}: {run}");

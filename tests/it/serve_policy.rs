@@ -82,7 +82,7 @@ fn documented_agents_see_and_call_their_own_tools() {
     let researcher = agent(&bench, &["--agent", "claude-researcher"]);
     let names =
         ["read_file", "search_files", "brave_web_search", "create_memories", "search_memories"];
-    assert_eq!(researcher.tool_names(), names, "its `read_file` is the only one it may have");
+    assert_eq!(researcher.tool_names(), names, "no prefix: it can use only one `read_file`");
     assert_eq!(researcher.call("read_file", json!({"a": 1})).structured(), json!({"a": 1}));
 
     let nobody = agent(&bench, &[]);
@@ -102,12 +102,12 @@ fn unknown_agent_is_refused_at_startup() {
         assert_eq!(refused.code, Some(2), "{refused}");
         assert_eq!(
             refused.stderr,
-            "error: there is no agent `raeder` in `agentPolicies`, so it may use nothing\n\n\
-             hint: did you mean `reader`? A `defaultPolicy` says what other agents may use\n"
+            "error: agent `raeder` is not in `agentPolicies`, so it has no access\n\n\
+             hint: did you mean `reader`? To allow other agents, set a `defaultPolicy`\n"
         );
     }
     assert_eq!(agent(&bench, &["--agent", "reader"]).tool_names(), ["read"]);
-    assert_eq!(agent(&bench, &[]).tool_names(), ["read", "drop"], "it has no name");
+    assert_eq!(agent(&bench, &[]).tool_names(), ["read", "drop"], "an agent without a name");
     let open = bench.set("defaultPolicy", json!({}));
     assert_eq!(agent(&open, &["--agent", "raeder"]).tool_names(), ["read", "drop"]);
 }
@@ -201,9 +201,8 @@ fn argument_conditions_are_checked_at_the_call() {
     assert!(outside.is_tool_error());
     assert_eq!(
         outside.text(),
-        "`box/files/write` was not called: it may only be called when argument `/path` matches \
-         `^/workspace/`.\nWhat to do: call it with such an argument, or do without; the \
-         configuration decides."
+        "`box/files/write` was not called: allowed only if argument `/path` matches \
+         `^/workspace/`.\nWhat to do: change the argument; the configuration sets this condition."
     );
 }
 

@@ -41,8 +41,8 @@ fn opening_returns_one_definition_per_line() {
             "]}",
         ]
     );
-    serde_json::from_str::<Value>(&text).expect("all of it is one JSON text");
-    assert_eq!(agent.tool_names(), ["open_toolbox", "use_tool"], "the list is constant");
+    serde_json::from_str::<Value>(&text).expect("one JSON text");
+    assert_eq!(agent.tool_names(), ["open_toolbox", "use_tool"], "the tool list changed");
     assert!(agent.notifications().is_empty());
 }
 
@@ -122,21 +122,21 @@ fn server_error_is_followed_by_schema_mismatches() {
     );
     let agent = agent(&bench);
     let taken = agent.use_tool(["math", "calc", "add"], json!({"a": "1"}));
-    assert_eq!(taken.structured(), json!({"a": "1"}), "the server takes it");
+    assert_eq!(taken.structured(), json!({"a": "1"}), "the server accepts the argument");
 
-    let hint = "the arguments do not fit the schema of `math/calc/fail`, which may be why:\n- `a` is \
-                a string; schema: {\"type\":\"number\"}";
+    let hint = "possible cause: the arguments violate the schema of `math/calc/fail`:\n- `a` is a \
+                string; schema: {\"type\":\"number\"}";
     let block = json!({"type": "text", "text": hint});
     let failed = agent.use_tool(["math", "calc", "fail"], json!({"a": "1"})).raw_result();
     assert_eq!(failed, raw.replacen(" ],", &format!(" ,{block}],"), 1));
     let fits = agent.use_tool(["math", "calc", "fail"], json!({"a": 1})).raw_result();
-    assert_eq!(fits, raw, "there is nothing to say");
+    assert_eq!(fits, raw, "valid arguments got a hint");
     let named = agent.call("math__calc__fail", json!({"a": "1"})).raw_result();
-    assert_eq!(named, raw, "by its own name it answers by itself");
+    assert_eq!(named, raw, "a call by name gets no hint");
 
     let refused = agent.use_tool(["math", "calc", "refuse"], json!({}));
-    let hint = "the arguments do not fit the schema of `math/calc/refuse`, which may be why:\n- `a` is \
-                required and missing; schema: {\"type\":\"number\"}";
+    let hint = "possible cause: the arguments violate the schema of `math/calc/refuse`:\n- `a` is \
+                required but missing; schema: {\"type\":\"number\"}";
     assert_eq!(
         refused.error(),
         json!({"code": -32602, "message": "no such cheese", "data": {"hint": hint}})
@@ -171,7 +171,7 @@ fn large_toolbox_falls_back_to_signatures() {
     );
     assert_eq!(
         opened["more"],
-        r#"for whole definitions call open_toolbox with "tools": ["tool_0"] and "detail": "full""#
+        r#"for full definitions call open_toolbox with "tools": ["tool_0"] and "detail": "full""#
     );
 
     let full = agent

@@ -79,7 +79,7 @@ fn tools_are_found_and_called() {
         let path = ["dev", "github", "create_issue"];
         let called = agent.use_tool(path, json!({"title": "It is broken"}));
         assert_eq!(called.structured(), json!({"title": "It is broken"}));
-        assert_eq!(agent.tool_names(), ["search_tools", "use_tool"], "the list is constant");
+        assert_eq!(agent.tool_names(), ["search_tools", "use_tool"], "the tool list changed");
         let told = agent.notifications();
         assert!(told.iter().all(|told| told["method"] == "notifications/progress"), "{told:?}");
     }
@@ -110,7 +110,7 @@ fn texts_for_the_model() {
     seen.push(agent.use_tool(["dev", "github", "create_isue"], json!({})).text());
     let wrong = json!({"title": 7, "labels": ["urgent"]});
     let taken = agent.use_tool(["dev", "github", "create_issue"], wrong.clone());
-    assert_eq!(taken.structured(), wrong, "its server decides");
+    assert_eq!(taken.structured(), wrong, "the server decides about the arguments");
     insta::assert_snapshot!(seen.join("\n\n"));
 }
 
@@ -291,14 +291,14 @@ fn search_hides_forbidden_tools() {
 
 #[test]
 fn results_follow_configuration_changes() {
-    let bench = bench().set("watch", json!("everything"));
+    let bench = bench().set("autoReload", json!("all"));
     let agent = agent(&bench);
     let wanted = || json!({"queries": "clock what time is it"});
     let before = search(&agent, wanted());
     assert!(!before.to_string().contains("\"now\""), "{before}");
     let clock = json!({"tools": [tool("now", "Tells what time it is", json!({"zone": {}}))]});
     bench.server("desk", "clock", fake(clock)).write_config();
-    agent.wait_stderr("the configuration was read anew: ");
+    agent.wait_stderr("configuration reloaded: ");
     assert_eq!(names(&search(&agent, wanted()), 0)[0], "now");
 }
 
@@ -317,7 +317,7 @@ fn results_follow_server_list_changes() {
     let since = Instant::now();
     // The list change of the server is processed asynchronously, so poll.
     while search(&agent, wanted())["results"][0]["tools"][0]["name"] != "weather_forecast" {
-        assert!(since.elapsed() < DEADLINE, "it is not found");
+        assert!(since.elapsed() < DEADLINE, "the new tool was not found");
     }
 }
 
@@ -377,7 +377,7 @@ fn unknown_service_is_reported() {
     let agent = agent(&bench());
     let found = search(&agent, json!({"queries": ["jira create issue", "github create issue"]}));
     assert_eq!(names(&found, 0)[0], "create_issue");
-    assert_eq!(found["results"][0]["note"], "no server here is called or about `jira`");
+    assert_eq!(found["results"][0]["note"], "no server here provides `jira`");
     assert!(found["results"][1].get("note").is_none(), "{found}");
     // A server without a known listing still matches by its name.
     let broken = json!({"command": "no-such-program"});

@@ -117,7 +117,7 @@ pub(crate) fn agent(bench: &TestEnvironment, entry: &Value) -> Agent {
     let mut start = command(entry["command"].as_str().unwrap());
     let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
     start.args(args).current_dir(bench.dir()).env("HOME", bench.path("home"));
-    start.env_remove("MCP_WORKBENCH_CACHE");
+    start.env_remove("WORKBENCH_CACHE_DIR");
     Agent::start(start)
 }
 
@@ -178,12 +178,12 @@ fn five_clients_are_set_up_and_restored() {
     bench.write(CURSOR, &more);
     let again = of_json(&bench.run_bare(["setup", "--yes", "--json"]));
     let cursor = again["clients"].as_array().unwrap().iter().find(|own| own["id"] == "cursor");
-    assert_eq!(cursor.unwrap()["taken"], json!(["notes"]), "{again}");
+    assert_eq!(cursor.unwrap()["removed"], json!(["notes"]), "{again}");
     assert!(!text(&bench, CURSOR).contains("\"notes\""), "{}", text(&bench, CURSOR));
     assert!(text(&bench, CONFIG).contains("\"notes\""), "{}", text(&bench, CONFIG));
     let nothing = bench.run_bare(["setup", "--yes"]);
     assert_eq!(nothing.code, Some(0), "{nothing}");
-    assert!(nothing.stdout.contains("nothing is to be done"), "{nothing}");
+    assert!(nothing.stdout.contains("nothing to do: the other clients"), "{nothing}");
 
     let undone = bench.run_bare(["setup", "undo"]);
     assert_eq!(undone.code, Some(0), "{undone}");
@@ -232,8 +232,8 @@ fn unwritable_file_leaves_other_clients_set_up() {
     let before = home(&bench);
     let output = bench.run_bare(["setup", "--yes"]);
     assert_eq!(output.code, Some(1), "{output}");
-    assert!(output.stdout.contains("error: Cursor is as it was"), "{output}");
-    assert!(output.stdout.contains("4 clients start the workbench now"), "{output}");
+    assert!(output.stdout.contains("error: Cursor is unchanged"), "{output}");
+    assert!(output.stdout.contains("4 clients now use the workbench"), "{output}");
     assert_eq!(fs::read(&long).unwrap(), before[".cursor/mcp.json"]);
     assert!(entry(&bench).is_object());
     assert_eq!(bench.run_bare(["setup", "undo"]).code, Some(0));
@@ -270,7 +270,7 @@ fn failed_undo_can_be_repeated() {
     bench.write(CURSOR, "{ \"mcpServers\": ");
     let output = bench.run_bare(["setup", "undo"]);
     assert_eq!(output.code, Some(1), "{output}");
-    assert!(output.stdout.contains("left as it is: it cannot be read"), "{output}");
+    assert!(output.stdout.contains("not changed: invalid file"), "{output}");
     // Cursor still starts the workbench, so its configuration stays.
     assert!(bench.path(CONFIG).exists() && bench.path(SECRETS).exists());
     bench.write(CURSOR, &written);
@@ -327,7 +327,7 @@ fn client_with_another_workbench_is_left_unchanged() {
     put(&bench, CODEX, "");
     let output = bench.run_bare(["setup", "--yes"]);
     assert_eq!(text(&bench, CURSOR), own);
-    assert!(output.stdout.contains("it starts another workbench already, as `mine`"), "{output}");
+    assert!(output.stdout.contains("already starts another workbench (`mine`)"), "{output}");
     assert!(text(&bench, CODEX).contains("[mcp_servers.workbench]"), "{output}");
 }
 
@@ -340,8 +340,8 @@ fn skips_servers_that_depend_on_the_client_folder() {
         json!({ "mcpServers": { "here": here, "far": { "command": "no-such-program" } } });
     put(&bench, CURSOR, &servers.to_string());
     let output = bench.run_bare(["setup", "--dry-run"]);
-    assert!(output.stdout.contains("`here` of Cursor: it works on the folder"), "{output}");
-    assert!(output.stdout.contains("`far` of Cursor: it could not be started"), "{output}");
+    assert!(output.stdout.contains("`here` (Cursor): depends on the client's"), "{output}");
+    assert!(output.stdout.contains("`far` (Cursor): failed to start"), "{output}");
 }
 
 #[test]
@@ -363,5 +363,5 @@ fn setup_fails_without_clients() {
     let bench = TestEnvironment::new();
     let output = run_to_exit(bench.command(&["setup", "--yes"]), "");
     assert_eq!(output.code, Some(2), "{output}");
-    assert!(output.stderr.contains("no client was found here"), "{output}");
+    assert!(output.stderr.contains("no MCP client found"), "{output}");
 }

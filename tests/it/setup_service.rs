@@ -98,7 +98,7 @@ fn clients_share_a_service_and_are_restored() {
     let before = home(bench);
     let shown = bench.run_bare(["setup", "--service", "--dry-run"]);
     assert_eq!(shown.code, Some(0), "{shown}");
-    assert!(shown.stdout.contains("systemd starts it as `mcp-workbench.service`"), "{shown}");
+    assert!(shown.stdout.contains("run by systemd as `mcp-workbench.service`"), "{shown}");
     assert_eq!(home(bench), before);
 
     let output = bench.run_bare(["setup", "--service", "--yes"]);
@@ -128,14 +128,14 @@ fn clients_share_a_service_and_are_restored() {
 
     verified(bench);
     let status = bench.run_bare(["setup", "status"]);
-    assert!(status.stdout.contains("runs; systemd has it"), "{status}");
+    assert!(status.stdout.contains("running (systemd: "), "{status}");
     let said = text(bench, "said");
     assert!(
         said.contains("--user daemon-reload\n--user enable --now mcp-workbench.service"),
         "{said}"
     );
     let nothing = bench.run_bare(["setup", "--yes"]);
-    assert!(nothing.stdout.contains("nothing is to be done"), "{nothing}");
+    assert!(nothing.stdout.contains("nothing to do"), "{nothing}");
 
     // The bridge restarts the service.
     let pid = running.0.service();
@@ -167,7 +167,7 @@ fn clients_start_the_service_without_a_service_manager() {
     let before = home(bench);
     let output = bench.run_bare(["setup", "--service", "--yes"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(output.stdout.contains("nobody starts services of yours here"), "{output}");
+    assert!(output.stdout.contains("This system has no service manager"), "{output}");
     assert!(!bench.path(UNIT).exists());
     assert_eq!(running.0.services(), [0_u32; 0]);
     let entry = of_json(bench, CLAUDE)["mcpServers"]["workbench"].clone();
@@ -191,7 +191,7 @@ fn failed_service_start_leaves_clients_unchanged() {
     let before = home(bench);
     let output = bench.run_bare(["setup", "--service", "--yes"]);
     assert_eq!(output.code, Some(1), "{output}");
-    assert!(output.stderr.contains("the service does not run"), "{output}");
+    assert!(output.stderr.contains("the background service failed to start"), "{output}");
     assert!(output.stderr.contains("no way"), "{output}");
     let after = home(bench);
     assert!(before.iter().all(|(file, text)| after.get(file) == Some(text)));

@@ -68,7 +68,7 @@ pub(crate) fn credentials(bench: &TestEnvironment) -> Vec<PathBuf> {
 }
 
 pub(crate) fn login(bench: &TestEnvironment) -> Value {
-    let [file] = &credentials(bench)[..] else { panic!("not one login") };
+    let [file] = &credentials(bench)[..] else { panic!("expected exactly one login") };
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
@@ -94,16 +94,16 @@ fn login_call_and_logout() {
     let authority = Authority::start();
     let bench = bench(&authority);
     let before = bench.run(["check", "--connect"]).to_string();
-    assert!(before.contains("wants sign-in") && before.contains("auth login hub"), "{before}");
+    assert!(before.contains("requires sign-in") && before.contains("auth login hub"), "{before}");
     let agent = bench.agent();
     agent.initialize();
     let refused = format!("{:?}", agent.use_tool(["dev", "hub", "read"], json!({})));
-    let hint = "run `mcp-workbench auth login hub`, then call again";
-    assert!(refused.contains("it wants you to sign in") && refused.contains(hint), "{refused}");
+    let hint = "run `mcp-workbench auth login hub`, then try again";
+    assert!(refused.contains("sign-in required") && refused.contains(hint), "{refused}");
 
     let signed_in = authority.sign_in(&bench, &["hub"]);
     assert_eq!(signed_in.code, Some(0), "{signed_in}");
-    assert!(signed_in.stdout.ends_with("signed in at hub\n"), "{signed_in}");
+    assert!(signed_in.stdout.ends_with("signed in to hub\n"), "{signed_in}");
     // The running workbench uses the login without a restart.
     let called = format!("{:?}", agent.use_tool(["dev", "hub", "read"], json!({})));
     assert!(called.contains("read by ann"), "{called}");
@@ -124,11 +124,11 @@ fn login_call_and_logout() {
         told.push(String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned());
     }
     for secret in &secrets {
-        assert!(!told.iter().any(|text| text.contains(secret)), "{secret} was told");
+        assert!(!told.iter().any(|text| text.contains(secret)), "{secret} was leaked");
     }
     assert!(told[5].contains(r#""kind":"sign_in","server":"hub","outcome":"signed_in""#));
 
-    assert_eq!(bench.run(["auth", "logout", "hub"]).stdout, "signed out at hub\n");
+    assert_eq!(bench.run(["auth", "logout", "hub"]).stdout, "signed out of hub\n");
     assert_eq!(credentials(&bench), Vec::<PathBuf>::new());
     assert_eq!(bench.run(["call", "dev", "hub", "read"]).code, Some(1));
 }
@@ -202,7 +202,7 @@ fn asks_to_sign_in_again_after_revocation() {
     authority.ask("/revoke");
     let after = bench.run(["call", "dev", "hub", "read"]);
     assert!(after.stderr.contains("auth login hub"), "{after}");
-    assert_eq!(credentials(&bench).len(), 1, "what the client is stays known");
+    assert_eq!(credentials(&bench).len(), 1, "the client registration was lost");
     assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
     assert!(bench.run(["call", "dev", "hub", "read"]).stdout.contains("read by ann"));
 }
@@ -227,7 +227,7 @@ fn reports_access_denied() {
     let bench = bench(&authority);
     let denied = authority.sign_in(&bench, &["hub"]);
     assert_eq!(denied.code, Some(1), "{denied}");
-    assert!(denied.stderr.contains("you declined"), "{denied}");
+    assert!(denied.stderr.contains("access denied"), "{denied}");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn callback_url_can_be_pasted() {
 fn logins_are_not_shared_between_agents() {
     let authority = Authority::start();
     let bench = of_agents(bench(&authority));
-    assert_eq!(authority.sign_in(&bench, &["hub", "--for", "claude"]).code, Some(0));
+    assert_eq!(authority.sign_in(&bench, &["hub", "--agent", "claude"]).code, Some(0));
     let (_program, http) = bench.http();
     let tool = json!({ "toolbox": "dev", "server": "hub", "tool": "read" });
     let ask = |agent: &str| {
@@ -254,6 +254,6 @@ fn logins_are_not_shared_between_agents() {
     };
     let (claude, codex) = (ask("claude"), ask("codex"));
     assert!(claude.contains("read by ann"), "{claude}");
-    assert!(codex.contains("auth login hub --for codex"), "{codex}");
+    assert!(codex.contains("auth login hub --agent codex"), "{codex}");
     assert!(bench.run(["call", "dev", "hub", "read"]).stderr.contains("auth login hub"));
 }

@@ -12,7 +12,7 @@ use crate::sign_in::authority::Authority;
 use crate::sign_in::{credentials, login};
 use crate::support::{TestEnvironment, real};
 
-const HINT: &str = "run `mcp-workbench auth login hub`, then call again";
+const HINT: &str = "run `mcp-workbench auth login hub`, then try again";
 
 fn bench(server: &Authority, protocol: &str) -> TestEnvironment {
     let entry = json!({ "url": server.mcp, "protocol": protocol });
@@ -62,13 +62,13 @@ fn login_is_used_renewed_and_revoked_in_both_eras() {
         assert_eq!(elsewhere.stdout, format!("{said}\n"), "{elsewhere}");
         // The running workbench uses the token that the other process got.
         assert_eq!(call().text(), said);
-        assert_eq!(login(&bench)["client"], client, "it is the client that has registered");
+        assert_eq!(login(&bench)["client"], client, "the client registered again");
         let counts = server.counts();
         let expected =
             json!({ "registered": 1, "code": 1, "refresh": 1, "revoked": 0, "calls": 2 });
         assert_eq!(counts, expected, "{protocol}");
 
-        assert_eq!(bench.run(["auth", "logout", "hub"]).stdout, "signed out at hub\n");
+        assert_eq!(bench.run(["auth", "logout", "hub"]).stdout, "signed out of hub\n");
         assert_eq!(credentials(&bench).len(), 0);
         assert!(server.counts()["revoked"].as_u64() > Some(0), "{}", server.counts());
         let after = call();

@@ -65,13 +65,13 @@ fn tokens_move_to_the_keyring_and_back() {
 
     let moved = bench.run(["auth", "store", "keyring"]);
     assert_eq!(moved.code, Some(0), "{moved}");
-    assert_eq!(moved.stdout, "tokens are kept in the system's keyring\n");
-    assert!(moved.stderr.contains("1 login moved"), "{moved}");
+    assert_eq!(moved.stdout, "tokens are stored in the system keyring\n");
+    assert!(moved.stderr.contains("moved 1 login"), "{moved}");
     assert!(credentials(&bench).is_empty());
     assert_eq!(secrets_in(&ring).len(), 1);
     let status = bench.run(["auth", "status"]);
     assert!(status.stdout.contains("signed in"), "{status}");
-    assert!(status.stderr.contains("kept in the system's keyring"), "{status}");
+    assert!(status.stderr.contains("stored in the system keyring"), "{status}");
 
     // Wait until the token has expired by the clock of the authorization server.
     std::thread::sleep(Duration::from_millis(2500));
@@ -100,7 +100,7 @@ fn tokens_move_to_the_keyring_and_back() {
     assert!(secrets_in(&ring).is_empty() && credentials(&bench).len() == 1);
     assert!(call(&bench).stdout.contains("read by ann"));
     assert_eq!(bench.run(["auth", "store", "keyring"]).code, Some(0));
-    assert_eq!(bench.run(["auth", "logout", "hub"]).stdout, "signed out at hub\n");
+    assert_eq!(bench.run(["auth", "logout", "hub"]).stdout, "signed out of hub\n");
     let left: String =
         secrets_in(&ring).iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     assert!(secrets.iter().all(|secret| !left.contains(secret) || secret.len() < 30), "{left}");
@@ -116,7 +116,8 @@ fn unavailable_keyring_is_an_error_without_file_fallback() {
     let refused = bench.run(["auth", "store", "keyring"]);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!(refused.code, Some(1));
-    let why = "nothing was moved: the keyring cannot be used: `secret-tool` took longer than 2 s";
+    let why =
+        "the tokens were not moved: failed to use the keyring: `secret-tool` timed out after 2 s";
     assert!(refused.stderr.contains(why), "{refused}");
     assert!(call(&bench).stdout.contains("read by ann"));
 

@@ -44,7 +44,7 @@ fn collector() -> (String, Receiver<Vec<u8>>) {
 fn kept(bench: &TestEnvironment) -> Vec<String> {
     let mut secrets = Vec::new();
     texts(&login(bench), "", &mut secrets);
-    assert!(secrets.len() >= 3, "an access token, a refresh token and the client's: {secrets:?}");
+    assert!(secrets.len() >= 3, "expected two tokens and a client secret: {secrets:?}");
     secrets
 }
 
@@ -89,7 +89,7 @@ fn login_secrets_do_not_leak() {
     secrets.push(code);
     secrets.sort();
     secrets.dedup();
-    assert!(secrets.len() >= 6, "two tokens twice, a secret and a code: {secrets:?}");
+    assert!(secrets.len() >= 6, "expected four tokens, a client secret and a code: {secrets:?}");
 
     let mut told: Vec<(String, Vec<u8>)> = Vec::new();
     for tool in ["env", "args"] {
@@ -105,17 +105,20 @@ fn login_secrets_do_not_leak() {
     }
     let pid = agent.pid().to_string();
     for what in ["environ", "cmdline"] {
-        told.push((format!("our {what}"), fs::read(format!("/proc/{pid}/{what}")).unwrap()));
+        told.push((
+            format!("the workbench's {what}"),
+            fs::read(format!("/proc/{pid}/{what}")).unwrap(),
+        ));
     }
     let transcript = agent.transcript().join("\n");
-    told.push(("what the agent hears".to_owned(), transcript.into_bytes()));
+    told.push(("the agent's transcript".to_owned(), transcript.into_bytes()));
     rustix::process::kill_process(
         rustix::process::Pid::from_raw(agent.pid().cast_signed()).unwrap(),
         Signal::TERM,
     )
     .unwrap();
     let spans = exports.recv_timeout(DEADLINE).expect("spans");
-    assert!(String::from_utf8_lossy(&spans).contains("tools/call"), "no span of a call");
+    assert!(String::from_utf8_lossy(&spans).contains("tools/call"), "no span for a call");
     told.push(("the spans".to_owned(), spans));
     told.push(("the log".to_owned(), agent.program_log().into_bytes()));
     let audit = fs::read(bench.path("audit.jsonl")).unwrap();

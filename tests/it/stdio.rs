@@ -34,7 +34,7 @@ fn ping(
     let mut line = String::new();
     BufReader::new(from).read_line(&mut line).expect("an answer");
     drop(to);
-    let status = child.wait().expect("a child can be waited for");
+    let status = child.wait().expect("a child process");
     assert!(status.success());
     line
 }

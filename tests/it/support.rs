@@ -28,9 +28,9 @@ pub(crate) use test_environment::{TestEnvironment, conformance, fake};
 pub(crate) fn expect_page(file: &str, text: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&path, text).expect("the page can be written");
+        std::fs::write(&path, text).expect("a writable page");
     }
-    let page = std::fs::read_to_string(&path).expect("the page is there");
+    let page = std::fs::read_to_string(&path).expect("a page");
     pretty_assertions::assert_eq!(page, text, "{file}: run with UPDATE_EXPECT=1");
 }
 
@@ -43,7 +43,7 @@ pub(crate) const REHEARSAL_VAR: &str = "WORKBENCH_REHEARSAL";
 /// a home folder of the test never touches the user's cache.
 pub(crate) fn command(program: &str) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().env("MCP_WORKBENCH_CACHE", "/dev/null");
+    command.env_clear().env("WORKBENCH_CACHE_DIR", "/dev/null");
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
     }

@@ -52,10 +52,13 @@ fn http_uses_a_worker_per_processor() {
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
     let used = used_by(first.pid(), "worker");
     if processors == 1 {
-        assert_eq!(used, [0; 0], "on one processor the first thread does everything");
+        assert_eq!(used, [0; 0], "on one processor, only the main thread works");
     } else {
         assert_eq!(used.len(), processors.min(MOST));
-        assert!(used.iter().filter(|used| **used > 0).count() > 1, "they share the work: {used:?}");
+        assert!(
+            used.iter().filter(|used| **used > 0).count() > 1,
+            "threads share the work: {used:?}"
+        );
     }
 }
 

@@ -25,7 +25,7 @@ fn bench() -> TestEnvironment {
     TestEnvironment::new()
         .server("box", "fake", fake(script))
         .set("toolMode", json!("proxy"))
-        .set("watch", json!("everything"))
+        .set("autoReload", json!("all"))
 }
 
 fn der(pair: &Pair) -> Vec<u8> {
@@ -41,7 +41,7 @@ fn shown(http: HttpClient, ca: &Ca) -> Vec<u8> {
 fn wait_shown(http: HttpClient, ca: &Ca, pair: &Pair) {
     let end = Instant::now() + DEADLINE;
     while shown(http, ca) != der(pair) {
-        assert!(Instant::now() < end, "the old one is shown");
+        assert!(Instant::now() < end, "the old certificate is still in use");
         // The workbench re-reads the files a moment after they changed.
         thread::sleep(Duration::from_millis(50));
     }
@@ -89,7 +89,7 @@ fn certificate_rotation_under_load_loses_no_call() {
             assert_eq!(worker.join().unwrap(), der(expected), "{index}");
         }
     });
-    program.0.wait_stderr("the certificates for TLS were read, and are shown from now on");
+    program.0.wait_stderr("TLS certificates loaded for new connections");
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn kubernetes_symlink_swaps_and_sighup_reload_certificates() {
     // SIGHUP re-reads the files, whether or not a change was detected.
     let log = program.0.stderr();
     program.0.signal(Signal::HUP);
-    program.0.wait_stderr("the configuration is what it was");
-    assert!(!log.contains("not taken over"), "{log}");
+    program.0.wait_stderr("the configuration has not changed");
+    assert!(!log.contains("not reloaded"), "{log}");
     assert_eq!(shown(http, &ca), der(&pairs[2]));
 }
 
@@ -129,13 +129,13 @@ fn bad(ca: &Ca) -> Vec<(&'static str, Pair, &'static str)> {
     let other = KeyPair::generate().unwrap().serialize_pem();
     let pair = |cert: &str, key: &str| Pair { cert: cert.to_owned(), key: key.to_owned() };
     vec![
-        ("expired", ca.issue_for("old", [2020, 2021]), "has expired, "),
-        ("early", ca.issue_for("new", [2080, 2090]), "is not good yet"),
-        ("mismatched", pair(&good.cert, &other), "is not the key of"),
-        ("no certificate", pair("hello", &good.key), "there is no certificate in"),
-        ("no key", pair(&good.cert, "hello"), "there is no private key in"),
-        ("swapped", pair(&good.key, &good.cert), "there is no certificate in"),
-        ("cut", pair(&good.cert[..good.cert.len() / 2], &good.key), "there is no certificate in"),
+        ("expired", ca.issue_for("old", [2020, 2021]), " expired "),
+        ("early", ca.issue_for("new", [2080, 2090]), "is not valid yet"),
+        ("mismatched", pair(&good.cert, &other), "does not match the certificate"),
+        ("no certificate", pair("hello", &good.key), "no valid certificate in"),
+        ("no key", pair(&good.cert, "hello"), "no readable private key in"),
+        ("swapped", pair(&good.key, &good.cert), "no valid certificate in"),
+        ("cut", pair(&good.cert[..good.cert.len() / 2], &good.key), "no valid certificate in"),
     ]
 }
 
@@ -154,7 +154,7 @@ fn invalid_pair_fails_startup_with_one_error() {
     let bench = bench().with_tls(&ca.issue("good"), json!({ "clientCa": "none.crt" }));
     bench.write_config();
     let refused = bench.run(["serve", "--http", "127.0.0.1:0"]);
-    assert!(refused.stderr.contains("cannot read") && refused.code == Some(2), "{refused}");
+    assert!(refused.stderr.contains("failed to read") && refused.code == Some(2), "{refused}");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn invalid_pair_is_not_applied_while_serving() {
         program.0.wait_stderr(said);
         assert_eq!(shown(http, &ca), der(&good), "{what}");
     }
-    program.0.wait_stderr("are not taken over, and those from before go on");
+    program.0.wait_stderr("TLS certificates not reloaded");
     let next = ca.issue("next");
     next.write(&bench);
     wait_shown(http, &ca, &next);
@@ -187,7 +187,7 @@ fn key_readable_by_others_is_rejected() {
     mode(&bench.path("tls.key"), 0o644);
     let refused = bench.run(["serve", "--http", "127.0.0.1:0"]);
     assert_eq!(refused.code, Some(2), "{refused}");
-    assert!(refused.stderr.contains("others can read the key"), "{refused}");
+    assert!(refused.stderr.contains("other users can read the private key"), "{refused}");
     assert!(refused.stderr.contains("chmod 600"), "{refused}");
     mode(&bench.path("tls.key"), 0o600);
     let (_program, http) = bench.http();
@@ -215,10 +215,10 @@ fn reload_can_change_files_but_not_disable_tls() {
     let files = json!({ "tls": { "cert": "two.crt", "key": "two.key" } });
     let bench = bench.set("http", files);
     bench.write_config();
-    program.0.wait_stderr("the configuration was read anew: the files for TLS");
+    program.0.wait_stderr("configuration reloaded: TLS files");
     wait_shown(http, &ca, &two);
     bench.set("http", json!({})).write_config();
-    program.0.wait_stderr("whether there is TLS holds from the next start on");
+    program.0.wait_stderr("turning TLS on or off takes effect after a restart");
     assert_eq!(shown(http, &ca), der(&two));
 }
 
@@ -271,8 +271,8 @@ fn answers_plain_http_on_a_tls_port_with_400() {
         assert!(refused.text().contains("https://"));
     }
     assert!(began.elapsed() < Duration::from_secs(2));
-    program.0.wait_stderr("a client does not speak TLS");
-    assert_eq!(program.0.stderr().matches("does not speak TLS").count(), 1);
+    program.0.wait_stderr("rejected a connection without TLS");
+    assert_eq!(program.0.stderr().matches("connection without TLS").count(), 1);
     shown(http, &ca);
 }
 
@@ -288,15 +288,15 @@ fn health_stays_plain_and_metrics_report_certificate_expiry() {
     let plain = HttpClient(plain.split_whitespace().next().unwrap().parse().unwrap());
     assert_eq!(plain.send("GET", "/health", &[], "").status, 200);
     let figures = plain.send("GET", "/metrics", &[], "").text();
-    let line = figures.lines().find(|line| line.contains("tls_expires_in_seconds{"));
+    let line = figures.lines().find(|line| line.contains("tls_certificate_expiry_seconds{"));
     let (name, seconds) = line.expect("a figure").rsplit_once(' ').unwrap();
-    assert_eq!(name, r#"mcp_workbench_tls_expires_in_seconds{file="cert"}"#);
+    assert_eq!(name, r#"mcp_workbench_tls_certificate_expiry_seconds{file="cert"}"#);
     let years = seconds.parse::<u64>().unwrap() / (365 * 86400);
     assert!((20..70).contains(&years), "{years}");
     assert!(log.contains(&format!("serving MCP at https://{}/mcp", http.0)), "{log}");
     let mut connection = TlsConnection::connect(http, &ca.client(None));
     let (_, _, secured) = connection.ask("GET /metrics", &[], "").unwrap();
-    assert!(secured.contains("tls_expires_in_seconds{"), "{secured}");
+    assert!(secured.contains("tls_certificate_expiry_seconds{"), "{secured}");
 }
 
 #[test]

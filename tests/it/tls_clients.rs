@@ -22,7 +22,7 @@ fn bench() -> TestEnvironment {
     TestEnvironment::new()
         .server("box", "fake", fake(script))
         .set("toolMode", json!("proxy"))
-        .set("watch", json!("everything"))
+        .set("autoReload", json!("all"))
 }
 
 /// Serves with a certificate of this CA and writes the CA to `ca.crt`.
@@ -179,15 +179,15 @@ fn client_certificate_identifies_the_agent() {
     let stranger = Ca::new("CA of agents").issue("claude");
     let refused = known.connect(Some(&stranger)).ask("GET /health", &[], "");
     assert!(refused.is_err(), "{refused:?}");
-    known.program.0.wait_stderr("a client's certificate is refused");
+    known.program.0.wait_stderr("rejected a client certificate");
     let old = known.agents.issue_for("claude", [2020, 2021]);
     let refused = known.connect(Some(&old)).ask("GET /health", &[], "");
     assert!(refused.is_err(), "{refused:?}");
     let nobody = known.agents.issue("a\tb");
     let (status, said) = known.call(Some(&nobody), None);
-    assert_eq!((status, said.as_str()), (403, "the certificate names nobody"));
+    assert_eq!((status, said.as_str()), (403, "the client certificate does not name an agent"));
     let program = known.program.0.stderr();
-    assert!(program.contains("an agent asks for the first time agent=claude"), "{program}");
+    assert!(program.contains("first request of an agent agent=claude"), "{program}");
     known.wait_callers(&["claude", "nobody"]);
 }
 
@@ -197,7 +197,7 @@ fn access_rules_apply_to_certificate_agents() {
     assert_eq!(known.call(Some(&known.agents.issue("claude")), None).0, 200);
     let (status, said) = known.call(Some(&known.agents.issue("codex")), None);
     assert_eq!(status, 403);
-    assert!(said.contains("do not know the agent `codex`"), "{said}");
+    assert!(said.contains("no access rules for agent `codex`"), "{said}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn certificate_replaces_a_token_and_must_match_it() {
     }
     known.wait_callers(&["claude", "codex", "claude", "claude"]);
     let audit = || std::fs::read_to_string(known.bench.path("audit.jsonl")).unwrap();
-    wait(|| audit().contains(r#""why":"certificate""#));
+    wait(|| audit().contains(r#""reason":"certificate""#));
 }
 
 #[test]
@@ -241,14 +241,14 @@ fn removing_a_ca_revokes_its_certificates() {
     wait(|| known.connect(Some(&claude)).ask("GET /health", &[], "").is_err());
     let (status, answer) = kept.call("echo", json!({}), &[]).expect("an answer");
     assert_eq!(status, 401, "{answer}");
-    assert!(kept.call("echo", json!({}), &[]).is_err(), "the connection goes on");
+    assert!(kept.call("echo", json!({}), &[]).is_err(), "the connection stayed open");
     assert_eq!(known.call(Some(&codex), None).0, 200);
 }
 
 fn wait(mut is_so: impl FnMut() -> bool) {
     let end = std::time::Instant::now() + crate::support::DEADLINE;
     while !is_so() {
-        assert!(std::time::Instant::now() < end, "it does not come");
+        assert!(std::time::Instant::now() < end, "the condition was not met in time");
         // The workbench re-reads the files a moment after they changed.
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
@@ -298,12 +298,12 @@ fn only_same_origin_pages_are_allowed_over_tls() {
     }
 }
 
-/// Runs the commands of `docs/http.md` and serves with the files that they create.
+/// Runs the commands of `docs/share.md` and serves with the files that they create.
 #[test]
 fn documented_commands_create_working_certificates() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/http.md"));
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/share.md"));
     let page = page.expect("the page");
-    let (_, section) = page.split_once("### TLS").expect("the section");
+    let (_, section) = page.split_once("## Encrypt with TLS").expect("the section");
     let mut blocks = section.split("```").skip(1).step_by(2);
     let shell = blocks.next().and_then(|block| block.strip_prefix("sh\n")).expect("commands");
     let config = blocks.next().and_then(|block| block.strip_prefix("jsonc\n")).expect("a file");

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::support::process::{Output, fake_path, signal, wait_until_exited};
 use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
 
-const HELD: &str = "and waits: `mcp-workbench reload`, SIGHUP or a restart takes it over";
-const READ: &str = "the configuration was read anew: ";
+const HELD: &str = "apply it with `mcp-workbench reload`, SIGHUP or a restart";
+const READ: &str = "configuration reloaded: ";
 
 /// A server that writes `$VALUE` to the file `<name>.seen`, prints it to stderr, and serves.
 fn curious(bench: &TestEnvironment, name: &str, value: Value) -> Value {
@@ -31,13 +31,13 @@ fn with(bench: TestEnvironment, name: &str, value: Value) -> TestEnvironment {
 }
 
 fn seen(bench: &TestEnvironment, name: &str) -> String {
-    fs::read_to_string(bench.path(&format!("{name}.seen"))).expect("it was started")
+    fs::read_to_string(bench.path(&format!("{name}.seen"))).expect("a file that the server wrote")
 }
 
 /// A script that counts its runs in the file `runs`, then runs `then`.
 fn counting(bench: &TestEnvironment, name: &str, then: &str) -> Value {
     bench.write(name, &format!("#!/bin/sh\necho run >> {}\n{then}\n", bench.path_text("runs")));
-    fs::set_permissions(bench.path(name), Permissions::from_mode(0o700)).expect("ours");
+    fs::set_permissions(bench.path(name), Permissions::from_mode(0o700)).expect("permissions");
     json!({ "command": [format!("./{name}"), "--for", "${WHOM:-us}"] })
 }
 
@@ -57,7 +57,7 @@ fn values_reach_only_their_server() {
     let bench =
         TestEnvironment::new().set("audit", json!({ "file": "audit.jsonl", "arguments": "whole" }));
     let bench = bench.file("token", &format!("{OF_FILE}\n"));
-    fs::set_permissions(bench.path("token"), Permissions::from_mode(0o600)).expect("ours");
+    fs::set_permissions(bench.path("token"), Permissions::from_mode(0o600)).expect("permissions");
     let get = counting(&bench, "get.sh", &format!("echo {OF_COMMAND}; echo said >&2"));
     let bench = with(bench, "one", json!({ "file": "token" }));
     let bench = with(with(bench, "two", get.clone()), "three", get);
@@ -71,7 +71,7 @@ fn values_reach_only_their_server() {
             // The agent sends the value itself. Arguments aren't redacted on the way to the server.
             agent.call(&tool, json!({ "text": value })).ok();
         }
-        assert_eq!(runs(&bench), 1, "two servers have it of one run");
+        assert_eq!(runs(&bench), 1, "the command must run once for both servers");
         secret.push_str(&agent.stderr());
         assert!(agent.stderr().contains("connecting with ***"), "{}", agent.stderr());
     }
@@ -106,15 +106,15 @@ fn failing_value_command_affects_only_its_server() {
     agent.initialize();
     let opened = agent.open("box").text();
     for reason in [
-        "fails.sh` ended with exit status: 3: locked",
-        "slow.sh` took longer than 10 s",
-        "there is no file `",
+        "fails.sh` failed with exit code 3: locked",
+        "slow.sh` timed out after 10 s",
+        "no-such-file` does not exist",
     ] {
         assert!(opened.contains(reason), "{reason}: {opened}");
         assert!(agent.stderr().contains(reason), "{reason}: {}", agent.stderr());
     }
     agent.call("box__good__echo", json!({})).ok();
-    let slept = fs::read_to_string(bench.path("slow.pid")).expect("it was run");
+    let slept = fs::read_to_string(bench.path("slow.pid")).expect("a file that the command wrote");
     wait_until_exited(&[slept.trim().parse().expect("a pid")], DEADLINE);
     assert!(!format!("{opened}{}", agent.stderr()).contains("s3cret-of-a-failure"));
 }
@@ -134,15 +134,15 @@ fn value_commands_run_only_when_needed() {
     assert_eq!(did(&["check"]), 0);
     assert_eq!(did(&["explain", "ann", "one", "echo"]), 0);
     assert_eq!(did(&["call", "box", "other", "echo"]), 0);
-    assert_eq!(did(&["list"]), 1, "it has never been listed");
+    assert_eq!(did(&["list"]), 1, "the first `list` starts the server");
     assert_eq!(seen(&bench, "one"), "a-value");
-    assert_eq!(did(&["list"]), 0, "it is kept what it listed");
+    assert_eq!(did(&["list"]), 0, "`list` uses the cached tool list");
     assert_eq!(did(&["list", "--refresh"]), 1);
     assert_eq!(did(&["call", "box", "one", "echo"]), 1);
     assert_eq!(did(&["check", "--connect"]), 1);
-    fs::remove_file(bench.path("get.sh")).expect("ours");
+    fs::remove_file(bench.path("get.sh")).expect("a file");
     let output = said(&bench.run(["check"]));
-    assert!(output.contains("there is no program `"), "{output}");
+    assert!(output.contains("` not found"), "{output}");
 }
 
 fn wait_for(agent: &Agent, text: &str, times: usize) {
@@ -199,7 +199,7 @@ fn token_from_a_file_authenticates_its_agent() {
     assert_eq!([TOKEN, "a-token-for-nobody-at-all"].map(ask), [200, 401]);
     let log = program.0.stderr();
     assert!(!log.contains(TOKEN), "{log}");
-    assert!(log.contains("`false` ended with exit status: 1"), "{log}");
+    assert!(log.contains("`false` failed with exit code 1"), "{log}");
 }
 
 #[test]
@@ -210,11 +210,12 @@ fn keyring_values_come_from_secret_tool() {
     let bin = bench.path("bin");
     fs::create_dir(&bin).expect("a folder");
     bench.write("bin/secret-tool", "#!/bin/sh\nprintf %s \"of $*\"\n");
-    fs::set_permissions(bin.join("secret-tool"), Permissions::from_mode(0o755)).expect("ours");
+    fs::set_permissions(bin.join("secret-tool"), Permissions::from_mode(0o755))
+        .expect("permissions");
     let path = format!("{}:/bin:/usr/bin", bin.display());
     let bench = bench.env("PATH", &path);
-    if missing.contains("`secret-tool` was not found on PATH") {
-        assert!(missing.contains("`github/me` in the keyring cannot be read"), "{missing}");
+    if missing.contains("`secret-tool` not found on PATH") {
+        assert!(missing.contains("failed to read `github/me` in the keyring"), "{missing}");
     }
     let output = bench.run(["call", "box", "one", "echo"]);
     assert_eq!(output.code, Some(0), "{}", said(&output));

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { changed, changes, comments, plain, unlike } from './compare.mjs';
 
-test('files that differ, come and go are told', () => {
+test('reports changed, added and removed files', () => {
     const before = new Map([
         ['a', '1'],
         ['b', '1'],
@@ -18,14 +18,14 @@ test('files that differ, come and go are told', () => {
     assert.deepEqual(unlike(before, after, { without: ['.cache/'] }), ['b', 'c']);
 });
 
-test('JSON with comments is read, and what looks like one in a text is left', () => {
+test('reads JSON with comments and keeps comment-like strings', () => {
     const text = '{ /* a\n, */ "u": "http://x,}", // it\n "l": [1, 2,], }';
     assert.deepEqual(JSON.parse(plain(text)), { u: 'http://x,}', l: [1, 2] });
     assert.deepEqual(comments('x.jsonc', text), ['/* a\n, */', '// it']);
     assert.deepEqual(comments('x.toml', 'a = "#1" # 2\n# 3\r\nb = \'#4\'\n'), ['# 2', '# 3']);
 });
 
-test('changes are found, and can be made elsewhere', () => {
+test('finds changes and applies them to another value', () => {
     const one = { a: 1, b: { c: [1], d: 2 }, e: null };
     const other = { a: 1, b: { c: [2], f: undefined ?? 3 }, g: {} };
     const all = changes(one, other);

@@ -77,24 +77,24 @@ const { values } = parseArgs({
 if (values.help) {
     console.log(`usage: just newcomer [options]
 
-  --binary PATH    the workbench [default: target/debug/mcp-workbench]
-  --keep           leave the newcomer's home where it is, and say where`);
+  --binary PATH    executable of the workbench [default: target/debug/mcp-workbench]
+  --keep           keep the temporary home and print its path`);
     process.exit(0);
 }
 const fail = (problem) => {
     process.stderr.write(`error: ${problem}\n`);
     process.exit(2);
 };
-if (!existsSync(values.binary)) fail(`there is no \`${values.binary}\`: run \`cargo build\``);
+if (!existsSync(values.binary)) fail(`\`${values.binary}\` not found; run \`cargo build\` first`);
 const beyond = Object.values(networkInterfaces()).flat();
 if (beyond.some((address) => !address.internal))
-    fail('there is a network beyond loopback: run scripts/newcomer.sh');
+    fail('other networks than loopback are reachable; run scripts/newcomer.sh');
 
 const folder = mkdtempSync(join(tmpdir(), 'mcp-workbench-newcomer-'));
 const children = [];
 process.on('exit', () => {
     for (const child of children) child.kill('SIGKILL');
-    if (values.keep) process.stderr.write(`the home is ${home}\n`);
+    if (values.keep) process.stderr.write(`temporary home: ${home}\n`);
     else rmSync(folder, { recursive: true, force: true });
 });
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(130));
@@ -120,7 +120,7 @@ const original = texts(home);
 const counts = Object.keys(FILES).map(
     (name) => `${name} ${Object.keys(serversOf(name, original)).length}`,
 );
-step(`five clients with their servers: ${counts.join(', ')}`);
+step(`five clients and their number of servers: ${counts.join(', ')}`);
 
 nobodyRanAnything();
 await agentsRan();
@@ -138,7 +138,7 @@ function nobodyRanAnything() {
     const before = snapshot(home);
     const left = () => unlike(before, snapshot(home), { without: KEPT });
     workbench('setup', '--dry-run');
-    assert.deepEqual(left(), [], '`setup --dry-run` has changed files');
+    assert.deepEqual(left(), [], '`setup --dry-run` changed files');
     step('`setup --dry-run` changes nothing');
 
     const said = workbench('setup', '--yes');
@@ -147,16 +147,16 @@ function nobodyRanAnything() {
     const ours = ['config.json', 'config.secrets.env'].map((own) => `.config/mcp-workbench/${own}`);
     assert.deepEqual(left(), [...written, ...ours].sort());
     checkSetUp();
-    step('`setup --yes`: each client starts the workbench, which has their servers');
+    step('`setup --yes`: each client starts the workbench with all servers');
 
     const after = snapshot(home);
-    assert.match(workbench('setup', '--yes'), /nothing is to be done/);
+    assert.match(workbench('setup', '--yes'), /nothing to do/);
     assert.deepEqual(unlike(after, snapshot(home), { without: KEPT }), []);
-    step('`setup --yes` once more has nothing to do');
+    step('`setup --yes` again: nothing to do');
 
     workbench('setup', 'undo');
-    assert.deepEqual(left(), [], '`setup undo` has left files other than they were');
-    step('`setup undo`: every file of the home is byte for byte what it was');
+    assert.deepEqual(left(), [], '`setup undo` did not restore all files');
+    step('`setup undo`: every file is restored exactly');
 }
 
 /** `setup`, a task in each agent, `setup undo`: only the agents' own changes remain. */
@@ -171,14 +171,14 @@ async function agentsRan() {
     const undone = texts(home);
     for (const [name, file] of Object.entries(FILES)) {
         if (ran[name] === set[name]) {
-            assert.equal(undone[name], original[name], `${name}'s file is not what it was`);
-            step(`${name} has not written ${file.path}: byte for byte what it was`);
+            assert.equal(undone[name], original[name], `the file of ${name} was not restored exactly`);
+            step(`${name} did not write ${file.path}: restored exactly`);
             continue;
         }
         const own = changes(value(name, set), value(name, ran));
         assert.deepEqual(value(name, undone), changed(value(name, original), own));
         const parts = [...new Set(own.map(({ at }) => at[0]))];
-        step(`${name} has written ${parts.join(', ')} of ${file.path}: all else is what it was`);
+        step(`${name} wrote ${parts.join(', ')} in ${file.path}: everything else is restored`);
     }
     reset();
 }
@@ -194,15 +194,15 @@ function serverWasAdded() {
     add();
     const { clients } = JSON.parse(workbench('setup', '--yes', '--json'));
     for (const name of Object.keys(AGENTS)) {
-        const { taken } = clients.find((client) => client.title === name) ?? {};
-        assert.deepEqual(taken, ['thinking'], `${name}: ${JSON.stringify(clients)}`);
+        const { removed } = clients.find((client) => client.title === name) ?? {};
+        assert.deepEqual(removed, ['thinking'], `${name}: ${JSON.stringify(clients)}`);
     }
     const all = Object.values(configured().toolboxes).flatMap(({ mcpServers }) =>
         Object.keys(mcpServers),
     );
     assert.equal(all.filter((server) => server === 'thinking').length, 1);
     checkSetUp();
-    step('a server that four programs have added is taken over, once');
+    step('a server that four agents added is imported once');
 
     workbench('setup', 'undo');
     const undone = texts(home);
@@ -210,15 +210,15 @@ function serverWasAdded() {
         assert.deepEqual(
             value(name, undone),
             value(name, alone),
-            `${name} has not what it would have`,
+            `${name} differs from a run without the workbench`,
         );
         // Codex drops some comments when it adds a server. Comments on imported servers must survive.
         const notes = comments(file.path, undone[name]);
         const lost = comments(file.path, alone[name]).filter((note) => !notes.includes(note));
-        assert.deepEqual(lost, [], `${name} has lost comments`);
+        assert.deepEqual(lost, [], `${name} lost comments`);
         if (!AGENTS[name]) assert.equal(undone[name], original[name]);
     }
-    step('`setup undo`: all is as if the server had been added without us, comments too');
+    step('`setup undo`: same result as adding the server without the workbench, with all comments');
     reset();
 }
 
@@ -232,7 +232,7 @@ async function agentsWorkAsBefore() {
 /** Runs each `claude mcp add` line of the docs in a shell. */
 function documentedCommandsWork() {
     const lines = shown(root, 'claude mcp add');
-    assert.ok(lines.length > 2, `the documentation shows ${lines}`);
+    assert.ok(lines.length > 2, `the docs show only ${lines}`);
     for (const line of lines) {
         const [, name] = /(?: --transport http| -s user)+ ([\w-]+) /.exec(line) ?? [];
         const options = {
@@ -243,13 +243,14 @@ function documentedCommandsWork() {
         execFileSync('sh', ['-c', line.replace(/^claude/, '"$CLAUDE"')], options);
         const entry = value('Claude Code', texts(home)).mcpServers[name];
         const [, url] = /(http:\S+)/.exec(line) ?? [];
-        const [, command, rest] = / -- (\S+) (.*)$/.exec(line) ?? [];
+        const expanded = line.replaceAll('"', '').replaceAll('$PWD', work);
+        const [, command, rest] = / -- (\S+) (.*)$/.exec(expanded) ?? [];
         const [, header, token] = /"(\w+): (.*)"/.exec(line) ?? [];
         assert.deepEqual([entry.url, entry.command, entry.args?.join(' ')], [url, command, rest], line);
         assert.equal(entry.headers?.[header], token, line);
         reset();
     }
-    step(`${lines.length} lines of the documentation with \`claude mcp add\` do what they say`);
+    step(`${lines.length} documented \`claude mcp add\` commands work`);
 }
 
 // --- steps -------------------------------------------------------------------------------------
@@ -294,7 +295,7 @@ async function task(name, client, which, { isByWorkbench }) {
     const isRight = answers[which].test?.(told) ?? told === answers[which];
     assert.ok(
         isRight && output.includes(said),
-        `${name}: the model said \`${said}\`; printed was\n${output}`,
+        `${name}: the model said \`${said}\`; output:\n${output}`,
     );
     const calls = main.flatMap((request) => request.said.calls.map((call) => call.name));
     assert.equal(
@@ -399,7 +400,7 @@ async function everything() {
     children.push(child);
     await new Promise((done, failed) => {
         let said = '';
-        child.on('exit', () => failed(new Error(`the server over HTTP has ended: ${said}`)));
+        child.on('exit', () => failed(new Error(`the HTTP server exited: ${said}`)));
         child.stderr.on('data', (data) => {
             said += data;
             if (said.includes('listening')) done();

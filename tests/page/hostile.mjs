@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { EVIL } from './evil.mjs';
 
 if (process.argv[2] === 'fail') {
-  process.stderr.write(`starting\n${EVIL}\n\u001b[2J the last word\n`);
+  process.stderr.write(`starting\n${EVIL}\n\u001b[2J last line\n`);
   process.exitCode = 3;
 } else {
   serve();
@@ -26,14 +26,14 @@ function serve() {
     },
   };
   const tools = [
-    { name: 'echo', title: EVIL, description: `Says what it was given ${EVIL}`, inputSchema: schema },
-    { name: 'danger', description: 'Removes everything', inputSchema: { type: 'object' } },
-    { name: 'show', description: 'Shows pictures and long texts', inputSchema: { type: 'object' } },
+    { name: 'echo', title: EVIL, description: `Returns its arguments ${EVIL}`, inputSchema: schema },
+    { name: 'danger', description: 'Deletes everything', inputSchema: { type: 'object' } },
+    { name: 'show', description: 'Shows images and long texts', inputSchema: { type: 'object' } },
   ];
   const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==';
   const svg = Buffer.from(`<svg xmlns="http://www.w3.org/2000/svg" onload="pwned()"/>`).toString('base64');
   const results = {
-    danger: () => ({ content: [{ type: 'text', text: 'all is gone' }] }),
+    danger: () => ({ content: [{ type: 'text', text: 'everything deleted' }] }),
     show: () => ({
       content: [
         { type: 'text', text: EVIL },

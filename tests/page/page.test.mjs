@@ -11,7 +11,7 @@ const require = createRequire(`${process.env.PAGE_ENV}/`);
 const { chromium } = require('playwright-core');
 const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
-const PARTS = ['now', 'savings', 'tools', 'configuration'];
+const PARTS = ['overview', 'savings', 'tools', 'configuration'];
 const [operator, operator_entry] = token('me', '--operator');
 const file = configuration({ auth: { anonymous: true, operators: [operator_entry] } });
 
@@ -20,7 +20,7 @@ let workbench;
 before(async () => {
   workbench = await serve(file);
   // A server's tools are unknown until it has run.
-  const open = await act('open', 'odd', 'hostile');
+  const open = await act('start', 'odd', 'hostile');
   assert.equal(open.answer, 'done', JSON.stringify(open));
   // Chromium's sandbox doesn't work as root.
   browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
@@ -39,13 +39,13 @@ async function act(what, toolbox, server) {
 
 /** Opens the page; `close` fails if it logged an error, opened a dialog, or sent a request to another origin. */
 async function open(options = {}) {
-  const { part = 'now', held = operator, address = workbench.address, hash = `#${part}`, ...rest } = options;
+  const { part = 'overview', held = operator, address = workbench.address, hash = `#${part}`, ...rest } = options;
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...rest });
   context.setDefaultTimeout(8000);
   const page = await context.newPage();
   const wrong = [];
   page.on('console', (message) => {
-    // Chromium also logs refused requests and lost connections, which the page handles.
+    // Chromium also logs rejected requests and lost connections, which the page handles.
     if (['error', 'warning'].includes(message.type()) && !/status of 401|ERR_CONNECTION|ERR_INCOMPLETE|net::/.test(message.text())) {
       wrong.push(message.text());
     }
@@ -58,7 +58,7 @@ async function open(options = {}) {
       wrong.push(`a request for ${url}`);
     }
   });
-  await context.exposeBinding('pwned', () => wrong.push('it ran what a server wrote'));
+  await context.exposeBinding('pwned', () => wrong.push('a script from a server ran'));
   if (held) {
     await page.addInitScript((text) => sessionStorage.setItem('mcp-workbench-token', text), held);
   }
@@ -81,12 +81,12 @@ async function choose(page, toolbox, server, tool) {
   await page.getByLabel('Tool', { exact: true }).selectOption(tool);
 }
 
-describe('the page', { concurrency: false }, () => {
+describe('the dashboard', { concurrency: false }, () => {
   it('loads without an error or an outside request, and shows calls of others as they come', async () => {
     const call = await agent(workbench.address, 'desk');
     const { page, close } = await open({ held: null });
     await live(page);
-    await page.getByText('live, looking only').waitFor();
+    await page.getByText('live, read-only').waitFor();
     await call('now');
     const first = page.locator('#calls tbody tr').first();
     await first.getByText('test-client').waitFor();
@@ -97,14 +97,14 @@ describe('the page', { concurrency: false }, () => {
     await close();
   });
 
-  it('only looks without the token of an operator', async () => {
-    const { page, close } = await open({ held: null, part: 'now' });
+  it('is read-only without an operator token', async () => {
+    const { page, close } = await open({ held: null, part: 'overview' });
     await live(page);
     await row(page, 'clock').waitFor();
     assert.equal(await page.locator('button[data-act]').count(), 0);
     await page.getByRole('link', { name: 'Tools' }).click();
     await choose(page, 'desk', 'clock', 'now');
-    assert.ok(await page.getByRole('button', { name: 'Call it' }).isDisabled());
+    assert.ok(await page.getByRole('button', { name: 'Call tool' }).isDisabled());
     const refused = await page.evaluate(async () => {
       const body = (ask) => ({ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ to: 0, ask }) });
       const asks = [{ ask: 'act', act: 'stop', toolbox: 'desk', server: 'clock' }, { ask: 'findings' }];
@@ -114,19 +114,19 @@ describe('the page', { concurrency: false }, () => {
     await close().catch(() => {});
   });
 
-  it('asks for another token where one is wrong', async () => {
+  it('asks for another token if one is rejected', async () => {
     const { page, close } = await open({ held: 'a-token-that-is-wrong' });
     const dialog = page.getByRole('dialog', { name: 'Token' });
-    await dialog.getByText('not valid here').waitFor();
+    await dialog.getByText('the token is invalid').waitFor();
     await dialog.getByLabel('Token').fill(operator);
     await page.keyboard.press('Enter');
     await live(page);
-    await row(page, 'clock').getByRole('button', { name: /Stop|Open/ }).waitFor();
-    assert.equal(await page.evaluate(() => location.hash), '#now');
+    await row(page, 'clock').getByRole('button', { name: /Stop|Start/ }).waitFor();
+    assert.equal(await page.evaluate(() => location.hash), '#overview');
     await close();
   });
 
-  it('opens, restarts, stops and mutes a server by clicks and by keys', async () => {
+  it('starts, restarts, stops and pauses a server by mouse and keyboard', async () => {
     const { page, close } = await open();
     await live(page);
     const press = (server, name) => row(page, server).getByRole('button', { name: `${name} ${server}` });
@@ -134,57 +134,57 @@ describe('the page', { concurrency: false }, () => {
     await call('list_notes');
     await state(page, 'notes', 'running');
     await page.getByRole('button', { name: 'notes', exact: true }).click();
-    const pid = page.locator('.facts div', { hasText: 'Process' }).locator('dd');
+    const pid = page.locator('.facts div', { hasText: 'PID' }).locator('dd');
     const before = await pid.innerText();
     await press('notes', 'Restart').click();
     await page.waitForFunction((old) => {
-      const entry = [...document.querySelectorAll('.facts div')].find((one) => one.textContent.startsWith('Process'));
+      const entry = [...document.querySelectorAll('.facts div')].find((one) => one.textContent.startsWith('PID'));
       return entry && ![old, 'none'].includes(entry.querySelector('dd').textContent);
     }, before);
     await press('notes', 'Stop').click();
     await state(page, 'notes', 'stopped');
-    await press('notes', 'Open').click();
+    await press('notes', 'Start').click();
     await state(page, 'notes', 'running');
     // The button keeps its focus across updates.
-    const mute = press('notes', 'Mute');
-    await mute.focus();
+    const pause = press('notes', 'Pause');
+    await pause.focus();
     await page.waitForTimeout(1500);
     await page.keyboard.press('Enter');
-    await state(page, 'notes', 'muted');
-    assert.match(JSON.stringify(await call('list_notes')), /switched it off/, 'nobody starts it while it is muted');
-    await press('notes', 'Unmute').focus();
+    await state(page, 'notes', 'paused');
+    assert.match(JSON.stringify(await call('list_notes')), /paused/, 'a call must not start a paused server');
+    await press('notes', 'Resume').focus();
     await page.keyboard.press('Space');
     await state(page, 'notes', 'stopped');
-    await press('notes', 'Open').focus();
+    await press('notes', 'Start').focus();
     await page.keyboard.press('Enter');
     await state(page, 'notes', 'running');
-    await page.getByText('notes in desk is open').waitFor();
+    await page.getByText('notes in desk: started').waitFor();
     await close();
   });
 
-  it('shows what the ranker answers and why, and leads to the form', async () => {
+  it('shows search results with the matched words, and opens the call form', async () => {
     const { page, close } = await open({ part: 'tools' });
     await live(page);
-    await page.getByLabel('What is wanted').fill('what time is it');
+    await page.getByLabel('What you want to do').fill('what time is it');
     await page.keyboard.press('Enter');
     const best = page.locator('#hits tbody tr').first();
     await best.getByRole('button', { name: 'now' }).waitFor();
     assert.ok((await best.locator('mark').count()) > 0, await best.innerText());
     await best.getByRole('button', { name: 'now' }).click();
     await page.getByLabel('offset').waitFor();
-    await page.getByRole('button', { name: 'Call it' }).click();
-    await page.locator('#answer').getByText('It has answered').waitFor();
+    await page.getByRole('button', { name: 'Call tool' }).click();
+    await page.locator('#answer').getByText('Success').waitFor();
     await close();
   });
 
-  it('calls a tool with what was entered, digit by digit', async () => {
+  it('sends the entered arguments with their exact digits', async () => {
     const { page, close } = await open({ part: 'tools' });
     await live(page);
     await choose(page, 'odd', 'hostile', 'echo');
-    const run = page.getByRole('button', { name: 'Call it' });
+    const run = page.getByRole('button', { name: 'Call tool' });
     await page.getByLabel(/^text/).fill('a "b"\n</script>');
     await run.click();
-    await page.locator('#answer').getByText('size is needed').waitFor();
+    await page.locator('#answer').getByText('size is required').waitFor();
     await page.getByLabel(/^size/).fill('12345678901234567890');
     await page.getByRole('textbox', { name: 'ratio' }).fill('0.10');
     await page.getByLabel('is_long').selectOption('yes');
@@ -195,7 +195,7 @@ describe('the page', { concurrency: false }, () => {
     const expected = '{"text":"a \\"b\\"\\n</script>","size":12345678901234567890,"ratio":0.10,"is_long":true,"tags":["x"],"place":{"folder":"here"}}';
     await page.locator('#answer pre').first().waitFor();
     assert.equal(await page.locator('#answer pre').first().innerText(), expected);
-    await page.getByRole('checkbox', { name: 'as JSON' }).check();
+    await page.getByRole('checkbox', { name: 'Edit as JSON' }).check();
     const json = page.getByLabel('Arguments as JSON');
     assert.match(await json.inputValue(), /"size": 12345678901234567890,\n {2}"ratio": 0.10/);
     await json.fill('{"text":"t","size":7,"other":[1.50]}');
@@ -203,45 +203,45 @@ describe('the page', { concurrency: false }, () => {
     await page.keyboard.press('Enter');
     await page.locator('#answer pre', { hasText: '"other":[1.50]' }).waitFor();
     // The form has no field for `other`, so the JSON view stays.
-    await page.getByRole('checkbox', { name: 'as JSON' }).click();
+    await page.getByRole('checkbox', { name: 'Edit as JSON' }).click();
     await page.getByText('no field for some of this JSON').waitFor();
     await close();
   });
 
-  it('asks before a dangerous call is made', async () => {
+  it('asks for confirmation of a dangerous call', async () => {
     const { page, close } = await open({ part: 'tools' });
     await live(page);
     await choose(page, 'odd', 'hostile', 'danger');
-    const run = page.getByRole('button', { name: 'Call it', exact: true }).first();
-    const dialog = page.getByRole('dialog', { name: 'Is this call to be made?' });
+    const run = page.getByRole('button', { name: 'Call tool', exact: true }).first();
+    const dialog = page.getByRole('dialog', { name: 'Confirm call' });
     await run.click();
     await dialog.getByText('danger').first().waitFor();
     await page.keyboard.press('Escape');
-    await page.locator('#answer').getByText('It was not called').waitFor();
+    await page.locator('#answer').getByText('The tool was not called').waitFor();
     await run.click();
-    await dialog.getByRole('button', { name: 'Do not call' }).click();
-    await page.locator('#answer').getByText('It was not called').waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await page.locator('#answer').getByText('The tool was not called').waitFor();
     await run.click();
-    await dialog.getByRole('button', { name: 'Call it' }).click();
-    await page.locator('#answer').getByText('all is gone').waitFor();
+    await dialog.getByRole('button', { name: 'Call tool' }).click();
+    await page.locator('#answer').getByText('everything deleted').waitFor();
     await close();
   });
 
-  it('shows what servers write as text, whatever it is', async () => {
+  it('shows server output as text, never as markup', async () => {
     const { page, close } = await open();
     await live(page);
-    await page.getByRole('button', { name: 'Open broken' }).click();
+    await page.getByRole('button', { name: 'Start broken' }).click();
     await state(page, 'broken', 'failed');
     await page.locator('.detail pre', { hasText: EVIL }).waitFor();
     await page.locator('#servers', { hasText: EVIL }).waitFor();
     await page.getByRole('link', { name: 'Tools' }).click();
     await choose(page, 'odd', 'hostile', 'show');
-    await page.getByRole('button', { name: 'Call it' }).click();
+    await page.getByRole('button', { name: 'Call tool' }).click();
     await page.locator('#answer pre').first().waitFor();
     assert.equal(await page.locator('#answer pre').first().innerText(), EVIL);
-    assert.equal(await page.locator('#answer img').count(), 1, 'a picture of a kind that is safe');
-    assert.equal(await page.locator('#answer details').count(), 1, 'what is long is folded');
-    await page.getByLabel('What is wanted').fill(`echo ${EVIL}`);
+    assert.equal(await page.locator('#answer img').count(), 1, 'only the PNG image is shown');
+    assert.equal(await page.locator('#answer details').count(), 1, 'the long text is collapsed');
+    await page.getByLabel('What you want to do').fill(`echo ${EVIL}`);
     await page.keyboard.press('Enter');
     await page.locator('#hits').getByText('onerror').first().waitFor();
     await choose(page, 'odd', 'hostile', 'echo');
@@ -252,7 +252,7 @@ describe('the page', { concurrency: false }, () => {
     await close();
   });
 
-  it('shows the configuration, and tools that nobody has used with the patch', async () => {
+  it('shows the configuration, and the unused tools with a patch', async () => {
     const { page, close } = await open({ part: 'configuration' });
     await live(page);
     await page.locator('.code', { hasText: '"toolMode": "direct"' }).waitFor();
@@ -263,17 +263,17 @@ describe('the page', { concurrency: false }, () => {
     await close();
   });
 
-  it('begins a sign-in in another tab, and the server runs when it is done', async () => {
+  it('opens the sign-in page in a new tab and starts the server afterwards', async () => {
     const hub = await authority();
     const own = configuration({
       auth: { anonymous: true, operators: [operator_entry] },
-      toolboxes: { far: { description: 'Wants a sign-in', mcpServers: { hub: { url: hub.mcp, oauth: { account: 'shared' } } } } },
+      toolboxes: { far: { description: 'Requires sign-in', mcpServers: { hub: { url: hub.mcp, oauth: { account: 'shared' } } } } },
     }, 'far.json');
     const far = await serve(own);
     const { page, close } = await open({ address: far.address });
     await live(page);
-    await row(page, 'hub').getByRole('button', { name: 'Open hub' }).click();
-    await row(page, 'hub').locator('.state', { hasText: 'wants sign-in' }).waitFor();
+    await row(page, 'hub').getByRole('button', { name: 'Start hub' }).click();
+    await row(page, 'hub').locator('.state', { hasText: 'sign-in required' }).waitFor();
     const [tab] = await Promise.all([
       page.context().waitForEvent('page'),
       row(page, 'hub').getByRole('button', { name: 'Sign in' }).click(),
@@ -286,21 +286,21 @@ describe('the page', { concurrency: false }, () => {
     hub.end();
   });
 
-  it('says what of a server nobody has reviewed, and what to type', async () => {
-    const own = configuration({ auth: { anonymous: true, operators: [operator_entry] }, definitions: 'quarantine' }, 'locked.json');
+  it('shows unreviewed definitions and the command that accepts them', async () => {
+    const own = configuration({ auth: { anonymous: true, operators: [operator_entry] }, onDefinitionChange: 'quarantine' }, 'locked.json');
     const locked = await serve(own);
     const { page, close } = await open({ address: locked.address });
     await live(page);
-    await row(page, 'clock').getByRole('button', { name: 'Open clock' }).click();
+    await row(page, 'clock').getByRole('button', { name: 'Start clock' }).click();
     await state(page, 'clock', 'drift');
     const drift = page.locator('.drift').first();
-    await drift.getByText('not as workbench.lock has them, and kept from agents').waitFor();
+    await drift.getByText('from workbench.lock (hidden from agents)').waitFor();
     await drift.getByText('mcp-workbench lock --accept clock').waitFor();
     await close();
     await locked.end();
   });
 
-  it('says when the workbench has ended, and goes on when it is back', async () => {
+  it('reports a lost connection and reconnects', async () => {
     const { page, close } = await open();
     await live(page);
     const { port } = workbench;
@@ -313,7 +313,7 @@ describe('the page', { concurrency: false }, () => {
     await close();
   });
 
-  it('has no barriers that can be found, light and dark, wide and at 360 pixels', async () => {
+  it('has no accessibility violations, light and dark, wide and at 360 pixels', async () => {
     for (const [colorScheme, width] of [['light', 1280], ['dark', 360]]) {
       const { page, close } = await open({ colorScheme, viewport: { width, height: 800 }, bypassCSP: true });
       await live(page);
@@ -335,7 +335,7 @@ describe('the page', { concurrency: false }, () => {
     }
   });
 
-  it('is shown by the command for whatever serves, to whoever has its address', async () => {
+  it('is served by the command to everyone who has its URL', async () => {
     const command = await page_of_command();
     const { origin } = new URL(command.address);
     const stranger = await open({ address: origin, held: null });
@@ -346,7 +346,7 @@ describe('the page', { concurrency: false }, () => {
     await live(page);
     assert.equal(await page.evaluate(() => location.hash), '');
     const press = (name) => row(page, 'clock').getByRole('button', { name: `${name} clock` });
-    await press('Open').click();
+    await press('Start').click();
     await state(page, 'clock', 'running');
     await press('Stop').click();
     await state(page, 'clock', 'stopped');

@@ -15,8 +15,8 @@ const file = configuration({
   toolMode: 'auto',
   toolboxes: {
     desk: { description: 'The time of day and short notes', mcpServers: { clock: builtin('clock'), notes: builtin('notes') } },
-    research: { description: 'Notes of earlier work, to be looked up', mcpServers: { archive: builtin('notes'), calendar: builtin('clock') } },
-    web: { description: 'Look at pages as a user would', mcpServers: { browser: hostile } },
+    research: { description: 'Notes from earlier work', mcpServers: { archive: builtin('notes'), calendar: builtin('clock') } },
+    web: { description: 'Browse the web like a user', mcpServers: { browser: hostile } },
   },
 });
 const workbench = await serve(file);
@@ -28,8 +28,8 @@ const open = async (colorScheme, width, part) => {
   await page.locator('#link .running').waitFor();
   return page;
 };
-const watching = await open('light', 1200, 'now');
-await watching.getByRole('button', { name: 'Open browser' }).click();
+const watching = await open('light', 1200, 'overview');
+await watching.getByRole('button', { name: 'Start browser' }).click();
 
 const [desk, research] = [await agent(workbench.address, 'desk'), await agent(workbench.address, 'research')];
 const all = await agent(workbench.address, null);
@@ -50,19 +50,19 @@ for (let turn = 0; turn < 24; turn += 1) {
 
 mkdirSync('docs/images', { recursive: true });
 const pictures = [
-  ['page-light', 'light', 1200, 'now'],
-  ['page-dark', 'dark', 1200, 'now'],
+  ['page-light', 'light', 1200, 'overview'],
+  ['page-dark', 'dark', 1200, 'overview'],
   ['page-tools', 'light', 1200, 'tools'],
 ];
 for (const [name, scheme, width, part] of pictures) {
   const page = await open(scheme, width, part);
   if (part === 'tools') {
-    await page.getByLabel('What is wanted').fill('what time is it');
+    await page.getByLabel('What you want to do').fill('what time is it');
     await page.keyboard.press('Enter');
     await page.locator('#hits').getByRole('button', { name: 'now' }).first().click();
     await page.getByLabel('offset').fill('+02:00');
-    await page.getByRole('button', { name: 'Call it' }).click();
-    await page.locator('#answer').getByText('It has answered').waitFor();
+    await page.getByRole('button', { name: 'Call tool' }).click();
+    await page.locator('#answer').getByText('Success').waitFor();
     await page.evaluate(() => scrollTo(0, 0));
   }
   await pause(1200);

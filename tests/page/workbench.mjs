@@ -54,7 +54,7 @@ async function begin(args, wanted) {
         }
       });
     }
-    child.on('exit', () => reject(new Error(`it has ended:\n${said.join('\n')}`)));
+    child.on('exit', () => reject(new Error(`the process exited:\n${said.join('\n')}`)));
   });
   const end = async () => {
     if (child.exitCode === null && child.signalCode === null) {
@@ -74,14 +74,14 @@ export async function authority() {
 }
 
 export async function serve(file, port = 0) {
-  const args = ['--config', relative(folder, file), 'serve', '--http', `127.0.0.1:${port}`, '--grace', '0'];
+  const args = ['--config', relative(folder, file), 'serve', '--http', `127.0.0.1:${port}`, '--shutdown-timeout', '0s'];
   const { found, pid, end } = await begin(args, /http:\/\/127\.0\.0\.1:\d+/);
   return { address: found, pid, port: Number(new URL(found).port), end };
 }
 
-/** Runs `mcp-workbench page`. */
+/** Runs `mcp-workbench dashboard`. */
 export async function page() {
-  const { found, end } = await begin(['page'], /http:\/\/127\.0\.0\.1:\d+\/#token=\S+/);
+  const { found, end } = await begin(['dashboard'], /http:\/\/127\.0\.0\.1:\d+\/#token=\S+/);
   return { address: found, end };
 }
 

@@ -220,7 +220,7 @@ async function browse(start) {
             return { url: url.href, status: 0, text: '' };
         }
     }
-    throw new Error('it goes round in circles');
+    throw new Error('too many redirects');
 }
 
 const control = await listen(async (request, response) => {

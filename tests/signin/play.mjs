@@ -52,11 +52,11 @@ async function login(args) {
 
 const set = await type(['setup', '--yes'], run);
 assert.match(set, /auth login hub/, set);
-assert.match(await type(['auth', 'login', 'hub'], login), /signed in at hub/);
+assert.match(await type(['auth', 'login', 'hub'], login), /signed in to hub/);
 const config = JSON.parse(readFileSync(join(home, '.config/mcp-workbench/config.json'), 'utf8'));
 const [toolbox] = Object.entries(config.toolboxes).find(([, { mcpServers }]) => mcpServers.hub);
 assert.match(await type(['call', toolbox, 'hub', 'read'], run), /read by ann/);
-console.log(`${((Date.now() - began) / 1000).toFixed(2).padStart(6)} s  in all, ${typed} commands`);
+console.log(`${((Date.now() - began) / 1000).toFixed(2).padStart(6)} s  total, ${typed} commands`);
 
 const kept = join(home, '.local/state/mcp-workbench/credentials');
 for (const name of readdirSync(kept)) assert.equal(statSync(join(kept, name)).mode & 0o777, 0o600, name);

@@ -34,9 +34,9 @@ class Tally:
     def answered(self, who, sure, answer):
         """Counts a call by its response. `sure` marks a call of a tool that never fails."""
         failed = "error" in answer or bool(answer["result"].get("isError"))
-        self.add("failed" if failed else "answered")
+        self.add("errors" if failed else "results")
         if sure and failed:
-            self.is_wrong(f"{who}: a call that cannot fail has failed: {str(answer)[:300]}")
+            self.is_wrong(f"{who}: unexpected error: {str(answer)[:300]}")
 
 
 def request(number, method, params=None):
@@ -73,7 +73,7 @@ class Family:
         self.dead = set()
         subreaper = 36  # PR_SET_CHILD_SUBREAPER
         if ctypes.CDLL(None, use_errno=True).prctl(subreaper, 1, 0, 0, 0) != 0:
-            raise SystemExit("orphans cannot be taken in: this runs on Linux only")
+            raise SystemExit("error: cannot adopt orphans; the soak test needs Linux")
 
     def start(self, command, **how):
         with self.lock:

@@ -24,8 +24,8 @@ class Figure:
 
 MEMORY = {"more": 4 << 20, "times": 1.15, "unit": 1 << 20}
 FIGURES = {
-    "memory": Figure("Memory of its own over HTTP, MiB", **MEMORY),
-    "stdio memory": Figure("Memory of its own over stdio, MiB", **MEMORY),
+    "memory": Figure("Private memory over HTTP, MiB", **MEMORY),
+    "stdio memory": Figure("Private memory over stdio, MiB", **MEMORY),
     "processes": Figure("Processes, with all servers"),
     "descriptors": Figure("Open files over HTTP"),
     "stdio descriptors": Figure("Open files over stdio"),
@@ -34,7 +34,7 @@ FIGURES = {
     "tasks": Figure("Tasks over HTTP"),
     "sessions": Figure("Sessions"),
     "servers": Figure("Servers over HTTP"),
-    "calls": Figure("Requests under way over HTTP"),
+    "calls": Figure("Requests in flight over HTTP"),
     "connections": Figure("Connections"),
 }
 # Plotted figures; the others appear only in the table.
@@ -50,11 +50,11 @@ def measure(soak):
     row = {
         "seconds": round(time.monotonic() - soak.began, 1),
         "processes": len(soak.family.below(os.getpid())),
-        "tasks": gauge("tasks"),
+        "tasks": gauge("runtime_tasks"),
         "sessions": gauge("sessions"),
-        "servers": gauge(r"backends_running\{.*\}"),
-        "calls": gauge(r'held\{what="calls"\}'),
-        "connections": gauge(r'held\{what="connections"\}') - 1,
+        "servers": gauge(r"servers_running\{.*\}"),
+        "calls": gauge(r'caller_usage\{quota="calls"\}'),
+        "connections": gauge(r'caller_usage\{quota="connections"\}') - 1,
     }
     for name, pid in zip(["", "stdio "], pids):
         status = Path(f"/proc/{pid}/status").read_text()
@@ -73,7 +73,7 @@ def metrics(port):
     text = response.read().decode()
     connection.close()
     if response.status != 200:
-        raise http.client.HTTPException(f"/metrics has status {response.status}: {text[:200]}")
+        raise http.client.HTTPException(f"/metrics returned status {response.status}: {text[:200]}")
     return text
 
 
@@ -85,7 +85,7 @@ def shown(name, value):
 def leaks(before, after):
     """Figures that grew more than allowed."""
     return [
-        f"{figure.title.lower()}: {shown(name, before[name])} after the warm-up, {shown(name, after[name])} in the end"
+        f"{figure.title.lower()}: {shown(name, before[name])} after the warm-up, {shown(name, after[name])} at the end"
         for name, figure in FIGURES.items()
         if after[name] > figure.most(before[name])
     ]

@@ -62,7 +62,7 @@ def messages(response, patience=PATIENCE):
     for line in response:
         # Keep-alives reset the socket timeout, so check the deadline here.
         if time.monotonic() > end:
-            raise TimeoutError(f"a stream has not ended in {patience:.0f} s")
+            raise TimeoutError(f"a stream did not end within {patience:.0f} s")
         if line.startswith(b"id:"):
             event = line[3:].strip().decode()
         elif line.startswith(b"data:") and line[5:].strip():
@@ -80,7 +80,7 @@ def sessions(soak, agent, rng):
         try:
             session.run()
         except (OSError, http.client.HTTPException, ValueError) as error:
-            soak.tally.is_wrong(f"{agent}: a session broke at {session.doing}: {error!r}")
+            soak.tally.is_wrong(f"{agent}: session failed at {session.doing}: {error!r}")
             soak.stopped.wait(0.5)
         finally:
             session.way.close()
@@ -99,7 +99,7 @@ class Session:
         response = self.way.send("POST", request(0, "initialize", greeting(self.asks_users)))
         list(messages(response))
         if response.status != 200:
-            return self.tally.is_wrong(f"{self.agent}: `initialize` has status {response.status}")
+            return self.tally.is_wrong(f"{self.agent}: `initialize` returned status {response.status}")
         self.way.headers = {"Mcp-Session-Id": response.getheader("Mcp-Session-Id"), "MCP-Protocol-Version": LEGACY}
         self.way.post(notice("notifications/initialized"))
         self.tally.add("sessions")
@@ -115,7 +115,7 @@ class Session:
         ending = self.rng.random()
         if ending < 0.6:
             self.way.send("DELETE").read()
-            self.tally.add("sessions deleted")
+            self.tally.add("deleted sessions")
         if listener:
             listener.leave(is_deleted=ending < 0.6)
 
@@ -136,7 +136,8 @@ class Session:
         answers = [message for message in came if is_answer(message)]
         if status == 200 and [answer["id"] for answer in answers] == [self.number]:
             return answers[0]
-        self.tally.is_wrong(f"{self.agent}: {self.doing}: status {status}, not one answer to {self.number}: {str(came)[:300]}")
+        got = f"status {status}, expected one response to {self.number}: {str(came)[:300]}"
+        self.tally.is_wrong(f"{self.agent}: {self.doing}: {got}")
 
     def call(self, path, arguments, sure=True):
         answer = self.request("tools/call", call(path, arguments))
@@ -150,11 +151,11 @@ class Session:
             params = {"name": "calm__calm__echo", "arguments": said}
             answer = self.request("tools/call", params)
             if answer:
-                self.tally.answered(f"{self.agent}: by its name", True, answer)
+                self.tally.answered(f"{self.agent}: by registered name", True, answer)
         else:
             answer = self.call("calm/calm/echo", said)
         if answer and answer.get("result", {}).get("structuredContent") != said:
-            self.tally.is_wrong(f"{self.agent}: said {said}, was answered {str(answer)[:300]}")
+            self.tally.is_wrong(f"{self.agent}: sent {said}, received {str(answer)[:300]}")
 
     def sleeps(self):
         self.call("calm/calm/sleep", {"ms": self.rng.randrange(300)})
@@ -177,7 +178,7 @@ class Session:
         params = {"name": "open_toolbox", "arguments": {"toolbox": self.rng.choice(["calm"] * 4 + ["wild", "real"])}}
         answer = self.request("tools/call", params)
         self.has_opened |= params["arguments"]["toolbox"] == "calm" and answer is not None
-        self.tally.add("openings")
+        self.tally.add("opened toolboxes")
         self.lists()
 
     def lists(self):
@@ -222,16 +223,16 @@ class Session:
         params = call("calm/calm/sleep", {"ms": 15000})
         _, came = self.way.post(request(self.number, "tools/call", params))
         cancelling.join()
-        self.tally.add("cancelled")
+        self.tally.add("cancelled calls")
         if sum(map(is_answer, came)) > 1:
-            self.tally.is_wrong(f"{self.agent}: answers to a cancelled call: {str(came)[:300]}")
+            self.tally.is_wrong(f"{self.agent}: several responses to a cancelled call: {str(came)[:300]}")
 
     def cancel(self, number):
         beside = self.way.beside()
         try:
             beside.post(notice("notifications/cancelled", {"requestId": number}))
         except (OSError, http.client.HTTPException) as error:
-            self.tally.is_wrong(f"{self.agent}: a cancellation broke: {error!r}")
+            self.tally.is_wrong(f"{self.agent}: cancellation failed: {error!r}")
         finally:
             beside.close()
 
@@ -245,7 +246,7 @@ class Session:
         except (TimeoutError, OSError):
             pass
         beside.close()
-        self.tally.add("hung up on")
+        self.tally.add("disconnected calls")
 
     def loses_a_stream(self):
         """Drops the connection of a call during its progress, then resumes the stream."""
@@ -264,8 +265,8 @@ class Session:
             again.close()
         answer = self.one(200, came)
         if answer:
-            self.tally.answered(f"{self.agent}: a lost stream", True, answer)
-            self.tally.add("streams taken up")
+            self.tally.answered(f"{self.agent}: resumed stream", True, answer)
+            self.tally.add("resumed streams")
 
     def is_asked(self):
         """Calls a tool that sends an elicitation; responds to it or ignores it."""
@@ -284,9 +285,9 @@ class Session:
                 said = {"action": "accept", "content": {}}
                 beside.post({"jsonrpc": "2.0", "id": message["id"], "result": said})
             beside.close()
-        self.tally.add("questions")
+        self.tally.add("elicitations")
         if ignores and not any(map(is_answer, came)):
-            return self.tally.add("cancelled")
+            return self.tally.add("cancelled calls")
         self.doing = f"is_asked, {asked} times"
         answer = self.one(200, came)
         if answer:
@@ -309,7 +310,7 @@ class Listener:
             for _, message in messages(self.response, patience=math.inf):
                 self.session.tally.add("notifications")
                 if is_answer(message):
-                    self.session.tally.is_wrong(f"an answer to no request: {str(message)[:300]}")
+                    self.session.tally.is_wrong(f"a response without a request: {str(message)[:300]}")
         except (OSError, http.client.HTTPException, ValueError):
             pass
 
@@ -318,7 +319,7 @@ class Listener:
         if is_deleted:
             self.thread.join(PATIENCE)
             if self.thread.is_alive():
-                self.session.tally.is_wrong("a session was deleted, and its stream goes on")
+                self.session.tally.is_wrong("the stream of a deleted session stayed open")
         if self.thread.is_alive() and self.socket:
             self.socket.shutdown(socket.SHUT_RDWR)
         self.thread.join()
@@ -333,7 +334,7 @@ def modern(soak, agent, rng):
         try:
             modern_act(soak, agent, rng, way, number)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            soak.tally.is_wrong(f"{agent}, newest revision: {error!r}")
+            soak.tally.is_wrong(f"{agent}, MCP {MODERN}: {error!r}")
             way.close()
     way.close()
 
@@ -353,9 +354,9 @@ def modern_act(soak, agent, rng, way, number):
         status, came = way.post(message, more)
         answers = [message for message in came if is_answer(message)]
         if status != 200 or [answer["id"] for answer in answers] != [number]:
-            soak.tally.is_wrong(f"{agent}, newest revision: {act}: status {status}, {str(came)[:300]}")
+            soak.tally.is_wrong(f"{agent}, MCP {MODERN}: {act}: status {status}, {str(came)[:300]}")
         elif act == "echo":
-            soak.tally.answered(f"{agent}, newest revision", True, answers[0])
+            soak.tally.answered(f"{agent}, MCP {MODERN}", True, answers[0])
         return
     beside = way.beside()
     beside.connection.timeout = rng.uniform(0.02, 0.5)
@@ -364,7 +365,7 @@ def modern_act(soak, agent, rng, way, number):
     except (TimeoutError, OSError, http.client.HTTPException):
         pass
     beside.close()
-    soak.tally.add("hung up on" if act == "hang up" else "listeners hung up")
+    soak.tally.add("disconnected calls" if act == "hang up" else "disconnected streams")
 
 
 def rude(soak, rng):
@@ -376,7 +377,7 @@ def rude(soak, rng):
             left.append(act(soak, rng))
         except (OSError, http.client.HTTPException) as error:
             soak.tally.is_wrong(f"{act.__name__}: {error!r}")
-        soak.tally.add("rude")
+        soak.tally.add("invalid requests")
         # Close some of the open partial requests; the gateway has to time out the others.
         while len(left) > 40:
             gone = left.pop(0)
@@ -391,11 +392,11 @@ def expect(soak, what, way, message, statuses):
     status, _ = way.post(message)
     way.close()
     if status not in statuses:
-        soak.tally.is_wrong(f"{what} has status {status}, not one of {statuses}")
+        soak.tally.is_wrong(f"{what} returned status {status}, expected {statuses}")
 
 
 def wrong_token(soak, rng):
-    expect(soak, "a wrong token", Way(soak.port, f"wrong-{rng.random()}"), request(1, "tools/list"), [401])
+    expect(soak, "an invalid token", Way(soak.port, f"wrong-{rng.random()}"), request(1, "tools/list"), [401])
 
 
 def rubbish(soak, rng):
@@ -409,7 +410,7 @@ def another_session(soak, rng):
     list(messages(response))
     way.close()
     headers = {"Mcp-Session-Id": response.getheader("Mcp-Session-Id") or "none", "MCP-Protocol-Version": LEGACY}
-    expect(soak, "another's session", Way(soak.port, TOKENS["ben"], headers), request(1, "tools/list"), [404])
+    expect(soak, "another agent's session", Way(soak.port, TOKENS["ben"], headers), request(1, "tools/list"), [404])
 
 
 def said(soak, text):

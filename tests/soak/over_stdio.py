@@ -36,7 +36,7 @@ class Program:
             with self.lock:
                 asked = self.waiting.get(message["id"])
                 if asked is None or asked.full():
-                    self.tally.is_wrong(f"over stdio: an answer too many: {line[:300]}")
+                    self.tally.is_wrong(f"over stdio: unexpected response: {line[:300]}")
                 else:
                     asked.put(message)
 
@@ -59,7 +59,7 @@ class Program:
         try:
             return self.waiting[number].get(timeout=PATIENCE)
         except queue.Empty:
-            self.tally.is_wrong(f"over stdio: no answer to request {number} in {PATIENCE} s")
+            self.tally.is_wrong(f"over stdio: no response to request {number} within {PATIENCE} s")
 
     def cancel(self, number):
         self._write(notice("notifications/cancelled", {"requestId": number}))
@@ -84,7 +84,7 @@ class Program:
         self.reader.join()
         self.child.stdout.close()
         if code != expected:
-            self.tally.is_wrong(f"over stdio: the program ended with {code}, not {expected}")
+            self.tally.is_wrong(f"over stdio: exit code {code}, expected {expected}")
 
 
 def something(rng):
@@ -119,7 +119,7 @@ def calls(soak, program, rng, number):
             made.append((path, sure, program.send("tools/call", call(path, arguments))))
         if rng.random() < 0.2:
             program.cancel(program.send("tools/call", call("calm/calm/sleep", {"ms": 15000})))
-            soak.tally.add("cancelled")
+            soak.tally.add("cancelled calls")
         for path, sure, asked in made:
             answer = program.wait(asked)
             if answer:
@@ -144,5 +144,5 @@ def passing(soak, rng):
                 program.send("tools/call", call("wild/stubborn/sleep", {"ms": 15000}))
             rng.choice([program.end, program.terminate, program.kill])()
         except (OSError, ValueError) as error:
-            soak.tally.is_wrong(f"over stdio: a program broke: {error!r}")
-        soak.tally.add("programs over stdio")
+            soak.tally.is_wrong(f"over stdio: {error!r}")
+        soak.tally.add("workbenches over stdio")

@@ -56,7 +56,7 @@ class Soak:
     def _port(self, log):
         found = lambda: log.exists() and re.search(r"http://127\.0\.0\.1:(\d+)/mcp", log.read_text())
         if not wait_until(found, PATIENCE):
-            raise SystemExit(f"the program does not serve: {log.read_text() if log.exists() else 'no log'}")
+            raise SystemExit(f"the workbench is not listening: {log.read_text() if log.exists() else 'no log'}")
         return int(found()[1])
 
     def lasting(self):
@@ -72,7 +72,7 @@ class Soak:
                 try:
                     self.rows.append(measure(self))
                 except (OSError, http.client.HTTPException) as error:
-                    self.tally.is_wrong(f"no figures: {error!r}")
+                    self.tally.is_wrong(f"failed to sample figures: {error!r}")
 
         sampler = threading.Thread(target=sample)
         sampler.start()
@@ -100,7 +100,7 @@ class Soak:
         try:
             act(self, *how)
         except Exception as error:  # An exception in a thread would go unnoticed.
-            self.tally.is_wrong(f"{act.__name__} broke: {error!r}")
+            self.tally.is_wrong(f"{act.__name__} failed: {error!r}")
 
     def rest(self, before):
         """Waits until everything idle has timed out and, with `before`, the figures have recovered."""
@@ -115,18 +115,18 @@ class Soak:
         self.rests.append([moment - self.began for moment in (begin, time.monotonic())])
         for name in AT_REST:
             if row[name]:
-                self.tally.is_wrong(f"{shown(name, row[name])} {name} when nobody has asked for a while")
+                self.tally.is_wrong(f"{shown(name, row[name])} {name} left at rest")
         return row
 
     def end(self):
         """Stops both workbenches and checks that no process is left."""
         self.http.send_signal(signal.SIGTERM)
         if self.http.wait(PATIENCE) != 0:
-            self.tally.is_wrong(f"over HTTP, the program ended with {self.http.returncode}")
+            self.tally.is_wrong(f"the HTTP workbench exited with {self.http.returncode}")
         self.stdio.end()
         if not wait_until(lambda: not self.family.below(os.getpid()), 10):
             for command in self.family.below(os.getpid()).values():
-                self.tally.is_wrong(f"left behind: {command}")
+                self.tally.is_wrong(f"process left behind: {command}")
         for log in self.folder.glob("*.log"):
             for line in log.read_text(errors="replace").splitlines():
                 if "panicked" in line:
@@ -144,18 +144,18 @@ class Soak:
 
 def main():
     parser = argparse.ArgumentParser(prog="just soak", description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=5, help="how long there is traffic (5)")
-    parser.add_argument("--program", type=Path, help="the executable (what `cargo build` makes)")
-    parser.add_argument("--fake", type=Path, help="the scripted server (beside the executable that `cargo build` makes)")
-    parser.add_argument("--svg", type=Path, help="where the picture goes, such as docs/soak.svg")
-    parser.add_argument("--seed", type=int, help="which traffic it is (another each time)")
+    parser.add_argument("--minutes", type=float, default=5, help="minutes of traffic [default: 5]")
+    parser.add_argument("--program", type=Path, help="executable of the workbench [default: debug build]")
+    parser.add_argument("--fake", type=Path, help="executable of the scripted server [default: debug build]")
+    parser.add_argument("--svg", type=Path, help="write a chart to this file, such as tests/soak/soak.svg")
+    parser.add_argument("--seed", type=int, help="seed of the traffic [default: random]")
     options = parser.parse_args()
     debug = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
     seed = options.seed if options.seed is not None else random.randrange(10**6)
     rng, seconds = random.Random(seed), options.minutes * 60
     # SIGUSR1 prints all stack traces, to debug hangs. SIGTERM exits through the cleanup.
     faulthandler.register(signal.SIGUSR1)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: ended by SIGTERM"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: terminated by SIGTERM"))
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     program = (options.program or debug / "mcp-workbench").resolve()
     soak = Soak(folder, program, (options.fake or debug / "fake-mcp-server").resolve())
@@ -191,20 +191,20 @@ def summary(row):
 def report(soak, before, after, options):
     counts = ", ".join(f"{number} {what}" for what, number in sorted(soak.tally.counts.items()))
     print(f"\n{counts}\n")
-    print(f"{'at rest':34}{'warmed up':>12}{'in the end':>12}{'most':>12}")
+    print(f"{'at rest':34}{'warmed up':>12}{'at the end':>12}{'maximum':>12}")
     for name, figure in FIGURES.items():
         most = max(row[name] for row in soak.rows)
         print(f"{figure.title:34}" + "".join(f"{shown(name, value):>12}" for value in (before[name], after[name], most)))
     if options.svg:
-        calls = soak.tally.counts["answered"] + soak.tally.counts["failed"]
+        calls = soak.tally.counts["results"] + soak.tally.counts["errors"]
         title = f"{calls:,} calls in {options.minutes:g} minutes; shaded: at rest; dashed: at rest after the warm-up"
         options.svg.write_text(plot(soak.rows, soak.rests, before, title))
     wrong = soak.tally.wrong + leaks(before, after)
     for what in wrong[:20]:
-        print(f"WRONG: {what}", file=sys.stderr)
+        print(f"problem: {what}", file=sys.stderr)
     if wrong:
-        raise SystemExit(f"error: {len(wrong)} things are wrong; the logs are in {soak.folder}")
-    print("\nEvery call had its one answer, and nothing is held that was not held before.")
+        raise SystemExit(f"error: {len(wrong)} problems; see the logs in {soak.folder}")
+    print("\nEvery call got exactly one response, and nothing leaked.")
 
 
 if __name__ == "__main__":

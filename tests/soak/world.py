@@ -48,7 +48,7 @@ class World:
         # They start slowly, so give them a longer idle timeout.
         return {name: entry | {"idleTimeoutMs": 5000} for name, entry in found.items()}
 
-    def configuration(self, launch=0, words="Servers that do as they are told", extra=False, guest=False):
+    def configuration(self, launch=0, words="Scripted servers", extra=False, guest=False):
         digest = lambda token: hashlib.sha256(token.encode()).hexdigest()
         tokens = TOKENS | ({"guest": "soak-guest-token-2345"} if guest else {})
         calm = self._scripted(
@@ -67,13 +67,13 @@ class World:
         }
         toolboxes = {
             "calm": {"description": words, "mcpServers": {"calm": calm}},
-            "wild": {"description": "Servers that do not", "mcpServers": wild},
+            "wild": {"description": "Misbehaving servers", "mcpServers": wild},
         }
         if real := self.real():
-            toolboxes["real"] = {"description": "Servers that others have made", "mcpServers": real}
+            toolboxes["real"] = {"description": "Real servers", "mcpServers": real}
         if extra:
             server = {"extra": self._scripted({"tools": ["echo", "sleep"]})}
-            toolboxes["extra"] = {"description": "Comes and goes", "mcpServers": server}
+            toolboxes["extra"] = {"description": "Added and removed", "mcpServers": server}
         return {
             "auth": {"tokens": [{"agent": agent, "sha256": digest(token)} for agent, token in tokens.items()]},
             "http": {"sessionIdleMs": SESSION_IDLE_MS, "headTimeoutMs": HEAD_MS, "bodyTimeoutMs": BODY_MS},
@@ -101,7 +101,7 @@ def trouble(soak, rng):
     while not soak.stopped.wait(rng.uniform(2, 5)):
         if rng.random() < 0.75:
             launch += rng.random() < 0.4
-            words = rng.choice(["Servers that do as they are told", "Well-behaved servers"])
+            words = rng.choice(["Scripted servers", "Well-behaved servers"])
             soak.world.write(launch=launch, words=words, extra=rng.random() < 0.5, guest=rng.random() < 0.5)
             take_over(soak, rng, is_good=True)
             soak.tally.add("reloads")
@@ -111,7 +111,7 @@ def trouble(soak, rng):
                 take_over(soak, rng, is_good=False)
                 soak.stopped.wait(1)
                 soak.world.write(launch=launch)
-            soak.tally.add("bad files")
+            soak.tally.add("invalid files")
     # Restore the initial configuration, so that the figures at rest are comparable.
     soak.world.write()
     ask_to_reload(soak, True)
@@ -129,7 +129,7 @@ def ask_to_reload(soak, is_good):
     with soak.family.start(command, stdout=DEVNULL, stderr=DEVNULL) as asking:
         code = asking.wait(PATIENCE)
     if is_good and code != 0 or not is_good and code != 2:
-        soak.tally.is_wrong(f"`reload` of a {'good' if is_good else 'bad'} file ended with {code}")
+        soak.tally.is_wrong(f"`reload` of {'a valid' if is_good else 'an invalid'} file exited with {code}")
 
 
 def environment():

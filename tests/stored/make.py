@@ -332,9 +332,9 @@ def shared():
         "toolboxes": toolbox(srv=server(script)),
         "auth": {"tokens": TOKENS},
         "limits": {"maxResultBytes": 2000},
-        "shared": store,
+        "sharedStore": store,
     }
-    remote = {"toolMode": "proxy", "toolboxes": toolbox(hub={"url": authority.mcp}), "shared": store}
+    remote = {"toolMode": "proxy", "toolboxes": toolbox(hub={"url": authority.mcp}), "sharedStore": store}
     bench = Bench(remote)
     (bench.folder / "sealing.key").write_text(key)
     authority.sign_in(bench, "hub")
@@ -367,9 +367,9 @@ def shared():
     activating.child.send_signal(signal.SIGKILL)
     to = fresh("shared")
     portable = {**store, "url": "{{redis}}"}
-    put(to / "dynamic.json", {**config, "shared": portable})
-    put(to / "activate.json", {**activate, "shared": portable})
-    put(to / "signed-in.json", {**remote, "shared": portable})
+    put(to / "dynamic.json", {**config, "sharedStore": portable})
+    put(to / "activate.json", {**activate, "sharedStore": portable})
+    put(to / "signed-in.json", {**remote, "sharedStore": portable})
     (to / "sealing.key").write_text(key)
     put(to / "status.json", status)
     put(to / "redis.json", redis.dump())

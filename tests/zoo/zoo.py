@@ -144,7 +144,7 @@ class Client:
             self.child.stdin.write(json.dumps(message).encode() + b"\n")
             self.child.stdin.flush()
         except (BrokenPipeError, OSError) as error:
-            raise Gone("its input is closed") from error
+            raise Gone("stdin is closed") from error
 
     def request(self, method, params, seconds=CALL_SECONDS):
         """Sends a request; returns the response's members (`result` or `error`) as source text."""
@@ -158,9 +158,9 @@ class Client:
             try:
                 number, text = self.inbox.get(timeout=max(0.01, until - time.monotonic()))
             except queue.Empty:
-                raise Gone(f"{method} is not answered in {seconds} s") from None
+                raise Gone(f"no response to {method} within {seconds} s") from None
             if text is None:
-                raise Gone(f"it has ended: {self.said()}")
+                raise Gone(f"the server exited: {self.said()}")
             self.answers[number] = text
         return members(self.answers.pop(wanted))
 
@@ -172,7 +172,7 @@ class Client:
         }
         answer = self.request("initialize", params, START_SECONDS)
         if "result" not in answer:
-            raise Gone(f"initialize is refused: {answer.get('error')}")
+            raise Gone(f"`initialize` failed: {answer.get('error')}")
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return json.loads(answer["result"])
 
@@ -324,7 +324,7 @@ class Server:
         put = lambda text: text.replace("{home}", str(self.home))
         program = self.npm() if "npm" in self.entry else self.pypi()
         if program is None:
-            raise Gone("it is not installed")
+            raise Gone("not installed")
         env = {key: put(value) for key, value in self.entry.get("env", {}).items()}
         return program + [put(arg) for arg in self.entry.get("args", [])], env
 
@@ -391,7 +391,7 @@ class Server:
         path = self.dir / "workbench.json"
         path.write_text(json.dumps(config))
         command = [str(WORKBENCH), "serve", "--config", str(path)]
-        cache = {"MCP_WORKBENCH_CACHE": str(self.dir / "cache")}
+        cache = {"WORKBENCH_CACHE_DIR": str(self.dir / "cache")}
         return Client(command, self.environment(cache), self.home)
 
 
@@ -444,12 +444,12 @@ def without_hint(text):
     value = json.loads(raw)
     if kind == "error":
         data = value.get("data")
-        if isinstance(data, dict) and "which may be why" in str(data.get("hint")):
+        if isinstance(data, dict) and "possible cause: " in str(data.get("hint")):
             del data["hint"]
             if not data:
                 del value["data"]
     elif value.get("isError") is True and value.get("content"):
-        if "which may be why" in str(value["content"][-1].get("text")):
+        if "possible cause: " in str(value["content"][-1].get("text")):
             value["content"].pop()
     return kind, value
 
@@ -568,41 +568,41 @@ def lock(entries, folder):
     folder.mkdir(parents=True, exist_ok=True)
     config, kept = configured(entries, folder), folder / "workbench.lock"
     check = ["--check"] if kept.exists() else []
-    env = {**os.environ, "MCP_WORKBENCH_CACHE": str(folder / "cache")}
+    env = {**os.environ, "WORKBENCH_CACHE_DIR": str(folder / "cache")}
     command = [str(WORKBENCH), "lock", *check, "--config", str(config)]
     sys.exit(subprocess.run(command, env=env, check=False).returncode)
 
 
-def remark(entries, scratch):
-    """Runs `check --connect` on all servers and counts its warnings by rule."""
+def count_findings(entries, scratch):
+    """Runs `check --connect` on all servers and counts its findings by rule."""
     path = configured(entries, scratch)
     command = [str(WORKBENCH), "check", "--connect", "--json", "--config", str(path)]
-    env = {**os.environ, "MCP_WORKBENCH_CACHE": str(scratch / "cache")}
+    env = {**os.environ, "WORKBENCH_CACHE_DIR": str(scratch / "cache")}
     report = json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=False).stdout)
     started = [row for row in report["servers"] if row["status"] == "started"]
-    remarks = report.get("remarks", [])
-    for found in remarks:
+    findings = report.get("findings", [])
+    for found in findings:
         name = found.get("name", "")
         print(f"{found['rule']} ({found['severity']}): {found['server']}, {found['kind']} {name}")
-        print(f"    {found['pointer']} at {found['offset']}: {found['found']}")
-    rules = [found["rule"] for found in remarks]
+        print(f"    {found['pointer']} at {found['offset']}: {found['excerpt']}")
+    rules = [found["rule"] for found in findings]
     for rule in sorted(set(rules)):
         print(f"{rule:<24}{rules.count(rule):>4}")
     tools = sum(row["tools"] for row in started)
-    count = len(remarks) + report.get("moreRemarks", 0)
-    print(f"{len(started)} of {len(entries)} servers, {tools} tools, {count} remarks")
+    count = len(findings) + report.get("more_findings", 0)
+    print(f"{len(started)} of {len(entries)} servers, {tools} tools, {count} findings")
 
 
 def main():
     global NODE, PYTHON
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="only these servers")
-    parser.add_argument("--sample", action="store_true", help="only the ten that CI looks at")
-    parser.add_argument("--network", action="store_true", help="leave the network as it is")
-    parser.add_argument("--at-once", type=int, default=2, help="how many servers at the same time")
-    parser.add_argument("--show", action="store_true", help="show what differs in full")
-    parser.add_argument("--remarks", action="store_true", help="count the remarks on definitions")
-    parser.add_argument("--lock", metavar="FOLDER", type=Path, help="write or check a lock there")
+    parser.add_argument("names", nargs="*", help="only these servers [default: all]")
+    parser.add_argument("--sample", action="store_true", help="only the ten servers that CI tests")
+    parser.add_argument("--network", action="store_true", help="give servers access to the network")
+    parser.add_argument("--jobs", type=int, default=2, help="number of servers to test in parallel [default: 2]")
+    parser.add_argument("--show", action="store_true", help="print differences in full")
+    parser.add_argument("--findings", action="store_true", help="count the findings of `check --connect` about definitions")
+    parser.add_argument("--lock", metavar="FOLDER", type=Path, help="write a workbench.lock to this folder, or compare with it")
     arguments = parser.parse_args()
     is_alone = without_network(arguments)
     if is_alone:
@@ -615,23 +615,23 @@ def main():
     if arguments.names:
         entries = [entry for entry in entries if entry["name"] in arguments.names]
     if not entries:
-        sys.exit("error: there is no such server in tests/zoo/servers.json")
+        sys.exit("error: no such server in tests/zoo/servers.json")
     if not WORKBENCH.exists():
-        sys.exit(f"error: {WORKBENCH} is not there; `cargo build` makes it")
+        sys.exit(f"error: {WORKBENCH} not found; run `cargo build` first")
     if arguments.lock:
         return lock(entries, arguments.lock.absolute())
-    if arguments.remarks:
+    if arguments.findings:
         with tempfile.TemporaryDirectory(prefix="zoo-") as scratch:
-            return remark(entries, Path(scratch))
-    network = "loopback and no other network" if is_alone else "the network of this machine"
-    print(f"servers have {network}")
+            return count_findings(entries, Path(scratch))
+    network = "only loopback" if is_alone else "this machine's network"
+    print(f"network of the servers: {network}")
     print(line([
         "server", "tools", "prompts", "resources", "templates",
         "safe", "calls", "equal", "varies", "differs", "s",
     ]))
-    total = Report("in all")
+    total = Report("total")
     with tempfile.TemporaryDirectory(prefix="zoo-") as scratch:
-        with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
             running = [pool.submit(examine, entry, Path(scratch)) for entry in entries]
             reports = []
             for done in concurrent.futures.as_completed(running):

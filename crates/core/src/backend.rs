@@ -23,7 +23,7 @@ pub mod listing_reader;
 mod listing_store;
 mod login_scope;
 mod message_router;
-mod mute_list;
+mod paused_servers;
 mod pool;
 mod principal;
 mod process_reaper;
@@ -53,7 +53,7 @@ use crate::backend::change_feed::ChangeFeed;
 use crate::backend::deadline::Deadlines;
 use crate::backend::listing_store::ListingStoreWorker;
 use crate::backend::message_router::{Grace, InFlightRequest, MessageRouter};
-use crate::backend::mute_list::MuteList;
+use crate::backend::paused_servers::PausedServers;
 use crate::backend::principal::Principal;
 use crate::backend::process_reaper::ProcessReaper;
 use crate::backend::start_scheduler::StartScheduler;
@@ -105,18 +105,18 @@ pub enum BackendError {
     #[error(transparent)]
     StartFailed(Arc<StartError>),
     /// The server exited during the call, which may have taken effect.
-    #[error("the server ended while the call was running: {0}")]
+    #[error("{0}")]
     Crashed(Arc<str>),
     /// No response and no progress for this long; the call was cancelled at the server.
-    #[error("no answer and no progress for {} ms", .0.as_millis())]
+    #[error("no response or progress for {} ms", .0.as_millis())]
     IdleTimeout(Duration),
     /// No response within this total time, even with progress; the call was cancelled at the
     /// server.
-    #[error("no answer within {} ms in all", .0.as_millis())]
+    #[error("no response within {} ms in total", .0.as_millis())]
     TotalTimeout(Duration),
     #[error(transparent)]
     Remote(Arc<RemoteError>),
-    #[error("the answer had {0} bytes, which is more than `limits.maxMessageBytes` allows")]
+    #[error("response of {0} bytes exceeds `limits.maxMessageBytes`")]
     Oversized(usize),
     #[error("the workbench is shutting down")]
     ShuttingDown,
@@ -160,7 +160,7 @@ pub(crate) struct PoolContext {
     pub(crate) observer: Arc<Telemetry>,
     /// Memory pool for messages from servers.
     pub(crate) said: MemoryPool,
-    pub(crate) muted: MuteList,
+    pub(crate) paused: PausedServers,
     /// Logins at HTTP servers; `None` disables sign-in.
     pub(crate) logins: Option<Arc<LoginRegistry>>,
 }
@@ -239,7 +239,7 @@ impl Backend {
         if self.shared.commands.try_send(command).is_err() {
             tracing::warn!(
                 server = self.shared.router.server(),
-                "it does not take what has changed"
+                "command queue full, change not delivered to the server"
             );
         }
     }
@@ -353,7 +353,7 @@ impl Backend {
             if may_end && !is_heard {
                 tracing::warn!(
                     server = self.shared.router.server(),
-                    "it goes on though its agent has left"
+                    "command queue full, server not stopped after its agent left"
                 );
             }
             is_heard
@@ -409,7 +409,7 @@ impl Backend {
         call: OutgoingRequest<'_>,
         guard: &RequestGuard,
     ) -> Result<RpcOutcome, BackendError> {
-        debug_assert_ne!(method, "tools/call", "a tool needs a permit");
+        debug_assert_ne!(method, "tools/call", "tool calls need a permit");
         Box::pin(self.send(method, None, &call, guard)).await
     }
 

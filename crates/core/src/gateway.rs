@@ -253,8 +253,8 @@ impl Gateway {
                 Err(backend::BackendError::StartFailed(Arc::clone(failure)))
             }
             None => Err(backend::BackendError::StartFailed(Arc::new(backend::StartError::new(
-                format!("toolbox `{toolbox}` has no such server"),
-                "correct the name".to_owned(),
+                format!("not in toolbox `{toolbox}`"),
+                "check the name".to_owned(),
             )))),
         };
         let at = server_ref(toolbox, server);
@@ -365,8 +365,7 @@ impl Gateway {
             }
             Some(ServerEntry::Macros(_)) => {
                 let none = backend::StartError::new(
-                    "it is no server, it has the tools alone that the configuration makes"
-                        .to_owned(),
+                    "it has only macros, no server".to_owned(),
                     "call one of its tools".to_owned(),
                 );
                 Err(server_error(at, backend::BackendError::StartFailed(Arc::new(none))))

@@ -171,7 +171,7 @@ impl Telemetry {
         match ProcessPublisher::start(files, record) {
             Ok(publisher) => self.with_listener(Arc::new(publisher)),
             Err(error) => {
-                tracing::debug!(%error, "others are not told what runs here");
+                tracing::debug!(%error, "failed to publish this process for `ps`");
                 self
             }
         }

@@ -222,7 +222,9 @@ impl ExposedTool {
             hidden: &hidden,
         };
         let shown = definition.with_override(&alteration);
-        let shown = shown.inspect_err(|why| tracing::warn!(tool = %own, why, "cannot be altered"));
+        let shown = shown.inspect_err(
+            |why| tracing::warn!(tool = %own, why, "cannot apply the override, the tool is hidden"),
+        );
         let shown = Arc::new(shown.ok()?);
         let tool = as_it_is(ToolId { tool: shown.name.clone(), ..own });
         let pinned = (!hidden.is_empty()).then(|| RawJson::encode(&over.arguments));

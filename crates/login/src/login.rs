@@ -234,14 +234,14 @@ impl OAuthLogin {
     pub async fn fetch_token(self: &Arc<Self>) -> Result<(), LoginError> {
         if !self.login.is_non_interactive() {
             let hint = format!("run `mcp-workbench auth login {}`", self.login.target.server);
-            return Err(LoginError::new("a person has to sign in at this server", hint));
+            return Err(LoginError::new("this server requires an interactive sign-in", hint));
         }
         let token = self.login.reload().await.and_then(|record| record.token.clone());
         let stale = token.filter(record::Token::is_ending).map(|token| token.value);
         match renew(&self.login, stale.as_deref()).await {
             RenewalOutcome::Fresh => Ok(()),
             RenewalOutcome::SignInRequired(why) => {
-                Err(LoginError::new(why, "look at `oauth` in the server's entry"))
+                Err(LoginError::new(why, "check `oauth` in the server's entry"))
             }
             RenewalOutcome::Transient(why) => Err(LoginError::new(why, "try again later")),
         }

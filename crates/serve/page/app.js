@@ -8,11 +8,11 @@ import * as savings from "./savings.js";
 import * as tools from "./tools.js";
 import { bytes, span } from "./format.js";
 
-const PARTS = ["now", "savings", "tools", "configuration"];
+const PARTS = ["overview", "savings", "tools", "configuration"];
 const MESSAGE_MS = 8000;
 
 const known = {
-  part: "now",
+  part: "overview",
   /** The workbenches in the latest event, as `{id, view}`. */
   workbenches: [],
   /** The id of the selected workbench. */
@@ -26,7 +26,7 @@ const current = () => known.workbenches.find(({ id }) => id === known.chosen) ??
 function ask(what, args) {
   const workbench = current();
   if (!workbench) {
-    return Promise.reject(new Error("no workbench is serving now"));
+    return Promise.reject(new Error("no running workbench"));
   }
   return client.ask(workbench.id, what, args).catch((error) => {
     if (error.status === 401) {
@@ -70,20 +70,20 @@ function draw() {
     return;
   }
   const { view } = workbench;
-  if (known.part === "now") {
+  if (known.part === "overview") {
     overview.draw(view, known.may_act);
   } else if (known.part === "savings") {
     savings.draw(view);
   } else if (known.part === "tools") {
     calls.see(view, known.may_act);
   }
-  fill(by_id("foot"), `MCP Workbench ${view.version}, process ${view.pid}, for ${span(view.at - view.since)}`, view.memoryBytes ? `, ${bytes(view.memoryBytes)}` : "", `. ${view.config}`);
+  fill(by_id("foot"), `MCP Workbench ${view.version}, PID ${view.pid}, up ${span(view.at - view.since)}`, view.memoryBytes ? `, ${bytes(view.memoryBytes)}` : "", `. ${view.config}`);
 }
 
 function draw_head() {
   const { is_live, message } = known.status;
   const workbench = current();
-  fill(by_id("link"), h("span", { class: is_live ? "state running" : "state failed" }, h("i", { "aria-hidden": "true" }), is_live ? (known.may_act ? "live" : "live, looking only") : message ? "not connected" : "connecting"));
+  fill(by_id("link"), h("span", { class: is_live ? "state running" : "state failed" }, h("i", { "aria-hidden": "true" }), is_live ? (known.may_act ? "live" : "live, read-only") : message ? "not connected" : "connecting"));
   by_id("token-button").hidden = false;
   fill(
     by_id("which"),
@@ -109,7 +109,7 @@ function draw_head() {
   }
 }
 
-const label_of = (view) => `${view.config || "no configuration"} · ${view.mode} · ${view.reached} · ${view.pid}`;
+const label_of = (view) => `${view.config || "no configuration"} · ${view.mode} · ${view.endpoint} · ${view.pid}`;
 
 function draw_notice(workbench) {
   const { is_live, is_denied, message } = known.status;
@@ -117,11 +117,11 @@ function draw_notice(workbench) {
   if (is_denied) {
     texts.push(h("p", { class: "notice" }, message, ". ", h("button", { type: "button", "data-token": true }, "Enter a token…")));
   } else if (!is_live && message) {
-    texts.push(h("p", { class: "notice" }, `Not connected: ${message}. It is tried again${workbench ? "; this is what was seen last" : ""}.`));
+    texts.push(h("p", { class: "notice" }, `Not connected: ${message}. Retrying…${workbench ? " Showing the last known state." : ""}`));
   } else if (is_live && !workbench) {
-    texts.push(h("p", { class: "notice" }, "No workbench is serving now. One that begins is shown here."));
+    texts.push(h("p", { class: "notice" }, "No running workbench (`--unlisted` ones are hidden). New ones appear automatically."));
   } else if (is_live && !known.may_act && client.token()) {
-    texts.push(h("p", { class: "notice" }, "The token in use lets you look, and is not an operator's."));
+    texts.push(h("p", { class: "notice" }, "Read-only: the current token is not an operator token."));
   }
   fill(by_id("notice"), texts);
 }
@@ -152,7 +152,7 @@ function report_failures(before, after) {
     for (const server of servers) {
       const was = states.get(overview.server_key(name, server.name));
       if (server.state === "failed" && was && was !== "failed") {
-        say(`${server.name} in ${name} has failed`, true);
+        say(`${server.name} in ${name} failed`, true);
       }
     }
   }
@@ -173,7 +173,7 @@ function part_of_address() {
   if (part === "main") {
     return;
   }
-  known.part = PARTS.includes(part) ? part : "now";
+  known.part = PARTS.includes(part) ? part : "overview";
   document.title = `${by_id(`${known.part}-head`).textContent} · MCP Workbench`;
   load_part();
   draw_soon();
@@ -213,7 +213,7 @@ async function search() {
 
 // Actions
 
-const DONE = { open: "is open", stop: "has been stopped", restart: "has been restarted", mute: "is muted", unmute: "is not muted any more" };
+const DONE = { start: "started", stop: "stopped", restart: "restarted", pause: "paused", resume: "resumed" };
 
 async function act(pressed) {
   const { act: what, toolbox } = pressed.dataset;
@@ -228,11 +228,11 @@ async function act(pressed) {
   try {
     if (what === overview.SIGN_IN) {
       open_page(key, await ask({ ask: "signIn", toolbox, server }));
-      say(`sign in at ${whom} in the other tab; it starts when that is done`);
+      say(`sign in to ${whom} in the new tab; the server starts afterwards`);
       return;
     }
     await ask({ ask: "act", act: what, toolbox, server });
-    say(`${whom} ${DONE[what]}`);
+    say(`${whom}: ${DONE[what]}`);
   } catch (error) {
     say(error.message, true);
   } finally {
@@ -245,7 +245,7 @@ async function act(pressed) {
 // case the browser blocks the pop-up.
 function open_page(key, { address, code }) {
   if (!/^https?:\/\//.test(address)) {
-    throw new Error("the address to sign in at is no web page");
+    throw new Error("the sign-in URL is not a web address");
   }
   overview.pages.set(key, { address, code });
   window.open(address, "_blank", "noopener,noreferrer");
@@ -271,17 +271,17 @@ async function lead_to(names) {
 async function copy_patch() {
   try {
     await navigator.clipboard.writeText(by_id("patch").textContent);
-    say("copied");
+    say("copied to the clipboard");
   } catch {
     getSelection().selectAllChildren(by_id("patch"));
-    say("selected: copy it with your keyboard");
+    say("the clipboard is not available; the text is selected, copy it with the keyboard");
   }
 }
 
 // Dialogs
 
 function ask_for_token(why) {
-  by_id("token-why").textContent = why ?? (known.may_act ? "The one in use lets you look and act." : "With the token of an operator you can open, stop, restart and mute servers, and call tools. `mcp-workbench token --operator` makes one.");
+  by_id("token-why").textContent = why ?? (known.may_act ? "The current token is an operator token." : "With an operator token you can start, stop, restart and pause servers, and call tools. Create one with `mcp-workbench token --operator <name>`.");
   by_id("token").value = "";
   by_id("token-forget").hidden = !client.token();
   if (!by_id("token-dialog").open) {

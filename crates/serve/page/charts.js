@@ -11,7 +11,7 @@ const INTERVAL_MS = 5000;
 
 /** The samples of the last ten minutes; intervals without data become zeros. */
 function samples(view) {
-  const known = new Map(view.course.map((point) => [Math.floor(point.at / INTERVAL_MS), point]));
+  const known = new Map(view.traffic.map((point) => [Math.floor(point.at / INTERVAL_MS), point]));
   const last = Math.floor(view.at / INTERVAL_MS);
   return Array.from({ length: POINTS }, (_, index) => {
     const interval = last - POINTS + 1 + index;
@@ -84,7 +84,7 @@ export function calls(view) {
         ];
   });
   const legend = [mark("calls", `${number(all)} in 10 min`), mark("failed", `${number(errors)} failed`)];
-  const said = `${count(all, "call")} in the last 10 minutes, ${number(errors)} failed, at most ${number(most)} within 5 seconds`;
+  const said = `${count(all, "call")} in the last 10 minutes, ${number(errors)} failed, at most ${number(most)} in 5 seconds`;
   return figure("Calls", said, legend, `${number(most)} / 5 s`, columns, points);
 }
 
@@ -110,8 +110,8 @@ export function latency(view) {
   const last = said.at(-1)?.latency;
   const legend = ["p50", "p95", "p99"].map((part) => mark(part, `${part} ${last ? time(last[part]) : "–"}`));
   const told = last
-    ? `Last: half of the calls within ${time(last.p50)}, 95 % within ${time(last.p95)}, 99 % within ${time(last.p99)}`
-    : "No call in the last 10 minutes";
+    ? `Latest latency: p50 ${time(last.p50)}, p95 ${time(last.p95)}, p99 ${time(last.p99)}`
+    : "No calls in the last 10 minutes";
   return figure("Latency", told, legend, time(most), lines, points);
 }
 
@@ -125,7 +125,7 @@ export function saved(view) {
   const steps = sums.map((value, index) => `L${(index + 1) * (WIDE / POINTS)} ${y(value).toFixed(1)}`);
   const path = `M0 ${TALL - 1}${steps.join("")}L${WIDE} ${TALL - 1}Z`;
   const legend = [mark("calls", `${number(sum)} in 10 min`)];
-  return figure("Tokens spared", `${number(sum)} tokens in the last 10 minutes`, legend, number(most), [h("path", { class: "area", d: path })], points);
+  return figure("Tokens saved", `${number(sum)} tokens saved in the last 10 minutes`, legend, number(most), [h("path", { class: "area", d: path })], points);
 }
 
 /** A bar whose length is `value` relative to `most`. */

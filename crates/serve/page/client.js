@@ -10,7 +10,7 @@ const MAX_EVENT_CHARS = 64 * 1024 * 1024;
 const MIN_RETRY_MS = 500;
 const MAX_RETRY_MS = 8000;
 
-/** Moves the token from the URL fragment, where `mcp-workbench page` puts it, to `sessionStorage`. */
+/** Moves the token from the URL fragment, where `mcp-workbench dashboard` puts it, to `sessionStorage`. */
 export function take_token() {
   const found = /^#token=([\w.~+/=-]+)$/.exec(location.hash);
   if (found) {
@@ -39,7 +39,7 @@ async function error_message(response) {
   try {
     return JSON.parse(text).error.message;
   } catch {
-    return `the answer was status ${response.status}`;
+    return `the workbench returned status ${response.status}`;
   }
 }
 
@@ -68,13 +68,13 @@ export async function ask(workbench, what, args) {
       credentials: "omit",
     });
   } catch {
-    throw new FetchError("the workbench cannot be reached");
+    throw new FetchError("cannot reach the workbench");
   }
   if (!response.ok) {
     throw new FetchError(await error_message(response), response.status);
   }
   const answer = parse(await response.text());
-  if (answer.answer === "refused") {
+  if (answer.answer === "error") {
     throw new FetchError(answer.message);
   }
   return answer;
@@ -106,13 +106,13 @@ export function subscribe(on_view, on_status) {
         on_status({ is_live: true });
         on_view(event);
       });
-      throw new FetchError("the workbench has ended");
+      throw new FetchError("the workbench closed the connection");
     } catch (error) {
       if (control.signal.aborted) {
         return;
       }
       const is_denied = error.status === 401 || error.status === 403;
-      const message = error instanceof FetchError ? error.message : "the workbench cannot be reached";
+      const message = error instanceof FetchError ? error.message : "cannot reach the workbench";
       on_status({ is_live: false, is_denied, message });
       if (!is_denied) {
         setTimeout(() => current === control && begin(), wait);
@@ -140,7 +140,7 @@ async function events(response, on_event) {
     rest = parts.pop();
     if (rest.length > MAX_EVENT_CHARS) {
       await reader.cancel();
-      throw new FetchError("the workbench says too much at once");
+      throw new FetchError("the workbench sent an event that is too large");
     }
     // Each event holds the full state, so only the last one matters.
     const last = parts.filter((part) => part.startsWith("data:")).pop();

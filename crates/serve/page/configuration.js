@@ -18,20 +18,27 @@ export function draw(answer) {
   }
   fill(
     by_id("findings"),
-    h("p", null, h("code", null, answer.file), ": ", answer.findings.length === 0 ? "nothing was found in it." : `${count(answer.findings.length, "remark")}.`),
+    h("p", null, h("code", null, answer.file), ": ", `${summary(answer.findings)}.`),
     before.map(remark),
     drawn.length > 0 &&
       h(
         "div",
-        { class: "code", role: "region", tabindex: "0", "aria-label": "Text of the configuration" },
+        { class: "code", role: "region", tabindex: "0", "aria-label": "Configuration text" },
         drawn.flatMap((line, index) => [
           h("div", { class: by_line.has(index + 1) ? "row marked" : "row" }, h("span", { class: "count", "aria-hidden": "true" }, index + 1), h("code", null, line.slice(0, MAX_LINE_CHARS) || " ")),
           (by_line.get(index + 1) ?? []).map(remark),
         ]),
       ),
-    lines.length > drawn.length && h("p", { class: "faint" }, `${count(lines.length - drawn.length, "line")} more.`),
-    lines.length === 0 && h("p", { class: "faint" }, "There is no one file of it that can be shown."),
+    lines.length > drawn.length && h("p", { class: "faint" }, `${count(lines.length - drawn.length, "more line")} not shown.`),
+    lines.length === 0 && h("p", { class: "faint" }, "The configuration is not a single readable file."),
   );
+}
+
+function summary(findings) {
+  const of = (severity) => findings.filter((finding) => finding.severity === severity).length;
+  const [errors, warnings] = [of("error"), of("warning")];
+  const counts = [[errors, "error"], [warnings, "warning"], [findings.length - errors - warnings, "note"]];
+  return counts.filter(([value]) => value > 0).map(([value, what]) => count(value, what)).join(", ") || "no errors or warnings";
 }
 
 function remark(finding) {

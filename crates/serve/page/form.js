@@ -41,7 +41,7 @@ export function arguments_form(schema) {
         fields.set(value);
         const is_empty = is_object(value) && Object.keys(value).length === 0;
         if (!is_empty && write(sorted(parse(fields.text() ?? "{}"))) !== write(sorted(value))) {
-          throw new FieldError("the form has no field for some of this JSON; it stays as JSON");
+          throw new FieldError("the form has no field for some of this JSON, so it stays as JSON");
         }
       }
     } catch (error) {
@@ -56,7 +56,7 @@ export function arguments_form(schema) {
     typed.hidden = !toggle.checked;
   });
   return {
-    element: h("div", { class: "arguments" }, drawn, typed, said, h("p", null, toggle, " ", h("label", { for: toggle.id }, "as JSON"))),
+    element: h("div", { class: "arguments" }, drawn, typed, said, h("p", null, toggle, " ", h("label", { for: toggle.id }, "Edit as JSON"))),
     text: () => (toggle.checked ? raw.text() : fields.text()) ?? "{}",
   };
 }
@@ -138,9 +138,9 @@ function hint_of(schema, is_required) {
     ["exclusiveMinimum", "more than"],
     ["maximum", "at most"],
     ["exclusiveMaximum", "less than"],
-    ["minLength", "characters at least:"],
-    ["maxLength", "characters at most:"],
-    ["pattern", "matches"],
+    ["minLength", "minimum length:"],
+    ["maxLength", "maximum length:"],
+    ["pattern", "pattern:"],
     ["format", "format:"],
   ].filter(([key]) => ["string", "number"].includes(typeof schema[key]) || schema[key] instanceof RawNumber);
   const parts = [];
@@ -151,7 +151,7 @@ function hint_of(schema, is_required) {
     parts.push(bounds.map(([key, words]) => `${words} ${number(schema[key])}`).join(", "));
   }
   if (schema.default !== undefined && !is_required) {
-    parts.push(`without it: ${write(schema.default).slice(0, 200)}`);
+    parts.push(`default: ${write(schema.default).slice(0, 200)}`);
   }
   return parts.join(" · ").slice(0, 2000);
 }
@@ -170,7 +170,7 @@ function labelled(control, schema, context, after) {
   return h(
     "div",
     { class: "field" },
-    h("label", { for: id }, context.name, context.is_required && h("span", { class: "faint" }, " (needed)")),
+    h("label", { for: id }, context.name, context.is_required && h("span", { class: "faint" }, " (required)")),
     control,
     after,
     hint && h("p", { class: "faint hint", id: `${id}-hint` }, hint),
@@ -182,7 +182,7 @@ function prefilled(schema, context) {
 }
 
 function missing(context, control) {
-  return new FieldError(`${context.name} is needed`, control);
+  return new FieldError(`${context.name} is required`, control);
 }
 
 function string_field(schema, context) {
@@ -222,7 +222,7 @@ function number_field(schema, type, context) {
         return undefined;
       }
       if (!(type === "integer" ? INTEGER : NUMBER).test(text)) {
-        throw new FieldError(`${context.name} is to be ${type === "integer" ? "a whole number" : "a number"}, such as ${type === "integer" ? "12" : "1.5"}`, control);
+        throw new FieldError(`${context.name} must be ${type === "integer" ? "an integer, such as 12" : "a number, such as 1.5"}`, control);
       }
       return text;
     },
@@ -233,7 +233,7 @@ function choice_field(schema, choices, context) {
   const control = h(
     "select",
     null,
-    !(context.is_required && choices.length === 1) && h("option", { value: "" }, context.is_required ? "choose…" : "not given"),
+    !(context.is_required && choices.length === 1) && h("option", { value: "" }, context.is_required ? "select…" : "not set"),
     choices.map(([value, said]) => h("option", { value }, said)),
   );
   const set = (value) => {
@@ -279,7 +279,7 @@ function json_field(schema, context) {
       try {
         parse(text);
       } catch (error) {
-        throw new FieldError(`${context.name} is no JSON: ${error.message}`, control);
+        throw new FieldError(`${context.name} is not valid JSON: ${error.message}`, control);
       }
       return text;
     },
@@ -295,7 +295,7 @@ function object_field(schema, context) {
   ]);
   const inner = fields.map(([, own]) => own.element);
   const element = context.is_top
-    ? h("div", null, inner.length > 0 ? inner : h("p", { class: "faint" }, "It takes no arguments that are known."))
+    ? h("div", null, inner.length > 0 ? inner : h("p", { class: "faint" }, "The schema lists no arguments."))
     : h("fieldset", null, h("legend", null, context.name), schema.description && h("p", { class: "faint hint" }, schema.description), inner);
   return {
     element,
@@ -354,7 +354,7 @@ function array_field(schema, context) {
   set(prefilled(schema, context));
   const hint = hint_of(schema, context.is_required);
   return {
-    element: h("fieldset", null, h("legend", null, context.name, context.is_required && h("span", { class: "faint" }, " (needed)")), hint && h("p", { class: "faint hint" }, hint), list, more),
+    element: h("fieldset", null, h("legend", null, context.name, context.is_required && h("span", { class: "faint" }, " (required)")), hint && h("p", { class: "faint hint" }, hint), list, more),
     set,
     text: () => {
       const parts = items.map(({ own }) => own.text() ?? "null");

@@ -32,16 +32,16 @@ function figures(view, servers) {
   const sum = (of) => servers.reduce((all, server) => all + (of(server) ?? 0), 0);
   const running = servers.filter((server) => server.state === "running").length;
   const failed = servers.filter((server) => server.state === "failed").length;
-  const last = view.course.findLast((point) => point.latency)?.latency;
+  const last = view.traffic.findLast((point) => point.latency)?.latency;
   const entries = [
     ["Servers running", `${number(running)} of ${number(servers.length)}`, failed ? `${number(failed)} failed` : null],
     ["Agents", number(view.agents.length)],
     ["Calls", number(sum((server) => server.calls)), some(sum((server) => server.errors)) && `${number(sum((server) => server.errors))} failed`],
-    ["Under way", number(view.underWay)],
-    ["95 % within", last ? time(last.p95) : "–"],
-    ["Memory of servers", bytes(sum((server) => server.memoryBytes)) || "–"],
-    ["Tokens of tools", short(sum((server) => server.tokens))],
-    ["Tokens spared", short(view.savedTokens)],
+    ["Calls in flight", number(view.callsInFlight)],
+    ["p95 latency", last ? time(last.p95) : "–"],
+    ["Server memory", bytes(sum((server) => server.memoryBytes)) || "–"],
+    ["Definition tokens", short(sum((server) => server.tokens))],
+    ["Tokens saved", short(view.savedTokens)],
   ];
   fill(
     by_id("figures"),
@@ -53,7 +53,7 @@ function figures(view, servers) {
 
 function button(act, toolbox, server, may_act) {
   const is_pending = pending.has(server_key(toolbox, server));
-  const whom = server === null ? `every server of ${toolbox}` : `${server} in ${toolbox}`;
+  const whom = server === null ? `all servers in ${toolbox}` : `${server} in ${toolbox}`;
   const said = act === SIGN_IN ? "Sign in" : act[0].toUpperCase() + act.slice(1);
   return (
     may_act &&
@@ -74,13 +74,13 @@ function button(act, toolbox, server, may_act) {
 }
 
 function acts(server) {
-  if (server.isMuted) {
-    return ["unmute"];
+  if (server.isPaused) {
+    return ["resume"];
   }
   if (server.signIn) {
-    return [SIGN_IN, "mute"];
+    return [SIGN_IN, "pause"];
   }
-  return server.state === "running" || server.state === "starting" ? ["restart", "stop", "mute"] : ["open", "mute"];
+  return server.state === "running" || server.state === "starting" ? ["restart", "stop", "pause"] : ["start", "pause"];
 }
 
 function draw_servers(view, may_act) {
@@ -105,13 +105,13 @@ function draw_servers(view, may_act) {
           ),
         ];
   });
-  const heads = ["Server", "State", "#Memory", "#Tools", "#Tokens", "#Calls", "#Failed", "#p50", "#p95", "#p99", may_act ? "Acts" : "Since"];
+  const heads = ["Server", "State", "#Memory", "#Tools", "#Tokens", "#Calls", "#Errors", "#p50", "#p95", "#p99", may_act ? "Actions" : "In state for"];
   fill(
     by_id("servers"),
     bodies.length === 0
-      ? h("p", { class: "faint" }, wanted ? "No toolbox and no server is called so." : "The configuration has no servers.")
+      ? h("p", { class: "faint" }, wanted ? "No matching toolboxes or servers." : "No servers are configured.")
       : table("servers-head", heads, bodies, { class: "wide servers" }),
-    hidden > 0 && h("p", { class: "faint" }, `${count(hidden, "server")} more: filter to see them.`),
+    hidden > 0 && h("p", { class: "faint" }, `${count(hidden, "more server")} not shown; use the filter to find them.`),
   );
 }
 
@@ -121,18 +121,18 @@ function toolbox_row(toolbox, may_act) {
     { class: "toolbox", "data-key": "toolbox" },
     h("th", { scope: "rowgroup", colspan: 2 }, toolbox.name),
     h("td", { class: "minor faint", colspan: 8 }, toolbox.description),
-    h("td", { class: "acts" }, button("open", toolbox.name, null, may_act), button("stop", toolbox.name, null, may_act)),
+    h("td", { class: "acts" }, button("start", toolbox.name, null, may_act), button("stop", toolbox.name, null, may_act)),
   );
 }
 
 function state(server) {
-  const wants = server.signIn && (server.signIn.isWaitedFor ? "signing in" : "wants sign-in");
-  const drifts = server.drift && (server.drift.definitions === "deny" ? "locked" : server.state === "running" && "drift");
+  const wants = server.signIn && (server.signIn.isInProgress ? "signing in" : "sign-in required");
+  const drifts = server.drift && (server.drift.action === "deny" ? "blocked" : server.state === "running" && "drift");
   return h(
     "span",
-    { class: `state ${server.isMuted ? "muted" : wants || drifts ? "starting" : server.state}` },
+    { class: `state ${server.isPaused ? "paused" : wants || drifts ? "starting" : server.state}` },
     h("i", { "aria-hidden": "true" }),
-    server.isMuted ? "muted" : wants || drifts || (STATES[server.state] ?? server.state),
+    server.isPaused ? "paused" : wants || drifts || (STATES[server.state] ?? server.state),
   );
 }
 
@@ -144,20 +144,20 @@ function sign_in(toolbox, server) {
     return null;
   }
   const page = pages.get(key);
-  const whose = server.signIn.account ? `the agent ${server.signIn.account}` : "this machine's account";
+  const whose = server.signIn.account ? `agent ${server.signIn.account}` : "machine account";
   return h(
     "p",
     { class: "sign-in" },
-    page && server.signIn.isWaitedFor
+    page && server.signIn.isInProgress
       ? [
-          h("a", { href: page.address, target: "_blank", rel: "noopener noreferrer" }, `Open the page to sign in at ${server.name}`),
-          page.code && [", and type ", h("code", null, page.code)],
+          h("a", { href: page.address, target: "_blank", rel: "noopener noreferrer" }, `Open the sign-in page of ${server.name}`),
+          page.code && [" and enter ", h("code", null, page.code)],
         ]
-      : `Nobody has signed in for ${whose}.`,
+      : `${server.signIn.isInProgress ? "Sign-in in progress" : "Not signed in"} (${whose}).`,
   );
 }
 
-const BECOMES = { warn: "and served all the same", quarantine: "and kept from agents", deny: "so it is not opened" };
+const EFFECTS = { warn: "not hidden from agents", quarantine: "hidden from agents", deny: "server blocked" };
 
 // Lists the differences from `workbench.lock` and the command that accepts them.
 function drift({ drift }) {
@@ -166,10 +166,10 @@ function drift({ drift }) {
       h(
         "p",
         { class: "drift" },
-        `${count(drift.count, "definition")} not as workbench.lock has them, ${BECOMES[drift.definitions] ?? ""}.`,
-        drift.accept && [" To take over: ", h("code", null, drift.accept)],
+        `${count(drift.count, "definition")} ${drift.count === 1 ? "differs" : "differ"} from workbench.lock (${EFFECTS[drift.action] ?? drift.action}).`,
+        drift.accept && [" To accept: ", h("code", null, drift.accept)],
       ),
-      h("ul", null, drift.what.map((one) => h("li", null, one)), drift.what.length > 0 && drift.count > drift.what.length && h("li", null, "…")),
+      h("ul", null, drift.differences.map((one) => h("li", null, one)), drift.differences.length > 0 && drift.count > drift.differences.length && h("li", null, "…")),
     ]
   );
 }
@@ -197,7 +197,7 @@ function server_rows(view, toolbox, server, may_act) {
       ? h("td", { class: "acts" }, acts(server).map((act) => button(act, toolbox.name, server.name, may_act)))
       : h("td", null, since),
   );
-  const says_why = server.drift || (server.state === "failed" && (server.reason || server.lastWords.length > 0));
+  const says_why = server.drift || (server.state === "failed" && (server.reason || server.stderrTail.length > 0));
   if (!is_open && !says_why) {
     return [row];
   }
@@ -212,13 +212,13 @@ function server_rows(view, toolbox, server, may_act) {
         server.reason && h("p", { class: "bad" }, server.reason),
         sign_in(toolbox, server),
         drift(server),
-        server.lastWords.length > 0 && [
-          h("p", { class: "faint" }, "Its last words:"),
-          h("pre", { tabindex: "0", "aria-label": `Last words of ${server.name}` }, server.lastWords.join("\n")),
+        server.stderrTail.length > 0 && [
+          h("p", { class: "faint" }, "Last lines of stderr:"),
+          h("pre", { tabindex: "0", "aria-label": `Last lines of stderr of ${server.name}` }, server.stderrTail.join("\n")),
         ],
         is_open && facts(view, server, since),
         is_open &&
-          h("p", null, h("button", { type: "button", "data-tools": key }, "Its tools")),
+          h("p", null, h("button", { type: "button", "data-tools": key }, "Show tools")),
       ),
     ),
   ];
@@ -227,12 +227,12 @@ function server_rows(view, toolbox, server, may_act) {
 function facts(view, server, since) {
   const { p50, p95, p99 } = server.latency ?? {};
   const entries = [
-    ["Process", server.pid ?? "none"],
+    ["PID", server.pid ?? "none"],
     ["Since", server.since ? `${date(server.since)} (${since})` : "–"],
     ["Memory", bytes(server.memoryBytes) || "–"],
     ["Tools", server.tools ?? "not listed yet"],
     ["Tokens", server.tokens === null ? "–" : number(server.tokens)],
-    ["Calls", `${number(server.calls)}, ${number(server.errors)} failed`],
+    ["Calls", `${number(server.calls)}, ${count(server.errors, "error")}`],
     ["p50, p95, p99", server.latency ? [p50, p95, p99].map(time).join(", ") : "–"],
   ];
   return h("dl", { class: "facts" }, entries.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
@@ -255,11 +255,11 @@ function draw_calls(view) {
       h("td", { class: is_bad(call.outcome) ? "bad" : null }, call.outcome.replaceAll("_", " ")),
     ),
   );
-  const heads = ["Began", "Agent", "Tool", "Server", "#Took", "#Sent", "#Answered", "Outcome"];
+  const heads = ["Started", "Agent", "Tool", "Server", "#Duration", "#Arguments", "#Result", "Outcome"];
   fill(
     by_id("calls"),
     rows.length === 0
-      ? h("p", { class: "faint" }, "Nobody has called a tool yet.")
+      ? h("p", { class: "faint" }, "No calls yet.")
       : table("calls-head", heads, h("tbody", null, rows), { class: "wide calls" }),
   );
 }
@@ -274,18 +274,18 @@ function draw_agents(view) {
     h(
       "tr",
       { "data-key": agent.session },
-      h("th", { scope: "row" }, agent.client ?? "(says no name)"),
+      h("th", { scope: "row" }, agent.client ?? "(unnamed)"),
       h("td", null, agent.name ?? ""),
       h("td", null, date(agent.since)),
       h("td", { class: "number" }, number(agent.calls)),
       h("td", { class: "number" }, number(agent.savedTokens)),
     ),
   );
-  const heads = ["Program", "Name in policy", "Since", "#Calls", "#Tokens spared"];
+  const heads = ["Client", "Agent", "Connected since", "#Calls", "#Tokens saved"];
   fill(
     by_id("agents"),
     rows.length === 0
-      ? h("p", { class: "faint" }, "No agent is there now.")
+      ? h("p", { class: "faint" }, "No agents are connected.")
       : table("agents-head", heads, h("tbody", null, rows)),
   );
 }

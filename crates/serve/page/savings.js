@@ -9,7 +9,7 @@ const MAX_TOOLS = 1000;
 export function draw(view) {
   const clients = new Map();
   for (const agent of view.agents) {
-    const name = agent.client ?? agent.name ?? "(says no name)";
+    const name = agent.client ?? agent.name ?? "(unnamed)";
     const known = clients.get(name) ?? { sessions: 0, calls: 0, saved: 0 };
     clients.set(name, {
       sessions: known.sessions + 1,
@@ -27,13 +27,13 @@ export function draw(view) {
       "p",
       null,
       h("strong", { class: "big" }, number(view.savedTokens)),
-      " tokens in all, those of agents that have left included: what their clients would have shown with every server registered in them, less what the workbench has told them.",
+      " tokens saved in total, including disconnected agents: the tool definitions that their clients would have loaded with every server configured directly, minus those that the workbench sent them.",
     ),
     h("div", { class: "plots one" }, charts.saved(view)),
     h("h3", { id: "by-client" }, "By client"),
-    bars("by-client", ["Client", "#Sessions", "#Calls", "#Tokens spared"], [...clients], (entry) => [entry.sessions, entry.calls, entry.saved], "No agent is there now."),
+    bars("by-client", ["Client", "#Sessions", "#Calls", "#Tokens saved"], [...clients], (entry) => [entry.sessions, entry.calls, entry.saved], "No agents are connected."),
     h("h3", { id: "by-toolbox" }, "By toolbox"),
-    bars("by-toolbox", ["Toolbox", "#Calls", "#Tokens of definitions", "#Agents with it open", "#Tokens spared"], toolboxes, (entry) => [entry.calls, entry.tokens, entry.opened, entry.saved], "There are no toolboxes."),
+    bars("by-toolbox", ["Toolbox", "#Calls", "#Definition tokens", "#Agents with it open", "#Tokens saved"], toolboxes, (entry) => [entry.calls, entry.tokens, entry.opened, entry.saved], "No toolboxes are configured."),
   );
 }
 
@@ -63,7 +63,7 @@ export function draw_unused(answer) {
     servers.set(key, [...(servers.get(key) ?? []), tool]);
   }
   if (servers.size === 0) {
-    fill(by_id("unused"), h("p", { class: "faint" }, "None: every tool that is known has been used."));
+    fill(by_id("unused"), h("p", { class: "faint" }, "None: every known tool has been used."));
     return;
   }
   const rows = [...servers].map(([server, tools]) =>
@@ -71,11 +71,11 @@ export function draw_unused(answer) {
   );
   fill(
     by_id("unused"),
-    h("p", { class: "faint" }, `${count(answer.tools.length, "tool")}${answer.since ? `, since ${date(answer.since)}` : ""}.`),
+    h("p", { class: "faint" }, `${count(answer.tools.length, "unused tool")}${answer.since ? ` since ${date(answer.since)}` : ""}.`),
     table("unused-head", ["Server", "#Tools", "Names"], h("tbody", null, rows)),
     answer.patch && [
-      h("div", { class: "head" }, h("h4", null, "Merged into the configuration, this leaves them out"), h("button", { type: "button", id: "copy-patch" }, "Copy")),
-      h("pre", { id: "patch", tabindex: "0", "aria-label": "Fragment of the configuration" }, answer.patch),
+      h("div", { class: "head" }, h("h4", null, "To hide these tools, merge this into the configuration"), h("button", { type: "button", id: "copy-patch" }, "Copy")),
+      h("pre", { id: "patch", tabindex: "0", "aria-label": "Configuration patch" }, answer.patch),
     ],
   );
 }

@@ -17,7 +17,7 @@ const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
 export function draw_hits(query, answer) {
   if (answer.hits.length === 0) {
-    fill(by_id("hits"), h("p", null, "No tool fits ", h("q", null, query), "."));
+    fill(by_id("hits"), h("p", null, "No tool matches ", h("q", null, query), "."));
     return;
   }
   const rows = answer.hits.slice(0, 100).map((hit, index) =>
@@ -29,14 +29,14 @@ export function draw_hits(query, answer) {
       h("td", { class: "one-line" }, `${hit.toolbox} / ${hit.server}`),
       h("td", { class: "number" }, hit.score.toFixed(2)),
       h("td", { class: "plot" }, bar(hit.score, 1)),
-      h("td", null, h("span", { class: hit.isGood ? "good" : "faint" }, hit.isGood ? "likely" : "unsure")),
+      h("td", null, h("span", { class: hit.isLikely ? "good" : "faint" }, hit.isLikely ? "likely" : "unsure")),
       h("td", null, hit.words.flatMap((word) => [h("mark", null, word), " "])),
     ),
   );
   fill(
     by_id("hits"),
-    h("p", { class: "faint", id: "hits-head" }, `${count(answer.hits.length, "tool")} for “${query}”. A name leads to its form below.`),
-    table("hits-head", ["#Rank", "Tool", "Server", "#Score", "", "Fits", "Because of"], h("tbody", null, rows)),
+    h("p", { class: "faint", id: "hits-head" }, `${count(answer.hits.length, "tool")} for “${query}”. Select a tool to call it below.`),
+    table("hits-head", ["#Rank", "Tool", "Server", "#Score", "", "Match", "Matched words"], h("tbody", null, rows)),
   );
 }
 
@@ -47,7 +47,7 @@ export function caller(ask, confirm, say) {
   const tool = h("select", { id: "call-tool" });
   const about = h("div", { id: "call-about" });
   const answered = h("div", { id: "answer", "aria-live": "polite" });
-  const run = h("button", { type: "submit", class: "main" }, "Call it");
+  const run = h("button", { type: "submit", class: "main" }, "Call tool");
   const forbidden = h("p", { class: "faint" });
   const form = h("form", { id: "call-form", novalidate: true }, about, h("p", { class: "buttons" }, run, forbidden));
   const choose = (label, control) => h("div", { class: "field" }, h("label", { for: control.id }, label), control);
@@ -63,7 +63,7 @@ export function caller(ask, confirm, say) {
 
   const options = (control, names, wanted) => {
     const before = wanted ?? control.value;
-    control.replaceChildren(h("option", { value: "" }, "choose…"), ...names.map((name) => h("option", { value: name }, name)));
+    control.replaceChildren(h("option", { value: "" }, "select…"), ...names.map((name) => h("option", { value: name }, name)));
     control.value = names.includes(before) ? before : "";
   };
   const servers = () => view?.toolboxes.find(({ name }) => name === toolbox.value)?.servers ?? [];
@@ -84,11 +84,11 @@ export function caller(ask, confirm, say) {
       h(
         "div",
         { class: "about" },
-        h("p", { class: "description" }, found.description || "Its server says nothing of it."),
-        h("p", { class: "faint" }, `${number(found.tokens)} tokens of definition`, found.isDangerous && [" · ", h("span", { class: "bad" }, "counts as dangerous")]),
+        h("p", { class: "description" }, found.description || "No description."),
+        h("p", { class: "faint" }, `Definition: ${count(found.tokens, "token")}`, found.isDangerous && [" · ", h("span", { class: "bad" }, "dangerous")]),
       ),
       input.element,
-      h("details", null, h("summary", null, "Its schema"), h("pre", { tabindex: "0", "aria-label": "Schema of its arguments" }, write(found.inputSchema, "  ").slice(0, MAX_TEXT))),
+      h("details", null, h("summary", null, "Schema"), h("pre", { tabindex: "0", "aria-label": "Argument schema" }, write(found.inputSchema, "  ").slice(0, MAX_TEXT))),
     );
   };
 
@@ -100,7 +100,7 @@ export function caller(ask, confirm, say) {
       return;
     }
     const mine = (asked += 1);
-    about.replaceChildren(h("p", { class: "faint" }, "Asking for its tools…"));
+    about.replaceChildren(h("p", { class: "faint" }, "Loading tools…"));
     try {
       const answer = await ask({ ask: "tools", toolbox: toolbox.value, server: server.value });
       if (mine !== asked) {
@@ -110,7 +110,7 @@ export function caller(ask, confirm, say) {
       options(tool, known.map(({ name }) => name), wanted);
       show_tool();
       if (known.length === 0) {
-        about.replaceChildren(h("p", { class: "faint" }, "It has no tools that may be used, or is not known yet: open it."));
+        about.replaceChildren(h("p", { class: "faint" }, "No tools. If the server has never run, start it first."));
       }
     } catch (error) {
       if (mine === asked) {
@@ -143,18 +143,18 @@ export function caller(ask, confirm, say) {
     }
     const call = { ask: "call", toolbox: toolbox.value, server: server.value, tool: current.name, isConfirmed: false };
     run.setAttribute("aria-disabled", "true");
-    answered.replaceChildren(h("p", { class: "faint" }, "Called; waiting for the answer…"));
+    answered.replaceChildren(h("p", { class: "faint" }, "Waiting for the result…"));
     try {
       let answer = await ask(call, args);
       if (answer.answer === "confirm") {
         if (!(await confirm(answer.question))) {
-          answered.replaceChildren(h("p", null, "It was not called."));
+          answered.replaceChildren(h("p", null, "The tool was not called."));
           return;
         }
         answer = await ask({ ...call, isConfirmed: true }, args);
       }
       answered.replaceChildren(...result(answer));
-      say(`${call.tool} has answered`);
+      say(`${call.tool}: result received`);
     } catch (error) {
       answered.replaceChildren(h("p", { class: "bad" }, error.message));
     } finally {
@@ -180,7 +180,7 @@ export function caller(ask, confirm, say) {
         options(server, servers().map(({ name }) => name));
       }
       run.disabled = !may_act;
-      forbidden.textContent = may_act ? "Policy and confirmation hold as for an agent." : "You look only: calls need the token of an operator.";
+      forbidden.textContent = may_act ? "Access rules and confirmations apply as for an agent." : "Read-only: calling tools requires an operator token.";
     },
     /** Selects a server, or one of its tools: `[toolbox, server, tool]`. */
     async lead_to(names) {
@@ -203,18 +203,18 @@ export function caller(ask, confirm, say) {
 function result(answer) {
   const head = (said, bad) => h("p", { class: bad ? "bad" : "good" }, said, h("span", { class: "faint" }, ` after ${time(number_of(answer.ms))}`));
   if (answer.error) {
-    return [head("The server answered with an error", true), text_block(write(answer.error, "  "), "Error")];
+    return [head("The server returned an error", true), text_block(write(answer.error, "  "), "Error")];
   }
   const given = answer.result ?? {};
   const content = Array.isArray(given.content) ? given.content : [];
   const parts = content.slice(0, MAX_PARTS).map(part_of);
   const { content: _, structuredContent, isError, ...rest } = given;
   return [
-    head(isError === true ? "The tool says that it failed" : "It has answered", isError === true),
+    head(isError === true ? "The tool reported an error" : "Success", isError === true),
     ...parts,
-    content.length > MAX_PARTS && h("p", { class: "faint" }, `${count(content.length - MAX_PARTS, "part")} more.`),
-    structuredContent !== undefined && h("div", null, h("h4", null, "Structured"), text_block(write(structuredContent, "  "), "Structured content")),
-    Object.keys(rest).length > 0 && h("div", null, h("h4", null, "Besides"), text_block(write(rest, "  "), "Other members")),
+    content.length > MAX_PARTS && h("p", { class: "faint" }, `${count(content.length - MAX_PARTS, "more content block")} not shown.`),
+    structuredContent !== undefined && h("div", null, h("h4", null, "Structured content"), text_block(write(structuredContent, "  "), "Structured content")),
+    Object.keys(rest).length > 0 && h("div", null, h("h4", null, "Other members"), text_block(write(rest, "  "), "Other members")),
   ].filter(Boolean);
 }
 
@@ -225,9 +225,9 @@ function part_of(part) {
     return text_block(part.text, "Text");
   }
   if (part?.type === "image" && IMAGES.has(part.mimeType) && typeof part.data === "string" && part.data.length <= MAX_IMAGE && /^[\w+/=-]*$/.test(part.data)) {
-    return h("img", { src: `data:${part.mimeType};base64,${part.data}`, alt: `Image of the answer, ${part.mimeType}`, class: "answer" });
+    return h("img", { src: `data:${part.mimeType};base64,${part.data}`, alt: `Image in the result, ${part.mimeType}`, class: "answer" });
   }
-  return text_block(write(part, "  "), "Part of the answer");
+  return text_block(write(part, "  "), "Content block");
 }
 
 function text_block(text, label) {

@@ -13,12 +13,13 @@ pub use audit::{ArgumentCapture, AuditConfig, TelemetryConfig};
 pub use auth::{
     AnonymousPolicy, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, token_digest,
 };
+pub use auto_reload::AutoReload;
 pub use catalog::file_names::FileNameAllocator;
 pub use catalog::{CatalogCategory, CatalogFolder, CatalogService, CatalogTool, ToolReader};
 pub use clients::ClientConfig;
 pub use http::{HttpConfig, TlsConfig};
 pub use launch::{HttpLaunch, HttpTransport, Launch, StdioLaunch};
-pub use limits::{CacheConfig, CallerLimits, Limits, RateLimits};
+pub use limits::{CallerLimits, Limits, RateLimits, ResultCacheConfig};
 pub use llm::LlmConfig;
 pub use lockfile::{
     DefinitionDigest, DefinitionVariant, DriftPolicy, IgnoreRule, LockedDefinition,
@@ -35,11 +36,11 @@ pub use policy::{
 pub use sandbox::{Confinement, Container, Sandbox};
 pub use search::SearchConfig;
 pub use secret_ref::SecretRef;
-pub use shared::{DEFAULT_PREFIX, SharedConfig, StoreUrl};
-pub use watch::WatchMode;
+pub use shared_store::{DEFAULT_PREFIX, SharedStoreConfig, StoreUrl};
 
 mod audit;
 mod auth;
+mod auto_reload;
 pub mod catalog;
 mod clients;
 pub mod defaults;
@@ -57,14 +58,13 @@ mod policy;
 mod sandbox;
 mod search;
 mod secret_ref;
-mod shared;
-mod watch;
+mod shared_store;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub mode: ToolMode,
-    /// Which changes of the file are applied automatically (`watch`).
-    pub watch: WatchMode,
+    /// Which changes of the file are applied automatically (`autoReload`).
+    pub auto_reload: AutoReload,
     /// The sandbox of servers that don't configure one.
     pub sandbox: Sandbox,
     /// Maximum length of a registered tool name in bytes.
@@ -75,8 +75,8 @@ pub struct Config {
     pub limits: Limits,
     /// Limits of the HTTP listener (`http`).
     pub http: HttpConfig,
-    /// Default caching of results of read-only tools.
-    pub cache: CacheConfig,
+    /// Default caching of results of read-only tools (`resultCache`).
+    pub result_cache: ResultCacheConfig,
     /// Globs over `<namespace>_<name>` of the tools and resources that are initially active in
     /// `activate` mode (`activeToolsets`).
     pub active_toolsets: Vec<String>,
@@ -90,10 +90,10 @@ pub struct Config {
     /// Authentication over HTTP; `None` serves only clients on this machine, unauthenticated
     /// (`auth`).
     pub auth: Option<AuthConfig>,
-    /// The store shared by several workbenches (`shared`).
-    pub shared: SharedConfig,
-    /// The default policy for definitions that differ from the lockfile (`definitions`).
-    pub definitions: Option<DriftPolicy>,
+    /// The store shared by several workbenches (`sharedStore`).
+    pub shared_store: SharedStoreConfig,
+    /// The default policy for definitions that differ from the lockfile (`onDefinitionChange`).
+    pub drift_policy: Option<DriftPolicy>,
     /// In file order.
     pub toolboxes: Vec<ToolboxConfig>,
 }
@@ -146,18 +146,18 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             mode: ToolMode::default(),
-            watch: WatchMode::default(),
+            auto_reload: AutoReload::default(),
             sandbox: Sandbox::default(),
             max_tool_name_length: defaults::NAME_LIMIT,
             search: SearchConfig::default(),
             navigator: NavigatorConfig::default(),
             limits: Limits::default(),
             http: HttpConfig::default(),
-            cache: CacheConfig::default(),
+            result_cache: ResultCacheConfig::default(),
             policy: PolicyConfig::default(),
             auth: None,
-            shared: SharedConfig::default(),
-            definitions: None,
+            shared_store: SharedStoreConfig::default(),
+            drift_policy: None,
             audit: None,
             telemetry: TelemetryConfig::default(),
             active_toolsets: Vec::new(),
@@ -312,7 +312,7 @@ pub struct ServerConfig {
     pub total_call_timeout: Duration,
     /// Idle time after which the server is stopped; `None` for never (`idleTimeoutMs`).
     pub idle_timeout: Option<Duration>,
-    /// `true` if entries with an equal launch share one process.
+    /// `true` if entries with an equal launch share one process (`shareProcess`).
     pub shares_process: bool,
     /// `true` if the server starts before it is needed.
     pub eager: bool,
@@ -323,8 +323,8 @@ pub struct ServerConfig {
     pub roots: bool,
     /// Rate limits of this entry. Unset values use the global ones.
     pub limits: RateLimits,
-    /// Cache settings of this entry. An unset TTL uses the global one.
-    pub cache: CacheConfig,
+    /// Cache settings of this entry (`resultCache`). An unset TTL uses the global one.
+    pub result_cache: ResultCacheConfig,
     /// The policy for definitions that differ from the lockfile, if set. Use
     /// [`ServerConfig::effective_drift_policy`] for the effective one.
     pub drift_policy: Option<DriftPolicy>,
@@ -354,7 +354,7 @@ impl ServerConfig {
             protocol: Protocol::default(),
             roots: false,
             limits: RateLimits::default(),
-            cache: CacheConfig::default(),
+            result_cache: ResultCacheConfig::default(),
             drift_policy: None,
             lock_entry: None,
         }

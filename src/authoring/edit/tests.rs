@@ -108,15 +108,15 @@ fn removing_the_last_server_removes_the_toolbox() {
 fn impossible_edits_are_errors() {
     let text = r#"{"toolboxes": {"x": {"mcpServers": {"a": {}}}, "y": {"mcpServers": {"a": {}}}}, "mcpServers": {"b": {}}}"#;
     let fails = |new: &NewServer| add_server(source(text), new).unwrap_err().to_string();
-    assert_eq!(fails(&server("a", Some("x"))), "there already is a server `a` in toolbox `x`");
-    assert_eq!(fails(&server("b", None)), "there already is a server `b` in toolbox `b`");
-    assert_eq!(fails(&server("x", None)), "there already is a server `x` in toolbox `x`");
+    assert_eq!(fails(&server("a", Some("x"))), "toolbox `x` already has a server `a`");
+    assert_eq!(fails(&server("b", None)), "toolbox `b` already has a server `b`");
+    assert_eq!(fails(&server("x", None)), "toolbox `x` already has a server `x`");
     assert!(matches!(
         add_server(source(text), &server("c", Some("b"))),
         Err(EditError::StandaloneServer(_))
     ));
     let fails = |name: &str| remove_server(source(text), None, name).unwrap_err();
-    assert_eq!(fails("a").to_string(), "there is a server `a` in several toolboxes: `x`, `y`");
+    assert_eq!(fails("a").to_string(), "several toolboxes have a server `a`: `x`, `y`");
     assert_eq!(
         fails("bb"),
         EditError::ServerNotFound { wanted: "bb".to_owned(), nearest: vec!["b".to_owned()] }

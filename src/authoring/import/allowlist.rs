@@ -31,9 +31,9 @@ impl ClientAllowlist {
     pub(super) fn denial_reason(&self, server: &str) -> Option<&'static str> {
         let server = normal(server);
         if self.excluded.contains(&server) {
-            Some("`mcp.excluded` names it")
+            Some("listed in `mcp.excluded`")
         } else if !self.only.is_empty() && !self.only.contains(&server) {
-            Some("`mcp.allowed` does not name it")
+            Some("not listed in `mcp.allowed`")
         } else {
             None
         }

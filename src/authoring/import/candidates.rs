@@ -284,9 +284,10 @@ fn refused(source: &SourceFile, why: &str) -> ImportFinding {
         file: source.file.clone(),
         path: String::new(),
         position: None,
-        message: format!("not carried over, and none of its servers either: {why}"),
+        message: format!("file not imported: {why}"),
         hint: Some(
-            "import it alone into a new file (`--config new.json`), or serve the file as it is"
+            "import only this file into a new configuration (`--config new.json`), or serve it \
+             directly"
                 .to_owned(),
         ),
     }
@@ -333,24 +334,18 @@ impl<'a> GroupAssigner<'a> {
         let outcome = index.and_then(|index| self.outcomes.get(index));
         let (grade, message, hint) = match outcome.unwrap_or(&TrialOutcome::NotStarted) {
             TrialOutcome::Started => return None,
-            TrialOutcome::WantsSignIn => (
-                Grade::Approximate,
-                "it wants its user to sign in".to_owned(),
-                sign_in(&found.name),
-            ),
+            TrialOutcome::WantsSignIn => {
+                (Grade::Approximate, "requires a sign-in".to_owned(), sign_in(&found.name))
+            }
             TrialOutcome::Failed { reason, hint } => (
                 Grade::Manual,
-                format!(
-                    "it could not be started, so its name alone says where it belongs: {reason}"
-                ),
+                format!("could not be started, so its toolbox was chosen by name only: {reason}"),
                 hint.clone(),
             ),
             TrialOutcome::NotStarted => match found.may_need_sign_in? {
-                SignInDoubt::SignIn => (
-                    Grade::Approximate,
-                    "it may want its user to sign in".to_owned(),
-                    sign_in(&found.name),
-                ),
+                SignInDoubt::SignIn => {
+                    (Grade::Approximate, "may require a sign-in".to_owned(), sign_in(&found.name))
+                }
             },
         };
         found.grade = found.grade.max(grade);
@@ -388,7 +383,7 @@ impl<'a> GroupAssigner<'a> {
 
 fn sign_in(server: &str) -> String {
     format!(
-        "run `mcp-workbench auth login {server}`, or write a token that it takes into `headers`: \
+        "run `mcp-workbench auth login {server}`, or add a token to `headers`: \
          `\"Authorization\": \"Bearer ${{TOKEN}}\"`"
     )
 }

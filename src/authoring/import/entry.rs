@@ -148,14 +148,14 @@ impl ImportedEntry {
             inherit_env,
             sandbox,
             container,
-            shared,
+            share_process,
             eager,
             isolation,
-            definitions,
+            on_definition_change,
             protocol,
             roots,
             limits,
-            cache,
+            result_cache,
             client_keys: foreign,
         } = raw;
         let ClientKeys {
@@ -223,14 +223,14 @@ impl ImportedEntry {
             ("inheritEnv", inherit_env.map(boolean)),
             ("sandbox", sandbox.map(confinement::sandbox)),
             ("container", container.map(confinement::container)),
-            ("shared", shared.map(boolean)),
+            ("shareProcess", share_process.map(boolean)),
             ("eager", eager.map(boolean)),
             ("isolation", isolation.map(|word| word.value.into())),
-            ("definitions", definitions.map(|word| word.value.into())),
+            ("onDefinitionChange", on_definition_change.map(|word| word.value.into())),
             ("protocol", protocol.map(|word| word.value.into())),
             ("roots", roots.map(boolean)),
             ("limits", limits.map(|rates| number_object(rates.members()))),
-            ("cache", cache.map(|cache| number_object(cache.members()))),
+            ("resultCache", result_cache.map(|cache| number_object(cache.members()))),
         ];
         let rest = rest.into_iter().filter_map(|(key, value)| Some((key, value?)));
         Some((Self { launch, rest: rest.collect() }, remarks))
@@ -291,13 +291,13 @@ impl PlaceholderRewriter<'_> {
             let command = &text[place.clone()];
             let name = self.variable(key);
             let message = format!(
-                "`{}` is a command, which is not run here; it is `${{{name}}}` now",
+                "command `{}` is not supported; replaced by `${{{name}}}`",
                 truncate_for_message(command)
             );
             let hint = if command.len() > MAX_COMMAND || command.contains('\n') {
-                format!("set `{name}` to what it prints before the start")
+                format!("set `{name}` to its output before starting the workbench")
             } else {
-                format!("run `export {name}=\"{command}\"` before the start")
+                format!("run `export {name}=\"{command}\"` before starting the workbench")
             };
             self.remarks.push(EntryNote { grade: Grade::Manual, message, hint: Some(hint) });
             written.extend([&text[end..place.start], "${", &name, "}"]);
@@ -322,8 +322,9 @@ impl PlaceholderRewriter<'_> {
         let mut written = text.to_owned();
         for found in KEPT.captures_iter(text) {
             let name = variable_name(&found[1]);
-            let message = format!("`{}` is kept by Continue; it is `${{{name}}}` now", &found[0]);
-            let hint = Some(format!("run `export {name}=value` before the start"));
+            let message =
+                format!("`{}` is stored by Continue; replaced by `${{{name}}}`", &found[0]);
+            let hint = Some(format!("set `{name}` before starting the workbench"));
             self.remarks.push(EntryNote { grade: Grade::Manual, message, hint });
             written = written.replace(&found[0], &format!("${{{name}}}"));
         }
@@ -343,8 +344,8 @@ impl PlaceholderRewriter<'_> {
         let asked = input.and_then(|input| input.description.as_deref());
         let asked = asked
             .map_or("a value".to_owned(), |asked| format!("“{}”", truncate_for_message(asked)));
-        let message = format!("`{found}` asked for {asked}; it is `${{{name}}}` now");
-        let hint = format!("run `export {name}=value` before the start");
+        let message = format!("`{found}` prompts for {asked}; replaced by `${{{name}}}`");
+        let hint = format!("set `{name}` before starting the workbench");
         (Some(name), Some((message, hint)))
     }
 
@@ -379,7 +380,7 @@ impl PlaceholderRewriter<'_> {
                 PlaceholderMeaning::Home => (Some("HOME".to_owned()), None),
                 PlaceholderMeaning::PromptedInput(name) => self.input(found, name),
                 PlaceholderMeaning::Folder | PlaceholderMeaning::Unknown => {
-                    let message = format!("`{found}` has no meaning here and is left as it is");
+                    let message = format!("`{found}` is not supported and left unchanged");
                     (None, Some((message, "write the value itself".to_owned())))
                 }
             };
@@ -418,10 +419,10 @@ fn relative_paths(launch: &LaunchIdentity) -> Option<EntryNote> {
     Some(EntryNote {
         grade: Grade::Approximate,
         message: format!(
-            "{} starts at the folder of the configuration now",
+            "{} is now relative to the folder of the configuration",
             quoted_list(&relative, "and")
         ),
-        hint: Some("write whole paths, or set `cwd`".to_owned()),
+        hint: Some("use absolute paths, or set `cwd`".to_owned()),
     })
 }
 
@@ -447,7 +448,7 @@ fn plain_secrets(launch: &LaunchIdentity) -> Option<EntryNote> {
     let scheme = if is_scheme { format!("{scheme} ") } else { String::new() };
     Some(EntryNote {
         grade: Grade::Manual,
-        message: format!("the file holds a plain secret in {}", quoted_list(&names, "and")),
+        message: format!("secret in plain text: {}", quoted_list(&names, "and")),
         hint: Some(format!(
             "write `\"{first}\": \"{scheme}${{{variable}}}\"` and set the variable"
         )),
@@ -480,18 +481,17 @@ fn extract_secrets(
         LaunchIdentity::Command { args, .. } => {
             ("arguments", secrets.extract_from_args(server, args))
         }
-        LaunchIdentity::Url { url, .. } => ("address", secrets.extract_from_url(server, url)),
+        LaunchIdentity::Url { url, .. } => ("URL", secrets.extract_from_url(server, url)),
     };
     let first = moved.first().filter(|_| !secrets.stores_values())?;
-    let (what, verb) = if moved.len() == 1 { ("a secret", "is") } else { ("secrets", "are") };
+    let what = if moved.len() == 1 { "a secret" } else { "secrets" };
     let names: Vec<String> = moved.iter().map(|name| format!("${{{name}}}")).collect();
     Some(EntryNote {
         grade: Grade::Manual,
-        message: format!("{what} in its {place} {verb} {} now", quoted_list(&names, "and")),
+        message: format!("{what} in its {place} replaced by {}", quoted_list(&names, "and")),
         hint: Some(format!(
-            "set each variable where the workbench is started, such as `export {first}=…` in your \
-             shell's profile or `env` in your client's entry of the workbench; the values are in \
-             the file that this is from"
+            "set each variable for the workbench, such as `export {first}=…` in your shell \
+             profile or `env` in your client's workbench entry; the values are in the imported file"
         )),
     })
 }

@@ -18,7 +18,7 @@ pub(super) fn grade_findings(
         path: finding.path,
         position: finding.position,
         message: match finding.severity {
-            Severity::Error => format!("not carried over: {}", finding.message),
+            Severity::Error => format!("not imported: {}", finding.message),
             Severity::Warning => finding.message,
         },
         // A hint for a warning is already followed by the import, or doesn't apply.

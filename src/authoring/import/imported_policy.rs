@@ -79,7 +79,7 @@ impl ImportedPolicy {
         let left = settings.keys().filter(|key| !is_carried(key) && !is_known(key));
         let left: Vec<&String> = left.collect();
         if !left.is_empty() {
-            let message = format!("not carried over: {}", quoted_list(&left, "and"));
+            let message = format!("not imported: {}", quoted_list(&left, "and"));
             notes.push(note(Grade::Approximate, message));
         }
         let settings = settings
@@ -97,14 +97,16 @@ impl ImportedPolicy {
     ) -> Result<Map<String, Value>, String> {
         let names = quoted_list(&self.names, "and");
         let Some(settings) = self.settings else {
-            return Err(format!("{names} cannot be read, and servers come with their rules"));
+            return Err(format!(
+                "errors in {names}: servers are imported only with their access rules"
+            ));
         };
         let Some(existing) = existing else { return Ok(settings) };
         let is_there = |(key, value): (&String, &Value)| existing.get(key) == Some(value);
         if settings.iter().all(is_there) {
             return Ok(Map::new());
         }
-        Err(format!("{names} would hold for other servers too"))
+        Err(format!("{names} would also apply to other servers"))
     }
 }
 

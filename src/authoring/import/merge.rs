@@ -112,13 +112,13 @@ impl<'a> ConfigMerger<'a> {
         let mut index = None;
         for found in servers {
             if found.block.launch.is_workbench() {
-                let message = "left out: it is the workbench itself".to_owned();
+                let message = "skipped: this entry is the workbench itself".to_owned();
                 findings.push(found.note(Grade::Exact, message, None));
             } else if let Some(toolbox) = self.toolbox_with(&found, is_apart) {
                 if toolbox.is_standalone {
                     names.insert(found.name.clone(), toolbox.name.clone());
                 }
-                let message = format!("it is in toolbox `{}` already", toolbox.name);
+                let message = format!("already in toolbox `{}`", toolbox.name);
                 findings.push(found.note(Grade::Exact, message, None));
             } else if by_server {
                 let own = found.name.clone();
@@ -153,8 +153,9 @@ impl<'a> ConfigMerger<'a> {
         let TopLevelSettings { mode, active, categories } = top;
         for category in categories {
             let Some(server) = names.get(&category.server) else {
-                let message = "not carried over: its server does not stand alone".to_owned();
-                let hint = "import without `--toolbox`, and look at what is said of the server";
+                let message =
+                    "not imported: its server is not in the top-level `mcpServers`".to_owned();
+                let hint = "import without `--toolbox`, and check the findings for the server";
                 let path = format!("categories.{}", category.name);
                 findings.push(note(Grade::Unsupported, &path, message, hint));
                 continue;
@@ -184,9 +185,10 @@ impl<'a> ConfigMerger<'a> {
             }
             Some(ours) if *ours == mode => {}
             Some(ours) => {
-                let message = format!("it means mode `{mode}`; the configuration has `{ours}`");
+                let message =
+                    format!("this file implies mode `{mode}`, but the configuration uses `{ours}`");
                 let hint =
-                    format!("write `\"toolMode\": \"{mode}\"`, or start with `--mode {mode}`");
+                    format!("set `\"toolMode\": \"{mode}\"`, or start with `--tool-mode {mode}`");
                 findings.push(note(Grade::Manual, "", message, &hint));
             }
         }
@@ -226,13 +228,14 @@ impl<'a> ConfigMerger<'a> {
         let description = match description {
             ToolboxDescription::Written(text) => text.clone(),
             ToolboxDescription::Generated(client) => {
-                let hint = "say what its servers are for: agents choose by it";
+                let hint =
+                    "describe what its servers are for: agents choose toolboxes by description";
                 findings.push(ImportFinding {
                     path: String::new(),
                     position: None,
                     ..first.note(
                         Grade::Manual,
-                        format!("toolbox `{name}` has a description made by machine"),
+                        format!("toolbox `{name}` has a generated description"),
                         Some(hint.to_owned()),
                     )
                 });
@@ -288,7 +291,7 @@ impl<'a> ConfigMerger<'a> {
 
 fn renamed(found: &SourceServer, name: &str) -> Option<ImportFinding> {
     (found.name != name).then(|| {
-        let message = format!("another `{}` is there: added as `{name}`", found.name);
+        let message = format!("`{}` already exists: added as `{name}`", found.name);
         found.note(Grade::Approximate, message, None)
     })
 }

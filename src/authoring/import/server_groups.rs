@@ -159,14 +159,14 @@ pub(super) fn builtin_extension_finding(
 ) -> Option<ImportFinding> {
     let (first, _) = own.first()?;
     let names: Vec<&str> = own.iter().map(|(name, _)| name.value.as_str()).collect();
-    let verb = if names.len() == 1 { "is" } else { "are" };
+    let noun = if names.len() == 1 { "a built-in extension" } else { "built-in extensions" };
     Some(ImportFinding {
         grade: Grade::Unsupported,
         file: source.file.clone(),
         path: first.location.path(),
         position: line_columns(text, &[first.location.offset]).first().copied(),
         message: format!(
-            "not carried over: {} {verb} a part of {} and no server",
+            "not imported: {} ({noun} of {})",
             quoted_list(&names, "and"),
             client.title
         ),

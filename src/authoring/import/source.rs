@@ -88,7 +88,7 @@ pub(super) fn read(source: &SourceFile, secrets: &mut dyn SecretExtractor) -> So
         file: source.file.clone(),
         path: String::new(),
         position,
-        message: format!("not carried over: {message}"),
+        message: format!("not imported: {message}"),
         hint: (!hint.is_empty()).then(|| hint.to_owned()),
     };
     let file = Path::new(&source.file);
@@ -130,12 +130,12 @@ pub(super) fn read(source: &SourceFile, secrets: &mut dyn SecretExtractor) -> So
     let places = places(&root, &client);
     if places.is_empty() {
         let hint = match client.program {
-            Some(program) => format!("{} keeps them under `{}`", program.title, keys(program)),
+            Some(program) => format!("{} stores servers under `{}`", program.title, keys(program)),
             None => "expected `mcpServers`, `servers`, `mcp`, `mcp_servers`, `context_servers`, \
                      `extensions` or `toolboxes`"
                 .to_owned(),
         };
-        findings.push(whole("no servers in it", &hint, None));
+        findings.push(whole("no servers found", &hint, None));
     }
     let (inputs, allowed) = (inputs(&root), ClientAllowlist::read(&root));
     for place in places {
@@ -235,8 +235,8 @@ impl SourceReader<'_> {
         let (mut found, mut notes) = self.convert(&name, raw, reader, dialect)?;
         if let Some(refusal) = refusal {
             found.grade = found.grade.max(Grade::Approximate);
-            let hint = "remove its `\"disabled\": true` if it is to be used";
-            let message = format!("switched off: {refusal}");
+            let hint = "remove `\"disabled\": true` to use it";
+            let message = format!("disabled: {refusal}");
             notes.push(found.note(Grade::Approximate, message, Some(hint.to_owned())));
         }
         Ok((found, notes))
@@ -263,7 +263,7 @@ impl SourceReader<'_> {
         let means =
             match raw.as_ref().and_then(|raw| TransportChoice::select(raw, name, &mut reader)) {
                 Some(TransportChoice::Unsupported { reason, hint }) => {
-                    let message = format!("not carried over: {reason}");
+                    let message = format!("not imported: {reason}");
                     return Err(vec![place(Grade::Unsupported, message, Some(hint.to_owned()))]);
                 }
                 means => means,
@@ -281,7 +281,7 @@ impl SourceReader<'_> {
             if errors {
                 return Err(notes);
             }
-            let message = "not carried over: it has no command".to_owned();
+            let message = "not imported: no command".to_owned();
             return Err(vec![place(Grade::Unsupported, message, None)]);
         };
         let remarks = remarks.into_iter();

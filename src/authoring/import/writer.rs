@@ -87,8 +87,8 @@ pub(super) fn check(existing: &SourceFile) -> Result<(), ConfigReport> {
             file: None,
             position: line_columns(text, &[location.offset]).first().copied(),
             path: location.path(),
-            message: "this key is written twice".to_owned(),
-            hint: Some("remove one of the two before importing".to_owned()),
+            message: "duplicate key".to_owned(),
+            hint: Some("remove one of them before importing".to_owned()),
         })),
     }
 }
@@ -102,7 +102,7 @@ fn not_extendable(existing: &SourceFile, path: &str) -> ConfigReport {
             path: path.to_owned(),
             position: None,
             message: "expected an object to add servers to".to_owned(),
-            hint: Some("correct the configuration before importing".to_owned()),
+            hint: Some("fix the configuration before importing".to_owned()),
         }],
     }
 }

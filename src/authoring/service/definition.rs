@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::authoring::service::{ServiceManager, UserService};
 
 /// The description that service managers show.
-const TITLE: &str = "MCP Workbench: one set of MCP servers for all clients of this user";
+const TITLE: &str = "MCP Workbench: shared MCP servers for all clients of this user";
 
 impl UserService {
     /// Returns the path of the definition file, in the user's `home` or below the `configuration`
@@ -97,7 +97,7 @@ fn unit(words: &[String], program: &str, config: &Path, path: &str) -> String {
          ExecReload={}\n\
          Environment={}\n\
          Restart=on-failure\n\
-         # It ends its servers itself; what is then left ends with it.\n\
+         # The workbench stops its servers itself; remaining processes are killed.\n\
          KillMode=mixed\n\
          TimeoutStopSec=30\n\
          UMask=0077\n\

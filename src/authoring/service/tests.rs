@@ -54,7 +54,7 @@ fn remote_entry_matches_each_client() {
     let mut all = Vec::new();
     for program in client_apps() {
         let Some(form) = program.remote else {
-            all.extend([format!("{}: by a command\n", program.id)]);
+            all.extend([format!("{}: command only\n", program.id)]);
             continue;
         };
         let entry = remote_entry(form, url, "mcpw_x");

@@ -37,10 +37,10 @@ pub fn has_tls(text: &str) -> bool {
     tree.is_some_and(|tree| Value::from(tree).pointer("/http/tls").is_some_and(Value::is_object))
 }
 
-const ODD: &str = "its `auth.tokens` cannot be added to";
+const ODD: &str = "cannot edit `auth.tokens` safely";
 
 fn read_tokens(text: &str) -> Result<Vec<Value>, String> {
-    let tree = document::parse_jsonc(text).map_err(|_| "it cannot be read".to_owned())?;
+    let tree = document::parse_jsonc(text).map_err(|_| "invalid JSON".to_owned())?;
     let value = Value::from(tree);
     let tokens = value.get("auth").and_then(|auth| auth.get("tokens"));
     Ok(tokens.and_then(Value::as_array).cloned().unwrap_or_default())

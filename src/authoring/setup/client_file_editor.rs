@@ -34,10 +34,10 @@ pub struct RemovedServer {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ClientEditError {
     /// The file cannot be parsed.
-    #[error("it cannot be read: {0}")]
+    #[error("invalid file: {0}")]
     Syntax(String),
     /// The edited text would not parse to the expected value.
-    #[error("it is written in a way that cannot be changed without losing something")]
+    #[error("the edited text would not parse to the expected value")]
     RoundTripFailed,
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::authoring::client_files::{EntryForm, RemoteForm};
 use crate::authoring::setup::ENTRY_NAME;
 
-const DESCRIPTION: &str = "One server for all others: toolboxes are opened when they are wanted";
+const DESCRIPTION: &str = "All your MCP servers in one: toolboxes open on demand";
 
 /// Builds the entry that starts `program` with `args`.
 pub fn stdio_entry(form: EntryForm, program: &str, args: &[String]) -> Value {

@@ -89,7 +89,7 @@ impl FileRecord {
             return UndoAction::Restore(self.before.clone());
         }
         let Some(editor) = editor else {
-            return UndoAction::Skip("it was changed since".to_owned());
+            return UndoAction::Skip("the file has changed since setup".to_owned());
         };
         match self.revert_edits(text, editor) {
             Ok((text, back)) => UndoAction::Revert { text, back },

@@ -69,7 +69,7 @@ fn stdio_entry_has_the_form_of_its_client() {
             EntryForm::Extension,
             json!({
                 "name": "workbench", "type": "stdio", "cmd": "w", "args": ["a"], "enabled": true,
-                "description": "One server for all others: toolboxes are opened when they are wanted",
+                "description": "All your MCP servers in one: toolboxes open on demand",
                 "timeout": 300,
             }),
         ),
@@ -122,7 +122,7 @@ fn toml_keeps_comments_and_other_tables() {
 fn yaml_keeps_comments_and_indentation() {
     let text = "# Goose.\nGOOSE_MODEL: x\nextensions:\n    developer: # own\n        type: builtin\n        enabled: true\n    # About files.\n    files:\n        type: stdio\n        cmd: npx # why\n        args: [-y, files]\n        envs: {}\n\n# The end.\nother: 1\n";
     let changed = set_up("goose", text, &["files"]);
-    let expected = "# Goose.\nGOOSE_MODEL: x\nextensions:\n    developer: # own\n        type: builtin\n        enabled: true\n    # About files.\n    workbench:\n      name: workbench\n      description: \"One server for all others: toolboxes are opened when they are wanted\"\n      type: stdio\n      cmd: /opt/mcp-workbench\n      args:\n        - \"--config\"\n        - /c.json\n      enabled: true\n      timeout: 300\n\n# The end.\nother: 1\n";
+    let expected = "# Goose.\nGOOSE_MODEL: x\nextensions:\n    developer: # own\n        type: builtin\n        enabled: true\n    # About files.\n    workbench:\n      name: workbench\n      description: \"All your MCP servers in one: toolboxes open on demand\"\n      type: stdio\n      cmd: /opt/mcp-workbench\n      args:\n        - \"--config\"\n        - /c.json\n      enabled: true\n      timeout: 300\n\n# The end.\nother: 1\n";
     assert_eq!(
         changed.text,
         expected.replace("        - ", "          - ").replace("          - ", "        - ")

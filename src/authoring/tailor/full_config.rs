@@ -68,8 +68,8 @@ impl FullConfig {
             hint: Some(hint.to_owned()),
         };
         if is_toml(file) {
-            let hint = "`mcp-workbench import FILE` makes a configuration of it, to tailor";
-            return Err(refuse(vec![plain("a file of Toolman cannot be tailored", hint)]));
+            let hint = "convert it with `mcp-workbench import FILE`, then tailor the result";
+            return Err(refuse(vec![plain("cannot tailor a Toolman file", hint)]));
         }
         let text = document::strip_bom(&source.text);
         let tree = document::parse_jsonc(text).map_err(|finding| refuse(vec![finding]))?;

@@ -11,7 +11,7 @@ use crate::authoring::tailor::renderer::CommentedValue;
 use crate::settings::ToolMode;
 
 /// Keys that are always generated, never copied.
-const WRITTEN_ANEW: [&str; 3] = ["exposedTools", "defaultPolicy", "agentPolicies"];
+const GENERATED: [&str; 3] = ["exposedTools", "defaultPolicy", "agentPolicies"];
 
 /// Returns the needed servers, and the configuration with only those. `folder` is the base
 /// directory of relative paths if the new file goes to another directory.
@@ -30,10 +30,10 @@ pub(super) fn narrow(
         let kept = match key.as_str() {
             // The rules have served their purpose.
             "taskBasedToolSelection" => continue,
-            key if WRITTEN_ANEW.contains(&key) => continue,
+            key if GENERATED.contains(&key) => continue,
             // Macros aren't selected by tasks, and their steps may use removed tools.
             "macros" => {
-                moved.warnings.push("not carried over: `macros`".to_owned());
+                moved.warnings.push("not copied: `macros`".to_owned());
                 continue;
             }
             // The path would be wrong in another directory, and only editors use it.
@@ -105,7 +105,7 @@ impl PathRelocator<'_> {
         match joined(folder, &cwd) {
             Some(path) => _ = members.insert("cwd".to_owned(), path.into()),
             None if cwd.starts_with('$') => {
-                let warning = format!("`cwd` of `{server}` is left as it is: `{cwd}`");
+                let warning = format!("`cwd` of `{server}` is unchanged: `{cwd}`");
                 self.warnings.push(warning);
             }
             None => {}

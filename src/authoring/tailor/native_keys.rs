@@ -88,14 +88,14 @@ fn translate_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<St
     if let Some(most) = performance.get("max_concurrent_calls") {
         let limits = root.entry("limits").or_insert_with(|| json!({}));
         if let Some(limits) = limits.as_object_mut() {
-            limits.entry("concurrentCalls").or_insert_with(|| most.clone());
+            limits.entry("maxConcurrentCalls").or_insert_with(|| most.clone());
         }
     }
     let is_cached = performance.get("cache_tool_responses") == Some(&Value::Bool(true));
     let seconds = performance.get("cache_duration_seconds").and_then(Value::as_u64);
     if let (true, Some(seconds)) = (is_cached, seconds) {
         let cache = || json!({ "ttlMs": seconds.saturating_mul(1000) });
-        root.entry("cache").or_insert_with(cache);
+        root.entry("resultCache").or_insert_with(cache);
     }
     let timeout = performance.get("tool_call_timeout");
     for block in servers.as_object_mut().into_iter().flat_map(Map::values_mut) {
@@ -115,7 +115,7 @@ fn translate_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<St
         let others = keys.filter(|key| !carried.contains(&key.as_str()));
         left.extend(others.map(|key| format!("{block}.{key}")));
     }
-    warnings.extend(left.into_iter().map(|key| format!("not carried over: `{key}`")));
+    warnings.extend(left.into_iter().map(|key| format!("not converted: `{key}`")));
     // `mcpServers` comes first, as usual in native files.
     let rest = std::mem::take(root);
     root.insert("mcpServers".to_owned(), servers);

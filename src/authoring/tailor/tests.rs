@@ -25,7 +25,7 @@ fn request(full: &str, task: &str, service: Option<&str>) -> TailorRequest {
 }
 
 fn parsed(text: &str) -> Value {
-    Value::from(document::parse_jsonc(text).expect("what is written can be read"))
+    Value::from(document::parse_jsonc(text).expect("the output can be parsed"))
 }
 
 /// Tailors `full` for a task and parses the result.
@@ -75,7 +75,7 @@ fn builtin_rules_match_the_generation_example() {
         assert_eq!(list(&test, "taskmaster"), expected, "{task}");
     }
     let latest = tailored(OPEN, "the latest contest", None);
-    assert_eq!(latest["exposedTools"], base["exposedTools"], "not a word of it");
+    assert_eq!(latest["exposedTools"], base["exposedTools"], "no keyword matches");
 }
 
 /// The quotes are from the design of selective tool filtering, "Service Type Detection".
@@ -106,7 +106,7 @@ fn builtin_rules_cover_the_designed_service_types() {
     assert_eq!(
         unknown.warnings,
         [
-            "no rule for the service type `kitchen`; there are `api`, `frontend`, `testing` and `service`"
+            "no rule for project type `kitchen`; known types: `api`, `frontend`, `testing` and `service`"
         ]
     );
 }
@@ -139,7 +139,7 @@ const RULES: &str = r#"{
 
 const FULL: &str = r#"{
   "$schema": "./schemas/workbench-config.schema.json",
-  // Comments are not carried over.
+  // Comments are not copied.
   "limits": {"maxListingBytes": 5000},
   "toolboxes": {
     "dev": {"description": "Development", "mcpServers": {
@@ -166,10 +166,7 @@ fn keeps_only_selected_and_allowed_tools() {
     insta::assert_snapshot!(outcome.text.as_deref().unwrap());
     assert_eq!(
         outcome.warnings,
-        [
-            "left out: `x` of `off`, which is switched off",
-            "left out: `y` and `z` of `none`, which is no server here",
-        ]
+        ["skipped `x`: server `off` is disabled", "skipped `y` and `z`: no server `none`",]
     );
     assert_eq!(outcome.servers, ["files", "runner", "secret"]);
     let look = outcome.choices.iter().find(|choice| choice.tool == "look").unwrap();
@@ -188,7 +185,7 @@ fn tools_denied_to_all_are_not_added() {
     assert_eq!(value["exposedTools"], json!({"files": ["read", "write"]}));
     assert_eq!(value["toolMode"], "proxy");
     assert_eq!(value["defaultPolicy"], json!({"allowUnknownTools": false}));
-    assert_eq!(outcome.warnings[0], "left out: `list` of `files`, which nobody may have");
+    assert_eq!(outcome.warnings[0], "skipped `list` of `files`: no agent may use it");
 
     request.full.text = r#"{"mcpServers": {"other": {"command": "x"}}}"#.to_owned();
     let nothing = tailor(&request).unwrap();
@@ -334,7 +331,7 @@ proptest! {
         }
         if let Some(text) = &first.text {
             let again = TailorRequest { full: source("task.json", text), ..request };
-            prop_assert!(tailor(&again).is_ok(), "what is written is a configuration");
+            prop_assert!(tailor(&again).is_ok(), "the output is a valid configuration");
         }
     }
 }
@@ -402,9 +399,9 @@ fn secret_references_are_preserved() {
 fn resource_prompt_and_definition_policies_are_narrowed() {
     let full = r#"{"mcpServers": {
         "github": {"command": "github", "resourceFilters": ["issue://*"], "promptFilters": ["!p"],
-            "definitions": "deny"},
+            "onDefinitionChange": "deny"},
         "git": {"command": "git"}},
-        "definitions": "quarantine",
+        "onDefinitionChange": "quarantine",
         "exposedResources": {"github": ["issue://*"], "git": ["x"]},
         "exposedPrompts": {"github": [], "git": ["y"]},
         "agentPolicies": {"ann": {
@@ -416,7 +413,7 @@ fn resource_prompt_and_definition_policies_are_narrowed() {
     assert_eq!(github["resourceFilters"], json!(["issue://*"]));
     assert_eq!(github["promptFilters"], json!(["!p"]));
     assert_eq!(
-        (&github["definitions"], &kept["definitions"]),
+        (&github["onDefinitionChange"], &kept["onDefinitionChange"]),
         (&json!("deny"), &json!("quarantine"))
     );
     assert_eq!(kept["exposedResources"], json!({"github": ["issue://*"]}));

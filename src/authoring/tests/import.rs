@@ -24,7 +24,7 @@ fn said(plan: &ImportPlan) -> Vec<String> {
         .iter()
         .map(|added| format!("+ {}/{} ({})", added.toolbox, added.server, added.grade));
     let findings = plan.findings.iter().map(ToString::to_string);
-    let machine = "has a description made by machine";
+    let machine = "has a generated description";
     added.chain(findings.filter(|text| !text.contains(machine))).collect()
 }
 
@@ -73,8 +73,8 @@ fn a_new_configuration_reads_well() {
     assert_eq!(
         shown,
         [
-            "manual: ~/.config/Claude/claude_desktop_config.json:3:23: mcpServers.github: the file holds a plain secret in `GITHUB_TOKEN`\n  hint: write `\"GITHUB_TOKEN\": \"${GITHUB_TOKEN}\"` and set the variable",
-            "manual: ~/.config/Claude/claude_desktop_config.json: toolbox `claude-desktop` has a description made by machine\n  hint: say what its servers are for: agents choose by it",
+            "manual: ~/.config/Claude/claude_desktop_config.json:3:23: mcpServers.github: secret in plain text: `GITHUB_TOKEN`\n  hint: write `\"GITHUB_TOKEN\": \"${GITHUB_TOKEN}\"` and set the variable",
+            "manual: ~/.config/Claude/claude_desktop_config.json: toolbox `claude-desktop` has a generated description\n  hint: describe what its servers are for: agents choose toolboxes by description",
         ]
     );
     assert_eq!(read(&plan.text, &env(&[])).unwrap().findings, []);
@@ -98,8 +98,8 @@ fn an_existing_configuration_keeps_its_comments() {
         [
             "+ cursor/other-2 (exact)",
             "+ cursor/new (exact)",
-            "exact: /home/me/.cursor/mcp.json:1:25: mcpServers.same: it is in toolbox `cursor` already",
-            "approximate: /home/me/.cursor/mcp.json:1:67: mcpServers.other: another `other` is there: added as `other-2`",
+            "exact: /home/me/.cursor/mcp.json:1:25: mcpServers.same: already in toolbox `cursor`",
+            "approximate: /home/me/.cursor/mcp.json:1:67: mcpServers.other: `other` already exists: added as `other-2`",
         ]
     );
 }
@@ -135,9 +135,9 @@ fn vs_code_servers_and_inputs_are_imported() {
         said(&plan),
         [
             "+ vscode/a (manual)",
-            "approximate: .vscode/mcp.json:2:94: servers.a.envFile: ignored: files of variables are not read",
-            "manual: .vscode/mcp.json:1:33: servers.a: `${workspaceFolder}` has no meaning here and is left as it is\n  hint: write the value itself",
-            "manual: .vscode/mcp.json:1:33: servers.a: `${input:api-key}` asked for a value; it is `${API_KEY}` now\n  hint: run `export API_KEY=value` before the start",
+            "approximate: .vscode/mcp.json:2:94: servers.a.envFile: ignored: `envFile` is not supported",
+            "manual: .vscode/mcp.json:1:33: servers.a: `${workspaceFolder}` is not supported and left unchanged\n  hint: write the value itself",
+            "manual: .vscode/mcp.json:1:33: servers.a: `${input:api-key}` prompts for a value; replaced by `${API_KEY}`\n  hint: set `API_KEY` before starting the workbench",
         ]
     );
     assert_eq!(
@@ -181,7 +181,7 @@ fn gemini_variables_and_tool_lists_are_converted() {
         said(&plan),
         [
             "+ gemini/a (approximate)",
-            "approximate: ~/.gemini/settings.json:2:31: mcpServers.a: ignored: `trust` has no meaning here",
+            "approximate: ~/.gemini/settings.json:2:31: mcpServers.a: ignored: `trust` (not supported)",
         ]
     );
     assert_eq!(
@@ -206,7 +206,7 @@ fn zed_command_objects_are_converted() {
         serde_json::json!({"a": {"command": "a", "args": ["1"]}, "b": {"command": "b", "args": ["2"]}})
     );
     let said = said(&plan).join("\n");
-    assert!(said.contains("context_servers.c: not carried over: expected a `command`"), "{said}");
+    assert!(said.contains("context_servers.c: not imported: expected a `command`"), "{said}");
 }
 
 #[test]
@@ -215,14 +215,14 @@ fn a_workbench_configuration_keeps_its_toolboxes() {
         None,
         "old.json",
         r#"{"toolboxes": {"dev": {"description": "Own words", "mcpServers": {
-            "a": {"command": "a", "toolFilters": ["x"], "idleTimeoutMs": 5, "shared": false, "inheritEnv": true}}}},
+            "a": {"command": "a", "toolFilters": ["x"], "idleTimeoutMs": 5, "shareProcess": false, "inheritEnv": true}}}},
             "mcpServers": {"b": {"command": "b", "description": "Says so"}}}"#,
     );
     assert_eq!(said(&plan), ["+ dev/a (exact)", "+ old/b (exact)"]);
     assert!(plan.text.contains(r#""description": "Own words""#));
     assert_eq!(
         written(&plan)["a"],
-        serde_json::json!({"command": "a", "toolFilters": ["x"], "idleTimeoutMs": 5, "inheritEnv": true, "shared": false})
+        serde_json::json!({"command": "a", "toolFilters": ["x"], "idleTimeoutMs": 5, "inheritEnv": true, "shareProcess": false})
     );
 }
 
@@ -312,11 +312,11 @@ fn unreadable_entries_are_reported_and_skipped() {
         ("c.toml", "[mcp_servers.a]", "expected a `command`"),
         ("x.json", "{", "expected `}`"),
         ("x.json", "", "found an empty file"),
-        ("x.json", "[]", "no servers in it"),
-        ("x.json", r#"{"mcpServers": []}"#, "no servers in it"),
+        ("x.json", "[]", "no servers found"),
+        ("x.json", r#"{"mcpServers": []}"#, "no servers found"),
         ("x.json", r#"{"mcpServers": {"a": 1}}"#, "expected an object, found a number"),
         ("x.json", r#"{"mcpServers": {"a": {}}}"#, "expected a `command`"),
-        ("x.json", r#"{"mcpServers": {"a": {"command": ""}}}"#, "it has no command"),
+        ("x.json", r#"{"mcpServers": {"a": {"command": ""}}}"#, "no command"),
         ("x.json", r#"{"mcpServers": {"a": {"command": 1}}}"#, "expected a string"),
         ("x.json", r#"{"mcpServers": {"a": {"command": {"path": 1}}}}"#, "expected a string"),
         (
@@ -349,7 +349,7 @@ fn unextendable_configuration_is_an_error() {
         let existing = source("w.json", existing);
         let from = source("x.json", r#"{"mcpServers": {"a": {"command": "a"}}}"#);
         let report = plan_import(Some(&existing), &[from], &ImportOptions::default()).unwrap_err();
-        assert!(report.to_string().starts_with("error: 1 problem in `w.json`"), "{report}");
+        assert!(report.to_string().starts_with("error: 1 error in `w.json`"), "{report}");
     }
 }
 
@@ -395,7 +395,7 @@ fn secret_references_are_not_imported() {
         let plan = import(None, "workbench-config.json", &text);
         assert!(!plan.text.contains("evil") && !plan.text.contains(".ssh"), "{}", plan.text);
         let said = said(&plan).join("\n");
-        assert!(said.contains("no value is taken from a file or a command here"), "{said}");
+        assert!(said.contains("references to secrets are not supported in this setting"), "{said}");
     }
 }
 
@@ -452,8 +452,8 @@ fn resource_prompt_and_definition_policies_are_imported() {
         "old.json",
         r#"{"mcpServers": {
             "files": {"command": "files", "resourceFilters": ["file:///a/*", "!*.env"],
-                "promptFilters": ["sum"], "definitions": "deny"}},
-            "toolMode": "direct", "definitions": "quarantine",
+                "promptFilters": ["sum"], "onDefinitionChange": "deny"}},
+            "toolMode": "direct", "onDefinitionChange": "quarantine",
             "exposedResources": {"files": ["file:///a/*"]}, "exposedPrompts": {"files": []},
             "agentPolicies": {"ann": {"resourceOverrides": {"files": ["!file:///a/b"]},
                 "promptOverrides": {"files": ["*"]}}}}"#,
@@ -465,8 +465,8 @@ fn resource_prompt_and_definition_policies_are_imported() {
     for (found, expected) in [
         (&files["resourceFilters"], r#"["file:///a/*","!*.env"]"#),
         (&files["promptFilters"], r#"["sum"]"#),
-        (&files["definitions"], r#""deny""#),
-        (&whole["definitions"], r#""quarantine""#),
+        (&files["onDefinitionChange"], r#""deny""#),
+        (&whole["onDefinitionChange"], r#""quarantine""#),
         (&whole["exposedResources"], r#"{"files":["file:///a/*"]}"#),
         (&whole["exposedPrompts"], r#"{"files":[]}"#),
         (

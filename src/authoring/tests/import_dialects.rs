@@ -77,7 +77,7 @@ fn imported_file_is_equivalent_to_the_original() {
         let own = loaded(&name, &text);
         let (native, mut said) = imported(None, &name, &text);
         // The warning about relative paths is expected.
-        said.retain(|text| !text.contains("starts at the folder of the configuration now"));
+        said.retain(|text| !text.contains("is now relative to the folder of the configuration"));
         assert_eq!(said, [""; 0], "{name}");
         let again = loaded("workbench-config.json", &native);
         assert_eq!((again.dialect, &again.findings), (Dialect::Native, &own.findings), "{native}");
@@ -105,9 +105,9 @@ fn conflicting_names_are_resolved() {
     assert_eq!(
         said,
         [
-            "approximate: modular-mcp.json:1:27: mcpServers.serena: another `serena` is there: added as `serena-2`",
-            "manual: modular-mcp.json: it means mode `modular`; the configuration has `auto`\n  \
-             hint: write `\"toolMode\": \"modular\"`, or start with `--mode modular`",
+            "approximate: modular-mcp.json:1:27: mcpServers.serena: `serena` already exists: added as `serena-2`",
+            "manual: modular-mcp.json: this file implies mode `modular`, but the configuration uses `auto`\n  \
+             hint: set `\"toolMode\": \"modular\"`, or start with `--tool-mode modular`",
         ]
     );
     let config = loaded("workbench-config.json", &native).config;
@@ -118,6 +118,6 @@ fn conflicting_names_are_resolved() {
 
     let (_, said) =
         imported(None, "tools.toml", "[[servers]]\nnamespace = 1\n[[servers]]\ncommand = 'a'\n");
-    let wrong = "unsupported: tools.toml:2:13: servers[0].namespace: not carried over: expected";
+    let wrong = "unsupported: tools.toml:2:13: servers[0].namespace: not imported: expected";
     assert!(said.iter().any(|text| text.starts_with(wrong)), "{said:?}");
 }

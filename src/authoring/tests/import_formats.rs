@@ -24,7 +24,10 @@ pub(super) fn servers(plan: &ImportPlan) -> Value {
 }
 
 fn said(plan: &ImportPlan) -> Vec<String> {
-    let findings = plan.findings.iter().filter(|finding| !finding.message.contains("by machine"));
+    let findings = plan
+        .findings
+        .iter()
+        .filter(|finding| !finding.message.contains("has a generated description"));
     findings.map(|finding| format!("{}: {}", finding.grade, finding.message)).collect()
 }
 
@@ -114,8 +117,8 @@ extensions:
     assert_eq!(
         said(&plan),
         [
-            "unsupported: not carried over: `developer` is a part of Goose and no server",
-            "approximate: it may want its user to sign in",
+            "unsupported: not imported: `developer` (a built-in extension of Goose)",
+            "approximate: may require a sign-in",
         ]
     );
     assert_eq!(
@@ -260,8 +263,8 @@ fn entries_of_other_clients_are_converted() {
 #[test]
 fn servers_excluded_by_gemini_are_disabled_and_reported() {
     let servers = r#""mcpServers": {"a": {"command": "a"}, "B": {"command": "b"}, "c": {"command": "c", "disabled": true}}"#;
-    let allowed = "`mcp.allowed` does not name it";
-    let excluded = "`mcp.excluded` names it";
+    let allowed = "not listed in `mcp.allowed`";
+    let excluded = "listed in `mcp.excluded`";
     for (settings, off) in [
         (r#""mcp": {"allowed": ["a"]}"#, &[("B", allowed)][..]),
         (r#""mcp": {"allowed": ["b "], "excluded": ["x"]}"#, &[("a", allowed)]),
@@ -277,7 +280,7 @@ fn servers_excluded_by_gemini_are_disabled_and_reported() {
         for name in ["a", "B"] {
             let why = off.iter().find(|(other, _)| *other == name).map(|(_, why)| why);
             assert_eq!(is_off(name), why.is_some(), "{settings}: {name}");
-            let told = format!("mcpServers.{name}: switched off: {}", why.unwrap_or(&""));
+            let told = format!("mcpServers.{name}: disabled: {}", why.unwrap_or(&""));
             assert_eq!(said.contains(&told), why.is_some(), "{settings}: {said}");
         }
         assert!(is_off("c") && !said.contains("mcpServers.c"), "{said}");
@@ -318,7 +321,7 @@ fn crush_commands_become_variables_and_are_not_run() {
     );
     assert!(plan.findings.iter().all(|finding| finding.grade == Grade::Manual));
     let hints: Vec<_> = plan.findings.iter().filter_map(|finding| finding.hint.clone()).collect();
-    let hint = "run `export GIT_HUB_TOKEN=\"$(op read \"a b\")\"` before the start";
+    let hint = "run `export GIT_HUB_TOKEN=\"$(op read \"a b\")\"` before starting the workbench";
     assert!(hints.contains(&hint.to_owned()), "{hints:?}");
     // Other clients don't run commands, so the value stays as it is.
     let plan = import(
@@ -339,7 +342,7 @@ fn settings_without_servers_have_none() {
         assert!(!has_servers(&source(file, text)), "{file}");
     }
     let broken = source("~/.codex/config.toml", "[mcp_servers");
-    assert!(has_servers(&broken), "what cannot be read is told");
+    assert!(has_servers(&broken), "unreadable files are reported");
 }
 
 #[test]
@@ -351,7 +354,7 @@ fn prompt_default_is_kept_and_prompt_without_one_is_reported() {
             "servers": {"a": {"command": "a", "env": {"K": "${input:key}", "M": "${input:mode}"}}}}"#,
     );
     assert_eq!(servers(&plan)["a"]["env"], json!({ "K": "${KEY}", "M": "${MODE:-ro}" }));
-    assert_eq!(said(&plan), ["manual: `${input:key}` asked for “API key”; it is `${KEY}` now"]);
+    assert_eq!(said(&plan), ["manual: `${input:key}` prompts for “API key”; replaced by `${KEY}`"]);
 }
 
 #[test]
@@ -370,7 +373,7 @@ fn remote_server_is_graded_approximate_until_started() {
     };
     let (before, told) = grades(Vec::new());
     assert_eq!(before, "approximate approximate exact exact");
-    assert!(told.contains("it may want its user to sign in"), "{told}");
+    assert!(told.contains("may require a sign-in"), "{told}");
     assert_eq!(
         grades(vec![TrialOutcome::Started; 4]),
         ("exact exact exact exact".to_owned(), String::new())
@@ -378,7 +381,7 @@ fn remote_server_is_graded_approximate_until_started() {
     let failed = TrialOutcome::Failed { reason: "it ended".to_owned(), hint: "look".to_owned() };
     let (after, told) = grades(vec![TrialOutcome::WantsSignIn, failed]);
     assert_eq!(after, "approximate manual exact exact");
-    assert!(told.contains("it wants its user to sign in"), "{told}");
+    assert!(told.contains("requires a sign-in"), "{told}");
     assert!(told.contains("could not be started"), "{told}");
 }
 
@@ -417,7 +420,7 @@ fn proposed_toolboxes_get_each_server_once() {
     let added: Vec<_> =
         plan.added.iter().map(|added| format!("{}/{}", added.toolbox, added.server)).collect();
     assert_eq!(added, ["x/a", "x/c", "y/b"]);
-    assert_eq!(said(&plan), ["exact: it is in toolbox `x` already"]);
+    assert_eq!(said(&plan), ["exact: already in toolbox `x`"]);
     let config = read(&plan.text, &env(&[])).unwrap().config;
     assert_eq!(config.toolbox("x").unwrap().description, "About x");
 }
@@ -449,14 +452,14 @@ fn policy_is_imported_with_its_servers() {
     };
     assert_eq!(timeouts(&config), timeouts(&original));
     let left = said(&plan);
-    assert_eq!(left, ["approximate: not carried over: `security_settings.log_level`"]);
+    assert_eq!(left, ["approximate: not converted: `security_settings.log_level`"]);
 }
 
 #[test]
 fn native_keys_are_imported_with_the_policy() {
     let with_ours = RULED.replacen(
         '{',
-        r#"{"audit": {"file": "a.jsonl"}, "limits": {"concurrentCalls": 3}, "#,
+        r#"{"audit": {"file": "a.jsonl"}, "limits": {"maxConcurrentCalls": 3}, "#,
         1,
     );
     let plan = import("filter.json", &with_ours);
@@ -480,7 +483,10 @@ fn servers_are_rejected_if_their_policy_cannot_be_imported() {
         assert!(plan.has_rejected_policy);
         assert_eq!(plan.added.len(), added);
         let told = said(plan).join("\n");
-        assert!(told.contains("none of its servers either: `agent_policies`"), "{told}");
+        assert!(
+            told.contains("file not imported: ") && told.contains("`agent_policies`"),
+            "{told}"
+        );
     }
     assert_eq!(into.text, existing.text);
     let first = import("filter.json", RULED);

@@ -49,7 +49,7 @@ async fn a_deleted_note_is_gone() {
     for tool in ["read_note", "delete_note"] {
         assert_eq!(
             client.failure(tool, json!({ "title": "plan" })).await,
-            "there is no note `plan`: `list_notes` has the titles"
+            "no note `plan`; `list_notes` returns all titles"
         );
     }
 }
@@ -59,15 +59,15 @@ async fn add_note_rejects_duplicates_and_oversized_notes() {
     let client = with_two_notes().await;
     assert_eq!(
         client.failure("add_note", json!({ "title": "plan", "text": "" })).await,
-        "there is a note `plan` already"
+        "note `plan` already exists"
     );
     assert_eq!(
         client.failure("add_note", json!({ "title": "", "text": "" })).await,
-        "a title has 1 to 200 bytes"
+        "`title` must have 1 to 200 bytes"
     );
     let long = "x".repeat(100_001);
     assert_eq!(
         client.failure("add_note", json!({ "title": "long", "text": long })).await,
-        "a text has at most 100000 bytes"
+        "`text` must have at most 100000 bytes"
     );
 }

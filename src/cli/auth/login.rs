@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
 use crate::cli::auth::{
-    LoginSelector, browser, display_name, failed, matching_logins, with_logins,
+    LoginSelector, ServerArg, browser, display_name, failed, matching_logins, with_logins,
 };
 use crate::cli::error::CommandError;
 use crate::cli::{GlobalArgs, print};
@@ -16,28 +16,31 @@ use crate::login::{
 };
 use crate::settings::GrantType;
 
-/// The sign-in that is wanted.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    which: LoginSelector,
-    /// Ask for this scope, in place of those that the server names; may be given more than once
+    pub(super) server: ServerArg,
+    /// Request this scope instead of the server's (repeatable)
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
-    /// Do not open a browser
+    /// Print the URL without opening a browser
     #[arg(long)]
     no_browser: bool,
 }
 
-pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+pub(super) fn run(
+    global: &GlobalArgs,
+    args: &Args,
+    which: &LoginSelector,
+) -> Result<ExitCode, CommandError> {
     let config = global.load()?.config;
-    let mut places = matching_logins(global, &config, &args.which)?;
+    let mut places = matching_logins(global, &config, which)?;
     if !args.scopes.is_empty() {
         for target in &mut places {
             target.oauth.scopes = Some(args.scopes.clone());
         }
     }
-    let is_one = args.which.server.is_some();
+    let is_one = which.server.is_some();
     with_logins(global, &config, async |logins| {
         let mut lines = BufReader::new(tokio::io::stdin()).lines();
         let mut failures = Vec::new();
@@ -47,11 +50,11 @@ pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             match sign_in(logins, target.clone(), &mut lines, args, is_one).await? {
                 LoginOutcome::SignedIn => {
                     any = true;
-                    print::data(&format!("signed in at {name}"))?;
+                    print::data(&format!("signed in to {name}"))?;
                 }
                 LoginOutcome::AlreadySignedIn => {
                     any = true;
-                    print::note(&format!("signed in at {name} already"));
+                    print::note(&format!("already signed in to {name}"));
                 }
                 LoginOutcome::NotRequired => {}
                 LoginOutcome::Failed(failure) if is_one => return Err(failed(&target, &failure)),
@@ -65,7 +68,7 @@ pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             return Ok(ExitCode::FAILURE);
         }
         if !any {
-            print::note(&"no server of the configuration asks for a sign-in");
+            print::note(&"no configured server requires sign-in");
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -113,13 +116,13 @@ async fn sign_in(
 fn show(login: &OAuthLogin, pending: &PendingLogin, no_browser: bool) -> Result<(), CommandError> {
     let name = display_name(login.target());
     let has_opened = !no_browser && browser::open(pending.address());
-    let what = if has_opened { "in the browser that opens, or at" } else { "at" };
-    print::note(&format!("to sign in at {name}, agree {what}:"));
+    let how = if has_opened { "use the browser that opens, or open" } else { "open" };
+    print::note(&format!("to sign in to {name}, {how} this URL:"));
     print::data(pending.address())?;
     match pending.user_code() {
-        Some(code) => print::note(&format!("and type this code there: {code}")),
+        Some(code) => print::note(&format!("and enter this code: {code}")),
         None => print::note(
-            &"waiting; where the browser cannot reach this machine, paste the address here that it ends at",
+            &"waiting for the browser; if it runs on another machine, paste the URL of its last page here",
         ),
     }
     Ok(())

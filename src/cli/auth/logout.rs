@@ -31,15 +31,15 @@ pub(super) fn run(global: &GlobalArgs, which: &LoginSelector) -> Result<ExitCode
             others.into_iter().filter(is_login).map(|(it, _)| it).collect();
         match (&which.server, &others[..]) {
             (Some(_), []) => {}
-            // Only logins of individual agents are left, which need `--for`.
+            // Only logins of individual agents are left, which need `--agent`.
             (Some(_), [_, ..]) if any => {
                 let rest = others.iter().map(logout_command).collect::<Vec<_>>().join(", ");
-                print::note(&format!("agents are signed in there for themselves: {rest}"));
+                print::note(&format!("agents have their own logins; to sign them out: {rest}"));
             }
             (Some(server), [_, _, ..]) => {
                 let all = others.iter().map(logout_command).collect::<Vec<_>>().join(", ");
                 return Err(CommandError::failed(format!("`{server}` has several logins"))
-                    .with_hint(format!("say which one is to end: {all}")));
+                    .with_hint(format!("choose one: {all}")));
             }
             (None, _) | (Some(_), [_]) => {
                 for target in others {
@@ -48,7 +48,7 @@ pub(super) fn run(global: &GlobalArgs, which: &LoginSelector) -> Result<ExitCode
             }
         }
         if !any {
-            print::note(&"nobody was signed in there");
+            print::note(&"not signed in");
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -68,7 +68,7 @@ async fn sign_out(logins: &Arc<LoginRegistry>, target: LoginTarget) -> Result<bo
     let login = logins.get_or_create(target);
     let had = login.sign_out().await.map_err(|failure| failed(login.target(), &failure))?;
     if had {
-        print::data(&format!("signed out at {name}"))?;
+        print::data(&format!("signed out of {name}"))?;
     }
     Ok(had)
 }

@@ -25,7 +25,7 @@ struct LoginStatusRow {
     expires: Option<String>,
     is_renewable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
+    reason: Option<String>,
     #[serde(skip)]
     is_expired: bool,
 }
@@ -35,12 +35,12 @@ impl LoginStatusRow {
         let mut row = Self {
             server: target.server,
             account: target.account,
-            state: "not_asked",
+            state: "unknown",
             issuer: None,
             scopes: Vec::new(),
             expires: None,
             is_renewable: false,
-            why: None,
+            reason: None,
             is_expired: false,
         };
         match standing {
@@ -53,7 +53,9 @@ impl LoginStatusRow {
                     DateTime::<Utc>::from(expires).to_rfc3339_opts(SecondsFormat::Secs, true)
                 });
             }
-            SignInStatus::SignInRequired { why } => (row.state, row.why) = ("wanted", Some(why)),
+            SignInStatus::SignInRequired { why } => {
+                (row.state, row.reason) = ("sign_in_required", Some(why));
+            }
         }
         row
     }
@@ -86,7 +88,7 @@ pub(super) fn run(
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        print::note(&"no server of the configuration is one where somebody could sign in");
+        print::note(&"no configured server supports sign-in");
         return Ok(ExitCode::SUCCESS);
     }
     print::data(&table(rows))?;
@@ -95,24 +97,24 @@ pub(super) fn run(
 }
 
 fn table(rows: Vec<LoginStatusRow>) -> Table {
-    let columns = ["server", "account", "state", "issuer", "scopes", "expires"];
+    let columns = ["Server", "Account", "State", "Issuer", "Scopes", "Expires"];
     let mut table = Table::new(columns.map(|column| (column, Align::Left)));
     for row in rows {
-        let state = match (row.state, &row.why) {
+        let state = match (row.state, &row.reason) {
             ("signed_in", _) => "signed in".to_owned(),
-            ("wanted", Some(why)) => format!("wants sign-in: {why}"),
-            _ => "not asked".to_owned(),
+            ("sign_in_required", Some(reason)) => format!("sign-in required: {reason}"),
+            _ => "unknown".to_owned(),
         };
         let expires = match (&row.expires, row.is_renewable, row.is_expired) {
             (None, ..) => String::new(),
-            (Some(_), true, true) => "renewed when used".to_owned(),
-            (Some(at), true, false) => format!("{at}, then renewed"),
-            (Some(at), false, true) => format!("{at}, over"),
+            (Some(_), true, true) => "renews on next use".to_owned(),
+            (Some(at), true, false) => format!("{at}, renews"),
+            (Some(at), false, true) => format!("{at}, expired"),
             (Some(at), false, false) => at.clone(),
         };
         table.row([
             row.server,
-            row.account.unwrap_or_else(|| "this machine's".to_owned()),
+            row.account.unwrap_or_else(|| "machine".to_owned()),
             state,
             row.issuer.unwrap_or_default(),
             row.scopes.join(" "),

@@ -6,22 +6,22 @@ use clap::ValueEnum;
 
 use crate::cli::auth::no_folder;
 use crate::cli::error::CommandError;
+use crate::cli::units::format_count;
 use crate::cli::{GlobalArgs, print};
 use crate::login::StorageBackend;
 use crate::settings::Config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where all tokens are moved; nothing is changed where none is named
+    /// Where to move all tokens [default: only show]
     to: Option<StoreTarget>,
 }
 
-/// The places that there are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum StoreTarget {
-    /// Files that nobody else can read
+    /// Files that only you can read
     File,
-    /// The system's keyring (Secret Service)
+    /// System keyring (Secret Service)
     Keyring,
 }
 
@@ -33,11 +33,11 @@ pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     });
     if let Some(to) = to {
         let moved = store.move_to(to).map_err(|error| {
-            CommandError::failed(format!("nothing was moved: {error}"))
-                .with_hint("`mcp-workbench auth store` says where tokens are")
+            CommandError::failed(format!("the tokens were not moved: {error}"))
+                .with_hint("run `mcp-workbench auth store` to see where tokens are stored")
         })?;
         if moved > 0 {
-            print::note(&format!("{moved} {} moved", if moved == 1 { "login" } else { "logins" }));
+            print::note(&format!("moved {}", format_count(moved, "login")));
         }
     }
     // Works without a valid configuration, too.
@@ -50,17 +50,17 @@ pub(super) fn store_description(
     global: &GlobalArgs,
     config: Option<&Config>,
 ) -> Result<String, CommandError> {
-    let shared = config.map(|config| &config.shared).filter(|shared| !shared.keys.is_empty());
+    let shared = config.map(|config| &config.shared_store).filter(|shared| !shared.keys.is_empty());
     if let Some(url) = shared.and_then(|shared| shared.url.as_ref()) {
-        return Ok(format!("tokens are kept in the shared store {url}, sealed"));
+        return Ok(format!("tokens are stored in the shared store {url}, encrypted"));
     }
     let folder = global.credentials().ok_or_else(no_folder)?;
     let home = global.login_store().ok_or_else(no_folder)?.home().map_err(|error| {
-        CommandError::failed(format!("where tokens are kept cannot be read: {error}"))
-            .with_hint(format!("look at {}", folder.display()))
+        CommandError::failed(format!("failed to read where tokens are stored: {error}"))
+            .with_hint(format!("check the folder {}", folder.display()))
     })?;
     Ok(match home {
-        StorageBackend::File => format!("tokens are kept in files of {}", folder.display()),
-        StorageBackend::Keyring => "tokens are kept in the system's keyring".to_owned(),
+        StorageBackend::File => format!("tokens are stored in files in {}", folder.display()),
+        StorageBackend::Keyring => "tokens are stored in the system keyring".to_owned(),
     })
 }

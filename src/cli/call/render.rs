@@ -30,7 +30,7 @@ impl RenderedResult {
         let blocks: Vec<String> = members.content.iter().map(block).collect();
         let text = match (blocks.is_empty(), members.structured_content) {
             (true, Some(structured)) => format!("{structured:#}"),
-            (true, None) => "[nothing]".to_owned(),
+            (true, None) => "[no content]".to_owned(),
             (false, _) => blocks.join("\n"),
         };
         Self { text, is_error: members.is_error }
@@ -129,7 +129,7 @@ mod tests {
             shown(&json!({"structuredContent": {"a": 1}, "content": []})),
             "{\n  \"a\": 1\n}"
         );
-        assert_eq!(shown(&json!({})), "[nothing]");
+        assert_eq!(shown(&json!({})), "[no content]");
     }
 
     #[test]

@@ -21,23 +21,23 @@ use crate::settings::{CatalogFolder, CatalogService};
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench catalog check catalog
-  mcp-workbench catalog check --strict        Fail for tools too that have no file
+  mcp-workbench catalog check --strict   Fail if a tool has no file
   mcp-workbench catalog check --json";
 
-/// Compare a catalog folder with what its servers list
+/// Compare a catalog folder with the tools its servers list
 ///
-/// Starts the servers of the catalog, and says which tools are gone, which are new and in no service
-/// of their server, and whose parameters differ.
+/// Starts the servers of the catalog folder and reports missing tools, new tools, and tools with
+/// different parameters.
 ///
-/// Exits with 0 if what the catalog has is so, 1 if it is not or a server could not be started. New
-/// tools are told, and are a failure with `--strict` alone: a catalog may leave tools out.
+/// Exits with 0 if the files match, and with 1 if they don't or a server failed to start. New tools
+/// are only an error with `--strict`, because a catalog folder may omit tools.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The folder [default: that of the configuration]
+    /// Catalog folder [default: the configured one]
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Exit with 1 for new tools too
+    /// Also exit 1 for tools that the catalog folder lacks
     #[arg(long)]
     strict: bool,
     /// Print JSON
@@ -81,9 +81,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     };
     let Some(catalog) = config.navigator.catalog.clone() else {
         let error = CommandError::usage("the configuration has no catalog");
-        return Err(
-            error.with_hint("name its folder, or write one with `mcp-workbench catalog init DIR`")
-        );
+        return Err(error.with_hint(
+            "pass a catalog folder, or generate one with `mcp-workbench catalog init DIR`",
+        ));
     };
     let mut config = without_policy(config);
     for server in config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
@@ -108,9 +108,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         let tools = services(&catalog).map(|(_, service)| service.tools.len()).sum();
         let tools = format_count(tools, "tool");
         sections.push(match differences.len() {
-            0 if is_same => format!("the catalog and its servers say the same of {tools}"),
-            0 => format!("no differences in what could be compared of {tools}"),
-            n => format!("{} in {tools}", format_count(n, "difference")),
+            0 if is_same => format!("the catalog matches its servers: {tools}, no differences"),
+            0 => "no differences in the servers that started".to_owned(),
+            n => format!("the catalog has {tools} and {}", format_count(n, "difference")),
         });
         print::prose(&sections.join("\n\n"))?;
     }
@@ -124,12 +124,10 @@ impl std::fmt::Display for CatalogDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { category, service, tool, kind, details } = self;
         let kind = match kind {
-            DifferenceKind::Gone => "gone: its server does not list it".to_owned(),
-            DifferenceKind::New => {
-                "new: its server lists it, and the catalog has no file of it".to_owned()
-            }
+            DifferenceKind::Gone => "gone: the server does not list this tool".to_owned(),
+            DifferenceKind::New => "new: the catalog has no file for this tool".to_owned(),
             DifferenceKind::Parameters => format!("parameters differ: {}", details.join("; ")),
-            DifferenceKind::Broken => format!("the file cannot be used: {}", details.join("; ")),
+            DifferenceKind::Broken => format!("invalid file: {}", details.join("; ")),
         };
         write!(f, "{category}/{service}/{tool}: {kind}")
     }
@@ -230,15 +228,15 @@ fn parameters(ours: &Value, theirs: &Value) -> Vec<String> {
     let (our_names, their_names) = (names(ours), names(theirs));
     let (ours_required, theirs_required) = (required(ours), required(theirs));
     let mut details = Vec::new();
-    details.extend(our_names.difference(&their_names).map(|name| format!("`{name}` is gone")));
+    details.extend(our_names.difference(&their_names).map(|name| format!("`{name}` was removed")));
     details.extend(their_names.difference(&our_names).map(|name| {
-        let needed = if theirs_required.contains(name) { ", and required" } else { "" };
-        format!("`{name}` is new{needed}")
+        let required = if theirs_required.contains(name) { " (required)" } else { "" };
+        format!("`{name}` was added{required}")
     }));
     for name in our_names.intersection(&their_names) {
         match (ours_required.contains(name), theirs_required.contains(name)) {
-            (true, false) => details.push(format!("`{name}` is not required")),
-            (false, true) => details.push(format!("`{name}` is required")),
+            (true, false) => details.push(format!("`{name}` is now optional")),
+            (false, true) => details.push(format!("`{name}` is now required")),
             _ => {}
         }
         let (ours, theirs) = (kind(ours, name), kind(theirs, name));
@@ -248,9 +246,9 @@ fn parameters(ours: &Value, theirs: &Value) -> Vec<String> {
                     let kinds: Vec<_> = kinds.iter().filter_map(Value::as_str).collect();
                     kinds.join(" or ")
                 }
-                None => "of any type".to_owned(),
+                None => "any type".to_owned(),
             };
-            details.push(format!("`{name}` is {}, not {}", word(theirs), word(ours)));
+            details.push(format!("`{name}` changed from {} to {}", word(ours), word(theirs)));
         }
     }
     details
@@ -280,11 +278,11 @@ mod tests {
         assert_eq!(
             parameters(&ours, &theirs),
             [
-                "`old` is gone",
-                "`new` is new, and required",
-                "`a` is not required",
-                "`b` is required",
-                "`b` is number, not integer"
+                "`old` was removed",
+                "`new` was added (required)",
+                "`a` is now optional",
+                "`b` is now required",
+                "`b` changed from integer to number"
             ]
         );
         assert_eq!(parameters(&theirs, &theirs), Vec::<String>::new());

@@ -54,7 +54,7 @@ impl CatalogDraft {
         let mut names = FileNameAllocator::default();
         for toolbox in toolboxes {
             let Some(folder) = names.take(toolbox.name.as_str()) else {
-                let remark = format!("`{}` is left out: no folder can be called so", toolbox.name);
+                let remark = format!("skipped `{}`: not a valid folder name", toolbox.name);
                 draft.remarks.push(remark);
                 continue;
             };
@@ -76,11 +76,11 @@ impl CatalogDraft {
                     (Some(folder), Some(block)) => {
                         draft.add_service(&folder, &at, block, &snapshot, base)
                     }
-                    (None, _) => Err("no folder can be called so"),
-                    (_, None) => Err("its block cannot be found"),
+                    (None, _) => Err("not a valid folder name"),
+                    (_, None) => Err("no entry in the configuration file"),
                 };
                 if let Err(reason) = added {
-                    draft.remarks.push(format!("`{}` is left out: {reason}", shown(&at)));
+                    draft.remarks.push(format!("skipped `{}`: {reason}", shown(&at)));
                 }
             }
             if draft.services > before {
@@ -108,23 +108,22 @@ impl CatalogDraft {
             let schema = schema(&tool);
             let file = CatalogTool { name: tool.name.clone(), description, schema };
             let written = match render_tool_file(&file) {
-                Some(text) => names
-                    .take(&tool.name)
-                    .map(|name| (name, text))
-                    .ok_or("no file can be called so"),
-                None => Err("no file can say the same"),
+                Some(text) => {
+                    names.take(&tool.name).map(|name| (name, text)).ok_or("not a valid file name")
+                }
+                None => Err("its definition does not fit the file format"),
             };
             match written {
                 Ok((name, text)) => files.push((format!("{folder}/{name}.yaml"), text)),
                 Err(reason) => self.remarks.push(format!(
-                    "`{}` of `{}` is left out: {reason}",
+                    "skipped tool `{}` of `{}`: {reason}",
                     shorten(&tool.name.escape_debug().to_string(), 64),
                     shown(at)
                 )),
             }
         }
         if files.is_empty() {
-            return Err("it has no tools");
+            return Err("no tools");
         }
         let view = snapshot.view(&at.toolbox);
         let said = view.instructions_of(&at.server).map(first_sentence);
@@ -188,7 +187,7 @@ impl CatalogDraft {
             let keys: Vec<_> =
                 launches.unsupported_keys.iter().map(|key| format!("`{key}`")).collect();
             self.remarks.push(format!(
-                "not carried over: {}; what they forbid or ask for does not hold in the catalog",
+                "not copied: {}; the catalog does not enforce these settings",
                 keys.join(", ")
             ));
         }

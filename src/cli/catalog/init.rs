@@ -15,23 +15,23 @@ const EXAMPLES: &str = "\
 Examples:
   mcp-workbench catalog init catalog
   mcp-workbench check --config catalog
-  mcp-workbench --config catalog              Serve it, in navigate mode";
+  mcp-workbench --config catalog         Serve it in navigate mode";
 
-/// Write a catalog folder from the configured servers
+/// Generate a catalog folder from the configured servers
 ///
-/// Starts every server and writes what it lists: a category is a toolbox, a service one of its
-/// servers, and each tool has a file. `_config.yaml` has the servers and settings as the
-/// configuration has them, but for the mode; variables stay variables, and what looks secret becomes
-/// one. A server that cannot be started is left out, and said.
+/// Starts every server and writes its tools: a category per toolbox, a service per server, a file per
+/// tool. `_config.yaml` gets the servers and settings of the configuration, except for the mode.
+/// Variables are preserved, and values that look like secrets become variables. A server that fails
+/// to start is left out and reported.
 ///
-/// Exits with 0 if all servers are in it, 1 if one could not be started.
+/// Exits with 0 if all servers are included, and with 1 if one failed to start.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The folder to write
+    /// Folder to create
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Write into a folder that has something in it, in place of files of the same names
+    /// Overwrite files in a non-empty folder
     #[arg(long)]
     force: bool,
 }
@@ -39,10 +39,9 @@ pub(crate) struct Args {
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let loaded = global.load_for_start()?;
     if loaded.config.navigator.catalog.is_some() {
-        let message = format!("`{}` has a catalog already", loaded.file);
-        return Err(
-            CommandError::usage(message).with_hint("`--config` names the file to make one of")
-        );
+        let message = format!("`{}` already has a catalog", loaded.file);
+        return Err(CommandError::usage(message)
+            .with_hint("choose a configuration without a catalog with `--config FILE`"));
     }
     let shown = args.folder.display();
     let is_taken = match fs::read_dir(&args.folder) {
@@ -50,8 +49,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         Err(_) => args.folder.exists(),
     };
     if is_taken && !args.force {
-        let error = CommandError::failed(format!("`{shown}` is there already, and not empty"));
-        return Err(error.with_hint("name another folder, or write into it with `--force`"));
+        let error = CommandError::failed(format!("`{shown}` already exists and is not empty"));
+        return Err(
+            error.with_hint("choose another folder, or use `--force` to write into this one")
+        );
     }
     let source = (!global.embedded_config).then(|| global.config_file()).transpose()?;
     let launches = launches(source.as_deref(), &loaded)?;
@@ -71,13 +72,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     if draft.tools == 0 {
         let remarks = draft.remarks.iter().chain(&failures);
         let remarks: Vec<_> = remarks.map(String::as_str).collect();
-        let error =
-            CommandError::failed(format!("`{shown}` is not written: there are no tools for it"));
+        let error = CommandError::failed(format!("`{shown}` was not written: no tools to write"));
         return Err(error.with_cause(&remarks.join("\n")));
     }
     draft.write(&args.folder, source.as_deref())?;
     let mut sections = vec![format!(
-        "wrote `{shown}`: {} with {} and {}",
+        "wrote `{shown}`: {}, {}, {}",
         categories(draft.categories),
         format_count(draft.services, "service"),
         format_count(draft.tools, "tool"),
@@ -85,14 +85,15 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     if draft.variables.names().len() > 0 {
         let names: Vec<_> = draft.variables.names().map(|name| format!("`{name}`")).collect();
         sections.push(format!(
-            "set {} before the start: secrets that stood in the configuration are variables now",
+            "set {} before you start the workbench: these variables replace secrets of the \
+             configuration",
             names.join(", ")
         ));
     }
     sections.extend(draft.remarks.iter().map(|remark| format!("warning: {remark}")));
     let has_failed = !failures.is_empty();
     sections.extend(failures);
-    sections.push(format!("hint: `mcp-workbench check --config {shown}` reads all of it"));
+    sections.push(format!("hint: run `mcp-workbench check --config {shown}` to validate it"));
     print::prose(&sections.join("\n\n"))?;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -10,24 +10,24 @@ pub(super) fn lines(config: &Config) -> Vec<String> {
     let mut lines = Vec::new();
     let agents = &config.policy.agents;
     if !agents.is_empty() {
-        let whose = join_names(agents.keys());
-        lines.push(format!("agents: {whose} with rules of their own, which `--agent` shows"));
+        let names = join_names(agents.keys());
+        lines.push(format!("agents with their own rules: {names} (see `--agent NAME`)"));
     }
     if let Some(auth) = &config.auth {
-        lines.push(format!("over HTTP: {}", asked(auth)));
+        lines.push(format!("HTTP access: {}", accepted_credentials(auth)));
     }
     if let Some(audit) = &config.audit {
-        lines.push(format!("audit: every call is recorded in `{}`", audit.file.display()));
+        lines.push(format!("audit: calls are recorded in `{}`", audit.file.display()));
     }
     if let Some(collector) = &config.telemetry.otlp {
         // The rest of a URL may contain a secret.
         let origin = collector.origin().ascii_serialization();
-        lines.push(format!("telemetry: every call is told to {origin}"));
+        lines.push(format!("telemetry: calls are exported to {origin}"));
     }
     lines
 }
 
-fn asked(auth: &AuthConfig) -> String {
+fn accepted_credentials(auth: &AuthConfig) -> String {
     let mut agents: Vec<_> = auth.tokens.iter().map(|token| &token.agent).collect();
     agents.sort();
     agents.dedup();
@@ -36,12 +36,12 @@ fn asked(auth: &AuthConfig) -> String {
         served.push(format!("tokens of {}", join_names(agents.into_iter())));
     }
     if let Some(jwt) = &auth.jwt {
-        served.push(format!("signed tokens of {}", jwt.issuer));
+        served.push(format!("JWTs from {}", jwt.issuer));
     }
     let others = match &auth.anonymous {
-        AnonymousPolicy::Refused => "who has none is refused".to_owned(),
-        AnonymousPolicy::Nameless => "who has none is an agent without a name".to_owned(),
-        AnonymousPolicy::Named(agent) => format!("who has none is agent `{agent}`"),
+        AnonymousPolicy::Refused => "requests without a token are rejected".to_owned(),
+        AnonymousPolicy::Nameless => "requests without a token act as an unnamed agent".to_owned(),
+        AnonymousPolicy::Named(agent) => format!("requests without a token act as `{agent}`"),
     };
     served.push(others);
     served.join("; ")

@@ -27,10 +27,10 @@ pub(super) fn findings(config: &Config, snapshot: &Snapshot) -> Vec<Finding> {
         path: String::new(),
         position: None,
         message: format!(
-            "`{server}` keeps a log, and its agents hear nothing of that once several have used its \
-             process, for nobody can say whose a line is"
+            "`{server}` sends log messages, but agents stop receiving them once several share its \
+             process, because a message cannot be attributed to one agent"
         ),
-        hint: Some("give each session its own: `\"isolation\": \"session\"`".to_owned()),
+        hint: Some("to start one process per session, set `\"isolation\": \"session\"`".to_owned()),
     };
     servers.map(finding).collect()
 }

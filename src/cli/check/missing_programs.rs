@@ -20,7 +20,7 @@ pub(super) fn mark_missing(config: &Config, rows: &mut [ServerRow]) -> Vec<Strin
             continue;
         };
         failures.push(format!(
-            "warning: `{}/{}` cannot be started: {}\n  hint: {}",
+            "warning: `{}/{}` cannot start: {}\n  hint: {}",
             row.toolbox, row.server, failure.reason, failure.hint
         ));
         row.status = CheckStatus::Missing;

@@ -18,14 +18,19 @@ pub(super) struct CheckReport<'a> {
     pub(super) dialect: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<&'a str>,
-    pub(super) findings: Vec<FindingRow<'a>>,
+    /// The problems of the configuration.
+    pub(super) errors: Vec<ProblemRow<'a>>,
+    pub(super) warnings: Vec<ProblemRow<'a>>,
     pub(super) servers: Vec<ServerRow>,
+    /// Warnings about hidden tools and definition drift.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) not_shown: Vec<String>,
+    pub(super) hidden: Vec<String>,
+    /// Suspicious tool definitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) remarks: Vec<definition_remarks::RemarkRow<'a>>,
-    #[serde(rename = "moreRemarks", skip_serializing_if = "is_zero")]
-    pub(super) more_remarks: usize,
+    pub(super) findings: Vec<definition_remarks::RemarkRow<'a>>,
+    /// The number of findings beyond the limit.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) more_findings: usize,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -40,18 +45,18 @@ impl<'a> CheckReport<'a> {
             is_valid: false,
             dialect: None,
             mode: None,
-            findings: report.findings.iter().map(FindingRow::new).collect(),
+            errors: ProblemRow::of(&report.findings, config::Severity::Error),
+            warnings: ProblemRow::of(&report.findings, config::Severity::Warning),
             servers: Vec::new(),
-            not_shown: Vec::new(),
-            remarks: Vec::new(),
-            more_remarks: 0,
+            hidden: Vec::new(),
+            findings: Vec::new(),
+            more_findings: 0,
         }
     }
 }
 
 #[derive(Serialize)]
-pub(super) struct FindingRow<'a> {
-    severity: &'static str,
+pub(super) struct ProblemRow<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
     path: &'a str,
@@ -61,13 +66,14 @@ pub(super) struct FindingRow<'a> {
     hint: Option<&'a str>,
 }
 
-impl<'a> FindingRow<'a> {
-    pub(super) fn new(finding: &'a config::Finding) -> Self {
+impl<'a> ProblemRow<'a> {
+    pub(super) fn of(findings: &'a [config::Finding], severity: config::Severity) -> Vec<Self> {
+        let own = findings.iter().filter(|finding| finding.severity == severity);
+        own.map(Self::new).collect()
+    }
+
+    fn new(finding: &'a config::Finding) -> Self {
         Self {
-            severity: match finding.severity {
-                config::Severity::Error => "error",
-                config::Severity::Warning => "warning",
-            },
             file: finding.file.as_deref(),
             path: &finding.path,
             line: finding.position.map(|(line, _)| line),
@@ -131,7 +137,7 @@ pub(super) enum ProcessReach {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub(super) enum CheckStatus {
     Disabled,
     /// Not started.
@@ -141,7 +147,6 @@ pub(super) enum CheckStatus {
     /// The transport is not supported.
     Unsupported,
     Started,
-    #[serde(rename = "wants_sign_in")]
     SignInRequired,
     /// The start failed, or the entry is invalid.
     Failed,
@@ -151,11 +156,11 @@ impl std::fmt::Display for CheckStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Disabled => "disabled",
-            Self::Configured => "configured",
-            Self::Missing => "missing",
+            Self::Configured => "not started",
+            Self::Missing => "not found",
             Self::Unsupported => "unsupported",
-            Self::Started => "started",
-            Self::SignInRequired => "wants sign-in",
+            Self::Started => "ok",
+            Self::SignInRequired => "sign-in required",
             Self::Failed => "failed",
         })
     }

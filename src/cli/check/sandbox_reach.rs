@@ -44,25 +44,25 @@ pub(super) fn annotate_reach(
     }
     if is_confined && !os::supports_signal_scope() {
         texts.push(
-            "warning: this kernel does not keep servers in a sandbox from ending other processes of \
-             yours (Linux 6.12 and newer do)"
+            "warning: this kernel does not stop sandboxed servers from killing your other \
+             processes (Linux 6.12 and newer do)"
                 .to_owned(),
         );
     }
     if !free.is_empty() {
         let place = free.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ");
-        texts.push(format!("without a sandbox, and so with all your rights: {place}"));
+        texts.push(format!("not sandboxed, runs with your full permissions: {place}"));
     }
     texts
 }
 
 fn in_sandbox(place: &str, cell: &SandboxRules) -> (String, ProcessReach) {
-    let besides = |paths: &[PathBuf]| -> Vec<PathBuf> {
+    let other_than_system = |paths: &[PathBuf]| -> Vec<PathBuf> {
         paths.iter().filter(|path| !sandbox::is_system_path(path)).cloned().collect()
     };
-    let (read, write) = (besides(&cell.read), besides(&cell.write));
+    let (read, write) = (other_than_system(&cell.read), other_than_system(&cell.write));
     let text = format!(
-        "`{place}` is in a sandbox: beside the system's programs it may read {}, change {}, and has {}",
+        "`{place}` is sandboxed: reads {} (plus system files), writes {}, {}",
         listed(&read),
         listed(&write),
         sockets(cell),
@@ -81,10 +81,10 @@ fn in_container(
     let [read, write] = [read, write]
         .map(|mounts| mounts.into_iter().map(|mount| mount.source).collect::<Vec<PathBuf>>());
     let text = format!(
-        "`{place}` is in a container of `{image}`: of this machine it may read {}, change {}, and has {}",
+        "`{place}` runs in a container (`{image}`): on this machine reads {}, writes {}, {}",
         listed(&read),
         listed(&write),
-        if *network { "the network" } else { "no network" },
+        if *network { "has network access" } else { "no network" },
     );
     (text, ProcessReach::Container { image: image.clone(), read, write, network: *network })
 }
@@ -99,9 +99,9 @@ fn listed(paths: &[PathBuf]) -> String {
 
 fn sockets(cell: &SandboxRules) -> &'static str {
     match (cell.has_network, cell.has_unix_sockets) {
-        (true, true) => "the network and the sockets of other programs",
-        (true, false) => "the network",
-        (false, true) => "no network, but the sockets of other programs",
+        (true, true) => "has network access and Unix sockets",
+        (true, false) => "has network access",
+        (false, true) => "has Unix sockets, no network",
         (false, false) => "no network",
     }
 }

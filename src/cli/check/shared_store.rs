@@ -12,13 +12,13 @@ pub(super) fn probe_store(
     config: &Config,
     connects: bool,
 ) -> Result<Result<Option<String>, Finding>, CommandError> {
-    let address = match RedisTarget::new(&config.shared) {
+    let address = match RedisTarget::new(&config.shared_store) {
         Ok(Some(address)) if connects => address,
         Ok(_) => return Ok(Ok(None)),
         Err(unusable) => {
             return Ok(Err(store_finding(
                 unusable.0,
-                "correct `shared`: nothing is served like that",
+                "correct `sharedStore`: `serve` does not start with this setting",
             )));
         }
     };
@@ -27,29 +27,30 @@ pub(super) fn probe_store(
         Ok(trial) => Ok(Some(line(&address, &trial))),
         Err(unusable) => Err(store_finding(
             unusable.0,
-            "see whether it runs, and `shared.url`; until it answers, each workbench serves with a \
-             memory of its own, and a session ends with the workbench that it is with",
+            "check that the store is running and that `sharedStore.url` is correct. Until the \
+             store responds, each workbench keeps its sessions in memory, and they are lost when \
+             it stops",
         )),
     })
 }
 
 fn line(address: &RedisTarget, trial: &ProbeReport) -> String {
-    let version = trial.version.as_deref().unwrap_or("a store that says no version");
-    let encrypted = if trial.is_encrypted { "encrypted" } else { "not encrypted" };
+    let version = trial.version.as_deref().unwrap_or("unknown version");
+    let tls = if trial.is_encrypted { "with TLS" } else { "without TLS" };
     let ms = trial.latency.as_secs_f64() * 1_000.0;
     let keys = match trial.keys {
         0 => "",
-        1 => "; its key seals and opens what is kept there",
-        _ => "; its keys open, and the first one seals, what is kept there",
+        1 => ", stored data encrypted with the configured key",
+        _ => ", stored data encrypted with the first configured key",
     };
-    format!("shared: {address} is {version}, {encrypted}, and answers in {ms:.1} ms{keys}")
+    format!("shared store: {address}, {version}, {tls}, {ms:.1} ms latency{keys}")
 }
 
 fn store_finding(message: String, hint: &str) -> Finding {
     Finding {
         severity: Severity::Error,
         file: None,
-        path: "shared".to_owned(),
+        path: "sharedStore".to_owned(),
         position: None,
         message,
         hint: Some(hint.to_owned()),

@@ -100,7 +100,7 @@ struct PrimitiveExplanation<'a> {
     key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
-    why: &'static str,
+    reason: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<String>,
     listed: Option<bool>,
@@ -114,7 +114,7 @@ impl PrimitiveCase<'_> {
 
     fn answer(&self) -> PrimitiveExplanation<'_> {
         let Verdict { is_visible, rule, is_named } = &self.verdict;
-        let (why, change) = self.reason();
+        let (reason, change) = self.reason();
         let is_prompt = matches!(self.what, ResourceOrPrompt::Prompt(_));
         PrimitiveExplanation {
             agent: self.of.map(AgentName::as_str),
@@ -127,7 +127,7 @@ impl PrimitiveCase<'_> {
             rule: rule.as_ref().map(RulePath::as_str),
             key: self.key.as_ref().map(|key| key.path.as_str()),
             line: self.key.as_ref().map(|key| key.line),
-            why,
+            reason,
             change,
             listed: self.is_listed,
         }
@@ -137,15 +137,14 @@ impl PrimitiveCase<'_> {
         let Verdict { is_visible, rule, .. } = &self.verdict;
         let ServerRef { toolbox, server } = self.at;
         let who = match self.of {
-            None => "an agent without a name".to_owned(),
+            None => "unnamed agents".to_owned(),
             Some(of) => format!("agent `{of}`"),
         };
-        let (word, verb) = match self.what {
-            ResourceOrPrompt::Resource(_) => ("resource", "read"),
-            ResourceOrPrompt::Prompt(_) => ("prompt", "used"),
+        let word = match self.what {
+            ResourceOrPrompt::Resource(_) => "resource",
+            ResourceOrPrompt::Prompt(_) => "prompt",
         };
-        let verdict =
-            if *is_visible { format!("may be {verb} by") } else { "does not exist for".to_owned() };
+        let verdict = if *is_visible { "is available to" } else { "is hidden from" };
         let mut text = format!("{word} `{}` of `{toolbox}/{server}` {verdict} {who}", self.name());
         let mut line = |what: &str, says: &str| _ = write!(text, "\n  {what:<10}{says}");
         if let Some(rule) = rule {
@@ -153,16 +152,16 @@ impl PrimitiveCase<'_> {
             line("rule", &format!("{rule}{}", place.unwrap_or_default()));
         }
         let (why, change) = self.reason();
-        line("why", why);
+        line("reason", why);
         if let Some(change) = change {
             line("change", &change);
         }
         match self.is_listed {
             Some(true) => {}
             Some(false) => {
-                line("note", &format!("its server listed no such {word} when it last ran"));
+                line("note", &format!("the server's cached list has no such {word}"));
             }
-            None => line("note", "nothing is kept of what its server has"),
+            None => line("note", "no cached list for this server"),
         }
         text
     }
@@ -172,37 +171,40 @@ impl PrimitiveCase<'_> {
         let (name, server) = (self.name(), &self.at.server);
         let path = rule.as_ref().map(|rule| rule.path().iter().map(String::as_str));
         let path: Vec<&str> = path.into_iter().flatten().collect();
-        let said = match self.what {
-            ResourceOrPrompt::Resource(_) => "`resourceOverrides`",
-            ResourceOrPrompt::Prompt(_) => "`promptOverrides`",
+        let (lists, unlisted) = match self.what {
+            ResourceOrPrompt::Resource(_) => (
+                "`resourceOverrides`",
+                "the agent cannot use any tool of the server, and no list names the resource",
+            ),
+            ResourceOrPrompt::Prompt(_) => (
+                "`promptOverrides`",
+                "the agent cannot use any tool of the server, and no list names the prompt",
+            ),
         };
         if *is_visible {
-            let why =
-                if rule.is_some() { "that list lets it through" } else { "no list speaks of it" };
+            let why = if rule.is_some() { "the list allows it" } else { "no list mentions it" };
             return (why, None);
         }
         match path.as_slice() {
-            ["agent_policies", _, "when", ..] => ("that condition does not hold", None),
+            ["agent_policies", _, "when", ..] => ("the condition is not met", None),
             ["agent_policies", _, "allowed_servers"] => (
-                "the list does not have that server",
-                Some(format!("add \"{server}\" to that list")),
+                "the list does not contain the server",
+                Some(format!("add \"{server}\" to the list")),
             ),
             ["agent_policies"] => (
-                "no rule gives the agent that server",
-                Some("add the agent, or a `defaultPolicy`".to_owned()),
+                "no policy allows the server for this agent",
+                Some("add a policy for the agent, or a `defaultPolicy`".to_owned()),
             ),
-            ["default_policy", ..] | ["agent_policies", _, "tool_overrides", ..] => (
-                "the agent may have no tool of that server, and nothing is named of the rest",
-                Some(format!("add a list for `{server}` to the agent's {said}")),
-            ),
+            ["default_policy", ..] | ["agent_policies", _, "tool_overrides", ..] => {
+                (unlisted, Some(format!("add a list for `{server}` to the agent's {lists}")))
+            }
             [_, _, "resource_filters" | "prompt_filters"] => {
-                ("the server's own filters leave it out", Some("change those filters".to_owned()))
+                ("the server's filters exclude it", Some("change the filters".to_owned()))
             }
             _ => (
-                "that list does not let it through",
+                "the list does not allow it",
                 Some(format!(
-                    "add \"{name}\", or a glob that matches it, to that list, and take away what \
-                     leaves it out"
+                    "add \"{name}\" or a matching glob to the list, and remove patterns that exclude it"
                 )),
             ),
         }

@@ -27,13 +27,13 @@ pub(in crate::cli) fn confirm_lock() -> Result<bool, CommandError> {
 
 fn read_lock_answer(mut input: impl BufRead, mut output: impl Write) -> io::Result<bool> {
     loop {
-        write!(output, "\nKeep what these servers say in `workbench.lock`, to review it? [y/N] ")?;
+        write!(output, "\nRecord their tool definitions in `workbench.lock` for review? [y/N] ")?;
         output.flush()?;
         let Some(line) = line(&mut input)? else { return Ok(false) };
         match line.to_lowercase().as_str() {
             "y" | "yes" => return Ok(true),
             "" | "n" | "no" | "q" => return Ok(false),
-            _ => writeln!(output, "answer `y` or `n`")?,
+            _ => writeln!(output, "Please answer y or n")?,
         }
     }
 }
@@ -45,7 +45,7 @@ fn answer(
     mut output: impl Write,
 ) -> io::Result<bool> {
     loop {
-        write!(output, "\nWrite them to `{}`? [Y/n, e for other names] ", file.display())?;
+        write!(output, "\nWrite these toolboxes to `{}`? [Y/n/e to edit names] ", file.display())?;
         output.flush()?;
         let Some(line) = line(&mut input)? else { return Ok(false) };
         match line.to_lowercase().as_str() {
@@ -55,7 +55,7 @@ fn answer(
                 rename(proposed, &mut input, &mut output)?;
                 writeln!(output, "\n{}", report::proposal(proposed))?;
             }
-            _ => writeln!(output, "answer `y`, `n` or `e`")?,
+            _ => writeln!(output, "Please answer y, n or e")?,
         }
     }
 }
@@ -68,7 +68,7 @@ fn rename(
 ) -> io::Result<()> {
     for index in 0..proposed.len() {
         loop {
-            write!(output, "name for `{}` [keep]: ", proposed[index].name)?;
+            write!(output, "New name for `{}` [keep]: ", proposed[index].name)?;
             output.flush()?;
             let Some(name) = line(input)?.filter(|name| !name.is_empty()) else { break };
             let is_taken = proposed
@@ -76,9 +76,9 @@ fn rename(
                 .enumerate()
                 .any(|(place, other)| place != index && other.name == name);
             if is_taken {
-                writeln!(output, "`{name}` is the name of another toolbox")?;
+                writeln!(output, "`{name}` is already taken")?;
             } else if name.chars().any(|c| c.is_control() || c.is_whitespace()) {
-                writeln!(output, "a name has no spaces in it")?;
+                writeln!(output, "names cannot contain spaces")?;
             } else {
                 proposed[index].name = name;
                 break;
@@ -147,7 +147,7 @@ mod tests {
         let (yes, output) = answered(&mut proposed, "e\n\nweb\na b\nsql\ny\n");
         assert!(yes);
         assert_eq!([&*proposed[0].name, &*proposed[1].name], ["web", "sql"]);
-        assert!(output.contains("`web` is the name of another toolbox"), "{output}");
-        assert!(output.contains("a name has no spaces in it"), "{output}");
+        assert!(output.contains("`web` is already taken"), "{output}");
+        assert!(output.contains("names cannot contain spaces"), "{output}");
     }
 }

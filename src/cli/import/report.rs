@@ -12,7 +12,7 @@ pub(in crate::cli) fn proposal(proposed: &[ToolboxProposal]) -> Table {
         ("Toolbox", Align::Left),
         ("Servers", Align::Left),
         ("Tools", Align::Right),
-        ("≈ Tokens", Align::Right),
+        ("Tokens (est.)", Align::Right),
         ("Description", Align::Left),
     ]);
     for ToolboxProposal { name, description, servers, tools, bytes } in proposed {
@@ -42,14 +42,13 @@ pub(super) fn import_report(
     if planned.added.is_empty() {
         sections.push(format!("nothing to add to `{file}`"));
     } else {
-        let verb = match (is_extended, is_dry) {
-            (true, false) => "extended",
-            (false, false) => "wrote",
-            (true, true) => "would extend",
-            (false, true) => "would write",
-        };
         let servers = format_count(planned.added.len(), "server");
-        sections.push(format!("{verb} `{file}`: {servers} added"));
+        sections.push(match (is_extended, is_dry) {
+            (true, false) => format!("added {servers} to `{file}`"),
+            (false, false) => format!("created `{file}` with {servers}"),
+            (true, true) => format!("would add {servers} to `{file}`"),
+            (false, true) => format!("would create `{file}` with {servers}"),
+        });
         if !proposed.is_empty() {
             sections.push(proposal(proposed).to_string());
         }
@@ -60,14 +59,13 @@ pub(super) fn import_report(
         sections.push(findings.join("\n"));
     }
     if !planned.added.is_empty() && !is_dry {
-        let mut hints = vec!["hint: `mcp-workbench check --connect` tries them all"];
+        let mut hints = vec!["hint: run `mcp-workbench check --connect` to test them"];
         if !proposed.is_empty() {
-            let hint =
-                "hint: agents choose a toolbox by its description, so read it over in the file";
+            let hint = "hint: agents choose toolboxes by description: review them in the file";
             hints.insert(0, hint);
             if !is_locked {
                 hints.push(
-                    "hint: `mcp-workbench lock` keeps what they say of their tools in a file to review",
+                    "hint: run `mcp-workbench lock` to record their tool definitions for review",
                 );
             }
         }
@@ -97,7 +95,7 @@ fn added(added: &[AddedServer]) -> Table {
         ("Toolbox", Align::Left),
         ("Server", Align::Left),
         ("From", Align::Left),
-        ("Carried over", Align::Left),
+        ("Result", Align::Left),
     ]);
     for server in added {
         table.row([

@@ -33,7 +33,7 @@ pub(super) fn source(shown: &Path, path: &Path) -> Result<SourceFile, CommandErr
     let text = fs::read_to_string(path).map_err(|error| {
         let error =
             CommandError::usage_with_cause(format!("cannot read `{}`", shown.display()), &error);
-        error.with_hint("correct the path; nothing was written")
+        error.with_hint("nothing was written; check the path")
     })?;
     Ok(SourceFile { file: shown.display().to_string(), text })
 }
@@ -63,8 +63,8 @@ fn known(folder: &Path) -> Result<ImportSources, CommandError> {
         }
     }
     if files.sources.is_empty() {
-        let error = CommandError::usage("no client here has servers in a file that is known");
-        return Err(error.with_hint("name the file: `mcp-workbench import FILE`"));
+        let error = CommandError::usage("no installed client has MCP servers");
+        return Err(error.with_hint("to import a specific file, run `mcp-workbench import FILE`"));
     }
     Ok(files)
 }

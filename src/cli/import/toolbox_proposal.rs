@@ -68,8 +68,8 @@ pub(super) fn propose_single(
     let first = programs.next().flatten();
     let only = first.filter(|first| programs.all(|other| other == Some(first)));
     let (name, title) = match only {
-        Some(program) => (program.id.to_owned(), format!("What {} has", program.title)),
-        None => ("tools".to_owned(), "Everything".to_owned()),
+        Some(program) => (program.id.to_owned(), format!("Servers of {}", program.title)),
+        None => ("tools".to_owned(), "All servers".to_owned()),
     };
     ToolboxProposal::new(name, &title, &all, &members)
 }

@@ -90,10 +90,10 @@ fn configuration(
             let mut errors = report.findings.iter();
             let error = errors.find(|finding| finding.severity == Severity::Error);
             let error = error.or(report.findings.first());
-            let (reason, hint) = error.map_or(("its block cannot be used", None), |finding| {
+            let (reason, hint) = error.map_or(("its entry is invalid", None), |finding| {
                 (finding.message.as_str(), finding.hint.as_deref())
             });
-            return Err(failed(reason, hint.unwrap_or("correct its block")));
+            return Err(failed(reason, hint.unwrap_or("correct the entry")));
         }
     };
     let server = config.toolboxes.first().and_then(|toolbox| {
@@ -102,7 +102,7 @@ fn configuration(
         Some((server_ref, &server.launch))
     });
     match server {
-        None => Err(failed("its block cannot be used", "correct its block")),
+        None => Err(failed("its entry is invalid", "correct the entry")),
         Some((_, Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint })) => {
             Err(failed(reason, hint))
         }

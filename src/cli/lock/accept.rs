@@ -27,10 +27,10 @@ pub(super) fn parse_accepts(
         }
         let server = split.map_or(word.as_str(), |(server, _)| server);
         let near = name::nearest(server, known.iter().map(String::as_str), 1).pop();
-        let error = CommandError::usage(format!("there is no server `{server}`"));
+        let error = CommandError::usage(format!("no server `{server}` in the configuration"));
         Err(match near {
             Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-            None => error.with_hint("`mcp-workbench check` shows the servers that there are"),
+            None => error.with_hint("run `mcp-workbench check` to list the servers"),
         })
     };
     words.iter().map(meant).collect()
@@ -48,10 +48,9 @@ pub(super) fn apply_accepts(
 ) -> Result<Lockfile, CommandError> {
     for (name, one) in accepted {
         let Some(now) = recorded.servers.get(name) else {
-            let why = recorded.failed.get(name).map_or("it has said nothing", String::as_str);
-            return Err(
-                CommandError::failed(format!("`{name}` could not be started")).with_cause(why)
-            );
+            let why =
+                recorded.failed.get(name).map_or("it returned no definitions", String::as_str);
+            return Err(CommandError::failed(format!("`{name}` failed to start")).with_cause(why));
         };
         let next = match one {
             None => now.clone(),
@@ -64,9 +63,12 @@ pub(super) fn apply_accepts(
                     ..LockedServer::default()
                 });
                 if !take(&mut next, now, one) {
-                    let error =
-                        CommandError::usage(format!("neither `{name}` nor the lock has `{one}`"));
-                    return Err(error.with_hint("`mcp-workbench lock --check` names what differs"));
+                    let error = CommandError::usage(format!(
+                        "neither `{name}` nor its lock entry has a definition `{one}`"
+                    ));
+                    return Err(
+                        error.with_hint("run `mcp-workbench lock --check` to list the differences")
+                    );
                 }
                 next
             }

@@ -21,11 +21,11 @@ pub(super) fn text(report: &DriftReport) -> String {
             (format!("lock: {}", name.trim_end()), format!("now: {}", name.trim_end()));
         let lines = diff.unified_diff().context_radius(CONTEXT).header(&old, &new).to_string();
         let _ = writeln!(all, "{}", lines.trim_end());
-        let on = report.remarks.iter().filter(|one| one.is_unreviewed_of(&row.server));
+        let on = report.findings.iter().filter(|one| one.is_unreviewed_of(&row.server));
         for remark in on.flat_map(|one| &one.server.shown) {
             let place = &remark.location;
             if (place.kind.as_str(), &place.name) == (row.kind, &row.own) {
-                let _ = writeln!(all, "# remark: {}", words(remark));
+                let _ = writeln!(all, "# finding: {}", words(remark));
             }
         }
         let _ = writeln!(all, "# {}\n", row.accept);

@@ -11,7 +11,7 @@ const MAX_DIFFERENCE: usize = 40_000;
 pub(super) fn page(report: &DriftReport) -> String {
     let mut page = format!("## MCP definitions: {}\n", escaped(&report.summary()));
     if !report.drift.is_empty() {
-        page.push_str("\n| Server | What | Difference | Members |\n| --- | --- | --- | --- |\n");
+        page.push_str("\n| Server | Definition | Change | Members |\n| --- | --- | --- | --- |\n");
         for row in &report.drift {
             let what = format!("{} {}", row.kind, row.name);
             let _ = writeln!(
@@ -31,20 +31,20 @@ pub(super) fn page(report: &DriftReport) -> String {
         let fence = "`".repeat(longest_ticks(&difference).max(2) + 1);
         let _ = write!(
             page,
-            "\n<details><summary>Line by line</summary>\n\n{fence}diff\n{}\n{fence}\n\n</details>\n",
+            "\n<details><summary>Diff</summary>\n\n{fence}diff\n{}\n{fence}\n\n</details>\n",
             difference[..end].trim_end()
         );
-        page.push_str("\n`mcp-workbench lock --accept SERVER[:TOOL]` takes a change over.\n");
+        page.push_str("\nAccept a change with `mcp-workbench lock --accept SERVER[:TOOL]`.\n");
     }
     remarks(&mut page, report);
     for UncheckedServer { server, reason } in &report.failed {
-        let _ = writeln!(page, "\n- `{}` could not be started: {}", server, escaped(reason));
+        let _ = writeln!(page, "\n- `{}` failed to start: {}", server, escaped(reason));
     }
     for note in report.notes() {
         let _ = writeln!(page, "\n- {}", escaped(note));
     }
     if report.outcome() == CheckOutcome::Unknown {
-        page.push_str("\nThis is no proof that they are as the lock has them.\n");
+        page.push_str("\nServers that were not checked may differ from the lock.\n");
     }
     page.trim_end().to_owned()
 }
@@ -52,9 +52,9 @@ pub(super) fn page(report: &DriftReport) -> String {
 /// Adds the remarks on unreviewed definitions, and counts those on reviewed ones.
 fn remarks(page: &mut String, report: &DriftReport) {
     let (news, reviewed): (Vec<_>, Vec<_>) =
-        report.remarks.iter().partition(|one| one.is_reviewed == Some(false));
+        report.findings.iter().partition(|one| one.is_reviewed == Some(false));
     if !news.is_empty() {
-        page.push_str("\n| Server | Remark | What to do |\n| --- | --- | --- |\n");
+        page.push_str("\n| Server | Finding | Advice |\n| --- | --- | --- |\n");
     }
     for one in &news {
         for row in one.rows() {
@@ -72,7 +72,7 @@ fn remarks(page: &mut String, report: &DriftReport) {
     }
     let reviewed: usize = reviewed.iter().map(|one| one.rows().count() + one.hidden_count()).sum();
     if reviewed > 0 {
-        let _ = writeln!(page, "\nRemarks on what the lock has as it is: {reviewed}.");
+        let _ = writeln!(page, "\nFindings in reviewed definitions: {reviewed}.");
     }
 }
 

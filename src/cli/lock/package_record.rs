@@ -74,17 +74,18 @@ pub(super) fn compare_package(
     let name = &then.name;
     Some(match now.compare(then)? {
         PackageDifference::Package => PackageChange::Note(format!(
-            "`{server}` would start from `{}`, and `{name}` was recorded",
+            "`{server}` would run package `{}`; the lock has `{name}`",
             now.name
         )),
         PackageDifference::Version => PackageChange::Note(format!(
-            "`{server}` would start {}, and {} was recorded",
+            "`{server}` would run {}; the lock has {}",
             version(name, now.version.as_deref(), now.integrity.as_deref()),
             version(name, then.version.as_deref(), then.integrity.as_deref()),
         )),
         PackageDifference::Bytes => {
             let version = then.version.as_deref().unwrap_or_default();
-            let words = format!("package `{name}` {version} has other bytes than were recorded");
+            let words =
+                format!("package `{name}` {version} has a different digest than in the lock");
             PackageChange::Drift(words, [lines(then), lines(&locked_package(now))])
         }
     })
@@ -174,9 +175,9 @@ mod tests {
         };
         assert_eq!(told(Some("1"), Some("sha512-a")), None);
         assert_eq!(told(None, None), None);
-        let note = "`s` would start `b` 2, and `b` 1 was recorded".to_owned();
+        let note = "`s` would run `b` 2; the lock has `b` 1".to_owned();
         assert_eq!(told(Some("2"), Some("sha512-b")), Some(("note", note)));
-        let drift = "package `b` 1 has other bytes than were recorded".to_owned();
+        let drift = "package `b` 1 has a different digest than in the lock".to_owned();
         assert_eq!(told(Some("1"), Some("sha512-b")), Some(("drift", drift)));
     }
 }

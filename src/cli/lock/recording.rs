@@ -161,7 +161,7 @@ fn listings(
     };
     let mut config = without_policy(config.clone());
     // Drift is ignored here.
-    config.definitions = None;
+    config.drift_policy = None;
     for server in config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
         server.drift_policy = Some(DriftPolicy::Off);
     }
@@ -181,7 +181,7 @@ fn listings(
                 None => gateway
                     .full_listing(&at)
                     .map(|listing| (listing, gateway.server_info(&at)))
-                    .ok_or_else(|| "it ended before it was heard".to_owned()),
+                    .ok_or_else(|| "it exited before its definitions were listed".to_owned()),
             };
             said.insert(name.clone(), heard);
         };

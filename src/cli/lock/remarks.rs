@@ -6,6 +6,7 @@
 use crate::catalog::Listing;
 use crate::catalog::remarks::{DefinitionKind, ScanInput, scan};
 use crate::cli::definition_remarks::{DefinitionRemarks, words};
+use crate::cli::units::format_count;
 use crate::json::RawJson;
 use crate::settings::{LockedDefinition, LockedServer};
 
@@ -130,16 +131,15 @@ pub(super) fn remarks_text(remarks: &[DefinitionRemarks]) -> Option<String> {
         }
     }
     if !lines.is_empty() {
-        lines.insert(0, "remarks on what nobody has reviewed:".to_owned());
+        lines.insert(0, "findings in unreviewed definitions:".to_owned());
     }
     let reviewed = remarks.iter().filter(|one| one.is_reviewed == Some(true));
     let reviewed: usize =
         reviewed.map(|one| one.server.shown.len() + one.server.omitted_count).sum();
     if reviewed > 0 {
-        let (s, are) = if reviewed == 1 { ("", "is") } else { ("s", "are") };
         lines.push(format!(
-            "{reviewed} remark{s} {are} on what the lock has as it is: `--json` shows {}",
-            if reviewed == 1 { "it" } else { "them" }
+            "{} in reviewed definitions (use `--json` to show all)",
+            format_count(reviewed, "finding")
         ));
     }
     (!lines.is_empty()).then(|| lines.join("\n"))

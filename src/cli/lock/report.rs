@@ -42,7 +42,7 @@ pub(super) struct DriftReport {
     notes: Vec<String>,
     /// Those on unreviewed definitions first.
     #[serde(serialize_with = "definition_remarks::rows", skip_serializing_if = "Vec::is_empty")]
-    pub(super) remarks: Vec<DefinitionRemarks>,
+    pub(super) findings: Vec<DefinitionRemarks>,
 }
 
 #[derive(Debug, Serialize)]
@@ -103,13 +103,13 @@ impl DriftReport {
             let info = info.and_then(|info| String::from_utf8(info).ok());
             if info.as_deref() != locked.info.as_deref() {
                 notes.push(format!(
-                    "`{name}` calls itself {} now, and {} in the lock",
+                    "`{name}` reports itself as {}; the lock has {}",
                     server_label(info.as_deref()),
                     server_label(locked.info.as_deref())
                 ));
             }
             if listed.launch != locked.launch {
-                notes.push(format!("`{name}` is launched otherwise than when it was locked"));
+                notes.push(format!("`{name}` is launched differently than in the lock"));
             }
             let package = locked.package.as_ref().zip(packages.get(name));
             match package.and_then(|(then, now)| package_record::compare_package(name, then, now)) {
@@ -126,7 +126,7 @@ impl DriftReport {
                 || now.disabled.contains(name)
         };
         for name in before.servers.keys().filter(|name| !is_there(name)) {
-            notes.push(format!("`{name}` is in the lock alone: `mcp-workbench lock` removes it"));
+            notes.push(format!("`{name}` is only in the lock; `mcp-workbench lock` removes it"));
         }
         let failed = now.failed.iter().map(|(server, reason)| UncheckedServer {
             server: server.clone(),
@@ -139,8 +139,8 @@ impl DriftReport {
             (true, true) => CheckOutcome::InSync,
         };
         let (file, checked) = (file.display().to_string(), now.servers.len());
-        let remarks = remarks::remarked(&texts);
-        Self { file, outcome, checked, drift: rows, failed, notes, remarks }
+        let findings = remarks::remarked(&texts);
+        Self { file, outcome, checked, drift: rows, failed, notes, findings }
     }
 
     pub(super) fn with_note(mut self, note: Option<String>) -> Self {
@@ -166,14 +166,14 @@ impl DriftReport {
         match self.outcome {
             CheckOutcome::InSync => {
                 format!(
-                    "in sync: {} as `{}` has them",
-                    format_count(self.checked, "server"),
-                    self.file
+                    "in sync with `{}`: {} checked",
+                    self.file,
+                    format_count(self.checked, "server")
                 )
             }
-            CheckOutcome::Drift => format!("drift: {differing} not as `{}` has them", self.file),
+            CheckOutcome::Drift => format!("drift from `{}`: {differing}", self.file),
             CheckOutcome::Unknown => format!(
-                "{} could not be checked; the others are as `{}` has them",
+                "{} could not be checked; the others match `{}`",
                 format_count(self.failed.len(), "server"),
                 self.file
             ),
@@ -190,7 +190,7 @@ fn server_label(info: Option<&str>) -> String {
     let text = |key: &str| Some(info.as_ref()?.member(key)?.decode_string()?.into_owned());
     let words: Vec<String> = [text("name"), text("version")].into_iter().flatten().collect();
     if words.is_empty() {
-        "nothing".to_owned()
+        "unnamed".to_owned()
     } else {
         format!("`{}`", untrusted_text::display_name(&words.join(" "), MAX_NAME))
     }
@@ -281,18 +281,18 @@ impl fmt::Display for DriftReport {
         }
         for UncheckedServer { server, reason } in &self.failed {
             let reason = reason.replace('\n', "\n  ");
-            write!(f, "\n\n`{server}` could not be started: {reason}")?;
+            write!(f, "\n\n`{server}` failed to start: {reason}")?;
         }
-        if let Some(remarks) = remarks::remarks_text(&self.remarks) {
-            write!(f, "\n\n{remarks}")?;
+        if let Some(findings) = remarks::remarks_text(&self.findings) {
+            write!(f, "\n\n{findings}")?;
         }
         for (at, note) in self.notes.iter().enumerate() {
             write!(f, "{}\nnote: {note}", if at == 0 { "\n" } else { "" })?;
         }
         if self.outcome == CheckOutcome::Drift {
             f.write_str(
-                "\n\nhint: `mcp-workbench lock --diff` shows what differs\n\
-                 hint: `mcp-workbench lock --accept SERVER[:TOOL]` takes it over",
+                "\n\nhint: run `mcp-workbench lock --diff` to see the differences\n\
+                 hint: run `mcp-workbench lock --accept SERVER[:TOOL]` to accept them",
             )?;
         }
         Ok(())

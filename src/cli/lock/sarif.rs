@@ -7,11 +7,11 @@ use crate::cli::definition_remarks::{self, DefinitionRemarks};
 use crate::cli::lock::report::{DriftReport, DriftRow, PACKAGE_KIND};
 
 const RULES: [(&str, &str); 5] = [
-    ("definition-changed", "A server says something else of a definition than was reviewed"),
-    ("definition-new", "A server has a definition that nobody has reviewed"),
-    ("definition-removed", "A server has no longer what was reviewed"),
-    ("definition-unclear", "A definition can be read in two ways"),
-    ("package-changed", "A package has other bytes than were recorded, and the same version"),
+    ("definition-changed", "A definition differs from the reviewed one"),
+    ("definition-new", "A definition has not been reviewed"),
+    ("definition-removed", "A reviewed definition no longer exists"),
+    ("definition-unclear", "A definition is ambiguous"),
+    ("package-changed", "A package has a different digest but the same version"),
 ];
 
 pub(super) fn log(report: &DriftReport) -> Value {
@@ -24,23 +24,23 @@ pub(super) fn log(report: &DriftReport) -> Value {
     });
     let remarks = remarks::RULES.iter().map(|rule| {
         json!({
-            "id": format!("remark-{}", rule.id),
+            "id": format!("finding-{}", rule.id),
             "shortDescription": {"text": format!("A definition has {}", rule.finds)},
             "help": {"text": rule.advice},
-            "helpUri": "https://github.com/mcp-workbench/mcp-workbench/blob/main/docs/remarks.md",
+            "helpUri": "https://github.com/mcp-workbench/mcp-workbench/blob/main/docs/review-definitions.md",
         })
     });
     let rules: Vec<Value> = rules.chain(remarks).collect();
     let failed = report.failed.iter().map(|failed| {
         json!({
             "level": "error",
-            "message": {"text": format!("`{}` could not be started: {}", failed.server, failed.reason)},
+            "message": {"text": format!("`{}` failed to start: {}", failed.server, failed.reason)},
         })
     });
     let notes = report.notes().iter();
     let notes = notes.map(|note| json!({"level": "note", "message": {"text": note}}));
     let results = report.drift.iter().map(|row| result(row, &report.file));
-    let remarks = report.remarks.iter().flat_map(DefinitionRemarks::rows);
+    let remarks = report.findings.iter().flat_map(DefinitionRemarks::rows);
     let remarks = remarks.map(|remark| on_definition(&remark, &report.file));
     let results: Vec<Value> = results.chain(remarks).collect();
     json!({
@@ -83,11 +83,11 @@ fn on_definition(remark: &definition_remarks::RemarkRow<'_>, file: &str) -> Valu
     let definition_remarks::RemarkRow { server, rule, kind, name, pointer, .. } = remark;
     let place = [*server, *kind, *name, *pointer];
     json!({
-        "ruleId": format!("remark-{rule}"),
+        "ruleId": format!("finding-{rule}"),
         "level": if is_warning { "warning" } else { "note" },
         "message": {"text": format!("`{server}`: {}. {}", remark.words, remark.advice)},
         "locations": [location(file, &place)],
-        "partialFingerprints": {"remark/v1": format!("{}/{rule}", place.join("/"))},
+        "partialFingerprints": {"finding/v1": format!("{}/{rule}", place.join("/"))},
     })
 }
 

@@ -106,7 +106,7 @@ fn write(mut stream: impl Write, pause: Duration, shared: &WriterShared) {
         // There is nowhere to report a log that can't be written.
         let _ = stream.write_all(&lines.into_iter().flatten().collect::<Vec<_>>());
         if left_out > 0 {
-            let remark = format!("({left_out} lines of the log were left out)\n");
+            let remark = format!("({left_out} log lines dropped)\n");
             let _ = stream.write_all(remark.as_bytes());
         }
         queue = shared.lock();
@@ -158,7 +158,7 @@ mod tests {
             go.send(()).unwrap();
         }
         assert_eq!(written.recv().unwrap(), long);
-        assert_eq!(written.recv().unwrap(), b"(2 lines of the log were left out)\n");
+        assert_eq!(written.recv().unwrap(), b"(2 log lines dropped)\n");
     }
 
     #[test]

@@ -101,7 +101,11 @@ fn npx_runs_the_package_cached_for_the_same_spec() {
 fn npx_prefers_the_package_of_the_working_folder() {
     let home = Home::new().npx("1", "b", "b", "1.2.0").npm("work", "b", "1.1.0");
     assert_eq!(home.version("npx", &["b"]), both("1.1.0", "sha512-1.1.0"));
-    assert_eq!(home.version("npx", &["b@latest"]), (None, None), "it has never been asked for so");
+    assert_eq!(
+        home.version("npx", &["b@latest"]),
+        (None, None),
+        "never requested with this spelling"
+    );
 }
 
 #[test]

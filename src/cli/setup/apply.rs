@@ -66,7 +66,7 @@ pub(super) fn apply(global: &GlobalArgs, plan: &SetupPlan) -> Result<ApplyOutcom
     let unwritable = |file: String, why: String| {
         CommandError::failed(format!("cannot write `{file}`"))
             .with_cause(&why)
-            .with_hint("no client was changed; `mcp-workbench setup undo` takes back the rest")
+            .with_hint("no client was changed; run `mcp-workbench setup undo` to revert the rest")
     };
     if let Some(text) = secrets {
         state_dir::write_private_if_unchanged(secrets_path, secrets_before.as_deref(), text)
@@ -82,9 +82,10 @@ pub(super) fn apply(global: &GlobalArgs, plan: &SetupPlan) -> Result<ApplyOutcom
                 .map_err(|why| unwritable(path.display().to_string(), why))?;
         }
         shared.enable(global, config_path).map_err(|why| {
-            CommandError::failed("the service does not run").with_cause(&why).with_hint(
-                "no client was changed; `mcp-workbench setup undo` takes back the rest, and without \
-                 `--service` each client starts a workbench of its own",
+            let error = CommandError::failed("the background service failed to start");
+            error.with_cause(&why).with_hint(
+                "no client was changed; run `mcp-workbench setup undo` to revert the rest. \
+                 Without `--service`, each client starts its own workbench.",
             )
         })?;
     }

@@ -88,7 +88,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, String> {
     match fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),
-            Err(_) => Err("it is not UTF-8 text".to_owned()),
+            Err(_) => Err("not valid UTF-8".to_owned()),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.to_string()),
@@ -158,6 +158,6 @@ mod tests {
         let env: BTreeMap<_, _> = [("HOME".to_owned(), home.path().display().to_string())].into();
         let here = find(Platform::Linux, &env, Path::new("/nowhere"), &[]);
         let told: Vec<_> = here.unreadable.iter().map(|(_, file, why)| (&**file, &**why)).collect();
-        assert_eq!(told, [("~/.cursor/mcp.json", "it is not UTF-8 text")]);
+        assert_eq!(told, [("~/.cursor/mcp.json", "not valid UTF-8")]);
     }
 }

@@ -13,15 +13,16 @@ use crate::cli::units::ContextSize;
 pub(super) struct SetupReport<'a> {
     configuration: &'a Path,
     /// `true` if the plan was applied.
-    done: bool,
+    applied: bool,
     toolboxes: Vec<Toolbox<'a>>,
     new_secrets: usize,
     clients: Vec<Client<'a>>,
     unreadable: Vec<Unreadable<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<Service<'a>>,
+    /// The tool definitions and instructions that a client now reads at startup.
     #[serde(skip_serializing_if = "Option::is_none")]
-    start: Option<&'a ContextSize>,
+    size_now: Option<&'a ContextSize>,
 }
 
 #[derive(Serialize)]
@@ -49,14 +50,14 @@ struct Client<'a> {
     title: &'static str,
     file: &'a Path,
     entry: Option<&'a str>,
-    taken: Vec<&'a str>,
-    left: Vec<SkippedServer<'a>>,
+    removed: Vec<&'a str>,
+    skipped: Vec<SkippedServer<'a>>,
     /// `true` if the file needed a change and writing it did not fail.
     changed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<&'a str>,
     /// The tool definitions of the servers that the workbench replaces.
-    before: ContextSize,
+    size_before: ContextSize,
 }
 
 #[derive(Serialize)]
@@ -93,7 +94,7 @@ impl<'a> SetupReport<'a> {
         let unreadable = plan.unreadable.iter();
         Self {
             configuration: &plan.target.path,
-            done: done.is_some(),
+            applied: done.is_some(),
             toolboxes: toolboxes.collect(),
             new_secrets: plan.new_secrets,
             clients: clients.collect(),
@@ -106,7 +107,7 @@ impl<'a> SetupReport<'a> {
                 name: &shared.service.name,
                 variables: &shared.variables,
             }),
-            start: done.and_then(|(_, start)| start),
+            size_now: done.and_then(|(_, start)| start),
         }
     }
 }
@@ -114,16 +115,16 @@ impl<'a> SetupReport<'a> {
 fn client<'a>(planned: &'a Planned, failed: Option<&'a str>) -> Client<'a> {
     let changed = planned.change.as_ref().ok();
     let removed = changed.iter().flat_map(|changed| &changed.removed);
-    let left = planned.skipped.iter().map(|(server, reason)| SkippedServer { server, reason });
+    let skipped = planned.skipped.iter().map(|(server, reason)| SkippedServer { server, reason });
     Client {
         id: planned.file.program.id,
         title: planned.file.program.title,
         file: &planned.file.path,
         entry: changed.and_then(|changed| changed.entry.as_deref()),
-        taken: removed.map(|removed| removed.name.as_str()).collect(),
-        left: left.collect(),
+        removed: removed.map(|removed| removed.name.as_str()).collect(),
+        skipped: skipped.collect(),
         changed: planned.new_text().is_some() && failed.is_none(),
         problem: failed.or(planned.change.as_ref().err().map(String::as_str)),
-        before: planned.size,
+        size_before: planned.size,
     }
 }

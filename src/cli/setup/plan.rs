@@ -86,8 +86,9 @@ impl SetupPlan {
         let unreadable: Vec<_> =
             unreadable.into_iter().map(|(client, file, why)| (client.title, file, why)).collect();
         if files.is_empty() && unreadable.is_empty() {
-            return Err(CommandError::usage("no client was found here")
-                .with_hint("`mcp-workbench import FILE` reads a client's file wherever it is"));
+            return Err(CommandError::usage("no MCP client found").with_hint(
+                "to use the servers of another client, run `mcp-workbench import FILE`",
+            ));
         }
         let shown = target.display_path.display().to_string();
         let existing =
@@ -199,15 +200,15 @@ pub(super) fn target(global: &GlobalArgs, folder: &Path) -> Result<ConfigLocatio
     let target = match &global.config {
         Some(file) => config::locate(Some(file.clone()), &ProcessEnv, folder),
         None => config::user_file(&ProcessEnv).ok_or_else(|| {
-            CommandError::usage("nobody knows where the user's own file would be")
+            CommandError::usage("cannot locate the user configuration: HOME is not set")
         })?,
     };
     if target.path.is_dir() {
         let shown = target.display_path.display();
         return Err(CommandError::usage(format!(
-            "`{shown}` is a catalog folder, which is not changed here"
+            "`{shown}` is a catalog folder, which `setup` cannot edit"
         ))
-        .with_hint("name a file with `--config`"));
+        .with_hint("choose a configuration file with `--config FILE`"));
     }
     Ok(target)
 }
@@ -278,11 +279,11 @@ fn skip_reason((server, outcome): (&CandidateServer, &TrialOutcome)) -> Option<S
         TrialOutcome::Failed { reason, .. } => {
             // The captured stderr lines don't fit here.
             let reason = strip_stderr_tail(reason).lines().next().unwrap_or_default();
-            Some(format!("it could not be started: {reason}"))
+            Some(format!("failed to start: {reason}"))
         }
-        TrialOutcome::NotStarted => Some("it was not started".to_owned()),
+        TrialOutcome::NotStarted => Some("not started".to_owned()),
         TrialOutcome::Started if server.command_line.iter().any(is_relative) && !has_folder() => {
-            Some("it works on the folder that its client is in".to_owned())
+            Some("depends on the client's working folder".to_owned())
         }
         // The workbench needs the same sign-in as the client; a remark explains how.
         TrialOutcome::Started | TrialOutcome::WantsSignIn => None,
@@ -344,9 +345,9 @@ impl ClientPlanner<'_> {
         let own = self.carried.iter().filter(|carried| carried.file == file.shown);
         let names: Vec<String> = own.map(|carried| carried.name.clone()).collect();
         let change = match self.foreign_entry(&file, editor, &entry, ours.map(|(name, _)| name)) {
-            Some(name) => Err(format!("it starts another workbench already, as `{name}`")),
+            Some(name) => Err(format!("already starts another workbench (`{name}`)")),
             None if editor.blocks_workbench(file.text.as_deref().unwrap_or_default()) => {
-                Err("its `mcp.allowed` or `mcp.excluded` keeps `workbench` out: change that first"
+                Err("its `mcp.allowed` or `mcp.excluded` blocks `workbench`; change that first"
                     .to_owned())
             }
             None => {
@@ -356,7 +357,7 @@ impl ClientPlanner<'_> {
         };
         let stuck = change.iter().flat_map(|changed| &changed.unremovable);
         let stuck = stuck.map(|name| {
-            (name.clone(), "its text cannot be taken out without losing something".to_owned())
+            (name.clone(), "cannot be removed without changing other parts of the file".to_owned())
         });
         let left = stuck.collect();
         ClientPlan { file, change, entry, skipped: left, size: ContextSize::default() }

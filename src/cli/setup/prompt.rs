@@ -31,19 +31,19 @@ fn answer(
     mut output: impl Write,
 ) -> io::Result<PlanDecision> {
     loop {
-        write!(output, "\nDo this? [Y/n, c to choose the clients] ")?;
+        write!(output, "\nApply these changes? [Y/n/c to choose clients] ")?;
         output.flush()?;
         let Some(line) = line(&mut input)? else { return Ok(PlanDecision::No) };
         match line.to_lowercase().as_str() {
             "" | "y" | "yes" => return Ok(PlanDecision::Yes),
             "n" | "no" | "q" => return Ok(PlanDecision::No),
             "c" => break,
-            _ => writeln!(output, "answer `y`, `n` or `c`")?,
+            _ => writeln!(output, "Please answer y, n or c")?,
         }
     }
     let mut chosen = Vec::new();
     for (id, title) in clients {
-        write!(output, "{title}? [Y/n] ")?;
+        write!(output, "Set up {title}? [Y/n] ")?;
         output.flush()?;
         let Some(line) = line(&mut input)? else { return Ok(PlanDecision::No) };
         if !matches!(line.to_lowercase().as_str(), "n" | "no") {

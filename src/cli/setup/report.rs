@@ -6,36 +6,54 @@ use crate::cli::print::escape_to_line;
 use crate::cli::setup::apply::ApplyOutcome;
 use crate::cli::setup::plan::{ClientPlan, SetupPlan};
 use crate::cli::setup::service_plan::ServicePlan;
+use crate::cli::setup::state_dir;
 use crate::cli::table::{Align, Table};
 use crate::cli::units::{ContextSize, format_count, number};
 
 pub(super) fn plan(plan: &SetupPlan) -> String {
-    let mut sections = vec![clients(plan).to_string()];
+    let mut sections = Vec::new();
+    if plan.clients.iter().any(|client| client.new_text().is_some()) {
+        let intro =
+            "Each client gets one entry, `workbench`, instead of the servers that it replaces:";
+        sections.push(intro.to_owned());
+    }
+    sections.push(clients(plan).to_string());
     let file = plan.target.display_path.display();
     if !plan.added.is_empty() {
-        let made = if plan.config_before.is_some() { "added to" } else { "of the new" };
-        sections.push(format!("Toolboxes {made} `{file}`:\n\n{}", proposal(&plan.proposed)));
+        let place = if plan.config_before.is_some() { "added to" } else { "in the new" };
+        sections.push(format!("Toolboxes {place} `{file}`:\n\n{}", proposal(&plan.proposed)));
     }
     if plan.new_secrets > 0 {
-        let name = plan.secrets.0.file_name().unwrap_or_default().display();
-        let verb = if plan.new_secrets == 1 { "goes" } else { "go" };
+        let name = plan.secrets.0.file_name().unwrap_or_default();
+        let path = plan.target.display_path.with_file_name(name);
+        let verb = if plan.new_secrets == 1 { "moves" } else { "move" };
         sections.push(format!(
-            "{} of theirs {verb} into `{name}` beside it, which nobody else can read",
-            format_count(plan.new_secrets, "secret")
+            "{} {verb} to `{}` (readable only by you)",
+            format_count(plan.new_secrets, "secret"),
+            path.display()
         ));
     }
     sections.extend(plan.shared.as_ref().map(shared));
     let stay: Vec<String> =
         plan.clients.iter().flat_map(skipped_lines).chain(untouched(plan)).collect();
     if !stay.is_empty() {
-        sections.push(format!("Left as they are:\n{}", stay.join("\n")));
+        sections.push(format!("Unchanged:\n{}", stay.join("\n")));
     }
     if !plan.remarks.is_empty() {
         let remarks: Vec<String> = plan.remarks.iter().map(shown).collect();
         sections.push(remarks.join("\n"));
     }
     if plan.is_empty() {
-        sections.push("nothing is to be done: the workbench has all that it can have".to_owned());
+        let is_complete =
+            plan.unreadable.is_empty() && plan.clients.iter().all(|c| c.change.is_ok());
+        let clients = if is_complete { "all clients are" } else { "the other clients are" };
+        sections.push(format!("nothing to do: {clients} up to date"));
+    } else {
+        sections.push(format!(
+            "Backup: the original files are saved in `{}`\n\
+             Undo: `mcp-workbench setup undo` restores them",
+            state_dir::shown_backup_folder()
+        ));
     }
     sections.join("\n\n")
 }
@@ -43,27 +61,31 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
 fn shared(shared: &ServicePlan) -> String {
     let url = shared.service.url();
     let name = &shared.service.name;
-    let by = match shared.service.manager {
-        ServiceManager::Systemd => format!("systemd starts it as `{name}`"),
-        ServiceManager::Launchd => format!("launchd starts it as `{name}`"),
-        ServiceManager::TaskScheduler => format!("the task scheduler starts it as `{name}`"),
+    let manager = match shared.service.manager {
+        ServiceManager::Systemd => "systemd",
+        ServiceManager::Launchd => "launchd",
+        ServiceManager::TaskScheduler => "Task Scheduler",
         ServiceManager::Unmanaged => {
             return format!(
-                "One workbench for all of them, at {url}: nobody starts services of yours here, so each \
-                 client gets the command `connect`, which starts it when it is wanted"
+                "All clients share one background service at {url}. This system has no service \
+                 manager, so clients run `mcp-workbench connect`, which starts the service when \
+                 needed."
             );
         }
     };
-    let how = if shared.variables.is_empty() {
-        "a client that speaks no HTTP gets the command `connect`".to_owned()
+    let clients = if shared.variables.is_empty() {
+        "Clients without HTTP support run `mcp-workbench connect`.".to_owned()
     } else {
         let names = escape_to_line(&shared.variables.join("`, `"));
         format!(
-            "each client gets the command `connect`, and serves itself, for the configuration takes \
-             `{names}` from its environment: put that into the file of secrets beside it to share servers"
+            "Clients run `mcp-workbench connect`, but do not share servers yet: the configuration \
+             reads `{names}` from each client's environment. To share servers, set `{names}` in \
+             the secrets file next to the configuration."
         )
     };
-    format!("One workbench for all of them, at {url}: {by}, and {how}")
+    format!(
+        "All clients share one background service at {url}, run by {manager} as `{name}`. {clients}"
+    )
 }
 
 fn clients(plan: &SetupPlan) -> Table {
@@ -71,15 +93,15 @@ fn clients(plan: &SetupPlan) -> Table {
         ("Client", Align::Left),
         ("File", Align::Left),
         ("Workbench", Align::Left),
-        ("In place of", Align::Left),
+        ("Replaces", Align::Left),
     ]);
     for client in &plan.clients {
         let (starts, taken) = match &client.change {
-            Err(_) => ("no, see below", String::new()),
+            Err(_) => ("skipped", String::new()),
             Ok(changed) => {
                 let taken: Vec<&str> = changed.removed.iter().map(|t| t.name.as_str()).collect();
                 let is_new = client.new_text().is_some();
-                (if is_new { "yes" } else { "already" }, taken.join(", "))
+                (if is_new { "add" } else { "present" }, taken.join(", "))
             }
         };
         table.row([
@@ -95,7 +117,7 @@ fn clients(plan: &SetupPlan) -> Table {
 fn skipped_lines(client: &ClientPlan) -> Vec<String> {
     let title = client.file.program.title;
     let line = |(name, why): &(String, String)| {
-        format!("  `{}` of {title}: {}", escape_to_line(name), escape_to_line(why))
+        format!("  `{}` ({title}): {}", escape_to_line(name), escape_to_line(why))
     };
     client.skipped.iter().map(line).collect()
 }
@@ -108,7 +130,7 @@ fn untouched(plan: &SetupPlan) -> impl Iterator<Item = String> {
     let unreadable = plan.unreadable.iter().map(|(title, file, why)| (*title, &**file, &**why));
     let all = unchanged.chain(unreadable);
     all.map(|(title, file, why)| {
-        format!("  `{}` of {title}: {}", escape_to_line(file), escape_to_line(why))
+        format!("  `{}` ({title}): {}", escape_to_line(file), escape_to_line(why))
     })
 }
 
@@ -122,32 +144,38 @@ pub(super) fn outcome_text(
 ) -> String {
     let mut sections = Vec::new();
     let written = format_count(done.written.len(), "client");
-    let verb = if done.written.len() == 1 { "starts" } else { "start" };
-    sections.push(format!("done: {written} {verb} the workbench now"));
+    let verb = if done.written.len() == 1 { "uses" } else { "use" };
+    sections.push(format!("done: {written} now {verb} the workbench"));
     for (place, why) in &done.failed {
         let Some(client) = plan.clients.get(*place) else { continue };
         let file = escape_to_line(&client.file.shown);
         let title = client.file.program.title;
         sections.push(format!(
-            "error: {title} is as it was, for `{file}` could not be written\n  {}",
+            "error: {title} is unchanged: cannot write `{file}`\n  {}",
             escape_to_line(why)
         ));
     }
     match start {
         Ok(start) => sections.extend(savings(plan, done, *start)),
-        Err(why) => sections
-            .push(format!("warning: the workbench was tried and failed: {}", escape_to_line(why))),
+        Err(why) => sections.push(format!(
+            "warning: a test start of the workbench failed: {}",
+            escape_to_line(why)
+        )),
     }
+    let config = plan.target.display_path.display();
     let mut hints = vec![
-        "hint: restart your clients, so that they start it",
-        "hint: agents choose a toolbox by its description, so read it over in the file",
-        "hint: `mcp-workbench setup undo` takes all of it back",
+        "hint: restart your clients to apply the change".to_owned(),
+        format!("hint: agents choose toolboxes by description: review them in `{config}`"),
+        format!(
+            "hint: run `mcp-workbench setup undo` to undo everything; the original files are in \
+             `{}`",
+            state_dir::shown_backup_folder()
+        ),
     ];
     if !is_locked {
-        hints.insert(
-            2,
-            "hint: `mcp-workbench lock` keeps what servers say of their tools in a file to review",
-        );
+        let lock =
+            "hint: run `mcp-workbench lock` to record the servers' tool definitions for review";
+        hints.insert(2, lock.to_owned());
     }
     sections.push(hints.join("\n"));
     sections.join("\n\n")
@@ -157,7 +185,7 @@ fn savings(plan: &SetupPlan, done: &ApplyOutcome, start: ContextSize) -> Option<
     let mut table = Table::new([
         ("Client", Align::Left),
         ("Tokens before", Align::Right),
-        ("Now", Align::Right),
+        ("Tokens now", Align::Right),
     ]);
     let written = done.written.iter().filter_map(|place| plan.clients.get(*place));
     let with_servers: Vec<&ClientPlan> = written.filter(|client| client.size.bytes() > 0).collect();
@@ -170,14 +198,15 @@ fn savings(plan: &SetupPlan, done: &ApplyOutcome, start: ContextSize) -> Option<
     }
     let is_dear = with_servers.iter().any(|client| client.size.bytes() < start.bytes());
     let remark = if is_dear {
-        ". With so few tools it costs more than it saves: it pays from some dozen tools on"
+        " With this few tools it costs more than it saves; it pays off from a few dozen tools."
     } else {
         ""
     };
     (!with_servers.is_empty()).then(|| {
         format!(
-            "{table}\n\nat the start of each session: before, the definitions of all tools of the servers that \
-             were taken over; now, the workbench's own and its instructions{remark}"
+            "{table}\n\nEstimated tokens that a client reads at the start of each session. Before: \
+             the tool definitions of the replaced servers. Now: the workbench's own definitions \
+             and instructions.{remark}"
         )
     })
 }

@@ -80,7 +80,7 @@ impl ServicePlan {
     pub(super) fn add_tokens(&mut self, config: &Path, text: &str) -> Result<String, CommandError> {
         self.variables = client_variables(config, text, &ProcessEnv);
         add_tokens(text, self.service.tokens.iter()).map_err(|why| {
-            CommandError::usage("the configuration cannot have tokens for a service")
+            CommandError::usage("cannot add the service's tokens to the configuration")
                 .with_cause(&why)
         })
     }

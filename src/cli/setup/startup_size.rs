@@ -17,7 +17,7 @@ pub(super) fn measure_startup_size(config: &Path) -> Result<ContextSize, String>
     let seen = async { timeout(TIMEOUT, look(config)).await };
     match block_on(seen) {
         Ok(Ok(seen)) => seen,
-        Ok(Err(_)) => Err(format!("it did not answer within {} s", TIMEOUT.as_secs())),
+        Ok(Err(_)) => Err(format!("no response within {} s", TIMEOUT.as_secs())),
         Err(error) => Err(error.into_root_cause()),
     }
 }

@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 use crate::authoring::setup::journal::{Journal, VERSION};
 use crate::cli::atomic_write;
 use crate::cli::error::CommandError;
-use crate::cli::setup::clients::read;
+use crate::cli::setup::clients::{read, shown};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{ConfigLocation, ConfigOrigin};
 use crate::name::PROGRAM;
 use crate::os::make_private_folder;
 
+/// The folder of the original files, inside the state folder.
+const BACKUPS: &str = "before";
+
 pub(super) fn folder() -> Result<PathBuf, CommandError> {
     let state = ProcessEnv.state_dir();
-    let state = state.ok_or_else(|| {
-        CommandError::usage("nobody knows where the user's own files are").with_hint("set `HOME`")
-    })?;
+    let state = state
+        .ok_or_else(|| CommandError::usage("cannot locate the state folder: HOME is not set"))?;
     Ok(state.join(PROGRAM).join("setup"))
 }
 
@@ -29,19 +31,16 @@ fn journal_file() -> Result<PathBuf, CommandError> {
 pub(super) fn journal() -> Result<Option<Journal>, CommandError> {
     let path = journal_file()?;
     let broken = |why: &str| {
-        CommandError::failed(format!(
-            "the journal of the setup cannot be read: `{}`",
-            path.display()
-        ))
-        .with_cause(why)
-        .with_hint("the files as they were are in the folder `before` beside it")
+        CommandError::failed(format!("cannot read the setup journal `{}`", path.display()))
+            .with_cause(why)
+            .with_hint(format!("the original files are in `{}`", shown_backup_folder()))
     };
     let Some(text) = read(&path).map_err(|why| broken(&why))? else { return Ok(None) };
     let journal: Journal = serde_json::from_str(&text).map_err(|e| broken(&e.to_string()))?;
     if journal.version == VERSION {
         Ok(Some(journal))
     } else {
-        Err(broken(&format!("it has version {}, not {VERSION}", journal.version)))
+        Err(broken(&format!("expected version {VERSION}, found {}", journal.version)))
     }
 }
 
@@ -57,7 +56,7 @@ pub(super) fn archive_journal() -> Result<(), CommandError> {
     let undone = folder.join("undone");
     // A failure here is harmless: there may be no backups.
     let _ = fs::remove_dir_all(&undone);
-    let _ = fs::rename(folder.join("before"), &undone);
+    let _ = fs::rename(folder.join(BACKUPS), &undone);
     fs::rename(journal_file()?, folder.join("undone.json")).map_err(CommandError::internal)
 }
 
@@ -70,14 +69,20 @@ pub(super) fn back_up(file: &Path, text: &str) -> Result<(), CommandError> {
 pub(super) fn backup_path(file: &Path) -> Result<PathBuf, CommandError> {
     let name: String = file.display().to_string();
     let name = name.trim_start_matches(['/', '\\']).replace(['/', '\\', ':'], "%");
-    Ok(folder()?.join("before").join(name))
+    Ok(folder()?.join(BACKUPS).join(name))
+}
+
+/// Returns the folder of the backups for messages.
+pub(super) fn shown_backup_folder() -> String {
+    let folder = folder().map_or_else(|_| PathBuf::from(BACKUPS), |folder| folder.join(BACKUPS));
+    shown(&folder, ProcessEnv.home_dir().as_deref())
 }
 
 /// Writes a file atomically, in a private folder.
 fn private(path: &Path, text: &str) -> Result<(), CommandError> {
     if let Some(folder) = path.parent() {
         make_private_folder(folder).map_err(|error| {
-            CommandError::failed(format!("cannot make the folder `{}`", folder.display()))
+            CommandError::failed(format!("cannot create the folder `{}`", folder.display()))
                 .with_cause(&error.to_string())
         })?;
     }
@@ -135,6 +140,6 @@ fn check(path: &Path, before: Option<&str>) -> Result<(), String> {
     if read(path)?.as_deref() == before {
         Ok(())
     } else {
-        Err("somebody else has changed it meanwhile".to_owned())
+        Err("the file changed on disk in the meantime".to_owned())
     }
 }

@@ -15,7 +15,7 @@ use crate::cli::{GlobalArgs, background_service, block_on, print};
 use crate::config::env::ProcessEnv;
 use crate::os::Platform;
 
-/// Show which clients start the workbench, and what they start beside it
+/// Show which clients use the workbench, and their other servers
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Print JSON
@@ -117,8 +117,8 @@ fn report(status: &SetupStatus) -> String {
     ]);
     for ClientStatus { client, file, entry, servers, problem } in &status.clients {
         let entry = match (entry, problem) {
-            (Some(name), _) => format!("as `{name}`"),
-            (None, Some(_)) => "?".to_owned(),
+            (Some(name), _) => format!("yes, as `{name}`"),
+            (None, Some(_)) => "unknown".to_owned(),
             (None, None) => "no".to_owned(),
         };
         let others = problem.clone().unwrap_or_else(|| servers.join(", "));
@@ -130,23 +130,24 @@ fn report(status: &SetupStatus) -> String {
         ];
         table.row(cells);
     }
-    let there = if status.exists { "" } else { ", which is not there yet" };
-    let undo = if status.undo.is_empty() {
-        "hint: `mcp-workbench setup` puts the workbench into them"
+    let there = if status.exists { "" } else { " (not created yet)" };
+    let hints = if status.undo.is_empty() {
+        "hint: run `mcp-workbench setup` to set up these clients"
     } else {
-        "hint: `mcp-workbench setup` takes over what has come since, `setup undo` takes all of it back"
+        "hint: run `mcp-workbench setup` again to move newly added servers to the workbench\n\
+         hint: run `mcp-workbench setup undo` to undo everything"
     };
     let service = status.service.as_ref().map(|service| {
-        let runs = if service.runs { "runs" } else { "does not run" };
+        let state = if service.runs { "running" } else { "not running" };
         let name = &service.name;
-        let by = match service.manager {
-            ServiceManager::Systemd => format!("systemd has it as `{name}`"),
-            ServiceManager::Launchd => format!("launchd has it as `{name}`"),
-            ServiceManager::TaskScheduler => format!("the task scheduler has it as `{name}`"),
-            ServiceManager::Unmanaged => "clients start it when they want it".to_owned(),
+        let manager = match service.manager {
+            ServiceManager::Systemd => format!("systemd: `{name}`"),
+            ServiceManager::Launchd => format!("launchd: `{name}`"),
+            ServiceManager::TaskScheduler => format!("Task Scheduler: `{name}`"),
+            ServiceManager::Unmanaged => "started by clients when needed".to_owned(),
         };
-        format!("\nservice: {} {runs}; {by}", service.address)
+        format!("\nbackground service: {}, {state} ({manager})", service.address)
     });
     let service = service.unwrap_or_default();
-    format!("configuration: `{}`{there}{service}\n\n{table}\n\n{undo}", status.configuration)
+    format!("configuration: `{}`{there}{service}\n\n{table}\n\n{hints}", status.configuration)
 }

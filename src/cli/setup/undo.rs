@@ -17,14 +17,14 @@ use crate::cli::table::{Align, Table};
 use crate::cli::{GlobalArgs, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 
-/// Take back what setup has done
+/// Restore your clients' files to what they were before setup
 ///
-/// A file that nobody has changed since becomes what it was, byte for byte. In one that somebody has
-/// changed, our entry alone goes, and the servers that were taken out come back unless something
-/// else has their name now.
+/// A file that hasn't changed since setup is restored byte for byte. From a file that has changed,
+/// only the workbench's entry is removed, and the servers that setup moved come back unless their
+/// names are taken.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Show what would be done, and change nothing
+    /// Show what would change, without changing it
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -43,8 +43,8 @@ struct UndoOutcome {
 /// Fails if a file could not be restored.
 pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let Some(journal) = state_dir::journal()? else {
-        return Err(CommandError::failed("there is no setup to be undone")
-            .with_hint("`mcp-workbench setup status` shows which clients start the workbench"));
+        return Err(CommandError::failed("nothing to undo")
+            .with_hint("run `mcp-workbench setup status` to see which clients use the workbench"));
     };
     let (ours, of_clients): (Vec<_>, Vec<_>) =
         journal.files.iter().cloned().partition(|record| record.client.is_none());
@@ -109,9 +109,9 @@ fn report(outcomes: &[UndoOutcome], is_dry: bool, is_left: bool) -> String {
         table.row([client.to_owned(), print::escape_to_line(file), print::escape_to_line(message)]);
     }
     let end = match (is_dry, is_left) {
-        (true, _) => "hint: nothing was changed; `mcp-workbench setup undo` does it",
-        (false, true) => "hint: `mcp-workbench setup undo` tries again what is left",
-        (false, false) => "hint: restart your clients, so that they start their servers again",
+        (true, _) => "hint: nothing was changed; run `mcp-workbench setup undo` to apply this",
+        (false, true) => "hint: run `mcp-workbench setup undo` again to retry the rest",
+        (false, false) => "hint: restart your clients to apply the change",
     };
     format!("{table}\n\n{end}")
 }
@@ -119,7 +119,7 @@ fn report(outcomes: &[UndoOutcome], is_dry: bool, is_left: bool) -> String {
 fn stop_service(global: &GlobalArgs, managed: &ServiceRecord, is_dry: bool) -> UndoOutcome {
     let outcome = |is_undone, message: String| UndoOutcome {
         client: None,
-        file: format!("the service at {}", managed.address),
+        file: format!("service at {}", managed.address),
         is_undone,
         message,
     };
@@ -133,7 +133,7 @@ fn stop_service(global: &GlobalArgs, managed: &ServiceRecord, is_dry: bool) -> U
     match background_service::stop(global, managed.address) {
         Ok(()) => match told {
             Ok(_) => outcome(true, "stopped".to_owned()),
-            Err(why) => outcome(true, format!("stopped, though its manager says: {why}")),
+            Err(why) => outcome(true, format!("stopped; the service manager reported: {why}")),
         },
         Err(why) => outcome(false, why),
     }
@@ -150,24 +150,24 @@ fn undo(record: &FileRecord, is_dry: bool) -> UndoOutcome {
     };
     let now = match clients::read(path) {
         Ok(now) => now,
-        Err(why) => return outcome(false, format!("left as it is: {why}")),
+        Err(why) => return outcome(false, format!("not changed: {why}")),
     };
     let undone = record.undo(now.as_deref(), program.map(ClientFileEditor::for_client));
     let (text, message) = match undone {
-        UndoAction::Unchanged => return outcome(true, "is as it was".to_owned()),
+        UndoAction::Unchanged => return outcome(true, "already restored".to_owned()),
         UndoAction::Skip(why) => {
             let copy = state_dir::backup_path(path).map(|copy| copy.display().to_string());
-            let copy = copy.map(|copy| format!("; `{copy}` is what it was")).unwrap_or_default();
-            return outcome(false, format!("left as it is: {why}{copy}"));
+            let copy = copy.map(|copy| format!("; the original is `{copy}`")).unwrap_or_default();
+            return outcome(false, format!("not changed: {why}{copy}"));
         }
-        UndoAction::Restore(None) => (None, "removed, as there was none before".to_owned()),
-        UndoAction::Restore(text) => (text, "restored, byte for byte".to_owned()),
+        UndoAction::Restore(None) => (None, "removed (created by setup)".to_owned()),
+        UndoAction::Restore(text) => (text, "restored exactly".to_owned()),
         UndoAction::Revert { text, back } => {
             let back = match back.as_slice() {
                 [] => String::new(),
-                names => format!(", back are {}", names.join(", ")),
+                names => format!(", restored {}", names.join(", ")),
             };
-            (Some(text), format!("was changed since: our entry is gone{back}"))
+            (Some(text), format!("edited since setup: removed the workbench{back}"))
         }
     };
     if is_dry {
@@ -175,7 +175,7 @@ fn undo(record: &FileRecord, is_dry: bool) -> UndoOutcome {
     }
     match put(path, now.as_deref(), text.as_deref()) {
         Ok(()) => outcome(true, message),
-        Err(why) => outcome(false, format!("could not be written: {why}")),
+        Err(why) => outcome(false, format!("not changed: cannot write the file: {why}")),
     }
 }
 
@@ -191,25 +191,27 @@ fn undo_own_file(record: &FileRecord, is_kept: bool, is_dry: bool) -> (UndoOutco
     };
     let now = match clients::read(path) {
         Ok(now) => now,
-        Err(why) => return (outcome(false, &format!("left as it is: {why}")), false),
+        Err(why) => return (outcome(false, &format!("not changed: {why}")), false),
     };
     match record.undo(now.as_deref(), None) {
-        UndoAction::Unchanged => (outcome(true, "is as it was"), true),
+        UndoAction::Unchanged => (outcome(true, "already restored"), true),
         // The user has deleted it.
-        UndoAction::Restore(_) if now.is_none() => (outcome(true, "is gone already"), true),
-        UndoAction::Restore(_) if is_kept => (outcome(false, "kept, for it is still needed"), true),
+        UndoAction::Restore(_) if now.is_none() => (outcome(true, "already removed"), true),
+        UndoAction::Restore(_) if is_kept => (outcome(false, "kept (in use)"), true),
         UndoAction::Restore(before) => {
-            let message = if before.is_some() { "restored, byte for byte" } else { "removed" };
+            let message = if before.is_some() { "restored exactly" } else { "removed" };
             if is_dry {
                 return (outcome(true, message), true);
             }
             match put(path, now.as_deref(), before.as_deref()) {
                 Ok(()) => (outcome(true, message), true),
-                Err(why) => (outcome(false, &format!("could not be written: {why}")), false),
+                Err(why) => {
+                    (outcome(false, &format!("not changed: cannot write the file: {why}")), false)
+                }
             }
         }
         UndoAction::Revert { .. } | UndoAction::Skip(_) => {
-            (outcome(false, "kept, for you have changed it since"), true)
+            (outcome(false, "kept (you edited it)"), true)
         }
     }
 }

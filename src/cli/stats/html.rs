@@ -30,12 +30,12 @@ pub(super) fn page(
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="Content-Security-Policy"
                     content="default-src 'none'; style-src 'unsafe-inline'";
-                title { "MCP Workbench: what happened" }
+                title { "MCP Workbench: usage report" }
                 style { (PreEscaped(include_str!("page.css"))) }
             }
             body {
                 header {
-                    h1 { "What happened" }
+                    h1 { "Usage report" }
                     p.faint { (escape_to_line(&audit.display().to_string())) (when(summary)) }
                 }
                 main {
@@ -64,10 +64,10 @@ fn figures(summary: &AuditSummary) -> Markup {
     let figures = [
         ("calls", number(whole(summary.calls()))),
         ("failed", number(whole(sum(ToolStats::failed)))),
-        ("refused", number(whole(sum(ToolStats::refused)))),
-        ("sessions that called", number(summary.sessions)),
-        ("agents with names", number(summary.agents.len())),
-        ("tokens spared, at least", number(size(summary.saved_bytes()).tokens())),
+        ("denied", number(whole(sum(ToolStats::denied)))),
+        ("sessions with calls", number(summary.sessions)),
+        ("named agents", number(summary.agents.len())),
+        ("tokens saved (at least)", number(size(summary.saved_bytes()).tokens())),
     ];
     html! {
         dl { @for (what, figure) in &figures { div { dt { (what) } dd { (figure) } } } }
@@ -89,9 +89,9 @@ fn calls_chart(spans: &[TimeBucket]) -> Markup {
     };
     html! {
         @if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
-            h2 { "Calls by the " @if first.begins.contains('T') { "hour" } @else { "day" } }
+            h2 { "Calls per " @if first.begins.contains('T') { "hour" } @else { "day" } }
             svg viewBox=(format!("0 0 {width} {}", height + 1)) role="img"
-                aria-label=(format!("at most {}", format_count(whole(most), "call"))) {
+                aria-label=(format!("peak {}", format_count(whole(most), "call"))) {
                 @for (at, span) in spans.iter().enumerate() {
                     g {
                         title { (span.begins) ": " (format_count(whole(span.calls), "call")) ", "
@@ -105,42 +105,43 @@ fn calls_chart(spans: &[TimeBucket]) -> Markup {
                 line x1="0" x2=(width) y1=(height) y2=(height) {}
             }
             p.faint { (escape_to_line(&first.begins)) " to " (escape_to_line(&last.begins))
-                ", in universal time; at most " (format_count(whole(most), "call")) "." }
+                " UTC; peak " (format_count(whole(most), "call")) "." }
         }
     }
 }
 
 fn clients(summary: &AuditSummary) -> Markup {
-    let most = summary.clients.iter().map(|client| client.without_bytes.max(client.given_bytes));
-    let most = most.max().unwrap_or_default();
+    let sizes = summary.clients.iter();
+    let sizes = sizes.map(|client| client.without_workbench_bytes.max(client.shown_bytes));
+    let most = sizes.max().unwrap_or_default();
     html! {
         @if !summary.clients.is_empty() {
-            h2 { "Tokens of definitions that models were shown" }
+            h2 { "Tokens of definitions shown to models" }
             div.wide tabindex="0" { table {
                 thead { tr {
                     th scope="col" { "Client" }
                     th.number scope="col" { "Sessions" }
-                    th.number scope="col" { "Shown" }
+                    th.number scope="col" { "Tokens" }
                     th.plot scope="col" {}
-                    th.number scope="col" { "Without the workbench" }
+                    th.number scope="col" { "Tokens without" }
                     th.plot scope="col" {}
                 } }
                 tbody { @for client in &summary.clients { tr {
                     th scope="row" {
-                        @if client.name.is_empty() { "(no name)" } @else { (escape_to_line(&client.name)) }
+                        @if client.name.is_empty() { "(unnamed)" } @else { (escape_to_line(&client.name)) }
                         @if client.has_tool_search { " *" }
                     }
                     td.number { (number(whole(client.sessions))) }
-                    td.number { (number(size(client.given_bytes).tokens())) }
-                    (bar(client.given_bytes, most))
-                    td.number { (number(size(client.without_bytes).tokens())) }
-                    (bar(client.without_bytes, most))
+                    td.number { (number(size(client.shown_bytes).tokens())) }
+                    (bar(client.shown_bytes, most))
+                    td.number { (number(size(client.without_workbench_bytes).tokens())) }
+                    (bar(client.without_workbench_bytes, most))
                 } } }
             } }
             @if summary.clients.iter().any(|client| client.has_tool_search) {
                 p.faint {
-                    "* finds tools by a search of its own: without the workbench it shows their names, which "
-                    "are counted, and what its searches find, which is not known."
+                    "* has its own tool search: without the workbench it would show tool names (counted) "
+                    "and search results (unknown)."
                 }
             }
         }
@@ -151,14 +152,14 @@ fn tools(summary: &AuditSummary) -> Markup {
     let most = summary.tools.iter().map(|tool| tool.calls).max().unwrap_or_default();
     html! {
         h2 { "Tools" }
-        @if summary.tools.is_empty() { p { "None was called." } } @else {
+        @if summary.tools.is_empty() { p { "No calls." } } @else {
             div.wide tabindex="0" { table {
                 thead { tr {
                     th scope="col" { "Tool" }
                     th scope="col" { "Server" }
                     th.number scope="col" { "Calls" }
                     th.plot scope="col" {}
-                    @for head in ["Failed", "Refused", "Half within", "95 % within", "99 % within", "Bytes"] {
+                    @for head in ["Failed", "Denied", "p50", "p95", "p99", "Bytes"] {
                         th.number scope="col" { (head) }
                     }
                 } }
@@ -168,7 +169,7 @@ fn tools(summary: &AuditSummary) -> Markup {
                     td.number { (number(whole(tool.calls))) }
                     (bar(tool.calls, most))
                     td.number { (some(tool.failed())) }
-                    td.number { (some(tool.refused())) }
+                    td.number { (some(tool.denied())) }
                     @for percent in [50, 95, 99] { td.number { (time(tool.percentile(percent))) } }
                     td.number { (number(whole(tool.result_bytes))) }
                 } } }
@@ -178,12 +179,12 @@ fn tools(summary: &AuditSummary) -> Markup {
 }
 
 fn outcomes(summary: &AuditSummary) -> Markup {
-    let bad = summary.tools.iter().filter(|tool| tool.failed() + tool.refused() > 0);
+    let bad = summary.tools.iter().filter(|tool| tool.failed() + tool.denied() > 0);
     let mut bad: Vec<_> = bad.collect();
-    bad.sort_by_key(|tool| std::cmp::Reverse(tool.failed() + tool.refused()));
+    bad.sort_by_key(|tool| std::cmp::Reverse(tool.failed() + tool.denied()));
     html! {
         @if !bad.is_empty() {
-            h2 { "What failed, and what was refused" }
+            h2 { "Failures and denied calls" }
             ul { @for tool in bad { li {
                 (escape_to_line(&tool.name)) ", " (place(tool)) ": "
                 @for (at, (outcome, calls)) in tool.outcomes().enumerate() {
@@ -202,7 +203,7 @@ fn models(summary: &AuditSummary) -> Markup {
             div.wide tabindex="0" { table {
                 thead { tr {
                     th scope="col" { "Model" }
-                    @for head in ["Requests", "Failed", "Half within", "95 % within", "Tokens read", "Tokens written"] {
+                    @for head in ["Requests", "Failed", "p50", "p95", "Input tokens", "Output tokens"] {
                         th.number scope="col" { (head) }
                     }
                 } }
@@ -233,7 +234,7 @@ fn never_used(known: &ConfiguredTools, patch: Option<&Value>) -> Markup {
                 }
             } } }
             @if let Some(patch) = patch {
-                p { "Merged into the configuration, this leaves them out:" }
+                p { "Merge this into the configuration to remove them:" }
                 pre tabindex="0" { (format!("{patch:#}")) }
             }
         }

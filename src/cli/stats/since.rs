@@ -17,8 +17,7 @@ fn parse_at(text: &str, now: SystemTime) -> Result<String, String> {
         time.ok().or_else(date)
     });
     let time = time.ok_or_else(|| {
-        "expected how long ago, such as 30m, 24h or 7d, a date, or a time such as \
-         2026-11-20T10:00:00Z"
+        "expected an age such as 30m, 24h or 7d, a date, or a time such as 2026-11-20T10:00:00Z"
             .to_owned()
     })?;
     Ok(time.to_rfc3339_opts(SecondsFormat::Millis, true))

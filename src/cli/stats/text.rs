@@ -24,20 +24,19 @@ pub(super) fn to_text(
     top: usize,
 ) -> String {
     let mut sections = vec![head(audit, summary)];
-    let reached = summary.tools.iter().filter(|tool| tool.calls > tool.refused());
-    let used = reached.clone().map(|tool| (tool, tool.calls - tool.refused()));
+    let reached = summary.tools.iter().filter(|tool| tool.calls > tool.denied());
+    let used = reached.clone().map(|tool| (tool, tool.calls - tool.denied()));
     sections
         .extend(table("Most used", "Calls", used.collect(), top, &|_, calls| number(whole(calls))));
     let slow = reached.filter_map(|tool| Some((tool, whole_micros(tool.percentile(95)?))));
-    sections.extend(table("Slowest", "Half, 95 % within", slow.collect(), top, &p50_and_p95));
+    sections.extend(table("Slowest", "p50 / p95", slow.collect(), top, &p50_and_p95));
     let failing = summary.tools.iter().map(|tool| (tool, tool.failed()));
     sections.extend(table("Failing", "Failed", failing.collect(), top, &|_, calls| {
         number(whole(calls))
     }));
-    let refused = summary.tools.iter().map(|tool| (tool, tool.refused()));
-    sections.extend(table("Refused", "Refused", refused.collect(), top, &|_, calls| {
-        number(whole(calls))
-    }));
+    let denied = summary.tools.iter().map(|tool| (tool, tool.denied()));
+    sections
+        .extend(table("Denied", "Denied", denied.collect(), top, &|_, calls| number(whole(calls))));
     sections.extend(reads(&summary.reads, top));
     sections.extend(logins(&summary.logins, top));
     sections.extend(rejections_table(&summary.incidents, top));
@@ -112,7 +111,7 @@ fn reads(all: &[ReadStats], top: usize) -> Option<String> {
         return None;
     }
     let mut table = Table::new([
-        ("Read of", Align::Left),
+        ("Resources and prompts", Align::Left),
         ("Toolbox", Align::Left),
         ("Resources", Align::Right),
         ("Prompts", Align::Right),
@@ -135,23 +134,24 @@ fn logins(all: &[LoginStats], top: usize) -> Option<String> {
         return None;
     }
     let mut table = Table::new([
-        ("Signed in at", Align::Left),
+        ("Login", Align::Left),
         ("Account", Align::Left),
-        ("Times", Align::Right),
+        ("Count", Align::Right),
         ("Renewed", Align::Right),
-        ("Wanted", Align::Right),
+        ("Required", Align::Right),
         ("", Align::Left),
     ]);
     for login in all.iter().take(top) {
         let account = Some(login.account.as_str()).filter(|account| !account.is_empty());
-        let hint = || format!("wanted now: {}", auth_command("login", &login.server, account));
+        let hint =
+            || format!("sign-in required: {}", auth_command("login", &login.server, account));
         table.row([
             escape_to_line(&login.server),
-            escape_to_line(account.unwrap_or("this machine's")),
+            escape_to_line(account.unwrap_or("machine")),
             number(whole(login.signed_in)),
             number(whole(login.renewed)),
-            number(whole(login.wanted)),
-            if login.is_wanted { escape_to_line(&hint()) } else { String::new() },
+            number(whole(login.required)),
+            if login.is_required { escape_to_line(&hint()) } else { String::new() },
         ]);
     }
     Some(with_more(&table, all.len(), top, "more login"))
@@ -162,9 +162,9 @@ fn rejections_table(all: &[(RejectionStats, u64)], top: usize) -> Option<String>
         return None;
     }
     let mut table =
-        Table::new([("Turned away", Align::Left), ("Why", Align::Left), ("Times", Align::Right)]);
+        Table::new([("Rejected", Align::Left), ("Reason", Align::Left), ("Count", Align::Right)]);
     for (RejectionStats { is_limit, cause, who }, times) in all.iter().take(top) {
-        let who = if who.is_empty() { "(not known)".to_owned() } else { escape_to_line(who) };
+        let who = if who.is_empty() { "(unknown)".to_owned() } else { escape_to_line(who) };
         let limit = if *is_limit { "limit of " } else { "" };
         table.row([who, format!("{limit}{}", escape_to_line(cause)), number(whole(*times))]);
     }
@@ -186,9 +186,9 @@ fn models(models: &[ModelStats]) -> Option<String> {
         ("Language model", Align::Left),
         ("Requests", Align::Right),
         ("Failed", Align::Right),
-        ("Half, 95 % within", Align::Right),
-        ("Tokens read", Align::Right),
-        ("Tokens written", Align::Right),
+        ("p50 / p95", Align::Right),
+        ("Input tokens", Align::Right),
+        ("Output tokens", Align::Right),
     ]);
     for model in models {
         let [half, most] =
@@ -197,7 +197,7 @@ fn models(models: &[ModelStats]) -> Option<String> {
             escape_to_line(&model.name),
             number(whole(model.requests)),
             number(whole(model.failed)),
-            half.zip(most).map(|(half, most)| format!("{half}, {most}")).unwrap_or_default(),
+            half.zip(most).map(|(half, most)| format!("{half} / {most}")).unwrap_or_default(),
             number(whole(model.tokens_read)),
             number(whole(model.tokens_written)),
         ]);
@@ -210,36 +210,35 @@ fn models(models: &[ModelStats]) -> Option<String> {
 fn clients(summary: &AuditSummary) -> Option<String> {
     let unclear = (summary.unclear_sessions > 0).then(|| {
         let sessions = format_count(whole(summary.unclear_sessions), "session");
-        format!(
-            "{sessions} of an older version: it is not known what their clients would have shown"
-        )
+        format!("{sessions} recorded by an older version: tokens without the workbench unknown")
     });
     if summary.clients.is_empty() {
         return unclear;
     }
     let mut table = Table::new([
-        ("Definitions shown by", Align::Left),
+        ("Client", Align::Left),
         ("Sessions", Align::Right),
         ("Tokens", Align::Right),
-        ("Without the workbench", Align::Right),
+        ("Tokens without", Align::Right),
     ]);
     for client in &summary.clients {
-        let name = if client.name.is_empty() { "(no name)" } else { client.name.as_str() };
+        let name = if client.name.is_empty() { "(unnamed)" } else { client.name.as_str() };
         let mark = if client.has_tool_search { " *" } else { "" };
         let tokens = |bytes| number(size(bytes).tokens());
         table.row([
             format!("{}{mark}", escape_to_line(name)),
             number(whole(client.sessions)),
-            tokens(client.given_bytes),
-            tokens(client.without_bytes),
+            tokens(client.shown_bytes),
+            tokens(client.without_workbench_bytes),
         ]);
     }
     let search = summary.clients.iter().any(|client| client.has_tool_search).then(|| {
-        "* finds tools by a search of its own: without the workbench it shows their names, which are \
-         counted,\n  and what its searches find, which is not known"
+        "* has its own tool search: without the workbench it would show tool names (counted)\n  \
+         and search results (unknown)"
             .to_owned()
     });
-    let saved = format!("Spared at least: {}, counted once a session", size(summary.saved_bytes()));
+    let saved =
+        format!("Saved at least {} (counted once per session)", size(summary.saved_bytes()));
     let lines = [Some(table.to_string()), search, Some(saved), unclear];
     Some(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
@@ -270,7 +269,7 @@ fn bar(value: u64, most: u64) -> String {
 
 fn p50_and_p95(tool: &ToolStats, most: u64) -> String {
     let half = tool.percentile(50).map(whole_micros).unwrap_or_default();
-    format!("{}, {}", milliseconds(half), milliseconds(most))
+    format!("{} / {}", milliseconds(half), milliseconds(most))
 }
 
 pub(super) fn milliseconds(micros: u64) -> String {

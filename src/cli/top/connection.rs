@@ -74,9 +74,10 @@ impl ActionReply {
         match &*self.answer {
             "done" => TopEvent::ActionFinished(format!("{whom}: {done}")),
             "open" => {
-                let head = format!("To sign in at {whom}, open this in a browser on this machine:");
-                let code = self.code.map(|code| format!("and type this code there: {code}"));
-                let foot = "It is waited for 5 minutes. Any key goes back.".to_owned();
+                let head =
+                    format!("To sign in to {whom}, open this URL in a browser on this machine:");
+                let code = self.code.map(|code| format!("and enter this code: {code}"));
+                let foot = "Waiting up to 5 minutes. Press any key to go back.".to_owned();
                 let lines =
                     [head, untrusted_text::single_line(&self.address)].into_iter().chain(code);
                 TopEvent::SignInPage(lines.chain([foot]).collect())
@@ -133,16 +134,17 @@ pub(super) async fn act(action: ActionRequest, told: mpsc::Sender<TopEvent>) {
     let socket = action.socket.clone();
     let whom = action.target().to_owned();
     let word = match action.what {
-        ActionKind::Act(ServerAction::Open) => "started",
+        ActionKind::Act(ServerAction::Start) => "started",
         ActionKind::Act(ServerAction::Stop) => "stopped",
         ActionKind::Act(ServerAction::Restart) => "restarted",
-        ActionKind::Act(ServerAction::Mute) => "switched off",
-        ActionKind::Act(ServerAction::Unmute) => "switched on",
-        ActionKind::SignIn => "begun",
+        ActionKind::Act(ServerAction::Pause) => "paused",
+        ActionKind::Act(ServerAction::Resume) => "resumed",
+        ActionKind::SignIn => "sign-in started",
     };
     let heard = match timeout(ACTION_TIMEOUT, ask(action)).await {
         Err(_) => {
-            TopEvent::ActionFinished(format!("{whom}: no answer in {} s", ACTION_TIMEOUT.as_secs()))
+            let seconds = ACTION_TIMEOUT.as_secs();
+            TopEvent::ActionFinished(format!("{whom}: no response within {seconds} s"))
         }
         Ok(Err(error)) => TopEvent::ActionFinished(format!("{whom}: {error}")),
         Ok(Ok((answered, view))) => {
@@ -168,7 +170,7 @@ async fn ask(action: ActionRequest) -> std::io::Result<(ActionReply, Option<Work
     writer.write_all(&line).await?;
     let mut lines = LineReader::new(reader, MAX_LINE);
     let Some(InputLine::Message(answered)) = lines.next().await else {
-        return Err(std::io::Error::other("the workbench is gone"));
+        return Err(std::io::Error::other("the workbench has exited"));
     };
     let view = match lines.next().await {
         Some(InputLine::Message(view)) => serde_json::from_slice(&view).ok(),

@@ -66,13 +66,13 @@ pub(super) fn press(state: &mut TopState, key: KeyEvent) -> Option<UserCommand> 
             state.input_mode = InputMode::Help;
             return None;
         }
-        KeyCode::Enter | KeyCode::Char('o') => ServerAction::Open,
+        KeyCode::Enter | KeyCode::Char('o') => ServerAction::Start,
         KeyCode::Char('s') => ServerAction::Stop,
         KeyCode::Char('r') => ServerAction::Restart,
-        KeyCode::Char('m') => ServerAction::Mute,
+        KeyCode::Char('m') => ServerAction::Pause,
         KeyCode::Char('l') => {
             let Some(action) = state.sign_in() else {
-                state.note = Some("choose a server that wants a sign-in first".to_owned());
+                state.note = Some("select a server that requires sign-in first".to_owned());
                 return None;
             };
             state.note = Some(format!("{}: …", action.target()));
@@ -81,7 +81,7 @@ pub(super) fn press(state: &mut TopState, key: KeyEvent) -> Option<UserCommand> 
         _ => return None,
     };
     let Some(action) = state.action_for_selection(act) else {
-        state.note = Some("choose a toolbox or a server first".to_owned());
+        state.note = Some("select a server or toolbox first".to_owned());
         return None;
     };
     state.note = Some(format!("{}: …", action.target()));

@@ -20,21 +20,20 @@ use crate::name::untrusted_text;
 /// Below this height, in lines, only one pane is shown.
 const LOW: u16 = 16;
 
-const KEYS: &str =
-    " o start  s stop  r restart  m mute  l sign in  Tab calls  / filter  ? help  q quit";
+const KEYS: &str = " o start  s stop  r restart  m pause  Tab calls  / filter  ? help  q quit";
 const HELP: &str = "\
-↑ ↓ j k     choose; PgUp PgDn Home End go further
-o Enter     start the server, or all of a toolbox
-s           stop it; it starts again when it is wanted
+↑ ↓ j k     select; PgUp PgDn Home End jump further
+o Enter     start the server, or all servers of the toolbox
+s           stop it; it starts again on demand
 r           restart it
-m           mute it: it is not started until m is pressed again
-l           sign in at a server that wants it: shows the page to open
-Tab         go to the calls, and back
-/           show only names that have this; Esc shows all
+m           pause or resume it; a paused server does not start
+l           sign in to the server: shows the URL to open
+Tab         switch between servers and calls
+/           filter by name; Esc clears the filter
 q Ctrl-C    quit
 
-Whoever shares the process of a server is concerned, too.
-Any key goes on.";
+Actions affect all agents that share the server's process.
+Press any key.";
 
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut TopState) {
     let [head, body, foot] =
@@ -59,7 +58,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut TopState) {
         let [upper, middle, lower] = Layout::vertical(parts).areas(body);
         servers(frame, state, upper);
         calls(frame, state, middle);
-        let block = Block::new().borders(Borders::TOP).title(" Chosen ");
+        let block = Block::new().borders(Borders::TOP).title(" Details ");
         let details = Paragraph::new(details).wrap(Wrap { trim: true });
         frame.render_widget(details.block(block), lower);
     }
@@ -83,13 +82,18 @@ fn title(state: &TopState) -> Line<'static> {
     let servers = || views().flat_map(|view| &view.toolboxes).flat_map(|toolbox| &toolbox.servers);
     let running = servers().filter(|server| server.state == ServerState::Running).count();
     let agents: usize = views().map(|view| view.agents.len()).sum();
-    let under_way: u64 = views().map(|view| view.under_way).sum();
+    let in_flight: u64 = views().map(|view| view.calls_in_flight).sum();
     let saved: i64 = views().map(|view| view.saved_tokens).sum();
     let text = format!(
-        "{}  {running}/{} servers  {}  {under_way} running  {} tokens saved",
+        "{}  {running}/{} servers  {}  {}  {} tokens saved",
         counted(state.workbenches.len(), "workbench", "workbenches"),
         servers().count(),
         counted(agents, "agent", "agents"),
+        counted(
+            usize::try_from(in_flight).unwrap_or(usize::MAX),
+            "call in flight",
+            "calls in flight"
+        ),
         number(usize::try_from(saved).unwrap_or_default()),
     );
     Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
@@ -103,14 +107,13 @@ fn empty_message(state: &TopState) -> String {
     if !state.unreachable_pids.is_empty() {
         let all: Vec<_> = state.unreachable_pids.iter().map(u32::to_string).collect();
         return format!(
-            "Workbenches run that cannot be watched (processes {}): they are of another version, or \
-             have no place for a socket. `mcp-workbench ps` shows them.",
+            "Some workbenches cannot be monitored (PIDs {}): they run another version or have no \
+             admin socket. `mcp-workbench ps` lists them.",
             all.join(", ")
         );
     }
     if state.has_looked {
-        "No workbench is serving now, or none that may be seen (`--unlisted`). As soon as a client \
-         starts one, it is here."
+        "No running workbench (`--unlisted` ones are hidden). New ones appear automatically."
             .to_owned()
     } else {
         "Looking for workbenches…".to_owned()
@@ -124,7 +127,7 @@ fn foot_line(state: &TopState) -> Line<'static> {
     match &state.note {
         Some(note) => Line::from(format!(" {}", note.lines().next().unwrap_or_default())),
         None if !state.filter.is_empty() => {
-            Line::from(format!(" filter: {} (Esc shows all)", state.filter))
+            Line::from(format!(" filter: {} (Esc clears it)", state.filter))
         }
         None => Line::styled(KEYS, Style::new().add_modifier(Modifier::DIM)),
     }
@@ -132,12 +135,12 @@ fn foot_line(state: &TopState) -> Line<'static> {
 
 /// The columns after the name: title, width, and the minimum screen width to show it.
 const COLUMNS: [(&str, u16, u16); 7] = [
-    ("State", 9, 0),
+    ("State", 10, 0),
     ("Memory", 8, 56),
     ("Tools", 5, 76),
     ("Tokens", 7, 66),
     ("Calls", 6, 36),
-    ("Err", 4, 46),
+    ("Errors", 6, 48),
     ("p95 ms", 8, 78),
 ];
 
@@ -206,10 +209,10 @@ fn cells(row: &TreeRow<'_>) -> (String, [String; COLUMNS.len()]) {
 
 fn state_word(server: &ServerStatus) -> &'static str {
     match server.state {
-        _ if server.is_muted => "muted",
-        _ if server.sign_in.as_ref().is_some_and(|sign_in| sign_in.is_waited_for) => "waiting",
-        _ if server.sign_in.is_some() => "sign in",
-        _ if server.drift.as_ref().is_some_and(|drift| drift.action == "deny") => "locked",
+        _ if server.is_paused => "paused",
+        _ if server.sign_in.as_ref().is_some_and(|sign_in| sign_in.is_in_progress) => "signing in",
+        _ if server.sign_in.is_some() => "sign-in",
+        _ if server.drift.as_ref().is_some_and(|drift| drift.action == "deny") => "blocked",
         ServerState::Stopped => "stopped",
         ServerState::Starting => "starting",
         ServerState::Running if server.drift.is_some() => "drift",
@@ -221,7 +224,7 @@ fn state_word(server: &ServerStatus) -> &'static str {
 fn state_style(state: &TopState, server: Option<&ServerStatus>) -> Style {
     let Some(server) = server.filter(|_| state.has_color) else { return Style::new() };
     Style::new().fg(match server.state {
-        _ if server.is_muted => Color::Magenta,
+        _ if server.is_paused => Color::Magenta,
         _ if server.sign_in.is_some() || server.drift.is_some() => Color::Yellow,
         ServerState::Stopped => Color::DarkGray,
         ServerState::Starting => Color::Yellow,
@@ -277,7 +280,8 @@ fn details(state: &TopState) -> Vec<Line<'static>> {
             let agents = view.agents.iter().map(|agent| {
                 let names = [agent.client.as_deref(), agent.name.as_deref()];
                 let names: Vec<_> = names.into_iter().flatten().collect();
-                let who = if names.is_empty() { "an agent".to_owned() } else { names.join(" as ") };
+                let who =
+                    if names.is_empty() { "unnamed agent".to_owned() } else { names.join(" as ") };
                 let tokens = usize::try_from(agent.saved_tokens).unwrap_or_default();
                 format!("{who}: {} calls, {} tokens saved", agent.calls, number(tokens))
             });
@@ -287,7 +291,7 @@ fn details(state: &TopState) -> Vec<Line<'static>> {
         let Some(toolbox) = toolbox else { return Vec::new() };
         let spared = usize::try_from(toolbox.saved_tokens).unwrap_or(usize::MAX);
         let of_it = format!(
-            "open at {} of {}: {} tokens of its definitions saved",
+            "opened by {} of {}, {} tokens of its definitions saved",
             toolbox.opened,
             counted(view.agents.len(), "agent", "agents"),
             number(spared),
@@ -312,32 +316,34 @@ fn details(state: &TopState) -> Vec<Line<'static>> {
     lines.extend(server.reason.clone().map(Line::from));
     lines.extend(server.sign_in.as_ref().map(|sign_in| {
         let whose = sign_in.account.as_ref().map_or_else(
-            || "for this machine's account".to_owned(),
-            |account| format!("for the agent {}", untrusted_text::single_line(account)),
+            || "machine account".to_owned(),
+            |account| format!("agent {}", untrusted_text::single_line(account)),
         );
-        Line::from(if sign_in.is_waited_for {
-            format!("> Somebody is about to sign in, {whose}")
+        Line::from(if sign_in.is_in_progress {
+            format!("> Sign-in in progress ({whose})")
         } else {
-            format!("> Nobody has signed in, {whose}: l signs in")
+            format!("> Not signed in ({whose}): press l")
         })
     }));
     lines.extend(server.drift.iter().flat_map(drift));
-    lines.extend(server.last_words.iter().map(|said| Line::from(format!("> {said}"))));
+    lines.extend(server.stderr_tail.iter().map(|said| Line::from(format!("> {said}"))));
     lines
 }
 
 fn drift(drift: &LockDrift) -> Vec<Line<'static>> {
     let becomes = match &*drift.action {
-        "deny" => "so it is not opened",
-        "quarantine" => "kept from agents",
-        _ => "served all the same",
+        "deny" => "server blocked",
+        "quarantine" => "hidden from agents",
+        _ => "not hidden from agents",
     };
-    let what = counted(drift.count, "definition", "definitions");
+    let what = counted(drift.count, "definition differs", "definitions differ");
     let mut lines = vec![
-        format!("> {what} not as workbench.lock has them, {becomes}; to take over:"),
+        format!("> {what} from workbench.lock ({becomes}); to accept:"),
         format!("> {}", untrusted_text::single_line(&drift.accept)),
     ];
-    lines.extend(drift.what.iter().map(|one| format!("> {}", untrusted_text::single_line(one))));
+    lines.extend(
+        drift.differences.iter().map(|one| format!("> {}", untrusted_text::single_line(one))),
+    );
     lines.into_iter().map(Line::from).collect()
 }
 

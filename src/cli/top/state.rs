@@ -164,8 +164,8 @@ impl TopState {
         let rows = self.rows();
         let row = rows.get(self.selected_index(&rows))?;
         let bench = self.workbenches.get(&row.key.pid)?;
-        let is_muted = row.server.is_some_and(|server| server.is_muted);
-        let act = if act == ServerAction::Mute && is_muted { ServerAction::Unmute } else { act };
+        let is_paused = row.server.is_some_and(|server| server.is_paused);
+        let act = if act == ServerAction::Pause && is_paused { ServerAction::Resume } else { act };
         let (toolbox, server) = (row.key.toolbox.clone()?, row.key.server.clone());
         Some(ActionRequest {
             socket: bench.socket.clone(),

@@ -18,16 +18,16 @@ pub(super) fn read_file(path: &Path) -> Result<SecretValue, SecretError> {
     let failure = |error: &io::Error| {
         let (reason, hint) = match error.kind() {
             io::ErrorKind::NotFound => (
-                format!("there is no file `{}`", path.display()),
-                "correct the path; a relative one starts at the folder of the configuration",
+                format!("`{}` does not exist", path.display()),
+                "check the path; relative paths start at the configuration's folder",
             ),
             io::ErrorKind::PermissionDenied => (
-                format!("`{}` may not be read", path.display()),
-                "make it readable for the user whom the workbench runs as",
+                format!("no permission to read `{}`", path.display()),
+                "make it readable for the user that runs the workbench",
             ),
             _ => (
-                format!("`{}` cannot be read: {error}", path.display()),
-                "name a file with the value in it and nothing else",
+                format!("failed to read `{}`: {error}", path.display()),
+                "use a file that contains only the value",
             ),
         };
         SecretError { reason, hint: hint.to_owned() }
@@ -35,7 +35,7 @@ pub(super) fn read_file(path: &Path) -> Result<SecretValue, SecretError> {
     let metadata = fs::metadata(path).map_err(|error| failure(&error))?;
     if !metadata.is_file() {
         // Reading a pipe or a terminal could block forever.
-        return Err(failure(&io::Error::other("it is no file")));
+        return Err(failure(&io::Error::other("not a regular file")));
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| failure(&error))?;
@@ -43,8 +43,8 @@ pub(super) fn read_file(path: &Path) -> Result<SecretValue, SecretError> {
     let mut value = SecretValue::from_bytes(&reference, bytes)?;
     if os::can_others_read(path) {
         value.remark = Some(SecretError {
-            reason: format!("others than its owner may read `{}`", path.display()),
-            hint: format!("take that away from them: `chmod go-r {}`", path.display()),
+            reason: format!("other users can read `{}`", path.display()),
+            hint: format!("restrict access: `chmod go-r {}`", path.display()),
         });
     }
     Ok(value)
@@ -72,7 +72,7 @@ mod tests {
         set(&path, 0o600).unwrap();
         assert_eq!(remark(), None);
         set(&path, 0o644).unwrap();
-        assert_eq!(remark(), Some(format!("others than its owner may read `{}`", path.display())));
+        assert_eq!(remark(), Some(format!("other users can read `{}`", path.display())));
         // A private folder keeps other users out.
         set(folder.path(), 0o700).unwrap();
         assert_eq!(remark(), None);
@@ -83,10 +83,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("token");
         let reason = read_file(&missing).unwrap_err().reason;
-        assert_eq!(reason, format!("there is no file `{}`", missing.display()));
+        assert_eq!(reason, format!("`{}` does not exist", missing.display()));
         let reason = read_file(folder.path()).unwrap_err().reason;
-        assert_eq!(reason, format!("`{}` cannot be read: it is no file", folder.path().display()));
+        assert_eq!(
+            reason,
+            format!("failed to read `{}`: not a regular file", folder.path().display())
+        );
         let reason = read_file(Path::new("/dev/zero")).unwrap_err().reason;
-        assert_eq!(reason, "`/dev/zero` cannot be read: it is no file");
+        assert_eq!(reason, "failed to read `/dev/zero`: not a regular file");
     }
 }

@@ -56,5 +56,5 @@ function text(value) {
     return JSON.stringify(value);
 }
 
-export const known = codex('Codex, known model', 'gpt-5.5');
-export const unknown = codex('Codex, other model', 'scripted-model');
+export const known = codex('Codex, gpt-5.5', 'gpt-5.5');
+export const unknown = codex('Codex, unknown model', 'scripted-model');

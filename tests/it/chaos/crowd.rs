@@ -133,11 +133,11 @@ fn misbehaving_servers_affect_no_others_and_leak_nothing() {
     calls.check();
 
     // An exited server frees at least its three pipes.
-    let after = Held::once(&agent, "files are left", |held| {
+    let after = Held::once(&agent, "leaked files", |held| {
         held.files + 3 * before.processes.saturating_sub(held.processes) <= before.files
     });
-    assert!(after.threads <= before.threads + 1, "{before} became {after}");
-    assert!(after.resident < before.resident + 40_000, "{before} became {after}");
+    assert!(after.threads <= before.threads + 1, "before: {before}; after: {after}");
+    assert!(after.resident < before.resident + 40_000, "before: {before}; after: {after}");
     eprintln!(
         "chaos: crowd: 20 servers, {calls}; slowest wave of {} good calls {slowest:.0?}; \
          before {before}; after {after}",
@@ -184,11 +184,14 @@ fn flooding_server_does_not_block_others() {
         let took = began.elapsed();
         let after = Held::by(&agent);
         eprintln!(
-            "chaos: crowd: {CALLS} calls, one by one, amid a flood of {what}: {took:.0?}; \
+            "chaos: crowd: {CALLS} sequential calls during a flood of {what}: {took:.0?}; \
              before {before}; after {after}"
         );
         // The flood never pauses, so calls that waited for a pause would not have been answered.
-        assert!(after.resident < before.resident + 20_000, "{what}: {before} became {after}");
+        assert!(
+            after.resident < before.resident + 20_000,
+            "{what}: before: {before}; after: {after}"
+        );
         calls.check();
         end(&agent);
     }

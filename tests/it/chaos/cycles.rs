@@ -53,19 +53,19 @@ fn start_stop_cycles_leak_nothing() {
             wait_until_exited(&StartedProcesses::read(bench.path(name)).servers, DEADLINE);
         }
         let first = held.first().copied();
-        held.push(Held::once(&agent, "something is left", |held| {
+        held.push(Held::once(&agent, "leaked files or processes", |held| {
             first.is_none_or(|first: Held| held.files <= first.files && held.processes <= 1)
         }));
         assert!(
             StartedProcesses::read(bench.path("a")).servers.len() > cycle,
-            "it was not stopped"
+            "the idle server was not stopped"
         );
     }
     calls.check();
     let (warm, last) = (held[WARM], held[CYCLES - 1]);
     // Each stopping server occupies a thread for file access; at rest, none is left.
-    Held::once(&agent, "threads are left", |held| held.threads <= before.threads + 1);
-    assert!(last.resident < warm.resident + 8_000, "{warm} became {last}");
+    Held::once(&agent, "leaked threads", |held| held.threads <= before.threads + 1);
+    assert!(last.resident < warm.resident + 8_000, "before: {warm}; after: {last}");
     let servers: usize =
         names.iter().map(|name| StartedProcesses::read(bench.path(name)).servers.len()).sum();
     eprintln!(
@@ -96,14 +96,14 @@ fn large_messages_leak_no_memory() {
     for _ in 0..CYCLES {
         let sent: Vec<_> = (0..8).map(|_| calls.send("srv", "echo", &json!({"b": blob}))).collect();
         for id in &sent {
-            assert!(calls.wait(id).structured()["b"] == *blob, "it came back as another");
+            assert!(calls.wait(id).structured()["b"] == *blob, "the echoed text differs");
         }
         held.push(Held::by(&agent));
     }
     calls.check();
     let (warm, last) = (held[WARM], held[CYCLES - 1]);
-    assert!(last.files <= warm.files, "{warm} became {last}");
-    assert!(last.resident < warm.resident + 30_000, "{warm} became {last}");
+    assert!(last.files <= warm.files, "before: {warm}; after: {last}");
+    assert!(last.resident < warm.resident + 30_000, "before: {warm}; after: {last}");
     eprintln!("chaos: cycles: {calls} of 1 MB; after {} {warm}; after {CYCLES} {last}", WARM + 1);
     end(&agent);
 }

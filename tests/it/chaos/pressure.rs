@@ -62,10 +62,10 @@ fn sixteen_megabyte_messages_pass_both_ways() {
     assert_eq!(answer.text().len(), 16 << 20);
     let blob = "m".repeat(16 << 20);
     let answer = agent.call("all__lean__echo", json!({"blob": blob}));
-    assert!(answer.structured()["blob"] == *blob, "it came back as another");
+    assert!(answer.structured()["blob"] == *blob, "the echoed text differs");
     assert_eq!(agent.call("all__srv__echo", json!({"a": 1})).structured(), json!({"a": 1}));
     assert_eq!(agent.call("all__lean__echo", json!({"a": 1})).structured(), json!({"a": 1}));
-    eprintln!("chaos: pressure: 16 MB in an answer and in a question; after {}", Held::by(&agent));
+    eprintln!("chaos: pressure: 16 MB in a response and in a request; after {}", Held::by(&agent));
     end(&agent);
 }
 
@@ -115,8 +115,8 @@ fn a_thousand_calls_can_be_in_flight() {
     }
     calls.check();
     let took = began.elapsed();
-    let after = Held::once(&agent, "files are left", |held| held.files <= before.files);
-    eprintln!("chaos: pressure: {calls} together, {took:.0?}; before {before}; after {after}");
+    let after = Held::once(&agent, "leaked files", |held| held.files <= before.files);
+    eprintln!("chaos: pressure: {calls} concurrently, {took:.0?}; before {before}; after {after}");
     end(&agent);
 }
 

@@ -32,7 +32,7 @@ fn levels(log: &Value) -> Vec<(String, String)> {
     let results = log["runs"][0]["results"].as_array().expect("results");
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let all = results.iter().map(|one| (text(&one["ruleId"]), text(&one["level"])));
-    all.filter(|(rule, _)| rule.starts_with("remark-")).collect()
+    all.filter(|(rule, _)| rule.starts_with("finding-")).collect()
 }
 
 #[test]
@@ -42,8 +42,8 @@ fn remarks_are_reported_and_are_not_drift() {
     bench.settings().bind(|| insta::assert_snapshot!(bench.run(["lock", "--check"])));
     bench.settings().bind(|| insta::assert_snapshot!(bench.run(["lock", "--diff"])));
     let written = read(&bench.run(["lock", "--json"]));
-    assert_eq!(written["remarks"].as_array().map(Vec::len), Some(2), "{written:#}");
-    assert_eq!(written["remarks"][0]["reviewed"], true);
+    assert_eq!(written["findings"].as_array().map(Vec::len), Some(2), "{written:#}");
+    assert_eq!(written["findings"][0]["isReviewed"], true);
 }
 
 #[test]
@@ -53,21 +53,21 @@ fn unreviewed_remarks_appear_in_every_report_format() {
     let bench = good.clone().server("dev", "calc", misleading(true));
     let (sarif, page) = (bench.path_text("drift.sarif"), bench.path_text("drift.md"));
     let checked = bench.run(["lock", "--check", "--report", &sarif, "--report", &page]);
-    assert_eq!(checked.code, Some(1), "a tool is new: {checked}");
+    assert_eq!(checked.code, Some(1), "a new tool is drift: {checked}");
     bench.settings().bind(|| insta::assert_snapshot!(checked));
     bench.settings().bind(|| insta::assert_snapshot!(bench.run(["lock", "--diff"])));
     let report = read(&bench.run(["lock", "--check", "--json"]));
-    let remarks = report["remarks"].as_array().expect("remarks");
-    let told = remarks.iter().map(|one| (one["name"].clone(), one["reviewed"].clone()));
+    let remarks = report["findings"].as_array().expect("findings");
+    let told = remarks.iter().map(|one| (one["name"].clone(), one["isReviewed"].clone()));
     let (sub, add) = ((json!("sub"), json!(false)), (json!("add"), json!(true)));
     assert_eq!(told.collect::<Vec<_>>(), [sub.clone(), sub, add.clone(), add]);
     let log = std::fs::read_to_string(&sarif).expect("a log");
     let log: Value = serde_json::from_str(&log).expect("JSON");
     let expected = [
-        ("remark-bidi", "warning"),
-        ("remark-hide-from-user", "warning"),
-        ("remark-instruction-tag", "note"),
-        ("remark-secret-place", "note"),
+        ("finding-bidi", "warning"),
+        ("finding-hide-from-user", "warning"),
+        ("finding-instruction-tag", "note"),
+        ("finding-secret-place", "note"),
     ];
     assert_eq!(levels(&log), expected.map(|(rule, level)| (rule.to_owned(), level.to_owned())));
     let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().expect("rules");
@@ -89,6 +89,6 @@ fn unreviewed_remarks_come_before_reviewed_ones() {
     more.push(tool("quiet".to_owned(), "Use\u{200b}ful."));
     let bench = bench.server("dev", "calc", fake(json!({"tools": more})));
     let report = read(&bench.run(["lock", "--check", "--json"]));
-    let first = &report["remarks"][0];
+    let first = &report["findings"][0];
     assert_eq!((&first["name"], &first["rule"]), (&json!("quiet"), &json!("zero-width")));
 }

@@ -38,7 +38,7 @@ fn exposed_server_hides_unreviewed_definitions() {
     locked(&good);
     let exposed = |definitions: &str| {
         let bench = good.clone().server("dev", "calc", server(true));
-        let (_program, http) = bench.set("definitions", json!(definitions)).expose(["calc"]);
+        let (_program, http) = bench.set("onDefinitionChange", json!(definitions)).expose(["calc"]);
         answers(http)
     };
     let [list, add, _] = exposed("warn");
@@ -47,7 +47,8 @@ fn exposed_server_hides_unreviewed_definitions() {
     assert!(!list.contains(EVIL) && list.contains("\"sub\""), "{list}");
     assert!(add.contains("there is no tool `add`"), "{add}");
     assert!(sub.contains("structuredContent"), "{sub}");
-    let denied = good.clone().server("dev", "calc", server(true)).set("definitions", json!("deny"));
+    let denied =
+        good.clone().server("dev", "calc", server(true)).set("onDefinitionChange", json!("deny"));
     let (_program, http) = denied.expose(["calc"]);
     for method in ["tools/list", "tools/call"] {
         let answer = http.modern(method, json!({"name": "sub"}), &[("Mcp-Name", "sub")]).text();
@@ -60,7 +61,7 @@ fn exposed_server_hides_unreviewed_definitions() {
 fn exposed_server_withholds_definitions_changed_at_runtime() {
     let good = bench(false);
     locked(&good);
-    let (program, http) = good.set("definitions", json!("quarantine")).expose(["calc"]);
+    let (program, http) = good.set("onDefinitionChange", json!("quarantine")).expose(["calc"]);
     let [list, add, _] = answers(http);
     assert!(list.contains("\"add\"") && add.contains("structuredContent"), "{list} {add}");
     Session::begin(http).post(&request(1, "tools/call", json!({"name": "pull"})));
@@ -79,7 +80,7 @@ fn enforces_the_lock_on_the_listing_of_each_process() {
     let base = TestEnvironment::new().server("dev", "calc", entry).set("toolMode", json!("proxy"));
     locked(&base);
     for definitions in ["quarantine", "deny"] {
-        let bench = base.clone().set("definitions", json!(definitions));
+        let bench = base.clone().set("onDefinitionChange", json!(definitions));
         let first = Agent::over_http(bench.http()).begin(false, json!({}));
         let second = first.beside().begin(false, json!({}));
         let call = |agent: &Agent, tool: &str| {
@@ -97,7 +98,11 @@ fn enforces_the_lock_on_the_listing_of_each_process() {
         }
         assert!(!heard(&second).contains(EVIL), "{}", heard(&second));
         assert_eq!(is_done(&call(&second, "sub")), definitions == "quarantine");
-        assert!(is_done(&call(&first, "add")), "the other one's is honest: {}", heard(&first));
+        assert!(
+            is_done(&call(&first, "add")),
+            "the other session's unchanged tool was blocked: {}",
+            heard(&first)
+        );
         first.leave();
         second.leave();
     }

@@ -43,19 +43,19 @@ const CHANGES: [Change; 9] = [
         turns: |t| t["inputSchema"]["properties"][EVIL] = json!({"type": "string"}),
     },
     Change {
-        what: "a schema of results",
+        what: "an output schema",
         kind: "tools",
         turns: |t| t["outputSchema"] = json!({"type": "object", "description": EVIL}),
     },
     Change { what: "a prompt", kind: "prompts", turns: |p| p["description"] = EVIL.into() },
     Change {
-        what: "an argument of a prompt",
+        what: "a prompt argument",
         kind: "prompts",
         turns: |p| p["arguments"] = json!([{"name": EVIL}]),
     },
     Change { what: "a template", kind: "templates", turns: |t| t["description"] = EVIL.into() },
     Change {
-        what: "a type of a template",
+        what: "a template MIME type",
         kind: "templates",
         turns: |t| t["mimeType"] = EVIL.into(),
     },
@@ -122,7 +122,7 @@ fn pull(agent: &Agent) {
             return;
         }
     }
-    panic!("nobody has called it: {}", heard(agent));
+    panic!("no call reached the tool: {}", heard(agent));
 }
 
 /// Checks that the changed definition still works under `warn`, and otherwise disappears.
@@ -131,14 +131,15 @@ fn check(change: &Change, mode: &str) {
     locked(&base);
     for definitions in ["warn", "quarantine", "deny"] {
         // Disables the listing store, so that each server starts with its reviewed definitions.
-        let bench = base.clone().env("MCP_WORKBENCH_CACHE", "/dev/null");
-        let agent = bench.set("definitions", json!(definitions)).agent().relisting_on_change();
+        let bench = base.clone().env("WORKBENCH_CACHE_DIR", "/dev/null");
+        let agent =
+            bench.set("onDefinitionChange", json!(definitions)).agent().relisting_on_change();
         agent.initialize();
         let before = everything(&agent, mode);
         assert!(!before.contains(EVIL), "{mode}, {}: {before}", change.what);
         pull(&agent);
-        agent.wait_stderr("not as `workbench.lock` has it: ");
-        agent.wait_stderr("takes it over");
+        agent.wait_stderr("differs from `workbench.lock`: ");
+        agent.wait_stderr("accept with `");
         let after = everything(&agent, mode);
         let case = format!("{mode}, {definitions}, {}: {after}", change.what);
         match definitions {
@@ -188,7 +189,7 @@ fn changed_templates_are_hidden_everywhere() {
 fn operators_see_withheld_definitions() {
     let bench = bench(rug(&CHANGES[0])).set("toolMode", json!("direct"));
     locked(&bench);
-    let bench = bench.set("definitions", json!("quarantine"));
+    let bench = bench.set("onDefinitionChange", json!("quarantine"));
     let agent = bench.agent();
     agent.initialize();
     agent.open("dev");
@@ -203,9 +204,9 @@ fn operators_see_withheld_definitions() {
         std::thread::yield_now();
     }
     let expected = json!({
-        "definitions": "quarantine",
+        "action": "quarantine",
         "count": 1,
-        "what": ["tool `add` has changed: description"],
+        "differences": ["tool `add` changed: description"],
         "accept": "mcp-workbench lock --accept calc:add",
     });
     assert_eq!(drift(&mut admin), expected);

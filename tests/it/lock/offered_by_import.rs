@@ -39,7 +39,7 @@ fn import_locks_only_the_servers_that_it_adds() {
         output.stdout.contains("workbench.lock` was written: 1 server with 1 tool"),
         "{output}"
     );
-    assert!(!output.stdout.contains("hint: `mcp-workbench lock`"), "{output}");
+    assert!(!output.stdout.contains("hint: run `mcp-workbench lock`"), "{output}");
     assert_eq!(said(&bench, "workbench.lock"), told(&[("a", "Adds.")]));
     let config = fs::read_to_string(bench.path("workbench-config.json")).expect("a file");
     bench.write("workbench-config.json", &config.replace("Adds.", "Steals."));
@@ -47,7 +47,11 @@ fn import_locks_only_the_servers_that_it_adds() {
     let output = bench.run_bare(args("two.json"));
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(said(&bench, "workbench.lock"), told(&[("a", "Adds."), ("b", "Adds more.")]));
-    assert_eq!(bench.run_bare(["lock", "--check"]).code, Some(1), "it has still turned");
+    assert_eq!(
+        bench.run_bare(["lock", "--check"]).code,
+        Some(1),
+        "`import --lock` accepted a changed definition"
+    );
     let both = bench.run_bare(["import", "two.json", "--lock", "--dry-run"]);
     assert_eq!(both.code, Some(2), "{both}");
 }

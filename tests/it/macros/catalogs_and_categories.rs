@@ -51,7 +51,8 @@ fn catalog_cannot_reference_macros() {
     for service in ["macros", "box/macros"] {
         let checked = with_catalog(json!({"fine": fine}), service).run(["check"]);
         assert_eq!(checked.code, Some(1), "{checked}");
-        let expected = format!("there is no server `{service}`: macros have no place in a catalog");
+        let expected =
+            format!("no server `{service}`: macros are not supported in a catalog folder");
         assert!(checked.stderr.contains(&expected), "{checked}");
         assert!(checked.stderr.contains("catalog/talk/more/_service.yaml:2:13"), "{checked}");
     }

@@ -20,7 +20,7 @@ fn beside(server: &str, tool: &str) -> Value {
 #[test]
 fn queued_step_is_dropped_when_another_fails() {
     let bench = bench("proxy", json!({"both": beside("one", "echo")}))
-        .set("limits", json!({"perServer": {"concurrentCalls": 1}}));
+        .set("limits", json!({"perServer": {"maxConcurrentCalls": 1}}));
     let agent = begin(&bench);
     let answer = agent.use_tool(["box", "macros", "both"], json!({}));
     assert_eq!(stages(&answer), json!({"check": "failed", "do": "not_begun"}));
@@ -45,7 +45,7 @@ fn steps_respect_the_concurrency_limit_without_timing_out() {
         .collect();
     let server = fake(json!({"tools": ["sleep"]}));
     // A queued call times out after 1 ms.
-    let limits = json!({"perAgent": {"concurrentCalls": 1}, "maxWaitMs": 1});
+    let limits = json!({"perAgent": {"maxConcurrentCalls": 1}, "maxWaitMs": 1});
     let bench = TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .set("limits", limits)
@@ -62,7 +62,7 @@ fn reload_stops_a_running_macro_after_its_current_step() {
         "then": {"tool": "two:echo", "after": ["meet"]},
     });
     let before = bench("direct", json!({"old": in_box(steps.clone())}));
-    let before = before.set("watch", json!("everything"));
+    let before = before.set("autoReload", json!("all"));
     let agent = before.agent().relisting_on_change().begin(false, json!({}));
     let run = agent.send_call("old", json!({}));
     while counts_of(&agent.call("count", json!({})).structured()) != 1 {}
@@ -73,7 +73,7 @@ fn reload_stops_a_running_macro_after_its_current_step() {
     agent.call("gather", json!({"count": 2})).ok();
     let answer = agent.wait(&run);
     assert_eq!(stages(&answer), json!({"meet": "done", "then": "not_begun"}));
-    assert!(answer.text().contains("another configuration is served now"), "{}", answer.text());
+    assert!(answer.text().contains("the configuration has changed"), "{}", answer.text());
 }
 
 fn counts_of(counted: &Value) -> u64 {

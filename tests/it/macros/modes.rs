@@ -109,12 +109,12 @@ fn commands_list_and_call_macros() {
     let listed = bench.run(["list", "box"]);
     assert!(listed.stdout.contains("twice"), "{listed:?}");
     let checked = bench.run(["check"]);
-    assert!(checked.stdout.contains("2 toolboxes with 2 servers"), "{checked:?}");
+    assert!(checked.stdout.contains("2 toolboxes, 2 servers"), "{checked:?}");
 }
 
 #[test]
 fn changed_macro_is_announced() {
-    let changed = bench("direct", macros()).set("watch", json!("everything"));
+    let changed = bench("direct", macros()).set("autoReload", json!("all"));
     let agent = changed.agent().relisting_on_change().begin(false, json!({}));
     assert!(agent.tool_names().contains(&"twice".to_owned()));
     let mut macros = macros();

@@ -79,7 +79,7 @@ fn missing_tool_of_a_macro_is_reported_with_connect() {
     let macros =
         json!({"ghost": in_box(json!({"a": {"tool": "one:echo"}, "b": {"tool": "one:ecco"}}))});
     let bench = bench("proxy", macros);
-    let said = "macro `ghost` of `box` is not shown: there is no tool `box/one/ecco`";
+    let said = "macro `ghost` of `box` is hidden: there is no tool `box/one/ecco`";
     let checked = bench.run(["check", "--connect"]);
     assert!(checked.stdout.contains(&format!("warning: {said}")), "{checked}");
     let agent = bench.agent().begin(false, json!({}));
@@ -97,13 +97,13 @@ fn explain_names_the_forbidden_step_of_a_macro() {
         |two: Value| json!({"bob": {"toolOverrides": {"one": ["*"], "two": two, "macros": ["*"]}}});
     let bench = bench("proxy", macros()).set("agentPolicies", rules(json!(["echo"])));
     let denied = bench.run(["explain", "bob", "macros", "blend"]);
-    assert!(denied.stdout.contains("`blend` of `box/macros` does not exist for"), "{denied}");
-    assert!(denied.stdout.contains("it calls `box/two/request`"), "{denied}");
+    assert!(denied.stdout.contains("`blend` of `box/macros` is hidden from"), "{denied}");
+    assert!(denied.stdout.contains("the macro calls `box/two/request`"), "{denied}");
     assert!(denied.stdout.contains(r#"add "request""#), "{denied}");
     let allowed = bench.run(["explain", "bob", "macros", "fine"]);
-    assert!(allowed.stdout.contains("`fine` of `box/macros` may be used"), "{allowed}");
+    assert!(allowed.stdout.contains("`fine` of `box/macros` is available"), "{allowed}");
     let unknown = bench.run(["explain", "bob", "box/macros", "none"]);
-    assert!(unknown.stdout.contains("its server had no such tool"), "{unknown}");
+    assert!(unknown.stdout.contains("the server's cached tool list has no such tool"), "{unknown}");
     bench.clone().set("agentPolicies", rules(json!(["*"]))).write_config();
     std::fs::copy(bench.path("workbench.json"), bench.path("more.json")).unwrap();
     bench.write_config();
@@ -153,7 +153,7 @@ fn a_dangerous_step_is_confirmed() {
         assert_eq!(!answer.is_tool_error(), is_done, "{}", answer.text());
         if !is_done {
             let text = answer.text();
-            assert!(text.contains("the user was asked, and declined"), "{text}");
+            assert!(text.contains("the user declined the call"), "{text}");
         }
     }
 }
@@ -170,7 +170,7 @@ fn a_dangerous_macro_is_confirmed_as_a_whole() {
 // invariant: macro-steps-are-calls
 #[test]
 fn call_limits_count_steps_not_the_macro() {
-    let limits = json!({"perAgent": {"callsPerMinute": 2, "concurrentCalls": 1}});
+    let limits = json!({"perAgent": {"callsPerMinute": 2, "maxConcurrentCalls": 1}});
     let bench = bench("direct", macros()).set("limits", limits);
     let agent = bench.agent().begin(false, json!({}));
     agent.call("blend", json!({})).ok();

@@ -52,7 +52,7 @@ pub(crate) fn differences(
             // The other agent's notifications arrive too.
             Sharing::Callers => continue,
         }
-        prop_assert_eq!(a, b, "with the answer to {:?}", request(*place));
+        prop_assert_eq!(a, b, "notifications with the response to {:?}", request(*place));
     }
     prop_assert_eq!(changes(with), changes(without));
     Ok(())

@@ -171,7 +171,7 @@ fn locked_server(server: &Server) -> LockedServer {
 }
 
 fn locked(definition: &Value) -> LockedDefinition {
-    let said = RawJson::encode(definition).canonical_definition(&[]).expect("it is clear");
+    let said = RawJson::encode(definition).canonical_definition(&[]).expect("a canonical form");
     let text = String::from_utf8(said.clone()).expect("a text");
     let variant = DefinitionVariant { digest: DefinitionDigest::of(&said), text: text.into() };
     LockedDefinition { spellings: vec![variant], ignore: Vec::new(), is_conditional: false }

@@ -14,7 +14,7 @@ fn notice(method: &str, params: &Value) -> Value {
 fn about(path: &str, message: &Value) -> String {
     let params = &message["params"];
     let what = [&params["name"], &params["uri"], &params["arguments"]];
-    format!("{path} was asked {} {what:?}", message["method"])
+    format!("{path} received {} {what:?}", message["method"])
 }
 
 /// Notifications that precede the response on its stream.

@@ -55,9 +55,9 @@ impl Agent {
 impl Way {
     /// Sends a message and takes everything that comes back. An HTTP error becomes the response.
     async fn exchange(&self, method: &str, message: &Value) {
-        let mut stream = TcpStream::connect(self.address).await.expect("it listens");
+        let mut stream = TcpStream::connect(self.address).await.expect("a listener");
         let request = self.request(method, message);
-        stream.write_all(request.as_bytes()).await.expect("it reads");
+        stream.write_all(request.as_bytes()).await.expect("a written request");
         let mut reader = BufReader::new(stream);
         let (status, is_stream) = self.read_head(&mut reader).await;
         if is_stream {

@@ -163,7 +163,7 @@ impl Workbench {
 
     fn come(&self, asker: &AgentProfile) -> Option<Agent> {
         if asker.is_over_http {
-            let address = self.address.expect("it listens");
+            let address = self.address.expect("a listener");
             let token = asker.name.as_deref().map(token);
             return Some(Agent::over_http(address, asker.toolbox.as_deref(), token, &self.tasks));
         }

@@ -239,7 +239,7 @@ fn toolboxes() -> impl Strategy<Value = Vec<Toolbox>> {
             .collect::<Vec<_>>()
     });
     let both = (boxed, alone).prop_map(|(boxed, alone)| [boxed, alone].concat());
-    both.prop_filter("there is something", |all| !all.is_empty())
+    both.prop_filter("a toolbox or a server", |all| !all.is_empty())
 }
 
 fn lists() -> impl Strategy<Value = BTreeMap<String, Vec<String>>> {
@@ -392,7 +392,7 @@ impl World {
     pub(crate) fn config(&self, mode: &str, address: &str, is_eager: bool) -> Value {
         let mut config = json!({"toolMode": mode});
         if let Some(definitions) = self.rules.definitions {
-            config["definitions"] = definitions.into();
+            config["onDefinitionChange"] = definitions.into();
         }
         if self.toolboxes.is_empty() {
             // A configuration needs at least one server, which may be disabled.
@@ -489,7 +489,7 @@ impl Server {
             block["type"] = "ws".into();
         }
         if let Some(definitions) = self.reviewed.definitions {
-            block["definitions"] = definitions.into();
+            block["onDefinitionChange"] = definitions.into();
         }
         if !self.filters.is_empty() {
             block["toolFilters"] = json!(self.filters);

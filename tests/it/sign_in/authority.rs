@@ -33,7 +33,7 @@ impl Authority {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let told: Value = serde_json::from_str(&line).expect("its addresses");
+        let told: Value = serde_json::from_str(&line).expect("the authority's addresses");
         let text = |name: &str| told[name].as_str().unwrap().to_owned();
         Self {
             mcp: text("mcp"),

@@ -32,7 +32,7 @@ fn reads_prompts_and_completions_continue_after_login() {
             let request = agent.send_request(method, params);
             let asked = agent.next_request(QUESTION);
             let message = asked["params"]["message"].as_str().unwrap();
-            assert!(message.ends_with("the request goes on when that is done."), "{message}");
+            assert!(message.ends_with("The request continues afterwards."), "{message}");
             agent.respond(&asked, json!({ "action": "accept" }));
             assert_eq!(authority.browse(address(&asked))["status"], 200);
             let answer = text(&agent, &request);

@@ -58,8 +58,8 @@ fn remote_browser_returns_to_the_workbench() {
     let CameBack { path, secrets } = agree(&authority, address(&asked));
 
     // Requests without the right `state` get nothing and don't consume the pending login.
-    let refused = "<p>Nobody is signed in: this is not the answer to the sign-in that is waited for; \
-                   sign in again.</p>";
+    let refused =
+        "<p>Sign-in failed: no pending sign-in matches this response. Hint: sign in again.</p>";
     let [code, state] = &secrets[..] else { panic!("{secrets:?}") };
     for wrong in [
         "/oauth/callback".to_owned(),
@@ -97,14 +97,17 @@ fn remote_browser_returns_to_the_workbench() {
         assert_eq!(good.header(name), Some(value));
     }
     let shown = good.text();
-    assert!(shown.contains("Agent `claude` is signed in at server `hub` now, as you"), "{shown}");
+    assert!(
+        shown.contains("Agent `claude` is now signed in to server `hub` with your account"),
+        "{shown}"
+    );
     let answer = text(&claude, &call);
     assert!(answer.contains("read by ann"), "{answer}");
 
     let again = get(http, &path);
     assert_eq!(again.status, 400);
     let again = again.text();
-    assert!(again.contains("Nobody is signed in"), "{again}");
+    assert!(again.contains("Sign-in failed"), "{again}");
     let log = claude.program_log();
     for secret in &secrets {
         assert!(![&shown, &again, &log].iter().any(|text| text.contains(secret)), "{secret}");
@@ -113,7 +116,7 @@ fn remote_browser_returns_to_the_workbench() {
     // The login belongs to the agent that started it.
     let codex = claude.beside_with(&token("codex")).begin(false, json!({}));
     let call = send(&codex, "read");
-    assert!(text(&codex, &call).contains("auth login hub --for codex"));
+    assert!(text(&codex, &call).contains("auth login hub --agent codex"));
     let status = bench.run(["auth", "status", "--json"]);
     let status: Value = serde_json::from_str(&status.stdout).unwrap();
     assert!(status.to_string().contains(r#""account":"claude""#), "{status}");
@@ -184,7 +187,7 @@ fn operator_logs_in_for_all_agents_of_a_shared_account() {
     let back = agree(&authority, page["address"].as_str().unwrap());
     let shown = get(http, &back.path).text();
     assert!(
-        shown.contains("All agents of this workbench are signed in at server `hub`"),
+        shown.contains("All agents of this workbench are now signed in to server `hub`"),
         "{shown}"
     );
     let call = send(&codex, "read");

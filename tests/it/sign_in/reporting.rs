@@ -19,11 +19,14 @@ fn explain_list_and_stats_report_logins() {
     let (_authority, bench) = signed_in();
     assert!(bench.run(["call", "dev", "hub", "read"]).stdout.contains("read by ann"));
     let explained = bench.run(["explain", "-", "hub", "read"]).stdout;
-    assert!(explained.contains("login     this machine's: signed in\n"), "{explained}");
+    assert!(explained.contains("login     machine account: signed in\n"), "{explained}");
     let explained = bench.run(["explain", "claude", "hub", "read"]).stdout;
-    assert!(explained.contains("login     over stdio this machine's: signed in\n"), "{explained}");
-    let own = "login     over HTTP that of agent `claude`: none yet, as the server has not asked for one; \
-               `mcp-workbench auth login hub --for claude` signs in";
+    assert!(
+        explained.contains("login     over stdio, machine account: signed in\n"),
+        "{explained}"
+    );
+    let own = "login     over HTTP, agent `claude`: not signed in (not required so far); \
+               run `mcp-workbench auth login hub --agent claude`";
     assert!(explained.contains(own), "{explained}");
     let listed = parsed(&bench, &["list", "--json"]);
     let login =
@@ -33,18 +36,18 @@ fn explain_list_and_stats_report_logins() {
     // `write` needs more scopes than were granted.
     assert_eq!(bench.run(["call", "dev", "hub", "write"]).code, Some(1));
     // The result is remembered, so these commands don't start the server.
-    let hint = "`mcp-workbench auth login hub` signs in";
+    let hint = "run `mcp-workbench auth login hub`";
     let listed = bench.run(["list"]);
-    let said = "login at `dev/hub`: this machine's: wants sign-in (";
+    let said = "login for `dev/hub`: machine account: sign-in required (";
     assert!(listed.stderr.contains(said) && listed.stderr.contains(hint), "{listed}");
     let explained = bench.run(["explain", "-", "hub", "read"]).stdout;
-    let said = "login     this machine's: wants sign-in (";
+    let said = "login     machine account: sign-in required (";
     assert!(explained.contains(said) && explained.contains(hint), "{explained}");
     let counted = parsed(&bench, &["stats", "--json"]);
     let logins = &counted["logins"][0];
-    assert_eq!(json!([logins["signed_in"], logins["is_wanted"]]), json!([1, true]), "{logins}");
+    assert_eq!(json!([logins["signed_in"], logins["is_required"]]), json!([1, true]), "{logins}");
     let counted = bench.run(["stats"]).stdout;
-    assert!(counted.contains("wanted now: mcp-workbench auth login hub"), "{counted}");
+    assert!(counted.contains("sign-in required: mcp-workbench auth login hub"), "{counted}");
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn status_and_logout_include_logins_of_agents() {
     let authority = Authority::start();
     let bench = of_agents(bench(&authority));
     let sign_in = |agent: &str| {
-        assert_eq!(authority.sign_in(&bench, &["hub", "--for", agent]).code, Some(0));
+        assert_eq!(authority.sign_in(&bench, &["hub", "--agent", agent]).code, Some(0));
     };
     let accounts = || {
         let status = parsed(&bench, &["auth", "status", "hub", "--json"]);
@@ -71,30 +74,47 @@ fn status_and_logout_include_logins_of_agents() {
     };
     sign_in("claude");
     assert_eq!(accounts(), ["claude"]);
-    assert_eq!(bench.run(["auth", "logout", "hub"]).stdout, "signed out at hub (for claude)\n");
-    // Two logins match, so `logout` needs `--for`.
+    assert_eq!(bench.run(["auth", "logout", "hub"]).stdout, "signed out of hub (agent claude)\n");
+    // Two logins match, so `logout` needs `--agent`.
     sign_in("claude");
     sign_in("codex");
     assert_eq!(accounts(), ["claude", "codex"]);
     let refused = bench.run(["auth", "logout", "hub"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""));
     for agent in ["claude", "codex"] {
-        let said = format!("`mcp-workbench auth logout hub --for {agent}`");
+        let said = format!("`mcp-workbench auth logout hub --agent {agent}`");
         assert!(refused.stderr.contains(&said), "{refused}");
     }
-    let told = bench.run(["auth", "logout", "hub", "--for", "codex"]).stdout;
-    assert_eq!(told, "signed out at hub (for codex)\n");
-    // Without `--for`, `logout` ends the machine's own login.
+    let told = bench.run(["auth", "logout", "hub", "--agent", "codex"]).stdout;
+    assert_eq!(told, "signed out of hub (agent codex)\n");
+    // Without `--agent`, `logout` ends the machine's own login.
     assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
     let told = bench.run(["auth", "logout", "hub"]);
-    assert_eq!(told.stdout, "signed out at hub\n");
-    assert!(told.stderr.contains("`mcp-workbench auth logout hub --for claude`"), "{told}");
+    assert_eq!(told.stdout, "signed out of hub\n");
+    assert!(told.stderr.contains("`mcp-workbench auth logout hub --agent claude`"), "{told}");
     assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
     let told = bench.run(["auth", "logout"]).stdout;
-    assert_eq!(told, "signed out at hub\nsigned out at hub (for claude)\n");
+    assert_eq!(told, "signed out of hub\nsigned out of hub (agent claude)\n");
     assert_eq!(accounts(), [Value::Null; 0]);
     assert_eq!(credentials(&bench).len(), 0);
     assert_eq!(authority.counts()["revoked"].as_u64().map(|times| times >= 5), Some(true));
+}
+
+#[test]
+fn agent_flag_selects_a_login_but_the_variable_does_not() {
+    let authority = Authority::start();
+    let bench = of_agents(bench(&authority)).set("agentPolicies", json!({ "codex": {} }));
+    // Access rules don't apply: an agent that left the configuration can still be signed out.
+    assert_eq!(authority.sign_in(&bench, &["hub", "--agent", "claude"]).code, Some(0));
+    let bench = bench.env("WORKBENCH_AGENT", "codex");
+    assert_eq!(authority.sign_in(&bench, &["hub"]).code, Some(0));
+    let status = parsed(&bench, &["auth", "status", "hub", "--json"]);
+    let accounts: Vec<_> = status.as_array().unwrap().iter().map(|row| &row["account"]).collect();
+    assert_eq!(accounts, [&Value::Null, &json!("claude")]);
+    let told = bench.run(["--agent", "claude", "auth", "logout", "hub"]).stdout;
+    assert_eq!(told, "signed out of hub (agent claude)\n");
+    let told = bench.run(["auth", "logout", "hub"]).stdout;
+    assert_eq!(told, "signed out of hub\n");
 }
 
 #[test]
@@ -107,7 +127,7 @@ fn logout_works_for_a_disabled_server() {
         json!({ "url": authority.mcp, "disabled": true }),
     );
     let told = other.run(["auth", "logout", "hub"]);
-    assert_eq!(told.stdout, "signed out at hub\n", "{told}");
+    assert_eq!(told.stdout, "signed out of hub\n", "{told}");
     let told = other.run(["auth", "logout", "hub"]);
     assert_eq!(told.code, Some(2), "{told}");
 }
@@ -118,7 +138,7 @@ fn admin_view_offers_no_login_on_behalf_of_an_agent() {
     let bench = of_agents(bench);
     let codex = Agent::over_http_with(bench.http(), &token("codex")).begin(false, json!({}));
     let call = send(&codex, "read");
-    assert!(text(&codex, &call).contains("auth login hub --for codex"));
+    assert!(text(&codex, &call).contains("auth login hub --agent codex"));
     let view = Desk::new(&bench).ask(&json!({ "ask": "view" }));
     let server = &view["toolboxes"][0]["servers"][0];
     assert_eq!(

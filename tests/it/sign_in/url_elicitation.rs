@@ -14,7 +14,7 @@ use crate::sign_in::{bench, credentials};
 use crate::support::{Agent, DEADLINE, RequestId};
 
 pub(crate) const QUESTION: &str = "elicitation/create";
-pub(crate) const HINT: &str = "run `mcp-workbench auth login hub`, then call again";
+pub(crate) const HINT: &str = "run `mcp-workbench auth login hub`, then try again";
 
 pub(crate) fn abilities() -> Value {
     json!({ "elicitation": { "form": {}, "url": {} } })
@@ -45,8 +45,8 @@ fn call_continues_after_login() {
         assert_eq!(asked["params"]["mode"], "url");
         assert_eq!(
             asked["params"]["message"],
-            "Server `hub` wants you to sign in. Open this page in your browser and agree there; the \
-             call goes on when that is done."
+            "Server `hub` requires a sign-in. Open this page in your browser and approve the access. \
+             The call continues afterwards."
         );
         assert!(address(&asked).starts_with(&authority.issuer), "{asked}");
         agent.respond(&asked, json!({ "action": "accept" }));
@@ -79,7 +79,11 @@ fn modern_call_continues_after_login() {
     assert_eq!(required["resultType"], "input_required");
     let asked = &required["inputRequests"]["question"];
     assert_eq!((&asked["method"], &asked["params"]["mode"]), (&json!(QUESTION), &json!("url")));
-    assert_eq!(asked["params"]["elicitationId"], Value::Null, "this revision has none");
+    assert_eq!(
+        asked["params"]["elicitationId"],
+        Value::Null,
+        "this protocol version has no elicitation ID"
+    );
     params["requestState"] = required["requestState"].clone();
     params["inputResponses"] = json!({ "question": { "action": "accept" } });
     let again = agent.send_request("tools/call", params);
@@ -102,7 +106,7 @@ fn declined_login_returns_the_hint() {
         let told = agent.call_to_completion("use_tool", json!({ "tool": tool, "arguments": {} }));
         assert!(told.is_tool_error() && told.text().contains(HINT), "{told:?}");
         agent.next_request(QUESTION);
-        assert_eq!(credentials(&bench).len(), 1, "the client that it is stays known");
+        assert_eq!(credentials(&bench).len(), 1, "the client registration was lost");
     }
     // The user opens the page and denies access there.
     authority.set("deny=true");
@@ -173,7 +177,7 @@ fn cancelled_call_stops_waiting_for_the_login() {
     let back = Url::parse(&back).unwrap().socket_addrs(|| None).unwrap()[0];
     let began = Instant::now();
     while TcpStream::connect(back).is_ok() {
-        assert!(began.elapsed() < DEADLINE, "a browser is still waited for");
+        assert!(began.elapsed() < DEADLINE, "the callback listener is still open");
         // Another process owns the port, so poll.
         sleep(Duration::from_millis(20));
     }
@@ -191,7 +195,7 @@ fn repeated_refusal_does_not_ask_twice() {
     agent.respond(&asked, json!({ "action": "accept" }));
     authority.browse(address(&asked));
     let told = text(&agent, &call);
-    assert!(told.contains("it wants you to sign in"), "{told}");
+    assert!(told.contains("sign-in required"), "{told}");
     let questions = agent.transcript().iter().filter(|line| line.contains(QUESTION)).count();
     assert_eq!(questions, 1);
 }

@@ -58,7 +58,7 @@ fn logins_of_the_previous_version_have_the_same_status() {
     }
     let whys = [&mut status, &mut expected].map(|rows| {
         let rows = rows.as_array_mut().expect("rows").iter_mut();
-        let mut whys = rows.filter_map(|row| row.as_object_mut().expect("a row").remove("why"));
+        let mut whys = rows.filter_map(|row| row.as_object_mut().expect("a row").remove("reason"));
         let why = whys.next().expect("a reason").as_str().expect("a text").to_owned();
         assert_eq!(whys.next(), None);
         why

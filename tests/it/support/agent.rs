@@ -86,7 +86,7 @@ impl Agent {
         thread::spawn({
             let link = Arc::clone(&link);
             move || {
-                let status = child.wait().expect("a child can be waited for");
+                let status = child.wait().expect("a child process");
                 link.update(|inbox| inbox.status = Some(status));
             }
         });
@@ -234,7 +234,7 @@ impl Agent {
                 Value::Null => return tools,
                 cursor => params = json!({ "cursor": cursor }),
             }
-            assert!(tools.len() < 10_000, "the list of tools does not end");
+            assert!(tools.len() < 10_000, "the tool list has too many pages");
         }
     }
 
@@ -341,7 +341,7 @@ impl Agent {
     #[track_caller]
     pub(crate) fn wait_end(&self) {
         let ended = self.link.wait(DEADLINE, |inbox| inbox.ended.then_some(()));
-        assert!(ended.is_some(), "the output does not end");
+        assert!(ended.is_some(), "the output did not end");
     }
 
     pub(crate) fn signal(&self, which: Signal) {
@@ -367,7 +367,7 @@ impl Agent {
             Some(Err(violations)) if violations.is_empty() => {
                 panic!("the output ended before {what}")
             }
-            Some(Err(violations)) => panic!("not protocol, before {what}: {violations:#?}"),
+            Some(Err(violations)) => panic!("protocol violations before {what}: {violations:#?}"),
             None => panic!("no {what} within {DEADLINE:?}"),
         }
     }
@@ -381,16 +381,16 @@ impl Drop for Agent {
         }
         let inbox = self.link.inbox();
         if thread::panicking() {
-            println!("--- what came and went");
+            println!("--- transcript");
             for line in &inbox.transcript {
                 let short: String = line.chars().take(PRINTED).collect();
                 println!("{short}");
             }
-            println!("--- stderr of the child\n{}", inbox.log);
+            println!("--- stderr\n{}", inbox.log);
         } else if !inbox.tolerant {
             let violations = inbox.violations.clone();
             drop(inbox);
-            assert!(violations.is_empty(), "not protocol: {violations:#?}");
+            assert!(violations.is_empty(), "protocol violations: {violations:#?}");
             assert!(!self.stderr().contains("rehearsal: "), "{}", self.stderr());
         }
     }

@@ -166,7 +166,7 @@ impl Response {
     pub(crate) fn read(mut stream: BufReader<TcpStream>) -> Self {
         let mut line = || {
             let mut line = String::new();
-            stream.read_line(&mut line).expect("a line of the head");
+            stream.read_line(&mut line).expect("a header line");
             line.trim_end().to_owned()
         };
         let status = line().split(' ').nth(1).and_then(|status| status.parse().ok());
@@ -210,7 +210,7 @@ impl Response {
         let mut is_one = false;
         loop {
             let mut line = String::new();
-            if self.body.read_line(&mut line).expect("a line of the stream") == 0 {
+            if self.body.read_line(&mut line).expect("an event line") == 0 {
                 return None;
             }
             let line = line.trim_end_matches('\n');

@@ -23,7 +23,7 @@ pub(crate) struct FakeJwtIssuer {
 impl FakeJwtIssuer {
     pub(crate) fn start(signers: &[&Signer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        listener.set_nonblocking(true).expect("a listener that does not block");
+        listener.set_nonblocking(true).expect("a non-blocking listener");
         let name = format!("http://{}", listener.local_addr().expect("an address"));
         let keys = Arc::<Mutex<Vec<Value>>>::default();
         let metadata = json!({

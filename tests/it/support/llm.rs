@@ -94,7 +94,7 @@ impl FakeLlm {
     }
 
     pub(crate) fn wait_asked(&self, count: usize) {
-        self.wait("it is asked", |seen| seen.request.len() >= count);
+        self.wait("a request", |seen| seen.request.len() >= count);
     }
 
     pub(crate) fn hung_up(&self) -> usize {
@@ -102,14 +102,14 @@ impl FakeLlm {
     }
 
     pub(crate) fn wait_hung_up(&self, count: usize) {
-        self.wait("nobody waits any more", |seen| seen.hung_up >= count);
+        self.wait("a closed connection", |seen| seen.hung_up >= count);
     }
 
     #[track_caller]
     fn wait(&self, what: &str, is_so: impl Fn(&Seen) -> bool) {
         let seen = self.log.seen.lock().expect("no panic");
         let waiting = self.log.changed.wait_timeout_while(seen, TIMEOUT, |seen| !is_so(seen));
-        assert!(!waiting.expect("no panic").1.timed_out(), "never came: {what}");
+        assert!(!waiting.expect("no panic").1.timed_out(), "timed out waiting for {what}");
     }
 }
 

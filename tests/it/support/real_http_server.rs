@@ -96,8 +96,8 @@ impl RealHttpServer {
             }
             let _ = sender.send(Err(seen));
         });
-        let port = told.recv_timeout(DEADLINE).expect("a server in time");
-        let port = port.unwrap_or_else(|said| panic!("{kind:?} does not listen:\n{said}"));
+        let port = told.recv_timeout(DEADLINE).expect("a server that starts in time");
+        let port = port.unwrap_or_else(|said| panic!("{kind:?} is not listening:\n{said}"));
         Self { kind, child, address: SocketAddr::from(([127, 0, 0, 1], port)) }
     }
 
@@ -106,8 +106,8 @@ impl RealHttpServer {
     }
 
     pub(crate) fn kill(&mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
+        self.child.kill().expect("a running server");
+        self.child.wait().expect("an exit status");
     }
 
     #[track_caller]

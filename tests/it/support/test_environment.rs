@@ -121,7 +121,7 @@ impl TestEnvironment {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).expect("a file in the test's folder");
+        fs::write(self.path(name), text).expect("a file in the test folder");
     }
 
     pub(crate) fn config_path(&self) -> PathBuf {
@@ -178,7 +178,7 @@ impl TestEnvironment {
         let mut command = self.command(&["serve"]);
         let has_servers = ["toolboxes", "mcpServers"].iter().any(|key| !self.config[key].is_null());
         if has_servers && self.config["toolMode"].is_null() && !self.leaves_mode {
-            command.env("WORKBENCH_MODE", "dynamic");
+            command.env("WORKBENCH_TOOL_MODE", "dynamic");
         }
         command.arg("--config").arg(self.config_path());
         command
@@ -314,7 +314,7 @@ impl TestEnvironment {
         command
             .current_dir(self.dir())
             .env("HOME", self.path("home"))
-            .env_remove("MCP_WORKBENCH_CACHE")
+            .env_remove("WORKBENCH_CACHE_DIR")
             .envs(std::env::var_os(REHEARSAL_VAR).map(|is_on| (REHEARSAL_VAR, is_on)))
             .envs(self.env.iter().map(|(name, value)| (name, value)));
         command
@@ -327,7 +327,7 @@ impl TestEnvironment {
 
     pub(crate) fn services(&self) -> Vec<u32> {
         let all = self.workbenches();
-        let over_http = all.iter().filter(|workbench| workbench["at"] != "stdio");
+        let over_http = all.iter().filter(|workbench| workbench["endpoint"] != "stdio");
         over_http.map(|own| u32::try_from(own["pid"].as_u64().unwrap()).unwrap()).collect()
     }
 
@@ -336,7 +336,7 @@ impl TestEnvironment {
         let end = Instant::now() + DEADLINE;
         loop {
             match self.services().as_slice() {
-                [] => assert!(Instant::now() < end, "no service"),
+                [] => assert!(Instant::now() < end, "no background service is running"),
                 [pid] => return *pid,
                 several => panic!("{several:?}"),
             }

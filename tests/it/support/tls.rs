@@ -94,7 +94,7 @@ impl Pair {
     pub(crate) fn write_as(&self, path: &Path) {
         let key = path.with_extension("key");
         fs::write(&key, &self.key).expect("a file");
-        fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("a file of ours");
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("permissions");
         fs::write(path.with_extension("crt"), &self.cert).expect("a file");
     }
 }
@@ -195,7 +195,7 @@ impl TlsConnection {
     pub(crate) fn raw(&mut self, text: &str) -> String {
         self.stream.get_mut().write_all(text.as_bytes()).expect("the server reads");
         let mut answer = String::new();
-        self.stream.read_to_string(&mut answer).expect("text, and an end");
+        self.stream.read_to_string(&mut answer).expect("a complete response");
         answer
     }
 

@@ -39,18 +39,6 @@ fn tagged_tests(text: &str) -> Vec<String> {
     tag.expect("a pattern").captures_iter(text).map(|found| found[1].to_owned()).collect()
 }
 
-/// Returns the tests that a text names: quoted names after the word `test` or `tests`.
-fn named_tests(text: &str) -> Vec<String> {
-    let group = Regex::new(r"\btests?((?:[\s,]+(?:and\s+)?`\w+`)+)").expect("a pattern");
-    let name = Regex::new(r"`(\w+)`").expect("a pattern");
-    let groups = group.captures_iter(text).map(|found| found[1].to_owned());
-    groups
-        .flat_map(|names| {
-            name.captures_iter(&names).map(|found| found[1].to_owned()).collect::<Vec<_>>()
-        })
-        .collect()
-}
-
 /// Returns the text of all Rust files that contain tests.
 fn test_sources() -> String {
     let folders = ["src", "crates", "tests"];
@@ -93,21 +81,4 @@ fn each_invariant_has_a_test() {
     assert_eq!(listed.len(), invariants.len(), "a tag occurs twice");
     let tagged = tagged_tests(&test_sources());
     assert_eq!(listed, tagged.iter().collect());
-}
-
-#[test]
-fn each_failure_of_a_replica_has_a_test() {
-    let example = "as (test `a_b`) and (tests `c`,\n`d`, lint `e`); `f` isn't one.";
-    assert_eq!(named_tests(example), ["a_b", "c", "d"]);
-    let sources = test_sources();
-    let replicas = read("docs/replicas.md");
-    let (_, failures) = replicas.split_once("| fails |").expect("the table of failures");
-    let rows = failures.lines().skip(2).take_while(|line| line.starts_with('|'));
-    for row in rows {
-        let tests = named_tests(row);
-        assert!(!tests.is_empty() || row.contains("(same test)"), "no test: {row}");
-        for name in tests {
-            assert!(sources.contains(&format!("fn {name}(")), "no test is called `{name}`");
-        }
-    }
 }

@@ -8,7 +8,6 @@ use pretty_assertions::assert_eq;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::support::TestEnvironment;
 use crate::tidy::text::{Source, files, read, repository};
 
 /// Returns the text under `heading`, up to the next heading of the same or a higher level.
@@ -32,21 +31,6 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     start.map_or("", |start| &document[start..])
 }
 
-/// Returns the table rows in a text, without header rows, as cells without backticks.
-fn rows(text: &str) -> Vec<Vec<&str>> {
-    let is_delimiter = |line: &str| line.starts_with("| ---");
-    let lines: Vec<&str> = text.lines().collect();
-    let body = lines.iter().enumerate().filter(|(index, line)| {
-        let is_header = lines.get(index + 1).is_some_and(|next| is_delimiter(next));
-        line.starts_with("| ") && !is_delimiter(line) && !is_header
-    });
-    body.map(|(_, line)| {
-        let cells = line.trim().trim_matches('|').split(" | ");
-        cells.map(|cell| cell.trim().trim_matches('`')).collect()
-    })
-    .collect()
-}
-
 /// Returns the contents of the fenced code blocks in one language.
 pub(super) fn fences<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     let mut found = Vec::new();
@@ -54,7 +38,7 @@ pub(super) fn fences<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     let mut rest = document;
     while let Some(start) = rest.find(&opening) {
         let body = &rest[start + opening.len()..];
-        let end = body.find("\n```").expect("an end of the block");
+        let end = body.find("\n```").expect("the end of the code block");
         found.push(&body[..=end]);
         rest = &body[end..];
     }
@@ -80,12 +64,10 @@ fn documentation_section(title: &str) -> String {
 }
 
 #[test]
-fn sections_tables_and_fences_are_parsed() {
-    let text =
-        "# A\nx\n## B\n| k | v |\n| --- | --- |\n| `a` | 1 |\n```sh\n# no heading\n```\n## C\ny\n";
-    assert_eq!(rows(section(text, "## B")), [["a", "1"]]);
-    assert!(section(text, "## B").contains("# no heading"));
-    assert_eq!(section(text, "## C"), "y\n");
+fn sections_and_fences_are_parsed() {
+    let text = "# A\nx\n## B\ny\n```sh\n# no heading\n```\n## C\nz\n";
+    assert_eq!(section(text, "## B"), "y\n```sh\n# no heading\n```\n");
+    assert_eq!(section(text, "## C"), "z\n");
     assert_eq!(section(text, "## D"), "");
     assert_eq!(fences(text, "sh"), ["# no heading\n"]);
     assert_eq!(fences(text, "jsonc"), [""; 0]);
@@ -107,31 +89,47 @@ fn required_files_are_not_empty() {
     }
 }
 
-fn changelog_faults(text: &str) -> Vec<&'static str> {
-    let unreleased = section(text, "## [Unreleased]");
+/// The headings in a release of the changelog, in order.
+const CHANGE_KINDS: &[&str] = &["Highlights", "Breaking", "Added", "Changed", "Fixed", "Security"];
+
+fn changelog_faults(text: &str) -> Vec<String> {
+    let release = Regex::new(r"^## (Unreleased|\d+\.\d+\.\d+ – .+)$").expect("a pattern");
     let mut faults = Vec::new();
-    if !text.lines().any(|line| line.trim_end() == "## [Unreleased]") {
-        faults.push("no section `## [Unreleased]`");
-    }
-    let headings = unreleased.lines().filter_map(|l| l.strip_prefix("### "));
-    for heading in headings {
-        let kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
-        if !kinds.contains(&heading) {
-            faults.push("a heading that Keep a Changelog doesn't define");
+    let mut next_kind = 0;
+    for line in text.lines() {
+        let is_fault = if let Some(kind) = line.strip_prefix("### ") {
+            let at = CHANGE_KINDS.iter().position(|known| *known == kind);
+            let is_fault = at.is_none_or(|at| at < next_kind);
+            next_kind = at.unwrap_or(next_kind) + 1;
+            is_fault
+        } else if line.starts_with("## ") {
+            next_kind = 0;
+            !release.is_match(line)
+        } else if line.starts_with("- ") {
+            !line.ends_with(['.', ')'])
+        } else {
+            line.starts_with(' ')
+        };
+        if is_fault {
+            faults.push(line.to_owned());
         }
-    }
-    let entries = unreleased.lines().filter(|line| line.starts_with("- "));
-    if entries.into_iter().any(|line| !line.ends_with('.')) {
-        faults.push("an entry that isn't one line with a period at the end");
     }
     faults
 }
 
 #[test]
-fn changelog_follows_keep_a_changelog() {
-    assert_eq!(changelog_faults("# Changelog\n").len(), 1);
-    assert_eq!(changelog_faults("## [Unreleased]\n### News\n- No stop\n").len(), 2);
-    assert_eq!(changelog_faults("## [Unreleased]\n### Added\n- A thing.\n"), [""; 0]);
+fn changelog_has_one_line_for_each_change_and_known_headings() {
+    let good = "# Changelog\n## 0.2.0 – 2027-01-15\n### Added\n- A. [B](b.md)\n### Fixed\n- C.\n";
+    assert_eq!(changelog_faults(good), [""; 0]);
+    for (bad, fault) in [
+        ("## 0.2\n", "## 0.2"),
+        ("## Unreleased\n### News\n", "### News"),
+        ("## Unreleased\n### Fixed\n- A.\n### Added\n- B.\n", "### Added"),
+        ("## Unreleased\n### Added\n- No period\n", "- No period"),
+        ("## Unreleased\n### Added\n- A.\n  Continued.\n", "  Continued."),
+    ] {
+        assert_eq!(changelog_faults(bad), [fault]);
+    }
     assert_eq!(changelog_faults(&read("CHANGELOG.md")), [""; 0]);
 }
 
@@ -300,84 +298,17 @@ fn summary_links_every_page() {
     }
 }
 
-/// Returns the keys and defaults in which a table differs from an object of the schema.
-fn key_faults(table: &[Vec<&str>], schema: &Value) -> Vec<String> {
-    let properties = schema["properties"].as_object().expect("properties");
-    let described: BTreeSet<&str> = table.iter().map(|row| row[0]).collect();
-    let known: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
-    let differ = described.symmetric_difference(&known);
-    let mut faults: Vec<String> = differ.map(|key| format!("`{key}`")).collect();
-    for row in table {
-        let default = match properties.get(row[0]).and_then(|key| key.get("default")) {
-            Some(Value::String(word)) => word.clone(),
-            Some(other) => other.to_string(),
-            None => continue,
-        };
-        if row[1] != default {
-            faults.push(format!("`{}`: the default is {default}, not {}", row[0], row[1]));
-        }
-    }
-    faults
-}
-
 #[test]
-fn documentation_lists_every_key_with_its_default() {
-    let example = serde_json::json!({"properties": {"a": {"default": 1}, "b": {}}});
-    assert_eq!(key_faults(&[vec!["a", "1"], vec!["b", "x"]], &example), [""; 0]);
-    assert_eq!(key_faults(&[vec!["a", "2"], vec!["c", "x"]], &example).len(), 3);
-
-    let schema = config::schema();
-    // `docs/tailor.md` documents the rules of `tailor`.
-    let mut rest: Vec<&str> = schema["definitions"]
-        .as_object()
-        .expect("definitions")
-        .keys()
-        .map(String::as_str)
-        .filter(|name| !["ServiceType", "StepTool", "TaskPattern", "TaskRules"].contains(name))
-        .collect();
-    for (title, pointer) in [
-        ("Top level", ""),
-        ("The key `search`", "/definitions/Search"),
-        ("`navigator`", "/definitions/Navigator"),
-        ("`budget`", "/definitions/Budget"),
-        ("An endpoint", "/definitions/Endpoint"),
-        ("`limits`", "/properties/limits"),
-        ("`http`", "/properties/http"),
-        ("`tls`", "/definitions/Tls"),
-        ("`shared`", "/definitions/Shared"),
-        ("`perCaller`", "/definitions/PerCaller"),
-        ("`perAgent` and `perServer`", "/definitions/Rates"),
-        ("`cache`", "/definitions/Cache"),
-        ("`audit`", "/definitions/Audit"),
-        ("`telemetry`", "/definitions/Telemetry"),
-        ("A toolbox", "/definitions/Toolbox"),
-        ("A client", "/definitions/Client"),
-        ("`auth`", "/properties/auth"),
-        ("A token", "/definitions/Token"),
-        ("A reference", "/definitions/Reference"),
-        ("`jwt`", "/definitions/Jwt"),
-        ("A server", "/definitions/Server"),
-        ("`sandbox`", "/definitions/Sandbox"),
-        ("`container`", "/definitions/Container"),
-        ("`oauth`", "/definitions/OAuth"),
-        ("`identityProvider`", "/definitions/IdentityProvider"),
-        ("A category", "/definitions/Category"),
-        ("`tools` of a category", "/definitions/Category/properties/tools"),
-        ("A macro", "/definitions/Macro"),
-        ("A step", "/definitions/Step"),
-        ("An override", "/definitions/Override"),
-        ("An agent", "/definitions/AgentPolicy"),
-        ("A condition", "/definitions/When"),
-        ("An argument", "/definitions/Argument"),
-        ("A time", "/definitions/Time"),
-        ("`defaultPolicy`", "/properties/defaultPolicy"),
-    ] {
-        let object = schema.pointer(pointer).expect("an object of the schema");
-        let faults = key_faults(&rows(&documentation_section(title)), object);
-        assert_eq!(faults, [""; 0], "{title}");
-        rest.retain(|name| !pointer.split('/').any(|part| part == *name));
+fn redirects_lead_from_removed_pages_to_existing_ones() {
+    let book = read("book.toml");
+    let redirect = Regex::new(r#"(?m)^"/(.+)\.html" = "(.+)\.html"$"#).expect("a pattern");
+    let redirects: Vec<_> = redirect.captures_iter(&book).collect();
+    assert!(redirects.len() > 15, "only {} redirects", redirects.len());
+    for found in redirects {
+        let page = |name: &str| repository().join("docs").join(format!("{name}.md"));
+        assert!(!page(&found[1]).exists(), "{}", &found[0]);
+        assert!(page(&found[2]).exists(), "{}", &found[0]);
     }
-    assert_eq!(rest, [""; 0], "schema definitions without a documented table");
 }
 
 #[test]
@@ -388,7 +319,7 @@ fn documentation_lists_inherited_variables() {
     let list = &list.captures(&launch).expect("the list")[1];
     let passed_on: BTreeSet<&str> =
         name.captures_iter(list).map(|found| found.get(1).expect("a name").as_str()).collect();
-    let text = documentation_section("What servers get as their environment");
+    let text = documentation_section("Variables that servers inherit");
     let quoted = Regex::new("`([A-Z_]+)`").expect("a pattern");
     let named: BTreeSet<&str> =
         quoted.captures_iter(&text).map(|found| found.get(1).expect("a name").as_str()).collect();
@@ -434,25 +365,4 @@ fn lock_files_have_no_download_addresses() {
         assert!(text.lines().count() > 5, "{path}");
         assert_eq!(download_addresses(path, &text), [""; 0]);
     }
-}
-
-/// Returns the commands that `--help` lists, except `help` itself.
-fn listed_commands(help: &str) -> BTreeSet<&str> {
-    let lines = help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
-    let listed = lines.take_while(|line| *line != "Options:");
-    // Continuation lines of a description have a deeper indent.
-    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
-}
-
-#[test]
-fn readme_and_help_list_the_same_commands() {
-    let example = "Usage: x\n\nUse:\n  a     Does a\n          and more\n\nMore:\n  help  Helps\n\nOptions:\n  -b  B\n";
-    assert_eq!(listed_commands(example), BTreeSet::from(["a"]));
-
-    let help = TestEnvironment::new().run_bare(["--help"]);
-    let readme = read("README.md");
-    let table = rows(section(&readme, "## Commands"));
-    let described: BTreeSet<&str> = table.iter().map(|row| row[0]).collect();
-    assert_eq!(described, listed_commands(&help.stdout));
 }

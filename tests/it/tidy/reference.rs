@@ -1,4 +1,4 @@
-//! Generates `docs/reference.md` and the rules in `docs/remarks.md` from the sources.
+//! Generates the tables in the documentation that list codes, metrics, keys and rules.
 
 use std::fmt::Write;
 
@@ -9,14 +9,6 @@ use serde_json::Value;
 
 use crate::support::expect_page;
 use crate::tidy::text::read;
-
-/// The start of `docs/reference.md`.
-const HEAD: &str = "\
-# Words and numbers
-
-Every word and number that the program answers, counts or writes, and every key that it reads. The page is made
-from the program's own types; what they mean together is on the pages that are linked.
-";
 
 /// A source item and its doc comment, joined into one line.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,73 +61,65 @@ fn labeled_variants(path: &str, name: &str) -> Vec<Item> {
     items.into_iter().map(|item| Item { name: label(&item.name), ..item }).collect()
 }
 
-fn write_table(page: &mut String, title: &str, about: &str, head: &str, items: &[Item]) {
-    assert!(items.len() > 2, "{title}");
-    writeln!(page, "\n## {title}\n\n{about}\n\n| {head} | means |\n| --- | --- |").expect("text");
+/// Returns a table with the names and doc comments of items.
+fn item_table(head: &str, items: &[Item]) -> String {
+    assert!(items.len() > 2, "{head}: {items:?}");
+    let mut table = format!("| {head} | meaning |\n| --- | --- |\n");
     for Item { name, doc } in items {
         assert!(!doc.is_empty(), "{name} has no doc comment");
-        writeln!(page, "| `{name}` | {doc} |").expect("text");
+        writeln!(table, "| `{name}` | {doc} |").expect("text");
     }
+    table
 }
 
-fn write_codes(page: &mut String) {
+fn error_codes() -> String {
     let item = Regex::new(r"^pub const \w+: i64 = (-\d+);").expect("a pattern");
-    let about = "An answer of the protocol that is an error has one of these as its `code` if it is ours; what a \
-                 server answers passes as it came. A tool that fails answers with a result that has `isError`.";
-    let items = documented_items(&read("crates/wire/src/wire/code.rs"), &item);
-    write_table(page, "Codes of errors", about, "code", &items);
+    item_table("code", &documented_items(&read("crates/wire/src/wire/code.rs"), &item))
 }
 
-fn write_outcomes(page: &mut String) {
-    let variants = |file: &str, name: &str| {
-        labeled_variants(&format!("crates/core/src/telemetry/{file}"), name)
-    };
-    let about = "The `outcome` of a call in [the audit](observing.md) and in figures. The audit has two more: `denied`, a \
-                 tool that is there, but not for this agent, and `lost`, a call that was running when the program was killed.";
-    write_table(page, "Outcomes of calls", about, "word", &variants("outcome.rs", "CallOutcome"));
-    let about = "Why a call was not let through, where that was no rule (`stoppedBy`).";
-    write_table(
-        page,
-        "What stops a call",
-        about,
-        "word",
-        &variants("context.rs", "CallStopReason"),
-    );
-    let about = "Why somebody was not let in over HTTP (`why`).";
-    write_table(page, "Denials", about, "word", &variants("event.rs", "AccessDenialReason"));
-    let about = "The things of which a caller can have so many and no more (`what`); see [Limits](limits.md).";
-    write_table(page, "What callers hold", about, "word", &variants("quota.rs", "QuotaKind"));
-    let about = "The `outcome` of a request to a language model.";
-    write_table(
-        page,
-        "Outcomes of requests to models",
-        about,
-        "word",
-        &variants("llm_outcome.rs", "LlmOutcome"),
-    );
+/// Returns the table of an enum in `crates/core/src/telemetry`.
+fn enum_table(file: &str, name: &str) -> String {
+    let path = format!("crates/core/src/telemetry/{file}.rs");
+    item_table("value", &labeled_variants(&path, name))
 }
 
-fn write_events(page: &mut String) {
-    let text = read("crates/core/src/telemetry/event.rs");
-    let begin = text.find("pub enum Event<").expect("the events");
-    let body = &text[begin..];
-    let body = &body[..body.find("\n}").expect("the end of the enum")];
-    let variant = Regex::new(r"^([A-Z]\w*)\b").expect("a pattern");
-    let about = "What happens inside, as one stream that the log, the figures, the audit, the spans and the live views are \
-                 made from.";
-    write_table(page, "Events", about, "event", &documented_items(body, &variant));
-}
-
-fn write_metrics(page: &mut String) {
-    page.push_str(
-        "\n## Metrics\n\nAt `/metrics` of `serve --http` (OpenMetrics text), each name after `mcp_workbench_`; a counter's \
-         name has `_total` behind it.\n\n| name | kind | labels | what |\n| --- | --- | --- | --- |\n",
-    );
+fn metrics() -> String {
+    let mut table = "| name | type | labels | meaning |\n| --- | --- | --- | --- |\n".to_owned();
     for metric in METRICS {
         let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
         let (name, kind, help) = (metric.name, metric.kind.as_str(), metric.help);
-        writeln!(page, "| `{name}` | {kind} | {} | {help} |", labels.join(", ")).expect("text");
+        writeln!(table, "| `{name}` | {kind} | {} | {help} |", labels.join(", ")).expect("text");
     }
+    table
+}
+
+fn rules() -> String {
+    let mut table = "| rule | severity | finds |\n| --- | --- | --- |\n".to_owned();
+    for rule in RULES {
+        let finds = rule.finds.replace('|', "\\|");
+        writeln!(table, "| `{}` | {} | {finds} |", rule.id, rule.severity.as_str()).expect("text");
+    }
+    table
+}
+
+fn keys() -> String {
+    let schema: Value =
+        serde_json::from_str(&read("schemas/workbench-config.schema.json")).expect("a JSON schema");
+    let mut text = String::new();
+    write_keys(&mut text, "Top level", &schema);
+    let definitions = schema["definitions"].as_object().expect("definitions");
+    for (name, definition) in definitions {
+        write_keys(&mut text, name, definition);
+    }
+    text.trim_start().to_owned()
+}
+
+/// Replaces the text between the markers `<!-- generated: NAME -->` and `<!-- end of NAME -->`.
+fn replace_generated(page: &str, name: &str, text: &str) -> String {
+    let (begin, end) = (format!("<!-- generated: {name} -->\n"), format!("<!-- end of {name} -->"));
+    let (before, rest) = page.split_once(&begin).unwrap_or_else(|| panic!("no marker {begin}"));
+    let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("no marker {end}"));
+    format!("{before}{begin}\n{}\n\n{end}{after}", text.trim_end())
 }
 
 /// Describes the type of a schema in Markdown.
@@ -182,7 +166,7 @@ fn write_keys(page: &mut String, title: &str, object: &Value) {
     let Some(members) = object["properties"].as_object() else { return };
     writeln!(
         page,
-        "\n### {title}\n\n| key | type | default, range | what |\n| --- | --- | --- | --- |"
+        "\n### {title}\n\n| key | type | default, range | meaning |\n| --- | --- | --- | --- |"
     )
     .expect("text");
     let mut inline_objects = Vec::new();
@@ -216,38 +200,35 @@ fn write_keys(page: &mut String, title: &str, object: &Value) {
 }
 
 #[test]
-fn remarks_page_lists_current_rules() {
-    let page = read("docs/remarks.md");
-    let (head, rest) = page.split_once(" -->\n").expect("the mark before the table");
-    let (_, tail) = rest.split_once("\n## ").expect("the heading after the table");
-    let mut table = "\n| rule | severity | finds |\n| --- | --- | --- |\n".to_owned();
-    for rule in RULES {
-        let finds = rule.finds.replace('|', "\\|");
-        writeln!(table, "| `{}` | {} | {finds} |", rule.id, rule.severity.as_str())
-            .expect("a text");
+fn generated_tables_are_current() {
+    for (page, tables) in [
+        ("docs/configuration.md", vec![("keys", keys())]),
+        (
+            "docs/codes.md",
+            vec![
+                ("error codes", error_codes()),
+                ("call outcomes", enum_table("outcome", "CallOutcome")),
+                ("stop reasons", enum_table("context", "CallStopReason")),
+                ("denials", enum_table("event", "AccessDenialReason")),
+                ("quotas", enum_table("quota", "QuotaKind")),
+                ("model outcomes", enum_table("llm_outcome", "LlmOutcome")),
+                ("metrics", metrics()),
+            ],
+        ),
+        ("docs/review-definitions.md", vec![("rules", rules())]),
+    ] {
+        let replace =
+            |text: String, (name, table): &(&str, String)| replace_generated(&text, name, table);
+        expect_page(page, &tables.iter().fold(read(page), replace));
     }
-    expect_page("docs/remarks.md", &format!("{head} -->\n{table}\n## {tail}"));
 }
 
 #[test]
-fn reference_page_is_current() {
-    let mut page = HEAD.to_owned();
-    write_codes(&mut page);
-    write_outcomes(&mut page);
-    write_events(&mut page);
-    write_metrics(&mut page);
-    page.push_str(
-        "\n## Keys\n\nEvery key of the configuration, as `mcp-workbench schema` has it; \
-         [Configuration](configuration.md) explains them by what they are for.\n",
-    );
-    let schema: Value = serde_json::from_str(&read("schemas/workbench-config.schema.json"))
-        .expect("the schema is JSON");
-    write_keys(&mut page, "Top level", &schema);
-    let definitions = schema["definitions"].as_object().expect("definitions");
-    for (name, definition) in definitions {
-        write_keys(&mut page, name, definition);
-    }
-    expect_page("docs/reference.md", &page);
+fn only_text_between_the_markers_is_replaced() {
+    let page = "a\n<!-- generated: x -->\nold\n<!-- end of x -->\nb\n";
+    let replaced = replace_generated(page, "x", "new\n");
+    assert_eq!(replaced, "a\n<!-- generated: x -->\n\nnew\n\n<!-- end of x -->\nb\n");
+    assert_eq!(replace_generated(&replaced, "x", "new"), replaced);
 }
 
 #[test]

@@ -80,14 +80,14 @@ impl SecretValue {
     /// [`MAX_VALUE_BYTES`].
     pub fn from_bytes(reference: &SecretRef, bytes: Vec<u8>) -> Result<Self, SecretError> {
         let failure = |reason: String, hint: &str| SecretError { reason, hint: hint.to_owned() };
-        let alone = "the value has to stand there alone";
+        let alone = "the source must contain only the secret";
         if u64::try_from(bytes.len()).map_or(true, |length| length > MAX_VALUE_BYTES) {
-            let reason = format!("{reference} has more than 64 KiB");
+            let reason = format!("the value from {reference} is larger than 64 KiB");
             return Err(failure(reason, alone));
         }
         let Ok(mut text) = String::from_utf8(bytes) else {
-            let reason = format!("what {reference} has is not UTF-8 text");
-            return Err(failure(reason, "save or print the value as UTF-8"));
+            let reason = format!("the value from {reference} is not valid UTF-8");
+            return Err(failure(reason, "store or print the secret as UTF-8"));
         };
         if text.ends_with('\n') {
             text.pop();
@@ -96,10 +96,13 @@ impl SecretValue {
             }
         }
         if text.is_empty() {
-            return Err(failure(format!("{reference} is empty"), alone));
+            return Err(failure(format!("the value from {reference} is empty"), alone));
         }
         if text.contains('\0') {
-            return Err(failure(format!("{reference} has a NUL character in it"), alone));
+            return Err(failure(
+                format!("the value from {reference} contains a NUL character"),
+                alone,
+            ));
         }
         Ok(Self { text, remark: None })
     }

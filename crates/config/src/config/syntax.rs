@@ -4,9 +4,11 @@
 pub(crate) mod checks;
 pub mod document;
 pub mod finding;
+pub(crate) mod key_case;
 pub(crate) mod lookup;
 pub mod objects;
 pub(crate) mod paths;
 pub mod reader;
+pub(crate) mod renamed;
 pub mod section;
 pub mod variables;

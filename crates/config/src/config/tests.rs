@@ -16,6 +16,7 @@ mod dialects;
 mod files;
 mod references;
 mod reload;
+mod renamed_keys;
 mod robustness;
 mod schema;
 mod sections;

@@ -27,7 +27,7 @@ impl Account {
         static KEY: LazyLock<[u8; 64]> = LazyLock::new(|| {
             let mut key = [0; 64];
             if getrandom::fill(&mut key).is_err() {
-                tracing::debug!("the machine has no randomness; accounts are told apart without");
+                tracing::debug!("no random numbers available, account digests use a constant key");
             }
             key
         });

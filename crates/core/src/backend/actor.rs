@@ -101,9 +101,9 @@ impl Actor {
                     () = shutdown.cancelled() => ActorState::Stopped,
                     command = self.commands.recv() => match command {
                         Some(ActorCommand::EnsureRunning(waiter, _))
-                            if self.context.muted.has(&self.spec.reach) =>
+                            if self.context.paused.has(&self.spec.reach) =>
                         {
-                            fail_waiters(vec![waiter], StartError::muted());
+                            fail_waiters(vec![waiter], StartError::paused());
                             ActorState::Stopped
                         }
                         Some(ActorCommand::EnsureRunning(waiter, urgency)) => {
@@ -383,7 +383,7 @@ impl Actor {
                     }
                     let listing = listing_reader::read(&connection, &handshake, &last, kinds, &spec.label);
                     let listing = timeout(spec.startup_timeout, listing).await;
-                    let listing = listing.map_err(|_| "it does not answer".to_owned())?;
+                    let listing = listing.map_err(|_| "no response in time".to_owned())?;
                     listing.map_err(|unread| unread.why).map(Some)
                 }));
                 Transition::None
@@ -404,7 +404,7 @@ impl Actor {
                     }
                     Ok(Err(reason)) => {
                         let server = &self.spec.label;
-                        tracing::warn!(server, "its changed lists could not be read: {reason}");
+                        tracing::warn!(server, "failed to reread changed lists: {reason}");
                     }
                 }
                 Transition::None
@@ -445,7 +445,7 @@ impl Actor {
         self.report(ChangeKind::Crashed).await;
         let users = (!self.context.is_sole).then(|| self.router.users());
         let cause = running.started.end().await;
-        self.vitals.died(&cause.describe(true));
+        self.vitals.died(&cause.describe_exit("unexpectedly", true));
         running.run.mark_died(&cause.describe(true));
         running.death.send_replace(Some(Arc::new(CrashReport { cause, users })));
     }

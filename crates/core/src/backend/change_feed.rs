@@ -73,7 +73,11 @@ mod tests {
         let (hearer, mut heard) = mpsc::channel(4);
         assert_eq!(reports.subscribe(&hearer).map(|listed| listed.version), Some(1));
         reports.subscribe(&hearer);
-        assert_eq!(reports.state(|state| state.hearers.len()), 1, "who is gone is forgotten");
+        assert_eq!(
+            reports.state(|state| state.hearers.len()),
+            1,
+            "dropped subscribers are removed"
+        );
         reports.publish(listed(2)).await;
         assert!(
             matches!(heard.recv().await.unwrap().change, ChangeKind::Listed(l) if l.version == 2)

@@ -193,8 +193,8 @@ impl BackendConnection {
         match timeout(CONTROL_REQUEST_TIMEOUT, asked).await {
             Ok(Ok(RpcOutcome::Result(_))) => Ok(()),
             Ok(Ok(error @ RpcOutcome::Error(_))) => Err(error),
-            Ok(Err(_)) => failed("the server ended"),
-            Err(_) => failed("the server does not answer"),
+            Ok(Err(_)) => failed("the server exited"),
+            Err(_) => failed("no response from the server"),
         }
     }
 
@@ -209,7 +209,7 @@ impl BackendConnection {
             && let Some(level) = router.take_wanted_log()
             && self.request_ack("logging/setLevel", &[("level", &level)]).await.is_err()
         {
-            tracing::debug!("a server does not take the log level");
+            tracing::debug!("server rejected the log level");
         }
     }
 
@@ -294,10 +294,10 @@ impl BackendConnection {
             RequestError::NotSent | RequestError::Closed => {
                 let death = self.wait_for_crash_report().await;
                 let Some(CrashReport { cause, users }) = death.as_deref() else {
-                    return BackendError::Crashed("it closed its output".into());
+                    return BackendError::Crashed("connection closed during the call".into());
                 };
                 let is_told = users.as_ref().is_none_or(|users| users.are_only(entry.principal()));
-                BackendError::Crashed(cause.describe(is_told).into())
+                BackendError::Crashed(cause.describe_exit("during the call", is_told).into())
             }
         }
     }

@@ -26,6 +26,6 @@ impl StartError {
     }
 
     pub(crate) fn internal() -> Self {
-        Self::new("an internal error; the log has more", "please report it")
+        Self::new("internal error (see the workbench log)", "report this bug")
     }
 }

@@ -74,27 +74,50 @@ pub(crate) struct ExitCause {
 impl ExitCause {
     pub(crate) fn new(status: Option<ExitStatus>, stderr: &StderrTail) -> Self {
         let how = match status {
-            Some(status) => status.to_string(),
-            None => "it closed its output".to_owned(),
+            Some(status) => describe_status(status),
+            None => "unknown exit status".to_owned(),
         };
         Self { how, words: Some(stderr.text()) }
     }
 
+    /// A lost connection to a server over HTTP.
     pub(crate) fn without_words(how: &str) -> Self {
         Self { how: how.to_owned(), words: None }
     }
 
-    /// Describes the exit, with the last stderr lines if `with_words`.
+    /// Describes the cause, with the last stderr lines if `with_words`.
     pub(crate) fn describe(&self, with_words: bool) -> String {
+        self.and_stderr(self.how.clone(), with_words)
+    }
+
+    /// Like [`Self::describe`], but as a phrase: "exited `when` with exit code 1".
+    pub(crate) fn describe_exit(&self, when: &str, with_words: bool) -> String {
+        let how = &self.how;
+        let text = match self.words {
+            None => format!("{how} {when}"),
+            Some(_) => format!("exited {when} with {how}"),
+        };
+        self.and_stderr(text, with_words)
+    }
+
+    fn and_stderr(&self, text: String, with_words: bool) -> String {
         match self.words.as_deref() {
-            None => self.how.clone(),
-            Some("") => format!("{}, nothing on its standard error", self.how),
-            Some(words) => with_stderr_tail(&self.how, words, with_words),
+            None => text,
+            Some("") => format!("{text}; stderr is empty"),
+            Some(words) => with_stderr_tail(&text, words, with_words),
         }
     }
 }
 
-const LAST_LINES: &str = "; the last lines of its standard error:";
+/// Formats a status as in "exit code 1" or "signal 9 (SIGKILL)".
+pub(crate) fn describe_status(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => status.to_string().replacen(": ", " ", 1),
+    }
+}
+
+const LAST_LINES: &str = "; last lines of stderr:";
 
 pub fn strip_stderr_tail(text: &str) -> &str {
     text.split_once(LAST_LINES).map_or(text, |(text, _)| text)
@@ -107,7 +130,7 @@ pub(crate) fn with_stderr_tail(text: &str, words: &str, with_words: bool) -> Str
     } else if with_words {
         format!("{text}{LAST_LINES}\n{}", untrusted_text::quote_lines(words))
     } else {
-        format!("{text}; the log of the workbench has the last lines of its standard error")
+        format!("{text}; its stderr is in the workbench log")
     }
 }
 

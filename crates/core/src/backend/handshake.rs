@@ -230,7 +230,7 @@ fn read(
         }
         Err(RequestError::Oversized(length)) => {
             return Err(HandshakeError::InvalidResponse(format!(
-                "its greeting had {length} bytes"
+                "response of {length} bytes exceeds `limits.maxMessageBytes`"
             )));
         }
         Err(RequestError::NotSent | RequestError::Closed) => return Err(HandshakeError::Closed),
@@ -238,7 +238,7 @@ fn read(
     let said: Said = result.parse().map_err(|error| {
         let error = shorten(&untrusted_text::single_line(&error.to_string()), MAX_MESSAGE);
         HandshakeError::InvalidResponse(format!(
-            "its answer to `{}` is not one: {error}",
+            "malformed response to `{}`: {error}",
             era.method()
         ))
     })?;

@@ -120,8 +120,8 @@ pub(crate) async fn spawn_as(
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
         return Err(StartError::new(
-            "its streams could not be opened".to_owned(),
-            "this is a defect of the workbench; please report it".to_owned(),
+            "cannot open its stdin, stdout or stderr".to_owned(),
+            "this is a bug in MCP Workbench; please report it".to_owned(),
         ));
     };
     let (stdin, stdout) = (Pipe::new(stdin, widen), Pipe::new(stdout, widen));
@@ -185,40 +185,39 @@ fn name_of<'a>(launch: &'a StdioLaunch, ourselves: Option<&'a Path>) -> &'a OsSt
 
 fn cannot_confine(reason: &str) -> StartError {
     StartError::new(
-        format!("it is to run in a sandbox, and {reason}"),
-        "run it in a container, or write `\"sandbox\": \"off\"` if you trust it".to_owned(),
+        format!("cannot start the sandbox: {reason}"),
+        "run it in a `container`, or set `\"sandbox\": \"off\"` if you trust it".to_owned(),
     )
 }
 
 fn no_home() -> StartError {
     StartError::new(
-        "it is to run in a sandbox, and there is no folder for its home".to_owned(),
-        "name one for what is kept with `--cache-dir` or `MCP_WORKBENCH_CACHE`".to_owned(),
+        "no cache directory for the home folder of its sandbox".to_owned(),
+        "set one with `--cache-dir` or `WORKBENCH_CACHE_DIR`".to_owned(),
     )
 }
 
 fn not_ourselves() -> StartError {
-    cannot_confine("the file of this program, which does it, is not found")
+    cannot_confine("the executable of mcp-workbench was not found")
 }
 
 fn spawn_failure(command: &str, error: &io::Error) -> StartError {
     let is_path = command.contains(std::path::MAIN_SEPARATOR);
     match error.kind() {
-        io::ErrorKind::NotFound if is_path => StartError::new(
-            format!("there is no program `{command}`"),
-            "correct `command`".to_owned(),
-        ),
+        io::ErrorKind::NotFound if is_path => {
+            StartError::new(format!("program `{command}` not found"), "fix `command`".to_owned())
+        }
         io::ErrorKind::NotFound => StartError::new(
-            format!("the command `{command}` was not found on PATH"),
-            format!("install it, or give `command` as a whole path (`which {command}`)"),
+            format!("command `{command}` not found on PATH"),
+            format!("install it, or set `command` to its full path (`which {command}`)"),
         ),
         io::ErrorKind::PermissionDenied => StartError::new(
-            format!("`{command}` may not be executed"),
-            format!("make it executable (`chmod +x {command}`) or correct `command`"),
+            format!("permission denied: `{command}` is not executable"),
+            format!("make it executable (`chmod +x {command}`) or fix `command`"),
         ),
         _ => StartError::new(
-            format!("`{command}` could not be started: {error}"),
-            "correct `command` and `args`".to_owned(),
+            format!("failed to start `{command}`: {error}"),
+            "check `command` and `args`".to_owned(),
         ),
     }
 }
@@ -250,18 +249,15 @@ fn missing_program(command: &str, cwd: &Path, path: &OsStr) -> Option<StartError
     };
     let interpreter = environment::absent_interpreter(&program)?;
     Some(StartError::new(
-        format!("`{command}` is a script for `{interpreter}`, which is not there"),
-        format!(
-            "install `{}` anew: what it was installed with has been moved or removed",
-            program.display()
-        ),
+        format!("`{command}` is a script for `{interpreter}`, which does not exist"),
+        format!("reinstall `{}`: its interpreter was moved or removed", program.display()),
     ))
 }
 
 fn no_folder(cwd: &Path) -> StartError {
     StartError::new(
-        format!("its folder `{}` does not exist", cwd.display()),
-        "correct `cwd`; where it is not set, it is the folder of the config file".to_owned(),
+        format!("working directory `{}` does not exist", cwd.display()),
+        "fix `cwd` (default: the folder of the configuration file)".to_owned(),
     )
 }
 
@@ -320,7 +316,7 @@ impl Process {
                 cleanup.run();
                 drop(launched);
             };
-            let _ = thread::Builder::new().name("farewell".to_owned()).spawn(say);
+            let _ = thread::Builder::new().name("cleanup".to_owned()).spawn(say);
         }
     }
 

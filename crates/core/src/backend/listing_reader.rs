@@ -63,7 +63,7 @@ pub async fn read(
     );
     let or_last = |what: &str, error: ListError| {
         let error = error.why;
-        tracing::warn!(server = label, "its {what} could not be listed: {error}");
+        tracing::warn!(server = label, "failed to list {what}: {error}");
     };
     Ok(Listing {
         tools: tools?,
@@ -102,7 +102,7 @@ impl ListReader<'_> {
             let (what, why) =
                 (untrusted_text::single_line(&what), untrusted_text::single_line(&why));
             let (what, why) = (shorten(&what, MAX_ERROR), shorten(&why, MAX_ERROR));
-            tracing::warn!(server = self.label, "a {} was left out: {what}: {why}", T::KIND_NAME);
+            tracing::warn!(server = self.label, "skipped {} {what}: {why}", T::KIND_NAME);
         }
         Ok(definitions)
     }
@@ -125,14 +125,14 @@ impl ListReader<'_> {
             let page = result
                 .member(member)
                 .and_then(|entries| entries.items())
-                .ok_or_else(|| format!("its answer to `{method}` has no list `{member}`"))?;
+                .ok_or_else(|| format!("the response to `{method}` has no `{member}` array"))?;
             entries.extend(page);
             match result.parse::<Next>().ok().and_then(|next| next.next_cursor) {
                 None => return Ok(entries),
                 Some(next) if !seen.insert(next.clone()) => {
                     tracing::warn!(
                         server = self.label,
-                        "the pages of `{method}` repeat themselves"
+                        "`{method}` repeated a cursor, later pages were not read"
                     );
                     return Ok(entries);
                 }
@@ -141,7 +141,7 @@ impl ListReader<'_> {
         }
         tracing::warn!(
             server = self.label,
-            "only the first {MAX_PAGES} pages of `{method}` were read"
+            "`{method}` has more than {MAX_PAGES} pages, the rest was not read"
         );
         Ok(entries)
     }
@@ -161,15 +161,17 @@ pub async fn ask(
         Ok(RpcOutcome::Result(result)) => Ok(result),
         Ok(RpcOutcome::Error(error)) => Err(ListError {
             why: format!(
-                "it answered `{method}` with the error {}",
+                "`{method}` failed: {}",
                 shorten(&untrusted_text::single_line(&error.as_str()), MAX_ERROR)
             ),
             wants_sign_in: HttpTransportError::from_error_object(&error)
                 == Some(HttpTransportError::SignIn),
         }),
-        Err(RequestError::NotSent | RequestError::Closed) => Err("it ended".to_owned().into()),
+        Err(RequestError::NotSent | RequestError::Closed) => {
+            Err("the server closed the connection".to_owned().into())
+        }
         Err(RequestError::Oversized(length)) => {
-            Err(format!("its answer had {length} bytes").into())
+            Err(format!("response of {length} bytes exceeds `limits.maxMessageBytes`").into())
         }
     }
 }

@@ -106,7 +106,7 @@ impl ListingStore {
             self.entry(Fingerprint::new(&key, reach, protocol))
         });
         found.unwrap_or_else(|error| {
-            tracing::debug!(%error, "the store of listings cannot be read");
+            tracing::debug!(%error, "failed to read the cached tool lists");
             None
         })
     }
@@ -123,7 +123,7 @@ impl ListingStore {
                 Ok(record) => Some((record, since)),
                 Err(why) => {
                     let file = fingerprint.as_str();
-                    tracing::debug!(file, "a stored listing is ignored: {why}");
+                    tracing::debug!(file, "ignored a cached tool list: {why}");
                     None
                 }
             }
@@ -179,7 +179,7 @@ impl ListingStore {
         }
         let path = self.path(&Fingerprint::new(&self.own_key()?, reach, protocol));
         if text.len() as u64 > MAX_FILE {
-            tracing::debug!(server = record.server, "its listing is too long to be kept");
+            tracing::debug!(server = record.server, "tool list too large to cache");
             return absent_is_fine(fs::remove_file(path));
         }
         if read(&path).is_ok_and(|last| last == text) {
@@ -286,7 +286,7 @@ impl ListingStore {
                 return Err(error.into());
             }
             // Another process may have created it first.
-            self.read_key()?.ok_or_else(|| io::Error::other("the key cannot be read"))?
+            self.read_key()?.ok_or_else(|| io::Error::other("cannot read the key file"))?
         };
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
         Ok(key)
@@ -371,7 +371,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Opens a regular file for reading. Fails on a pipe, which would block forever.
 fn open(path: &Path) -> io::Result<File> {
     let file = set_nonblocking(File::options().read(true)).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("this is no file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
 }
 
 /// Reads a file, but at most one byte more than `MAX_FILE`.

@@ -35,7 +35,7 @@ use crate::wire::incoming::{IncomingMessage, IncomingRequest, Responder, error_o
 
 pub(crate) use crate::backend::message_router::routing_table::{Grace, MessageRouter};
 
-const AMBIGUOUS: &str = "it could be meant for more than one agent";
+const AMBIGUOUS: &str = "the request could be for more than one agent";
 /// Maximum number of server requests that wait for an agent.
 const MAX_WAITING: usize = 64;
 
@@ -358,7 +358,7 @@ impl MessageRouter {
         match method.as_str() {
             "ping" => responder.try_respond(RpcOutcome::Result(json::object([]))),
             "roots/list" if !self.has_roots => {
-                decline(responder, METHOD_NOT_FOUND, "no roots are given to this server");
+                decline(responder, METHOD_NOT_FOUND, "roots are not available to this server");
             }
             _ => {
                 self.state(|state| {
@@ -376,7 +376,7 @@ impl MessageRouter {
             [agent] if state.is_recipient(self.is_sole, *agent) => {
                 let entered = state.requests.iter_mut().rev().find(|e| e.events.is_some());
                 let Some(entered) = entered else {
-                    return Some((request, "nobody can be asked"));
+                    return Some((request, "the client cannot receive requests"));
                 };
                 entered.questions += 1;
                 let router = Arc::clone(self);
@@ -387,7 +387,11 @@ impl MessageRouter {
             _ => Some((request, AMBIGUOUS)),
         });
         if let Some((request, reason)) = refused {
-            tracing::debug!(server = self.server, method = request.method, "declined: {reason}");
+            tracing::debug!(
+                server = self.server,
+                method = request.method,
+                "declined a server request: {reason}"
+            );
             request.decline(INVALID_REQUEST, reason);
         }
     }
@@ -423,7 +427,7 @@ impl RoutingTable {
                 self.waiting.push(request);
                 None
             }
-            [] => Some((request, "nobody is there to be asked")),
+            [] => Some((request, "no client is connected, and too many requests are waiting")),
             _ => Some((request, AMBIGUOUS)),
         }
     }
@@ -434,9 +438,9 @@ fn send(
     to: Option<&events::Sender>,
     request: ServerRequest,
 ) -> Option<(ServerRequest, &'static str)> {
-    let Some(to) = to else { return Some((request, "nobody can be asked")) };
+    let Some(to) = to else { return Some((request, "the client cannot receive requests")) };
     match to.try_send(request.into())? {
-        AgentEvent::Request(request) => Some((*request, "the agent takes nothing at the moment")),
+        AgentEvent::Request(request) => Some((*request, "the queue of the client is full")),
         AgentEvent::Progress(_) | AgentEvent::Notification { .. } => None,
     }
 }

@@ -19,7 +19,7 @@ use crate::backend::change_feed::ChangeFeed;
 use crate::backend::listing_store::{ListingStoreWorker, PendingSave};
 use crate::backend::login_scope::{PendingLogins, tell_of_login};
 use crate::backend::message_router::MessageRouter;
-use crate::backend::mute_list::MuteList;
+use crate::backend::paused_servers::PausedServers;
 use crate::backend::process_reaper::{self, ProcessReaper};
 use crate::backend::start_scheduler::StartScheduler;
 use crate::backend::status::StatusRecorder;
@@ -135,7 +135,7 @@ impl Pool {
             is_sole: !options.serves_many,
             observer,
             said,
-            muted: MuteList::default(),
+            paused: PausedServers::default(),
             logins,
         };
         let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
@@ -248,8 +248,8 @@ impl Pool {
         &self.context.observer
     }
 
-    pub(crate) fn muted(&self) -> &MuteList {
-        &self.context.muted
+    pub(crate) fn paused(&self) -> &PausedServers {
+        &self.context.paused
     }
 
     pub(crate) fn login_scope(&self, agent: Option<&AgentName>) -> LoginScope {
@@ -302,13 +302,13 @@ impl Pool {
             if let Some(logins) = &self.context.logins
                 && timeout(SHUTDOWN, logins.close()).await.is_err()
             {
-                tracing::warn!("a token was being renewed at the end, which may cost its login");
+                tracing::warn!("shutdown interrupted a token refresh, the login may be lost");
             }
         };
         let ended = timeout(SHUTDOWN, self.context.tasks.wait());
         let ((), ended) = tokio::join!(renewed, ended);
         if ended.is_err() {
-            tracing::warn!("something a server started still holds its streams");
+            tracing::warn!("a process that a server started still holds its streams open");
         }
     }
 }

@@ -70,7 +70,8 @@ impl ProcessReaper {
             match orphans {
                 Ok(orphans) => self.sweep_until(orphans, shutdown).await,
                 Err(error) => {
-                    tracing::warn!(%error, "what leaves the process group of its server stays");
+                    tracing::warn!(%error, "cannot kill processes that leave the process group of \
+                                            their server");
                 }
             }
         }
@@ -103,7 +104,7 @@ impl ProcessReaper {
                 self.launch_of(*orphan).map_or_else(|| running.clone(), |it| BTreeSet::from([it]))
             });
             if launches.is_disjoint(running) {
-                tracing::debug!(process = orphan, "ending what a server left behind");
+                tracing::debug!(process = orphan, "killing an orphaned process");
                 os::kill(*orphan);
             }
         }

@@ -161,7 +161,7 @@ impl CallerQuota {
 
     /// Reports to listeners that the caller wanted more than its limit.
     pub fn report_limit_reached(&self, holding: QuotaKind) {
-        let reached = LimitReached { owner: self.payer.clone(), what: holding };
+        let reached = LimitReached { owner: self.payer.clone(), quota: holding };
         self.observer.bus().emit(Event::LimitReached(&reached));
     }
 }
@@ -198,11 +198,11 @@ mod tests {
         let others = quotas.quota_for(&bob).try_acquire(QuotaKind::Calls, 1);
         assert!(others.is_ok());
         let figures = observer.render();
-        assert!(figures.contains("mcp_workbench_held{what=\"calls\"} 4\n"), "{figures}");
-        let reached = "mcp_workbench_limits_reached_total{what=\"calls\"} 1\n";
+        assert!(figures.contains("mcp_workbench_caller_usage{quota=\"calls\"} 4\n"), "{figures}");
+        let reached = "mcp_workbench_limits_reached_total{quota=\"calls\"} 1\n";
         assert!(figures.contains(reached), "{figures}");
         drop((guard, others));
-        assert!(observer.render().contains("mcp_workbench_held{what=\"calls\"} 0\n"));
+        assert!(observer.render().contains("mcp_workbench_caller_usage{quota=\"calls\"} 0\n"));
         assert_eq!(quota.count(QuotaKind::Calls), 0);
     }
 

@@ -8,17 +8,17 @@ use crate::login::{LoginTarget, OAuthLogin};
 use crate::wire::http_client::HttpTransportError;
 
 /// Hint if the server requires authorization but no login is configured.
-pub(crate) const WANTS_TOKEN: &str = "it wants authorization: set a token in `headers`, such as \
-     `\"Authorization\": \"Bearer ${TOKEN}\"`";
+pub(crate) const WANTS_TOKEN: &str =
+    "set an access token in `headers`, such as `\"Authorization\": \"Bearer ${TOKEN}\"`";
 
-const WANTS_SIGN_IN: &str = "it wants you to sign in";
+const WANTS_SIGN_IN: &str = "sign-in required";
 
 /// Returns the reason and hint if the user has to sign in or no token could be obtained.
 pub(crate) fn of_sign_in(login: Option<&OAuthLogin>) -> (String, String) {
     match login.and_then(OAuthLogin::why_no_token) {
         Some(why) => {
-            let hint = "correct `oauth` in the server's entry, then call again";
-            (format!("no token is got for it: {why}"), hint.to_owned())
+            let hint = "fix `oauth` in the server's entry, then try again";
+            (format!("cannot obtain an access token: {why}"), hint.to_owned())
         }
         None => (WANTS_SIGN_IN.to_owned(), how_to_sign_in(login)),
     }
@@ -35,19 +35,19 @@ fn how_to_sign_in(login: Option<&OAuthLogin>) -> String {
         }
         format!("'{}'", text.replace('\'', r"'\''"))
     };
-    let whose = account.as_deref().map(|account| format!(" --for {}", word(account)));
+    let whose = account.as_deref().map(|account| format!(" --agent {}", word(account)));
     let whose = whose.unwrap_or_default();
-    format!("run `mcp-workbench auth login {}{whose}`, then call again", word(server))
+    format!("run `mcp-workbench auth login {}{whose}`, then try again", word(server))
 }
 
 pub(crate) const OTHER_PATH: &str =
-    "check the path of its `url` (often `/mcp`, or `/sse` for the transport before that)";
+    "check the path of its `url` (usually `/mcp`, or `/sse` for the older transport)";
 
-pub(crate) const UNTRUSTED: &str = "if that is an authority of your own, name its certificates to the workbench in \
-     `SSL_CERT_FILE` or `SSL_CERT_DIR`";
+pub(crate) const UNTRUSTED: &str =
+    "for a private certificate authority, set `SSL_CERT_FILE` or `SSL_CERT_DIR` for the workbench";
 
 pub(crate) const ENDED_TRANSPORT: &str =
-    "the server has ended this transport or moved: its new address is often `/mcp`";
+    "the server has moved or removed this transport: try `/mcp` as the path of its `url`";
 
 /// Reason why a request to a server over HTTP failed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -64,10 +64,10 @@ impl RemoteError {
     /// Every session is rejected right after it has begun.
     pub(crate) fn of_lost_sessions() -> Self {
         Self {
-            reason: "it does not know the session any more, whenever one has begun".to_owned(),
-            hint: "there may be several processes at its address, each with sessions of its own: what \
-                   stands before them has to keep a session with one"
-                .to_owned(),
+            reason: "rejected every new session as unknown".to_owned(),
+            hint:
+                "if several instances share this URL, enable sticky sessions on the load balancer"
+                    .to_owned(),
             wants_sign_in: false,
             may_have_been_received: false,
         }
@@ -87,17 +87,15 @@ impl RemoteError {
                 });
             }
             HttpTransportError::Unreachable => {
-                "see whether the server runs and the `url` of its entry is right, then try again"
+                "check that the server is running and that its `url` is correct, then try again"
             }
             HttpTransportError::Untrusted => UNTRUSTED,
             HttpTransportError::HttpStatus(401 | 403) => WANTS_TOKEN,
             HttpTransportError::HttpStatus(410) => ENDED_TRANSPORT,
-            HttpTransportError::HttpStatus(429) => {
-                "it takes no more requests for now: try again later"
-            }
+            HttpTransportError::HttpStatus(429) => "rate limit reached: try again later",
             HttpTransportError::HttpStatus(300..500) => OTHER_PATH,
             HttpTransportError::HttpStatus(_) | HttpTransportError::Broken => {
-                "try again later; what the server says in its log may explain it"
+                "try again later; the server's own log may have the cause"
             }
         };
         let may_have_come = match failure {

@@ -37,7 +37,11 @@ impl Backend {
             .router
             .recheck_subscriptions(agent, |uri| Some(admit(uri)?.resource_scope().cloned()))
         {
-            tracing::debug!(server = &*self.name, uri, "a subscription ends with its permission");
+            tracing::debug!(
+                server = &*self.name,
+                uri,
+                "ended a subscription that is no longer allowed"
+            );
         }
     }
 

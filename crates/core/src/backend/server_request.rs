@@ -92,7 +92,10 @@ impl ServerRequest {
         match std::mem::replace(&mut self.back, ReplyTo::Nowhere) {
             ReplyTo::Server(responder) => {
                 if responder.respond(outcome).await.is_err() {
-                    tracing::debug!(method = self.method, "the server is gone that asked");
+                    tracing::debug!(
+                        method = self.method,
+                        "cannot respond to the server, it has exited"
+                    );
                 }
             }
             // The receiver may have given up.

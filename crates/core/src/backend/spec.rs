@@ -147,7 +147,9 @@ impl ServerTransport {
             Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint } => {
                 Err(StartError::new(reason.clone(), hint.clone()))
             }
-            Launch::Macros(_) => Err(StartError::new("it is no server", "call its tools")),
+            Launch::Macros(_) => {
+                Err(StartError::new("macros have no server to start", "call them as tools"))
+            }
         }
     }
 

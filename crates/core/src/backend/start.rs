@@ -124,7 +124,7 @@ impl StartGate {
         // An error means that the actor has ended, and the server with it.
         if timeout(HANDING_OVER, gone.wait_for(|gone| *gone)).await.is_err() {
             let server = &spec.label;
-            tracing::info!(server, "started beside the one before it, which is still in use");
+            tracing::info!(server, "started while the previous process is still in use");
         }
     }
 }
@@ -348,17 +348,17 @@ fn explain(
         let tail = stderr.text();
         move |is_told| with_stderr_tail(&reason, &tail, is_told)
     };
-    let by_hand =
-        "run its command by hand to see what is missing (a package, a variable in `env`, a folder)";
+    let by_hand = "run its command in a terminal to find the cause (a missing package, folder or \
+                   `env` variable)";
     if let Some(death) = death {
-        let how = match &words {
+        let before = match &words {
             Some(HandshakeError::Refused(HandshakeRejection { message, .. })) => {
-                format!("it refused the connection ({message}), and ended")
+                format!("rejected the handshake ({message}) and ")
             }
-            _ => "it ended before it was ready".to_owned(),
+            _ => String::new(),
         };
-        let failed =
-            FailedStart::new(|is_told| format!("{how}: {}", death.describe(is_told)), by_hand);
+        let exit = |is_told| format!("{before}{}", death.describe_exit("during startup", is_told));
+        let failed = FailedStart::new(exit, by_hand);
         return match words {
             Some(HandshakeError::Refused(_)) => AttemptError::Refused(failed),
             _ => AttemptError::Failed(failed),
@@ -366,20 +366,17 @@ fn explain(
     }
     match words {
         Some(HandshakeError::Refused(HandshakeRejection { message, .. })) => AttemptError::Refused(
-            FailedStart::new(words_of(format!("it refused the connection: {message}")), by_hand),
+            FailedStart::new(words_of(format!("handshake rejected: {message}")), by_hand),
         ),
         Some(HandshakeError::InvalidResponse(message)) => AttemptError::Failed(FailedStart::new(
-            words_of(format!("it does not speak MCP as expected: {message}")),
+            words_of(format!("handshake failed: {message}")),
             by_hand,
         )),
         // A child process needs no sign-in.
         None | Some(HandshakeError::Closed | HandshakeError::SignIn) => {
             AttemptError::Failed(FailedStart::new(
-                words_of(format!(
-                    "it was not ready within {} ms",
-                    spec.startup_timeout.as_millis()
-                )),
-                "try again (a first start may have been downloading), or raise `startupTimeoutMs`",
+                words_of(format!("not ready within {} ms", spec.startup_timeout.as_millis())),
+                "try again (a first start may download packages) or raise `startupTimeoutMs`",
             ))
         }
     }
@@ -391,7 +388,7 @@ fn sign_in_required(spec: &BackendSpec) -> StartError {
 }
 
 fn explain_remote(words: Option<HandshakeError>, spec: &BackendSpec) -> AttemptError {
-    let timed_out = || format!("it was not ready within {} ms", spec.startup_timeout.as_millis());
+    let timed_out = || format!("not ready within {} ms", spec.startup_timeout.as_millis());
     let is_away = matches!(
         &words,
         Some(HandshakeError::Refused(HandshakeRejection {
@@ -405,7 +402,7 @@ fn explain_remote(words: Option<HandshakeError>, spec: &BackendSpec) -> AttemptE
         Some(HandshakeError::Refused(HandshakeRejection { message, failure, .. })) => match failure
         {
             Some(HttpTransportError::Unreachable) => {
-                (message, "check that the server runs, and the `url` of its entry")
+                (message, "check that the server is running and that its `url` is correct")
             }
             Some(HttpTransportError::Untrusted) => (message, UNTRUSTED),
             Some(HttpTransportError::SignIn) => {
@@ -415,22 +412,19 @@ fn explain_remote(words: Option<HandshakeError>, spec: &BackendSpec) -> AttemptE
             Some(HttpTransportError::HttpStatus(410)) => (message, ENDED_TRANSPORT),
             Some(HttpTransportError::HttpStatus(300..500)) => (message, OTHER_PATH),
             Some(HttpTransportError::HttpStatus(_) | HttpTransportError::Broken) => {
-                (message, "check the `url` of its entry, and what the server says in its log")
+                (message, "check its `url` and the server's own log")
             }
-            None => (
-                format!("it refused the connection: {message}"),
-                "check the `url` and the `headers` of its entry",
-            ),
+            None => (format!("handshake rejected: {message}"), "check its `url` and `headers`"),
         },
-        Some(HandshakeError::InvalidResponse(message)) => (
-            format!("it does not speak MCP as expected: {message}"),
-            "check that its `url` is the one for MCP",
-        ),
-        Some(HandshakeError::SignIn) => return AttemptError::Failed(sign_in_required(spec).into()),
-        Some(HandshakeError::Closed) => {
-            ("it ended the session at once".to_owned(), "see what the server says in its log")
+        Some(HandshakeError::InvalidResponse(message)) => {
+            (format!("handshake failed: {message}"), "check that its `url` is the MCP endpoint")
         }
-        None => (timed_out(), "try again, or raise `startupTimeoutMs`"),
+        Some(HandshakeError::SignIn) => return AttemptError::Failed(sign_in_required(spec).into()),
+        Some(HandshakeError::Closed) => (
+            "the server closed the session during startup".to_owned(),
+            "check the server's own log",
+        ),
+        None => (timed_out(), "try again or raise `startupTimeoutMs`"),
     };
     let failure = StartError::new(reason, hint.to_owned());
     AttemptError::Failed(FailedStart { is_away, ..failure.into() })

@@ -32,7 +32,8 @@ pub struct BackendStatus {
     pub reason: Option<String>,
     /// Last lines of stderr, redacted and without control characters.
     pub stderr_tail: Vec<String>,
-    pub is_muted: bool,
+    /// `true` if an operator stopped it and blocked its start.
+    pub is_paused: bool,
     /// `true` if only a sign-in is missing.
     pub wants_sign_in: bool,
 }
@@ -88,7 +89,7 @@ impl StatusRecorder {
     pub(crate) fn died(&self, how: &str) {
         let mut now = self.now();
         now.enter(Phase::Failed);
-        now.reason = Some(shown(&format!("it ended by itself: {}", strip_stderr_tail(how))));
+        now.reason = Some(shown(strip_stderr_tail(how)));
     }
 
     /// Records a stop. A failed server stays failed.
@@ -109,7 +110,7 @@ impl StatusRecorder {
             pids: now.pid.into_iter().collect(),
             reason: now.reason.clone(),
             stderr_tail: words.lines().map(shown).filter(|line| !line.is_empty()).collect(),
-            is_muted: false,
+            is_paused: false,
             wants_sign_in: now.wants_sign_in,
         }
     }
@@ -131,7 +132,7 @@ impl BackendStatus {
         let (mut first, mut second) =
             if other.phase > self.phase { (other, self) } else { (self, other) };
         first.pids.append(&mut second.pids);
-        first.is_muted |= second.is_muted;
+        first.is_paused |= second.is_paused;
         first.wants_sign_in |= second.wants_sign_in;
         first
     }
@@ -157,13 +158,13 @@ mod tests {
         let said = "\u{1b}[31mno key hunter2hunter2\u{1b}[0m\n\n".as_bytes();
         tail.clone().drain(said, "x".to_owned()).await;
         vitals.starting();
-        vitals.failed(&with_stderr_tail("it ended\u{7}", &tail.text(), true), Some(tail));
+        vitals.failed(&with_stderr_tail("exited\u{7}", &tail.text(), true), Some(tail));
         let told = vitals.snapshot();
         assert_eq!(told.phase, Phase::Failed);
-        assert_eq!(told.reason.as_deref(), Some("it ended"));
+        assert_eq!(told.reason.as_deref(), Some("exited"));
         assert_eq!(told.stderr_tail, ["[31mno key *** [0m"]);
         vitals.stopped();
-        assert_eq!(vitals.snapshot().phase, Phase::Failed, "it stays so until it is started again");
+        assert_eq!(vitals.snapshot().phase, Phase::Failed, "stays failed until the next start");
         vitals.starting();
         vitals.running(Some(7), None);
         let told =

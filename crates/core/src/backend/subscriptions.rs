@@ -89,7 +89,7 @@ pub(crate) async fn run_subscription(
         let has_ended = answer.is_some();
         let is_away = answer.as_ref().is_some_and(is_away);
         if answer.is_some_and(|answer| is_refusal(&answer)) {
-            tracing::debug!("the server does not tell of changes");
+            tracing::debug!("the server does not support subscriptions");
             listening = None;
             continue;
         }

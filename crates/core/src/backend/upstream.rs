@@ -57,8 +57,9 @@ impl Upstream {
                 );
                 let connection = connection.map_err(|reason| {
                     StartError::new(
-                        format!("no connection can be made: {reason}"),
-                        "install the certificates of this system (`ca-certificates`)".to_owned(),
+                        format!("cannot create an HTTP client: {reason}"),
+                        "install the CA certificates of your system (package `ca-certificates`)"
+                            .to_owned(),
                     )
                 })?;
                 Ok((Self::Remote, connection))
@@ -105,10 +106,10 @@ impl Upstream {
             Self::Remote => {
                 let has_parted = timeout(SESSION_END_TIMEOUT, connection.closed()).await.is_ok();
                 connection.close();
-                tracing::debug!(has_parted, "the session has ended");
+                tracing::debug!(has_parted, "session closed");
                 ExitCause::without_words(match connection.disconnect_reason() {
-                    Some(DisconnectReason::Session) => "it does not know the session any more",
-                    Some(DisconnectReason::Connection) | None => "the connection to it was lost",
+                    Some(DisconnectReason::Session) => "session lost",
+                    Some(DisconnectReason::Connection) | None => "connection lost",
                 })
             }
         }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::backend::launch::container::ContainerCleanup;
 use crate::os::{self, ChildGuard, kill_group};
 
-pub(crate) const LAUNCH_ID_VAR: &str = "MCP_WORKBENCH_LAUNCH";
+pub(crate) const LAUNCH_ID_VAR: &str = "WORKBENCH_LAUNCH";
 
 /// Maximum sweeps for marked processes, which can spawn more while they are killed.
 const MAX_SWEEPS: usize = 50;
@@ -78,9 +78,7 @@ impl Watchdog {
         let has_gone =
             |it: &mut WatchdogProcess| it.child.try_wait().is_ok_and(|status| status.is_some());
         if let Some(gone) = self.running.take_if(has_gone) {
-            tracing::warn!(
-                "the guard has gone, which ends what is left when the workbench is killed"
-            );
+            tracing::warn!("the watchdog process exited");
             let is_short = gone.since.elapsed() < SHORT_LIFE;
             self.short_lives = if is_short { self.short_lives + 1 } else { 0 };
         }
@@ -93,7 +91,7 @@ impl Watchdog {
         let groups = groups.map(|(group, cleanup)| added(*group, cleanup.as_ref()) + "\n");
         let list = format!("={}\n{}", self.run, groups.collect::<String>());
         self.running = start_with(self.start, program, list.as_bytes())
-            .inspect_err(|error| tracing::warn!(%error, "the guard could not be started"))
+            .inspect_err(|error| tracing::warn!(%error, "failed to start the watchdog process"))
             .ok();
     }
 
@@ -102,7 +100,7 @@ impl Watchdog {
         // In one write, so that the watchdog wakes once.
         let line = format!("{line}\n");
         if let Some(Err(error)) = input.map(|input| input.write_all(line.as_bytes())) {
-            tracing::debug!(%error, "the guard is gone");
+            tracing::debug!(%error, "the watchdog process has exited");
         }
     }
 }
@@ -121,7 +119,7 @@ fn start_with(start: SpawnFn, program: &Path, list: &[u8]) -> io::Result<Watchdo
     let (child, started) = start(program, reader)?;
     let mut running = WatchdogProcess { child, input, since: Instant::now(), _started: started };
     if let Err(error) = running.input.write_all(late) {
-        tracing::debug!(%error, "the guard is gone");
+        tracing::debug!(%error, "the watchdog process has exited");
     }
     Ok(running)
 }

@@ -42,7 +42,7 @@ pub trait Definition: Sized {
         for (index, entry) in entries.into_iter().enumerate() {
             let why = match Self::parse(entry.clone()) {
                 Ok(definition) if !keys.insert(definition.key().to_owned()) => {
-                    "it is listed twice".to_owned()
+                    "listed twice".to_owned()
                 }
                 Ok(definition) => {
                     read.push(Arc::new(definition));
@@ -84,7 +84,7 @@ macro_rules! definition {
 
                 let Head { key } = raw.parse().map_err(|error| error.to_string())?;
                 if key.is_empty() {
-                    return Err(concat!("its `", $key, "` is empty").to_owned());
+                    return Err(concat!("`", $key, "` is empty").to_owned());
                 }
                 Ok(Self { $field: key, raw })
             }

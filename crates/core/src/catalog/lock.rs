@@ -71,10 +71,10 @@ impl fmt::Display for DefinitionDrift {
         }
         match &self.kind {
             DriftKind::New => f.write_str(" is new"),
-            DriftKind::Removed => f.write_str(" is gone"),
-            DriftKind::Ambiguous => f.write_str(" is not clear: a member stands in it twice"),
-            DriftKind::Changed(members) if members.is_empty() => f.write_str(" has changed"),
-            DriftKind::Changed(members) => write!(f, " has changed: {}", members.join(", ")),
+            DriftKind::Removed => f.write_str(" was removed"),
+            DriftKind::Ambiguous => f.write_str(" is ambiguous: it repeats a member"),
+            DriftKind::Changed(members) if members.is_empty() => f.write_str(" changed"),
+            DriftKind::Changed(members) => write!(f, " changed: {}", members.join(", ")),
         }
     }
 }

@@ -198,7 +198,12 @@ impl DefinitionScanner<'_> {
         if let (Some(rule), Some(other)) = (rule, other) {
             let pointer = "/name".to_owned();
             let text = TextField { pointer, words: self.name.to_owned(), role: Role::Value };
-            found.push(self.remark(rule, &text, 0..self.name.len(), Some(format!("like {other}"))));
+            found.push(self.remark(
+                rule,
+                &text,
+                0..self.name.len(),
+                Some(format!("resembles {other}")),
+            ));
         }
     }
 
@@ -245,7 +250,7 @@ fn excerpt(text: &str, bytes: &Range<usize>) -> String {
 fn quoted(text: &str) -> String {
     let start: String = text.chars().take(MAX_FOUND).collect();
     let cut = if start.len() < text.len() { "…" } else { "" };
-    format!("says `{}{cut}`", untrusted_text::escape_invisible(&start).trim())
+    format!("decoded: `{}{cut}`", untrusted_text::escape_invisible(&start).trim())
 }
 
 fn is_remarkable(text: &str) -> bool {

@@ -29,7 +29,7 @@ const MAX_PROBLEM: usize = 200;
 const MAX_PROPERTY: usize = 120;
 
 /// The problem text of a missing required property.
-pub const MISSING: &str = "is required and missing";
+pub const MISSING: &str = "is required but missing";
 
 /// The schema keyword that mirrors an argument in a header.
 const ANNOTATION: &str = "x-mcp-header";
@@ -52,7 +52,9 @@ impl ArgumentValidator {
                     jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
                 Ok((validator, FastPathSchema::compile(&schema)))
             });
-        let compiled = compiled.inspect_err(|error| tracing::debug!(error, "an unusable schema"));
+        let compiled = compiled.inspect_err(|error| {
+            tracing::debug!(error, "invalid schema, arguments are not validated");
+        });
         let (validator, glance) = compiled.ok().unzip();
         Self { validator, glance: glance.flatten() }
     }
@@ -135,7 +137,10 @@ fn mismatch(error: &ValidationError<'_>, schema: &Value) -> SchemaViolation {
         },
         _ => SchemaViolation {
             property: at,
-            problem: cut(&error.masked_with("it").to_string(), MAX_PROBLEM),
+            problem: cut(
+                error.masked_with("it").to_string().trim_start_matches("it "),
+                MAX_PROBLEM,
+            ),
             expected: quote(holder),
         },
     }

@@ -23,7 +23,7 @@ fn drops_only_the_invalid_tool_of_a_list() {
     assert_eq!(bad[0], "`broken`: `inputSchema` is not an object");
     assert!(bad[1].starts_with("entry 3: missing field `name`"), "{}", bad[1]);
     assert!(bad[2].starts_with("entry 4: "), "{}", bad[2]);
-    assert_eq!(bad[3], "`good`: it is listed twice");
+    assert_eq!(bad[3], "`good`: listed twice");
 }
 
 #[test]

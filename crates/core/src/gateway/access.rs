@@ -149,7 +149,7 @@ impl Gateway {
         if !is_kept_back {
             return passed;
         }
-        tracing::debug!(server = %at.server, uri, "says: {}", error.as_str());
+        tracing::debug!(server = %at.server, uri, "replaced an error about a hidden resource: {}", error.as_str());
         Err(unknown(what, uri))
     }
 

@@ -33,7 +33,7 @@ impl Gateway {
             return outcome;
         }
         let hint = format!(
-            "the arguments do not fit the schema of `{tool}`, which may be why:\n{}",
+            "possible cause: the arguments violate the schema of `{tool}`:\n{}",
             format_violations(&mismatches)
         );
         with_hint(outcome, &hint)
@@ -109,7 +109,7 @@ mod tests {
             format!(r#"{{"content":[{block}],"isError":true}}"#)
         );
         for odd in [r#"{"content":"text","isError":true}"#, r#"{"content":null,"isError":true}"#] {
-            assert_eq!(hinted(odd), odd, "there is no place for it");
+            assert_eq!(hinted(odd), odd, "no place for the hint");
         }
     }
 

@@ -45,10 +45,10 @@ impl Gateway {
             return Err(CallError::Refused {
                 tool: tool.clone(),
                 reason: format!(
-                    "there have been too many calls of {}, which may be {most} a minute",
+                    "too many calls {} (limit: {most} per minute)",
                     limiter.subject_label
                 ),
-                hint: format!("wait {seconds} s, then call it again"),
+                hint: format!("retry in {seconds} s"),
             });
         }
         Ok(())
@@ -65,7 +65,7 @@ impl Gateway {
     /// Returns the number of concurrent calls that this agent may have on any server.
     pub(crate) fn max_concurrency(&self) -> Option<u32> {
         let limiters = [&self.limiters.agent, &self.limiters.in_all].into_iter().flatten();
-        limiters.filter_map(|limiter| Some(limiter.rates.concurrent_calls()?.get())).min()
+        limiters.filter_map(|limiter| Some(limiter.rates.max_concurrent_calls()?.get())).min()
     }
 
     /// Waits for a slot of each concurrency limit, at most `limits.maxWaitMs`.
@@ -94,15 +94,15 @@ impl Gateway {
         places.map_err(|_| {
             call.details.stop_reason = Some(CallStopReason::Concurrency);
             let whose = full.map_or("", |limiter| &limiter.subject_label);
-            let most = full.and_then(|limiter| limiter.rates.concurrent_calls());
+            let most = full.and_then(|limiter| limiter.rates.max_concurrent_calls());
             CallError::Refused {
                 tool: tool.clone(),
                 reason: format!(
-                    "as many calls of {whose} are running as may ({}), and none has ended for {} s",
+                    "too many concurrent calls {whose} (limit: {}), and none ended within {} s",
                     most.map_or(0, std::num::NonZeroU32::get),
                     self.limiters.max_wait.as_secs_f32(),
                 ),
-                hint: "wait for other calls to end, then call it again".to_owned(),
+                hint: "retry after other calls have ended".to_owned(),
             }
         })
     }

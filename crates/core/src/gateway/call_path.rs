@@ -77,7 +77,7 @@ impl Gateway {
             }
         };
         if let Err(CallError::Refused { reason, .. }) = &called {
-            call_context.set_refusal_reason(reason);
+            call_context.set_denial_reason(reason);
         }
         let (ending, bytes) = call_outcome(&called, context);
         call.end(ending, bytes);
@@ -145,7 +145,7 @@ impl Gateway {
             may_sign_in = false;
             // Release the slots while the user signs in.
             drop(places);
-            Box::pin(self.recover_by_sign_in(error, at, "the call", context)).await?;
+            Box::pin(self.recover_by_sign_in(error, at, "The call", context)).await?;
         };
         if let Some(kept) = key
             && !call.has_asked
@@ -182,7 +182,7 @@ impl Gateway {
         let Err(error) = self.ensure_server_listed(at, server, context).await else {
             return Ok(false);
         };
-        self.recover_by_sign_in(error, at, "the call", context).await?;
+        self.recover_by_sign_in(error, at, "The call", context).await?;
         self.ensure_server_listed(at, server, context).await?;
         Ok(true)
     }
@@ -271,7 +271,7 @@ impl Gateway {
             match passed.await {
                 Err(error) if may_sign_in => {
                     may_sign_in = false;
-                    Box::pin(self.recover_by_sign_in(error, at, "the request", context)).await?;
+                    Box::pin(self.recover_by_sign_in(error, at, "The request", context)).await?;
                 }
                 passed => return passed,
             }
@@ -332,11 +332,10 @@ fn session_state_lost(tool: &ToolId) -> CallError {
     CallError::Refused {
         tool: tool.clone(),
         reason: format!(
-            "this session goes on at another replica of the workbench, and the state that server `{}` had \
-             of it was lost with the one before",
+            "this session moved to another replica of the workbench, and server `{}` lost its state",
             tool.server
         ),
-        hint: "do again what that state was made of; the next call starts the server anew"
+        hint: "repeat the calls that created the state; the next one restarts the server"
             .to_owned(),
     }
 }

@@ -110,34 +110,30 @@ impl ConfirmationError {
     fn explain(self, concern: RiskReason) -> (String, &'static str) {
         match self {
             Self::NotShown(why) => (
-                format!("the user has to confirm it, because {concern}, and {why}"),
-                "make it with fewer or shorter arguments, which can be shown to the user",
+                format!("the user must confirm it because {concern}, but {why}"),
+                "call it with fewer or shorter arguments, which can be shown",
             ),
             Self::Declined => (
-                "the user was asked, and declined".to_owned(),
-                "do not try it again unless the user wants it",
+                "the user declined the call".to_owned(),
+                "do not retry unless the user asks for it",
             ),
-            Self::Cancelled => (
-                "the user was asked, and did not decide".to_owned(),
-                "ask the user whether it is wanted before you try it again",
-            ),
+            Self::Cancelled => {
+                ("the user dismissed the confirmation".to_owned(), "ask the user whether to retry")
+            }
             Self::TimedOut(patience) => (
-                format!("the user was asked, and did not answer for {} s", patience.as_secs_f32()),
-                "ask the user whether it is wanted before you try it again",
+                format!("the user did not answer within {} s", patience.as_secs_f32()),
+                "ask the user whether to retry",
             ),
             Self::Unsupported => (
-                format!(
-                    "the user has to confirm it, because {concern}, and cannot be asked through \
-                     this client"
-                ),
-                "tell the user that it takes a client that supports elicitation, or another \
-                 setting of `dangerousTools` or `requireConfirmation`",
+                format!("the user must confirm it because {concern}, but this client cannot ask"),
+                "tell the user to use a client that supports elicitation, or to change \
+                 `dangerousTools` or `requireConfirmation`",
             ),
             Self::Failed => (
                 format!(
-                    "the user has to confirm it, because {concern}, and the client gave no answer"
+                    "the user must confirm it because {concern}, but the client gave no answer"
                 ),
-                "tell the user that the client could not ask for a confirmation",
+                "tell the user that the client could not ask for confirmation",
             ),
         }
     }

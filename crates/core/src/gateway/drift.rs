@@ -92,11 +92,10 @@ impl ListingDrift {
     }
 
     pub(crate) fn event<'a>(&'a self, server: &'a ServerRef, accept: &'a str) -> Event<'a> {
-        let (found, becomes) = (&self.drift[..], self.action.as_str());
         Event::DefinitionsDrifted(DriftEvent {
             server,
-            drift: found,
-            action: becomes,
+            drift: &self.drift[..],
+            action: self.action.as_str(),
             accept_command: accept,
         })
     }
@@ -104,10 +103,9 @@ impl ListingDrift {
     /// The error of a blocked server. Contains no text from the server.
     pub(crate) fn closed(&self) -> StartError {
         StartError::new(
-            "what it says of its tools is not what `workbench.lock` has, and `definitions` is `deny`"
-                .to_owned(),
+            "its definitions differ from `workbench.lock` and `onDefinitionChange` is `deny`",
             format!(
-                "see with `mcp-workbench lock --diff` what differs, and take it over with `{}`",
+                "review with `mcp-workbench lock --diff`, accept with `{}`",
                 accept_command(&self.server, None)
             ),
         )
@@ -145,7 +143,7 @@ mod tests {
     #[test]
     fn drift_is_judged_per_policy_and_reported_once() {
         let file = json!({
-            "definitions": "quarantine",
+            "onDefinitionChange": "quarantine",
             "mcpServers": {"calc": {"command": "x"}},
             "agentPolicies": {"ann": {}, "bob": {"allowedServers": []}},
             "defaultPolicy": {"allowUnknownTools": true},
@@ -181,7 +179,7 @@ mod tests {
         assert_eq!(
             told.into_inner(),
             [DriftAction::Quarantine],
-            "as the configuration says, and once"
+            "one report per definition, with the configured action"
         );
     }
 }

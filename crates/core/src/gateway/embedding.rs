@@ -114,7 +114,7 @@ impl EmbeddingModels {
         match Endpoint::new(config) {
             Ok(endpoint) => *current = Some(Arc::new(EmbeddingModel::new(endpoint))),
             Err(failure) => {
-                tracing::warn!(%failure, "`search.embeddings` cannot be used");
+                tracing::warn!(%failure, "`search.embeddings` is unavailable");
                 *current = None;
             }
         }
@@ -166,7 +166,7 @@ impl EmbeddingModel {
         let had_failed = std::mem::replace(&mut known.has_failed, failure.is_some());
         let Some(failure) = failure else {
             if had_failed {
-                tracing::info!("`search.embeddings` is used again");
+                tracing::info!("`search.embeddings` works again");
             }
             return;
         };
@@ -176,7 +176,7 @@ impl EmbeddingModel {
         };
         known.rests_until = Some(Instant::now() + rest);
         if !had_failed {
-            tracing::warn!(%failure, "tools are found without `search.embeddings`");
+            tracing::warn!(%failure, "`search.embeddings` failed; searches continue without it");
         }
     }
 
@@ -336,7 +336,7 @@ impl EmbeddingModel {
     fn other_model(&self) -> LlmError {
         self.known().texts.clear();
         self.queries.invalidate_all();
-        LlmError::Unusable("its vectors are not of one length".to_owned())
+        LlmError::Unusable("the vectors have different lengths".to_owned())
     }
 
     async fn recall(&self, pool: &Pool) {
@@ -356,7 +356,7 @@ impl EmbeddingModel {
             let (name, texts) = (self.name.clone(), known.texts.clone());
             pool.with_store_later(move |store| {
                 if let Err(error) = store.keep_vectors(&name, &texts) {
-                    tracing::debug!(%error, "vectors cannot be kept");
+                    tracing::debug!(%error, "failed to cache vectors");
                 }
             });
         }
@@ -366,7 +366,7 @@ impl EmbeddingModel {
 /// Runs CPU-bound work on a blocking thread. Returns `None` if it panicked.
 async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let done = spawn_blocking(work).await;
-    done.inspect_err(|error| tracing::error!(%error, "work for `search.embeddings` was lost")).ok()
+    done.inspect_err(|error| tracing::error!(%error, "internal error in `search.embeddings`")).ok()
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub enum CallError {
     NotAnObject { tool: ToolId, found: &'static str },
     /// The arguments violate the schema of a macro or built-in tool, which has no server to check
     /// them.
-    #[error("the arguments do not fit the schema of `{tool}`")]
+    #[error("the arguments violate the schema of `{tool}`")]
     InvalidArguments { tool: ToolId, mismatches: Vec<SchemaViolation> },
     /// A rule, limit or user stopped this call of an existing tool.
     #[error("`{tool}` was not called: {reason}")]

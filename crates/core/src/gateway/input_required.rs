@@ -55,16 +55,16 @@ impl InputRequired {
 
         let mut responses = Vec::new();
         for (key, wanted) in self.requests {
-            let Wanted { method, params } = wanted.parse().map_err(|_| {
-                failed("the server asked for input in a way that nobody understands")
-            })?;
-            let events = events.ok_or_else(|| failed("the server asks, and nobody can answer"))?;
+            let Wanted { method, params } = wanted
+                .parse()
+                .map_err(|_| failed("the server sent an invalid input request; tell the user"))?;
+            let events = events.ok_or_else(|| failed("needs input; call it from a client"))?;
             let (request, answer) = ServerRequest::relayed(method, params);
             let unasked = events.send(request.into()).await.is_err();
             match answer.await {
                 Ok(RpcOutcome::Result(response)) if !unasked => responses.push((key, response)),
                 Ok(error @ RpcOutcome::Error(_)) => return Err(error),
-                _ => return Err(failed("the agent did not answer what the server asked")),
+                _ => return Err(failed("the client did not answer the server; retry")),
             }
         }
         let mut added = Vec::new();
@@ -82,11 +82,14 @@ fn failed(reason: &str) -> RpcOutcome {
 }
 
 pub(crate) fn roots_withheld_error() -> RpcOutcome {
-    failed("the server asks for the agent's roots, but no roots are given to this server (`roots`)")
+    failed(
+        "the client's roots are not available to this server; its entry can allow them with \
+         `\"roots\": true`",
+    )
 }
 
 pub(crate) fn too_many_rounds() -> RpcOutcome {
-    failed(&format!("the server asked for input more than {MAX_ROUNDS} times"))
+    failed(&format!("too many input requests ({MAX_ROUNDS}); tell the user"))
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Gateway {
         if self.listeners.wants_reads() {
             let mut read = self.observed_read(at, what, name.into(), context);
             read.set_rule(denial.rule().map(ToString::to_string));
-            read.end(CallOutcome::Unknown, None);
+            read.end(CallOutcome::UnknownTool, None);
         }
     }
 
@@ -114,7 +114,7 @@ impl Gateway {
             meta: context.meta,
         };
         let call = self.listeners.begin_call(&self.unknown_server_meters, subject);
-        call.end(error.map_or(CallOutcome::Unknown, outcome_of_error), None);
+        call.end(error.map_or(CallOutcome::UnknownTool, outcome_of_error), None);
     }
 
     pub(crate) fn record_hidden_tool(&self, tool: &ToolId, call: &mut CallContext<'_>) {
@@ -152,20 +152,20 @@ fn outcome_of_error(error: &CallError) -> CallOutcome {
         CallError::UnknownToolbox { .. }
         | CallError::UnknownServer { .. }
         | CallError::UnknownTool { .. }
-        | CallError::UnknownPrimitive { .. } => CallOutcome::Unknown,
+        | CallError::UnknownPrimitive { .. } => CallOutcome::UnknownTool,
         CallError::InvalidArguments { .. } | CallError::NotAnObject { .. } => {
-            CallOutcome::BadArguments
+            CallOutcome::InvalidArguments
         }
-        CallError::Refused { .. } => CallOutcome::Refused,
+        CallError::Refused { .. } => CallOutcome::Denied,
         CallError::Server { error, .. } => match error {
-            backend::BackendError::StartFailed(_) => CallOutcome::StartFailed,
+            backend::BackendError::StartFailed(_) => CallOutcome::ServerUnavailable,
             backend::BackendError::Crashed(_) | backend::BackendError::Remote(_) => {
-                CallOutcome::ServerDied
+                CallOutcome::ServerExited
             }
             backend::BackendError::IdleTimeout(_) | backend::BackendError::TotalTimeout(_) => {
                 CallOutcome::TimedOut
             }
-            backend::BackendError::Oversized(_) => CallOutcome::Oversized,
+            backend::BackendError::Oversized(_) => CallOutcome::ResultTooLarge,
             backend::BackendError::ShuttingDown => CallOutcome::ShuttingDown,
         },
     }

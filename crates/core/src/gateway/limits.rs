@@ -92,7 +92,7 @@ impl Limiters {
     /// Returns the limiter of a subject, or `None` if nothing is limited. An existing one is
     /// reused, with its counts.
     fn limiter(&self, mut subject: LimitSubject, rates: RateLimits) -> Option<Arc<Limiter>> {
-        if rates.calls_per_minute().is_none() && rates.concurrent_calls().is_none() {
+        if rates.calls_per_minute().is_none() && rates.max_concurrent_calls().is_none() {
             return None;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,10 +121,10 @@ impl Limiter {
         since: Instant,
     ) -> Self {
         let subject_label = match subject {
-            LimitSubject::All => "all agents together".to_owned(),
-            LimitSubject::Agent(Some(agent)) => format!("agent `{agent}`"),
-            LimitSubject::Agent(None) => "agents without a name".to_owned(),
-            LimitSubject::Server(server, _) => format!("server `{server}`"),
+            LimitSubject::All => "by all agents together".to_owned(),
+            LimitSubject::Agent(Some(agent)) => format!("by agent `{agent}`"),
+            LimitSubject::Agent(None) => "by unnamed agents".to_owned(),
+            LimitSubject::Server(server, _) => format!("to server `{server}`"),
         };
         let rate = rates.calls_per_minute().map(|per_minute| Rate { per_minute });
         // Hashed because launch arguments may contain secrets.
@@ -138,7 +138,7 @@ impl Limiter {
             rate,
             store: Arc::clone(store),
             subject: format!("{:032x}", u128::from_be_bytes(subject)),
-            places: rates.concurrent_calls().map(|most| places(most.get())),
+            places: rates.max_concurrent_calls().map(|most| places(most.get())),
             since,
             counted: AtomicU64::new(0),
         }
@@ -166,7 +166,7 @@ fn encode_counter(subject: &LimitSubject, rates: RateLimits) -> Value {
         LimitSubject::Agent(agent) => json!(["agent", agent]),
         LimitSubject::Server(server, launch) => json!(["server", server, launch.encoded()]),
     };
-    json!([COUNTER_VERSION, subject, rates.calls_per_minute(), rates.concurrent_calls()])
+    json!([COUNTER_VERSION, subject, rates.calls_per_minute(), rates.max_concurrent_calls()])
 }
 
 #[cfg(test)]

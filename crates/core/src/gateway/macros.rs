@@ -76,7 +76,7 @@ pub struct UnavailableMacro {
 impl fmt::Display for UnavailableMacro {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { toolbox, name, missing } = self;
-        write!(f, "macro `{name}` of `{toolbox}` is not shown: there is no tool `{missing}`")
+        write!(f, "macro `{name}` of `{toolbox}` is hidden: there is no tool `{missing}`")
     }
 }
 

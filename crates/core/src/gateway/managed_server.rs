@@ -266,23 +266,17 @@ fn patience(config: &ServerConfig) -> CallTimeouts {
 fn too_many(owner: &QuotaOwner, most: usize) -> StartError {
     StartError::new(
         format!(
-            "{most} processes of servers are for {owner} alone, and there may be no more \
+            "{owner} already has {most} server processes of its own, the maximum \
              (`limits.perCaller.maxProcesses`)"
         ),
-        "end sessions that are not needed any more, or raise \
-               `limits.perCaller.maxProcesses`"
-            .to_owned(),
+        "end unused sessions, or raise `limits.perCaller.maxProcesses`",
     )
 }
 
 fn session_required_error() -> StartError {
     StartError::new(
-        "it keeps its sessions apart (`\"isolation\": \"session\"`), and this request \
-                 belongs to none"
-            .to_owned(),
-        "come with a session, in a revision of the protocol that has them (2025-11-25), or \
-               with a name"
-            .to_owned(),
+        "it needs a session (`\"isolation\": \"session\"`), but the request has none",
+        "use a protocol version with sessions (2025-11-25), or authenticate as a named agent",
     )
 }
 

@@ -37,15 +37,15 @@ pub struct ModelReply<E> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SamplingError {
     /// The client doesn't support sampling, or no client is connected.
-    #[error("the client does not lend its model")]
+    #[error("the client does not support sampling")]
     Unsupported,
-    #[error("the client was asked for its model, and declined")]
+    #[error("the client declined the sampling request")]
     Declined,
     #[error("the client's model did not answer in time")]
     TimedOut,
-    #[error("the client could not ask its model: {0}")]
+    #[error("the client's model failed: {0}")]
     Failed(String),
-    #[error("what the client answered cannot be used: {0}")]
+    #[error("invalid response from the client: {0}")]
     Unusable(String),
 }
 
@@ -175,9 +175,9 @@ async fn request_sampling(
         answer.await.map_err(|_| SamplingError::Unsupported)
     };
     match timeout_at(until, answered).await.map_err(|_| SamplingError::TimedOut)?? {
-        RpcOutcome::Result(answer) => answer
-            .parse()
-            .map_err(|_| SamplingError::Unusable("it is nested too deeply".to_owned())),
+        RpcOutcome::Result(answer) => {
+            answer.parse().map_err(|_| SamplingError::Unusable("nested too deeply".to_owned()))
+        }
         RpcOutcome::Error(error) => Err(of_error(&error.parse().unwrap_or_default())),
     }
 }
@@ -196,7 +196,7 @@ fn parse_sampling_result(answer: &Value, prompt: &ChatPrompt) -> Result<ChatAnsw
     let text = strip_reasoning(&text);
     let is_cut = answer.get("stopReason").is_some_and(|why| why == "maxTokens");
     if text.is_empty() {
-        let why = if is_cut { "the model used up all its tokens" } else { "it has no text" };
+        let why = if is_cut { "the model ran out of tokens" } else { "no text" };
         return Err(SamplingError::Unusable(why.to_owned()));
     }
     let usage =
@@ -209,8 +209,7 @@ fn of_error(error: &Value) -> SamplingError {
         Some(METHOD_NOT_FOUND) => SamplingError::Unsupported,
         Some(USER_REJECTED) => SamplingError::Declined,
         _ => {
-            let message =
-                error.get("message").and_then(Value::as_str).unwrap_or("it does not say why");
+            let message = error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
             let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
             SamplingError::Failed(shorten(&message.replace(char::is_control, "�"), MAX_QUOTED))
         }
@@ -218,7 +217,7 @@ fn of_error(error: &Value) -> SamplingError {
 }
 
 fn of_said(answer: &ChatAnswer) -> LlmOutcome {
-    if answer.is_truncated { LlmOutcome::Unusable } else { LlmOutcome::Ok }
+    if answer.is_truncated { LlmOutcome::InvalidResponse } else { LlmOutcome::Ok }
 }
 
 pub(crate) fn of_failure(failure: &LlmError) -> LlmOutcome {
@@ -227,23 +226,23 @@ pub(crate) fn of_failure(failure: &LlmError) -> LlmOutcome {
         LlmError::TimedOut => LlmOutcome::TimedOut,
         LlmError::Unauthorized(_) => LlmOutcome::Unauthorized,
         LlmError::UnknownModel(_) => LlmOutcome::UnknownModel,
-        LlmError::PaymentRequired => LlmOutcome::Unpaid,
+        LlmError::PaymentRequired => LlmOutcome::PaymentRequired,
         LlmError::RateLimited(_) => LlmOutcome::RateLimited,
         LlmError::Status(_) | LlmError::Redirected(_) | LlmError::WithMessage(..) => {
-            LlmOutcome::Failed
+            LlmOutcome::Error
         }
-        LlmError::Html | LlmError::Unusable(_) => LlmOutcome::Unusable,
-        LlmError::AnswerTooLarge => LlmOutcome::Oversized,
+        LlmError::Html | LlmError::Unusable(_) => LlmOutcome::InvalidResponse,
+        LlmError::AnswerTooLarge => LlmOutcome::ResponseTooLarge,
     }
 }
 
 fn of_unlent(why: &SamplingError) -> LlmOutcome {
     match why {
-        SamplingError::Unsupported => LlmOutcome::Unable,
+        SamplingError::Unsupported => LlmOutcome::SamplingUnsupported,
         SamplingError::Declined => LlmOutcome::Declined,
         SamplingError::TimedOut => LlmOutcome::TimedOut,
-        SamplingError::Failed(_) => LlmOutcome::Failed,
-        SamplingError::Unusable(_) => LlmOutcome::Unusable,
+        SamplingError::Failed(_) => LlmOutcome::Error,
+        SamplingError::Unusable(_) => LlmOutcome::InvalidResponse,
     }
 }
 

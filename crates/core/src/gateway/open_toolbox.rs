@@ -87,8 +87,8 @@ impl Gateway {
                 None if start.is_known => opened.starting.push(server.name.clone()),
                 None => opened.failed.push(FailedServer {
                     server: server.name.clone(),
-                    reason: format!("it is still starting after {} s", waited.as_secs()),
-                    hint: "try again in a moment".to_owned(),
+                    reason: format!("still starting after {} s", waited.as_secs()),
+                    hint: "retry in a moment".to_owned(),
                     wants_sign_in: false,
                 }),
             }
@@ -117,7 +117,7 @@ async fn wait(
                 None => break,
                 Some(Ok((index, outcome))) => starts[index].outcome = Some(outcome),
                 // Its server counts as still starting.
-                Some(Err(error)) => tracing::error!(%error, "a start was lost"),
+                Some(Err(error)) => tracing::error!(%error, "internal error while starting a server"),
             },
             _ = heartbeat.tick() => {}
             () = sleep_until(began + patience(starts)) => break,

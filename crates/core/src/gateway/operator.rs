@@ -1,5 +1,5 @@
-//! Operator actions on servers: start, stop, restart and mute, for all agents. A server has a
-//! backend for each capability set and may have one for each agent.
+//! Operator actions on servers: start, stop, restart, pause and resume, for all agents. A server
+//! has a backend for each capability set and may have one for each agent.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ impl GatewayRegistry {
     pub fn backend_statuses(&self) -> HashMap<ServerRef, BackendStatus> {
         let mut conditions: HashMap<ServerRef, BackendStatus> = HashMap::default();
         let mut seen = HashSet::new();
-        let muted = self.pool().muted();
+        let paused = self.pool().paused();
         for (gateway, _) in self.all() {
             for (at, server) in gateway.servers_in_order() {
                 server.for_each_backend(|backend| {
@@ -34,7 +34,7 @@ impl GatewayRegistry {
                         return;
                     }
                     let mut condition = backend.status();
-                    condition.is_muted = muted.has(&server.spec().reach);
+                    condition.is_paused = paused.has(&server.spec().reach);
                     let known = conditions.remove(&at).unwrap_or_default();
                     conditions.insert(at.clone(), known.and(condition));
                 });
@@ -72,12 +72,12 @@ impl GatewayRegistry {
     }
 
     /// Stops a server and prevents further starts, or allows them again.
-    pub async fn mute(&self, at: &ServerRef, is_muted: bool) {
+    pub async fn set_paused(&self, at: &ServerRef, is_paused: bool) {
         let links = self.links(at, None);
         for reach in &links.reaches {
-            self.pool().muted().set(reach, is_muted);
+            self.pool().paused().set(reach, is_paused);
         }
-        if is_muted {
+        if is_paused {
             halt(links.all).await;
         }
     }

@@ -34,8 +34,8 @@ const MAX_GATEWAYS_PER_CALLER: usize = 32;
 
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
-    "as many kinds of clients are connected as may be at a time ({MAX_GATEWAYS_PER_CALLER} of one agent, \
-     {MAX_GATEWAYS} in all, by what they say that they can do); come again when others have left"
+    "too many different client capability sets (maximum {MAX_GATEWAYS_PER_CALLER} per agent, \
+     {MAX_GATEWAYS} in total); retry after another client has disconnected"
 )]
 pub struct GatewayLimitError;
 
@@ -345,7 +345,7 @@ impl GatewayRegistry {
     /// Applies a new configuration. Unchanged servers keep running.
     pub async fn replace_config(&self, config: Arc<Config>) {
         if let Err(error) = self.common.pool.observer().open_audit(&config) {
-            tracing::error!(%error, "calls are recorded where they were before");
+            tracing::error!(%error, "failed to open the new audit log; the previous one stays in use");
         }
         let served = ActiveConfig::new(config);
         let current = || {

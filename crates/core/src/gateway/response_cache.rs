@@ -84,12 +84,12 @@ impl Expiry<ResponseKey, CachedResponse> for Ttl {
 impl ResponseCaches {
     /// Returns the cache of a server; `None` if caching is off.
     pub(crate) fn of(&self, server: &ServerConfig, config: &Config) -> Option<ResponseCache> {
-        let cache = server.cache.or_ttl_of(config.cache);
+        let cache = server.result_cache.or_ttl_of(config.result_cache);
         let ttl = cache.ttl()?;
         let own = cache.max_bytes();
         let scope = Scope {
             server: own.map(|_| (server.name.clone(), server.launch.clone())),
-            max_bytes: own.or(config.cache.max_bytes()).unwrap_or(defaults::CACHE_BYTES),
+            max_bytes: own.or(config.result_cache.max_bytes()).unwrap_or(defaults::CACHE_BYTES),
         };
         let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = stores.get(&scope).and_then(Weak::upgrade) {

@@ -180,7 +180,7 @@ impl Gateway {
             match spawn_blocking(move || ToolIndex::new(toolboxes)).await {
                 Ok(index) => index,
                 Err(error) => {
-                    tracing::error!(%error, "an index was lost");
+                    tracing::error!(%error, "internal error while building the search index");
                     ToolIndex::new(Vec::new())
                 }
             }

@@ -35,8 +35,8 @@ impl Gateway {
             .managed_server(&at.toolbox, &at.server)
             .and_then(|server| server.spec().reach.login());
         let login = login.ok_or_else(|| LoginError {
-            reason: "nobody signs in at this server".to_owned(),
-            hint: "see what its entry says of `headers` and `oauth`".to_owned(),
+            reason: "this server has no sign-in".to_owned(),
+            hint: "check `headers` and `oauth` in its entry".to_owned(),
         })?;
         self.pool.sign_in(login, back).await
     }
@@ -135,8 +135,8 @@ impl GatewayRegistry {
         let pending = begun.map_err(|failure| failed(failure.reason, failure.hint))?;
         let address = pending.address();
         if !matches!(address.scheme(), "http" | "https") {
-            let hint = "sign in another way, or tell whoever runs that server";
-            return Err(failed("its page to sign in is no web page".to_owned(), hint.to_owned()));
+            let hint = "report this to the operator of the server";
+            return Err(failed("its sign-in URL is not HTTP".to_owned(), hint.to_owned()));
         }
         let page = SignInPage {
             address: address.to_string(),
@@ -146,7 +146,7 @@ impl GatewayRegistry {
         // The sign-in ends when its last holder drops it.
         self.tasks().spawn(shutdown.run_until_cancelled_owned(async move {
             if let Err(failure) = pending.done().await {
-                tracing::info!(%server, reason = failure.reason, "nobody has signed in");
+                tracing::info!(%server, reason = failure.reason, "the sign-in was not completed");
             }
         }));
         Ok(page)

@@ -90,7 +90,7 @@ impl Gateway {
         }
         let mut is_done = vec![false; unlisted.len()];
         let names = unlisted.iter().map(|at| at.server.to_string()).collect();
-        let mut report = StartProgress::new("first start of servers".to_owned(), names, context);
+        let mut report = StartProgress::new("starting servers".to_owned(), names, context);
         let mut heartbeat = heartbeat();
         let patience = sleep(TIMEOUT);
         tokio::pin!(patience);
@@ -100,7 +100,7 @@ impl Gateway {
                     None => break,
                     Some(Ok(index)) => is_done[index] = true,
                     // Its server counts as still starting.
-                    Some(Err(error)) => tracing::error!(%error, "a start was lost"),
+                    Some(Err(error)) => tracing::error!(%error, "internal error while starting a server"),
                 },
                 _ = heartbeat.tick() => {}
                 () = &mut patience => {

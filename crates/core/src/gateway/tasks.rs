@@ -153,13 +153,13 @@ impl Gateway {
                 return Ok(list.map_or_else(malformed, RpcOutcome::Result));
             }
         }
-        let message = "the server has more tasks than are looked through";
+        let message = "too many tasks to list; get them by ID";
         Ok(RpcOutcome::Error(error_object(INTERNAL_ERROR, message, None)))
     }
 }
 
 fn malformed() -> RpcOutcome {
-    let message = "the server's list of tasks is none";
+    let message = "the server's task list is invalid";
     RpcOutcome::Error(error_object(INTERNAL_ERROR, message, None))
 }
 

@@ -116,12 +116,12 @@ mod tests {
         let about = |files: &Files| read(files).unwrap().description.clone().unwrap();
         write("description: Sends", 1);
         let first = read(&files).unwrap();
-        assert!(Arc::ptr_eq(&first, &read(&files).unwrap()), "it is kept");
+        assert!(Arc::ptr_eq(&first, &read(&files).unwrap()), "the cached texts are reused");
         assert_eq!(about(&files), "Sends");
         write("description: Posts", 2);
-        assert_eq!(about(&files), "Posts", "it is younger");
+        assert_eq!(about(&files), "Posts", "a newer file is read again");
         write("description: Mails it", 2);
-        assert_eq!(about(&files), "Mails it", "it is longer");
+        assert_eq!(about(&files), "Mails it", "a longer file is read again");
         write("parameters: [", 3);
         assert!(read(&files).is_err());
         fs::remove_file(&file).unwrap();

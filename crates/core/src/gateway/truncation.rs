@@ -94,20 +94,21 @@ impl Gateway {
     ) -> Option<RawJson> {
         let SplitResult { mut content, rest, is_structured } = cut(result, most)?;
         let limits = &self.config.limits.per_caller;
-        let capacity = Capacity { count: limits.max_kept_results, bytes: limits.max_kept_bytes };
+        let capacity =
+            Capacity { count: limits.max_stored_results, bytes: limits.max_stored_bytes };
         let kept = &rest[..rest.floor_char_boundary(capacity.bytes)];
         let id = self.results.keep(kept, most, capacity, context).await?;
         let uri = format!("{PREFIX}{id}");
-        let structured = if is_structured { ", `structuredContent` among them" } else { "" };
+        let structured = if is_structured { ", including `structuredContent`," } else { "" };
         let of_which = if kept.len() < rest.len() {
-            format!(" The first {} bytes of that", kept.len())
+            format!(" The first {} of them", kept.len())
         } else {
             " They".to_owned()
         };
         let note = format!(
-            "This result is too long to be given at once: {} bytes of it are left \
-             out{structured}.{of_which} can be read for {} minutes as a resource, in pieces of up \
-             to {most} bytes, each of which names the next: {uri}",
+            "This result was truncated: {} bytes{structured} were left out.{of_which} can be read \
+             for {} minutes as a resource, in pieces of up to {most} bytes that each name the \
+             next: {uri}",
             rest.len(),
             RecordKind::Rest.lifetime().map_or(0, |lifetime| lifetime.as_secs() / 60),
         );
@@ -139,7 +140,7 @@ impl Gateway {
         let mut contents = vec![json!({"uri": uri, "mimeType": "text/plain", "text": piece})];
         if !later.is_empty() {
             let next = format!("{PREFIX}{id}{OFFSET}{}", text.len() - later.len());
-            let note = format!("{} bytes more; the next piece is the resource {next}", later.len());
+            let note = format!("{} more bytes; the next piece is the resource {next}", later.len());
             let uri = format!("{uri}#next");
             contents.push(json!({"uri": uri, "mimeType": "text/plain", "text": note}));
         }

@@ -32,7 +32,7 @@ pub(crate) struct ChatResponse {
 
 pub(crate) fn read(answer: &RawJson) -> ChatResponse {
     let Ok(answer) = answer.parse::<Value>() else {
-        let text = unusable("it is nested too deeply, or no JSON");
+        let text = unusable("nested too deeply or not JSON");
         return ChatResponse { text, is_cut: false, read: None, written: None };
     };
     let tokens = |key: &str| {
@@ -49,10 +49,10 @@ pub(crate) fn read(answer: &RawJson) -> ChatResponse {
 fn answer_text(answer: &Value) -> Result<String, LlmError> {
     let Some(choice) = answer.pointer("/choices/0") else {
         return unusable(&match answer.get("error") {
-            Some(Value::Null) | None => "it has no `choices`".to_owned(),
+            Some(Value::Null) | None => "no `choices`".to_owned(),
             Some(error) => {
                 let message = error.get("message").unwrap_or(error);
-                format!("it says that something went wrong: {}", quoted(message))
+                format!("the endpoint reported an error: {}", quoted(message))
             }
         });
     };
@@ -63,12 +63,12 @@ fn answer_text(answer: &Value) -> Result<String, LlmError> {
         return Ok(text.to_owned());
     }
     if let Some(refusal @ Value::String(_)) = message.get("refusal") {
-        return unusable(&format!("the model refuses: {}", quoted(refusal)));
+        return unusable(&format!("the model refused: {}", quoted(refusal)));
     }
     unusable(match choice.get("finish_reason").and_then(Value::as_str) {
-        Some("content_filter") => "a filter held back what the model said",
-        _ if is_cut(choice) => "the model used up all its tokens before it said anything",
-        _ => "the model said nothing",
+        Some("content_filter") => "a content filter removed the output",
+        _ if is_cut(choice) => "the model reached its token limit before any output",
+        _ => "the model returned no text",
     })
 }
 

@@ -40,7 +40,7 @@ impl Endpoint {
             vectors.extend(read(&posted.answer?, batch.len())?);
             let length = vectors.first().map(Vec::len);
             if vectors.iter().any(|vector| Some(vector.len()) != length) {
-                return Err(unusable("its vectors are not of one length"));
+                return Err(unusable("the vectors have different lengths"));
             }
         }
         Ok(vectors)
@@ -64,21 +64,21 @@ fn batch<'t>(texts: &[&'t str]) -> Vec<&'t str> {
 
 /// Parses a response into vectors in the order of the texts.
 fn read(answer: &RawJson, count: usize) -> Result<Vec<Vec<f32>>, LlmError> {
-    let Answer { data } = answer.parse().map_err(|_| unusable("it is no list of vectors"))?;
+    let Answer { data } = answer.parse().map_err(|_| unusable("not a list of vectors"))?;
     if data.len() != count {
-        return Err(unusable("it has more or fewer vectors than there were texts"));
+        return Err(unusable("the number of vectors differs from the number of texts"));
     }
     let mut vectors = vec![Vec::new(); count];
     for (at, Item { index, embedding }) in data.into_iter().enumerate() {
         let is_usable = (1..=MAX_NUMBERS).contains(&embedding.len())
             && embedding.iter().all(|number| number.is_finite());
         if !is_usable {
-            return Err(unusable("a vector of it is none"));
+            return Err(unusable("a vector is empty, too long or not finite"));
         }
         // Some endpoints omit `index` and keep the order.
         let place = vectors.get_mut(index.unwrap_or(at)).filter(|place| place.is_empty());
         let Some(place) = place else {
-            return Err(unusable("it does not say which vector is whose"));
+            return Err(unusable("invalid or repeated vector index"));
         };
         *place = embedding;
     }

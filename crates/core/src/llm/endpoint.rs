@@ -148,8 +148,8 @@ impl Endpoint {
         }
         match serde_json::from_slice::<Box<RawValue>>(&text) {
             Ok(object) if object.get().starts_with('{') => Ok(RawJson::encode(&object)),
-            Ok(_) => Err(LlmError::Unusable("it is no JSON object".to_owned()).into()),
-            Err(_) => Err(LlmError::Unusable("it is no JSON".to_owned()).into()),
+            Ok(_) => Err(LlmError::Unusable("not a JSON object".to_owned()).into()),
+            Err(_) => Err(LlmError::Unusable("not JSON".to_owned()).into()),
         }
     }
 
@@ -200,7 +200,7 @@ fn transport_error(error: reqwest::Error) -> LlmError {
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(error) = cause {
         if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
-            return LlmError::Unusable(format!("it is no HTTP: {error}"));
+            return LlmError::Unusable(format!("not HTTP: {error}"));
         }
         cause = error.source();
     }

@@ -17,33 +17,33 @@ const LONGEST: Duration = Duration::from_hours(7 * 24);
 /// An endpoint gave no usable response. Contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LlmError {
-    #[error("it cannot be reached: {0}")]
+    #[error("cannot connect: {0}")]
     Unreachable(String),
     /// The connection closed before the response was complete.
-    #[error("the connection to it broke: {0}")]
+    #[error("connection lost: {0}")]
     Disconnected(String),
-    #[error("it did not answer in time")]
+    #[error("request timed out")]
     TimedOut,
-    #[error("it does not take the key (status {0})")]
+    #[error("API key rejected (HTTP status {0})")]
     Unauthorized(u16),
-    #[error("it does not know the model `{0}`, or the address is wrong (status 404)")]
+    #[error("unknown model `{0}` or wrong `baseUrl` (HTTP status 404)")]
     UnknownModel(String),
-    #[error("it wants to be paid (status 402)")]
+    #[error("payment required (HTTP status 402)")]
     PaymentRequired,
     /// Rate limited (429), with the value of `Retry-After`.
-    #[error("it was asked too often (status 429)")]
+    #[error("rate limited (HTTP status 429)")]
     RateLimited(Option<Duration>),
     /// Redirects are not followed, so that no other server gets the API key.
-    #[error("it leads elsewhere (status {0}), which is not followed: `baseUrl` is probably wrong")]
+    #[error("redirect not followed (HTTP status {0}): check `baseUrl`")]
     Redirected(u16),
-    #[error("it answered with status {0}")]
+    #[error("HTTP status {0}")]
     Status(u16),
     /// Usually a web page or a proxy's error page.
-    #[error("it answered with HTML, where JSON should be: `baseUrl` is probably wrong")]
+    #[error("received HTML instead of JSON: check `baseUrl`")]
     Html,
-    #[error("its answer cannot be used: {0}")]
+    #[error("invalid response: {0}")]
     Unusable(String),
-    #[error("its answer is too long")]
+    #[error("response too large")]
     AnswerTooLarge,
     /// Another error with the endpoint's message, one short line.
     #[error("{0}: {1}")]
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_message_does_not_change_the_kind_of_an_error() {
         let failure = LlmError::Status(503).explained(Some("busy".to_owned()));
-        assert_eq!(failure.to_string(), "it answered with status 503: busy");
+        assert_eq!(failure.to_string(), "HTTP status 503: busy");
         assert!(failure.is_transient() && failure.plain() == &LlmError::Status(503));
         assert!(!LlmError::Status(500).is_transient() && !LlmError::TimedOut.is_transient());
     }

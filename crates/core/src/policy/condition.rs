@@ -179,14 +179,15 @@ impl Condition {
             let wanted = test.wanted();
             let missing = match found {
                 Some(_) => "",
-                None if way.is_of_every() => ", and there is no list that has it in each element",
-                None => ", and it is not there",
+                None if way.is_of_every() => {
+                    "; the list is missing or empty, or an element lacks it"
+                }
+                None => ", but it is missing",
             };
             return Err(Refusal {
                 rule: self.rule.clone(),
-                reason: format!("it may only be called when {} {wanted}{missing}", way.words()),
-                hint: "call it with such an argument, or do without; the configuration decides"
-                    .to_owned(),
+                reason: format!("allowed only if {} {wanted}{missing}", way.words()),
+                hint: "change the argument; the configuration sets this condition".to_owned(),
             });
         }
         Ok(())
@@ -206,8 +207,8 @@ pub(crate) fn check<'a>(
             none => none.insert(strict_json::parse(arguments.unwrap_or(b"{}")).map_err(|why| {
                 Refusal {
                     rule: condition.rule.clone(),
-                    reason: format!("its arguments cannot be checked: {why}"),
-                    hint: "write each name once".to_owned(),
+                    reason: format!("cannot check its arguments: {why}"),
+                    hint: "use each name once".to_owned(),
                 }
             })?),
         };
@@ -282,7 +283,7 @@ impl ArgumentConstraint {
         wanted.extend(self.matches.as_ref().map(|p| format!("matches `{}`", p.text)));
         wanted.extend(self.not_matches.as_ref().map(|p| format!("does not match `{}`", p.text)));
         match (&self.min, &self.max) {
-            (Some(min), Some(max)) => wanted.push(format!("is a number from {min} to {max}")),
+            (Some(min), Some(max)) => wanted.push(format!("is a number between {min} and {max}")),
             (Some(min), None) => wanted.push(format!("is a number of at least {min}")),
             (None, Some(max)) => wanted.push(format!("is a number of at most {max}")),
             (None, None) => {}

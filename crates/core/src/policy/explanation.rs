@@ -209,7 +209,7 @@ impl Policies {
 fn words(when: &PolicyCondition, arguments: impl Iterator<Item = String>) -> String {
     let folders = when.working_directory.as_ref().map(|globs| {
         let globs: Vec<String> = globs.iter().map(|glob| format!("`{glob}`")).collect();
-        format!("the workbench is started in {}", globs.join(" or "))
+        format!("the working directory is {}", globs.join(" or "))
     });
     let time = when.time.as_ref().map(|window| hours(*window));
     let all: Vec<String> = folders.into_iter().chain(time).chain(arguments).collect();
@@ -223,7 +223,7 @@ fn hours(window: TimeWindow) -> String {
     let clock = |minutes: u32| format!("{:02}:{:02}", minutes / 60, minutes % 60);
     let on: Vec<&str> = DAYS.iter().zip(days).filter(|(_, on)| *on).map(|(day, _)| *day).collect();
     let days = match on.as_slice() {
-        [] => ", on no day".to_owned(),
+        [] => ", on no days".to_owned(),
         all if all.len() == DAYS.len() => String::new(),
         some => format!(", {}", some.join(" ")),
     };
@@ -232,5 +232,5 @@ fn hours(window: TimeWindow) -> String {
         0 => String::new(),
         offset => format!("{sign}{}", clock(offset.unsigned_abs())),
     };
-    format!("it is between {} and {} (UTC{ahead}{days})", clock(from), clock(to))
+    format!("the time is between {} and {} (UTC{ahead}{days})", clock(from), clock(to))
 }

@@ -86,7 +86,7 @@ mod tests {
             ["ann", "bob", "eve", "sam", "tom", "late", "late"]
                 .map(|agent| policies.for_agent(Some(&AgentName::new(agent))));
         assert!(Arc::ptr_eq(&ann, &bob) && Arc::ptr_eq(&sam, &tom));
-        assert!(!Arc::ptr_eq(&ann, &eve), "another list, which may change by itself");
+        assert!(!Arc::ptr_eq(&ann, &eve), "lists of different agents can change separately");
         assert!(!Arc::ptr_eq(&sam, &ann) && !Arc::ptr_eq(&sam, &late));
         assert!(!Arc::ptr_eq(&late, &again));
     }

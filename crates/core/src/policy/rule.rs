@@ -81,13 +81,13 @@ impl RiskReason {
 }
 
 impl fmt::Display for RiskReason {
-    /// Completes the sentence "You are asked because …".
+    /// Completes the sentence "The user must confirm the call because …".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Dangerous => "the configuration says that it is dangerous",
-            Self::Destructive => "its server says that it is destructive",
-            Self::Listed => "the configuration says that it is to be confirmed",
-            Self::Unknown => "no list of the configuration speaks of it",
+            Self::Dangerous => "the configuration marks it as dangerous",
+            Self::Destructive => "its server marks it as destructive",
+            Self::Listed => "the configuration requires confirmation",
+            Self::Unknown => "the configuration does not list it",
         })
     }
 }

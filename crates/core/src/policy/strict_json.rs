@@ -64,7 +64,7 @@ impl<'de> Visitor<'de> for Values {
         let mut members = Map::new();
         while let Some((name, Strict(value))) = map.next_entry::<String, Strict>()? {
             if members.contains_key(&name) {
-                return Err(A::Error::custom(format_args!("`{name}` is written twice")));
+                return Err(A::Error::custom(format_args!("duplicate name `{name}`")));
             }
             members.insert(name, value);
         }
@@ -87,7 +87,7 @@ mod tests {
             [r#"{"a": 1, "a": 2}"#, r#"{"a": 1, "\u0061": 1}"#, r#"[{"b": {"a": 1, "a": 1}}]"#]
         {
             let why = parse(twice.as_bytes()).unwrap_err();
-            assert!(why.contains("`a` is written twice"), "{why}");
+            assert!(why.contains("duplicate name `a`"), "{why}");
         }
         assert!(parse(b"{").is_err());
     }

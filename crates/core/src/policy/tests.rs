@@ -67,7 +67,7 @@ fn rule(config: &Arc<Config>, name: &str, server: &str, called: &str) -> String 
 fn seen(config: &Arc<Config>, name: &str) -> Vec<String> {
     let policies = Policies::new(Arc::clone(config));
     let seen = policies.visible_config(agent(name).as_ref(), None);
-    assert_eq!(seen.policy, PolicyConfig::default(), "what is said of agents is nobody's business");
+    assert_eq!(seen.policy, PolicyConfig::default(), "agents must not see policies");
     let servers = seen.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
     let policy = policies.for_agent(agent(name).as_ref());
     let servers = servers.inspect(|server| {
@@ -83,7 +83,7 @@ fn without_rules_everything_is_allowed() {
     assert_eq!(rule(&config, "", "github", "anything"), "default_policy.allow_unknown_tools");
     assert_eq!(seen(&config, ""), ["github"]);
     assert_eq!(seen(&config, "anybody"), ["github"]);
-    assert!(!allows(&config, "", "gitlab", "anything"), "there is no such server");
+    assert!(!allows(&config, "", "gitlab", "anything"), "unknown servers are denied");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn denies_unknown_agents_everything_without_a_default_policy() {
     let closed = config(&["github", "files"], &keys);
     assert_eq!(seen(&closed, "raeder"), [""; 0]);
     assert!(!allows(&closed, "raeder", "github", "list_x"));
-    assert_eq!(seen(&closed, ""), ["github"], "one without a name has no misspelt one");
+    assert_eq!(seen(&closed, ""), ["github"], "an unnamed agent is not a misspelt one");
     assert!(allows(&closed, "", "github", "list_x"));
     assert!(allows(&closed, "reader", "github", "get_x"));
     for policy in [json!({}), json!({"allowUnknownTools": false})] {
@@ -123,7 +123,7 @@ fn denies_unknown_agents_everything_without_a_default_policy() {
         assert_eq!(seen(&open, "somebody"), ["github"]);
     }
     let free = config(&["github"], &json!({"exposedTools": {"github": ["list_*"]}}));
-    assert!(allows(&free, "somebody", "github", "list_x"), "nothing is said of single agents");
+    assert!(allows(&free, "somebody", "github", "list_x"), "no agent policies are configured");
 }
 
 // invariant: forbidden-equals-missing
@@ -162,7 +162,7 @@ fn hides_servers_whose_tools_are_all_denied() {
     let mut servers_only = keys;
     servers_only["defaultPolicy"] = json!({"allowUnknownServers": true});
     let some = config(&servers, &servers_only);
-    assert_eq!(seen(&some, "all"), servers, "with their resources and prompts");
+    assert_eq!(seen(&some, "all"), servers, "servers stay visible for their resources and prompts");
     assert!(!allows(&some, "all", "memory", "anything"));
 }
 
@@ -265,7 +265,7 @@ fn tool_outside_its_time_window_is_denied() {
         looked.get()
     };
     assert!(asked("deploy"));
-    assert!(!asked("get"), "the clock is nobody's business");
+    assert!(!asked("get"), "no time window applies to this tool");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn working_directory_condition_hides_servers() {
         config.policy.working_directory = Some(folder.into());
         Arc::new(config)
     };
-    assert_eq!(seen(&unknown, "all"), [""; 0], "nobody knows where we are");
+    assert_eq!(seen(&unknown, "all"), [""; 0], "the working directory is unknown");
     assert_eq!(seen(&within("/tmp"), "all"), [""; 0]);
     assert_eq!(seen(&within("/home/me/work/a"), "all"), ["github", "files"]);
     assert_eq!(seen(&within("/home/me/work"), "all"), ["github", "files"]);
@@ -311,7 +311,7 @@ fn argument_conditions_apply_only_to_named_tools() {
             .map(drop)
             .map_err(|refusal| refusal.rule.to_string())
     };
-    assert_eq!(call("get", "not even JSON"), Ok(()), "nobody looks at it");
+    assert_eq!(call("get", "not even JSON"), Ok(()), "arguments are not parsed without conditions");
     assert_eq!(call("delete_file", r#"{"path": "/workspace/a"}"#), Ok(()));
     let first = Err("agent_policies.a.when[0]".to_owned());
     assert_eq!(call("delete_file", r#"{"path": "/etc"}"#), first);

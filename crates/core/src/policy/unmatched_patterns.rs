@@ -32,16 +32,13 @@ impl fmt::Display for UnmatchedPattern {
         let pattern = &self.pattern;
         match self.kind {
             PrimitiveKind::Tools => {
-                write!(f, "no tool is called `{pattern}`, so that this has no effect")
+                write!(f, "no tool matches `{pattern}`, so this entry has no effect")
             }
             PrimitiveKind::Prompts => {
-                write!(f, "no prompt is called `{pattern}`, so that this has no effect")
+                write!(f, "no prompt matches `{pattern}`, so this entry has no effect")
             }
             PrimitiveKind::Resources => {
-                write!(
-                    f,
-                    "no resource or template that is listed has the address or the name `{pattern}`"
-                )
+                write!(f, "no listed resource or template has the URI or name `{pattern}`")
             }
         }
     }
@@ -201,7 +198,7 @@ fn hint(wanted: &str, servers: &[&Server<'_>]) -> Option<String> {
     });
     if let Some(own) = renamed {
         return Some(format!(
-            "rules have the names that servers give: `{own}`, which agents see as `{wanted}`"
+            "rules use the server's own names: `{own}` (agents see it as `{wanted}`)"
         ));
     }
     let known = servers.iter().filter_map(|server| server.tools).flatten().map(String::as_str);
@@ -253,7 +250,7 @@ mod tests {
             "dangerousTools": ["git:git_psh", "dev__git__git_push", "rm_*", "destructiveHint"],
             "requireConfirmation": ["files:get", "nothing"],
         });
-        let renamed = "rules have the names that servers give: `get`, which agents see as `fetch`";
+        let renamed = "rules use the server's own names: `get` (agents see it as `fetch`)";
         let found = found(rules, &[GIT, FILES]);
         let found: Vec<_> = found.iter().map(|one| one.each_ref().map(String::as_str)).collect();
         assert_eq!(

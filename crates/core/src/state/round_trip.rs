@@ -30,11 +30,11 @@ pub(crate) struct RoundTripStore(MemoryStateStore);
 fn reread(record: &StateRecord) -> Option<StateRecord> {
     let text = record
         .encode()
-        .inspect_err(|error| tracing::error!(%error, "rehearsal: a record cannot be written"));
+        .inspect_err(|error| tracing::error!(%error, "rehearsal: cannot encode a record"));
     let text = text.ok()?;
     let read = StateRecord::decode(&text);
     if read.as_ref() != Some(record) {
-        tracing::error!("rehearsal: a record is not what it was before it was written");
+        tracing::error!("rehearsal: the decoded record differs from the original");
     }
     let mut maimed: Value = serde_json::from_str(&text).ok()?;
     let session = maimed["record"].get_mut("session").and_then(Value::as_object_mut);

@@ -159,7 +159,7 @@ impl AuditWriterHandle {
         let has_finished = self.wait_finished(patience);
         if !has_finished {
             tracing::error!(
-                "at least {} of the audit could not be written in time and will not be",
+                "audit log: at least {} not written before the shutdown timeout",
                 records(self.0.unwritten())
             );
         }
@@ -205,13 +205,13 @@ impl EventListener for AuditLog {
             Event::DefinitionsDrifted(DriftEvent {
                 server,
                 drift: found,
-                action: becomes,
+                action,
                 accept_command: _,
             }) => {
                 let now = SystemTime::now();
                 for drifted in found.iter().take(MAX_DRIFTED) {
                     let (server, drifted) = (server.clone(), drifted.clone());
-                    let record = DriftRecord { at: now, server, drifted, becomes };
+                    let record = DriftRecord { at: now, server, drifted, action };
                     self.put(AuditMessage::Drifted(Box::new(record)));
                 }
             }
@@ -224,23 +224,23 @@ impl EventListener for AuditLog {
             Event::AccessDenied(denied, address) => {
                 self.count(
                     QuotaOwner::new(denied.agent.as_ref(), address),
-                    RejectionCause::Denied(denied.why),
+                    RejectionCause::Denied(denied.reason),
                 );
             }
             Event::LimitReached(reached) => {
-                self.count(reached.owner.clone(), RejectionCause::Limit(reached.what));
+                self.count(reached.owner.clone(), RejectionCause::Limit(reached.quota));
             }
             Event::ReadEnded(read, end) => self.put(AuditMessage::Read(ReadRecord::new(read, end))),
             Event::SignIn(login, change) => {
                 self.put(AuditMessage::SignIn(SignInRecord::new(login, change)));
             }
             Event::Reloaded { changes, difference } => {
-                self.reload("taken_over", [changes, difference, ""]);
+                self.reload("applied", [changes, difference, ""]);
             }
             Event::ReloadPending { changes, difference } => {
-                self.reload("held", [changes, difference, ""]);
+                self.reload("pending", [changes, difference, ""]);
             }
-            Event::ReloadRefused(error) => self.reload("refused", ["", "", &error.to_string()]),
+            Event::ReloadRefused(error) => self.reload("rejected", ["", "", &error.to_string()]),
             Event::CertificateLoaded(dates) => self.certificates(Ok(*dates)),
             Event::CertificateRefused(error) => self.certificates(Err(error.to_string())),
             _ => {}
@@ -320,7 +320,7 @@ impl AuditWriter {
         if lost > 0 {
             tracing::error!(
                 file = %self.file.path().display(),
-                "{} of the audit could not be written and will not be; nothing in the file says so",
+                "audit log: {} could not be written; the file does not show the loss",
                 records(lost)
             );
         }
@@ -391,7 +391,7 @@ impl AuditWriter {
                 self.queue.count_lost(still_lost + records);
                 self.lost.inc_by(records);
                 if !std::mem::replace(&mut self.has_failed, true) {
-                    tracing::error!(%error, "calls cannot be recorded");
+                    tracing::error!(%error, "failed to write to the audit log");
                 }
             }
         }
@@ -420,7 +420,7 @@ impl AuditWriter {
             self.scribe.encode_in_flight(&mut lines, &facts);
         }
         if let Err(error) = self.unfinished.replace(&lines) {
-            tracing::warn!(%error, "calls that are running cannot be noted");
+            tracing::warn!(%error, "failed to write the file of calls in flight");
         }
     }
 
@@ -437,7 +437,7 @@ impl AuditWriter {
         }
         self.append(&mut lines, records);
         if let Err(error) = self.unfinished.replace(&[]) {
-            tracing::warn!(%error, "what was noted of running calls could not be removed");
+            tracing::warn!(%error, "failed to remove the file of calls in flight");
         }
     }
 }

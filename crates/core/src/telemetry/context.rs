@@ -49,20 +49,20 @@ pub struct CallProgress {
     pub stop_reason: Option<CallStopReason>,
     /// The rule that allowed or denied the call.
     pub(crate) rule: Option<Cow<'static, str>>,
-    /// Why the call was refused.
+    /// Why the call was denied.
     pub(crate) reason: Option<String>,
     /// If the agent can't see the tool, the listing of its server.
     pub(crate) listing: Option<Arc<Listing>>,
 }
 
-/// A cause that stops a call of a tool that is there.
+/// Why a call of a visible tool was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallStopReason {
-    /// There were too many calls in the last minute.
+    /// The rate limit `callsPerMinute` was reached.
     Rate,
-    /// Too many calls were running, for too long.
+    /// The concurrency limit `maxConcurrentCalls` was reached for longer than `limits.maxWaitMs`.
     Concurrency,
-    /// The user did not agree, or could not be asked.
+    /// The user declined the call, didn't answer in time, or couldn't be asked.
     Confirmation,
 }
 
@@ -145,8 +145,8 @@ impl<'a> CallContext<'a> {
         }
     }
 
-    /// Records why the call is refused.
-    pub fn set_refusal_reason(&mut self, reason: &str) {
+    /// Records why the call is denied.
+    pub fn set_denial_reason(&mut self, reason: &str) {
         if self.wants_texts {
             self.details.reason = Some(reason.to_owned());
         }

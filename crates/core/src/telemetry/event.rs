@@ -26,84 +26,82 @@ pub struct DriftEvent<'a> {
     pub accept_command: &'a str,
 }
 
-/// Something that happened here.
+/// An event in this process.
 #[derive(Clone, Copy)]
 pub enum Event<'a> {
-    /// A call of a tool begins.
+    /// A tool call began.
     CallBegan(&'a CallContext<'a>),
-    /// It has ended, in whichever way.
+    /// A tool call ended, with any outcome.
     CallEnded(&'a CallContext<'a>, CallEnd),
-    /// A request to a language model has ended, in whichever way.
+    /// A request to a language model ended, with any outcome.
     LlmRequestEnded(&'a LlmContext<'a>, LlmOutcome),
-    /// A server begins to start.
+    /// A server is starting.
     ServerStarting(&'a ServerContext),
-    /// It is ready, with this listing.
+    /// A server is ready, with this listing.
     ServerStarted(&'a ServerContext, &'a Listing),
-    /// It could not be started, for this reason.
+    /// A server failed to start, for this reason.
     ServerFailed(&'a ServerContext, &'a str),
-    /// It has ended by itself, of this.
+    /// A server exited unexpectedly, for this reason.
     ServerDied(&'a ServerContext, &'a str),
-    /// It runs as far as is known and cannot be reached over HTTP, for this reason; `None`: it can be
-    /// again.
+    /// A server can't be reached over HTTP, for this reason; `None` once it can be reached again.
     ServerUnreachable(&'a ServerContext, Option<&'a str>),
-    /// It was stopped.
+    /// A server was stopped.
     ServerStopped(&'a ServerContext, ServerStopReason),
-    /// A server that runs has another listing than before.
+    /// A running server has a new listing.
     ListingChanged(&'a ServerContext, &'a Listing),
-    /// Some of its definitions are not what they were.
+    /// A server changed some of its definitions.
     DefinitionsChanged(&'a ServerContext, &'a [DefinitionChange]),
-    /// A server lists definitions that are not as the lock has them. It is told once for as long as nothing
-    /// else differs.
+    /// Definitions of a server differ from `workbench.lock`. Emitted once for each set of
+    /// differences.
     DefinitionsDrifted(DriftEvent<'a>),
-    /// An agent has come that stays for a while.
+    /// An agent opened a session.
     SessionOpened(&'a SessionContext),
-    /// Its program has said what it is called.
+    /// The client of a session sent its name.
     ClientIdentified(&'a SessionContext, &'a str),
-    /// Its model has been spared so many tokens of definitions more than before; fewer where that is
-    /// negative.
+    /// The tokens saved in a session grew by this number; it is negative if they shrank.
     TokensSaved(&'a SessionContext, i64),
-    /// It has this toolbox open for the first time.
+    /// A session opened this toolbox for the first time.
     ToolboxOpened(&'a SessionContext, &'a ToolboxName),
-    /// Its session was begun by another replica and goes on here, where it was taken over so often in all.
+    /// A session of another replica continues here. The number counts all its adoptions so far.
     SessionAdopted(&'a SessionContext, u64),
-    /// It has left.
+    /// A session ended.
     SessionClosed(&'a SessionContext),
-    /// Sessions do not stay with one replica: the text says how that shows. It is told once a minute at
-    /// most.
+    /// The load balancer sends one session to several replicas, as the text shows. Emitted at most
+    /// once a minute.
     SessionAffinityLost(&'a str),
-    /// Somebody was not let in, who came from this address where one is known.
+    /// An HTTP request was denied, from this IP address if it is known.
     AccessDenied(&'a AccessDenial, Option<IpAddr>),
-    /// A caller wanted to hold more than it may.
+    /// A caller reached a quota.
     LimitReached(&'a LimitReached),
-    /// A resource or a prompt was read, in whichever way that ended.
+    /// A read of a resource or prompt ended, with any outcome.
     ReadEnded(&'a ReadContext<'a>, CallEnd),
-    /// A login at a server over HTTP has changed.
+    /// A login at an HTTP server changed.
     SignIn(&'a SignInContext<'a>, SignInChange),
-    /// Agents are served at this address.
+    /// The workbench serves agents at this address.
     Serving(&'a str),
-    /// Another configuration is served from now on.
+    /// A changed configuration was applied.
     Reloaded {
         /// The toolboxes and sections that differ.
         changes: &'a str,
-        /// The gains and losses of agents, if somebody records them.
+        /// What agents gained and lost; empty if no listener records it.
         difference: &'a str,
     },
-    /// The configuration that was read differs in this, and is not served until somebody asks for it.
+    /// A changed configuration waits for an explicit reload.
     ReloadPending {
         /// The toolboxes and sections that differ.
         changes: &'a str,
-        /// The gains and losses of agents, in a few lines.
+        /// What agents would gain and lose, in a few lines.
         difference: &'a str,
     },
-    /// The configuration was to be read again, and cannot be used for this reason.
+    /// A changed configuration is invalid, for this reason.
     ReloadRefused(&'a dyn fmt::Display),
-    /// Whoever connects from now on over TLS is shown these certificates.
+    /// New TLS connections get these certificates from now on.
     CertificateLoaded(&'a CertificateExpiry),
-    /// Certificates were to be read again, and cannot be used for this reason.
+    /// Changed certificates are invalid, for this reason.
     CertificateRefused(&'a dyn fmt::Display),
-    /// The store that several workbenches share can be used from now on; with a reason, it cannot be.
+    /// The shared store became available or, with a reason, unavailable.
     SharedStore(Option<&'a str>),
-    /// That store was asked something, and has answered or not after so long.
+    /// A request to the shared store was answered, or failed, after this time.
     SharedStoreQueried(Duration),
 }
 
@@ -139,7 +137,7 @@ impl EventKinds {
     pub const READS: Self = Self(1 << 9);
     /// Logins at HTTP servers.
     pub const SIGN_INS: Self = Self(1 << 10);
-    /// The store that several workbenches share.
+    /// The shared store.
     pub const SHARED_STORE: Self = Self(1 << 11);
     pub const ALL: Self = Self((1 << 12) - 1);
 
@@ -307,12 +305,12 @@ pub enum SignInChange {
 }
 
 impl SignInChange {
-    /// Returns the word for it in records and metrics.
+    /// Returns the change's name in records and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SignedIn => "signed_in",
             Self::Renewed => "renewed",
-            Self::Required => "wanted",
+            Self::Required => "required",
             Self::SignedOut => "signed_out",
         }
     }
@@ -323,43 +321,43 @@ impl SignInChange {
 pub struct AccessDenial {
     /// `None` if the agent is unknown.
     pub agent: Option<AgentName>,
-    pub why: AccessDenialReason,
+    pub reason: AccessDenialReason,
 }
 
 /// A caller that has reached a quota.
 #[derive(Clone, Debug)]
 pub struct LimitReached {
     pub owner: QuotaOwner,
-    pub what: QuotaKind,
+    pub quota: QuotaKind,
 }
 
-/// Why somebody was not let in.
+/// Why an HTTP request was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessDenialReason {
-    /// The request is not meant for us, or comes from a page that may not ask us.
+    /// The `Host` or `Origin` header isn't allowed.
     Origin,
-    /// There is no token.
+    /// The request has no token.
     NoToken,
-    /// There is something in the place of a token that can be none.
+    /// The `Authorization` header isn't a bearer token, or is repeated.
     MalformedToken,
-    /// The token is not good here.
+    /// The token isn't in the configuration, or its signature or claims are invalid.
     InvalidToken,
-    /// The token was good.
+    /// The token has expired.
     ExpiredToken,
-    /// The token does not allow enough.
+    /// The token lacks a required scope.
     Scope,
-    /// The token is of nobody who is known here.
-    UnknownSubject,
-    /// The certificate of the client is not good here, or is of another agent than the token.
+    /// The token doesn't identify a known agent.
+    UnknownAgent,
+    /// The client certificate is invalid, names no agent, or belongs to another agent than the token.
     Certificate,
-    /// The rules do not say what the agent may use.
-    NoRules,
-    /// The figures name servers that the agent may not know of.
-    MetricsHidden,
+    /// No access rules apply to the agent.
+    NoPolicy,
+    /// The agent can't read the metrics: they name servers that are hidden from it.
+    MetricsDenied,
 }
 
 impl AccessDenialReason {
-    /// Returns the word for it in records.
+    /// Returns the reason's name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Origin => "origin",
@@ -368,10 +366,10 @@ impl AccessDenialReason {
             Self::InvalidToken => "invalid_token",
             Self::ExpiredToken => "expired_token",
             Self::Scope => "scope",
-            Self::UnknownSubject => "unknown_holder",
+            Self::UnknownAgent => "unknown_agent",
             Self::Certificate => "certificate",
-            Self::NoRules => "no_rules",
-            Self::MetricsHidden => "figures",
+            Self::NoPolicy => "no_policy",
+            Self::MetricsDenied => "metrics_denied",
         }
     }
 }

@@ -83,7 +83,7 @@ impl EventBus {
         // A panicking listener must not fail the call, nor keep the event from the other listeners.
         let tell = |hear: &dyn Fn()| {
             if catch_unwind(AssertUnwindSafe(hear)).is_err() {
-                tracing::error!("an error of ours: an event was not taken note of");
+                tracing::error!("internal error: an event listener panicked");
             }
         };
         for (wants, listener) in &self.0.all {
@@ -108,7 +108,7 @@ impl EventBus {
     /// Returns the outcome of work that is dropped before its end.
     pub(crate) fn drop_outcome(&self) -> CallOutcome {
         if std::thread::panicking() {
-            CallOutcome::Panicked
+            CallOutcome::InternalError
         } else if self.is_shutting_down() {
             CallOutcome::ShuttingDown
         } else {

@@ -74,7 +74,7 @@ impl HttpClient for OtlpHttpClient {
             };
             let had_failed = self.has_failed.swap(failure.is_some(), Ordering::Relaxed);
             if let (Some(error), false) = (failure, had_failed) {
-                tracing::warn!(error, "calls cannot be told to the collector");
+                tracing::warn!(error, "failed to export spans to the OTLP collector");
             }
             posted
         })

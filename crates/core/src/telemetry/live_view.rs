@@ -236,7 +236,7 @@ impl LiveState {
                 self.servers.entry(key).or_default().add(end);
             }
             let was_let_through =
-                !matches!(end.outcome, CallOutcome::Unknown | CallOutcome::Refused);
+                !matches!(end.outcome, CallOutcome::UnknownTool | CallOutcome::Denied);
             if was_let_through && self.used.len() < MAX_TOOLS {
                 self.used.insert((toolbox.clone(), server.clone(), subject.tool.to_owned()));
             }

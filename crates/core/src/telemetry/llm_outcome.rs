@@ -3,36 +3,36 @@
 /// The outcome of a request to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlmOutcome {
-    /// It answered.
+    /// The model answered.
     Ok,
-    /// Its endpoint cannot be reached.
+    /// The endpoint couldn't be reached, or the connection broke.
     Unreachable,
-    /// No answer in time.
+    /// The model didn't answer in time.
     TimedOut,
-    /// Its endpoint does not take the key.
+    /// The endpoint rejected the API key.
     Unauthorized,
-    /// Its endpoint does not know it.
+    /// The endpoint doesn't have the configured model.
     UnknownModel,
-    /// Its endpoint wants to be paid.
-    Unpaid,
-    /// Its endpoint was asked too often.
+    /// The endpoint requires payment.
+    PaymentRequired,
+    /// The endpoint rejected the request because of its rate limit.
     RateLimited,
-    /// Its endpoint, or the agent's client, answered with an error.
-    Failed,
-    /// The answer cannot be used.
-    Unusable,
-    /// The answer was too long.
-    Oversized,
-    /// The agent's client, or its user, said no.
+    /// The endpoint or the agent's client answered with another error.
+    Error,
+    /// The response is malformed, empty or incomplete.
+    InvalidResponse,
+    /// The response exceeds the size limit.
+    ResponseTooLarge,
+    /// The agent's client, or its user, declined the request.
     Declined,
-    /// The agent's client does not lend its model.
-    Unable,
-    /// The agent gave up what it was asked for, or left.
+    /// The agent's client doesn't support sampling.
+    SamplingUnsupported,
+    /// The agent cancelled its request or disconnected.
     Cancelled,
-    /// The workbench ended.
+    /// The workbench shut down during the request.
     ShuttingDown,
-    /// An error of ours.
-    Panicked,
+    /// The request panicked, which is a bug in the workbench.
+    InternalError,
 }
 
 impl LlmOutcome {
@@ -44,16 +44,16 @@ impl LlmOutcome {
             Self::TimedOut => "timed_out",
             Self::Unauthorized => "unauthorized",
             Self::UnknownModel => "unknown_model",
-            Self::Unpaid => "unpaid",
+            Self::PaymentRequired => "payment_required",
             Self::RateLimited => "rate_limited",
-            Self::Failed => "failed",
-            Self::Unusable => "unusable",
-            Self::Oversized => "oversized",
+            Self::Error => "error",
+            Self::InvalidResponse => "invalid_response",
+            Self::ResponseTooLarge => "response_too_large",
             Self::Declined => "declined",
-            Self::Unable => "unable",
+            Self::SamplingUnsupported => "sampling_unsupported",
             Self::Cancelled => "cancelled",
             Self::ShuttingDown => "shutting_down",
-            Self::Panicked => "panicked",
+            Self::InternalError => "internal_error",
         }
     }
 }

@@ -66,7 +66,7 @@ impl Drop for LlmRequestGuard<'_> {
             return;
         }
         let outcome = if std::thread::panicking() {
-            LlmOutcome::Panicked
+            LlmOutcome::InternalError
         } else if self.listeners.is_shutting_down() {
             LlmOutcome::ShuttingDown
         } else {

@@ -28,101 +28,81 @@ impl EventListener for LogListener {
         match event {
             Event::ServerStarted(server, listing) => {
                 let tools = listing.tools.len();
-                tracing::info!(server = server.label, tools, "the server is ready");
+                tracing::info!(server = server.label, tools, "server is ready");
             }
             Event::DefinitionsChanged(server, changed) => {
                 let server = &server.label;
-                for DefinitionChange { word, name, members, before, after, suppressed: untold } in
-                    changed
-                {
+                for DefinitionChange { word, name, members, before, after, suppressed } in changed {
                     let members = members.join(", ");
-                    let untold = (*untold > 0).then_some(untold);
+                    let suppressed = (*suppressed > 0).then_some(suppressed);
                     tracing::warn!(
                         server,
                         members,
                         before,
                         after,
-                        untold,
-                        "the definition of {word} `{name}` has changed"
+                        suppressed,
+                        "the definition of {word} `{name}` changed"
                     );
                 }
             }
             Event::DefinitionsDrifted(drift) => drifted(drift),
             Event::ServerFailed(server, reason) => {
                 let server = &server.label;
-                tracing::warn!(server, "the server could not be started: {reason}");
+                tracing::warn!(server, "server failed to start: {reason}");
             }
             Event::ServerDied(server, cause) => {
-                tracing::warn!(server = server.label, "the server ended: {cause}");
+                tracing::warn!(server = server.label, "server exited unexpectedly: {cause}");
             }
             Event::ServerUnreachable(server, Some(why)) => {
                 tracing::warn!(server = server.label, "{why}");
             }
             Event::ServerUnreachable(server, None) => {
-                tracing::info!(server = server.label, "it can be reached again");
+                tracing::info!(server = server.label, "server is reachable again");
             }
-            Event::ServerStopped(server, why) if server.was_ready => {
-                let server = &server.label;
-                match why {
-                    ServerStopReason::Idle => tracing::info!(server, "stopped, having been idle"),
-                    ServerStopReason::ConnectionLost => {
-                        let what = "its connection has ended while it was not in use; the next use";
-                        tracing::info!(server, "{what} connects again");
-                    }
-                    ServerStopReason::RemovedFromConfig => {
-                        tracing::info!(server, "stopped, being in use no more");
-                    }
-                    ServerStopReason::NoUsersLeft => {
-                        tracing::info!(server, "stopped, for nobody needs it any more");
-                    }
-                    ServerStopReason::UserRequest => {
-                        tracing::info!(server, "stopped, as its user wanted");
-                    }
-                    ServerStopReason::Renewal | ServerStopReason::Shutdown => {}
-                }
-            }
+            Event::ServerStopped(server, why) if server.was_ready => stopped(&server.label, why),
             // Other denials are not logged: there can be any number, and each response gives the
             // reason.
             Event::AccessDenied(
-                AccessDenial { agent: Some(agent), why: AccessDenialReason::NoRules },
+                AccessDenial { agent: Some(agent), reason: AccessDenialReason::NoPolicy },
                 _,
             ) => {
                 tracing::warn!(
                     agent = cut(agent),
-                    "refused: `agentPolicies` has no such agent, and there is no `defaultPolicy`"
+                    "access denied: no entry for this agent in `agentPolicies`, and no `defaultPolicy`"
                 );
             }
             Event::SignIn(login, change) => {
                 let SignInContext { server, account, why } = login;
                 match change {
                     SignInChange::SignedIn => tracing::info!(server, account, "signed in"),
-                    SignInChange::Renewed => tracing::debug!(server, account, "its token is new"),
+                    SignInChange::Renewed => {
+                        tracing::debug!(server, account, "access token renewed");
+                    }
                     SignInChange::Required => {
-                        tracing::info!(server, account, "it wants a sign-in: {why}");
+                        tracing::info!(server, account, "sign-in required: {why}");
                     }
                     SignInChange::SignedOut => tracing::info!(server, account, "signed out"),
                 }
             }
             Event::SessionAffinityLost(how) => tracing::warn!(
-                "the proxy sends one session to several replicas ({how}): see docs/replicas.md"
+                "the load balancer does not keep sessions on one replica: {how}; enable session affinity"
             ),
             Event::Serving(address) => tracing::info!("serving MCP at {address}"),
             Event::Reloaded { changes, .. } => {
-                tracing::info!("the configuration was read anew: {changes}");
+                tracing::info!("configuration reloaded: {changes}");
             }
             Event::ReloadPending { changes, difference } => tracing::warn!(
-                "the configuration has changed in what agents may do, what is launched or who may \
-                 ask, and waits: `mcp-workbench reload`, SIGHUP or a restart takes it over \
-                 ({changes})\n{difference}"
+                "the configuration changed access rules, server launches or authentication; apply \
+                 it with `mcp-workbench reload`, SIGHUP or a restart ({changes})\n{difference}"
             ),
             Event::ReloadRefused(error) => tracing::error!(
-                "the configuration is not read anew, and what was served goes on: {error}"
+                "configuration not reloaded, the previous one stays active: {error}"
             ),
             Event::CertificateLoaded(_) => {
-                tracing::info!("the certificates for TLS were read, and are shown from now on");
+                tracing::info!("TLS certificates loaded for new connections");
             }
             Event::CertificateRefused(error) => tracing::error!(
-                "the certificates for TLS are not taken over, and those from before go on: {error}"
+                "TLS certificates not reloaded, the previous ones stay in use: {error}"
             ),
             _ => {}
         }
@@ -133,19 +113,33 @@ fn cut(agent: &AgentName) -> String {
     agent.as_str().chars().take(MAX_NAME).collect()
 }
 
+fn stopped(server: &str, why: ServerStopReason) {
+    match why {
+        ServerStopReason::Idle => tracing::info!(server, "stopped after the idle timeout"),
+        ServerStopReason::ConnectionLost => {
+            tracing::info!(server, "connection closed while idle; the next use reconnects");
+        }
+        ServerStopReason::RemovedFromConfig => {
+            tracing::info!(server, "stopped: removed from the configuration");
+        }
+        ServerStopReason::NoUsersLeft => {
+            tracing::info!(server, "stopped: no agent can use it any longer");
+        }
+        ServerStopReason::UserRequest => tracing::info!(server, "stopped by request"),
+        ServerStopReason::Renewal | ServerStopReason::Shutdown => {}
+    }
+}
+
 /// Logs the differences from the lock, and the commands that show and accept them.
-fn drifted(
-    DriftEvent { server: at, drift: found, action: becomes, accept_command: accept }: DriftEvent<
-        '_,
-    >,
-) {
+fn drifted(event: DriftEvent<'_>) {
+    let DriftEvent { server: at, drift: found, action, accept_command: accept } = event;
     let server = format!("{}/{}", at.toolbox, at.server);
     for one in found.iter().take(MAX_DRIFTED) {
-        tracing::warn!(server, definitions = becomes, "not as `workbench.lock` has it: {one}");
+        tracing::warn!(server, action, "differs from `workbench.lock`: {one}");
     }
     let more = found.len().saturating_sub(MAX_DRIFTED);
     if more > 0 {
-        tracing::warn!(server, "{more} more are not as `workbench.lock` has them");
+        tracing::warn!(server, "{more} more definitions differ from `workbench.lock`");
     }
-    tracing::warn!(server, "`mcp-workbench lock --diff` shows it, `{accept}` takes it over");
+    tracing::warn!(server, "review with `mcp-workbench lock --diff`, accept with `{accept}`");
 }

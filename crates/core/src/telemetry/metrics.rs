@@ -51,14 +51,14 @@ pub(crate) struct Metrics {
     running: Family<Labels, Gauge>,
     starts: Family<LabelsAndWord, Counter>,
     restarts: Family<Labels, Counter>,
-    deaths: Family<Labels, Counter>,
+    crashes: Family<Labels, Counter>,
     /// By model and outcome.
     llm_requests: Family<Labels, Counter>,
     /// By model and direction (`read` or `written`).
     llm_tokens: Family<Labels, Counter>,
     pub(crate) sessions: Gauge,
-    /// Tasks of the runtime at the last render.
-    tasks: Gauge,
+    /// Tasks of the async runtime at the last render.
+    runtime_tasks: Gauge,
     pub(crate) tokens_saved: Gauge,
     /// By the configuration key of the certificate, as of the last render.
     tls_seconds: Family<[(&'static str, &'static str); 1], Gauge>,
@@ -66,7 +66,7 @@ pub(crate) struct Metrics {
     adopted: Counter,
     pub(crate) lost: Counter,
     pub(crate) holdings: QuotaUsage,
-    /// By the kind of quota.
+    /// By quota.
     limits_reached: Family<[(&'static str, &'static str); 1], Counter>,
     /// By server and change.
     sign_ins: Family<Labels, Counter>,
@@ -81,7 +81,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("mcp_workbench");
-        let held = Family::default();
+        let caller_usage = Family::default();
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let metrics = Self {
             calls: Family::default(),
@@ -91,17 +91,17 @@ impl Metrics {
             running: Family::default(),
             starts: Family::default(),
             restarts: Family::default(),
-            deaths: Family::default(),
+            crashes: Family::default(),
             llm_requests: Family::default(),
             llm_tokens: Family::default(),
             sessions: Gauge::default(),
             adopted: Counter::default(),
-            tasks: Gauge::default(),
+            runtime_tasks: Gauge::default(),
             tokens_saved: Gauge::default(),
             tls_seconds: Family::default(),
             tls: Mutex::default(),
             lost: Counter::default(),
-            holdings: QuotaUsage::new(&held),
+            holdings: QuotaUsage::new(&caller_usage),
             limits_reached: Family::default(),
             sign_ins: Family::default(),
             drift: Family::default(),
@@ -112,27 +112,27 @@ impl Metrics {
         };
         let to = &mut registry;
         descriptors::CALLS.register(to, metrics.calls.clone());
-        descriptors::SECONDS.register(to, metrics.seconds.clone());
+        descriptors::DURATION.register(to, metrics.seconds.clone());
         descriptors::ARGUMENT_BYTES.register(to, metrics.argument_bytes.clone());
         descriptors::RESULT_BYTES.register(to, metrics.result_bytes.clone());
         descriptors::RUNNING.register(to, metrics.running.clone());
         descriptors::STARTS.register(to, metrics.starts.clone());
         descriptors::RESTARTS.register(to, metrics.restarts.clone());
-        descriptors::DEATHS.register(to, metrics.deaths.clone());
+        descriptors::CRASHES.register(to, metrics.crashes.clone());
         descriptors::LLM_REQUESTS.register(to, metrics.llm_requests.clone());
         descriptors::LLM_TOKENS.register(to, metrics.llm_tokens.clone());
         descriptors::SESSIONS.register(to, metrics.sessions.clone());
         descriptors::ADOPTED.register(to, metrics.adopted.clone());
-        descriptors::TASKS.register(to, metrics.tasks.clone());
+        descriptors::RUNTIME_TASKS.register(to, metrics.runtime_tasks.clone());
         descriptors::TOKENS_SAVED.register(to, metrics.tokens_saved.clone());
-        descriptors::TLS_SECONDS.register(to, metrics.tls_seconds.clone());
+        descriptors::TLS_EXPIRY.register(to, metrics.tls_seconds.clone());
         descriptors::LOST.register(to, metrics.lost.clone());
-        descriptors::HELD.register(to, held);
+        descriptors::CALLER_USAGE.register(to, caller_usage);
         descriptors::LIMITS_REACHED.register(to, metrics.limits_reached.clone());
         descriptors::SIGN_INS.register(to, metrics.sign_ins.clone());
         descriptors::DRIFT.register(to, metrics.drift.clone());
         descriptors::SHARED_UP.register(to, metrics.shared_up.clone());
-        descriptors::SHARED_SECONDS.register(to, metrics.shared_seconds.clone());
+        descriptors::SHARED_DURATION.register(to, metrics.shared_seconds.clone());
         Self { registry, ..metrics }
     }
 
@@ -158,7 +158,7 @@ impl Metrics {
             started: self.starts.get_or_create_owned(&with("result", "ok")),
             not_started: self.starts.get_or_create_owned(&with("result", "failed")),
             restarts: self.restarts.get_or_create_owned(&labels),
-            deaths: self.deaths.get_or_create_owned(&labels),
+            crashes: self.crashes.get_or_create_owned(&labels),
         }
     }
 
@@ -196,7 +196,8 @@ impl Metrics {
     /// Renders all metrics in the `OpenMetrics` text format.
     pub(crate) fn render(&self) -> String {
         if let Ok(runtime) = Handle::try_current() {
-            self.tasks.set(runtime.metrics().num_alive_tasks().try_into().unwrap_or(i64::MAX));
+            self.runtime_tasks
+                .set(runtime.metrics().num_alive_tasks().try_into().unwrap_or(i64::MAX));
         }
         self.update_tls_expiry();
         let mut text = String::new();
@@ -228,7 +229,7 @@ impl EventListener for Metrics {
             Event::ServerFailed(server, _) => self.of_run(server).record_start_failure(),
             Event::ServerDied(server, _) => {
                 let meters = self.of_run(server);
-                meters.died();
+                meters.record_crash();
                 meters.record_stop();
             }
             Event::ServerStopped(server, _) if server.was_ready => {
@@ -247,7 +248,7 @@ impl EventListener for Metrics {
                 self.sessions.dec();
             }
             Event::LimitReached(reached) => {
-                let labels = [("what", reached.what.as_str())];
+                let labels = [("quota", reached.quota.as_str())];
                 self.limits_reached.get_or_create_owned(&labels).inc();
             }
             Event::SignIn(login, change) => {
@@ -263,8 +264,8 @@ impl EventListener for Metrics {
             Event::CertificateLoaded(dates) => {
                 *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = Some(*dates);
             }
-            Event::SharedStore(why) => {
-                self.shared_up.get_or_create_owned(&[]).set(i64::from(why.is_none()));
+            Event::SharedStore(error) => {
+                self.shared_up.get_or_create_owned(&[]).set(i64::from(error.is_none()));
             }
             Event::SharedStoreQueried(took) => {
                 self.shared_seconds.get_or_create_owned(&[]).observe(took.as_secs_f64());
@@ -329,18 +330,17 @@ mod tests {
     fn rendered_metrics_match_their_descriptors() {
         let metrics = Metrics::new();
         let _ = metrics.for_server("dev", "git");
-        let reached = LimitReached { owner: QuotaOwner::Local, what: QuotaKind::Calls };
+        let reached = LimitReached { owner: QuotaOwner::Local, quota: QuotaKind::Calls };
         metrics.on_event(Event::LimitReached(&reached));
         let login = SignInContext { server: "hub", account: None, why: "" };
         metrics.on_event(Event::SignIn(&login, SignInChange::Renewed));
         let at = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("git") };
         let drifted =
             DefinitionDrift { word: "tool", name: "push".to_owned(), kind: DriftKind::New };
-        let (found, becomes) = (&[drifted][..], "warn");
         metrics.on_event(Event::DefinitionsDrifted(DriftEvent {
             server: &at,
-            drift: found,
-            action: becomes,
+            drift: &[drifted],
+            action: "warn",
             accept_command: "",
         }));
         metrics.on_event(Event::CertificateLoaded(&CertificateExpiry {
@@ -385,9 +385,9 @@ mod tests {
             format!("mcp_workbench_tool_calls_total{{{labels},outcome=\"ok\"}} 1"),
             format!("mcp_workbench_tool_calls_total{{{labels},outcome=\"timed_out\"}} 1"),
             format!("mcp_workbench_argument_bytes_total{{{labels}}} 11"),
-            format!("mcp_workbench_tool_call_seconds_bucket{{le=\"0.005\",{labels}}} 1"),
-            format!("mcp_workbench_backends_running{{{labels}}} 1"),
-            format!("mcp_workbench_backend_restarts_total{{{labels}}} 1"),
+            format!("mcp_workbench_tool_call_duration_seconds_bucket{{le=\"0.005\",{labels}}} 1"),
+            format!("mcp_workbench_servers_running{{{labels}}} 1"),
+            format!("mcp_workbench_server_restarts_total{{{labels}}} 1"),
             r#"mcp_workbench_llm_requests_total{model="small",outcome="timed_out"} 2"#.to_owned(),
             r#"mcp_workbench_llm_tokens_total{model="small",kind="read"} 12"#.to_owned(),
             r#"mcp_workbench_llm_tokens_total{model="small",kind="written"} 2"#.to_owned(),
@@ -397,6 +397,6 @@ mod tests {
             assert!(text.contains(&line), "no {line} in\n{text}");
         }
         metrics.on_event(Event::ServerStopped(&server, ServerStopReason::Idle));
-        assert!(metrics.render().contains(&format!("backends_running{{{labels}}} 0")));
+        assert!(metrics.render().contains(&format!("servers_running{{{labels}}} 0")));
     }
 }

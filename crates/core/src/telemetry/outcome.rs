@@ -5,34 +5,34 @@ use std::time::Duration;
 /// The ways in which a call can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// The server's result.
+    /// The tool succeeded.
     Ok,
-    /// The server's result, which says that the tool failed.
+    /// The tool returned an error as its result (`isError`).
     ToolError,
-    /// The server answered with an error of the protocol.
+    /// The server answered with a JSON-RPC error.
     ProtocolError,
-    /// The server wants to know something first; the call is made again with the answer.
+    /// The server needs input from the user; the client repeats the call with the answer.
     InputRequired,
-    /// There is no such tool, or the agent may not know of it.
-    Unknown,
-    /// The arguments are no JSON object, or do not fit a macro.
-    BadArguments,
-    /// It was not let through.
-    Refused,
-    /// The agent gave it up, or left.
+    /// The tool doesn't exist or is hidden from the agent.
+    UnknownTool,
+    /// The arguments aren't a JSON object, or violate the schema of a macro.
+    InvalidArguments,
+    /// A limit, a missing confirmation or an access rule stopped the call.
+    Denied,
+    /// The agent cancelled the call or disconnected.
     Cancelled,
-    /// No answer in time.
+    /// The server didn't answer in time.
     TimedOut,
-    /// The server died of it, or while it ran.
-    ServerDied,
-    /// The server could not be started.
-    StartFailed,
-    /// The answer was too long.
-    Oversized,
-    /// The workbench ended.
+    /// The server exited or became unreachable during the call.
+    ServerExited,
+    /// The server couldn't be started or reached.
+    ServerUnavailable,
+    /// The result exceeds `limits.maxMessageBytes`.
+    ResultTooLarge,
+    /// The workbench shut down during the call.
     ShuttingDown,
-    /// An error of ours.
-    Panicked,
+    /// The call panicked, which is a bug in the workbench.
+    InternalError,
 }
 
 /// The outcome, duration and size of a call that has ended.
@@ -51,16 +51,16 @@ impl CallOutcome {
         Self::ToolError,
         Self::ProtocolError,
         Self::InputRequired,
-        Self::Unknown,
-        Self::BadArguments,
-        Self::Refused,
+        Self::UnknownTool,
+        Self::InvalidArguments,
+        Self::Denied,
         Self::Cancelled,
         Self::TimedOut,
-        Self::ServerDied,
-        Self::StartFailed,
-        Self::Oversized,
+        Self::ServerExited,
+        Self::ServerUnavailable,
+        Self::ResultTooLarge,
         Self::ShuttingDown,
-        Self::Panicked,
+        Self::InternalError,
     ];
 
     /// Returns the outcome's name in records and metrics.
@@ -70,16 +70,16 @@ impl CallOutcome {
             Self::ToolError => "tool_error",
             Self::ProtocolError => "protocol_error",
             Self::InputRequired => "input_required",
-            Self::Unknown => "unknown",
-            Self::BadArguments => "bad_arguments",
-            Self::Refused => "refused",
+            Self::UnknownTool => "unknown_tool",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::Denied => "denied",
             Self::Cancelled => "cancelled",
             Self::TimedOut => "timed_out",
-            Self::ServerDied => "server_died",
-            Self::StartFailed => "start_failed",
-            Self::Oversized => "oversized",
+            Self::ServerExited => "server_exited",
+            Self::ServerUnavailable => "server_unavailable",
+            Self::ResultTooLarge => "result_too_large",
             Self::ShuttingDown => "shutting_down",
-            Self::Panicked => "panicked",
+            Self::InternalError => "internal_error",
         }
     }
 }

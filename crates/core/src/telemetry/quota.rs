@@ -12,17 +12,17 @@ use crate::name::AgentName;
 /// A kind of thing that a caller can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuotaKind {
-    /// Connections over HTTP.
+    /// Open HTTP connections.
     Connections,
-    /// Sessions of agents that begin with `initialize`.
+    /// Sessions over HTTP (clients before MCP 2026-07-28).
     Sessions,
-    /// Requests that are under way.
+    /// Requests in flight.
     Calls,
-    /// Calls that wait for an answer of the user.
-    Questions,
-    /// Bytes of messages that are being read, or were and have not been handed on.
+    /// Calls that wait for input from the user (MCP 2026-07-28).
+    InputRequests,
+    /// Bytes of messages in memory: requests in flight and undelivered messages.
     Bytes,
-    /// Servers' processes, and connections to servers elsewhere, that are for nobody else.
+    /// Server processes, and connections to HTTP servers, that serve only this caller.
     Processes,
 }
 
@@ -32,7 +32,7 @@ impl QuotaKind {
         Self::Connections,
         Self::Sessions,
         Self::Calls,
-        Self::Questions,
+        Self::InputRequests,
         Self::Bytes,
         Self::Processes,
     ];
@@ -43,7 +43,7 @@ impl QuotaKind {
             Self::Connections => "connections",
             Self::Sessions => "sessions",
             Self::Calls => "calls",
-            Self::Questions => "questions",
+            Self::InputRequests => "input_requests",
             Self::Bytes => "bytes",
             Self::Processes => "processes",
         }
@@ -57,7 +57,7 @@ pub struct QuotaUsage([Gauge; QuotaKind::ALL.len()]);
 impl QuotaUsage {
     /// Creates the gauges as members of `family`.
     pub(crate) fn new(family: &Family<[(&'static str, &'static str); 1], Gauge>) -> Self {
-        let gauge = |holding: QuotaKind| family.get_or_create_owned(&[("what", holding.as_str())]);
+        let gauge = |holding: QuotaKind| family.get_or_create_owned(&[("quota", holding.as_str())]);
         Self(QuotaKind::ALL.map(gauge))
     }
 
@@ -101,7 +101,7 @@ impl fmt::Display for QuotaOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Agent(agent) => write!(f, "agent `{agent}`"),
-            Self::Address(address) => write!(f, "agents without a name at {address}"),
+            Self::Address(address) => write!(f, "the caller at {address}"),
             Self::Local => f.write_str("the agent"),
         }
     }

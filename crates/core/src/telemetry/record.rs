@@ -37,8 +37,12 @@ const MAX_NAME: usize = 200;
 
 /// The outcome of a call that was in flight when the process was killed.
 pub(crate) const LOST: &str = "lost";
-/// The decision and outcome for a tool that exists, but not for this agent.
+/// The decision on a call or read that was let through. Only these have an outcome.
+pub(crate) const ALLOWED: &str = "allowed";
+/// The decision on a call or read that was stopped. `rule` or `reason` says why.
 pub(crate) const DENIED: &str = "denied";
+/// The decision on a call of a tool that doesn't exist, or a read of a missing primitive.
+pub(crate) const UNKNOWN: &str = "unknown";
 
 #[derive(Debug)]
 pub(crate) struct LlmRecord {
@@ -165,21 +169,22 @@ impl AuditEncoder {
     ) {
         self.begin(line, facts);
         let decision = match end.outcome {
-            CallOutcome::Unknown => {
+            CallOutcome::UnknownTool => {
                 let has = |listing: &Arc<Listing>| {
                     listing.tools.iter().any(|tool| tool.name == facts.tool)
                 };
-                if details.listing.as_ref().is_some_and(has) { DENIED } else { "unknown" }
+                if details.listing.as_ref().is_some_and(has) { DENIED } else { UNKNOWN }
             }
-            CallOutcome::Refused => "refused",
-            _ => "allowed",
+            CallOutcome::Denied => DENIED,
+            _ => ALLOWED,
         };
         text(line, "decision", decision);
-        if let (Some(rule), true) = (&details.rule, decision != "unknown") {
+        if let (Some(rule), true) = (&details.rule, decision != UNKNOWN) {
             text(line, "rule", &self.secrets.redact(rule));
         }
-        let outcome = if decision == DENIED { decision } else { end.outcome.as_str() };
-        text(line, "outcome", outcome);
+        if decision == ALLOWED {
+            text(line, "outcome", end.outcome.as_str());
+        }
         if let Some(reason) = &details.reason {
             text(line, "reason", &cut(&self.secrets.redact(reason)));
         }
@@ -247,10 +252,10 @@ impl AuditEncoder {
             text(line, "client", &cut(&self.secrets.redact(&session.program.name)));
         }
         if session.program.has_tool_search {
-            flag(line, "toolSearch");
+            flag(line, "hasToolSearch");
         }
-        number(line, "withoutBytes", session.baseline_bytes);
-        number(line, "givenBytes", session.served_bytes);
+        number(line, "withoutWorkbenchBytes", session.baseline_bytes);
+        number(line, "shownBytes", session.served_bytes);
         line.extend_from_slice(b"}\n");
     }
 
@@ -274,8 +279,8 @@ impl AuditEncoder {
     /// Writes a rejection that occurred `times` times.
     pub(crate) fn encode_rejection(line: &mut Vec<u8>, incident: &Rejection, times: u64) {
         let (kind, key, word) = match incident.cause {
-            RejectionCause::Denied(why) => ("denied", "why", why.as_str()),
-            RejectionCause::Limit(what) => ("limit", "what", what.as_str()),
+            RejectionCause::Denied(reason) => ("denied", "reason", reason.as_str()),
+            RejectionCause::Limit(quota) => ("limit", "quota", quota.as_str()),
         };
         head(line, SystemTime::now(), kind);
         match &incident.who {
@@ -294,10 +299,18 @@ impl AuditEncoder {
         text(line, "toolbox", read.server.toolbox.as_str());
         text(line, "server", read.server.server.as_str());
         text(line, "name", &cut(&self.secrets.redact(&read.name)));
+        let decision = match (read.end.outcome, &read.rule) {
+            (CallOutcome::UnknownTool, None) => UNKNOWN,
+            (CallOutcome::UnknownTool | CallOutcome::Denied, _) => DENIED,
+            _ => ALLOWED,
+        };
+        text(line, "decision", decision);
         if let Some(rule) = &read.rule {
             text(line, "rule", rule);
         }
-        text(line, "outcome", read.end.outcome.as_str());
+        if decision == ALLOWED {
+            text(line, "outcome", read.end.outcome.as_str());
+        }
         milliseconds(line, "ms", read.end.took);
         if let Some(bytes) = read.end.result_bytes {
             number(line, "resultBytes", bytes);
@@ -342,14 +355,14 @@ impl AuditEncoder {
         head(line, certificates.at, "certificate");
         match &certificates.read {
             Ok(CertificateExpiry { cert, client_ca }) => {
-                text(line, "outcome", "shown");
+                text(line, "outcome", "loaded");
                 text(line, "until", &date(*cert));
                 if let Some(client_ca) = client_ca {
                     text(line, "clientCaUntil", &date(*client_ca));
                 }
             }
             Err(reason) => {
-                text(line, "outcome", "refused");
+                text(line, "outcome", "rejected");
                 text(line, "reason", &cut_to(MAX_CHANGES, &self.secrets.redact(reason)));
             }
         }

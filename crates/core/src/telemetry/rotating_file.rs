@@ -32,7 +32,7 @@ impl RotatingFile {
         }
         // A write to a FIFO would block until another process reads it.
         if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("not a regular file"));
         }
         let file = append(path)?;
         Ok(Self { path: path.to_owned(), max_bytes, keep, file })
@@ -56,7 +56,7 @@ impl RotatingFile {
             }
             self.file = append(&self.path)?;
         }
-        Err(io::Error::other("it is put aside all the time").into())
+        Err(io::Error::other("rotated by other processes too often").into())
     }
 
     /// Returns `false` if the file was rotated, so that `path` has to be opened again.
@@ -85,7 +85,7 @@ impl RotatingFile {
         let whole = lines.get(..came).unwrap_or_default();
         let written = whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if written < came && self.file.set_len(length + written as u64).is_err() {
-            tracing::warn!("half a line stays in the audit file until the next is written");
+            tracing::warn!("failed to truncate a partial line in the audit log");
         }
         Err(PartialWriteError { error, written })
     }

@@ -19,7 +19,7 @@ pub struct ServerMetrics {
     pub(crate) started: Counter,
     pub(crate) not_started: Counter,
     pub(crate) restarts: Counter,
-    pub(crate) deaths: Counter,
+    pub(crate) crashes: Counter,
 }
 
 impl Default for ServerMetrics {
@@ -34,7 +34,7 @@ impl Default for ServerMetrics {
             started: Counter::default(),
             not_started: Counter::default(),
             restarts: Counter::default(),
-            deaths: Counter::default(),
+            crashes: Counter::default(),
         }
     }
 }
@@ -62,7 +62,7 @@ impl ServerMetrics {
         self.not_started.inc();
     }
 
-    pub(crate) fn died(&self) {
-        self.deaths.inc();
+    pub(crate) fn record_crash(&self) {
+        self.crashes.inc();
     }
 }

@@ -146,7 +146,7 @@ impl EventListener for SpanListener {
 
     fn flush(&self, patience: Duration) {
         if let Err(error) = self.provider.shutdown_with_timeout(patience) {
-            tracing::warn!(%error, "the last spans were not exported");
+            tracing::warn!(%error, "failed to export the last spans");
         }
     }
 }

@@ -19,7 +19,7 @@ use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::telemetry::CallOutcome;
-use crate::telemetry::record::{DENIED, LOST};
+use crate::telemetry::record::{DENIED, LOST, UNKNOWN};
 use crate::telemetry::rotating_file::rotated_path;
 use crate::telemetry::stats::models::{Models, Request};
 use crate::telemetry::stats::other_stats::{OtherStats, Read};
@@ -29,9 +29,7 @@ pub use crate::telemetry::stats::models::ModelStats;
 pub use crate::telemetry::stats::other_stats::{LoginStats, ReadStats, RejectionStats};
 pub use crate::telemetry::stats::timeline::TimeBucket;
 
-/// Outcomes in audit lines in addition to `CallOutcome`.
-const OTHERS: [&str; 2] = [DENIED, LOST];
-const OUTCOMES: usize = CallOutcome::ALL.len() + OTHERS.len();
+const OUTCOMES: usize = CallOutcome::ALL.len() + 1;
 /// Upper bound on the number of rotated files.
 const MAX_FILES: u32 = 1_000;
 
@@ -49,7 +47,7 @@ pub struct StatsBuilder {
     from: String,
     to: String,
     clients: BTreeMap<String, ClientStats>,
-    /// Sessions from versions that did not record `withoutBytes`.
+    /// Sessions from versions that did not record `withoutWorkbenchBytes`.
     unclear_sessions: u64,
     lost: u64,
     unreadable: u64,
@@ -67,10 +65,10 @@ pub struct ClientStats {
     /// `true` if the client has a tool search of its own, which hides tools from its models.
     pub has_tool_search: bool,
     /// Bytes of definitions that the models got.
-    pub given_bytes: u64,
+    pub shown_bytes: u64,
     /// Bytes they would have got without the workbench, not counting results of the client's tool
     /// search.
-    pub without_bytes: u64,
+    pub without_workbench_bytes: u64,
     /// Bytes saved, summed over the sessions that saved any.
     pub saved_bytes: u64,
 }
@@ -109,8 +107,11 @@ struct AuditLine<'a> {
     server: Option<Text<'a>>,
     #[serde(borrow, default)]
     tool: Option<Text<'a>>,
+    /// Absent from calls and reads that weren't let through.
     #[serde(borrow, default)]
     outcome: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    decision: Option<Text<'a>>,
     #[serde(borrow, default)]
     model: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -124,11 +125,11 @@ struct AuditLine<'a> {
     #[serde(borrow, default)]
     client: Option<Text<'a>>,
     #[serde(default)]
-    tool_search: bool,
+    has_tool_search: bool,
     #[serde(default)]
-    without_bytes: Option<u64>,
+    without_workbench_bytes: Option<u64>,
     #[serde(default)]
-    given_bytes: u64,
+    shown_bytes: u64,
     #[serde(default)]
     tokens_read: u64,
     #[serde(default)]
@@ -137,14 +138,27 @@ struct AuditLine<'a> {
     records: u64,
     /// Reason of an access denial.
     #[serde(borrow, default)]
-    why: Option<Text<'a>>,
-    /// The kind of quota that was exhausted.
+    reason: Option<Text<'a>>,
+    /// The quota that was exhausted.
     #[serde(borrow, default)]
-    what: Option<Text<'a>>,
+    quota: Option<Text<'a>>,
     #[serde(borrow, default)]
     address: Option<Text<'a>>,
     #[serde(default)]
     times: u64,
+}
+
+impl AuditLine<'_> {
+    /// Returns the outcome of a call or read. One that wasn't let through counts as `denied` or
+    /// `unknown_tool`, as in the metrics.
+    fn outcome(&self) -> &str {
+        match (&self.outcome, &self.decision) {
+            (Some(outcome), _) => &outcome.0,
+            (None, Some(decision)) if decision.0 == DENIED => CallOutcome::Denied.as_str(),
+            (None, Some(decision)) if decision.0 == UNKNOWN => CallOutcome::UnknownTool.as_str(),
+            (None, _) => "",
+        }
+    }
 }
 
 fn text_or_empty<'t>(text: Option<&'t Text<'_>>) -> &'t str {
@@ -162,7 +176,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             type Value = Text<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
+                f.write_str("a string")
             }
 
             fn visit_borrowed_str<E: serde::de::Error>(
@@ -177,7 +191,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             }
 
             fn visit_bytes<E: serde::de::Error>(self, _: &[u8]) -> Result<Text<'de>, E> {
-                Err(E::custom("no text"))
+                Err(E::custom("expected a string"))
             }
         }
 
@@ -261,7 +275,7 @@ impl StatsBuilder {
             }
             kind @ ("denied" | "limit") => {
                 let who = line.agent.as_ref().or(line.address.as_ref());
-                let cause = line.why.as_ref().or(line.what.as_ref());
+                let cause = line.reason.as_ref().or(line.quota.as_ref());
                 let [who, cause] = [who, cause].map(|text| text_or_empty(text).to_owned());
                 let incident = RejectionStats { is_limit: kind == "limit", cause, who };
                 self.beside.add_incident(incident, line.times);
@@ -270,7 +284,7 @@ impl StatsBuilder {
                 is_prompt: kind == "prompt",
                 toolbox: text_or_empty(line.toolbox.as_ref()),
                 server: text_or_empty(line.server.as_ref()),
-                outcome: text_or_empty(line.outcome.as_ref()),
+                outcome: line.outcome(),
                 result_bytes: line.result_bytes,
             }),
             // Written by a newer version.
@@ -279,22 +293,22 @@ impl StatsBuilder {
     }
 
     fn add_session(&mut self, line: &AuditLine<'_>) {
-        let Some(without) = line.without_bytes else {
+        let Some(without) = line.without_workbench_bytes else {
             self.unclear_sessions += 1;
             return;
         };
         let name = line.client.as_ref().map_or("", |client| &*client.0);
         // Versions of a client can differ in whether they have a tool search.
-        let key = format!("{name}\0{}", line.tool_search);
+        let key = format!("{name}\0{}", line.has_tool_search);
         let client = self.clients.entry(key).or_insert_with(|| ClientStats {
             name: name.to_owned(),
-            has_tool_search: line.tool_search,
+            has_tool_search: line.has_tool_search,
             ..ClientStats::default()
         });
         client.sessions += 1;
-        client.given_bytes = client.given_bytes.saturating_add(line.given_bytes);
-        client.without_bytes = client.without_bytes.saturating_add(without);
-        let saved = without.saturating_sub(line.given_bytes);
+        client.shown_bytes = client.shown_bytes.saturating_add(line.shown_bytes);
+        client.without_workbench_bytes = client.without_workbench_bytes.saturating_add(without);
+        let saved = without.saturating_sub(line.shown_bytes);
         client.saved_bytes = client.saved_bytes.saturating_add(saved);
     }
 
@@ -318,15 +332,14 @@ impl StatsBuilder {
         tool.calls += 1;
         tool.argument_bytes += line.argument_bytes;
         tool.result_bytes += line.result_bytes;
-        let outcome = line.outcome.as_ref().map_or("", |outcome| &*outcome.0);
+        let outcome = line.outcome();
         self.course.add(&line.time.0, is_failure(outcome));
-        let mut words = CallOutcome::ALL.iter().map(|ending| ending.as_str()).chain(OTHERS);
-        if let Some(outcome) = words.position(|word| word == outcome)
+        if let Some(outcome) = outcome_words().position(|word| word == outcome)
             && let Some(count) = tool.outcomes.get_mut(outcome)
         {
             *count += 1;
         }
-        if let (Some(ms), false) = (line.ms, is_refusal(outcome)) {
+        if let (Some(ms), false) = (line.ms, is_denial(outcome)) {
             tool.times.push(micros(ms));
         }
     }
@@ -381,7 +394,7 @@ pub struct AuditSummary {
     pub to: String,
     /// Clients with ended sessions, by name.
     pub clients: Vec<ClientStats>,
-    /// Sessions from versions that did not record `withoutBytes`.
+    /// Sessions from versions that did not record `withoutWorkbenchBytes`.
     pub unclear_sessions: u64,
     /// Number of records that the audit lost.
     pub lost: u64,
@@ -426,13 +439,12 @@ impl ToolStats {
 
     /// Returns the outcomes that occurred, with their counts.
     pub fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let words = CallOutcome::ALL.into_iter().map(CallOutcome::as_str).chain(OTHERS);
-        words.zip(self.outcomes).filter(|(_, count)| *count > 0)
+        outcome_words().zip(self.outcomes).filter(|(_, count)| *count > 0)
     }
 
-    /// Returns the number of calls that were denied or refused, or named an unknown tool.
-    pub fn refused(&self) -> u64 {
-        self.outcomes().filter(|(word, _)| is_refusal(word)).map(|(_, count)| count).sum()
+    /// Returns the number of calls that were denied or named an unknown tool.
+    pub fn denied(&self) -> u64 {
+        self.outcomes().filter(|(word, _)| is_denial(word)).map(|(_, count)| count).sum()
     }
 
     /// Returns the number of calls that failed in transit, at the server or in the tool.
@@ -453,12 +465,17 @@ fn percentile(times: &[u32], percent: usize) -> Option<f64> {
     times.get(at).map(|micros| f64::from(*micros) / 1000.0)
 }
 
-fn is_refusal(outcome: &str) -> bool {
-    matches!(outcome, "unknown" | "denied" | "refused")
+/// Returns the outcomes in audit lines, in the order of `ToolStats::outcomes`.
+fn outcome_words() -> impl Iterator<Item = &'static str> {
+    CallOutcome::ALL.into_iter().map(CallOutcome::as_str).chain([LOST])
+}
+
+fn is_denial(outcome: &str) -> bool {
+    [CallOutcome::Denied, CallOutcome::UnknownTool].iter().any(|denial| denial.as_str() == outcome)
 }
 
 fn is_failure(outcome: &str) -> bool {
-    !is_refusal(outcome)
+    !is_denial(outcome)
         && !matches!(outcome, "ok" | "input_required" | "cancelled" | "shutting_down")
 }
 

@@ -129,9 +129,9 @@ pub struct NameConflict {
 impl fmt::Display for NameConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, name, loser: ServerRef { toolbox, server }, winner } = self;
-        write!(f, "{} `{name}` of server `{server}` in `{toolbox}` is left out: ", kind.word())?;
+        write!(f, "{} `{name}` of server `{server}` in `{toolbox}` is hidden: ", kind.word())?;
         let ServerRef { toolbox, server } = winner;
-        write!(f, "server `{server}` in `{toolbox}` comes first and has the same name")
+        write!(f, "server `{server}` in `{toolbox}` comes first and uses the same name")
     }
 }
 

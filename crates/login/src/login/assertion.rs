@@ -46,8 +46,8 @@ pub(crate) fn sign(
 
 fn signature(text: &[u8], key: &[u8], algorithm: &str) -> Result<Vec<u8>, String> {
     let random = SystemRandom::new();
-    let unsigned = |_| "the assertion cannot be signed".to_owned();
-    let unfit = |error| format!("`oauth.privateKey` is no key for {algorithm}: {error}");
+    let unsigned = |_| "failed to sign the assertion".to_owned();
+    let unfit = |error| format!("`oauth.privateKey` is not a key for {algorithm}: {error}");
     match algorithm {
         "ES256" => {
             let kind = &ECDSA_P256_SHA256_FIXED_SIGNING;
@@ -65,8 +65,9 @@ fn signature(text: &[u8], key: &[u8], algorithm: &str) -> Result<Vec<u8>, String
 }
 
 pub(crate) fn der(pem: &str) -> Result<Vec<u8>, String> {
-    let wrong =
-        || "`oauth.privateKey` is no private key in PEM (PKCS#8: `BEGIN PRIVATE KEY`)".to_owned();
+    let wrong = || {
+        "`oauth.privateKey` is not a private key in PEM (PKCS#8: `BEGIN PRIVATE KEY`)".to_owned()
+    };
     let (_, rest) = pem.split_once("-----BEGIN PRIVATE KEY-----").ok_or_else(wrong)?;
     let (body, _) = rest.split_once("-----END PRIVATE KEY-----").ok_or_else(wrong)?;
     // Environment variables often contain line breaks as a literal `\n`.

@@ -22,7 +22,7 @@ use crate::settings::GrantType;
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// The `LoginError::reason` if the server doesn't require a login.
-pub const WANTS_NONE: &str = "the server does not ask for a sign-in";
+pub const WANTS_NONE: &str = "the server does not require sign-in";
 
 pub(crate) async fn begin(
     login: &Arc<LoginState>,
@@ -30,13 +30,13 @@ pub(crate) async fn begin(
 ) -> Result<PendingLogin, LoginError> {
     let target = &login.target;
     if target.oauth.is_off {
-        let hint = "take `\"oauth\": false` out of its entry";
-        return Err(LoginError::new("signing in is switched off for this server", hint));
+        let hint = "remove `\"oauth\": false` from its entry";
+        return Err(LoginError::new("sign-in is disabled for this server", hint));
     }
     if login.is_non_interactive() {
-        let hint = "nothing is to be done: a token is got when the server asks for one";
+        let hint = "nothing to do: the workbench obtains a token when the server requires one";
         return Err(LoginError::new(
-            "nobody signs in at this server by hand (`oauth.grant`)",
+            "this server has no interactive sign-in (`oauth.grant`)",
             hint,
         ));
     }
@@ -47,7 +47,7 @@ pub(crate) async fn begin(
     let found = discover(login.http(), target, challenge.as_deref()).await.map_err(|failure| {
         let wants_none = challenge.is_none() && target.oauth.metadata_url.is_none();
         if wants_none && failure.reason == crate::login::discovery::NO_METADATA {
-            LoginError::new(WANTS_NONE, "use it as it is")
+            LoginError::new(WANTS_NONE, "use it without signing in")
         } else {
             failure
         }
@@ -83,7 +83,7 @@ async fn probe(login: &LoginState) -> Result<Option<String>, LoginError> {
         .header(ACCEPT, "application/json, text/event-stream")
         .header(USER_AGENT, concat!("mcp-workbench/", env!("CARGO_PKG_VERSION")))
         .body(PING.as_bytes().to_vec());
-    let failed = |why: String| LoginError::new(why, "look whether the server runs");
+    let failed = |why: String| LoginError::new(why, "check that the server is running");
     let request = request.map_err(|error| failed(error.to_string()))?;
     let answer = login.http().head(request).await.map_err(failed)?;
     if !matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
@@ -101,12 +101,14 @@ fn check_pkce(target: &LoginTarget, authority: &AuthorizationServer) -> Result<(
         // Endpoints are guessed only for MCP 2025-03-26, which requires PKCE of every server.
         None if authority.is_guessed || target.oauth.allows_no_pkce => Ok(()),
         None => Err(LoginError::new(
-            "its authorization server does not say that it knows PKCE, which keeps codes from thieves",
-            "if you trust it all the same, set `oauth.pkce` to `lax` in the server's entry",
+            "its authorization server does not announce PKCE, which protects authorization codes \
+             from theft",
+            "if you trust it anyway, set `oauth.pkce` to `lax` in the server's entry",
         )),
         Some(_) => Err(LoginError::new(
-            "its authorization server does not know PKCE with `S256`, which keeps codes from thieves",
-            "ask whoever runs it",
+            "its authorization server does not support PKCE with `S256`, which protects \
+             authorization codes from theft",
+            "ask its operator",
         )),
     }
 }
@@ -123,7 +125,7 @@ async fn begin_authorization_code(
     let DiscoveryResult { authority, resource, .. } = found;
     check_pkce(target, &authority)?;
     let Some(endpoint) = authority.authorization_endpoint.clone() else {
-        let reason = "its authorization server has no page to sign in on";
+        let reason = "its authorization server has no authorization endpoint";
         return Err(LoginError::new(reason, "choose another `oauth.grant`"));
     };
     let (listener, redirect_uri) = match back {
@@ -132,9 +134,9 @@ async fn begin_authorization_code(
             let listener = LoopbackListener::open(target, before).await?;
             let own = listener.as_ref().map(|listener| listener.redirect_uri().clone());
             let named = own.or_else(|| target.oauth.redirect_uri.clone());
-            let hint = "look at `oauth.redirectUri`";
-            let named = named
-                .ok_or_else(|| LoginError::new("there is no address to come back to", hint))?;
+            let hint = "check `oauth.redirectUri`";
+            let named =
+                named.ok_or_else(|| LoginError::new("no redirect URI is available", hint))?;
             (listener, named)
         }
     };

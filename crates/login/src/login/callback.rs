@@ -8,8 +8,7 @@ use crate::login::token::sanitize_excerpt;
 /// Maximum length of a callback URL, in bytes.
 pub(crate) const LONGEST: usize = 16 * 1024;
 /// The reason for rejecting a callback without a pending login.
-pub(crate) const UNEXPECTED_CALLBACK: &str =
-    "this is not the answer to the sign-in that is waited for";
+pub(crate) const UNEXPECTED_CALLBACK: &str = "no pending sign-in matches this response";
 
 /// An authorization response, not validated yet.
 #[derive(Default)]
@@ -55,28 +54,34 @@ impl Callback {
         // Check the issuer before trusting or showing any other parameter (RFC 9207 §2.4).
         match &self.issuer {
             Some(named) if named != issuer => {
-                let reason = "the answer came from another authorization server than was asked";
-                return Err(LoginError::new(reason, "do not go on; tell whoever runs the server"));
+                let reason = "the response came from another authorization server";
+                return Err(LoginError::new(
+                    reason,
+                    "do not continue; inform the server's operator",
+                ));
             }
             None if sends_issuer => {
-                let reason = "the answer does not say which authorization server it is from";
-                return Err(LoginError::new(reason, "do not go on; tell whoever runs the server"));
+                let reason = "the response does not name its authorization server (`iss`)";
+                return Err(LoginError::new(
+                    reason,
+                    "do not continue; inform the server's operator",
+                ));
             }
             Some(_) | None => {}
         }
         match (self.error.as_deref(), self.code) {
-            (Some("access_denied"), _) => Err(LoginError::new("you declined", again)),
+            (Some("access_denied"), _) => Err(LoginError::new("access denied", again)),
             (Some(error), _) => {
                 let said = sanitize_excerpt(self.description.as_deref().unwrap_or_default());
                 let colon = if said.is_empty() { "" } else { ": " };
                 let reason = format!(
-                    "the authorization server refused: {}{colon}{said}",
+                    "the authorization server returned an error: {}{colon}{said}",
                     sanitize_excerpt(error)
                 );
                 Err(LoginError::new(reason, again))
             }
             (None, Some(code)) => Ok(code),
-            (None, None) => Err(LoginError::new("the answer has no code", again)),
+            (None, None) => Err(LoginError::new("the response has no authorization code", again)),
         }
     }
 }
@@ -100,7 +105,7 @@ mod tests {
         let of = "iss=https%3A%2F%2Fas.example.com";
         assert_eq!(code("state=s&code=c", false), Ok("c".to_owned()));
         assert_eq!(code(&format!("state=s&code=c&{of}"), true), Ok("c".to_owned()));
-        let other = "the answer came from another authorization server than was asked";
+        let other = "the response came from another authorization server";
         for wrong in
             ["iss=https%3A%2F%2Fas.example.com%2F", "iss=https%3A%2F%2FAS.example.com", "iss="]
         {
@@ -108,15 +113,16 @@ mod tests {
                 assert_eq!(code(&format!("state=s&code=c&{wrong}"), sends), Err(other.to_owned()));
             }
         }
-        let unsaid = "the answer does not say which authorization server it is from";
+        let unsaid = "the response does not name its authorization server (`iss`)";
         assert_eq!(code("state=s&code=c", true), Err(unsaid.to_owned()));
     }
 
     #[test]
     fn error_is_shown_only_from_the_expected_issuer() {
-        let declined = Err("you declined".to_owned());
+        let declined = Err("access denied".to_owned());
         assert_eq!(code("state=s&error=access_denied&error_description=x", false), declined);
-        let said = "the authorization server refused: invalid_scope: no [31mscope".to_owned();
+        let said =
+            "the authorization server returned an error: invalid_scope: no [31mscope".to_owned();
         let asked = "state=s&error=invalid_scope&error_description=no%0A%1b[31mscope";
         assert_eq!(code(asked, false), Err(said));
         let forged = format!("{asked}&iss=https%3A%2F%2Fevil.example.com");

@@ -17,8 +17,8 @@ use crate::settings::GrantType;
 
 /// The `client_name` of dynamic registrations.
 const NAME: &str = "MCP Workbench";
-const BY_HAND: &str = "register a client there by hand, and put `oauth.clientId` (and `oauth.clientSecret`) into \
-                       the server's entry";
+const BY_HAND: &str = "register a client there manually and set `oauth.clientId` (and \
+                       `oauth.clientSecret`) in the server's entry";
 
 /// Returns the client from the configuration, if it names one.
 pub(crate) fn configured_client(
@@ -59,14 +59,14 @@ pub(crate) fn current_client(
         if own.id == client.id {
             return Ok(own);
         }
-        return Err("the entry names another client than signed in".to_owned());
+        return Err("the entry names another client than the login".to_owned());
     }
     match client.kind {
         ClientRegistration::Registered => {
-            Err("the entry does not name the client any more that signed in".to_owned())
+            Err("the entry no longer names the client of the login".to_owned())
         }
         _ if client.is_good() => Ok(client.clone()),
-        _ => Err("the authorization server does not know us any more".to_owned()),
+        _ => Err("the authorization server no longer recognizes the client".to_owned()),
     }
 }
 
@@ -96,10 +96,11 @@ pub(crate) fn check_issuer(
     let (old, new) =
         (sanitize_excerpt(&before.authority.issuer), sanitize_excerpt(&authority.issuer));
     let reason = format!(
-        "it names another authorization server than before: {new}, and `oauth.clientId` is of {old}"
+        "the server now names another authorization server: {new}, but `oauth.clientId` belongs to \
+         {old}"
     );
     let hint = format!(
-        "if that is right, sign out (`mcp-workbench auth logout {}`) and enter the client of {new}",
+        "if this is intended, run `mcp-workbench auth logout {}` and configure a client of {new}",
         target.server
     );
     Err(LoginError::new(reason, hint))
@@ -164,15 +165,15 @@ async fn register(
     let Some(endpoint) = &authority.registration_endpoint else {
         let issuer = sanitize_excerpt(&authority.issuer);
         return Err(LoginError::new(
-            format!("{issuer} takes no client that registers itself"),
+            format!("{issuer} does not support dynamic client registration"),
             BY_HAND,
         ));
     };
     let failed = |why: String| {
         let reason = if authority.is_guessed {
-            format!("it does not say how to sign in, and at the old places nobody answers ({why})")
+            format!("the server has no OAuth metadata, and its default endpoints failed ({why})")
         } else {
-            format!("no client could be registered: {why}")
+            format!("client registration failed: {why}")
         };
         LoginError::new(reason, BY_HAND)
     };
@@ -203,13 +204,13 @@ async fn register(
     if !answer.status.is_success() {
         let said = sanitize_excerpt(&String::from_utf8_lossy(&answer.body));
         return Err(failed(format!(
-            "{} answers {}: {said}",
+            "{} returned HTTP status {}: {said}",
             redacted_url(endpoint),
             answer.status
         )));
     }
     let registered: Registered = serde_json::from_slice(&answer.body)
-        .map_err(|_| failed(format!("{} answers with no client", redacted_url(endpoint))))?;
+        .map_err(|_| failed(format!("{} returned no client", redacted_url(endpoint))))?;
     // Some servers send an empty secret instead of none.
     let secret = registered.client_secret.filter(|secret| !secret.is_empty());
     let method = match (registered.token_endpoint_auth_method.as_deref(), &secret) {

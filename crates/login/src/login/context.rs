@@ -75,14 +75,14 @@ impl LoginContext {
     pub(crate) async fn close(&self) {
         self.tokens.close();
         if timeout(CLOSING, self.tokens.wait()).await.is_err() {
-            tracing::warn!("a token is still waited for; a login may be lost");
+            tracing::warn!("a token request is still in flight, a login may be lost");
         }
     }
 
     pub(crate) async fn load(&self, key: &str) -> io::Result<Option<LoginRecord>> {
         let loaded = self.try_load(key).await.inspect_err(|error| self.warn_once(error));
         let why = loaded.as_ref().err();
-        let why = why.map(|error| format!("the login that is kept cannot be read: {error}"));
+        let why = why.map(|error| format!("cannot read the stored login: {error}"));
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
         Ok(loaded?.and_then(|text| LoginRecord::decode(&text)))
     }
@@ -118,7 +118,7 @@ impl LoginContext {
     /// Returns the read error of the store, or else that a sign-in is missing.
     pub(crate) fn missing_reason(&self) -> String {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.clone().unwrap_or_else(|| "nobody has signed in".to_owned())
+        trouble.clone().unwrap_or_else(|| "not signed in".to_owned())
     }
 
     async fn try_load(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
@@ -135,7 +135,7 @@ impl LoginContext {
     pub(crate) async fn save(&self, key: &str, record: &LoginRecord) {
         let text = match record.encode() {
             Ok(text) => text,
-            Err(error) => return tracing::error!(%error, "a login cannot be kept"),
+            Err(error) => return tracing::error!(%error, "failed to encode a login"),
         };
         let (own_key, own_text) = (key.to_owned(), text.clone());
         let saved = self.block(move |store| store.save(&own_key, &own_text)).await;
@@ -151,8 +151,8 @@ impl LoginContext {
         let removed = self.block(move |store| store.remove(&key)).await;
         let removed = removed.map_err(|error| {
             LoginError::new(
-                format!("the login cannot be removed: {error}"),
-                "it lasts until it can be removed",
+                format!("failed to delete the login: {error}"),
+                "the login remains stored; try again",
             )
         })?;
         Ok(removed || was_in_memory)
@@ -162,8 +162,8 @@ impl LoginContext {
     pub(crate) async fn all(&self) -> Result<Vec<LoginRecord>, LoginError> {
         let texts = self.block(|store| store.all()).await.map_err(|error| {
             LoginError::new(
-                format!("the logins cannot be read: {error}"),
-                "`mcp-workbench auth store` says where they are",
+                format!("failed to read the stored logins: {error}"),
+                "run `mcp-workbench auth store` to see where they are stored",
             )
         })?;
         let mut records: Vec<LoginRecord> =
@@ -195,9 +195,9 @@ impl LoginContext {
     /// Logs once that the store is unavailable.
     fn warn_once(&self, error: &io::Error) {
         if self.store.is_shared() {
-            tracing::debug!(%error, "a login is used as it was last known");
+            tracing::debug!(%error, "login store unavailable, using the last known login");
         } else if !self.has_failed.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, "logins cannot be kept; they last until this process ends");
+            tracing::warn!(%error, "cannot store logins, they are lost when this process exits");
         }
     }
 

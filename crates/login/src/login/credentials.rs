@@ -99,7 +99,7 @@ pub(crate) async fn handle_challenge(
             }
             // The login can still be valid.
             RenewalOutcome::Transient(why) => {
-                tracing::warn!(server = login.target.server, why, "the token could not be renewed");
+                tracing::warn!(server = login.target.server, why, "token refresh failed");
                 return RetryDecision::GiveUp;
             }
         }
@@ -112,7 +112,7 @@ pub(crate) async fn handle_challenge(
             note_refused(login, shown).await;
             REFUSED
         }
-        (Some(_), true) => "the server does not take a token that is new",
+        (Some(_), true) => "the server rejected a newly issued token",
     };
     login.require_sign_in(why, shown);
     RetryDecision::AwaitSignIn
@@ -159,7 +159,7 @@ async fn step_up(
     }
     let wanted = union(&[&record.scopes, &record.missing_scopes, &scopes]);
     if !login.count_step_up(&wanted) {
-        tracing::warn!(server = login.target.server, "the server wants the same again and again");
+        tracing::warn!(server = login.target.server, "the server keeps demanding the same scopes");
         return RetryDecision::GiveUp;
     }
     if let Some(_guard) = login.shared.lock(&login.key).await

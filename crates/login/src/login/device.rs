@@ -47,8 +47,8 @@ pub(crate) async fn begin(
     let target: &LoginTarget = &login.target;
     let DiscoveryResult { authority, resource, .. } = found;
     let Some(endpoint) = authority.device_authorization_endpoint.clone() else {
-        let reason = "its authorization server has no sign-in on another device (RFC 8628)";
-        return Err(LoginError::new(reason, "take `oauth.grant` out of the server's entry"));
+        let reason = "its authorization server does not support the device grant (RFC 8628)";
+        return Err(LoginError::new(reason, "remove `oauth.grant` from the server's entry"));
     };
     let client = client(login.http(), target, before, &authority, None).await?;
     let (scope, named) =
@@ -58,15 +58,16 @@ pub(crate) async fn begin(
         fields.push(("scope", scope.as_str()));
     }
     fields.extend(named.as_deref().map(|resource| ("resource", resource)));
-    let failed = |why: String| LoginError::new(format!("no sign-in could be begun: {why}"), AGAIN);
+    let failed = |why: String| LoginError::new(format!("cannot start the sign-in: {why}"), AGAIN);
     let answer = token::post(login.http(), &endpoint, &client, None, fields).await;
     let answer = answer.map_err(|refusal| failed(refusal.to_string()))?;
     let device: Device = serde_json::from_slice(&answer.body)
-        .map_err(|_| failed("the authorization server answers with no code".to_owned()))?;
+        .map_err(|_| failed("the authorization server returned no device code".to_owned()))?;
     let address = device.verification_uri_complete.as_deref().and_then(page);
     let address = address.or_else(|| page(&device.verification_uri));
-    let address =
-        address.ok_or_else(|| failed("there is no page to type the code on".to_owned()))?;
+    let address = address.ok_or_else(|| {
+        failed("the authorization server returned no verification URL".to_owned())
+    })?;
     let record = new_record(login, authority, resource, client, before).await;
     let (state, verifier) = (pkce::unguessable().map_err(failed)?, String::new());
     let before = before.map(|before| before.epoch).unwrap_or_default();
@@ -91,7 +92,7 @@ async fn poll(waiting: &LoginAttempt, device: &Device) -> Result<(), LoginError>
     loop {
         sleep(pause.min(LONGEST_PAUSE)).await;
         if Instant::now() >= deadline {
-            return Err(LoginError::new("nobody has typed the code in time", AGAIN));
+            return Err(LoginError::new("the code has expired", AGAIN));
         }
         let mut fields = vec![("grant_type", GRANT), ("device_code", device.code.as_str())];
         fields.extend(resource.as_deref().map(|resource| ("resource", resource)));
@@ -100,15 +101,15 @@ async fn poll(waiting: &LoginAttempt, device: &Device) -> Result<(), LoginError>
             Err(refusal) if refusal.is("authorization_pending") => {}
             Err(refusal) if refusal.is("slow_down") => pause += Duration::from_secs(PAUSE),
             Err(refusal) if refusal.is("access_denied") => {
-                return Err(LoginError::new("you declined", AGAIN));
+                return Err(LoginError::new("access denied", AGAIN));
             }
             Err(refusal) if refusal.is("expired_token") => {
-                return Err(LoginError::new("nobody has typed the code in time", AGAIN));
+                return Err(LoginError::new("the code has expired", AGAIN));
             }
             // Back off exponentially after transient errors (RFC 8628 §3.5).
             Err(TokenError::Transient { .. }) => pause *= 2,
             Err(refusal) => {
-                return Err(LoginError::new(format!("no token was given: {refusal}"), AGAIN));
+                return Err(LoginError::new(format!("no token was issued: {refusal}"), AGAIN));
             }
         }
     }

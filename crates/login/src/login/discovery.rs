@@ -21,10 +21,10 @@ use crate::login::token::sanitize_excerpt;
 use crate::settings::ResourceIndicator;
 
 /// The reason for a failure without any metadata.
-pub(crate) const NO_METADATA: &str = "it does not say how to sign in";
-const NO_WAY: &str = "if it wants a token of yours, set `headers.Authorization` in its entry";
-const NAME_IT: &str = "ask whoever runs the server, or name the authorization server yourself: \
-                       `oauth.authServerMetadataUrl` in its entry";
+pub(crate) const NO_METADATA: &str = "the server has no OAuth metadata";
+const NO_WAY: &str = "if it requires a token of yours, set `headers.Authorization` in its entry";
+const NAME_IT: &str =
+    "ask the server's operator, or set `oauth.authServerMetadataUrl` in its entry";
 
 pub(crate) struct DiscoveryResult {
     pub(crate) authority: AuthorizationServer,
@@ -80,20 +80,21 @@ async fn fetch_configured_metadata(
     challenge: Option<&str>,
     target: &LoginTarget,
 ) -> Result<DiscoveryResult, LoginError> {
-    let hint = "`oauth.authServerMetadataUrl` is to be the address of metadata of RFC 8414";
+    let hint =
+        "`oauth.authServerMetadataUrl` must be the URL of authorization server metadata (RFC 8414)";
     let failed = |why: String| LoginError::new(why, hint);
     http.check(url).await.map_err(failed)?;
     let answer = http.get(url).await.map_err(failed)?;
     if !answer.status.is_success() {
         return Err(failed(format!(
-            "{} answers with HTTP status {}",
+            "{} returned HTTP status {}",
             redacted_url(url),
             answer.status
         )));
     }
     let authority = serde_json::from_slice(&answer.body).ok().and_then(|raw| authority(raw, false));
     let authority =
-        authority.ok_or_else(|| failed(format!("{} is no metadata", redacted_url(url))))?;
+        authority.ok_or_else(|| failed(format!("{} is not valid metadata", redacted_url(url))))?;
     let scopes = challenge.and_then(|challenge| {
         let params = rmcp::transport::auth::WWWAuthenticateParams::parse(challenge, &target.url);
         Some(params.scope?.split_whitespace().map(str::to_owned).collect())
@@ -123,9 +124,9 @@ async fn discover_metadata(
     }
     let names_resource = resolved.source == AuthorizationMetadataSource::ProtectedResourceMetadata;
     let raw = serde_json::to_value(&metadata).ok().and_then(|raw| serde_json::from_value(raw).ok());
-    let authority = raw.and_then(|raw| authority(raw, is_guessed)).ok_or_else(|| {
-        LoginError::new("the metadata of its authorization server cannot be used", NAME_IT)
-    })?;
+    let authority = raw
+        .and_then(|raw| authority(raw, is_guessed))
+        .ok_or_else(|| LoginError::new("its authorization server has invalid metadata", NAME_IT))?;
     manager.set_metadata(metadata.clone());
     let scopes = manager.select_initial_scopes(&[]).await;
     let resource = if names_resource { resource(manager, metadata).await } else { None };
@@ -203,10 +204,7 @@ async fn check(http: &AuthHttpClient, authority: &AuthorizationServer) -> Result
     ];
     for endpoint in others.into_iter().flatten().chain([token_endpoint]) {
         http.check(endpoint).await.map_err(|why| {
-            LoginError::new(
-                format!("its authorization server is not to be trusted: {why}"),
-                NAME_IT,
-            )
+            LoginError::new(format!("its authorization server cannot be trusted: {why}"), NAME_IT)
         })?;
     }
     Ok(())
@@ -223,5 +221,5 @@ fn failed(target: &LoginTarget, error: &AuthError) -> LoginError {
             &error.to_string().replace(target.url.as_str(), &redacted_url(&target.url)),
         ),
     };
-    LoginError::new(format!("how to sign in could not be found out: {reason}"), NAME_IT)
+    LoginError::new(format!("OAuth discovery failed: {reason}"), NAME_IT)
 }

@@ -134,7 +134,7 @@ impl AuthHttpClient {
     pub(crate) async fn check(&self, endpoint: &Url) -> Result<(), String> {
         self.names.learn().await;
         if endpoint.scheme() != "https" && !(endpoint.scheme() == "http" && is_loopback(endpoint)) {
-            return Err(format!("{} is not encrypted (https)", redacted_url(endpoint)));
+            return Err(format!("{} does not use HTTPS", redacted_url(endpoint)));
         }
         self.check_reachable(endpoint)
     }
@@ -147,7 +147,7 @@ impl AuthHttpClient {
             return Ok(());
         }
         let server = redacted_url(&self.server);
-        Err(format!("{} is in a private net, and {server} is not in it", redacted_url(url)))
+        Err(format!("{} is on a private network, but {server} is not", redacted_url(url)))
     }
 
     fn client(&self, url: &Url) -> Result<reqwest::Client, String> {
@@ -183,12 +183,13 @@ impl AuthHttpClient {
     /// contains no secrets.
     pub(crate) async fn send(&self, request: Request<Vec<u8>>) -> Result<AuthHttpResponse, String> {
         let (url, mut response) = self.begin(request).await?;
-        let failed = |error| format!("{} broke off: {}", redacted_url(&url), innermost(error));
+        let failed =
+            |error| format!("connection to {} lost: {}", redacted_url(&url), innermost(error));
         let (status, headers) = (response.status(), response.headers().clone());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if body.len() + chunk.len() > MAX_BODY {
-                return Err(format!("{} answers with more than 1 MiB", redacted_url(&url)));
+                return Err(format!("{} returned more than 1 MiB", redacted_url(&url)));
             }
             body.extend_from_slice(&chunk);
         }
@@ -209,7 +210,7 @@ impl AuthHttpClient {
         self.check_reachable(&url)?;
         self.names.register_host(&url);
         let failed =
-            |error| format!("{} cannot be reached: {}", redacted_url(&url), innermost(error));
+            |error| format!("cannot connect to {}: {}", redacted_url(&url), innermost(error));
         let response = self.client(&url)?.execute(request).await.map_err(failed)?;
         Ok((url, response))
     }
@@ -325,7 +326,7 @@ impl Resolve for Resolver {
         Box::pin(async move {
             let found = names.allowed(&name, lookup_host((name.as_str(), 0)).await?.collect());
             if found.is_empty() {
-                return Err("its address is in a private net, and the server is not in it".into());
+                return Err("its address is on a private network, but the server is not".into());
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })

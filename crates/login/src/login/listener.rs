@@ -58,9 +58,8 @@ impl LoopbackListener {
             }
         }
         let failed = |error: io::Error| {
-            let hint =
-                "paste the address that the browser is sent to, or use `oauth.grant: device_code`";
-            LoginError::new(format!("nothing can listen on this machine: {error}"), hint)
+            let hint = "set `oauth.grant` to `device_code` in the server's entry";
+            LoginError::new(format!("cannot listen for the browser's redirect: {error}"), hint)
         };
         let socket = socket.ok_or_else(|| failed(ErrorKind::AddrNotAvailable.into()))?;
         let port = socket.local_addr().map_err(failed)?.port();
@@ -98,8 +97,9 @@ fn address(host: &str, port: u16) -> Url {
 /// Binds a fixed port on both loopback addresses, because `localhost` can resolve to either.
 async fn fixed(port: u16, redirect_uri: Url, key: &str) -> Result<LoopbackListener, LoginError> {
     let busy = |error: io::Error| {
-        let hint = "end the program that has it (it may be another sign-in), or take another port and register that";
-        LoginError::new(format!("port {port} (`{key}`) cannot be listened on: {error}"), hint)
+        let hint = "stop the program that uses it (it may be another sign-in), or configure \
+                    another port and register it";
+        LoginError::new(format!("cannot listen on port {port} (`{key}`): {error}"), hint)
     };
     let mut sockets =
         vec![TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.map_err(busy)?];

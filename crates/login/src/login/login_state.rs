@@ -170,7 +170,7 @@ impl LoginState {
         let is_new = state.wanted.replace(wanted).is_none_or(|before| before.why != why);
         drop(state);
         if is_new {
-            tracing::info!(server = self.target.server, why, "a sign-in is wanted");
+            tracing::info!(server = self.target.server, why, "sign-in required");
             self.shared.tell(LoginEvent::SignInRequired(&self.target, why));
         }
     }
@@ -287,7 +287,7 @@ impl LoginState {
 }
 
 /// The reason for a sign-in after the server has rejected the token.
-pub(crate) const REFUSED: &str = "the server does not take the token any more";
+pub(crate) const REFUSED: &str = "the server rejected the token";
 
 /// Returns the status according to a record, without the state of this process.
 pub(crate) fn standing_of(record: &LoginRecord) -> SignInStatus {
@@ -302,10 +302,10 @@ pub(crate) fn standing_of(record: &LoginRecord) -> SignInStatus {
             }
         }
         Some(_) => SignInStatus::SignInRequired { why: "the login has expired".to_owned() },
-        None => SignInStatus::SignInRequired { why: "nobody has signed in".to_owned() },
+        None => SignInStatus::SignInRequired { why: "not signed in".to_owned() },
     }
 }
 
 pub(crate) fn missing_scopes_reason(scopes: &[String]) -> String {
-    format!("more is to be allowed: {}", scopes.join(" "))
+    format!("additional scopes required: {}", scopes.join(" "))
 }

@@ -37,7 +37,7 @@ impl ObtainTokenError {
 impl From<TokenError> for ObtainTokenError {
     fn from(refusal: TokenError) -> Self {
         let is_final = matches!(refusal, TokenError::Rejected { .. });
-        Self { why: format!("no token is given: {refusal}"), is_final }
+        Self { why: format!("no token was issued: {refusal}"), is_final }
     }
 }
 
@@ -95,7 +95,7 @@ async fn ask(
     let (http, endpoint) = (login.http(), &authority.token_endpoint);
     let granted = match &login.target.oauth.grant {
         GrantType::AuthorizationCode | GrantType::DeviceCode => {
-            return Err(ObtainTokenError::for_ever("a person has to sign in"));
+            return Err(ObtainTokenError::for_ever("interactive sign-in required"));
         }
         GrantType::ClientCredentials => {
             fields.insert(0, ("grant_type", "client_credentials"));
@@ -137,7 +137,7 @@ async fn read(file: &std::path::Path) -> Result<String, ObtainTokenError> {
     });
     let read = read.await.map_err(std::io::Error::other).and_then(|read| read);
     let text = read.map_err(|error| ObtainTokenError {
-        why: format!("the token in `{}` cannot be read: {error}", file.display()),
+        why: format!("failed to read the token in `{}`: {error}", file.display()),
         is_final: false,
     })?;
     Ok(text.trim().to_owned())
@@ -181,14 +181,14 @@ async fn exchange(
         .map_err(|refusal| {
             let ObtainTokenError { why, is_final } = refusal.into();
             ObtainTokenError {
-                why: format!("the identity provider of {}: {why}", login.target.server),
+                why: format!("identity provider of {}: {why}", login.target.server),
                 is_final,
             }
         })?;
     match granted.issued_token_type.as_deref() {
         Some(ID_JAG) | None => Ok(granted.access_token),
         Some(_) => {
-            Err(ObtainTokenError::for_ever("the identity provider gives another kind of token"))
+            Err(ObtainTokenError::for_ever("the identity provider issued an unexpected token type"))
         }
     }
 }

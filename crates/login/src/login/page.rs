@@ -36,12 +36,12 @@ impl Page {
     }
 
     pub(crate) fn nothing() -> Self {
-        Self::new(404, "Not found", "There is nothing here.")
+        Self::new(404, "Not found", "This page does not exist.")
     }
 
     /// The page after a sign-in through the loopback listener, so in the user's own browser.
     pub(crate) fn signed_in() -> Self {
-        Self::new(200, "Signed in", "You are signed in; you can close this window.")
+        Self::new(200, "Signed in", "You are signed in. You can close this window.")
     }
 
     /// The page after a sign-in through an external redirect. The browser can belong to someone who
@@ -52,8 +52,9 @@ impl Page {
             None => "All agents of this workbench are".to_owned(),
         };
         let text = format!(
-            "{who} signed in at server `{}` now, as you; you can close this window. If you have not asked for that, \
-             take \"MCP Workbench\" out of the applications in the settings of your account there.",
+            "{who} now signed in to server `{}` with your account. You can close this window. If \
+             you did not request this, remove \"MCP Workbench\" from the connected applications in \
+             your account settings there.",
             target.server
         );
         Self::new(200, "Signed in", &text)
@@ -65,7 +66,7 @@ impl Page {
     }
 
     pub(crate) fn failed(LoginError { reason, hint }: &LoginError) -> Self {
-        Self::new(400, "Not signed in", &format!("Nobody is signed in: {reason}; {hint}."))
+        Self::new(400, "Not signed in", &format!("Sign-in failed: {reason}. Hint: {hint}."))
     }
 }
 
@@ -94,6 +95,6 @@ mod tests {
         };
         let html = Page::signed_in_at(&target).html;
         assert!(html.contains("Agent `&quot;ann&quot; &amp; &#39;&lt;i&gt;&#39;` is"), "{html}");
-        assert!(html.contains("server `&lt;b&gt;` now"), "{html}");
+        assert!(html.contains("server `&lt;b&gt;` with"), "{html}");
     }
 }

@@ -113,11 +113,11 @@ impl LoginAttempt {
     /// Exchanges the code of a callback. Only the first callback is accepted.
     pub(crate) async fn take(self: &Arc<Self>, callback: Callback) -> Result<(), LoginError> {
         if !self.is_for(&callback) {
-            return Err(LoginError::new("that is the answer to another sign-in", AGAIN));
+            return Err(LoginError::new("this response belongs to another sign-in", AGAIN));
         }
         let _turn = self.turn.lock().await;
         if self.outcome.borrow().is_some() || self.ended.is_cancelled() {
-            return Err(LoginError::new("that sign-in is over", AGAIN));
+            return Err(LoginError::new("this sign-in has already ended", AGAIN));
         }
         // The code is spent once sent, so go on even if the browser or the caller has gone.
         let own = Arc::clone(self);
@@ -145,8 +145,8 @@ impl LoginAttempt {
         match granted {
             Ok(granted) => self.store_tokens(granted).await,
             Err(refusal) => {
-                let hint = "sign in again; if that does not help, ask whoever runs the server";
-                Err(LoginError::new(format!("no token was given: {refusal}"), hint))
+                let hint = "sign in again; if that does not help, ask the server's operator";
+                Err(LoginError::new(format!("no token was issued: {refusal}"), hint))
             }
         }
     }
@@ -157,8 +157,9 @@ impl LoginAttempt {
         record.scopes = granted.scopes(&self.attempt.asked);
         record.missing_scopes.clear();
         let mut login = [0; 8];
-        getrandom::fill(&mut login)
-            .map_err(|error| LoginError::new(format!("no random numbers: {error}"), AGAIN))?;
+        getrandom::fill(&mut login).map_err(|error| {
+            LoginError::new(format!("no random numbers available: {error}"), AGAIN)
+        })?;
         record.epoch = u64::from_le_bytes(login);
         record.token = Some(Token::new(granted.access_token, granted.expires_in));
         record.refresh_token = granted.refresh_token;
@@ -186,7 +187,7 @@ impl LoginAttempt {
         let done = done.ok().and_then(|done| done.ok().and_then(|done| done.clone()));
         done.unwrap_or_else(|| {
             self.end();
-            Err(LoginError::new("nobody has agreed within 5 minutes", AGAIN))
+            Err(LoginError::new("the sign-in was not completed within 5 minutes", AGAIN))
         })
     }
 }
@@ -226,11 +227,11 @@ impl PendingLogin {
     /// Returns an error if the URL belongs to another attempt, or the authorization server issues
     /// no token.
     pub async fn submit_callback_url(&self, address: &str) -> Result<(), LoginError> {
-        let hint = "copy the whole address out of the browser, beginning with `http`";
+        let hint = "copy the complete URL from the browser, starting with `http`";
         let address = Url::parse(address.trim())
-            .map_err(|error| LoginError::new(format!("that is no address: {error}"), hint))?;
+            .map_err(|error| LoginError::new(format!("invalid URL: {error}"), hint))?;
         let callback = Callback::read(&address).ok_or_else(|| {
-            LoginError::new("that is not the address that the browser was sent to", hint)
+            LoginError::new("not the URL that the browser was redirected to", hint)
         })?;
         self.waiting.take(callback).await
     }

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 /// Returns 256 random bits as 43 URL-safe characters.
 pub(crate) fn unguessable() -> Result<String, String> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers available: {error}"))?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 

@@ -34,7 +34,7 @@ impl RenewalError {
 
 impl From<TokenError> for RenewalError {
     fn from(refusal: TokenError) -> Self {
-        let why = format!("the token could not be renewed: {refusal}");
+        let why = format!("token refresh failed: {refusal}");
         let pause = match refusal {
             TokenError::Transient { after: Some(after), .. } => after.clamp(PAUSE, LONGEST_PAUSE),
             TokenError::Transient { .. } | TokenError::Rejected { .. } => PAUSE,
@@ -66,7 +66,7 @@ pub(crate) async fn renew(login: &Arc<LoginState>, stale: Option<&str>) -> Renew
         });
     });
     let done = renewal.wait_for(Option::is_some).await.ok().and_then(|done| done.clone());
-    done.unwrap_or_else(|| RenewalOutcome::Transient("the renewal was cut off".to_owned()))
+    done.unwrap_or_else(|| RenewalOutcome::Transient("token refresh was interrupted".to_owned()))
 }
 
 /// Returns `true` if the token can replace `stale`.
@@ -76,7 +76,7 @@ fn is_other(token: &Token, stale: Option<&str>) -> bool {
 
 async fn run(login: &Arc<LoginState>, stale: Option<&str>) -> Result<(), RenewalError> {
     let Some(_guard) = login.shared.lock(&login.key).await else {
-        let why = "another process has been renewing the token for too long".to_owned();
+        let why = "timed out while another process refreshes the token".to_owned();
         return Err(RenewalError { renewal: RenewalOutcome::Transient(why), pause: PAUSE });
     };
     // Don't rely on the cached record: its refresh token can be spent already.
@@ -108,7 +108,7 @@ async fn run(login: &Arc<LoginState>, stale: Option<&str>) -> Result<(), Renewal
         login.shared.tell(LoginEvent::Renewed(&login.target));
         return Ok(());
     }
-    let record = record.ok_or_else(|| RenewalError::ended("nobody has signed in"))?;
+    let record = record.ok_or_else(|| RenewalError::ended("not signed in"))?;
     if let Some(renewed) = refresh(login, &record).await? {
         login.save(renewed).await;
         login.shared.tell(LoginEvent::Renewed(&login.target));
@@ -122,7 +122,7 @@ async fn refresh(
     record: &LoginRecord,
 ) -> Result<Option<LoginRecord>, RenewalError> {
     let Some(refresh_token) = &record.refresh_token else {
-        return Err(RenewalError::ended("the login has ended"));
+        return Err(RenewalError::ended("the login has expired"));
     };
     let client =
         client_registration::current_client(&login.target, record).map_err(RenewalError::ended)?;
@@ -149,17 +149,17 @@ async fn refresh(
                 if kept.token.as_ref().is_some_and(|token| is_other(token, stale)) {
                     return Ok(None);
                 }
-                return Err(RenewalError::ended("the login has ended"));
+                return Err(RenewalError::ended("the login has expired"));
             }
             renewed.refresh_token = None;
             login.save(renewed).await;
-            Err(RenewalError::ended("the login has ended: the authorization server has revoked it"))
+            Err(RenewalError::ended("the authorization server rejected the refresh token"))
         }
         Err(refusal) if refusal.is("invalid_client") || refusal.is("unauthorized_client") => {
             renewed.client.is_refused = true;
             login.save(renewed).await;
             Err(RenewalError::ended(format!(
-                "the authorization server does not know us any more: {refusal}"
+                "the authorization server no longer recognizes the client: {refusal}"
             )))
         }
         Err(refusal) => Err(refusal.into()),

@@ -34,7 +34,7 @@ async fn revoke(login: &LoginState, record: &LoginRecord) {
         let told = token::post(login.http(), endpoint, &client, None, fields).await;
         if let Err(refusal) = told {
             let server = &login.target.server;
-            tracing::warn!(server, %refusal, "the authorization server could not be told");
+            tracing::warn!(server, %refusal, "token revocation failed");
         }
     }
 }

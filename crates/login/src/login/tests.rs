@@ -104,7 +104,7 @@ async fn token_is_sent_after_sign_in() {
     let (page, done) = tokio::join!(browse(pending.address()), pending.done());
     done.unwrap();
     assert_eq!(page.0, 200);
-    assert!(page.1.contains("You are signed in; you can close this window."), "{}", page.1);
+    assert!(page.1.contains("You are signed in. You can close this window."), "{}", page.1);
     assert_eq!(token(&at).await.as_deref(), Some("access-2"));
     assert_eq!(process.told(), ["signed in"]);
 
@@ -174,7 +174,7 @@ async fn pasted_callback_url_completes_the_login() {
     // The callback is accepted once.
     assert_eq!(
         pending.submit_callback_url(&back).await.unwrap_err().reason,
-        "that sign-in is over"
+        "this sign-in has already ended"
     );
 }
 
@@ -198,7 +198,7 @@ async fn external_redirect_completes_the_login() {
     // The callback is accepted once.
     assert_eq!(
         process.logins.complete_callback(&back).await.unwrap_err().reason,
-        "that sign-in is over"
+        "this sign-in has already ended"
     );
     drop(pending);
     assert_eq!(process.logins.complete_callback(&back).await.unwrap_err(), stranger);
@@ -216,12 +216,12 @@ async fn callback_page_names_the_account_and_contains_no_secret() {
     let pending = at.begin(RedirectTarget::External(page)).await.unwrap();
     let back = Url::parse(&agreed(&pending).await).unwrap();
     let good = process.logins.page_for(&back).await;
-    let said =
-        "Agent `claude` is signed in at server `srv` now, as you; you can close this window.";
+    let said = "Agent `claude` is now signed in to server `srv` with your account. You can close \
+                this window.";
     assert_eq!(good.status, 200);
     assert!(good.html.contains(said), "{}", good.html);
     let again = process.logins.page_for(&back).await;
-    let said = "<p>Nobody is signed in: that sign-in is over; sign in again.</p>";
+    let said = "<p>Sign-in failed: this sign-in has already ended. Hint: sign in again.</p>";
     assert_eq!(again.status, 400);
     assert!(again.html.contains(said), "{}", again.html);
     let secrets = back.query_pairs().map(|(_, value)| value.into_owned());
@@ -295,7 +295,7 @@ async fn other_process_sees_sign_in_and_sign_out() {
     let (here, there) = (one.at(&authority), other.at(&authority));
     let refused = there.on_challenge(challenge(401, "Bearer", None, false)).await;
     assert_eq!(refused, RetryDecision::AwaitSignIn);
-    assert_eq!(other.told(), ["wanted: nobody has signed in"]);
+    assert_eq!(other.told(), ["wanted: not signed in"]);
     let (signed_in, ()) = tokio::join!(sign_in(&here), async { there.wait_signed_in().await });
     signed_in.unwrap();
     let shown = token(&there).await;
@@ -364,7 +364,7 @@ async fn busy_fixed_port_fails_at_once() {
         .await
         .err()
         .unwrap();
-    let said = format!("port {port} (`oauth.callbackPort`) cannot be listened on");
+    let said = format!("cannot listen on port {port} (`oauth.callbackPort`)");
     assert!(failure.reason.starts_with(&said), "{failure}");
     assert_eq!(authority.seen().registrations.len(), 0);
     drop(busy);

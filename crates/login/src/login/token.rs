@@ -100,7 +100,7 @@ pub(crate) async fn request_token(
     let granted = serde_json::from_slice::<TokenResponse>(&answer.body).ok();
     let granted = granted.filter(|granted| !granted.access_token.is_empty());
     let Some(granted) = granted else {
-        let why = format!("{} answers with no token", redacted_url(endpoint));
+        let why = format!("{} returned no token", redacted_url(endpoint));
         return Err(TokenError::Transient { why, after: None });
     };
     // Token exchange uses `N_A` for tokens that aren't access tokens (RFC 8693 §2.2.1).
@@ -111,7 +111,7 @@ pub(crate) async fn request_token(
     if is_bearer {
         Ok(granted)
     } else {
-        let said = "its tokens are not of the kind that is shown as it is (`Bearer`)".to_owned();
+        let said = "its tokens are not bearer tokens".to_owned();
         Err(TokenError::Rejected { code: "unsupported_token_type".to_owned(), said })
     }
 }
@@ -205,7 +205,7 @@ fn refusal(endpoint: &Url, answer: &AuthHttpResponse) -> TokenError {
         _ => {
             let after = answer.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok());
             let after = after.and_then(|after| after.parse().ok()).map(Duration::from_secs);
-            let why = format!("{} answers with HTTP status {status}", redacted_url(endpoint));
+            let why = format!("{} returned HTTP status {status}", redacted_url(endpoint));
             TokenError::Transient { why, after }
         }
     }

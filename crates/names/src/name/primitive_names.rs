@@ -138,7 +138,7 @@ mod tests {
             names([(1, primitive("a", "x")), (1, primitive("a", "y")), (2, primitive("b c", "y"))]);
         assert!(!names.is_qualified("x"));
         assert!(names.is_qualified("y") && !names.is_plain());
-        assert_eq!(names.resolve("y"), None, "neither is taken for the other");
+        assert_eq!(names.resolve("y"), None, "an ambiguous name resolves to neither");
         let second = names.resolve("mcp-workbench://box/b%20c/y").unwrap();
         assert_eq!((second.server_ref.server.as_str(), second.name.as_str()), ("b c", "y"));
     }

@@ -110,7 +110,7 @@ fn namespace_schemes_are_valid_and_distinct() {
         let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         let name = scheme.strip_suffix('+').unwrap();
         assert!(name.chars().all(is_legal) && name.starts_with(char::is_alphabetic), "{scheme}");
-        assert!(!schemes[..index].contains(scheme), "{scheme} is two namespaces'");
+        assert!(!schemes[..index].contains(scheme), "two namespaces have the scheme {scheme}");
     }
 }
 
@@ -156,7 +156,7 @@ fn tools_cannot_claim_names_of_other_servers() {
         assert_ne!(registered, taken);
         let mut table = NameTable::default();
         table.insert(registered.clone(), claims.clone());
-        assert_eq!(table.resolve(taken.as_str()), None, "also while it has not been listed");
+        assert_eq!(table.resolve(taken.as_str()), None, "even if it is not listed");
         table.insert(taken.clone(), victim.clone());
         assert_eq!(table.resolve(taken.as_str()), Some(&victim));
         assert_eq!(table.resolve(registered.as_str()), Some(&claims));

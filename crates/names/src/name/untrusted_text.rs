@@ -160,7 +160,7 @@ mod tests {
             let is_all_seen = |text: &str| !text.chars().any(is_invisible);
             let one = single_line(&text);
             prop_assert!(is_all_seen(&one) && one == one.trim() && !one.contains("  "), "{one:?}");
-            prop_assert_eq!(single_line(&one), one, "it is one line already");
+            prop_assert_eq!(single_line(&one), one, "single_line is idempotent");
             let shown = escape_invisible(&text);
             prop_assert!(is_all_seen(&shown) && !shown.contains('`'), "{shown:?}");
             let name = display_name(&text, 20);

@@ -90,7 +90,7 @@ pub fn kill_group(_: u32) {}
 
 /// Always fails: Windows has no signal for it.
 pub fn send_reload_signal(_: u32) -> io::Result<()> {
-    Err(io::Error::new(ErrorKind::Unsupported, "this system has no signal that asks for it"))
+    Err(io::Error::new(ErrorKind::Unsupported, "Windows has no reload signal"))
 }
 
 /// Returns `None`: the number of open files is unlimited.
@@ -134,7 +134,7 @@ impl OrphanReaper {
 
 /// Returns an error: there isn't a sandbox on Windows.
 pub fn check_sandbox_support() -> Result<(), String> {
-    Err("servers can be confined on Linux alone".to_owned())
+    Err("sandboxes are supported only on Linux".to_owned())
 }
 
 pub fn enter_sandbox(_: &SandboxRules) -> Result<(), String> {
@@ -252,5 +252,5 @@ pub async fn connect_locally(_: &Path) -> io::Result<LocalStream> {
 pub fn remove_dead_socket(_: &Path) {}
 
 fn not_yet() -> io::Error {
-    io::Error::new(ErrorKind::Unsupported, "sockets between processes are not on Windows yet")
+    io::Error::new(ErrorKind::Unsupported, "local sockets are not supported on Windows yet")
 }

@@ -188,7 +188,7 @@ impl StoreClient {
             Some(state.consecutive_failures)
         });
         if let Some(strikes) = strikes {
-            tracing::debug!("the shared store {}: {}", self.address, error.reason());
+            tracing::debug!("shared store {}: {}", self.address, error.reason());
             self.spawn_reconnect(strikes);
         }
     }
@@ -232,8 +232,8 @@ impl StoreClient {
         });
         match was_told_up {
             Some(true) => return,
-            Some(false) => tracing::info!("the shared store {} can be used again", self.address),
-            None => tracing::info!("the shared store {} is used", self.address),
+            Some(false) => tracing::info!("shared store {} is available again", self.address),
+            None => tracing::info!("connected to the shared store {}", self.address),
         }
         self.observer.bus().emit(Event::SharedStore(None));
     }
@@ -248,8 +248,8 @@ impl StoreClient {
         });
         if is_warning {
             tracing::warn!(
-                "the shared store {} cannot be used: {reason}. This workbench goes on alone until it can: \
-                 what agents open from now on is known here only",
+                "shared store {} is unavailable: {reason}; session changes are not shared until it \
+                 is back",
                 self.address
             );
         }

@@ -45,9 +45,9 @@ impl RedisCommandError {
     /// Returns the reason as one line of at most 300 characters, without passwords.
     pub(crate) fn reason(&self) -> String {
         match self {
-            Self::TimedOut(limit) => format!("it has not answered within {} ms", limit.as_millis()),
+            Self::TimedOut(limit) => format!("no response within {} ms", limit.as_millis()),
             Self::Failed(error) => reason(error),
-            Self::WrongType => "something that is not ours is in the way".to_owned(),
+            Self::WrongType => "the key holds a value of another type (WRONGTYPE)".to_owned(),
         }
     }
 }
@@ -71,7 +71,7 @@ pub(crate) async fn connect(
     let connected = client.get_multiplexed_async_connection_with_config(&config);
     match timeout(limits.connect, connected).await {
         Ok(connected) => connected.map_err(|error| reason(&error)),
-        Err(_) => Err(format!("no connection came about within {} ms", limits.connect.as_millis())),
+        Err(_) => Err(format!("no connection within {} ms", limits.connect.as_millis())),
     }
 }
 

@@ -53,7 +53,7 @@ impl SealedListings {
             return None;
         }
         let Some(text) = self.keys.open(&name, &sealed) else {
-            tracing::debug!("a listing in the shared store is passed over: no key opens it");
+            tracing::debug!("ignored a tool list in the shared store: no key can decrypt it");
             return None;
         };
         let (since, record) = text.split_first_chunk()?;

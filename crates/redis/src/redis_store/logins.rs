@@ -164,7 +164,7 @@ impl LoginsInner {
             }
             StoredLogin::Undecryptable(_) => {
                 self.warn();
-                let why = "what is in the shared store was sealed with another key, or was changed";
+                let why = "the stored login was encrypted with another key, or modified";
                 Err(io::Error::new(ErrorKind::InvalidData, why))
             }
         }
@@ -173,9 +173,9 @@ impl LoginsInner {
     fn warn(&self) {
         if !std::mem::replace(&mut self.state().has_warned, true) {
             tracing::warn!(
-                "a login in the shared store cannot be opened: it was sealed with none of `shared.keys`, or was \
-                 changed. Until it can, what is known here is used, and is not renewed; `mcp-workbench auth logout` \
-                 removes it"
+                "cannot decrypt a login in the shared store: it was encrypted with none of \
+                 `sharedStore.keys`, or modified; the last known login is used without refresh \
+                 (`mcp-workbench auth logout` deletes it)"
             );
         }
     }
@@ -210,7 +210,7 @@ impl LoginsInner {
                 StoredLogin::Absent => Vec::new(),
             };
         }
-        Err(io::Error::other("somebody else changes it all the time"))
+        Err(io::Error::other("too many concurrent changes"))
     }
 
     /// Caches the value that another workbench has written.
@@ -224,12 +224,12 @@ impl LoginsInner {
                 }
             }
         }
-        io::Error::new(ErrorKind::AlreadyExists, "another workbench has changed it meanwhile")
+        io::Error::new(ErrorKind::AlreadyExists, "another workbench has changed it")
     }
 
     async fn save(&self, key: &str, text: &[u8]) -> io::Result<()> {
         if text.is_empty() || text.len() > MAX_RECORD {
-            return Err(io::Error::other("it is too long to be kept"));
+            return Err(io::Error::other("the login record is too large"));
         }
         let before = self.known(key).map(|known| known.sealed).unwrap_or_default();
         match self.compare_and_set(key, text, before.clone()).await {
@@ -240,7 +240,7 @@ impl LoginsInner {
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 tracing::warn!(
-                    "a login was changed by another workbench at the same time; that one's counts"
+                    "another workbench changed a login at the same time, using its version"
                 );
                 Ok(())
             }
@@ -432,7 +432,7 @@ fn is_away(error: &io::Error) -> bool {
 }
 
 fn away() -> io::Error {
-    io::Error::new(ErrorKind::NotConnected, "the shared store cannot be used")
+    io::Error::new(ErrorKind::NotConnected, "the shared store is unavailable")
 }
 
 fn millis(time: Duration) -> u64 {

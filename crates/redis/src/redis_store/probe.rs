@@ -36,7 +36,7 @@ pub async fn probe(
     address: &RedisTarget,
     limits: &StoreTimeouts,
 ) -> Result<ProbeReport, RedisConfigError> {
-    let wrong = |reason: String| RedisConfigError(format!("the shared store {address}: {reason}"));
+    let wrong = |reason: String| RedisConfigError(format!("shared store {address}: {reason}"));
     let names = KeyNames::new(&address.prefix);
     let connection = connect(&address.client, limits).await.map_err(wrong)?;
     let latency = probe_connection(&connection, &names, limits).await.map_err(wrong)?;
@@ -58,7 +58,7 @@ async fn sealed(
     keys: &SealingKeys,
     limits: &StoreTimeouts,
 ) -> Result<(), String> {
-    let failed = |reason: String| format!("nothing can be kept sealed: {reason}");
+    let failed = |reason: String| format!("cannot store encrypted values: {reason}");
     let text = keys.seal(name, b"trial").map_err(str::to_owned)?;
     let (list, limit) = (format!("{name}-list"), limits.response);
     let set = cmd("SET").arg(name).arg(text).arg("PX").arg(TRIAL_MS).clone();
@@ -74,7 +74,7 @@ async fn sealed(
     if found.is_empty() || keys.open(name, &found).as_deref() == Some(b"trial") {
         Ok(())
     } else {
-        Err("what was sealed did not come back whole".to_owned())
+        Err("the store changed an encrypted value".to_owned())
     }
 }
 
@@ -109,18 +109,17 @@ pub(crate) async fn probe_connection(
     let _: Value = ask(connection, cmd("PING"), limits.response).await?;
     let latency = since.elapsed();
     let set = cmd("SET").arg(&key).arg(&random).arg("PX").arg(TRIAL_MS).clone();
-    let _: Value =
-        ask(connection, set, limits.response).await.map_err(failed("it cannot be written"))?;
+    let _: Value = ask(connection, set, limits.response).await.map_err(failed("cannot write"))?;
     let read = with_timeout(limits.response, eval_script(connection.clone(), &PROBE, &key, &[]));
     let read: Option<String> =
-        read.await.map_err(|error| error.reason()).map_err(failed("it runs no scripts"))?;
+        read.await.map_err(|error| error.reason()).map_err(failed("cannot run scripts"))?;
     let get = cmd("GETDEL").arg(&key).clone();
     let taken: Option<String> =
-        ask(connection, get, limits.response).await.map_err(failed("nothing can be taken out"))?;
+        ask(connection, get, limits.response).await.map_err(failed("cannot remove a key"))?;
     if read.as_deref() == Some(&*random) && taken == read {
         Ok(latency)
     } else {
-        Err("what was written was not there".to_owned())
+        Err("the store did not return a written value".to_owned())
     }
 }
 

@@ -43,7 +43,7 @@ impl SealingKeys {
             let wrong = |reason: String| format!("`keys` {}: {reason}", file.display());
             let content = content(file).map_err(|error| wrong(error.to_string()))?;
             key(&content).ok_or_else(|| {
-                wrong("expected 32 bytes, such as `openssl rand -base64 32` prints".to_owned())
+                wrong("expected 32 bytes, e.g. from `openssl rand -base64 32`".to_owned())
             })
         });
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
@@ -52,11 +52,11 @@ impl SealingKeys {
 
     /// Fails if `keys` is empty.
     pub(crate) fn new(keys: &[[u8; LENGTH]]) -> Result<Self, String> {
-        let unusable = |_| "a key cannot be used".to_owned();
+        let unusable = |_| "invalid key".to_owned();
         let all = keys.iter().map(|key| UnboundKey::new(&CHACHA20_POLY1305, key));
         let all = all.map(|key| key.map(LessSafeKey::new).map_err(unusable));
         let all = all.collect::<Result<Vec<_>, _>>()?;
-        let first = keys.first().ok_or("there is no key")?;
+        let first = keys.first().ok_or("no key configured")?;
         let made_of = hmac::Key::new(hmac::HMAC_SHA256, first);
         let mut of_listings = [0; 2 * LENGTH];
         for (half, text) in of_listings.chunks_mut(LENGTH).zip(LISTINGS) {
@@ -77,8 +77,8 @@ impl SealingKeys {
     /// Seals a value for the Redis key `name`.
     pub(crate) fn seal(&self, name: &str, text: &[u8]) -> Result<Vec<u8>, &'static str> {
         let mut nonce = [0; NONCE_LEN];
-        getrandom::fill(&mut nonce).map_err(|_| "there are no random numbers")?;
-        let first = self.all.first().ok_or("there is no key")?;
+        getrandom::fill(&mut nonce).map_err(|_| "no random numbers available")?;
+        let first = self.all.first().ok_or("no key configured")?;
         let mut text = text.to_vec();
         first
             .seal_in_place_append_tag(
@@ -86,7 +86,7 @@ impl SealingKeys {
                 Aad::from(name),
                 &mut text,
             )
-            .map_err(|_| "it cannot be sealed")?;
+            .map_err(|_| "encryption failed")?;
         Ok([&[VERSION], &nonce[..], &text].concat())
     }
 
@@ -110,7 +110,7 @@ fn content(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
     // Opening a pipe would block forever.
     if !std::fs::metadata(file)?.is_file() {
-        return Err(std::io::Error::other("this is no file"));
+        return Err(std::io::Error::other("not a regular file"));
     }
     File::open(file)?.take(MAX_FILE).read_to_end(&mut content)?;
     Ok(content)
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(keys(&[ONE]).open("other", &sealed), None);
         assert_eq!(keys(&[OTHER]).open("name", &sealed), None);
         assert!(!sealed.windows(5).any(|part| part == b"token"));
-        assert_ne!(keys(&[ONE]).seal("name", b"token").unwrap(), sealed, "no nonce comes twice");
+        assert_ne!(keys(&[ONE]).seal("name", b"token").unwrap(), sealed, "nonces do not repeat");
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         let wrong = SealingKeys::read(std::slice::from_ref(&file)).unwrap_err();
         assert!(wrong.contains("openssl rand") && !wrong.contains("hunter2"), "{wrong}");
         let wrong = SealingKeys::read(&[folder.path().to_owned()]).unwrap_err();
-        assert!(wrong.contains("this is no file"), "{wrong}");
+        assert!(wrong.contains("not a regular file"), "{wrong}");
         std::fs::write(&file, ONE).unwrap();
         // As Kubernetes mounts secrets.
         let link = folder.path().join("link");

@@ -101,8 +101,8 @@ impl SessionRecords {
         if warned.is_none_or(|warned| warned.elapsed() >= PAUSE) {
             *warned = Some(Instant::now());
             tracing::warn!(
-                "a session's record has {} bytes, more than the {MAX_TEXT} that are shared; no other \
-                 workbench can go on with that session",
+                "session record of {} bytes exceeds the shared limit of {MAX_TEXT}; no other \
+                 workbench can continue this session",
                 text.len()
             );
         }

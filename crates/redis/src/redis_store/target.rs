@@ -8,7 +8,7 @@ use std::sync::Arc;
 use redis::{Client, TlsCertificates};
 
 use crate::redis_store::sealing::SealingKeys;
-use crate::settings::{SharedConfig, StoreUrl};
+use crate::settings::{SharedStoreConfig, StoreUrl};
 
 /// Maximum size of a CA file.
 const MAX_CA: u64 = 1024 * 1024;
@@ -54,9 +54,9 @@ impl RedisTarget {
     /// # Errors
     ///
     /// Returns an error if the URL or one of the files is unusable.
-    pub fn new(config: &SharedConfig) -> Result<Option<Self>, RedisConfigError> {
+    pub fn new(config: &SharedStoreConfig) -> Result<Option<Self>, RedisConfigError> {
         let Some(url) = &config.url else { return Ok(None) };
-        let wrong = |reason: String| RedisConfigError(format!("the shared store {url}: {reason}"));
+        let wrong = |reason: String| RedisConfigError(format!("shared store {url}: {reason}"));
         let client = match &config.ca {
             Some(ca) if url.is_encrypted() => {
                 let root_cert = read(ca).map_err(wrong)?;
@@ -64,13 +64,13 @@ impl RedisTarget {
                 Client::build_with_tls(url.expose_secret(), certificates)
             }
             Some(_) => {
-                let reason = "`ca` is for a URL that begins with `rediss://`";
+                let reason = "`ca` requires a `rediss://` URL";
                 return Err(wrong(reason.to_owned()));
             }
             None => Client::open(url.expose_secret()),
         };
         // The client's error can contain the URL with its password.
-        let client = client.map_err(|_| wrong("its address cannot be used".to_owned()))?;
+        let client = client.map_err(|_| wrong("invalid URL".to_owned()))?;
         let keys = SealingKeys::read(&config.keys).map_err(wrong)?.map(Arc::new);
         Ok(Some(Self { client, prefix: config.prefix.clone(), url: url.clone(), keys }))
     }

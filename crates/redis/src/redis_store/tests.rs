@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::redis_store::tests::server::Server;
 use crate::redis_store::{RedisStore, RedisStoreOptions, RedisTarget, StoreTimeouts};
-use crate::settings::{SharedConfig, StoreUrl};
+use crate::settings::{SharedStoreConfig, StoreUrl};
 use crate::state::{
     Rate, RecordKey, ResultRemainder, SessionKey, SessionLease, SessionRecord, StateRecord,
 };
@@ -64,7 +64,7 @@ impl Workbench {
         Self::with(&server.config(), PATIENT).await
     }
 
-    async fn with(config: &SharedConfig, limits: StoreTimeouts) -> Self {
+    async fn with(config: &SharedStoreConfig, limits: StoreTimeouts) -> Self {
         let heard = Arc::new(Heard::default());
         let observer = Arc::new(Telemetry::default().with_listener(Arc::clone(&heard) as Arc<_>));
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -97,17 +97,17 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 /// A configuration with these sealing keys, written to files in `folder`.
-fn with_keys(server: &Server, folder: &std::path::Path, keys: &[u8]) -> SharedConfig {
+fn with_keys(server: &Server, folder: &std::path::Path, keys: &[u8]) -> SharedStoreConfig {
     let file = |key: &u8| {
         let path = folder.join(format!("key-{key}"));
         std::fs::write(&path, [*key; 32]).unwrap();
         path
     };
-    SharedConfig { keys: keys.iter().map(file).collect(), ..server.config() }
+    SharedStoreConfig { keys: keys.iter().map(file).collect(), ..server.config() }
 }
 
-fn config(url: &str) -> SharedConfig {
-    SharedConfig { url: Some(StoreUrl::parse(url).unwrap()), ..SharedConfig::default() }
+fn config(url: &str) -> SharedStoreConfig {
+    SharedStoreConfig { url: Some(StoreUrl::parse(url).unwrap()), ..SharedStoreConfig::default() }
 }
 
 fn tenure(owner: &str, epoch: u64) -> SessionLease {

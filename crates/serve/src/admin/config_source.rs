@@ -30,7 +30,7 @@ pub struct ConfigSource {
 
 impl Default for ConfigSource {
     fn default() -> Self {
-        const NONE: &str = "the configuration is no file of its own here";
+        const NONE: &str = "the configuration does not come from a file";
         Self {
             config: String::new(),
             patch: Box::new(|_| Ok(String::new())),

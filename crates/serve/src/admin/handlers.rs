@@ -75,7 +75,8 @@ impl AdminApi {
         for server in meant {
             match &server.launch {
                 Launch::Macros(_) => {
-                    let message = format!("`{}` is no server: it is made of macros", server.name);
+                    let message =
+                        format!("`{}` consists of macros, so it has no process", server.name);
                     return Err(failed(message));
                 }
                 Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint } => {
@@ -87,11 +88,11 @@ impl AdminApi {
             let (gateways, caller) = (gateways.clone(), self.0.caller.clone());
             acting.spawn(async move {
                 match act {
-                    ServerAction::Open => gateways.start_server(&at, &caller).await?,
+                    ServerAction::Start => gateways.start_server(&at, &caller).await?,
                     ServerAction::Restart => gateways.restart(&at, &caller).await?,
                     ServerAction::Stop => gateways.stop_server(&at).await,
-                    ServerAction::Mute => gateways.mute(&at, true).await,
-                    ServerAction::Unmute => gateways.mute(&at, false).await,
+                    ServerAction::Pause => gateways.set_paused(&at, true).await,
+                    ServerAction::Resume => gateways.set_paused(&at, false).await,
                 }
                 Ok::<(), FailedServer>(())
             });
@@ -103,7 +104,7 @@ impl AdminApi {
                 Ok(Err(FailedServer { server, reason, hint, .. })) => {
                     problems.push(format!("`{server}`: {reason}; {hint}"));
                 }
-                Err(_) => problems.push("an error of ours: the log has more".to_owned()),
+                Err(_) => problems.push("internal error; see the log".to_owned()),
             }
         }
         problems.sort();
@@ -126,7 +127,7 @@ impl AdminApi {
         if query.len() > MAX_QUERY {
             let why = AdminErrorKind::Malformed;
             let message =
-                format!("the query has {} bytes, expected {MAX_QUERY} at most", query.len());
+                format!("the query is {} bytes long; the limit is {MAX_QUERY}", query.len());
             return Err(AdminError { kind: why, message });
         }
         let gateway = self.gateway().await;
@@ -235,7 +236,7 @@ impl AdminApi {
                 let read = move || stats::StatsBuilder::read(&stats::audit_files(&file), None);
                 let read = spawn_blocking(read).await.map_err(|error| failed(error.to_string()))?;
                 let read =
-                    read.map_err(|error| failed(format!("the audit cannot be read: {error}")))?;
+                    read.map_err(|error| failed(format!("failed to read the audit log: {error}")))?;
                 Some(read.finish())
             }
             None => None,
@@ -245,7 +246,7 @@ impl AdminApi {
             Some(summary) => {
                 let (toolbox, server) = (tool.toolbox.as_str(), tool.server.as_str());
                 let called = summary.tool(toolbox, server, &tool.tool);
-                called.is_some_and(|called| called.calls > called.refused())
+                called.is_some_and(|called| called.calls > called.denied())
             }
             None => used.contains(&(tool.toolbox.clone(), tool.server.clone(), tool.tool.clone())),
         };
@@ -261,17 +262,19 @@ impl AdminApi {
             None if noted > 0 => noted,
             None => millis(SystemTime::now()),
         };
-        let patch = self.with_papers(move |config_source| (config_source.patch)(&idle)).await?;
+        let patch =
+            self.with_config_source(move |config_source| (config_source.patch)(&idle)).await?;
         Ok(AdminResponse::Unused(UnusedTools { since, tools, patch }))
     }
 
     async fn findings(&self) -> Result<AdminResponse, AdminError> {
         let file = self.0.config_source.config.clone();
-        let (text, findings) = self.with_papers(|config_source| (config_source.findings)()).await?;
+        let (text, findings) =
+            self.with_config_source(|config_source| (config_source.findings)()).await?;
         Ok(AdminResponse::Findings { file, text, findings })
     }
 
-    async fn with_papers<T: Send + 'static>(
+    async fn with_config_source<T: Send + 'static>(
         &self,
         work: impl FnOnce(&ConfigSource) -> Result<T, String> + Send + 'static,
     ) -> Result<T, AdminError> {
@@ -292,7 +295,7 @@ fn hit(query: &str, found: &ToolMatch) -> AdminSearchHit {
         tool: tool.id.tool.clone(),
         description: untrusted_text::single_line(&description).chars().take(MAX_LINE).collect(),
         score: found.rounded_score(),
-        is_good: found.fits_well(),
+        is_likely: found.fits_well(),
         words: shared_words(query, &text),
     }
 }
@@ -330,13 +333,13 @@ fn failed(message: String) -> AdminError {
 }
 
 fn no_toolbox(name: &str) -> AdminError {
-    let message = format!("there is no toolbox `{}`", untrusted_text::display_name(name, MAX_NAME));
+    let message = format!("unknown toolbox `{}`", untrusted_text::display_name(name, MAX_NAME));
     AdminError { kind: AdminErrorKind::Unknown, message }
 }
 
 fn no_server(name: &str) -> AdminError {
     let message =
-        format!("there is no server `{}` in it", untrusted_text::display_name(name, MAX_NAME));
+        format!("the toolbox has no server `{}`", untrusted_text::display_name(name, MAX_NAME));
     AdminError { kind: AdminErrorKind::Unknown, message }
 }
 

@@ -72,12 +72,12 @@ impl TryFrom<RawAdminRequest> for AdminRequest {
         let RawAdminRequest { ask, act, toolbox, server, query, tool, arguments, is_confirmed } =
             asked;
         let text = |name: &str, text: Option<String>| {
-            text.ok_or_else(|| format!("`{ask}` needs `{name}`, a text"))
+            text.ok_or_else(|| format!("`{ask}` needs `{name}`, a string"))
         };
         Ok(match &*ask {
             "view" => Self::View,
             "act" => Self::Act {
-                act: act.ok_or("`act` needs `act`: open, stop, restart, mute or unmute")?,
+                act: act.ok_or("`act` needs `act`: start, stop, restart, pause or resume")?,
                 toolbox: text("toolbox", toolbox)?,
                 server,
             },
@@ -98,7 +98,7 @@ impl TryFrom<RawAdminRequest> for AdminRequest {
             "unused" => Self::Unused,
             "findings" => Self::Findings,
             _ => {
-                return Err("`ask` is none of view, act, search, tools, call, signIn, unused and \
+                return Err("`ask` must be view, act, search, tools, call, signIn, unused or \
                             findings"
                     .to_owned());
             }
@@ -109,13 +109,13 @@ impl TryFrom<RawAdminRequest> for AdminRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerAction {
-    Open,
+    Start,
     /// Stops it; the next call starts it again.
     Stop,
     Restart,
-    /// Stops it and blocks starts until it is unmuted.
-    Mute,
-    Unmute,
+    /// Stops it and blocks starts until it is resumed.
+    Pause,
+    Resume,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -143,7 +143,6 @@ pub enum AdminResponse {
         question: String,
     },
     /// A login page to open in a browser on this machine; the server starts after the login.
-    #[serde(rename = "open")]
     SignInPage {
         /// An `http://` or `https://` URL.
         address: String,
@@ -158,7 +157,6 @@ pub enum AdminResponse {
         text: Option<String>,
         findings: Vec<ConfigFinding>,
     },
-    #[serde(rename = "refused")]
     Error(AdminError),
 }
 
@@ -174,7 +172,7 @@ pub struct AdminSearchHit {
     /// Relevance from 0 to 1.
     pub score: f64,
     /// `true` if the tool is more likely than not the right one.
-    pub is_good: bool,
+    pub is_likely: bool,
     /// Words of the query that occur in the tool's name, server or description, in any inflection.
     pub words: Vec<String>,
 }
@@ -208,7 +206,6 @@ pub struct ConfigFinding {
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct AdminError {
-    #[serde(rename = "why")]
     pub kind: AdminErrorKind,
     /// The reason, followed by a hint if there is one.
     pub message: String,

@@ -42,7 +42,7 @@ pub fn listen(folders: &[PathBuf], run: &str) -> Option<(LocalListener, PathBuf)
             Ok(listening) => return Some(listening),
             Err(error) => {
                 let folder = folder.display();
-                tracing::debug!(%error, "`top` cannot look at this process by a socket in `{folder}`");
+                tracing::debug!(%error, "failed to create the socket for `top` in `{folder}`");
             }
         }
     }
@@ -74,14 +74,14 @@ impl AdminApi {
                 if let Ok(_place) = permit {
                     admin.serve_connection(reader, writer).await;
                 } else {
-                    let many = format!("{MAX_CONNECTIONS} connections look at it already");
+                    let many = format!("limit of {MAX_CONNECTIONS} connections reached");
                     let _ = put(&mut writer, &refusal(AdminErrorKind::Failed, many)).await;
                 }
             };
             tasks.spawn(serving);
         };
         if let Err(error) = listener.serve(serve).await {
-            tracing::debug!(%error, "nobody can look at this process by its socket");
+            tracing::debug!(%error, "failed to accept connections on the socket for `top`");
         }
     }
 
@@ -108,7 +108,7 @@ impl AdminApi {
             let answer = match line {
                 None => return,
                 Some(InputLine::Oversized { length, .. }) => {
-                    let why = format!("the line has {length} bytes, expected {MAX_LINE} at most");
+                    let why = format!("the line is {length} bytes long; the limit is {MAX_LINE}");
                     refusal(AdminErrorKind::Malformed, why)
                 }
                 Some(InputLine::Message(line)) => {
@@ -186,8 +186,8 @@ mod tests {
         .await;
         for answer in &all[..4] {
             assert_eq!(
-                (&answer["answer"], &answer["why"]),
-                (&json!("refused"), &json!("malformed"))
+                (&answer["answer"], &answer["kind"]),
+                (&json!("error"), &json!("malformed"))
             );
         }
         assert!(all[3]["message"].as_str().unwrap().contains("2097152 bytes"), "{}", all[3]);

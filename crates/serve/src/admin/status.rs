@@ -14,7 +14,6 @@ pub struct WorkbenchStatus {
     /// The path of the configuration, as the user entered it.
     pub config: String,
     /// `stdio`, or the address it listens on.
-    #[serde(rename = "reached")]
     pub endpoint: String,
     pub mode: String,
     /// Memory of the workbench process, in bytes; `None` if the system doesn't report it.
@@ -26,10 +25,8 @@ pub struct WorkbenchStatus {
     /// The most recently finished calls, newest first; at most 100.
     pub calls: Vec<CallStatus>,
     /// One sample per 5 s for the last 10 minutes, oldest first.
-    #[serde(rename = "course")]
     pub traffic: Vec<TrafficSample>,
-    /// Number of calls in flight.
-    pub under_way: u64,
+    pub calls_in_flight: u64,
     /// Total tokens saved, including agents that have disconnected.
     pub saved_tokens: i64,
 }
@@ -69,8 +66,8 @@ pub struct ToolboxStatus {
 pub struct ServerStatus {
     pub name: String,
     pub state: ServerState,
-    /// `true` if a user blocked its start.
-    pub is_muted: bool,
+    /// `true` if an operator stopped it and blocked its start.
+    pub is_paused: bool,
     /// `None` for a server over HTTP.
     pub pid: Option<u32>,
     /// When it entered the current state.
@@ -88,7 +85,7 @@ pub struct ServerStatus {
     /// Why it failed to start or exited; without control characters.
     pub reason: Option<String>,
     /// Last lines on stderr, without control characters; at most 8.
-    pub last_words: Vec<String>,
+    pub stderr_tail: Vec<String>,
     /// Set if the server needs a login.
     pub sign_in: Option<MissingLogin>,
     /// `None` if the definitions match the lock, or aren't checked.
@@ -100,11 +97,10 @@ pub struct ServerStatus {
 #[serde(rename_all = "camelCase", default)]
 pub struct LockDrift {
     /// `warn`, `quarantine` or `deny`.
-    #[serde(rename = "definitions")]
     pub action: String,
     pub count: usize,
-    /// The differences, such as "tool `add` has changed: description"; at most 8.
-    pub what: Vec<String>,
+    /// The differences, such as "tool `add` changed: description"; at most 8.
+    pub differences: Vec<String>,
     /// The command that accepts the changes.
     pub accept: String,
 }
@@ -115,8 +111,7 @@ pub struct LockDrift {
 pub struct MissingLogin {
     /// The agent that has to log in; `None` for the login of this machine.
     pub account: Option<String>,
-    /// `true` while a login is in progress.
-    pub is_waited_for: bool,
+    pub is_in_progress: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

@@ -44,7 +44,7 @@ impl AdminApi {
             config: untrusted_text::display_name(&self.0.config_source.config, MAX_TEXT),
             endpoint: picture.address.clone().unwrap_or_else(|| "stdio".to_owned()),
             mode: config.mode.as_str().to_owned(),
-            under_way: picture.under_way,
+            calls_in_flight: picture.under_way,
             saved_tokens: picture.saved_tokens,
             ..WorkbenchStatus::default()
         };
@@ -65,7 +65,7 @@ impl AdminApi {
                         let lacks = condition.wants_sign_in.then(|| gateway.required_sign_in(&at));
                         let sign_in = lacks.flatten().map(|it| MissingLogin {
                             account: it.account,
-                            is_waited_for: it.is_waited_for,
+                            is_in_progress: it.is_waited_for,
                         });
                         let shown = self::server(server, &condition, part, memory, counts);
                         let drift = gateway.snapshot().drift(&at).map(|judged| drift(judged));
@@ -139,7 +139,7 @@ fn drift(judged: &ListingDrift) -> LockDrift {
     LockDrift {
         action: judged.action.as_str().to_owned(),
         count: judged.drift.len(),
-        what: judged.drift.iter().take(MAX_DRIFTED).map(ToString::to_string).collect(),
+        differences: judged.drift.iter().take(MAX_DRIFTED).map(ToString::to_string).collect(),
         accept: judged.accepting(),
     }
 }
@@ -182,7 +182,7 @@ fn server(
     ServerStatus {
         name: config.name.to_string(),
         state,
-        is_muted: condition.is_muted,
+        is_paused: condition.is_paused,
         pid: condition.pids.first().copied(),
         since: condition.since.map(millis),
         memory_bytes: held.reduce(|all, one| all + one),
@@ -193,7 +193,7 @@ fn server(
         latency: latency(&counts),
         reason: reason
             .map(|reason| untrusted_text::single_line(reason).chars().take(MAX_TEXT).collect()),
-        last_words: condition.stderr_tail.clone(),
+        stderr_tail: condition.stderr_tail.clone(),
         sign_in: None,
         drift: None,
     }

@@ -46,7 +46,7 @@ fn preserves_arguments_and_names_missing_fields() {
     assert_eq!(arguments.get(), r#"{"n":1.50,"big":123456789012345678901}"#);
     for (text, says) in [
         (r#"{"ask":"tools","toolbox":"a"}"#, "`tools` needs `server`"),
-        (r#"{"ask":"dance"}"#, "none of view, act"),
+        (r#"{"ask":"dance"}"#, "`ask` must be view, act"),
         (r#"{"ask":"view","x":1}"#, "unknown field `x`"),
         ("[]", "expected struct"),
     ] {
@@ -79,30 +79,30 @@ async fn status_lists_configured_servers_running_or_not() {
 }
 
 #[tokio::test]
-async fn failed_start_reports_the_reason_and_muted_servers_stay_down() {
+async fn failed_start_reports_the_reason_and_paused_servers_stay_down() {
     let admin = desk(&two());
     let act = |act: &str, server: &str| json!({"ask": "act", "act": act, "toolbox": "dev", "server": server});
-    let opened = ask(&admin, act("open", "gone")).await;
-    assert_eq!(opened["answer"], "refused");
-    assert_eq!(opened["why"], "failed");
+    let opened = ask(&admin, act("start", "gone")).await;
+    assert_eq!(opened["answer"], "error");
+    assert_eq!(opened["kind"], "failed");
     let server = |at: usize| admin.status().toolboxes[0].servers[at].clone();
     let failed = server(0);
     assert_eq!(failed.state, ServerState::Failed);
     assert!(failed.reason.unwrap().contains("/no/such/program"));
-    assert_eq!(ask(&admin, act("mute", "other")).await, json!({"answer": "done"}));
-    assert!(server(1).is_muted);
-    let opened = ask(&admin, act("open", "other")).await;
+    assert_eq!(ask(&admin, act("pause", "other")).await, json!({"answer": "done"}));
+    assert!(server(1).is_paused);
+    let opened = ask(&admin, act("start", "other")).await;
     let message = opened["message"].as_str().unwrap();
-    assert!(message.contains("switched it off") && message.contains("unmute"), "{message}");
-    assert_eq!(server(1).state, ServerState::Stopped, "it was not tried");
-    assert_eq!(ask(&admin, act("unmute", "other")).await, json!({"answer": "done"}));
-    assert!(!server(1).is_muted);
+    assert!(message.contains("paused") && message.contains("resume"), "{message}");
+    assert_eq!(server(1).state, ServerState::Stopped, "must not be started");
+    assert_eq!(ask(&admin, act("resume", "other")).await, json!({"answer": "done"}));
+    assert!(!server(1).is_paused);
 }
 
 #[tokio::test]
 async fn rejects_unknown_targets_and_malformed_requests() {
     let admin = desk(&two());
-    for (asked, why) in [
+    for (asked, kind) in [
         (json!({"ask": "act", "act": "stop", "toolbox": "x", "server": null}), "unknown"),
         (json!({"ask": "act", "act": "stop", "toolbox": "dev", "server": "x"}), "unknown"),
         (json!({"ask": "tools", "toolbox": "dev", "server": "x"}), "unknown"),
@@ -121,8 +121,8 @@ async fn rejects_unknown_targets_and_malformed_requests() {
     ] {
         let answer = ask(&admin, asked.clone()).await;
         assert_eq!(
-            (&answer["answer"], &answer["why"]),
-            (&json!("refused"), &json!(why)),
+            (&answer["answer"], &answer["kind"]),
+            (&json!("error"), &json!(kind)),
             "{asked}"
         );
         let message = answer["message"].as_str().unwrap();

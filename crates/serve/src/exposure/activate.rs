@@ -36,17 +36,16 @@ use crate::toolbox::{NamespacedPrimitive, PrimitiveKind, TOOLMAN_ACTIVATE};
 /// How long a list waits for servers without a cached listing. Clients give up on the first list
 /// after 10 s or more. Slower servers cause a list change later.
 const UNLISTED_TIMEOUT: Duration = Duration::from_secs(5);
-const CHANGING: &str = "Switches tools and resources on and off. The catalog below lists all of \
-                        them; those marked with * are active. An active tool is in your tool list \
-                        and can be called, an active resource can be read. Pass names from the \
-                        catalog; the answer has the definitions of the tools that were switched on.";
-const CONSTANT: &str = "Gives the definitions of tools and resources. The catalog below lists all of \
-                        them; those marked with * are in your lists already. Pass names from the \
-                        catalog in tools_on and resources_on; the answer has the definitions, and \
-                        every tool of the catalog can be called, with use_tool where it is \
-                        not in your tool list.";
+const CHANGING: &str = "Activates and deactivates tools and resources. The catalog below lists all \
+                        of them; * marks active ones. Active tools are in your tool list and can \
+                        be called, active resources can be read. Pass names from the catalog; the \
+                        answer contains the definitions of activated tools.";
+const CONSTANT: &str = "Returns the definitions of tools and resources. The catalog below lists \
+                        all of them; * marks those already in your lists. Pass names from the \
+                        catalog in tools_on and resources_on to get their definitions. Every tool \
+                        can be called, with use_tool if it is not in your tool list.";
 
-const UNREADABLE: &str = "use_tool cannot read its arguments. Expected {\"tool\": \"<name>\", \
+const UNREADABLE: &str = "invalid arguments for use_tool. Expected {\"tool\": \"<name>\", \
                           \"arguments\": {…}}, with a name from the catalog in the description of \
                           toolman_activate.";
 
@@ -61,13 +60,13 @@ impl Mode for Activate {
     fn usage_hints(&self, _: &Config, mutability: ListMutability) -> UsageHints {
         let usage = match mutability {
             ListMutability::Fixed => {
-                "The description of toolman_activate lists their tools and resources; it gives the \
-                 definitions of those that it is asked for (tools_on, resources_on), and every tool \
-                 can be called, with use_tool where it is not in your tool list."
+                "The description of toolman_activate lists their tools and resources; pass names \
+                 in tools_on and resources_on to get definitions. Every tool can be called, with \
+                 use_tool if it is not in your tool list."
             }
             ListMutability::Mutable => {
-                "The description of toolman_activate lists their tools and resources; it switches \
-                 them on (tools_on, resources_on) and off. Active tools are in your tool list."
+                "The description of toolman_activate lists their tools and resources; tools_on and \
+                 resources_on activate them. Active tools are in your tool list."
             }
         };
         let call = "Call toolman_activate to use their tools.";
@@ -216,15 +215,15 @@ fn own_tool(
         })
     };
     let mut properties = json!({
-        "tools_on": list("Names of tools to switch on"),
-        "tools_off": list("Names of tools to switch off"),
-        "resources_on": list("Addresses of resources to switch on"),
-        "resources_off": list("Addresses of resources to switch off"),
+        "tools_on": list("Names of tools to activate"),
+        "tools_off": list("Names of tools to deactivate"),
+        "resources_on": list("URIs of resources to activate"),
+        "resources_off": list("URIs of resources to deactivate"),
     });
     if !is_whole {
         properties["list"] = json!({
             "type": "string",
-            "description": "A glob over names, such as \"*\", to see whole entries of the catalog",
+            "description": "Glob of names, such as \"*\", to get full catalog entries",
         });
     }
     RawJson::encode(&json!({
@@ -298,9 +297,9 @@ async fn call_tool(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCal
         Ok(outcome) => exposure.prepare_result(&tool, outcome, request.context).await,
         Err(CallError::Server { error: died @ backend::BackendError::Crashed(_), .. }) => {
             error(&format!(
-                "Upstream server for '{name}' crashed and has been removed from the catalog. Error: \
-             {died}. The call may or may not have had effects. Calling '{name}' again starts the \
-             server again."
+                "Upstream server for '{name}' crashed and has been removed from the catalog. \
+                 Error: {died}. The call may or may not have had effects. Calling '{name}' again \
+                 restarts the server."
             ))
         }
         // The tool was in the server's previous listing.
@@ -408,12 +407,12 @@ async fn activate(exposure: &Exposure, request: &ToolCallRequest<'_>) -> ToolCal
     }
 }
 
-const UNCHANGING: &str = "Lists do not change here: call these tools with use_tool {tool: <name>, \
-                          arguments: {…}}, or by their names where those are in your list, and \
-                          read these resources by their addresses. Nothing has to be switched off.";
+const UNCHANGING: &str = "Your lists never change: call these tools with use_tool {tool: <name>, \
+                          arguments: {…}}, or by name if they are in your list, and read these \
+                          resources by URI. Nothing needs to be deactivated.";
 /// Note for a client with unknown list support that turned out not to list again.
-const UNREAD: &str = "Your client has not read its tool list again: call these tools with use_tool \
-                      {tool: <name>, arguments: {…}} where they are not in your list.";
+const UNREAD: &str = "Your client has not refreshed its tool list: call these tools with use_tool \
+                      {tool: <name>, arguments: {…}} if they are not in your list.";
 
 fn switched(
     at: &Snapshot,
@@ -461,7 +460,7 @@ fn switched(
             rendering::render_uniform(&tools, &ways[2..], rendering::remaining_bytes(max, &header));
     }
     if listing.step > 0 || listing.omitted > 0 {
-        let more = "not all definitions have room here; name fewer tools in tools_on to see them";
+        let more = "some definitions did not fit; name fewer tools in tools_on to see them";
         header.insert("more".to_owned(), more.into());
     }
     if listing.omitted > 0 {
@@ -501,7 +500,7 @@ fn entries(
     let mut header = Map::new();
     if listing.omitted > 0 {
         header.insert("left_out".to_owned(), listing.omitted.into());
-        header.insert("more".to_owned(), "ask with a narrower glob".into());
+        header.insert("more".to_owned(), "use a narrower glob".into());
     }
     let result = listing.text_of("catalog", &header);
     self::result(&format!("{{\"success\":true,\"result\":{result},\"error\":\"\"}}"))

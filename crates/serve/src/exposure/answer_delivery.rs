@@ -22,13 +22,13 @@ const CALL_UNLISTED: &str = "by `in_your_list` if your tool list has it, else wi
                              {toolbox, server, tool: <name>}, arguments: {…}}";
 /// The `call` hint if `dynamic` is configured but the client never lists again.
 const CALL_FROZEN: &str = "with use_tool {tool: {toolbox, server, tool: <name>}, arguments: {…}}; \
-                           your tool list stays as it is";
+                           your tool list never changes";
 
 /// For the model of a client of unknown behavior that hasn't listed its tools again.
-const UNREAD: &str = "your client has not read its tool list again; if it calls neither these tools \
+const UNREAD: &str = "your client has not refreshed its tool list; if it calls neither these tools \
                       nor use_tool, ";
-pub(crate) const WAY_OUT: &str = "ask your user to set \"relistsInTime\": false for it under \
-                                  `clients` in the configuration of the workbench";
+pub(crate) const WAY_OUT: &str = "ask your user to set \"refreshesToolList\": false for it under \
+                                  `clients` in the workbench configuration";
 
 #[derive(Clone, Copy)]
 pub(crate) struct ToolPresentation {
@@ -132,7 +132,7 @@ pub(crate) fn open_result(
     if listing.step > 0 || listing.omitted > 0 || has_signatures {
         let example = tools.first().map_or("<name>", |tool| tool.id.tool.as_str());
         let more = format!(
-            "for whole definitions call open_toolbox with \"tools\": [\"{example}\"] and \
+            "for full definitions call open_toolbox with \"tools\": [\"{example}\"] and \
              \"detail\": \"full\""
         );
         header.insert("more".to_owned(), more.into());
@@ -165,7 +165,7 @@ fn chosen<'a>(
                 .map(|near| format!("`{near}`"))
                 .collect();
             let hint = if near.is_empty() {
-                "Call open_toolbox without \"tools\" to see them all.".to_owned()
+                "Call open_toolbox without \"tools\" to see all.".to_owned()
             } else {
                 format!("Did you mean {}?", near.join(", "))
             };

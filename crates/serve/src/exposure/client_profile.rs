@@ -57,11 +57,11 @@ impl ClientProfile {
             instructions_limit: by.instructions_limit.or(self.instructions_limit),
             answer_limit: by.answer_limit.or(self.answer_limit),
             name_limit: by.name_limit.or(self.name_limit),
-            relisting: by.relists_in_time.map_or(self.relisting, |is_in_time| {
+            relisting: by.refreshes_tool_list.map_or(self.relisting, |is_in_time| {
                 if is_in_time { RelistBehavior::InTime } else { RelistBehavior::Never }
             }),
-            settling: by.settling.unwrap_or(self.settling),
-            has_tool_search: by.tool_search.unwrap_or(self.has_tool_search),
+            settling: by.tool_list_delay.unwrap_or(self.settling),
+            has_tool_search: by.has_tool_search.unwrap_or(self.has_tool_search),
         }
     }
 }
@@ -94,8 +94,8 @@ mod tests {
         };
         let by = ClientConfig {
             answer_limit: Some(9000),
-            relists_in_time: Some(false),
-            settling: Some(Duration::from_millis(300)),
+            refreshes_tool_list: Some(false),
+            tool_list_delay: Some(Duration::from_millis(300)),
             ..ClientConfig::default()
         };
         let corrected = ClientProfile {
@@ -105,7 +105,7 @@ mod tests {
             ..known
         };
         assert_eq!(known.with_overrides(&by), corrected);
-        let by = ClientConfig { relists_in_time: Some(true), ..ClientConfig::default() };
+        let by = ClientConfig { refreshes_tool_list: Some(true), ..ClientConfig::default() };
         assert_eq!(ClientProfile::default().with_overrides(&by).relisting, RelistBehavior::InTime);
     }
 }

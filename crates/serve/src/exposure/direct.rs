@@ -12,7 +12,7 @@ pub(crate) struct Direct;
 
 impl Mode for Direct {
     fn unknown_tool_hint(&self) -> &'static str {
-        "The list of tools shows all there are."
+        "The tool list shows all tools."
     }
 
     fn own_tools(&self, _: ListContext<'_>) -> Vec<RawJson> {

@@ -100,7 +100,7 @@ pub(crate) fn with_servers<'a>(
     let servers: Vec<_> = servers.collect();
     let capacity = max.saturating_sub(ours.len()) / servers.len().max(1);
     servers.into_iter().fold(ours, |mut text, (server, said)| {
-        let head = format!("\n\nServer {server} says of itself:\n");
+        let head = format!("\n\nInstructions of {server}:\n");
         let capacity = capacity.saturating_sub(head.len());
         let said = untrusted_text::quote_lines(said);
         // A character has up to four bytes, and the ellipsis has three.
@@ -131,11 +131,11 @@ pub(crate) fn open_toolbox_description(
             "Opens a toolbox: starts its servers and adds their tools to your tool list."
         }
         ToolDelivery::Both => {
-            "Opens a toolbox: starts its servers, adds their tools to your tool list and shows \
-             them, for use_tool to call those that you do not find there."
+            "Opens a toolbox: starts its servers, adds their tools to your tool list and returns \
+             them. Call those missing from your list with use_tool."
         }
         ToolDelivery::Answer => {
-            "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
+            "Opens a toolbox: starts its servers and lists their tools; use_tool calls them."
         }
     };
     if is_known {
@@ -157,13 +157,13 @@ pub(crate) fn open_toolbox_description(
 /// `open_toolbox` is listed too (`delivery`), it already lists the toolboxes.
 pub(crate) fn search_tools_description(config: &Config, delivery: Option<ToolDelivery>) -> String {
     let call = if delivery.is_some_and(ToolDelivery::adds_to_list) {
-        "What is found is called with use_tool, or by its name where its toolbox is open"
+        "Call results with use_tool, or by name if their toolbox is open"
     } else {
-        "use_tool calls what is found"
+        "Call results with use_tool"
     };
     let purpose = format!(
-        "Finds tools by what is wanted of them. {call}. A query is one step, in English: service, \
-         verb, object (\"github create issue\"). Ask for several steps at once, one query each."
+        "Searches for tools by task. {call}. A query is one step, in English: service, verb, \
+         object (\"github create issue\"). For several steps, send one query each in one call."
     );
     if delivery.is_some() {
         return purpose;

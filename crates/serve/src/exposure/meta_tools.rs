@@ -35,13 +35,13 @@ pub(crate) fn open_toolbox(
         properties["tools"] = json!({
             "type": "array",
             "items": {"type": "string"},
-            "description": "Only these of its tools, with whole definitions",
+            "description": "Only these tools, with full definitions",
         });
     }
     if offers_detail {
         properties["detail"] = json!({
             "enum": ["full", "signatures"],
-            "description": "Whole definitions or one line a tool",
+            "description": "Full definitions or a line per tool",
         });
     }
     RawJson::encode(&json!({
@@ -150,9 +150,9 @@ impl OpenToolbox {
         let arguments = unwrap_json_string(arguments);
         arguments.map_or_else(|| serde_json::from_str("{}"), |text| text.parse()).map_err(|error| {
             format!(
-                "open_toolbox cannot read its arguments: {error}. Expected {{\"toolbox\": \
-                 \"<name>\"}}, and where wanted \"tools\": [\"<name>\", …] and \"detail\": \
-                 \"full\" or \"signatures\"."
+                "invalid arguments for open_toolbox: {error}. Expected {{\"toolbox\": \
+                 \"<name>\"}}, optionally \"tools\": [\"<name>\", …] and \"detail\": \"full\" or \
+                 \"signatures\"."
             )
         })
     }
@@ -194,9 +194,8 @@ impl UseTool<'_> {
     /// arguments}`. The tool may be spelled `name`, or be a registered name instead of an object.
     /// Arguments may be missing, `null`, or an object encoded as a string.
     pub(crate) fn parse(arguments: Option<&RawJson>, config: &Config) -> Result<Self, String> {
-        let given =
-            unwrap_json_string(arguments).ok_or_else(|| expected("no arguments were given"))?;
-        let not_an_object = || expected("they are not an object");
+        let given = unwrap_json_string(arguments).ok_or_else(|| expected("they are missing"))?;
+        let not_an_object = || expected("not an object");
         let (mut tool, mut arguments) = (None, None);
         let (mut toolbox_name, mut server_name, mut tool_name) = (None, None, None);
         for member in given.entries().ok_or_else(not_an_object)? {
@@ -219,7 +218,7 @@ impl UseTool<'_> {
             let value = &given.as_bytes()[value];
             if decode_string(value).is_none() && value != b"null" {
                 let key = String::from_utf8_lossy(&key);
-                return Err(expected(&format!("`{key}` is no text")));
+                return Err(expected(&format!("`{key}` is not a string")));
             }
             *name = Some(value);
         }
@@ -234,7 +233,7 @@ impl UseTool<'_> {
             },
         };
         let [toolbox, server, tool] = [toolbox, server, tool].map(|name| decode_string(name?));
-        let tool = tool.ok_or_else(|| expected("the name of the tool is missing"))?.into_owned();
+        let tool = tool.ok_or_else(|| expected("the tool name is missing"))?.into_owned();
         let target = match (toolbox, server) {
             (Some(toolbox), Some(server)) => ToolTarget::Qualified(ToolId {
                 toolbox: ToolboxName::new(toolbox),
@@ -338,7 +337,7 @@ pub(crate) fn object_of(arguments: Option<&RawJson>) -> Option<RawJson> {
 
 fn expected(problem: &str) -> String {
     format!(
-        "use_tool cannot read its arguments: {problem}. Expected {{\"tool\": {{\"toolbox\": \
+        "invalid arguments for use_tool: {problem}. Expected {{\"tool\": {{\"toolbox\": \
          \"<name>\", \"server\": \"<name>\", \"tool\": \"<name>\"}}, \"arguments\": {{…}}}}."
     )
 }

@@ -193,7 +193,7 @@ fn group<'a>(config: &'a Config, wanted: &str) -> Result<&'a ToolboxConfig, Stri
         (names, more) => format!("{names}, and {more} more"),
     };
     let wanted = shorten(wanted, MAX_NAME);
-    Err(format!("there is no group `{wanted}`.{near} The groups are: {groups}."))
+    Err(format!("unknown group `{wanted}`.{near} Groups: {groups}."))
 }
 
 fn unavailable(toolbox: &ToolboxConfig, failed: &[FailedServer]) -> String {

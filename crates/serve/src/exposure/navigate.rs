@@ -60,17 +60,17 @@ fn tools(gateway: &Gateway) -> Vec<RawJson> {
             "properties": {
                 "task": {
                     "type": "string",
-                    "description": "What is to be done, in plain words of any language, with all \
-                                    that is needed for it: names, numbers, texts",
+                    "description": "The task in plain words, in any language, with everything it \
+                                    needs: names, numbers, texts",
                 },
                 "tool": {
                     "type": "string",
-                    "description": "The tool to do it with, where an answer before has named it",
+                    "description": "The tool to use, as named by an earlier answer",
                 },
                 "arguments": {
                     "type": "object",
-                    "description": "Arguments of the tool that are known already, such as those \
-                                    that an answer before has asked for",
+                    "description": "Known arguments of the tool, such as those that an earlier \
+                                    answer asked for",
                 },
             },
             "required": ["task"],
@@ -80,7 +80,7 @@ fn tools(gateway: &Gateway) -> Vec<RawJson> {
             "properties": {
                 "success": {"type": "boolean"},
                 "tool_used": {"type": "string", "description": "<service>.<tool>"},
-                "result": {"description": "What the tool answered"},
+                "result": {"description": "The tool's result"},
                 "error": {
                     "type": "object",
                     "properties": {
@@ -138,20 +138,20 @@ fn instructions(config: &Config) -> String {
             (names, more) => format!("Tools for: {names}, and {more} more."),
         }
     };
-    let usage = "Call execute_task {\"task\": \"<what is to be done>\"} for one thing at a time: it \
-                 finds the tool, calls it and returns its result. Where it lacks something, it says \
-                 what; call it again with that in \"arguments\". Where several tools may be meant, \
-                 it names them; call it again with one as \"tool\".";
+    let usage = "Call execute_task {\"task\": \"<what to do>\"} for one step at a time: it finds \
+                 the tool, calls it and returns its result. If parameters are missing, it names \
+                 them; call it again with them in \"arguments\". If several tools fit, it names \
+                 them; call it again with one as \"tool\".";
     let versions = STEPS.iter().map(|max| format!("{head}\n{usage}\n{}", lines(&what, *max)));
     first_that_fits(DEFAULT_MAX_INSTRUCTIONS, versions.chain([format!("{head}\n{usage}")]))
 }
 
 /// Returns a short form of the instructions, for clients that never show those to their model.
 fn description(config: &Config) -> String {
-    let purpose = "Does a task with one of many tools: finds the tool that fits, calls it and \
-                   returns its result. Say one thing at a time, in any language, with all that is \
-                   needed for it. If something is missing, the answer says what: call again with it \
-                   in `arguments`; if it names candidates, with one as `tool`.";
+    let purpose = "Runs a task with the best of many tools: finds the tool, calls it and returns \
+                   its result. Give one step at a time, in any language, with everything it needs. \
+                   If parameters are missing, the answer names them: call again with them in \
+                   `arguments`; if it names candidates, with one as `tool`.";
     let what = categories(config);
     let with_descriptions =
         STEPS.iter().map(|max| format!("{purpose} There are tools for:{}", lines(&what, *max)));
@@ -197,15 +197,15 @@ struct ExecuteTask {
 impl ExecuteTask {
     /// Accepts other names for the task, a plain text, and arguments encoded as a string.
     fn parse(arguments: Option<&RawJson>) -> Result<Self, &'static str> {
-        let given = meta_tools::unwrap_json_string(arguments).ok_or("there is no task")?;
+        let given = meta_tools::unwrap_json_string(arguments).ok_or("no task given")?;
         if let Some(task) = given.decode_string() {
             return Self::checked(task.into_owned(), None, None);
         }
-        let task = TASK.iter().find_map(|key| given.member(key)).ok_or("there is no task")?;
-        let task = task.decode_string().ok_or("the task is no text")?.into_owned();
+        let task = TASK.iter().find_map(|key| given.member(key)).ok_or("no task given")?;
+        let task = task.decode_string().ok_or("the task is not a string")?.into_owned();
         let tool = given.member("tool").filter(|tool| tool.as_bytes() != b"null");
         let tool = match tool {
-            Some(tool) => Some(tool.decode_string().ok_or("`tool` is no text")?.into_owned()),
+            Some(tool) => Some(tool.decode_string().ok_or("`tool` is not a string")?.into_owned()),
             None => None,
         };
         let arguments =
@@ -222,7 +222,7 @@ impl ExecuteTask {
             return Err("the task is empty");
         }
         if arguments.as_ref().is_some_and(|arguments| arguments.members().is_none()) {
-            return Err("`arguments` are no object");
+            return Err("`arguments` is not an object");
         }
         let tool = tool.filter(|tool| !tool.trim().is_empty());
         Ok(Self { task, tool, arguments })
@@ -313,7 +313,7 @@ impl<'a> ProgressReporter<'a> {
             }
             let before = std::mem::replace(&mut told, self.told.load(Ordering::Relaxed));
             if before == told && !self.is_calling.load(Ordering::Relaxed) {
-                self.tell("the tool for it is still looked for");
+                self.tell("still looking for a tool");
                 told += 1;
             }
         }
@@ -360,11 +360,11 @@ mod tests {
     #[test]
     fn rejects_missing_and_malformed_tasks() {
         for (arguments, expected) in [
-            (json!(null), "there is no task"),
-            (json!({}), "there is no task"),
+            (json!(null), "no task given"),
+            (json!({}), "no task given"),
             (json!({"task": " "}), "the task is empty"),
-            (json!({"task": 7}), "the task is no text"),
-            (json!({"task": "do it", "arguments": [1]}), "`arguments` are no object"),
+            (json!({"task": 7}), "the task is not a string"),
+            (json!({"task": "do it", "arguments": [1]}), "`arguments` is not an object"),
         ] {
             assert_eq!(parsed(&arguments), Err(expected), "{arguments}");
         }
@@ -405,8 +405,8 @@ mod tests {
             last = progress;
             messages.push(params["message"].as_str().expect("a text").to_owned());
         }
-        let waiting = "the tool for it is still looked for";
-        let steps = ["category: pets (the only one)", waiting, "execution: dog.walk"];
+        let waiting = "still looking for a tool";
+        let steps = ["category: pets (only option)", waiting, "execution: dog.walk"];
         assert_eq!(messages, [&[waiting; 2][..], &steps].concat());
     }
 

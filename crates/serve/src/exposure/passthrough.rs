@@ -29,7 +29,7 @@ pub struct InitializeInfo {
 
 impl Mode for Passthrough {
     fn unknown_tool_hint(&self) -> &'static str {
-        "The list of tools shows all there are."
+        "The tool list shows all tools."
     }
 
     fn own_tools(&self, _: ListContext<'_>) -> Vec<RawJson> {
@@ -148,7 +148,7 @@ pub(crate) async fn introduction(
     let gateway = exposure.gateway();
     let config = gateway.config();
     let Some((at, _)) = only(config) else {
-        return Err("there is no server here that you may use".to_owned());
+        return Err("no server is available to you".to_owned());
     };
     let started = gateway.start(&at.toolbox, &at.server, agent, StartPriority::Opening).await;
     if let Err(failed) = started {

@@ -167,7 +167,7 @@ fn still_starting(servers: &[ServerName]) -> String {
         (names, 0) => names,
         (names, more) => format!("{names}, and {more} more"),
     };
-    format!("{names}: tools as they were last listed; a call of one waits for its server")
+    format!("{names}: these tools were cached; a call waits until the server is ready")
 }
 
 /// Returns the bytes of `max` that remain after the header.

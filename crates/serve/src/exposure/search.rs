@@ -36,15 +36,15 @@ impl Mode for Search {
             call: "Call search_tools to find their tools.",
             lists_toolboxes: Some(SEARCH_TOOLS),
             usage: format!(
-                "Call search_tools with what you want, in English, as service, verb and object, \
-                 one step a query; then {} to call what it finds.",
+                "Call search_tools with English queries of service, verb and object, one step \
+                 each; then call a result with {}.",
                 instructions::USE_TOOL
             ),
         }
     }
 
     fn unknown_tool_hint(&self) -> &'static str {
-        "search_tools finds tools by what is wanted of them."
+        "search_tools searches for tools by task."
     }
 
     fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
@@ -76,11 +76,11 @@ pub(crate) fn call<'a>(
 
 /// Returns `search_tools` if it is configured. `delivery` is how the mode delivers opened tools.
 pub(crate) fn search_tools_if_offered(config: &Config, delivery: ToolDelivery) -> Option<RawJson> {
-    config.search.is_offered.then(|| search_tools(config, Some(delivery)))
+    config.search.offers_tool.then(|| search_tools(config, Some(delivery)))
 }
 
 fn search_tools(config: &Config, delivery: Option<ToolDelivery>) -> RawJson {
-    let mut toolbox = json!({"type": "string", "description": "In this toolbox alone"});
+    let mut toolbox = json!({"type": "string", "description": "Only in this toolbox"});
     let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
     // Other modes enumerate toolboxes in `open_toolbox`. An empty `enum` isn't a valid schema.
     if delivery.is_none() && !names.is_empty() {
@@ -98,21 +98,21 @@ fn search_tools(config: &Config, delivery: Option<ToolDelivery>) -> RawJson {
                     "items": {"type": "string"},
                     "minItems": 1,
                     "maxItems": arguments::MAX_QUERIES,
-                    "description": "In English, each one step: service, verb, object",
+                    "description": "In English, one step each: service, verb, object",
                 },
                 "toolbox": toolbox,
-                "server": {"type": "string", "description": "Of this server alone"},
+                "server": {"type": "string", "description": "Only of this server"},
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
                     "maximum": arguments::MAX_LIMIT,
                     "default": arguments::DEFAULT_LIMIT,
-                    "description": "How many tools a query gives at most",
+                    "description": "Maximum number of tools per query",
                 },
                 "detail": {
                     "enum": ["signatures", "full"],
                     "default": "signatures",
-                    "description": "One line a tool, or whole definitions",
+                    "description": "One line per tool or full definitions",
                 },
             },
             "required": ["queries"],
@@ -199,7 +199,7 @@ fn refused<'a>(what: &str, wanted: &str, known: impl Iterator<Item = &'a str>) -
     let known: Vec<_> = known.map(str::to_owned).collect();
     let wanted = shorten(wanted, MAX_NAME);
     ToolCallReply::from_outcome(tool_results::error_result(&format!(
-        "there is no {what} `{wanted}`. There are: {}. Without \"{what}\" all are searched.",
+        "unknown {what} `{wanted}`. Available: {}. Omit \"{what}\" to search all.",
         tool_results::offer(&known)
     )))
 }

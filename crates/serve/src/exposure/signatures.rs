@@ -85,7 +85,7 @@ fn joined(views: &[(&ToolboxName, &ToolboxView)], lines: &[Option<String>]) -> O
     let more = match others.as_slice() {
         [] => "open_toolbox describes them.".to_owned(),
         others => {
-            format!("open_toolbox describes them, and shows those of: {}.", others.join(", "))
+            format!("open_toolbox describes them, and lists tools of: {}.", others.join(", "))
         }
     };
     let unnamed = if text.contains(MORE) { UNNAMED } else { "" };

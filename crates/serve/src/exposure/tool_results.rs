@@ -44,10 +44,10 @@ pub(crate) fn call_error(error: &CallError, where_tools_are: &str) -> RpcOutcome
 pub fn error_text(error: &CallError) -> String {
     match error {
         CallError::UnknownToolbox { known, .. } => {
-            format!("{error}. The toolboxes are: {}.", offer(known))
+            format!("{error}. Toolboxes: {}.", offer(known))
         }
         CallError::UnknownServer { known, .. } => {
-            format!("{error}. Its servers are: {}.", offer(known))
+            format!("{error}. Servers: {}.", offer(known))
         }
         CallError::UnknownTool { nearest, .. } if nearest.is_empty() => format!("{error}."),
         CallError::UnknownTool { nearest, .. } => {
@@ -56,7 +56,7 @@ pub fn error_text(error: &CallError) -> String {
         CallError::Refused { hint, .. } => format!("{error}.\nWhat to do: {hint}."),
         CallError::UnknownPrimitive { .. } => format!("{error}."),
         CallError::NotAnObject { .. } => format!(
-            "{error}, so it was not called.\nWhat to do: write them as a JSON object, {{\"<name>\": \
+            "{error}, so it was not called.\nWhat to do: pass a JSON object, {{\"<name>\": \
              <value>}}."
         ),
         CallError::InvalidArguments { mismatches, .. } => {
@@ -77,15 +77,15 @@ pub fn error_text(error: &CallError) -> String {
             }
             backend::BackendError::Crashed(_) => format!(
                 "server `{server}`: {error}\nThe call may or may not have had effects. The next \
-                 call brings the server back."
+                 call restarts the server."
             ),
             backend::BackendError::IdleTimeout(_) => format!(
                 "server `{server}`: {error}; the call was cancelled. It may have had effects. \
-                 `callTimeoutMs` sets this time."
+                 `callTimeoutMs` sets the limit."
             ),
             backend::BackendError::TotalTimeout(_) => format!(
                 "server `{server}`: {error}; the call was cancelled. It may have had effects. \
-                 `totalCallTimeoutMs` sets this time."
+                 `totalCallTimeoutMs` sets the limit."
             ),
             backend::BackendError::Remote(unanswered) => {
                 let effects = if unanswered.may_have_been_received {
@@ -96,7 +96,7 @@ pub fn error_text(error: &CallError) -> String {
                 format!("server `{server}`: {error}{effects}\nWhat to do: {}.", unanswered.hint)
             }
             backend::BackendError::Oversized(_) => {
-                format!("server `{server}`: {error}. Ask for less at once.")
+                format!("server `{server}`: {error}. Request less data.")
             }
             backend::BackendError::ShuttingDown => {
                 format!("server `{server}`: {error}.")

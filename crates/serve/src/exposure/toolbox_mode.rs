@@ -43,20 +43,17 @@ impl ToolboxMode {
 impl Mode for ToolboxMode {
     fn usage_hints(&self, config: &Config, _: ListMutability) -> UsageHints {
         const NAMED: &str =
-            "When one is open, its tools are in your tool list as <toolbox>__<server>__<tool>";
+            "Tools of open toolboxes are in your tool list as <toolbox>__<server>__<tool>";
         let use_tool = instructions::USE_TOOL;
         let usage = match self.giving {
             ToolDelivery::List => format!("{NAMED}."),
             ToolDelivery::Both => {
-                format!("{NAMED}; those that you do not find there are called with {use_tool}.")
+                format!("{NAMED}; if one is missing there, call {use_tool}.")
             }
-            ToolDelivery::Answer => format!("Your tool list stays as it is: call {use_tool}."),
+            ToolDelivery::Answer => format!("Your tool list never changes: call {use_tool}."),
         };
-        let more = if self.offers_search(config) {
-            " search_tools finds tools in all of them."
-        } else {
-            ""
-        };
+        let more =
+            if self.offers_search(config) { " search_tools searches all of them." } else { "" };
         UsageHints {
             call: if self.giving.adds_to_list() {
                 "Call open_toolbox to use one."
@@ -110,7 +107,7 @@ impl Mode for ToolboxMode {
     }
 
     fn offers_search(&self, config: &Config) -> bool {
-        config.search.is_offered
+        config.search.offers_tool
     }
 
     fn lists_server_tools(&self) -> bool {

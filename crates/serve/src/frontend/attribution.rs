@@ -16,7 +16,7 @@ use crate::wire::incoming::error_object;
 const ELICIT: &str = "elicitation/create";
 /// The line before a server's message, as JSON text.
 const FIRST: &str = r"A server asks this, not MCP Workbench:\n\n";
-const UNREADABLE: &str = "the server asks for input in a way that cannot be read";
+const UNREADABLE: &str = "the server's request for input could not be parsed";
 
 pub(crate) fn attribute_event(
     config: impl FnOnce() -> Arc<Config>,

@@ -28,7 +28,7 @@ pub(crate) fn handle_request(
         return Box::pin(send(responder, handshake::over_capacity(error)));
     }
     if !is_exempt_from_quota(&asked.method) {
-        let most = session.app().gateways.config().limits.per_caller.max_calls;
+        let most = session.app().gateways.config().limits.per_caller.max_concurrent_calls;
         match session.quota().try_acquire(QuotaKind::Calls, most) {
             Ok(place) => asked.permit = Some(place),
             Err(QuotaExceededError) => {
@@ -55,10 +55,10 @@ fn is_exempt_from_quota(method: &str) -> bool {
 fn quota_exceeded(session: &AgentSession, request: &AgentRequest, most: usize) -> RpcOutcome {
     let whose = session.quota().payer();
     let reason = format!(
-        "{most} requests of {whose} are under way, and there may be no more \
-         (`limits.perCaller.maxCalls`)"
+        "{whose} has reached its limit of {most} concurrent calls \
+         (`limits.perCaller.maxConcurrentCalls`)"
     );
-    let hint = "wait for others to be answered, then make it again";
+    let hint = "wait for running calls to finish, then retry";
     if request.method == "tools/call" {
         let name = request.string_param("name").unwrap_or_default();
         let text = format!("`{name}` was not called: {reason}.\nWhat to do: {hint}.");

@@ -149,7 +149,7 @@ fn fit_error(error: RawJson, is_modern: bool) -> RawJson {
         (Ok(METHOD_NOT_FOUND | UNSUPPORTED_PROTOCOL_VERSION..=HEADER_MISMATCH), _)
         | (Ok(URL_ELICITATION_REQUIRED), true) => error_object(
             INTERNAL_ERROR,
-            "the server answered with an error of the protocol",
+            "the server returned a protocol error",
             Some(&json::object([("error", &error)])),
         ),
         (Ok(RESOURCE_NOT_FOUND), true) => {

@@ -183,7 +183,11 @@ impl InFlightCall {
         responder: Responder,
     ) {
         if self.until_answered(&session, &request, responder).await.is_err() {
-            tracing::debug!(method = request.method, "the agent left before its answer");
+            tracing::debug!(
+                method = request.method,
+                "the agent disconnected before the response \
+                                                      was sent"
+            );
         }
     }
 
@@ -203,7 +207,7 @@ impl InFlightCall {
                 () = responder.cancelled() => return Ok(()),
                 Some(event) = self.events.recv() => match attribute_event(|| session.app().gateways.config(), event) {
                     AgentEvent::Request(server_request) if !session.can_answer(&server_request.method, &request.meta) => {
-                        let reason = "the agent's client cannot be asked that";
+                        let reason = "the client does not support this request";
                         server_request.decline(METHOD_NOT_FOUND, reason);
                     }
                     AgentEvent::Request(server_request) if is_modern => {

@@ -28,7 +28,7 @@ pub(crate) async fn initialize(
     let requested = request.string_param("protocolVersion")?;
     let capabilities = request.param("capabilities").filter(|c| c.members().is_some());
     let capabilities = capabilities.ok_or_else(|| {
-        let message = "`capabilities` is missing, or is no object";
+        let message = "`capabilities` is missing or not an object";
         RpcOutcome::Error(error_object(INVALID_PARAMS, message, None))
     })?;
     let client: ClientInfo =
@@ -37,7 +37,7 @@ pub(crate) async fn initialize(
         client = client.name,
         version = client.version,
         protocol = requested,
-        "an agent has connected"
+        "agent connected"
     );
     let known = ProtocolVersion::KNOWN_VERSIONS.iter();
     let version = known
@@ -55,14 +55,14 @@ pub(crate) async fn initialize(
     if exposure.is_fallback() {
         tracing::info!(
             client = client.name,
-            "this client does not follow changes of its tool list, so that stays as it is"
+            "this client ignores tool list changes, so its tool list stays fixed"
         );
     }
     let longest = session.app().max_name_length();
     if exposure.profile().name_limit.is_some_and(|limit| limit < longest) {
         tracing::warn!(
             client = client.name,
-            "this client does not take names as long as `maxToolNameLength` allows ({longest})"
+            "this client rejects names as long as `maxToolNameLength` allows ({longest})"
         );
     }
     let everything = exposure.starts_all_servers();

@@ -142,7 +142,7 @@ pub async fn serve(
     server.closing.cancel();
     server.connections.close();
     if timeout(CLOSE_TIMEOUT, server.connections.wait()).await.is_err() {
-        tracing::debug!("a client does not take its last answer");
+        tracing::debug!("a client did not read its last response in time");
     }
 }
 
@@ -199,14 +199,14 @@ fn health_router(server: &Arc<HttpServer>) -> Router {
 }
 
 async fn over_capacity() -> HttpResponse {
-    let message = "there are as many connections as there may be (limits.perCaller.maxConnections, \
-                   http.maxConnections), and all are used; come again a little later";
+    let message = "connection limit reached (limits.perCaller.maxConnections, \
+                   http.maxConnections); retry later";
     HttpError::unavailable(message).into_response(None)
 }
 
 async fn not_found() -> HttpResponse {
     let message =
-        "agents are served at /mcp, one toolbox alone at /mcp/<toolbox>, and the page at /";
+        "not found: /mcp serves all toolboxes, /mcp/<toolbox> one toolbox, and / the dashboard";
     HttpError::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message).into_response(None)
 }
 

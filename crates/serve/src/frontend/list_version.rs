@@ -65,7 +65,7 @@ mod tests {
     async fn waited(after: Duration) -> (bool, Duration) {
         let (listed, began) = (DeliveredVersion::default(), Instant::now());
         listed.note(1);
-        let awaited = listed.awaited(2).expect("it has not been given");
+        let awaited = listed.awaited(2).expect("not delivered yet");
         let note = async {
             sleep(after).await;
             listed.note(2);
@@ -77,7 +77,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waits_the_settling_time_after_the_list_is_given() {
         let listed = DeliveredVersion::default();
-        let awaited = listed.awaited(1).expect("it has not been given");
+        let awaited = listed.awaited(1).expect("not delivered yet");
         listed.note(1);
         let began = Instant::now();
         assert!(awaited.delivered(SETTLING).await);

@@ -35,7 +35,7 @@ pub(crate) async fn tools(session: &AgentSession, request: &AgentRequest, respon
     }
     drop(making);
     if responder.respond_and_flush(list("tools", &tools, request)).await.is_err() {
-        tracing::debug!("the agent left before its answer");
+        tracing::debug!("the agent disconnected before the response was sent");
     }
     if !request.meta.is_modern {
         session.record_listed(version).await;

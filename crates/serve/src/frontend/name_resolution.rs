@@ -132,7 +132,7 @@ async fn run_everything_unless(passed: &ForwardedRequest, is_known: impl Fn(&Sna
 pub(crate) fn resource_not_found(uri: &str, is_modern: bool) -> RpcOutcome {
     let code = if is_modern { INVALID_PARAMS } else { RESOURCE_NOT_FOUND };
     let data = json::object([("uri", &RawJson::encode(&uri))]);
-    let message = format!("there is no resource `{uri}`");
+    let message = format!("resource `{uri}` not found");
     RpcOutcome::Error(error_object(code, &message, Some(&data)))
 }
 

@@ -171,7 +171,7 @@ pub(crate) async fn set_log_level(
 ) -> Result<RpcOutcome, RpcOutcome> {
     let word = request.string_param("level")?;
     let level = LogLevel::from_word(&word).ok_or_else(|| {
-        let message = format!("there is no log level `{word}`");
+        let message = format!("unknown log level `{word}`");
         RpcOutcome::Error(error_object(INVALID_PARAMS, &message, None))
     })?;
     let agent = session.presence(&request.meta);

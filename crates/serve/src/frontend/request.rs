@@ -43,7 +43,7 @@ impl AgentRequest {
     /// Returns a string parameter, without a copy unless it has escapes.
     pub(crate) fn borrowed_text(&self, key: &str) -> Result<Cow<'_, str>, RpcOutcome> {
         self.param(key).and_then(RawJson::decode_string).ok_or_else(|| {
-            let message = format!("`{key}` is missing, or is no text");
+            let message = format!("`{key}` is missing or not a string");
             RpcOutcome::Error(error_object(INVALID_PARAMS, &message, None))
         })
     }
@@ -53,11 +53,11 @@ pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(crate) async fn send(responder: Responder, outcome: RpcOutcome) {
     if responder.respond(outcome).await.is_err() {
-        tracing::debug!("the agent left before its answer");
+        tracing::debug!("the agent disconnected before the response was sent");
     }
 }
 
 pub(crate) fn method_not_found(method: &str) -> RpcOutcome {
-    let message = format!("the method `{method}` is not known here");
+    let message = format!("unknown method `{method}`");
     RpcOutcome::Error(error_object(METHOD_NOT_FOUND, &message, None))
 }

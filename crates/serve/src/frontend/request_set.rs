@@ -95,7 +95,7 @@ mod tests {
             sender.send(()).unwrap();
         }));
         tokio::select! {
-            () = answers.drain() => panic!("one waits for ever"),
+            () = answers.drain() => panic!("one request never ends"),
             done = done => done.unwrap(),
         }
         assert!(!answers.is_empty());
@@ -123,7 +123,7 @@ mod tests {
         answers.push(Box::pin(async move { while much.recv().await.is_some() {} }));
         answers.push(Box::pin(async move { little.recv().await.unwrap() }));
         go_on(&mut answers).await;
-        assert_eq!(answers.running.len(), 1, "the other has had its turn");
+        assert_eq!(answers.running.len(), 1, "the other request has been polled");
         drop(told);
         answers.drain().await;
     }

@@ -296,7 +296,7 @@ impl AgentSession {
                 let gateway = introduced.gateway.borrow().clone();
                 gateway.notify_roots_changed(&self.live.agent);
             }
-            _ => tracing::debug!(method, ?params, "a notification that concerns nobody"),
+            _ => tracing::debug!(method, ?params, "ignored notification"),
         }
     }
 
@@ -435,7 +435,7 @@ impl AgentSession {
         }
         let arrives = awaited.delivered(exposure.profile().settling).await;
         if !arrives {
-            tracing::info!("the agent does not list again when its tools change");
+            tracing::info!("the client did not list its tools again after a change");
             self.state(|state| state.ignored = Some(version));
             self.save().await;
         }

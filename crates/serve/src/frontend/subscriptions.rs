@@ -79,7 +79,7 @@ pub(crate) async fn listen(
     let wanted =
         request.param("notifications").and_then(|wanted| wanted.parse::<SubscriptionFilter>().ok());
     let Some(wanted) = wanted else {
-        let message = "`notifications` is missing, or is not what may be listened for";
+        let message = "`notifications` is missing or invalid";
         return send(responder, RpcOutcome::Error(error_object(INVALID_PARAMS, message, None)))
             .await;
     };
@@ -103,7 +103,7 @@ pub(crate) async fn listen(
         responder: &responder,
     };
     if listening.run(wanted, events).await.is_err() {
-        tracing::debug!("the agent left while it listened");
+        tracing::debug!("the agent disconnected during its subscription");
     }
     session.app().gateways.remove_agent(agent.id);
     let meta = json!({"io.modelcontextprotocol/serverInfo": server_info()});

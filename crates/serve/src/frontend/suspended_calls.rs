@@ -85,11 +85,11 @@ impl SuspendedCalls {
             drop(suspended.waiting(|waiting| waiting.remove(&ticket)));
         });
         let expiry = AbortOnDropHandle::new(expiry);
-        let most = session.app().gateways.config().limits.per_caller.max_questions;
+        let most = session.app().gateways.config().limits.per_caller.max_input_requests;
         let quota = session.quota();
         let given_up = self.waiting(|waiting| {
             let given_up = if tickets_of(waiting, quota.payer()).count() >= most {
-                quota.report_limit_reached(QuotaKind::Questions);
+                quota.report_limit_reached(QuotaKind::InputRequests);
                 tickets_of(waiting, quota.payer()).min()
             } else if waiting.len() >= MAX_SUSPENDED {
                 largest_holder(waiting).and_then(|owner| tickets_of(waiting, &owner).min())
@@ -98,7 +98,7 @@ impl SuspendedCalls {
             };
             let given_up = given_up.map(|oldest| (oldest, waiting.remove(&oldest)));
             // No limit: the quota was enforced above by removing the oldest call.
-            let guard = quota.try_acquire(QuotaKind::Questions, usize::MAX).ok();
+            let guard = quota.try_acquire(QuotaKind::InputRequests, usize::MAX).ok();
             waiting.insert(
                 ticket,
                 SuspendedCall { running, request: server_request, guard, _expiry: expiry },
@@ -140,19 +140,19 @@ impl SuspendedCalls {
             Some((replica, sealed)) if replica == &*self.replica => sealed,
             Some((replica, _)) if is_replica(replica) => {
                 return Err(refuse(
-                    "was given by another replica of this workbench, which has ended or cannot be reached \
-                     from here, so nothing was done: make the request anew",
+                    "belongs to another replica that is gone or unreachable; nothing was done, \
+                     send the request again without it",
                 ));
             }
-            _ => return Err(refuse("is not what was given for this request")),
+            _ => return Err(refuse("does not belong to this request")),
         };
         let opened = self.codec.open_with(sealed, binding(session, asked).as_bytes());
         let ticket = opened.map_err(|error| match error {
-            RequestStateError::Expired => refuse("has expired: make the request anew"),
-            _ => refuse("is not what was given for this request"),
+            RequestStateError::Expired => refuse("has expired; send the request again without it"),
+            _ => refuse("does not belong to this request"),
         })?;
         let ticket = String::from_utf8(ticket).ok().and_then(|ticket| ticket.parse::<u64>().ok());
-        let over = || refuse("was used already, or given up: make the request anew");
+        let over = || refuse("was already used or cancelled; send the request again without it");
         let ticket = ticket.ok_or_else(over)?;
         let answer = asked.param("inputResponses").and_then(|all| all.member(QUESTION));
         let answer = answer.ok_or_else(|| {

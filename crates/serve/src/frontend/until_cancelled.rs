@@ -82,7 +82,7 @@ mod tests {
     fn work_cancelled_before_the_first_poll_never_starts() {
         let token = CancellationToken::new();
         token.cancel();
-        let begins = async { unreachable!("it has begun") };
+        let begins = async { unreachable!("started") };
         assert_eq!(
             poll(Box::pin(until_cancelled(&token, begins)).as_mut()),
             Poll::Ready(None::<()>)

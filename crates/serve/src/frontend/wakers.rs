@@ -115,7 +115,7 @@ mod tests {
         poll_fn(|context| {
             task.enter(context);
             assert_eq!(subtask.poll(|_| Poll::Ready(1)), Poll::Ready(1));
-            assert_eq!(subtask.poll(|_| Poll::Ready(2)), Poll::Pending, "it has not been woken");
+            assert_eq!(subtask.poll(|_| Poll::Ready(2)), Poll::Pending, "not woken");
             subtask.reset();
             subtask.poll(|_| Poll::Ready(3))
         })

@@ -12,7 +12,7 @@ use crate::settings::BudgetConfig;
 #[derive(Debug)]
 pub struct NavigationBudget {
     until: Mutex<Instant>,
-    calls: AtomicU32,
+    requests: AtomicU32,
     tokens: AtomicU64,
 }
 
@@ -21,7 +21,7 @@ impl NavigationBudget {
     pub fn new(config: &BudgetConfig) -> Self {
         Self {
             until: Mutex::new(Instant::now() + config.time),
-            calls: AtomicU32::new(config.calls),
+            requests: AtomicU32::new(config.requests),
             tokens: AtomicU64::new(config.tokens),
         }
     }
@@ -41,7 +41,7 @@ impl NavigationBudget {
 
     /// Returns the limits of the next request, or the name of the exhausted limit.
     pub fn next_request_limits(&self) -> Result<RequestLimits, &'static str> {
-        let (until, requests) = (self.deadline(), self.calls.load(Ordering::Relaxed));
+        let (until, requests) = (self.deadline(), self.requests.load(Ordering::Relaxed));
         if Instant::now() >= until {
             return Err("time");
         }
@@ -59,7 +59,7 @@ impl NavigationBudget {
         let _ = self.tokens.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             Some(left.saturating_sub(tokens))
         });
-        let _ = self.calls.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        let _ = self.requests.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             Some(left.saturating_sub(cost.requests))
         });
     }

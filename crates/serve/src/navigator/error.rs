@@ -150,8 +150,8 @@ impl TaskError {
     }
 
     pub fn invalid_task(why: &str) -> Self {
-        let suggestion = "call execute_task with {\"task\": \"<what is to be done>\"}, and where \
-                          wanted \"arguments\": {…}";
+        let suggestion = "call execute_task with {\"task\": \"<what to do>\"}, optionally with \
+                          \"arguments\": {…}";
         Self::new(TaskErrorKind::InvalidTask, why, suggestion)
     }
 
@@ -159,11 +159,11 @@ impl TaskError {
     pub(crate) fn no_match(what: &str, there_are: &[&str]) -> Self {
         let message = format!("no {what} fits the task");
         let suggestion = if there_are.is_empty() {
-            "do it without a tool: there is none".to_owned()
+            "do it without a tool; none exists".to_owned()
         } else {
             format!(
-                "say it again with the words of a service, what is to be done and to what, one \
-                 thing at a time. There are: {}",
+                "rephrase the task with a service, a verb and an object, one step at a time. \
+                 Available: {}",
                 shorten(&there_are.join(", "), MAX_NAMES)
             )
         };
@@ -183,27 +183,27 @@ impl TaskError {
                 "no tool fits the task well, so none was called".to_owned()
             }
             NoCallReason::SeveralFit => {
-                "no tool is clearly the one that is meant, so none was called".to_owned()
+                "several tools fit and none stands out, so none was called".to_owned()
             }
             NoCallReason::Absent(services) => {
                 format!("{}, so no tool was called", absent_services_message(services))
             }
             NoCallReason::Deletes => {
-                "the likeliest tool deletes something, which the task does not \
-                               speak of, so it was not called"
+                "the best match deletes something, which the task does not mention, so it was not \
+                 called"
                     .to_owned()
             }
             NoCallReason::NoSuchTool(name) => {
-                format!("there is no tool `{}`, so none was called", shorten(name, MAX_NAME))
+                format!("unknown tool `{}`, so none was called", shorten(name, MAX_NAME))
             }
         };
-        let otherwise = "say the task in other words (service, verb, object), one thing at a time";
+        let otherwise = "rephrase the task (service, verb, object), one step at a time";
         let suggestion = if candidates.is_empty() {
             otherwise.to_owned()
         } else {
             format!(
-                "if one of `candidates` is meant, call execute_task again with the same task, its \
-                 name as \"tool\" and what it needs in \"arguments\"; else {otherwise}"
+                "if one of `candidates` is right, call execute_task again with the same task, its \
+                 name as \"tool\" and its parameters in \"arguments\"; else {otherwise}"
             )
         };
         Self { candidates, ..Self::new(kind, &message, &suggestion) }
@@ -211,11 +211,11 @@ impl TaskError {
 
     pub(crate) fn too_long(bytes: usize, most: usize) -> Self {
         let message = format!(
-            "the task has {bytes} bytes, and the model that reads the tool's arguments out of it \
-             takes {most} at most, so nothing was called"
+            "the task has {bytes} bytes, but arguments can be extracted from at most {most}, so \
+             nothing was called"
         );
-        let suggestion = "say in a sentence or two what is to be done, and give long texts as they \
-                          are: call execute_task with `tool_used` as \"tool\" and with the tool's \
+        let suggestion = "shorten the task to a sentence or two and pass long texts as arguments: \
+                          call execute_task with `tool_used` as \"tool\" and the tool's \
                           \"arguments\"";
         Self::new(TaskErrorKind::TaskTooLong, &message, suggestion)
     }
@@ -223,21 +223,20 @@ impl TaskError {
     /// The tool has only optional arguments, and the ranker derives none from the task.
     pub(crate) fn arguments_not_derived(tool: &str, optional: Vec<Parameter>) -> Self {
         let message = format!(
-            "`{tool}` may change something and takes arguments, none of which were given, so it \
-             was not called"
+            "`{tool}` may change something and takes arguments, but none were given, so it was not \
+             called"
         );
         let suggestion = format!(
-            "call execute_task again with the same task, \"tool\": \"{tool}\" and those of \
-             `parameters` that the task has in \"arguments\", which may be {{}}"
+            "call execute_task again with the same task, \"tool\": \"{tool}\" and the `parameters` \
+             that the task gives in \"arguments\", or {{}} if none"
         );
         let failure = Self::new(TaskErrorKind::MissingParameters, &message, &suggestion);
         Self { parameters: bounded(optional), ..failure }
     }
 
     pub(crate) fn invalid_choice(what: &str, by: &str, why: &str) -> Self {
-        let message =
-            format!("{by} was asked for a {what} and has named none of the options: {why}");
-        let suggestion = "say the task in other words, one thing at a time";
+        let message = format!("{by} gave no valid answer when asked for a {what}: {why}");
+        let suggestion = "rephrase the task, one step at a time";
         Self::new(TaskErrorKind::InvalidChoice, &message, suggestion)
     }
 
@@ -246,7 +245,7 @@ impl TaskError {
         let names: Vec<_> = lacking.iter().map(|p| format!("`{}`", p.name)).collect();
         let message = format!("`{tool}` needs {}", shorten(&names.join(", "), MAX_NAMES));
         let suggestion = "call execute_task again with the same task and with these in \
-                          `arguments`, beside those that are known";
+                          `arguments`, plus the known ones";
         let failure = Self::new(TaskErrorKind::MissingParameters, &message, suggestion);
         let context = known.map(|known| format!("known so far: {}", known.as_str()));
         Self { parameters: bounded(lacking), ..failure }.with_context(context)
@@ -258,30 +257,30 @@ impl TaskError {
         with: Option<&RawJson>,
     ) -> Self {
         let what: Vec<_> = mismatches.iter().map(|mismatch| format!("- {mismatch}")).collect();
-        let message = format!("the arguments do not fit `{tool}`:\n{}", what.join("\n"));
-        let suggestion = "call execute_task again with the right ones in `arguments`";
+        let message = format!("invalid arguments for `{tool}`:\n{}", what.join("\n"));
+        let suggestion = "call execute_task again with corrected `arguments`";
         let context = with.map(|with| format!("not called with {}", with.as_str()));
         Self::new(TaskErrorKind::InvalidArguments, &message, suggestion).with_context(context)
     }
 
     pub(crate) fn unavailable(server: &str, why: &str, hint: &str) -> Self {
         let message = format!("server `{server}` could not be started: {why}");
-        let suggestion = format!("nothing was sent to it, so it can be tried again later. {hint}");
+        let suggestion = format!("nothing was sent to it, so you can retry later. {hint}");
         Self::new(TaskErrorKind::ServerUnavailable, &message, &suggestion)
     }
 
     /// The limit `what` is exhausted.
     pub(crate) fn spent(what: &str) -> Self {
-        let message = format!("the budget for choosing a tool is spent: {what}");
-        let suggestion = "say the task in fewer words, one thing at a time; `navigator.budget` \
-                          says how much choosing may cost";
+        let message = format!("the budget for choosing a tool ran out: {what}");
+        let suggestion = "give a shorter task, one step at a time; `navigator.budget` sets the \
+                          limits";
         Self::new(TaskErrorKind::BudgetExhausted, &message, suggestion)
     }
 
     pub(crate) fn no_model(failure: &llm::LlmError) -> Self {
-        let message = format!("the model that chooses tools has not answered: {failure}");
-        let suggestion = "try again later; `navigator.llm` says where it is, and with \"chooser\": \
-                          \"ranker\" none is needed";
+        let message = format!("the model that chooses tools failed: {failure}");
+        let suggestion = "retry later; check `navigator.llm`, or set \"chooser\": \"ranker\" to \
+                          use no model";
         Self::new(TaskErrorKind::LlmError, &message, suggestion)
     }
 
@@ -299,7 +298,7 @@ impl TaskError {
             return suggestion.to_owned();
         }
         let others: Vec<_> = self.others.iter().map(|other| format!("`{other}`")).collect();
-        let suggestion = format!("{suggestion}. Other tools that may do: {}", others.join(", "));
+        let suggestion = format!("{suggestion}. Alternatives: {}", others.join(", "));
         shorten(&suggestion, MAX_SUGGESTION)
     }
 }

@@ -70,16 +70,16 @@ pub(crate) fn outcome_from_call(
         Ok(RpcOutcome::Result(result)) if !is_error(&result) => ToolOutcome::Result(result),
         Ok(RpcOutcome::Result(result)) => {
             let said = texts(&result).join("\n");
-            let suggestion = "read what it says, and call execute_task again with the right ones in \
-                              `arguments`, or with another task";
-            let said_nothing = "it says that it failed, and nothing else";
+            let suggestion = "read the message, then call execute_task again with corrected \
+                              `arguments` or another task";
+            let said_nothing = "the tool failed without a message";
             let message = if said.trim().is_empty() { said_nothing } else { &said };
             let failure = TaskError::new(TaskErrorKind::ToolExecutionError, message, suggestion);
             let failure = failure.with_context(Some(context(tool, arguments)));
             ToolOutcome::Failed(TaskError { result: Some(Box::new(result)), ..failure })
         }
         Ok(RpcOutcome::Error(error)) => {
-            let suggestion = "read what it says: its server refused the call";
+            let suggestion = "read the message: the server rejected the call";
             let failure = TaskError::new(
                 TaskErrorKind::ToolExecutionError,
                 &protocol_error(&error),
@@ -109,18 +109,17 @@ fn error_from_call(error: &CallError) -> TaskError {
             | backend::BackendError::Remote(_) => TaskError::new(
                 TaskErrorKind::NoAnswer,
                 &message,
-                "it may have done what it was called for, so it was not called again: find out \
-                 first whether it has",
+                "the call may have had effects, so it was not repeated: first check whether it has",
             ),
             backend::BackendError::Oversized(_) => TaskError::new(
                 TaskErrorKind::NoAnswer,
                 &message,
-                "it was called; ask for less at once",
+                "it was called; request less data",
             ),
             backend::BackendError::ShuttingDown => TaskError::new(
                 TaskErrorKind::NoAnswer,
                 &message,
-                "try again when the workbench runs again",
+                "retry when the workbench is back",
             ),
         },
         CallError::Refused { hint, .. } => TaskError::new(TaskErrorKind::Refused, &message, hint),
@@ -143,7 +142,7 @@ fn error_from_call(error: &CallError) -> TaskError {
             let failure = TaskError::no_match("tool", &[]);
             TaskError {
                 message,
-                suggestion: "say it again: what there is has changed".to_owned(),
+                suggestion: "retry: the available tools changed".to_owned(),
                 ..failure
             }
         }

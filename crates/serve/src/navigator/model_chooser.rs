@@ -11,7 +11,7 @@ use crate::navigator::{
 };
 
 /// A truncated answer is rejected: in full it can mean something else.
-const CUT: &str = "the answer was cut, for it is too long";
+const CUT: &str = "the answer was truncated";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelSource {

@@ -111,7 +111,7 @@ mod tests {
         let options = &score_options(task, options.to_vec()).await;
         let request =
             ChoiceRequest { task, level: TreeLevel::Category, path: &[], options, hint: None };
-        Ranker.choose(request).await.expect("it always knows")
+        Ranker.choose(request).await.expect("the ranker never fails")
     }
 
     #[tokio::test]

@@ -71,7 +71,7 @@ impl<'a> RetryingChooser<'a> {
                 ChoiceRequest { task: self.task, level, path, options, hint: hint.as_deref() };
             let why = match self.within_budget(who.choose(request)).await? {
                 ChooserReply::Answer(Some(index)) if index >= options.len() => {
-                    format!("there is no option {index}")
+                    format!("no such option: {index}")
                 }
                 ChooserReply::Answer(chosen) => {
                     let chosen_name = chosen.map(|index| options[index].name.as_str());
@@ -116,7 +116,7 @@ impl<'a> RetryingChooser<'a> {
                 ChooserReply::Answer(said) if said.members().is_some() => {
                     return Ok((said, who.name()));
                 }
-                ChooserReply::Answer(_) => "it is no JSON object".to_owned(),
+                ChooserReply::Answer(_) => "not a JSON object".to_owned(),
                 ChooserReply::Nonsense(why) => why,
                 ChooserReply::Gone => {
                     who = self.current();
@@ -148,7 +148,7 @@ impl<'a> RetryingChooser<'a> {
             Ok(Err(ChooserError::Endpoint(failure))) => Err(TaskError::no_model(&failure)),
             Ok(Err(ChooserError::SamplingUnavailable(why))) => {
                 self.is_gone.store(true, Ordering::Relaxed);
-                tracing::info!(why, "the agent's client lends no model, so the ranker chooses");
+                tracing::info!(why, "sampling is not available; the ranker chooses instead");
                 Ok(ChooserReply::Gone)
             }
             Err(_) => Err(TaskError::spent("time")),

@@ -61,11 +61,11 @@ pub enum NavigationStep<'a> {
 impl NavigationStep<'_> {
     pub fn text(&self) -> String {
         match self {
-            Self::Skipped { level, only } => format!("{level}: {only} (the only one)"),
+            Self::Skipped { level, only } => format!("{level}: {only} (only option)"),
             Self::Named { tool } => format!("tool: {tool} (by agent)"),
             Self::Unclear { tool, fits } => {
                 let lead = fits.first().map(|first| lead(*first, fits.get(1).copied()));
-                format!("tool: {tool} is not clear{}", lead.unwrap_or_default())
+                format!("tool: {tool} is unclear{}", lead.unwrap_or_default())
             }
             Self::Chosen { level, chosen, by, options } => {
                 // The lead only matters for tools; categories and services just narrow the search.
@@ -75,12 +75,12 @@ impl NavigationStep<'_> {
                 match chosen {
                     Some(chosen) => format!("{level}: {chosen} (by {by}{lead})"),
                     None if best.is_some_and(|best| best.fit.is_strong()) => {
-                        format!("{level}: none is clear (by {by}{lead})")
+                        format!("{level}: no clear lead (by {by}{lead})")
                     }
                     None => format!("{level}: none fits (by {by}{lead})"),
                 }
             }
-            Self::InvalidAnswer { what, why, by } => format!("{what}: {why} ({by} is asked again)"),
+            Self::InvalidAnswer { what, why, by } => format!("{what}: {why} (retrying {by})"),
             Self::Arguments { arguments, by, .. } => {
                 let arguments = arguments.map_or("none".into(), RawJson::as_str);
                 format!("parameters: {arguments} (by {by})")
@@ -88,7 +88,7 @@ impl NavigationStep<'_> {
             Self::Execution { tool, .. } => format!("execution: {tool}"),
             Self::StartRetry { server, why } => {
                 let why = why.lines().next().unwrap_or_default();
-                format!("server `{server}` is tried again: {why}")
+                format!("retrying server `{server}`: {why}")
             }
         }
     }

@@ -154,7 +154,7 @@ impl ScriptedChooser {
 
     fn next(&self, asked: String) -> Says {
         self.asked.lock().expect("no panic").push(asked);
-        self.says.lock().expect("no panic").pop_front().expect("it is not asked so often")
+        self.says.lock().expect("no panic").pop_front().expect("too many requests")
     }
 
     pub(crate) fn asked(&self) -> Vec<String> {
@@ -179,7 +179,7 @@ impl Chooser for ScriptedChooser {
                 Says::Place(index) => Ok(Some(index)),
                 Says::Unable(unable) => Err(unable),
                 Says::Nothing => std::future::pending().await,
-                Says::Arguments(_) => panic!("it is asked for an option"),
+                Says::Arguments(_) => panic!("expected a scripted choice"),
             }
         })
     }
@@ -192,7 +192,9 @@ impl Chooser for ScriptedChooser {
                 Says::Arguments(arguments) => Ok(RawJson::encode(&arguments)),
                 Says::Unable(unable) => Err(unable),
                 Says::Nothing => std::future::pending().await,
-                Says::Name(_) | Says::None | Says::Place(_) => panic!("it is asked for arguments"),
+                Says::Name(_) | Says::None | Says::Place(_) => {
+                    panic!("expected scripted arguments")
+                }
             }
         })
     }

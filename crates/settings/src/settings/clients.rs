@@ -13,10 +13,11 @@ pub struct ClientConfig {
     pub answer_limit: Option<usize>,
     /// Maximum length of a tool name in bytes (`nameLimit`).
     pub name_limit: Option<usize>,
-    /// `true` if the client lists changed tools before the model's next step (`relistsInTime`).
-    pub relists_in_time: Option<bool>,
-    /// Delay until a tool list reaches the model (`settlingMs`).
-    pub settling: Option<Duration>,
-    /// `true` if the client hides tools behind its own tool search (`toolSearch`).
-    pub tool_search: Option<bool>,
+    /// `true` if the client lists changed tools before the model's next step
+    /// (`refreshesToolList`).
+    pub refreshes_tool_list: Option<bool>,
+    /// Delay until a tool list reaches the model (`toolListDelayMs`).
+    pub tool_list_delay: Option<Duration>,
+    /// `true` if the client hides tools behind its own tool search (`hasToolSearch`).
+    pub has_tool_search: Option<bool>,
 }

@@ -22,7 +22,7 @@ pub const LLM_TIMEOUT_MS: u64 = 20_000;
 /// Clients time out after 60 s, and the tool has to run within that time too.
 pub const BUDGET_MS: u64 = 40_000;
 pub const BUDGET_TOKENS: u64 = 30_000;
-pub const BUDGET_CALLS: u32 = 12;
+pub const BUDGET_REQUESTS: u32 = 12;
 
 /// The first start with `npx` or `uvx` downloads the server.
 pub const STARTUP_TIMEOUT_MS: u64 = 60_000;
@@ -37,9 +37,9 @@ pub const SESSIONS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(300).unwrap();
 /// All clients behind a reverse proxy share its address.
 pub const CALLER_CONNECTIONS: usize = 1_024;
 pub const CALLER_CALLS: usize = 2000;
-pub const CALLER_QUESTIONS: usize = 100;
-pub const CALLER_KEPT_RESULTS: usize = 100;
-pub const CALLER_KEPT_BYTES: usize = 16 * 1024 * 1024;
+pub const CALLER_INPUT_REQUESTS: usize = 100;
+pub const CALLER_STORED_RESULTS: usize = 100;
+pub const CALLER_STORED_BYTES: usize = 16 * 1024 * 1024;
 /// Ten clients with six isolated servers each.
 pub const CALLER_PROCESSES: usize = 64;
 /// Agents stay open overnight.
@@ -50,5 +50,5 @@ pub const CONNECTIONS: usize = 4_096;
 pub const HEADER_BYTES: usize = 32 * 1024;
 pub const HEAD_TIMEOUT_MS: u64 = 30_000;
 pub const BODY_TIMEOUT_MS: u64 = 30_000;
-pub const LEEWAY_SECONDS: u64 = 60;
+pub const LEEWAY_MS: u64 = 60_000;
 pub const AGENT_CLAIM: &str = "sub";

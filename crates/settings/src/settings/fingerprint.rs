@@ -55,9 +55,9 @@ fn encode_client(name: &str, client: &ClientConfig) -> Value {
         client.instructions_limit,
         client.answer_limit,
         client.name_limit,
-        client.relists_in_time,
-        client.settling.map(|settling| settling.as_millis().to_string()),
-        client.tool_search,
+        client.refreshes_tool_list,
+        client.tool_list_delay.map(|delay| delay.as_millis().to_string()),
+        client.has_tool_search,
     ])
 }
 
@@ -110,7 +110,7 @@ fn encode_condition(condition: &PolicyCondition) -> Value {
 }
 
 fn encode_rates(rates: RateLimits) -> Value {
-    json!([rates.calls_per_minute(), rates.concurrent_calls()])
+    json!([rates.calls_per_minute(), rates.max_concurrent_calls()])
 }
 
 fn encode_toolbox(toolbox: &ToolboxConfig) -> Value {

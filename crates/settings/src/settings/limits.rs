@@ -1,4 +1,4 @@
-//! Limits on calls and messages (`limits`), and caching of results (`cache`).
+//! Limits on calls and messages (`limits`), and caching of results (`resultCache`).
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
@@ -59,18 +59,18 @@ pub struct CallerLimits {
     pub sessions_per_minute: NonZeroU32,
     /// Maximum connections from one address (`maxConnections`).
     pub max_connections: usize,
-    /// Maximum requests in flight; further ones are rejected (`maxCalls`).
-    pub max_calls: usize,
-    /// Maximum calls that wait for the user. One more cancels the caller's oldest (`maxQuestions`).
-    pub max_questions: usize,
+    /// Maximum requests in flight; further ones are rejected (`maxConcurrentCalls`).
+    pub max_concurrent_calls: usize,
+    /// Maximum calls that wait for the user. One more cancels the caller's oldest (`maxInputRequests`).
+    pub max_input_requests: usize,
     /// Maximum bytes of its messages in memory, counted per direction. By default half of the
     /// shared pool (`maxBytesInFlight`).
     pub max_bytes_in_flight: Option<usize>,
     /// Maximum stored remainders of truncated results. One more evicts the caller's oldest
-    /// (`maxKeptResults`).
-    pub max_kept_results: usize,
-    /// Maximum bytes of these remainders (`maxKeptBytes`).
-    pub max_kept_bytes: usize,
+    /// (`maxStoredResults`).
+    pub max_stored_results: usize,
+    /// Maximum bytes of these remainders (`maxStoredBytes`).
+    pub max_stored_bytes: usize,
     /// Maximum processes of servers that only this caller uses. Further servers don't start
     /// (`maxProcesses`).
     pub max_processes: usize,
@@ -82,11 +82,11 @@ impl Default for CallerLimits {
             max_sessions: defaults::CALLER_SESSIONS,
             sessions_per_minute: defaults::SESSIONS_PER_MINUTE,
             max_connections: defaults::CALLER_CONNECTIONS,
-            max_calls: defaults::CALLER_CALLS,
-            max_questions: defaults::CALLER_QUESTIONS,
+            max_concurrent_calls: defaults::CALLER_CALLS,
+            max_input_requests: defaults::CALLER_INPUT_REQUESTS,
             max_bytes_in_flight: None,
-            max_kept_results: defaults::CALLER_KEPT_RESULTS,
-            max_kept_bytes: defaults::CALLER_KEPT_BYTES,
+            max_stored_results: defaults::CALLER_STORED_RESULTS,
+            max_stored_bytes: defaults::CALLER_STORED_BYTES,
             max_processes: defaults::CALLER_PROCESSES,
         }
     }
@@ -113,20 +113,20 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RateLimits {
     calls_per_minute: Option<u32>,
-    concurrent_calls: Option<u32>,
+    max_concurrent_calls: Option<u32>,
 }
 
 impl RateLimits {
     /// Creates rate limits; 0 means unlimited and `None` unset.
-    pub fn new(calls_per_minute: Option<u32>, concurrent_calls: Option<u32>) -> Self {
-        Self { calls_per_minute, concurrent_calls }
+    pub fn new(calls_per_minute: Option<u32>, max_concurrent_calls: Option<u32>) -> Self {
+        Self { calls_per_minute, max_concurrent_calls }
     }
 
     /// Returns these limits, with unset values taken from `other`.
     pub fn or(self, other: Self) -> Self {
         Self {
             calls_per_minute: self.calls_per_minute.or(other.calls_per_minute),
-            concurrent_calls: self.concurrent_calls.or(other.concurrent_calls),
+            max_concurrent_calls: self.max_concurrent_calls.or(other.max_concurrent_calls),
         }
     }
 
@@ -135,21 +135,21 @@ impl RateLimits {
         self.calls_per_minute.and_then(NonZeroU32::new)
     }
 
-    /// Returns the limit on concurrent calls; `None` if unlimited (`concurrentCalls`).
-    pub fn concurrent_calls(self) -> Option<NonZeroU32> {
-        self.concurrent_calls.and_then(NonZeroU32::new)
+    /// Returns the limit on concurrent calls; `None` if unlimited (`maxConcurrentCalls`).
+    pub fn max_concurrent_calls(self) -> Option<NonZeroU32> {
+        self.max_concurrent_calls.and_then(NonZeroU32::new)
     }
 }
 
-/// Caching of results of read-only tools (`cache`). Unset values fall back to more general ones;
-/// without a TTL, nothing is cached.
+/// Caching of results of read-only tools (`resultCache`). Unset values fall back to more general
+/// ones; without a TTL, nothing is cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheConfig {
+pub struct ResultCacheConfig {
     ttl: Option<Duration>,
     max_bytes: Option<u64>,
 }
 
-impl CacheConfig {
+impl ResultCacheConfig {
     /// Creates the settings; a TTL of zero disables caching.
     pub fn new(ttl: Option<Duration>, max_bytes: Option<u64>) -> Self {
         Self { ttl, max_bytes }

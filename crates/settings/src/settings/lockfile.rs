@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::settings::{Config, Ecosystem, Launch, ServerConfig, ToolboxConfig};
 
-/// How to treat definitions that differ from the lockfile (`definitions`).
+/// How to treat definitions that differ from the lockfile (`onDefinitionChange`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriftPolicy {
     /// Don't compare.
@@ -167,10 +167,10 @@ impl Config {
         }
     }
 
-    /// Applies the top-level `definitions` to servers without their own policy.
+    /// Applies the top-level `onDefinitionChange` to servers without their own policy.
     pub fn apply_drift_policy(&mut self) {
         for server in self.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers) {
-            server.drift_policy = server.drift_policy.or(self.definitions);
+            server.drift_policy = server.drift_policy.or(self.drift_policy);
         }
     }
 

@@ -74,19 +74,19 @@ impl Pointer {
     /// Parses `/inputs/…` or `/steps/<name>/…` as a JSON pointer (RFC 6901).
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let Some(rest) = text.strip_prefix('/') else {
-            return Err("a JSON pointer begins with `/`");
+            return Err("expected a JSON pointer, which starts with `/`");
         };
         let mut keys = rest.split('/').map(|key| {
             let is_escaped = key.split('~').skip(1).all(|part| part.starts_with(['0', '1']));
             let key = key.replace("~1", "/").replace("~0", "~");
-            is_escaped.then_some(key).ok_or("in a JSON pointer `~` is written `~0`")
+            is_escaped.then_some(key).ok_or("invalid `~` in a JSON pointer: write `~0`")
         });
         let begin = keys.next().transpose()?;
         let step = match begin.as_deref() {
             Some("inputs") => None,
             Some("steps") => match keys.next().transpose()? {
                 Some(step) if !step.is_empty() => Some(step),
-                _ => return Err("expected the name of a step after `/steps/`"),
+                _ => return Err("expected a step name after `/steps/`"),
             },
             _ => return Err("expected `/inputs/…` or `/steps/<name>/…`"),
         };

@@ -72,7 +72,8 @@ pub struct BudgetConfig {
     pub time: Duration,
     /// Input and output tokens of all model calls.
     pub tokens: u64,
-    pub calls: u32,
+    /// Requests to the model (`maxRequests`).
+    pub requests: u32,
 }
 
 impl Default for BudgetConfig {
@@ -80,7 +81,7 @@ impl Default for BudgetConfig {
         Self {
             time: Duration::from_millis(defaults::BUDGET_MS),
             tokens: defaults::BUDGET_TOKENS,
-            calls: defaults::BUDGET_CALLS,
+            requests: defaults::BUDGET_REQUESTS,
         }
     }
 }

@@ -5,8 +5,9 @@ use crate::settings::llm::LlmConfig;
 /// Settings of tool search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchConfig {
-    /// `true` if `search_tools` is also offered in the modes `dynamic`, `proxy` and `auto`.
-    pub is_offered: bool,
+    /// `true` if `search_tools` is also offered in the modes `dynamic`, `proxy` and `auto`
+    /// (`search.tool`).
+    pub offers_tool: bool,
     /// An embedding model that replaces the built-in vectors.
     pub embeddings: Option<LlmConfig>,
 }

@@ -25,7 +25,7 @@ pub struct JsonSyntaxError {
 
 impl fmt::Display for JsonSyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} was expected at byte {}", self.expected, self.at)
+        write!(f, "expected {} at byte {}", self.expected, self.at)
     }
 }
 
@@ -164,7 +164,7 @@ impl<'a> Cursor<'a> {
     /// Checks that only white space follows the object or array.
     pub(crate) fn finish(&self) -> Scanned<()> {
         let end = skip_space(self.text, self.at);
-        if end == self.text.len() { Ok(()) } else { invalid(end, "the end") }
+        if end == self.text.len() { Ok(()) } else { invalid(end, "the end of the input") }
     }
 }
 

@@ -54,7 +54,7 @@ impl<R: AsyncRead + Unpin> Messages<R> {
                     Err(malformed) => parse_error_response(&malformed),
                 },
                 InputLine::Oversized { head, tail, length } => {
-                    tracing::warn!(length, "a message of the agent was too long");
+                    tracing::warn!(length, "client message exceeds the size limit");
                     let id = peer.take_oversized(&head, &tail, length);
                     refuse_oversized(id, length)
                 }
@@ -67,7 +67,7 @@ impl<R: AsyncRead + Unpin> Messages<R> {
 
 /// Returns the error response to input that isn't a message.
 pub(crate) fn parse_error_response(malformed: &MessageParseError) -> Vec<Bytes> {
-    let (code, message) = malformed.to_rpc_error("expected one JSON-RPC message a line");
+    let (code, message) = malformed.to_rpc_error("expected one JSON-RPC message per line");
     incoming::encode_response(
         RawJson::encode(&()),
         RpcOutcome::Error(error_object(code, &message, None)),
@@ -80,10 +80,7 @@ pub(crate) fn refuse_edges(head: &[u8], tail: &[u8], length: usize) -> Vec<Bytes
 }
 
 fn refuse_oversized(id: Option<RawJson>, length: usize) -> Vec<Bytes> {
-    let message = format!(
-        "the message has {length} bytes, which is more than this server takes \
-         (limits.maxMessageBytes)"
-    );
+    let message = format!("message of {length} bytes exceeds limits.maxMessageBytes");
     let error = error_object(INVALID_REQUEST, &message, None);
     incoming::encode_response(id.unwrap_or_else(|| RawJson::encode(&())), RpcOutcome::Error(error))
 }

@@ -56,7 +56,7 @@ impl EnvelopeMembers {
         while let Some(key) = cursor.advance()? {
             let at = cursor.at();
             let key =
-                key.unescaped().ok_or(JsonSyntaxError { at, expected: "a key that is text" })?;
+                key.unescaped().ok_or(JsonSyntaxError { at, expected: "a valid Unicode key" })?;
             let value = if *key == *b"params" {
                 let (end, outline) = Outline::of_value(line, at, strings)?;
                 members.outline = outline;
@@ -73,10 +73,7 @@ impl EnvelopeMembers {
                 _ => continue,
             };
             if place.replace(value).is_some() {
-                return Err(JsonSyntaxError {
-                    at,
-                    expected: "another key, for this was there already,",
-                });
+                return Err(JsonSyntaxError { at, expected: "a unique key" });
             }
         }
         cursor.finish()?;
@@ -129,7 +126,7 @@ impl JsonRpcMessage {
         {
             return Err(MessageParseError::NotJson(JsonSyntaxError {
                 at: error.valid_up_to(),
-                expected: "a character of UTF-8",
+                expected: "valid UTF-8",
             }));
         }
         if line.trim_ascii_start().first() == Some(&b'[') {

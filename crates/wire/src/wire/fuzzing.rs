@@ -23,7 +23,7 @@ pub(crate) fn check(input: &[u8]) {
     let max = 1 + 8 * usize::from(*max);
     let lines = read(text, max, &[u8::MAX]);
     let again = read(text, max, sizes);
-    assert!(again == lines, "lines differ with the sizes that the text comes in");
+    assert!(again == lines, "lines depend on the chunk sizes");
     check_lines(text, max, &lines);
     for line in text.split(|byte| *byte == b'\n') {
         let line = Bytes::copy_from_slice(line);
@@ -90,8 +90,11 @@ fn check_lines(text: &[u8], max: usize, lines: &[InputLine]) {
             InputLine::Oversized { head, tail, length } => {
                 assert!(*length > max, "a line of {length} bytes is oversized, with {max} allowed");
                 let edge = KEPT_EDGE.min(*length);
-                assert!(head == &rest[..edge], "the head is not what the line begins with");
-                assert!(tail == &rest[length - edge..*length], "the tail is not what it ends with");
+                assert!(head == &rest[..edge], "the head differs from the start of the line");
+                assert!(
+                    tail == &rest[length - edge..*length],
+                    "the tail differs from the end of the line"
+                );
                 *length
             }
         };
@@ -153,7 +156,7 @@ fn check_envelope(line: &Bytes) {
     }
     let again = Bytes::from(text.trim_end_matches(',').to_owned() + "}");
     let again = JsonRpcMessage::parse(&again).map(|message| format!("{message:?}"));
-    assert_eq!(again.ok(), Some(format!("{message:?}")), "put together again it is another");
+    assert_eq!(again.ok(), Some(format!("{message:?}")), "the reassembled message differs");
 }
 
 /// Checks that a part is a slice of its line and one JSON value.
@@ -198,7 +201,7 @@ fn check_id(line: &Bytes, edge: usize) {
         Err(_) => return,
     };
     if found.is_some() {
-        assert_eq!(found, id, "the id of something else");
+        assert_eq!(found, id, "the recovered id belongs to another member");
         return;
     }
     let is_usual = id.is_some_and(|id| matches!(id.as_bytes()[0], b'"' | b'-' | b'0'..=b'9'));

@@ -247,14 +247,14 @@ impl<T: MessageSink> HttpConnection<T> {
             if let Some(sent) = OutboundMessage::new(&message.parts) {
                 self.dispatch(sent).await;
             } else {
-                tracing::debug!(server = self.label, "what is to be sent is no message");
+                tracing::debug!(server = self.label, "cannot send a malformed message");
             }
         }
         // No further messages are accepted. Requests in flight can still complete while the session
         // is deleted.
         drop(outbox);
         if timeout(SESSION_DELETE_TIMEOUT, self.delete_session()).await.is_err() {
-            tracing::debug!(server = self.label, "the end of the session was not heard");
+            tracing::debug!(server = self.label, "timed out deleting the session");
         }
         self.to.close();
     }
@@ -285,7 +285,10 @@ impl<T: MessageSink> HttpConnection<T> {
             // The server must not get a request before this notification.
             let heard = or_closed(&self.to, self.exchange(&sent));
             if timeout(HANDSHAKE, heard).await.is_err() {
-                tracing::debug!(server = self.label, "the end of the handshake is not heard yet");
+                tracing::debug!(
+                    server = self.label,
+                    "`notifications/initialized` was not acknowledged in time"
+                );
             }
             if self.way.uses_sse() {
                 return;
@@ -387,13 +390,13 @@ impl<T: MessageSink> HttpConnection<T> {
             self.to.settle(id, outcome).await;
         } else {
             let (server, method) = (&self.label, &sent.method);
-            tracing::debug!(server, method, ?outcome, "a message came to nothing");
+            tracing::debug!(server, method, ?outcome, "message without a response failed");
         }
     }
 
     /// Ends the connection because the server doesn't know the session any more.
     fn lose_session(&self) {
-        tracing::debug!(server = self.label, "the server has lost the session");
+        tracing::debug!(server = self.label, "the server no longer knows the session");
         lock(&self.session).is_lost = true;
         self.to.session_lost(DisconnectReason::Session);
     }

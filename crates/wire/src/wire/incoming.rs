@@ -55,7 +55,7 @@ impl Peer {
                 if let Some(waiting) = self.take_waiting(&id) {
                     waiting.answer(Ok(outcome));
                 } else {
-                    tracing::debug!(?id, "an answer that nobody waits for");
+                    tracing::debug!(?id, "ignored an unexpected response");
                 }
                 None
             }
@@ -164,7 +164,7 @@ impl Responder {
         if !self.cancelled.is_cancelled()
             && self.outlet.try_send(encode_response(self.id.clone(), outcome)).is_err()
         {
-            tracing::debug!("a request ends unanswered");
+            tracing::debug!("response dropped: the connection is closed or its queue is full");
         }
     }
 }
@@ -189,12 +189,12 @@ impl RequestSender {
 impl Drop for Responder {
     fn drop(&mut self) {
         if !self.is_answered && !self.cancelled.is_cancelled() {
-            let message = "given up: the workbench is ending, or has failed and its log says why";
+            let message = "aborted: the workbench is shutting down or has failed (see its log)";
             let error = self.peer.shutdown_error();
             let error = error.unwrap_or_else(|| error_object(INTERNAL_ERROR, message, None));
             let error = RpcOutcome::Error(error);
             if self.outlet.try_send(encode_response(self.id.clone(), error)).is_err() {
-                tracing::debug!("a request ends unanswered");
+                tracing::debug!("response dropped: the connection is closed or its queue is full");
             }
         }
         self.peer.forget(&self.id, self.serial);

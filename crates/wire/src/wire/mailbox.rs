@@ -50,7 +50,7 @@ impl Mailbox {
     pub(crate) fn progress(&self, params: RawJson) {
         let waker = self.with(|arrived| {
             if arrived.progress.len() == MAX_PROGRESS {
-                tracing::debug!("progress that nobody takes");
+                tracing::debug!("dropped progress: its queue is full");
                 return None;
             }
             arrived.progress.push_back(params);

@@ -95,7 +95,7 @@ impl Drop for PendingRequest {
         }
         notice.extend_from_slice(b"}}");
         if self.outlet.try_send(vec![Bytes::from(notice)]).is_err() {
-            tracing::debug!(id = self.id, "a cancellation could not be sent");
+            tracing::debug!(id = self.id, "failed to send a cancellation");
         }
     }
 }

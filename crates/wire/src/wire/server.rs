@@ -116,7 +116,7 @@ async fn read<R: AsyncRead + Unpin>(
                 }
             }
             InputLine::Oversized { head, tail, length } => {
-                tracing::warn!(server, length, "a message was too long and has been dropped");
+                tracing::warn!(server, length, "dropped a message that exceeds the size limit");
                 connection.peer.take_oversized(&head, &tail, length);
             }
         }
@@ -142,9 +142,9 @@ impl ServerConnection {
     pub(crate) async fn read(&self, text: &Bytes, server: &str) -> Option<JsonRpcMessage> {
         let whole = text.clone();
         let read = offload(text.len(), move || JsonRpcMessage::parse(&whole)).await;
-        read.inspect_err(
-            |malformed| tracing::debug!(server, ?malformed, line = %excerpt(text), "not a message"),
-        )
+        read.inspect_err(|malformed| {
+            tracing::debug!(server, ?malformed, line = %excerpt(text), "ignored a malformed message");
+        })
         .ok()
     }
 
@@ -169,7 +169,7 @@ impl ServerConnection {
     /// Queues a notification, or drops it if the queue is full. Never waits.
     pub fn notify(&self, method: &str, params: Option<RawJson>) {
         if self.writer.try_send(incoming::encode_notification(method, params)).is_err() {
-            tracing::debug!(method, "a notification could not be sent");
+            tracing::debug!(method, "failed to send a notification");
         }
     }
 

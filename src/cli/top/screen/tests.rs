@@ -28,15 +28,15 @@ fn view() -> WorkbenchStatus {
         calls: 12,
         errors: 1,
         latency: Some(Latency { p50: 1.25, p95: 88.0, p99: 240.0 }),
-        last_words: vec!["listening".to_owned(), "slow answer\u{1b}[2J".to_owned()],
+        stderr_tail: vec!["listening".to_owned(), "slow answer\u{1b}[2J".to_owned()],
         ..server("git", ServerState::Running)
     };
     let failed = ServerStatus {
-        reason: Some("it ended before it was ready: exit status: 1".to_owned()),
-        last_words: vec!["Error: GITHUB_TOKEN is not set".to_owned()],
+        reason: Some("exited during startup with exit code 1".to_owned()),
+        stderr_tail: vec!["Error: GITHUB_TOKEN is not set".to_owned()],
         ..server("github", ServerState::Failed)
     };
-    let muted = ServerStatus { is_muted: true, ..server("browser", ServerState::Stopped) };
+    let paused = ServerStatus { is_paused: true, ..server("browser", ServerState::Stopped) };
     let call = |number: u64, tool: &str, outcome: &str, ms: f64| CallStatus {
         number,
         at: NOW - 10_000 * number,
@@ -75,12 +75,12 @@ fn view() -> WorkbenchStatus {
             },
             ToolboxStatus {
                 name: "web".to_owned(),
-                servers: vec![muted],
+                servers: vec![paused],
                 ..ToolboxStatus::default()
             },
         ],
         calls: vec![call(1, "git_log", "ok", 12.5), call(2, "git_push", "timed_out", 60_000.0)],
-        under_way: 1,
+        calls_in_flight: 1,
         saved_tokens: 41_230,
         ..WorkbenchStatus::default()
     }
@@ -125,7 +125,7 @@ fn shows_open_count_and_savings_of_the_selected_toolbox() {
     press(&mut state, KeyCode::Char('j'));
     press(&mut state, KeyCode::Char('j'));
     let screen = drawn(&mut state, 100, 20);
-    let line = "open at 0 of 1 agent: 0 tokens of its definitions saved";
+    let line = "opened by 0 of 1 agent, 0 tokens of its definitions saved";
     assert!(screen.contains(line), "{screen}");
 }
 
@@ -135,13 +135,13 @@ fn sign_in_key_shows_the_page_to_open() {
     let mut view = view();
     let github = &mut view.toolboxes[0].servers[1];
     github.sign_in =
-        Some(MissingLogin { account: Some("claude\u{1b}[2J".to_owned()), is_waited_for: false });
+        Some(MissingLogin { account: Some("claude\u{1b}[2J".to_owned()), is_in_progress: false });
     state.apply(TopEvent::View("/run/4700.sock".into(), Box::new(view.clone())));
-    assert_eq!(press(&mut state, KeyCode::Char('l')), None, "git wants none");
+    assert_eq!(press(&mut state, KeyCode::Char('l')), None, "git needs no sign-in");
     press(&mut state, KeyCode::Char('j'));
     assert_snapshot!(drawn(&mut state, 100, 20));
     let Some(UserCommand::Act(action)) = press(&mut state, KeyCode::Char('l')) else {
-        panic!("no deed")
+        panic!("expected a sign-in action")
     };
     assert_eq!((action.what, action.server.as_deref()), (ActionKind::SignIn, Some("github")));
     let page = ["To sign in, open this:", "https://auth.example.com/authorize?x=1"];
@@ -149,10 +149,10 @@ fn sign_in_key_shows_the_page_to_open() {
     let shown = drawn(&mut state, 80, 10);
     assert!(shown.contains(page[1]) && !shown.contains("github"), "{shown}");
     press(&mut state, KeyCode::Char('x'));
-    view.toolboxes[0].servers[1].sign_in.as_mut().unwrap().is_waited_for = true;
+    view.toolboxes[0].servers[1].sign_in.as_mut().unwrap().is_in_progress = true;
     state.apply(TopEvent::View("/run/4700.sock".into(), Box::new(view)));
     let shown = drawn(&mut state, 100, 20);
-    assert!(shown.contains("Somebody is about to sign in"), "{shown}");
+    assert!(shown.contains("Sign-in in progress"), "{shown}");
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn shows_drift_with_the_accept_command() {
     let drift = |definitions: &str| LockDrift {
         action: definitions.to_owned(),
         count: 9,
-        what: vec![
-            "tool `add` has changed: description".to_owned(),
+        differences: vec![
+            "tool `add` changed: description".to_owned(),
             "tool `s\u{1b}[2J` is new".to_owned(),
         ],
         accept: "mcp-workbench lock --accept github".to_owned(),
@@ -176,7 +176,7 @@ fn shows_drift_with_the_accept_command() {
     view.toolboxes[0].servers[1].drift = Some(drift("deny"));
     state.apply(TopEvent::View("/run/4700.sock".into(), Box::new(view)));
     let shown = drawn(&mut state, 100, 20);
-    assert!(shown.contains("locked") && shown.contains("so it is not opened"), "{shown}");
+    assert!(shown.contains("blocked") && shown.contains("server blocked"), "{shown}");
 }
 
 #[test]
@@ -184,14 +184,14 @@ fn distinguishes_no_workbench_from_unreachable_ones() {
     let mut state = TopState::new(false);
     assert!(drawn(&mut state, 60, 5).contains("Looking for workbenches"));
     state.apply(TopEvent::Running(vec![]));
-    assert!(drawn(&mut state, 60, 5).contains("No workbench is serving now"));
+    assert!(drawn(&mut state, 60, 5).contains("No running workbench"));
     state.apply(TopEvent::Running(vec![(7, false)]));
-    assert!(drawn(&mut state, 60, 5).contains("cannot be watched (processes 7)"));
+    assert!(drawn(&mut state, 60, 5).contains("cannot be monitored (PIDs 7)"));
     let mut state = self::state();
     state.apply(TopEvent::Running(vec![(4700, true)]));
     assert_eq!(state.workbenches.len(), 1);
     state.apply(TopEvent::Running(vec![]));
-    assert!(drawn(&mut state, 60, 5).contains("No workbench is serving now"));
+    assert!(drawn(&mut state, 60, 5).contains("No running workbench"));
 }
 
 #[test]
@@ -208,12 +208,12 @@ fn keys_act_on_the_selected_row() {
     press(&mut state, KeyCode::Down);
     assert_eq!(deed(&mut state, 'r'), of(ServerAction::Restart, "dev", Some("github")));
     press(&mut state, KeyCode::Down);
-    assert_eq!(deed(&mut state, 'o'), of(ServerAction::Open, "web", None));
+    assert_eq!(deed(&mut state, 'o'), of(ServerAction::Start, "web", None));
     press(&mut state, KeyCode::End);
-    assert_eq!(deed(&mut state, 'm'), of(ServerAction::Unmute, "web", Some("browser")));
+    assert_eq!(deed(&mut state, 'm'), of(ServerAction::Resume, "web", Some("browser")));
     press(&mut state, KeyCode::Home);
-    assert_eq!(deed(&mut state, 'm'), None, "a workbench is not muted");
-    assert!(drawn(&mut state, 80, 24).contains("choose a toolbox or a server"));
+    assert_eq!(deed(&mut state, 'm'), None, "a workbench cannot be paused");
+    assert!(drawn(&mut state, 80, 24).contains("select a server or toolbox"));
     assert_eq!(press(&mut state, KeyCode::Char('q')), Some(UserCommand::Quit));
 }
 

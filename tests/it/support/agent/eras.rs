@@ -43,7 +43,7 @@ impl Agent {
                 None => return response,
             }
         }
-        panic!("the server is never content");
+        panic!("the server keeps requesting input");
     }
 
     /// The parameters that a modern client adds when it repeats a request. `None` if no input is
@@ -54,7 +54,7 @@ impl Agent {
         let mut answers = Map::new();
         for (key, question) in required["inputRequests"].as_object().into_iter().flatten() {
             let answer = self.link.update(|inbox| inbox.asked(question));
-            answers.insert(key.clone(), answer.expect("an answer to what is asked"));
+            answers.insert(key.clone(), answer.expect("a reply for each request"));
         }
         let mut more = json!({ "inputResponses": answers });
         if !required["requestState"].is_null() {

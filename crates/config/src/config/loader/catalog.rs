@@ -75,8 +75,8 @@ fn check_tools(fs: &dyn CatalogFs, catalog: &CatalogFolder) -> Vec<Finding> {
 fn read_tool(fs: &dyn CatalogFs, file: &str, tool: &str) -> (Option<CatalogTool>, Vec<Finding>) {
     match fs.read(file) {
         Ok(Some(text)) => tool::parse_tool_file(file, &text, tool),
-        Ok(None) => nothing(file, "there is no such file any more"),
-        Err(reason) => nothing(file, &format!("cannot be read: {reason}")),
+        Ok(None) => nothing(file, "the file no longer exists"),
+        Err(reason) => nothing(file, &format!("failed to read: {reason}")),
     }
 }
 
@@ -125,15 +125,14 @@ pub(crate) fn read(root: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Raw
     read_closed_object(root, reader, |fields, reader| {
         for key in ["toolboxes", "categories"] {
             if let Some(node) = fields.take(key) {
-                let message = "a catalog's categories and services are folders beside this file";
-                let hint =
-                    format!("remove `{key}`, or make a JSON file with a `navigator.catalog`");
+                let message = "in a catalog folder, categories and services are subfolders";
+                let hint = format!("remove `{key}`, or use a JSON file with a `navigator.catalog`");
                 reader.report_error(&node.location, message, Some(hint));
             }
         }
         if let Some(node) = fields.take("macros") {
-            let message = "macros have no place in a catalog";
-            let hint = "write them in a JSON file with a `navigator.catalog`".to_owned();
+            let message = "macros are not supported in a catalog folder";
+            let hint = "move them to a JSON file with a `navigator.catalog`".to_owned();
             reader.report_error(&node.location, message, Some(hint));
         }
         let llm = fields.take("llm");
@@ -141,13 +140,21 @@ pub(crate) fn read(root: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Raw
         let mut raw = RawConfig::read_keys(fields, reader);
         if let Some(folder) = raw.navigator.as_mut().and_then(|raw| raw.catalog.take()) {
             let hint = "remove it".to_owned();
-            reader.report_error(&folder.location, "this file is in the catalog itself", Some(hint));
+            reader.report_error(
+                &folder.location,
+                "the catalog is the folder of this file",
+                Some(hint),
+            );
         }
         if let Some(llm) = llm {
             let navigator = raw.navigator.get_or_insert_default();
             if navigator.llm.is_some() {
-                let hint = Some("remove one of the two".to_owned());
-                reader.report_error(&llm.location, "there is `navigator.llm` too", hint);
+                let hint = Some("remove one of them".to_owned());
+                reader.report_error(
+                    &llm.location,
+                    "expected `llm` or `navigator.llm`, found both",
+                    hint,
+                );
             }
             navigator.llm = Some(llm);
         }
@@ -177,7 +184,7 @@ pub(crate) fn load_catalog(
             // Without `_config.yaml` this is probably not a catalog, so warnings about its files
             // are noise.
             draft.findings.retain(|one| one.severity == Severity::Error);
-            let message = "there is no such file".to_owned();
+            let message = "file not found".to_owned();
             let hint = if is_inside(fs) { INSIDE } else { SERVERS };
             draft.findings.insert(0, file_finding(Severity::Error, CONFIG, message, hint));
         }
@@ -223,8 +230,8 @@ pub(crate) fn load_catalog(
 }
 
 const CONFIG: &str = "_config.yaml";
-const INSIDE: &str = "this is a folder in a catalog: name the one above it that has `_config.yaml`";
-const SERVERS: &str = "write the servers into it:\nmcp_servers:\n  slack-mcp:\n    command: npx\n    \
+const INSIDE: &str = "this is a folder inside a catalog: use the parent folder with `_config.yaml`";
+const SERVERS: &str = "add the servers to it:\nmcp_servers:\n  slack-mcp:\n    command: npx\n    \
                        args: [\"-y\", \"…\"]";
 
 /// Returns the catalog folder if `file` is its `_config.yaml`.
@@ -240,8 +247,8 @@ pub fn is_yaml(file: &Path) -> bool {
 
 /// The error for a YAML file outside a catalog.
 pub(crate) fn standalone_yaml_error() -> Finding {
-    let message = "YAML is read in the folder of a catalog, and nowhere else";
-    let hint = "name the folder, in which `_config.yaml` has the servers; or write JSON";
+    let message = "YAML is supported only in catalog folders";
+    let hint = "use the catalog folder, with the servers in its `_config.yaml`, or a JSON file";
     let whole = file_finding(Severity::Error, "", message.to_owned(), hint);
     Finding { file: None, position: Some((1, 1)), ..whole }
 }
@@ -322,7 +329,7 @@ fn read_servers_only(root: &Node<'_>, reader: &mut ConfigReader<'_>) -> LocatedM
     let servers = fields.take("mcpServers");
     let servers = servers.and_then(|node| FromNode::from_node(&node, reader));
     for entry in fields.take_keys_if(|_| true) {
-        let message = "no effect: the file that names this catalog has the settings";
+        let message = "no effect: settings belong to the file that refers to this catalog";
         reader.report_warning(&entry.key.location, message, None);
     }
     servers.unwrap_or_default()

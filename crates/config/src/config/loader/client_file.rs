@@ -6,7 +6,8 @@ use strsim::osa_distance;
 
 use crate::config::sections::root::RawConfig;
 use crate::config::syntax::document::{Node, SourceLocation};
-use crate::config::syntax::reader::{ConfigReader, quoted_list, to_camel_case};
+use crate::config::syntax::key_case::to_camel_case;
+use crate::config::syntax::reader::{ConfigReader, quoted_list};
 use crate::config::syntax::section::{FromNode, KeyOwnership, SectionSpec};
 
 /// The key paths under which clients keep servers. The first match wins: a file with `mcpServers`
@@ -101,8 +102,7 @@ pub(crate) fn read(root: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Raw
                 format!("{} and {more} more", quoted.join(", "))
             }
         };
-        let verb = if names.len() == 1 { "is" } else { "are" };
-        let message = format!("ignored: {shown} {verb} for the client");
+        let message = format!("ignored: {shown} (for the client)");
         reader.report_warning(&root.location.with_offset(first.start()), message, None);
     }
     Some(RawConfig { mcp_servers: FromNode::from_node(&block, reader), ..RawConfig::default() })

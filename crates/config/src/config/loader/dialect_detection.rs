@@ -11,6 +11,7 @@ use crate::config::sections::key_hints;
 use crate::config::sections::root::RawConfig;
 use crate::config::syntax::document::{Node, SourceLocation};
 use crate::config::syntax::reader::ConfigReader;
+use crate::config::syntax::renamed::renamed;
 use crate::config::syntax::section::{ConfigSection, FromNode};
 
 impl Dialect {
@@ -18,7 +19,8 @@ impl Dialect {
     ///
     /// - Toolman: the file has the extension `.toml`.
     /// - Toolman server: it has `servers` and one of that program's policy keys.
-    /// - Native: it has any other native top-level key, or its `$schema` is the native one.
+    /// - Native: it has any other native top-level key, or the old name of one, or its `$schema` is
+    ///   the native one.
     /// - Modular MCP: it has that program's `$schema`, `categories`, the name `modular-mcp.json`,
     ///   or the shape of such a file ([`is_shaped_as_modular`]).
     /// - Client: it has servers at a known key path. Its other keys are ignored.
@@ -30,7 +32,9 @@ impl Dialect {
         if toolman_server::is_toolman_server_file(root) {
             return Self::ToolmanServer;
         }
-        if RawConfig::SPEC.keys.iter().any(|key| key.identifies_native(root)) {
+        if RawConfig::SPEC.keys.iter().any(|key| key.identifies_native(root))
+            || has_renamed_key(root)
+        {
             return Self::Native;
         }
         let schema = root.get("$schema");
@@ -76,10 +80,10 @@ impl Dialect {
         if self != Self::Modular || is_called || !is_shaped_as_modular(root) {
             return;
         }
-        let message = "taken for a file of Modular MCP, as every server has a `description`: it is \
-                       served in `modular` mode";
-        let hint = "write `\"toolMode\": \"dynamic\"` above it for toolboxes that are opened, or \
-                    `\"toolMode\": \"modular\"` if it is as it should be";
+        let message = "read as a Modular MCP file, because every server has a `description`: \
+                       using mode `modular`";
+        let hint = "add `\"toolMode\": \"auto\"` to use toolboxes, or `\"toolMode\": \"modular\"` \
+                    to keep this mode without the warning";
         reader.report_warning(&root.location, message, Some(hint.to_owned()));
     }
 
@@ -103,6 +107,14 @@ impl Dialect {
             Self::ToolmanServer => toolman_server::read(root, reader),
         }
     }
+}
+
+/// Returns `true` if a top-level key is the old name of a native key. The file is then rejected
+/// instead of read without that setting.
+fn has_renamed_key(root: &Node<'_>) -> bool {
+    let entries = root.value.as_object().into_iter().flat_map(|object| &object.properties);
+    let mut names = entries.flat_map(|entry| renamed(entry.name.as_str()));
+    names.any(|new| RawConfig::SPEC.key(new).is_some())
 }
 
 /// Returns `true` if an unmarked file has the shape of a Modular MCP file: only `mcpServers`, each

@@ -40,7 +40,7 @@ impl CatalogFs for DiskFs {
             }
             let kind = match name.to_str() {
                 Some(_) => kind(&entry.path(), &here),
-                None => DirEntryKind::Unusable("ignored: its name is not UTF-8 text".to_owned()),
+                None => DirEntryKind::Unusable("ignored: its name is not valid UTF-8".to_owned()),
             };
             items.push(DirEntry { name: shown.into_owned(), kind });
         }
@@ -50,7 +50,7 @@ impl CatalogFs for DiskFs {
     fn read(&self, file: &str) -> Result<Option<String>, String> {
         let path = self.root.join(file);
         match fs::metadata(&path) {
-            Ok(found) if !found.is_file() => return Err("it is no file".to_owned()),
+            Ok(found) if !found.is_file() => return Err("not a regular file".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Ok(_) | Err(_) => {}
         }
@@ -59,9 +59,9 @@ impl CatalogFs for DiskFs {
         let most = MAX_CATALOG_FILE_BYTES as u64 + 1;
         opened.take(most).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
         if bytes.len() > MAX_CATALOG_FILE_BYTES {
-            return Err("it has more than 4 MiB".to_owned());
+            return Err("larger than 4 MiB".to_owned());
         }
-        String::from_utf8(bytes).map(Some).map_err(|_| "it is not UTF-8 text".to_owned())
+        String::from_utf8(bytes).map(Some).map_err(|_| "not valid UTF-8".to_owned())
     }
 }
 
@@ -70,20 +70,20 @@ impl CatalogFs for DiskFs {
 fn kind(path: &Path, here: &Path) -> DirEntryKind {
     let found = match fs::metadata(path) {
         Ok(found) => found,
-        Err(error) => return DirEntryKind::Unusable(format!("cannot be read: {}", reason(&error))),
+        Err(error) => return DirEntryKind::Unusable(format!("failed to read: {}", reason(&error))),
     };
     if found.is_dir() {
         match path.canonicalize() {
-            Ok(target) if here.starts_with(&target) => DirEntryKind::Unusable(
-                "ignored: it leads back to a folder that it is in".to_owned(),
-            ),
+            Ok(target) if here.starts_with(&target) => {
+                DirEntryKind::Unusable("ignored: a symbolic link to a parent folder".to_owned())
+            }
             Ok(_) => DirEntryKind::Folder,
-            Err(error) => DirEntryKind::Unusable(format!("cannot be read: {}", reason(&error))),
+            Err(error) => DirEntryKind::Unusable(format!("failed to read: {}", reason(&error))),
         }
     } else if found.is_file() {
         DirEntryKind::File
     } else {
-        DirEntryKind::Unusable("ignored: it is neither a file nor a folder".to_owned())
+        DirEntryKind::Unusable("ignored: neither a file nor a folder".to_owned())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::name::PROGRAM;
 use crate::settings::Lockfile;
 
 const VARIABLE: &str = "WORKBENCH_CONFIG";
-const CACHE_VARIABLE: &str = "MCP_WORKBENCH_CACHE";
+const CACHE_VARIABLE: &str = "WORKBENCH_CACHE_DIR";
 const DEFAULT_FILE: &str = "./workbench-config.json";
 /// Other programs' files, tried if `DEFAULT_FILE` doesn't exist.
 const OTHER_FILES: [&str; 2] = ["./tools.toml", "./modular-mcp.json"];
@@ -74,7 +74,7 @@ pub fn locate(explicit: Option<PathBuf>, env: &dyn EnvSource, cwd: &Path) -> Con
     ConfigLocation { display_path: shown, path: folder.to_owned(), chosen_by }
 }
 
-/// Returns the cache directory: `explicit`, `MCP_WORKBENCH_CACHE`, or a subdirectory of the user's
+/// Returns the cache directory: `explicit`, `WORKBENCH_CACHE_DIR`, or a subdirectory of the user's
 /// cache directory. Returns `None` if that is unknown. Expands `~` as [`locate`] does.
 pub fn locate_cache(explicit: Option<&Path>, env: &dyn EnvSource, cwd: &Path) -> Option<PathBuf> {
     let from_variable = || env.get(CACHE_VARIABLE).filter(|path| !path.is_empty());
@@ -131,7 +131,7 @@ pub enum LoadError {
     #[error("{}", missing(.0))]
     Missing(ConfigLocation),
     /// The file can't be read or isn't UTF-8.
-    #[error("cannot read `{}`: {reason}", location.display_path.display())]
+    #[error("failed to read `{}`: {reason}", location.display_path.display())]
     Unreadable { location: ConfigLocation, reason: String },
     /// The configuration has errors. The report holds all findings, including warnings.
     #[error("{}", .0.without_label())]
@@ -151,7 +151,7 @@ pub struct LockfileError {
 
 impl fmt::Display for LockfileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the lock `{}` cannot be used: {}", self.file.display(), self.reason)
+        write!(f, "invalid lockfile `{}`: {}", self.file.display(), self.reason)
     }
 }
 
@@ -248,7 +248,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path)?.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes)?;
     if u64::try_from(read).is_ok_and(|read| read > MAX_CONFIG_BYTES) {
-        return Err(io::Error::other("it has more than 16 MiB, and is no configuration"));
+        return Err(io::Error::other("larger than 16 MiB"));
     }
     Ok(bytes)
 }
@@ -322,7 +322,7 @@ fn parse_in_context(
         match fs.list("") {
             Ok(_) => Some(AttachedCatalog::read(&*fs, named.value.clone(), folder, env, values)),
             Err(reason) => {
-                let message = format!("`{}` cannot be read: {reason}", named.value);
+                let message = format!("failed to read `{}`: {reason}", named.value);
                 reader.report_error(&named.location, message, None);
                 None
             }
@@ -364,33 +364,37 @@ fn parse_in_context(
 fn text(bytes: &[u8]) -> Result<&str, String> {
     let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     if utf16 {
-        return Err("it is UTF-16 text\n\nhint: save it as UTF-8".to_owned());
+        return Err("the file is UTF-16\n\nhint: save it as UTF-8".to_owned());
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let before = bytes.iter().take(error.valid_up_to());
         let line = 1 + before.fold(0, |lines, byte| lines + usize::from(*byte == b'\n'));
-        format!("it is not UTF-8 text, see line {line}\n\nhint: save it as UTF-8")
+        format!("invalid UTF-8 in line {line}\n\nhint: save the file as UTF-8")
     })
 }
 
 fn missing(location: &ConfigLocation) -> impl fmt::Display {
-    let reason = match location.chosen_by {
-        ConfigOrigin::Flag => "named by `--config`",
-        ConfigOrigin::EnvVar => "named by the variable `WORKBENCH_CONFIG`",
-        ConfigOrigin::Default | ConfigOrigin::User => {
-            "where it is looked for by itself, nor a `tools.toml`, a `modular-mcp.json` or \
-             `~/.config/mcp-workbench/config.json`"
-        }
+    let (shown, path) = (location.display_path.display(), location.path.display());
+    let named = |source: &str| {
+        let full = if location.display_path == location.path {
+            String::new()
+        } else {
+            format!(", full path `{path}`")
+        };
+        format!("no configuration at `{shown}` (from {source}{full})")
     };
-    let mut place = String::new();
-    if location.display_path != location.path {
-        place = format!(", in full `{}`", location.path.display());
-    }
+    let message = match location.chosen_by {
+        ConfigOrigin::Flag => named("`--config`"),
+        ConfigOrigin::EnvVar => named("`WORKBENCH_CONFIG`"),
+        ConfigOrigin::Default | ConfigOrigin::User => format!(
+            "no configuration found: tried `{path}`, `./tools.toml`, `./modular-mcp.json` and \
+             `~/.config/mcp-workbench/config.json`"
+        ),
+    };
     format!(
-        "no configuration at `{}`, {reason}{place}\n\n\
-         hint: `mcp-workbench setup` makes one from the servers of your clients\n\
-         hint: `mcp-workbench demo` shows how it works without one\n\
-         hint: `--config PATH` or `WORKBENCH_CONFIG` names another file",
-        location.display_path.display()
+        "{message}\n\n\
+         hint: run `mcp-workbench setup` to create one from the servers of your clients\n\
+         hint: run `mcp-workbench demo` for a sample session without one\n\
+         hint: use `--config PATH` or `WORKBENCH_CONFIG` for another file"
     )
 }

@@ -41,7 +41,7 @@ pub struct LockfileParseError {
 impl LockfileParseError {
     fn new(reason: impl Into<String>) -> Self {
         let hint =
-            "take the file back from version control, or write it anew with `mcp-workbench lock`";
+            "restore the file from version control, or recreate it with `mcp-workbench lock`";
         Self { reason: reason.into(), hint }
     }
 }
@@ -125,20 +125,20 @@ struct RawWords {
 pub fn parse_lockfile(text: &str) -> Result<Lockfile, LockfileParseError> {
     let whole: Box<RawValue> = serde_json::from_str(text).map_err(|error| {
         let is_merge = ["<<<<<<<", "=======", ">>>>>>>"].iter().any(|mark| text.contains(mark));
-        let why = if is_merge { " (there are marks of a merge in it)" } else { "" };
-        LockfileParseError::new(format!("it is no JSON: {error}{why}"))
+        let why = if is_merge { " (it contains merge conflict markers)" } else { "" };
+        LockfileParseError::new(format!("invalid JSON: {error}{why}"))
     })?;
     let head: LockfileHeader = serde_json::from_str(whole.get())
-        .map_err(|error| LockfileParseError::new(format!("it is no lock: {error}")))?;
+        .map_err(|error| LockfileParseError::new(format!("unexpected content: {error}")))?;
     match &head.version {
-        None => return Err(LockfileParseError::new("it has no `version`, so it is no lock")),
+        None => return Err(LockfileParseError::new("no `version`")),
         Some(version) if *version == VERSION => {}
         Some(Value::Number(version)) if version.as_u64().is_some_and(|v| v > VERSION) => {
             return Err(LockfileParseError {
                 reason: format!(
-                    "it is of version {version}, and this release reads version {VERSION}"
+                    "version {version} is newer than version {VERSION}, which this release supports"
                 ),
-                hint: "update mcp-workbench, or write the file anew with `mcp-workbench lock`",
+                hint: "update mcp-workbench, or recreate the file with `mcp-workbench lock`",
             });
         }
         Some(version) => {
@@ -148,12 +148,10 @@ pub fn parse_lockfile(text: &str) -> Result<Lockfile, LockfileParseError> {
         }
     }
     if RawJson::encode(&whole).canonical(usize::MAX).is_none() {
-        return Err(LockfileParseError::new(
-            "a member stands in it twice, or a text in it is no Unicode",
-        ));
+        return Err(LockfileParseError::new("duplicate member, or a string with invalid Unicode"));
     }
     let RawLockfile { version: _, servers } = serde_json::from_str(whole.get())
-        .map_err(|error| LockfileParseError::new(format!("it is no lock: {error}")))?;
+        .map_err(|error| LockfileParseError::new(format!("unexpected content: {error}")))?;
     let read = |(name, server): (String, RawLockedServer)| {
         let read = self::server(server).map_err(|MemberError { at, why }| {
             LockfileParseError::new(format!(
@@ -235,7 +233,7 @@ impl MemberError {
 }
 
 fn unclear() -> MemberError {
-    MemberError { at: String::new(), why: "it is not clear what it says".to_owned() }
+    MemberError { at: String::new(), why: "ambiguous JSON".to_owned() }
 }
 
 fn locked(
@@ -281,7 +279,7 @@ fn spelling(
     let digest = DefinitionDigest::of(&said);
     if DefinitionDigest::read(hash) != Some(digest) {
         let why = format!(
-            "its `hash` is not that of its `definition`: expected `{digest}`, found `{}`",
+            "`hash` does not match `definition`: expected `{digest}`, found `{}`",
             untrusted_text::display_name(hash, 80)
         );
         return Err(MemberError { at: String::new(), why });
@@ -290,7 +288,7 @@ fn spelling(
         let found =
             definition.member(key).and_then(|found| found.decode_string().map(Cow::into_owned));
         if found.as_deref() != Some(*name) {
-            let why = format!("its definition is of another `{key}`");
+            let why = format!("`definition` has a different `{key}`");
             return Err(MemberError { at: String::new(), why });
         }
     }

@@ -13,7 +13,7 @@ use crate::config::syntax::document::strip_bom;
 use crate::config::syntax::finding::{Finding, Severity};
 
 const ENDING: &str = "secrets.env";
-const HEADING: &str = "# Secrets of the servers beside this file. Nobody else should read it.\n";
+const HEADING: &str = "# Secrets for the configuration in this folder. Keep this file private.\n";
 
 /// Returns the path of the secrets file for a configuration file.
 pub fn secrets_env_path(config: &Path) -> PathBuf {
@@ -36,7 +36,7 @@ pub fn parse_secrets_env(file: &Path, text: &str) -> (BTreeMap<String, String>, 
                 file: Some(file.display().to_string().into()),
                 path: String::new(),
                 position: Some((index + 1, 1)),
-                message: "this line is left out: expected `NAME=value`".to_owned(),
+                message: "line ignored: expected `NAME=value`".to_owned(),
                 hint: None,
             }),
         }

@@ -39,7 +39,7 @@ fn servers(
     reader: &mut ConfigReader<'_>,
 ) -> LocatedMap<RawServer> {
     let Some(array) = node.value.as_array() else {
-        let hint = "write `[[servers]]` before the keys of each server";
+        let hint = "start each server with a line `[[servers]]`";
         reader.report_type_mismatch(node, "an array of tables", Some(hint.to_owned()));
         return LocatedMap::default();
     };
@@ -76,10 +76,10 @@ fn server(
 ) -> Option<(String, RawServer)> {
     let namespace = fields.take("namespace");
     if namespace.is_none() {
-        let hint = "write `namespace = \"\"` for names as they are".to_owned();
+        let hint = "add `namespace = \"\"` to use names without a prefix".to_owned();
         reader.report_warning(
             fields.location(),
-            "no `namespace`, so there is nothing before names",
+            "no `namespace`: names have no prefix",
             Some(hint),
         );
     }
@@ -89,7 +89,7 @@ fn server(
     );
     let command = fields.take("command").map(|node| reader.read_string(&node));
     let Some(command) = command else {
-        let hint = "write the command line that starts it: `command = \"node build/index.js\"`";
+        let hint = "add the command line of the server: `command = \"node build/index.js\"`";
         reader.report_error(fields.location(), "expected a `command`", Some(hint.to_owned()));
         return None;
     };
@@ -132,8 +132,8 @@ impl CommandLine {
         // On Windows a backslash separates path components, so it must not act as an escape.
         let escaped = ON_WINDOWS.then(|| text.replace('\\', "\\\\"));
         let words = shlex::split(escaped.as_deref().unwrap_or(text)).unwrap_or_else(|| {
-            let hint = "close the quotation marks, or put `\\` before one that is meant literally";
-            let message = "a quotation mark is not closed; taken apart at white space";
+            let hint = "close the quotes, or write `\\` before a literal quote";
+            let message = "unclosed quote; split at white space instead";
             reader.report_warning(&command.location, message, Some(hint.to_owned()));
             text.split_whitespace().map(str::to_owned).collect()
         });
@@ -149,7 +149,7 @@ impl CommandLine {
         });
         let words: Vec<String> = words.collect();
         if words.is_empty() {
-            let hint = "write the command line that starts the server, such as `node index.js`";
+            let hint = "write the command line of the server, such as `node index.js`";
             reader.report_error(
                 &command.location,
                 "expected a command, found nothing",
@@ -169,14 +169,14 @@ impl CommandLine {
     ) -> Option<Self> {
         let text = command.value.trim();
         if ON_WINDOWS {
-            let message = format!("left out: `{sign}` wants a shell, and there is none here");
-            let hint = "put what is meant literally into quotation marks".to_owned();
+            let message = format!("ignored: `{sign}` needs a POSIX shell, which Windows lacks");
+            let hint = "put literal text in quotes".to_owned();
             reader.report_warning(&command.location, message, Some(hint));
             return None;
         }
         if let Some(address) = text.split_whitespace().find(|word| is_open_address(word)) {
-            let message = format!("a shell takes `{address}` apart at `{sign}`");
-            let hint = "put the address into quotation marks".to_owned();
+            let message = format!("the shell splits `{address}` at `{sign}`");
+            let hint = "put the URL in quotes".to_owned();
             reader.report_warning(&command.location, message, Some(hint));
         }
         let mut variables: Vec<(String, String)> = Vec::new();
@@ -190,7 +190,7 @@ impl CommandLine {
                 Some(Some(value)) => variables.push((name.to_owned(), value)),
                 Some(None) => {
                     let message = format!("environment variable `{name}` is not set");
-                    let hint = format!("run `export {name}=value` before the start");
+                    let hint = format!("set `{name}` before starting the workbench");
                     reader.report_warning(&command.location, message, Some(hint));
                 }
                 // Native files expand only upper-case variables.

@@ -3,7 +3,7 @@
 //! duplicate policy key is an error.
 
 use crate::config::sections::audit::RawAudit;
-use crate::config::sections::limits::RawCache;
+use crate::config::sections::limits::RawResultCache;
 use crate::config::sections::policy::raw::RawConfirmation;
 use crate::config::sections::ranges;
 use crate::config::sections::root::{RawConfig, RawServer};
@@ -63,10 +63,11 @@ pub(crate) fn read(root: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Raw
         performance.unwrap_or_default();
     if let Some(calls) = concurrent_calls {
         let limits = raw.limits.get_or_insert_default();
-        limits.concurrent_calls.get_or_insert(calls);
+        limits.max_concurrent_calls.get_or_insert(calls);
     }
-    let cache = answers_hold.map(|ttl| RawCache { ttl_ms: Some(ttl), ..RawCache::default() });
-    raw.cache = raw.cache.or(cache);
+    let cache =
+        answers_hold.map(|ttl| RawResultCache { ttl_ms: Some(ttl), ..RawResultCache::default() });
+    raw.result_cache = raw.result_cache.or(cache);
     for (_, server) in servers.iter_mut().flat_map(|servers| &mut servers.0) {
         if server.client_keys.timeout_ms.is_none() && server.call_timeout_ms.is_none() {
             server.call_timeout_ms.clone_from(&timeout);
@@ -82,8 +83,8 @@ fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut ConfigReader<'_>)
     let Some(mut fields) = reader.read_fields(node) else { return };
     let refuse_twice = |key: &str, ours: bool, node: &Node<'_>, reader: &mut ConfigReader<'_>| {
         if ours {
-            let message = format!("`{key}` is at the top of the file too");
-            reader.report_error(&node.location, message, Some("remove one of the two".to_owned()));
+            let message = format!("`{key}` is also set at the top level");
+            reader.report_error(&node.location, message, Some("remove one of them".to_owned()));
         }
     };
     if let Some(node) = fields.take("dangerous_tools") {
@@ -103,7 +104,7 @@ fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut ConfigReader<'_>)
         raw.audit = audit;
     }
     if let Some(level) = fields.take("log_level") {
-        let hint = "`--log-level` and `WORKBENCH_LOG_LEVEL` say how much is logged".to_owned();
+        let hint = "set the log level with `--log-level` or `WORKBENCH_LOG_LEVEL`".to_owned();
         reader.report_warning(&level.location, "no effect", Some(hint));
     }
     fields.report_unknown_keys(reader, |_| None);

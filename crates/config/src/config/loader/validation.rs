@@ -8,8 +8,8 @@ use std::path::Path;
 use globset::Glob;
 
 use crate::config::sections::category::{self, StandaloneServer, StandaloneServers};
-use crate::config::sections::definitions;
-use crate::config::sections::limits::{RawCache, RawLimits};
+use crate::config::sections::drift_policy;
+use crate::config::sections::limits::{RawLimits, RawResultCache};
 use crate::config::sections::macros::PendingMacros;
 use crate::config::sections::policy::validation::RawPolicy;
 use crate::config::sections::root::category::RawCategory;
@@ -20,11 +20,12 @@ use crate::config::syntax::document::SourceLocation;
 use crate::config::syntax::objects::LocatedMap;
 use crate::config::syntax::paths::PathResolver;
 use crate::config::syntax::reader::{ConfigReader, Located, did_you_mean};
+use crate::config::syntax::renamed::renamed_hint;
 use crate::name::{ServerName, ToolboxName};
 use crate::settings;
 use crate::settings::{
-    AuthConfig, Config, HttpConfig, Launch, Limits, MACROS, ServerConfig, ToolMode, ToolboxConfig,
-    WatchMode, defaults,
+    AuthConfig, AutoReload, Config, HttpConfig, Launch, Limits, MACROS, ServerConfig, ToolMode,
+    ToolboxConfig, defaults,
 };
 
 /// Returns the disabled servers: first those in toolboxes, then those in the top-level
@@ -45,17 +46,18 @@ pub(crate) fn disabled_servers(raw: &RawConfig) -> Vec<(ToolboxName, ServerName)
     in_toolboxes.chain(alone).collect()
 }
 
-fn check_watch(word: &Located<String>, reader: &mut ConfigReader<'_>) -> WatchMode {
-    let known = WatchMode::WORDS.into_iter().find(|(name, _)| *name == word.value);
+fn check_auto_reload(word: &Located<String>, reader: &mut ConfigReader<'_>) -> AutoReload {
+    let known = AutoReload::WORDS.into_iter().find(|(name, _)| *name == word.value);
     known.map_or_else(
         || {
-            let message =
-                format!("expected `presentation` or `everything`, found `{}`", word.value);
-            let hint = did_you_mean(&word.value, &WatchMode::WORDS.map(|(name, _)| name));
+            let message = format!("expected `safe` or `all`, found `{}`", word.value);
+            let words = AutoReload::WORDS.map(|(name, _)| name);
+            let hint =
+                renamed_hint(&word.value, &words).or_else(|| did_you_mean(&word.value, &words));
             reader.report_error(&word.location, message, hint);
-            WatchMode::default()
+            AutoReload::default()
         },
-        |(_, watch)| watch,
+        |(_, mode)| mode,
     )
 }
 
@@ -70,16 +72,16 @@ pub(crate) fn validate_config(
     let RawConfig {
         schema: _,
         tool_mode,
-        watch,
-        definitions: differing,
+        auto_reload,
+        on_definition_change,
         sandbox,
         search,
         navigator,
         max_tool_name_length,
         limits,
         http,
-        shared,
-        cache,
+        shared_store,
+        result_cache,
         clients,
         audit,
         telemetry,
@@ -121,15 +123,15 @@ pub(crate) fn validate_config(
     }
     let mut checked = Config {
         mode,
-        watch: watch.map(|word| check_watch(&word, reader)).unwrap_or_default(),
+        auto_reload: auto_reload.map(|word| check_auto_reload(&word, reader)).unwrap_or_default(),
         max_tool_name_length: max_tool_name_length.unwrap_or(defaults::NAME_LIMIT),
         sandbox: sandbox.map(|raw| raw.checked(paths, reader)).unwrap_or_default(),
         search: search.map(|raw| raw.checked(mode, reader)).unwrap_or_default(),
         navigator: navigator.map(|raw| raw.checked(paths, reader)).unwrap_or_default(),
         http: http.map_or_else(HttpConfig::default, |raw| raw.checked(paths, reader)),
-        shared: shared.map(|raw| raw.checked(paths, reader)).unwrap_or_default(),
+        shared_store: shared_store.map(|raw| raw.checked(paths, reader)).unwrap_or_default(),
         limits: limits.map_or_else(Limits::default, RawLimits::checked),
-        cache: cache.map(RawCache::checked).unwrap_or_default(),
+        result_cache: result_cache.map(RawResultCache::checked).unwrap_or_default(),
         active_toolsets: check_globs(active_toolsets.unwrap_or_default(), reader),
         clients: clients
             .into_iter()
@@ -140,7 +142,8 @@ pub(crate) fn validate_config(
         audit: audit.and_then(|raw| raw.into_checked(paths)),
         telemetry: telemetry.map(|raw| raw.checked(reader)).unwrap_or_default(),
         auth: auth.map(|raw| raw.value.checked(&raw.location, paths.env, reader)),
-        definitions: differing.and_then(|word| definitions::parse_drift_policy(&word, reader)),
+        drift_policy: on_definition_change
+            .and_then(|word| drift_policy::parse_drift_policy(&word, reader)),
         toolboxes: Vec::new(),
     };
     let blocks = ServerSections {
@@ -203,8 +206,8 @@ fn all_toolboxes(
         if names.contains(&name.value) {
             reader.report_fatal(
                 &name.location,
-                format!("there is a toolbox `{}` under `toolboxes` too", name.value),
-                Some("rename one of the two".to_owned()),
+                format!("a toolbox `{}` already exists under `toolboxes`", name.value),
+                Some("rename one of them".to_owned()),
             );
         }
         let whole = toolbox_of_server(&name, raw, paths, reader);
@@ -224,9 +227,9 @@ fn all_toolboxes(
         {
             reader.report_unless_lenient(
                 &name.location,
-                &format!("there is a toolbox `{}` too", name.value),
-                "it gives way to the category",
-                Some("rename one of the two".to_owned()),
+                &format!("a toolbox `{}` already exists", name.value),
+                "the category replaces it",
+                Some("rename one of them".to_owned()),
             );
             sections.retain(|(_, shown)| !shown.as_ref().is_some_and(same));
         }
@@ -240,12 +243,12 @@ fn all_toolboxes(
 /// Reports missing toolboxes. A file with an explicit `"toolboxes": {}` can still be served.
 fn report_no_toolboxes(root: &SourceLocation, is_on_purpose: bool, reader: &mut ConfigReader<'_>) {
     let ours = concat!(
-        "write `\"toolboxes\": {\"dev\": {\"description\": \"what it is for\", ",
-        "\"mcpServers\": { … }}}`,\nor paste the `mcpServers` block of any client"
+        "add `\"toolboxes\": {\"dev\": {\"description\": \"what it is for\", ",
+        "\"mcpServers\": { … }}}`,\nor paste the `mcpServers` object of any client"
     );
-    let toml = "write `[[servers]]`, and under it a `namespace` and a `command`";
+    let toml = "add `[[servers]]` with a `namespace` and a `command`";
     let hint = if reader.is_toml() { toml } else { ours };
-    let instead = "there is nothing to serve";
+    let instead = "nothing to serve";
     if is_on_purpose {
         reader.report_warning(root, format!("no toolboxes; {instead}"), Some(hint.to_owned()));
     } else {
@@ -282,13 +285,14 @@ fn toolbox(
         None => (String::new(), name.location.clone()),
     };
     if description.is_empty() && !reader.has_error_under(&name.location, "description") {
-        let hint = "say in a sentence what it is for: agents read it to decide whether to open it";
+        let hint = "describe its purpose in a sentence: agents read it to decide whether to open \
+                    the toolbox";
         reader.report_error(&location, "expected a description", Some(hint.into()));
     }
     let entries = mcp_servers.unwrap_or_default();
     if entries.0.is_empty() {
         if !reader.has_error_under(&name.location, "mcpServers") {
-            let hint = "write `\"mcpServers\": {\"name\": {\"command\": \"…\"}}`";
+            let hint = "add `\"mcpServers\": {\"name\": {\"command\": \"…\"}}`";
             let message = "expected at least one server under `mcpServers`";
             reader.report_error(&name.location, message, Some(hint.to_owned()));
         }
@@ -296,7 +300,7 @@ fn toolbox(
     }
     let servers = check_servers(entries, paths, reader)?;
     if servers.is_empty() {
-        reader.report_warning(&name.location, "left out: all its servers are disabled", None);
+        reader.report_warning(&name.location, "ignored: all its servers are disabled", None);
         return None;
     }
     let namespace = check_namespace(namespace, reader).unwrap_or_else(|| name.value.clone());
@@ -318,9 +322,9 @@ fn check_servers(
             raw.show_server.as_ref().map(|show| &show.location),
         ];
         for location in of_the_top_level.into_iter().flatten() {
-            let hint = "it belongs to a server of the top-level `mcpServers`; a toolbox has a \
-                        `namespace` of its own";
-            reader.report_warning(location, "ignored in a toolbox", Some(hint.to_owned()));
+            let hint = "this key is for servers in the top-level `mcpServers`; a toolbox has its \
+                        own `namespace`";
+            reader.report_warning(location, "ignored inside a toolbox", Some(hint.to_owned()));
         }
         match server::check_server(&name, raw, paths, reader) {
             server::ServerCheckOutcome::Enabled(server) => {
@@ -360,7 +364,7 @@ fn toolbox_of_server(
             StandaloneServer::Enabled(Box::new(toolbox), namespace)
         }
         server::ServerCheckOutcome::Disabled => {
-            reader.report_warning(&name.location, "left out: it is disabled", None);
+            reader.report_warning(&name.location, "ignored: disabled", None);
             StandaloneServer::Disabled
         }
         server::ServerCheckOutcome::Invalid => StandaloneServer::Invalid,
@@ -373,7 +377,7 @@ fn check_namespace(
 ) -> Option<String> {
     let Located { value, location: spot } = namespace?;
     if value.chars().any(char::is_control) {
-        reader.report_error(&spot, "a namespace may not contain control characters", None);
+        reader.report_error(&spot, "a namespace must not contain control characters", None);
     }
     Some(value)
 }
@@ -398,16 +402,11 @@ fn check_globs(globs: Vec<Located<String>>, reader: &mut ConfigReader<'_>) -> Ve
     let mut checked = Vec::with_capacity(globs.len());
     for Located { value, location: spot } in globs {
         if value.trim().is_empty() {
-            reader.report_unless_lenient(
-                &spot,
-                "expected a tool's name or a glob",
-                "ignored",
-                None,
-            );
+            reader.report_unless_lenient(&spot, "expected a tool name or a glob", "ignored", None);
         } else if let Err(error) = Glob::new(&value) {
             let message = format!("`{value}` is not a glob: {}", error.kind());
             let hint = "write a name, or a glob such as `notes_*`".to_owned();
-            reader.report_unless_lenient(&spot, &message, "taken as a name", Some(hint));
+            reader.report_unless_lenient(&spot, &message, "read as a name", Some(hint));
             checked.push(globset::escape(&value));
         } else {
             checked.push(value);

@@ -27,11 +27,11 @@ fn rejects_long_empty_and_non_utf8_secrets() {
     let long = vec![b'a'; 64 * 1024 + 1];
     assert_eq!(text(&long[1..]).map(|text| text.len()), Ok(64 * 1024));
     for (bytes, reason) in [
-        (&long[..], "the file `/x` has more than 64 KiB"),
-        (b"\xff", "what the file `/x` has is not UTF-8 text"),
-        (b"", "the file `/x` is empty"),
-        (b"\n", "the file `/x` is empty"),
-        (b"a\0b", "the file `/x` has a NUL character in it"),
+        (&long[..], "the value from the file `/x` is larger than 64 KiB"),
+        (b"\xff", "the value from the file `/x` is not valid UTF-8"),
+        (b"", "the value from the file `/x` is empty"),
+        (b"\n", "the value from the file `/x` is empty"),
+        (b"a\0b", "the value from the file `/x` contains a NUL character"),
     ] {
         assert_eq!(text(bytes), Err(reason.to_owned()));
     }

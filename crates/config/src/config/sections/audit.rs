@@ -12,33 +12,35 @@ use crate::config::syntax::section::{ConfigSection, FromNode, SectionSpec, keys,
 use crate::settings::{ArgumentCapture, AuditConfig, TelemetryConfig, defaults};
 
 keys! {
-    /// Records every call of a tool, a JSON object a line.
+    /// Audit log: one JSON object per tool call.
     #[schemars(rename = "Audit", deny_unknown_fields)]
     pub(crate) struct RawAudit {
-        /// The file that is written to. Relative paths start at the folder of this file.
+        /// Path of the audit log. Relative paths start at the folder of this file.
         #[schemars(required, extend("examples" = ["~/.local/state/mcp-workbench/audit.jsonl"]))]
         "file" as pub(crate) file: Located<String>,
 
-        /// How much is kept of the arguments: a keyed `hash`, the `whole` of them less secrets, or
-        /// `none`.
+        /// How to record arguments: as a keyed `hash`, in full but without secrets (`whole`), or
+        /// not at all (`none`).
         #[schemars(extend("enum" = ["hash", "whole", "none", null], "default" = "hash"))]
         "arguments" as pub(crate) arguments: Located<String> => read_argument_retention,
 
-        /// From how many bytes on the file is put aside, as `audit.1.jsonl`.
+        /// Size at which the file is rotated, in bytes. Older files are named `audit.1.jsonl` and
+        /// so on.
         #[schemars(extend("default" = defaults::AUDIT_BYTES))]
         "maxBytes" as pub(crate) max_bytes: Located<u64> [ranges::AUDIT_BYTES],
 
-        /// How many files are kept that were put aside.
+        /// Number of rotated files to keep.
         #[schemars(extend("default" = defaults::AUDIT_FILES))]
         "keep" as pub(crate) keep: Located<u64> [ranges::AUDIT_FILES],
     }
 }
 
 section! {
-    /// Tells others of every call.
+    /// Export of traces.
     #[schemars(rename = "Telemetry")]
     pub(crate) struct RawTelemetry {
-        /// The address of an OpenTelemetry collector that takes OTLP over HTTP.
+        /// URL of an OpenTelemetry collector that accepts OTLP over HTTP. It receives a span per
+        /// tool call.
         #[schemars(extend("examples" = ["http://127.0.0.1:4318"]))]
         "otlp" as pub(crate) otlp: Located<String>,
     }
@@ -67,7 +69,7 @@ impl FromNode for RawAudit {
         let audit = read_closed_object(node, reader, Self::read_keys)?;
         let is_empty = audit.file.as_ref().is_some_and(|file| file.value.trim().is_empty());
         if is_empty || (audit.file.is_none() && !reader.has_error_under(&node.location, "file")) {
-            let hint = "write the `file` that calls are recorded in, such as `audit.jsonl`";
+            let hint = "add the `file` to write to, such as `audit.jsonl`";
             reader.report_error(&node.location, "expected a `file`", Some(hint.to_owned()));
         }
         Some(audit)
@@ -93,7 +95,7 @@ impl RawTelemetry {
             self.otlp.and_then(|Located { value, location: spot }| match otlp_traces_url(&value) {
                 Ok(url) => Some(url),
                 Err(reason) => {
-                    let hint = "write the address of a collector, such as `http://127.0.0.1:4318`";
+                    let hint = "write the URL of a collector, such as `http://127.0.0.1:4318`";
                     reader.report_error(&spot, reason, Some(hint.to_owned()));
                     None
                 }
@@ -109,7 +111,7 @@ impl RawTelemetry {
 pub fn otlp_traces_url(text: &str) -> Result<Url, String> {
     const TRACES: &str = "v1/traces";
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let mut url = url.ok_or_else(|| format!("expected an http address, found `{text}`"))?;
+    let mut url = url.ok_or_else(|| format!("expected an HTTP URL, found `{text}`"))?;
     let path = url.path().trim_end_matches('/').to_owned();
     if !path.ends_with(TRACES) {
         url.set_path(&format!("{path}/{TRACES}"));

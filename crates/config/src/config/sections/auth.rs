@@ -24,8 +24,8 @@ const ALGORITHMS: [Algorithm; 9] = [
 /// Minimum length of a token from a variable or reference; shorter ones could be guessed.
 const MIN_TOKEN_LENGTH: usize = 16;
 
-const MAKE_TOKEN_HINT: &str = "`mcp-workbench token <agent>` makes a token and its entry, and with \
-                    `--from-stdin` the entry of a token that you have";
+const MAKE_TOKEN_HINT: &str = "`mcp-workbench token <agent>` creates a token and its entry; with \
+                               `--from-stdin`, the entry of an existing token";
 
 /// Returns `true` if `text` is a bearer token (RFC 6750 §2.1) of sufficient length.
 pub fn is_valid_token(text: &str) -> bool {

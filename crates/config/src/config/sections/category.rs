@@ -45,24 +45,24 @@ pub(crate) fn check_category(
     let RawCategory { description, server, tools } = raw;
     let description = require_description(name, description, reader);
     let Some(wanted) = server else {
-        missing(name, "server", "a `server`", "write the name of a server in `mcpServers`", reader);
+        missing(name, "server", "a `server`", "add the name of a server in `mcpServers`", reader);
         return None;
     };
     let Some(server) = servers.by_name.get(&wanted.value) else {
         let known = servers.names();
         let hint = did_you_mean(&wanted.value, &known).unwrap_or_else(|| {
             if known.is_empty() {
-                "a category is made of a server in the top-level `mcpServers`".to_owned()
+                "add the server to the top-level `mcpServers`".to_owned()
             } else {
                 format!("expected {}", quoted_list(&known, "or"))
             }
         });
-        let message = format!("there is no server `{}` in `mcpServers`", wanted.value);
+        let message = format!("no server `{}` in `mcpServers`", wanted.value);
         reader.report_error(&wanted.location, message, Some(hint));
         return None;
     };
     let Some(RawCategoryTools { include_names, overrides }) = tools else {
-        let hint = "write `\"tools\": {\"includeNames\": [\"read_file\"]}`";
+        let hint = "add `\"tools\": {\"includeNames\": [\"read_file\"]}`";
         missing(name, "tools", "`tools`", hint, reader);
         return None;
     };
@@ -71,7 +71,7 @@ pub(crate) fn check_category(
             value: String::new(),
             location: name.location.child_key("tools", name.location.offset),
         };
-        missing(&key, "includeNames", "`includeNames`", "write the names of its tools", reader);
+        missing(&key, "includeNames", "`includeNames`", "add the names of its tools", reader);
         return None;
     };
     let prefix = client_prefix(&wanted.value);
@@ -93,7 +93,7 @@ pub(crate) fn check_category(
             })
         }
         StandaloneServer::Disabled => {
-            reader.report_warning(&name.location, "left out: its server is disabled", None);
+            reader.report_warning(&name.location, "ignored: its server is disabled", None);
             None
         }
         StandaloneServer::Invalid => None,
@@ -110,8 +110,9 @@ fn require_description(
     let text = description.map(|text| text.value.trim().to_owned());
     let text = text.filter(|text| !text.is_empty());
     if text.is_none() && !is_wrong {
-        let hint = "say in a sentence what it is for: agents read it to decide whether to use it";
-        let instead = "the name of its server stands for it";
+        let hint = "describe its purpose in a sentence: agents read it to decide whether to open \
+                    the toolbox";
+        let instead = "described by the name of its server";
         reader.report_unless_lenient(
             &location,
             "expected a description",
@@ -136,31 +137,22 @@ fn check_names(
     reader: &mut ConfigReader<'_>,
 ) {
     if include.is_empty() && !reader.has_error_under(&category.location, "tools") {
-        reader.report_warning(&category.location, "it has no tools: `includeNames` is empty", None);
+        reader.report_warning(&category.location, "no tools: `includeNames` is empty", None);
     }
     let bare = |name: &'_ str| name.strip_prefix(prefix).unwrap_or(name).to_owned();
     let mut names = HashSet::new();
     for name in include {
         if name.value.trim().is_empty() {
-            reader.report_unless_lenient(
-                &name.location,
-                "expected the name of a tool",
-                "ignored",
-                None,
-            );
+            reader.report_unless_lenient(&name.location, "expected a tool name", "ignored", None);
         } else if !names.insert(bare(&name.value)) {
-            reader.report_warning(
-                &name.location,
-                format!("`{}` is there already", name.value),
-                None,
-            );
+            reader.report_warning(&name.location, format!("duplicate tool `{}`", name.value), None);
         }
     }
     for (name, _) in overrides.iter().flat_map(|overrides| &overrides.0) {
         if !names.contains(&bare(&name.value)) {
             let mut known: Vec<&str> = names.iter().map(String::as_str).collect();
             known.sort_unstable();
-            let message = "no effect: `includeNames` does not have this tool";
+            let message = "no effect: the tool is not in `includeNames`";
             reader.report_warning(
                 &name.location,
                 message,
@@ -182,12 +174,12 @@ pub(crate) fn check_overrides(
         if let Some(name) = &name {
             let is_off = enabled.as_ref().is_some_and(|enabled| !enabled.value);
             if name.value.trim().is_empty() || name.value.chars().any(char::is_control) {
-                reader.report_error(&name.location, "expected a name for the tool", None);
+                reader.report_error(&name.location, "expected a tool name", None);
             } else if !is_off
                 && let Some(other) = names.insert(name.value.clone(), tool.value.clone())
             {
-                let message = format!("`{other}` is called `{}` already", name.value);
-                let hint = "give each tool a name of its own".to_owned();
+                let message = format!("tool `{other}` already has the name `{}`", name.value);
+                let hint = "give each tool a different name".to_owned();
                 reader.report_error(&name.location, message, Some(hint));
             }
         }

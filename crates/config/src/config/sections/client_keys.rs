@@ -9,6 +9,7 @@ use crate::config::syntax::objects::LocatedMap;
 use crate::config::syntax::reader::{
     ConfigReader, Located, ObjectFields, did_you_mean, quoted_list,
 };
+use crate::config::syntax::renamed::renamed_hint;
 
 /// The client-specific keys of a server entry.
 #[derive(Default)]
@@ -50,7 +51,11 @@ impl ClientKeys {
                 "type" => foreign.transport_type = reader.read_string(&node),
                 "serverUrl" | "httpUrl" => foreign.url = reader.read_string(&node),
                 "timeout" if call_timeout.is_some() => {
-                    reader.report_warning(&key.location, "ignored: `callTimeoutMs` says it", None);
+                    reader.report_warning(
+                        &key.location,
+                        "ignored: `callTimeoutMs` overrides it",
+                        None,
+                    );
                 }
                 "timeout" => foreign.timeout_ms = timeout(&node, reader),
                 "environment" => foreign.environment = read_env_vars(&node, reader),
@@ -65,21 +70,24 @@ impl ClientKeys {
                 }
                 "envFile" => reader.report_warning(
                     &key.location,
-                    "ignored: files of variables are not read",
-                    Some("put the variables under `env`".to_owned()),
+                    "ignored: `envFile` is not supported",
+                    Some("put the variables into `env`".to_owned()),
                 ),
-                other => match misspelling_hint(other, &known) {
-                    Some(hint) => {
-                        reader.report_warning(&key.location, "unknown key, ignored", Some(hint));
+                // Ignoring the old name of a native key could grant access.
+                other => match (renamed_hint(other, &known), misspelling_hint(other, &known)) {
+                    (Some(hint), _) => {
+                        reader.report_error(&key.location, "unknown key", Some(hint));
                     }
-                    None => ignored.push(key),
+                    (None, Some(hint)) => {
+                        reader.report_warning(&key.location, "unknown key; ignored", Some(hint));
+                    }
+                    (None, None) => ignored.push(key),
                 },
             }
         }
         if let Some(first) = ignored.first() {
             let keys: Vec<&str> = ignored.iter().map(|key| key.value.as_str()).collect();
-            let verb = if keys.len() == 1 { "has" } else { "have" };
-            let message = format!("ignored: {} {verb} no meaning here", quoted_list(&keys, "and"));
+            let message = format!("ignored: {} (not supported)", quoted_list(&keys, "and"));
             let location = fields.location().with_offset(first.location.offset);
             reader.report_warning(&location, message, None);
         }
@@ -93,7 +101,7 @@ fn timeout(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Located<u64
     const LEAST_MS: u64 = 1000;
     let mut timeout = reader.read_u64(node)?;
     if timeout.value == 0 {
-        reader.report_warning(&node.location, "ignored: expected a time, found 0", None);
+        reader.report_warning(&node.location, "ignored: expected a positive number, found 0", None);
         return None;
     }
     let written = timeout.value;

@@ -7,36 +7,36 @@ use crate::config::syntax::section::section;
 use crate::settings::ClientConfig;
 
 section! {
-    /// Assumptions about one client's program, in place of what is known of it.
+    /// Overrides of the built-in facts about one client.
     #[schemars(rename = "Client")]
     pub(crate) struct RawClient {
-        /// How many bytes of a tool's description it shows.
+        /// Bytes of a tool description that the client shows its model.
         "descriptionLimit" as pub(crate) description_limit: Located<u64> [ranges::DESCRIPTION_BYTES],
 
-        /// How many bytes of the instructions it shows its model.
+        /// Bytes of the instructions that the client shows its model.
         "instructionsLimit" as pub(crate) instructions_limit: Located<u64> [ranges::INSTRUCTIONS_BYTES],
 
-        /// How many bytes of an answer it shows its model whole. Lists of tools are no longer than
-        /// that, nor than `maxListingBytes`.
+        /// Bytes of a tool result that the client shows untruncated. Tool listings stay below this
+        /// and `limits.maxListingBytes`.
         "answerLimit" as pub(crate) answer_limit: Located<u64> [ranges::LISTING_BYTES],
 
-        /// How long a tool's name may be for it, in bytes. Where `maxToolNameLength` is more, that
-        /// is said in the log.
+        /// Maximum length of a tool name, in bytes. The log has a warning if `maxToolNameLength` is
+        /// larger.
         "nameLimit" as pub(crate) name_limit: Located<u64> [ranges::CLIENT_NAME_BYTES],
 
-        /// `true` if it lists tools again when they change, in time for the model's next step.
-        /// Where it does not, its tool list stays as it is, and `use_tool` calls the tools of
+        /// `true` if the client fetches a changed tool list before its model's next step. If
+        /// `false`, the tool list never changes, and `use_tool` calls the tools of opened
         /// toolboxes.
-        "relistsInTime" as pub(crate) relists_in_time: Located<bool>,
+        "refreshesToolList" as pub(crate) refreshes_tool_list: Located<bool>,
 
-        /// How long it takes a list of tools to reach its model, once it has been given the list.
-        /// An answer that adds tools waits for it.
-        "settlingMs" as pub(crate) settling_ms: Located<u64> [ranges::SETTLING_MS],
+        /// Time until a fetched tool list reaches the model, in milliseconds. Results that add
+        /// tools wait for it.
+        "toolListDelayMs" as pub(crate) tool_list_delay_ms: Located<u64> [ranges::TOOL_LIST_DELAY_MS],
 
-        /// `true` if it hides tools behind a search of its own. The workbench's own tools ask to be
-        /// kept out of it, and `use_tool` is there from the start, with the signatures of all tools
-        /// where they have room.
-        "toolSearch" as pub(crate) tool_search: Located<bool>,
+        /// `true` if the client hides tools behind its own tool search. The workbench then asks it
+        /// to always show the workbench's own tools, and offers `use_tool` with all signatures from
+        /// the start, if they fit.
+        "hasToolSearch" as pub(crate) has_tool_search: Located<bool>,
     }
 }
 
@@ -47,9 +47,9 @@ impl RawClient {
             instructions_limit: narrow_number(self.instructions_limit),
             answer_limit: narrow_number(self.answer_limit),
             name_limit: narrow_number(self.name_limit),
-            relists_in_time: self.relists_in_time.map(|flag| flag.value),
-            settling: duration_from_millis(self.settling_ms),
-            tool_search: self.tool_search.map(|flag| flag.value),
+            refreshes_tool_list: self.refreshes_tool_list.map(|flag| flag.value),
+            tool_list_delay: duration_from_millis(self.tool_list_delay_ms),
+            has_tool_search: self.has_tool_search.map(|flag| flag.value),
         }
     }
 }

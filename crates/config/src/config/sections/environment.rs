@@ -12,7 +12,7 @@ pub fn read_env_vars(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> LocatedM
     read_map(node, reader, |entry, reader| {
         let ObjectEntry { key, node } = entry;
         if key.value.is_empty() || key.value.contains(['=', '\0']) {
-            let message = "the name of a variable may not be empty or contain `=` or NUL";
+            let message = "a variable name must not be empty or contain `=` or NUL";
             reader.report_error(&key.location, message, None);
             return None;
         }
@@ -25,7 +25,7 @@ pub fn read_env_vars(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> LocatedM
         };
         reader.report_warning(
             &node.location,
-            "taken as a string",
+            "read as a string",
             Some("put the value in double quotes".to_owned()),
         );
         Some(written)

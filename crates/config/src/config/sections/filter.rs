@@ -12,15 +12,15 @@ pub(crate) struct FilterSubject {
 }
 
 pub(crate) const TOOL: FilterSubject = FilterSubject {
-    expected: "expected a tool's name or a glob",
+    expected: "expected a tool name or a glob",
     hint: "write a name, or a glob such as `read_*` or `{get,list}_?`",
 };
 pub(crate) const RESOURCE: FilterSubject = FilterSubject {
-    expected: "expected the address or the name of a resource, or a glob",
-    hint: "write an address, a name, or a glob such as `file:///docs/*`",
+    expected: "expected a resource URI, a resource name or a glob",
+    hint: "write a URI, a name, or a glob such as `file:///docs/*`",
 };
 pub(crate) const PROMPT: FilterSubject = FilterSubject {
-    expected: "expected a prompt's name or a glob",
+    expected: "expected a prompt name or a glob",
     hint: "write a name, or a glob such as `review_*`",
 };
 

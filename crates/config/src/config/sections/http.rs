@@ -14,74 +14,76 @@ use crate::config::syntax::section::section;
 use crate::settings::{HttpConfig, TlsConfig, defaults, is_loopback};
 
 section! {
-    /// Limits on what agents may cost over HTTP.
+    /// Settings of the HTTP server.
     #[schemars(inline)]
     pub(crate) struct RawHttp in "`http`" {
-        /// The names that clients may call us by in the `Host` of their requests, besides
-        /// `localhost` and loopback addresses: with a port, or without one for all ports.
+        /// Host names that clients may use in the `Host` header, in addition to `localhost` and
+        /// loopback addresses. A name without a port allows all ports.
         #[schemars(extend("examples" = [["workbench.example.com"]]))]
         "allowedHosts" as pub(crate) allowed_hosts: Vec<Located<String>>,
 
-        /// Where pages in browsers may come from that use the workbench, by their `Origin`, besides
-        /// those of this machine.
+        /// Web pages that may use the workbench, by their `Origin` header, in addition to pages on
+        /// this machine.
         #[schemars(extend("examples" = [["https://app.example.com"]]))]
         "allowedOrigins" as pub(crate) allowed_origins: Vec<Located<String>>,
 
-        /// The address that clients on other machines call the workbench by, without `/mcp`. Browsers of their
-        /// users come back there after a sign-in at a server, to `/oauth/callback` below it.
+        /// URL under which clients on other machines reach the workbench, without `/mcp`. After a
+        /// sign-in, browsers return to `/oauth/callback` below it. Default: `auth.jwt.resource`
+        /// without `/mcp`.
         #[schemars(extend("examples" = ["https://workbench.example.com"]))]
         "publicUrl" as pub(crate) public_url: Located<String>,
 
-        /// How many sessions there may be. For one more, one of the same caller ends.
+        /// Maximum number of sessions. If it is reached, a new session ends another one of the same
+        /// caller.
         #[schemars(extend("default" = defaults::SESSIONS))]
         "maxSessions" as pub(crate) max_sessions: Located<u64> [ranges::SESSIONS],
 
-        /// How long a session is kept that nobody uses, in milliseconds.
+        /// Idle time after which a session ends, in milliseconds.
         #[schemars(extend("default" = defaults::SESSION_IDLE_MS))]
         "sessionIdleMs" as pub(crate) session_idle_ms: Located<u64> [ranges::SESSION_IDLE_MS],
 
-        /// How many connections there may be at once. For one more, one closes that is not used.
+        /// Maximum number of connections. If it is reached, a new connection closes an idle one.
         #[schemars(extend("default" = defaults::CONNECTIONS))]
         "maxConnections" as pub(crate) max_connections: Located<u64> [ranges::CONNECTIONS],
 
-        /// How many bytes the request line and the headers of a request may have together.
+        /// Maximum size of a request line with its headers, in bytes.
         #[schemars(extend("default" = defaults::HEADER_BYTES))]
         "maxHeaderBytes" as pub(crate) max_header_bytes: Located<u64> [ranges::HEADER_BYTES],
 
-        /// How long a connection may go without the whole head of a request, in milliseconds; one
-        /// that is not used for so long is closed.
+        /// Timeout for receiving the headers of a request, in milliseconds. Idle connections are
+        /// closed after the same time.
         #[schemars(extend("default" = defaults::HEAD_TIMEOUT_MS))]
         "headTimeoutMs" as pub(crate) head_timeout_ms: Located<u64> [ranges::HTTP_TIMEOUT_MS],
 
-        /// How long the whole body of a request may take, in milliseconds.
+        /// Timeout for receiving the body of a request, in milliseconds.
         #[schemars(extend("default" = defaults::BODY_TIMEOUT_MS))]
         "bodyTimeoutMs" as pub(crate) body_timeout_ms: Located<u64> [ranges::HTTP_TIMEOUT_MS],
 
-        /// An address and port where `/health`, `/ready` and `/metrics` are answered besides, however
-        /// many connections there are.
+        /// Additional IP address and port for `/health`, `/ready` and `/metrics`, not subject to
+        /// `maxConnections`. Read only at startup.
         #[schemars(extend("examples" = ["127.0.0.1:8001"]))]
         "healthListen" as pub(crate) health_listen: Located<String>,
 
-        /// Encrypts what goes over HTTP. Whether there is TLS is settled at the start; the files are read
-        /// again when they change.
+        /// TLS certificate and key. Changed files are reloaded, but turning TLS on or off needs a
+        /// restart.
         "tls" as pub(crate) tls: Located<RawTls>,
     }
 }
 
 section! {
-    /// The files to encrypt with.
+    /// TLS certificate and key.
     #[schemars(rename = "Tls")]
     pub(crate) struct RawTls in "`tls`" {
-        /// The file of the certificate, in PEM, with those that lead from it to a CA that clients know.
+        /// Certificate chain in PEM: the server's certificate, then the intermediate ones.
         #[schemars(required, extend("examples" = ["tls/tls.crt"]))]
         "cert" as pub(crate) cert: Located<String>,
 
-        /// The file of its private key, in PEM, which nobody but its owner may read.
+        /// Private key in PEM. Only its owner may have read access.
         #[schemars(required, extend("examples" = ["tls/tls.key"]))]
         "key" as pub(crate) key: Located<String>,
 
-        /// A file of CAs, in PEM: who comes with a certificate of one of them is the agent that the
-        /// certificate names.
+        /// CA certificates in PEM, for client certificates. The agent is the name in the client's
+        /// certificate.
         #[schemars(extend("examples" = ["tls/agents-ca.crt"]))]
         "clientCa" as pub(crate) client_ca: Located<String>,
     }
@@ -136,7 +138,7 @@ impl RawTls {
         reader: &mut ConfigReader<'_>,
     ) -> Option<TlsConfig> {
         let Self { cert, key, client_ca } = self;
-        let wrong = "expected the path of a file in PEM";
+        let wrong = "expected the path of a PEM file";
         let file = |text: &Located<String>, reader: &mut ConfigReader<'_>| {
             let path = text.value.trim();
             if path.is_empty() {
@@ -147,7 +149,7 @@ impl RawTls {
         };
         let mut needed = |name: &str, text: Option<Located<String>>| {
             if text.is_none() && !reader.has_error_under(location, name) {
-                let hint = "write both: `cert`, the certificate, and `key`, its private key";
+                let hint = "TLS needs both `cert` (the certificate) and `key` (its private key)";
                 reader.report_error(
                     location,
                     format!("expected a `{name}`"),
@@ -168,10 +170,10 @@ impl RawTls {
 fn parse_listen_addr(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<SocketAddr> {
     let address = text.value.trim().parse().ok();
     if address.is_none() {
-        let hint = "write the address of an interface and a port: `127.0.0.1:8001`";
+        let hint = "write an IP address and a port, such as `127.0.0.1:8001`";
         reader.report_error(
             &text.location,
-            "expected an address with a port",
+            "expected an IP address and a port",
             Some(hint.to_owned()),
         );
     }
@@ -186,8 +188,8 @@ fn host(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<Authori
         !host.host().is_empty() && host.as_str().chars().all(can_be_a_name)
     });
     if host.is_none() {
-        let hint = "write the name alone, or with a port: `workbench.example.com:8443`";
-        reader.report_error(&text.location, "expected the name of a host", Some(hint.to_owned()));
+        let hint = "write only the name, or the name and a port: `workbench.example.com:8443`";
+        reader.report_error(&text.location, "expected a host name", Some(hint.to_owned()));
     }
     host
 }
@@ -200,9 +202,9 @@ fn parse_public_url(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Op
         is_safe && is_plain && url.has_host() && url.query().is_none() && url.fragment().is_none()
     });
     if url.is_none() {
-        let message = "expected an address that begins with `https://`, without `?` and `#`";
-        let hint = "browsers bring codes there that nobody may read on the way; `http://` is for this \
-                    machine alone (127.0.0.1, localhost)";
+        let message = "expected a URL that starts with `https://`, without `?` and `#`";
+        let hint = "browsers send authorization codes to this URL; `http://` is allowed only for \
+                    this machine (127.0.0.1, localhost)";
         reader.report_error(&text.location, message, Some(hint.to_owned()));
     }
     url
@@ -215,7 +217,7 @@ fn origin(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<Strin
         is_all && url.fragment().is_none() && matches!(url.scheme(), "http" | "https")
     });
     if url.is_none() {
-        let hint = "write scheme and host, each origin by itself: `https://app.example.com`";
+        let hint = "write scheme and host, one origin per entry: `https://app.example.com`";
         reader.report_error(&text.location, "expected an origin", Some(hint.to_owned()));
     }
     url.map(|url| url.origin().ascii_serialization())

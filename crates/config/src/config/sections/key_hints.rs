@@ -1,6 +1,7 @@
 //! Hints for unknown keys that are valid in another section.
 
 use crate::config::sections::root::RawConfig;
+use crate::config::syntax::renamed::renamed;
 use crate::config::syntax::section::{ConfigSection, SectionSpec};
 
 const MOST: usize = 3;
@@ -8,9 +9,12 @@ const MOST: usize = 3;
 pub(crate) fn misplaced_key_hint(key: &str) -> Option<String> {
     let hint = match key {
         "servers" | "context_servers" | "mcp" => "did you mean `mcpServers`?",
-        "tools" => "tools are chosen by `toolFilters`, in a server under `mcpServers`",
-        "inputs" => "nobody is asked for input here: write `${NAME}` and set that variable",
-        _ => return owning_section_hint(key, RawConfig::SPEC),
+        "tools" => "select tools with `toolFilters` in a server under `mcpServers`",
+        "inputs" => "prompting for values is not supported: write `${NAME}` and set that variable",
+        _ => {
+            let owner = |key: &str| owning_section_hint(key, RawConfig::SPEC);
+            return owner(key).or_else(|| renamed(key).find_map(owner));
+        }
     };
     Some(hint.to_owned())
 }

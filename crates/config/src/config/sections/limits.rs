@@ -1,4 +1,4 @@
-//! The `limits` section (rate, size and concurrency limits) and the `cache` section.
+//! The `limits` section (rate, size and concurrency limits) and the `resultCache` section.
 
 use std::num::NonZeroU32;
 
@@ -6,130 +6,131 @@ use crate::config::sections::ranges;
 use crate::config::syntax::checks::{duration_from_millis, narrow_number};
 use crate::config::syntax::reader::Located;
 use crate::config::syntax::section::section;
-use crate::settings::{CacheConfig, CallerLimits, Limits, RateLimits, defaults};
+use crate::settings::{CallerLimits, Limits, RateLimits, ResultCacheConfig, defaults};
 
 section! {
-    /// Limits on what passes through.
+    /// Limits on message sizes, call rates and concurrency.
     #[schemars(inline)]
     pub(crate) struct RawLimits in "the top-level `limits`" {
-        /// The most bytes of tool definitions that one answer lists; beyond it they become
-        /// signatures.
+        /// Maximum bytes of tool definitions in one result. Longer listings contain signatures
+        /// instead.
         #[schemars(extend("default" = defaults::LISTING_BYTES))]
         "maxListingBytes" as pub(crate) max_listing_bytes: Located<u64> [ranges::LISTING_BYTES],
 
-        /// The longest single message accepted from an agent or a server, in bytes.
+        /// Maximum size of a message from an agent or a server, in bytes.
         #[schemars(extend("default" = defaults::MESSAGE_BYTES))]
         "maxMessageBytes" as pub(crate) max_message_bytes: Located<u64> [ranges::MESSAGE_BYTES],
 
-        /// How many bytes of long messages may be held at a time: a third of them of what agents send
-        /// over HTTP, a third of what servers send, a third of what agents have not taken yet. More is
-        /// not read until there is room. At least six times `maxMessageBytes`, whatever is said here.
+        /// Memory for long messages, in bytes. A third each is for requests over HTTP, messages
+        /// from servers, and responses that agents have not received yet; reading pauses while its
+        /// third is full. At least six times `maxMessageBytes`, even if set lower.
         #[schemars(extend("default" = defaults::BYTES_IN_FLIGHT))]
         "maxBytesInFlight" as pub(crate) max_bytes_in_flight: Located<u64> [ranges::BYTES_IN_FLIGHT],
 
-        /// The most bytes of a tool's result that an agent is given at once. The rest is kept for a
-        /// while and can be read as a resource, in pieces of that size. By default nothing is held
-        /// back.
+        /// Maximum bytes of a tool result that an agent gets at once. It can read the rest as a
+        /// resource, in parts of this size. No limit by default.
         "maxResultBytes" as pub(crate) max_result_bytes: Located<u64> [ranges::RESULT_BYTES],
 
-        /// How many calls a minute all agents together may make; 0 means any number.
+        /// Maximum calls per minute of all agents together. 0 means no limit.
         #[schemars(extend("default" = 0))]
         rule "callsPerMinute" as pub(crate) calls_per_minute: Located<u64> [(0, ranges::MAX_CALLS)],
 
-        /// How many calls of all agents together may run at once; 0 means any number.
+        /// Maximum concurrent calls of all agents together. 0 means no limit.
         #[schemars(extend("default" = 0))]
-        "concurrentCalls" as pub(crate) concurrent_calls: Located<u64> [(0, ranges::MAX_CALLS)],
+        "maxConcurrentCalls" as pub(crate) max_concurrent_calls: Located<u64> [(0, ranges::MAX_CALLS)],
 
-        /// How much each agent may ask.
+        /// Limits for each agent. Overridden by `limits` in `agentPolicies`.
         "perAgent" as pub(crate) per_agent: RawRateLimits,
 
-        /// How much may be asked of each server that has no `limits` of its own.
+        /// Limits for each server, for all agents together. Overridden by the server's own
+        /// `limits`.
         "perServer" as pub(crate) per_server: RawRateLimits,
 
-        /// How long a call waits for others to end where too many are running, in milliseconds.
+        /// How long a call waits if too many others are running, in milliseconds.
         #[schemars(extend("default" = defaults::WAIT_MS))]
         "maxWaitMs" as pub(crate) max_wait_ms: Located<u64> [(0, ranges::MAX_TIMEOUT_MS)],
 
-        /// How long the user may take to confirm a call, in milliseconds.
+        /// How long the user has to confirm a call, in milliseconds.
         #[schemars(extend("default" = defaults::CONFIRM_TIMEOUT_MS))]
         "confirmTimeoutMs" as pub(crate) confirm_timeout_ms: Located<u64> [(1, ranges::MAX_TIMEOUT_MS)],
 
-        /// How much each caller may hold at a time: an agent with a name, or whoever comes from one
-        /// address without a name.
+        /// Quotas for each caller: a named agent, or an IP address for all agents without a name.
         "perCaller" as pub(crate) per_caller: RawCallerLimits,
     }
 }
 
 section! {
-    /// How much one caller may hold at a time, so that others go on.
+    /// Quotas of one caller. They keep it from blocking others.
     #[schemars(rename = "PerCaller")]
     pub(crate) struct RawCallerLimits in "`limits.perCaller`" {
-        /// How many sessions a caller may have. For one more, its own ends that was idle for longest.
+        /// Maximum number of sessions. If it is reached, a new session ends the caller's least
+        /// recently used one.
         #[schemars(extend("default" = defaults::CALLER_SESSIONS))]
         "maxSessions" as pub(crate) max_sessions: Located<u64> [ranges::SESSIONS],
 
-        /// How many sessions a caller may begin in a minute.
+        /// Maximum number of new sessions per minute.
         #[schemars(extend("default" = defaults::SESSIONS_PER_MINUTE))]
         "sessionsPerMinute" as pub(crate) sessions_per_minute: Located<u64> [(1, ranges::MAX_CALLS)],
 
-        /// How many connections there may be from one address. For one more, one of them closes that
-        /// is not used.
+        /// Maximum number of connections from one IP address. If it is reached, a new connection
+        /// closes an idle one.
         #[schemars(extend("default" = defaults::CALLER_CONNECTIONS))]
         "maxConnections" as pub(crate) max_connections: Located<u64> [ranges::CONNECTIONS],
 
-        /// How many requests of a caller may be under way; more are refused.
+        /// Maximum number of concurrent requests. Further requests are rejected.
         #[schemars(extend("default" = defaults::CALLER_CALLS))]
-        "maxCalls" as pub(crate) max_calls: Located<u64> [(1, ranges::MAX_CALLS)],
+        "maxConcurrentCalls" as pub(crate) max_concurrent_calls: Located<u64> [(1, ranges::MAX_CALLS)],
 
-        /// How many calls of a caller may wait for an answer of its user. For one more, its own oldest
-        /// is given up.
-        #[schemars(extend("default" = defaults::CALLER_QUESTIONS))]
-        "maxQuestions" as pub(crate) max_questions: Located<u64> [(1, ranges::MAX_CALLS)],
+        /// Maximum number of calls that wait for user input. If it is reached, a new one cancels
+        /// the caller's oldest.
+        #[schemars(extend("default" = defaults::CALLER_INPUT_REQUESTS))]
+        "maxInputRequests" as pub(crate) max_input_requests: Located<u64> [(1, ranges::MAX_CALLS)],
 
-        /// How many bytes a caller may hold of what it sends, and as many of what it has not taken yet. A
-        /// single message may always be longer. By default half of what all may share.
+        /// Memory for the caller's messages, in bytes, counted separately for requests and for
+        /// responses it has not received yet. A single message may always be longer. Default: half
+        /// of the memory that all callers share.
         "maxBytesInFlight" as pub(crate) max_bytes_in_flight: Located<u64> [ranges::BYTES_IN_FLIGHT],
 
-        /// How many results that were too long a caller may have the rest of. For one more, its own
-        /// oldest is forgotten.
-        #[schemars(extend("default" = defaults::CALLER_KEPT_RESULTS))]
-        "maxKeptResults" as pub(crate) max_kept_results: Located<u64> [(1, ranges::MAX_CALLS)],
+        /// Maximum number of stored remainders of truncated results. If it is reached, a new one
+        /// deletes the caller's oldest.
+        #[schemars(extend("default" = defaults::CALLER_STORED_RESULTS))]
+        "maxStoredResults" as pub(crate) max_stored_results: Located<u64> [(1, ranges::MAX_CALLS)],
 
-        /// How many bytes of such rests are kept for a caller, and so how long one may be. For more, its
-        /// own oldest are forgotten.
-        #[schemars(extend("default" = defaults::CALLER_KEPT_BYTES))]
-        "maxKeptBytes" as pub(crate) max_kept_bytes: Located<u64> [ranges::KEPT_BYTES],
+        /// Maximum bytes of these remainders, and so of a single one. If it is reached, a new one
+        /// deletes the caller's oldest.
+        #[schemars(extend("default" = defaults::CALLER_STORED_BYTES))]
+        "maxStoredBytes" as pub(crate) max_stored_bytes: Located<u64> [ranges::STORED_BYTES],
 
-        /// How many processes of servers there may be for a caller alone: for sessions that servers keep
-        /// apart, and of servers that ask it something. Servers beyond it are not started.
+        /// Maximum number of server processes that only this caller uses, because of `isolation` or
+        /// because the server asked it for input. Further servers are not started.
         #[schemars(extend("default" = defaults::CALLER_PROCESSES))]
         "maxProcesses" as pub(crate) max_processes: Located<u64> [(1, ranges::MAX_CALLS)],
     }
 }
 
 section! {
-    /// How much may be asked at a time.
+    /// Limits on calls.
     #[schemars(rename = "Rates")]
     pub struct RawRateLimits in "`limits`" {
-        /// How many calls a minute there may be; 0 means any number. That many may come at once;
-        /// after that they are let through one by one as the minute passes.
+        /// Maximum calls per minute; 0 means no limit. All may come at once; after that, they are
+        /// admitted at an even rate.
         "callsPerMinute" as pub(crate) calls_per_minute: Located<u64> [(0, ranges::MAX_CALLS)],
 
-        /// How many calls may run at once; 0 means any number. Others wait for their turn.
-        "concurrentCalls" as pub(crate) concurrent_calls: Located<u64> [(0, ranges::MAX_CALLS)],
+        /// Maximum concurrent calls; 0 means no limit. Further calls wait.
+        "maxConcurrentCalls" as pub(crate) max_concurrent_calls: Located<u64> [(0, ranges::MAX_CALLS)],
     }
 }
 
 section! {
-    /// How long answers hold of tools that only read: those that are annotated with `readOnlyHint`
-    /// and `idempotentHint`.
-    #[schemars(rename = "Cache")]
-    pub struct RawCache in "`cache`" {
-        /// How long an answer holds, in milliseconds; 0 means not at all.
+    /// Caching of results of read-only tools: those annotated with `readOnlyHint` and
+    /// `idempotentHint`.
+    #[schemars(rename = "ResultCache")]
+    pub struct RawResultCache in "`resultCache`" {
+        /// How long to cache a result, in milliseconds. 0 turns caching off.
         "ttlMs" as pub(crate) ttl_ms: Located<u64> [(0, ranges::MAX_TIMEOUT_MS)],
 
-        /// How much of answers may be kept, in bytes: of all servers, or of one that says so
-        /// itself.
+        /// Size of the cache, in bytes. Servers without their own `maxBytes` share one cache.
+        /// Default: 16 MiB.
         "maxBytes" as pub(crate) max_bytes: Located<u64> [ranges::CACHE_BYTES],
     }
 }
@@ -142,7 +143,7 @@ impl RawLimits {
             max_bytes_in_flight,
             max_result_bytes,
             calls_per_minute,
-            concurrent_calls,
+            max_concurrent_calls,
             per_agent,
             per_server,
             max_wait_ms,
@@ -158,7 +159,7 @@ impl RawLimits {
             max_bytes_in_flight: narrow_number(max_bytes_in_flight)
                 .unwrap_or(usual.max_bytes_in_flight),
             max_result_bytes: narrow_number(max_result_bytes),
-            global: rates(Some(RawRateLimits { calls_per_minute, concurrent_calls })),
+            global: rates(Some(RawRateLimits { calls_per_minute, max_concurrent_calls })),
             per_agent: rates(per_agent),
             per_server: rates(per_server),
             max_wait: duration_from_millis(max_wait_ms).unwrap_or(usual.max_wait),
@@ -175,11 +176,11 @@ impl RawCallerLimits {
             max_sessions,
             sessions_per_minute,
             max_connections,
-            max_calls,
-            max_questions,
+            max_concurrent_calls,
+            max_input_requests,
             max_bytes_in_flight,
-            max_kept_results,
-            max_kept_bytes,
+            max_stored_results,
+            max_stored_bytes,
             max_processes,
         } = self;
         let usual = CallerLimits::default();
@@ -188,11 +189,14 @@ impl RawCallerLimits {
             max_sessions: narrow_number(max_sessions).unwrap_or(usual.max_sessions),
             sessions_per_minute: rate.unwrap_or(usual.sessions_per_minute),
             max_connections: narrow_number(max_connections).unwrap_or(usual.max_connections),
-            max_calls: narrow_number(max_calls).unwrap_or(usual.max_calls),
-            max_questions: narrow_number(max_questions).unwrap_or(usual.max_questions),
+            max_concurrent_calls: narrow_number(max_concurrent_calls)
+                .unwrap_or(usual.max_concurrent_calls),
+            max_input_requests: narrow_number(max_input_requests)
+                .unwrap_or(usual.max_input_requests),
             max_bytes_in_flight: narrow_number(max_bytes_in_flight),
-            max_kept_results: narrow_number(max_kept_results).unwrap_or(usual.max_kept_results),
-            max_kept_bytes: narrow_number(max_kept_bytes).unwrap_or(usual.max_kept_bytes),
+            max_stored_results: narrow_number(max_stored_results)
+                .unwrap_or(usual.max_stored_results),
+            max_stored_bytes: narrow_number(max_stored_bytes).unwrap_or(usual.max_stored_bytes),
             max_processes: narrow_number(max_processes).unwrap_or(usual.max_processes),
         }
     }
@@ -201,20 +205,20 @@ impl RawCallerLimits {
 impl RawRateLimits {
     /// Returns the values by key; `None` for keys that are not set.
     pub fn members(self) -> [(&'static str, Option<u64>); 2] {
-        let Self { calls_per_minute, concurrent_calls } = self;
+        let Self { calls_per_minute, max_concurrent_calls } = self;
         [
             ("callsPerMinute", calls_per_minute.map(|number| number.value)),
-            ("concurrentCalls", concurrent_calls.map(|number| number.value)),
+            ("maxConcurrentCalls", max_concurrent_calls.map(|number| number.value)),
         ]
     }
 
     pub(crate) fn checked(self) -> RateLimits {
-        let Self { calls_per_minute, concurrent_calls } = self;
-        RateLimits::new(narrow_number(calls_per_minute), narrow_number(concurrent_calls))
+        let Self { calls_per_minute, max_concurrent_calls } = self;
+        RateLimits::new(narrow_number(calls_per_minute), narrow_number(max_concurrent_calls))
     }
 }
 
-impl RawCache {
+impl RawResultCache {
     /// Returns the values by key; `None` for keys that are not set.
     pub fn members(self) -> [(&'static str, Option<u64>); 2] {
         let Self { ttl_ms, max_bytes } = self;
@@ -224,8 +228,8 @@ impl RawCache {
         ]
     }
 
-    pub(crate) fn checked(self) -> CacheConfig {
+    pub(crate) fn checked(self) -> ResultCacheConfig {
         let Self { ttl_ms, max_bytes } = self;
-        CacheConfig::new(duration_from_millis(ttl_ms), narrow_number(max_bytes))
+        ResultCacheConfig::new(duration_from_millis(ttl_ms), narrow_number(max_bytes))
     }
 }

@@ -18,26 +18,26 @@ use crate::settings::{LlmConfig, defaults, is_loopback};
 const PATHS: [&str; 4] = ["/chat/completions", "/completions", "/embeddings", "/responses"];
 
 section! {
-    /// An endpoint that speaks the API of `OpenAI`: Cerebras, Gemini, `OpenAI`, Ollama and others.
+    /// An endpoint with the API of `OpenAI`, such as Cerebras, Gemini, `OpenAI` or Ollama.
     #[schemars(rename = "Endpoint")]
     pub(crate) struct RawLlm {
-        /// The address that the paths of the API are put behind.
+        /// Base URL of the API.
         #[schemars(required, extend("examples" = ["https://api.cerebras.ai/v1", "http://127.0.0.1:11434/v1"]))]
         "baseUrl" | "base_url" as pub(crate) base_url: Located<String>,
 
-        /// The model, as the endpoint calls it.
+        /// Name of the model.
         #[schemars(required, extend("examples" = ["gpt-oss-120b"]))]
         "model" as pub(crate) model: Located<String>,
 
-        /// The key, which belongs into a variable, or elsewhere.
+        /// API key: a variable or a reference, so that the key itself is not in the file.
         #[schemars(with = "Option<TextOrSecretRef>", extend("examples" = ["${CEREBRAS_API_KEY}"]))]
         "apiKey" | "api_key" as pub(crate) api_key: RawApiKey,
 
-        /// How long one answer may take, in milliseconds.
+        /// Timeout of a request, including retries, in milliseconds.
         #[schemars(extend("default" = defaults::LLM_TIMEOUT_MS))]
         "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, ranges::MAX_TIMEOUT_MS)],
 
-        /// How much a model that reasons is to think, such as `low`; sent as it is.
+        /// Reasoning effort of the model, such as `low`. Sent unchanged.
         "reasoningEffort" | "reasoning_effort" as pub(crate) reasoning_effort: Located<String>,
     }
 }
@@ -56,7 +56,7 @@ impl RawLlm {
             None => missing("baseUrl", spot, reader),
         };
         let model = match model {
-            Some(model) => word(&model, "the model, as the endpoint calls it", reader),
+            Some(model) => word(&model, "a model name", reader),
             None => missing("model", spot, reader),
         };
         let is_lacking = api_key.is_none() && reader.has_error_under(spot, "apiKey");
@@ -67,8 +67,8 @@ impl RawLlm {
             return None;
         }
         if api_key.is_some() && base_url.scheme() == "http" && !is_loopback(&base_url) {
-            let message = "over plain HTTP anybody between can read the key, and all that is asked";
-            reader.report_warning(&spot, message, Some("write `https://`".to_owned()));
+            let message = "the API key and all prompts are sent unencrypted";
+            reader.report_warning(&spot, message, Some("use `https://`".to_owned()));
         }
         Some(LlmConfig {
             base_url,
@@ -124,20 +124,20 @@ fn key(api_key: RawApiKey, reader: &mut ConfigReader<'_>) -> Option<String> {
         return Some(key);
     }
     if key.is_empty() {
-        let hint = "leave `apiKey` out where the endpoint wants none";
-        reader.report_error(&spot, "this key is empty", Some(hint.to_owned()));
+        let hint = "remove `apiKey` if the endpoint needs none";
+        reader.report_error(&spot, "the API key is empty", Some(hint.to_owned()));
         return None;
     }
     let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_plain || HeaderValue::try_from(&key).is_err() {
-        let message = "this key cannot be sent: expected letters, digits and signs, without spaces \
-                       and line breaks";
+        let message =
+            "invalid API key: expected visible ASCII characters, without spaces or line breaks";
         reader.report_error(&spot, message, None);
         return None;
     }
     if is_written {
-        let hint = "write `${LLM_API_KEY}`, and set that variable";
-        reader.report_warning(&spot, "a key does not belong in a file", Some(hint.to_owned()));
+        let hint = "write `${LLM_API_KEY}` and set that variable";
+        reader.report_warning(&spot, "the API key is stored in plain text", Some(hint.to_owned()));
     }
     Some(key)
 }
@@ -147,32 +147,28 @@ fn key(api_key: RawApiKey, reader: &mut ConfigReader<'_>) -> Option<String> {
 fn address(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<Url> {
     let url = Url::parse(text.value.trim()).ok();
     let Some(mut url) = url.filter(|url| matches!(url.scheme(), "http" | "https")) else {
-        let hint = "write an address such as `https://api.cerebras.ai/v1`".to_owned();
-        let message = "expected an address that begins with `https://` or `http://`";
+        let hint = "write a URL such as `https://api.cerebras.ai/v1`".to_owned();
+        let message = "expected a URL that starts with `https://` or `http://`";
         reader.report_error(&text.location, message, Some(hint));
         return None;
     };
     if !url.username().is_empty() || url.password().is_some() {
-        let hint = "what the endpoint knows you by belongs into `apiKey`".to_owned();
+        let hint = "put credentials into `apiKey`".to_owned();
         reader.report_error(
             &text.location,
-            "expected an address without a user and a password",
+            "expected a URL without user name and password",
             Some(hint),
         );
         return None;
     }
     if url.query().is_some() || url.fragment().is_some() {
-        reader.report_error(&text.location, "expected an address without `?` and `#`", None);
+        reader.report_error(&text.location, "expected a URL without `?` and `#`", None);
         return None;
     }
     let path = url.path().trim_end_matches('/');
     if let Some(end) = PATHS.iter().find(|end| path.ends_with(**end)) {
-        let hint = format!("leave out `{end}`: what is asked for is put behind it");
-        reader.report_error(
-            &text.location,
-            "expected what the paths of the API have in common",
-            Some(hint),
-        );
+        let hint = format!("remove `{end}`: the workbench appends the path of each request");
+        reader.report_error(&text.location, "expected the base URL of the API", Some(hint));
         return None;
     }
     let folder = format!("{path}/");

@@ -18,7 +18,7 @@ pub(crate) mod raw;
 mod schema;
 mod template;
 
-const DESCRIPTION: &str = "Tools that take several steps in one call";
+const DESCRIPTION: &str = "Tools that run several steps in one call";
 const MAX_STEPS: usize = 100;
 
 /// Macros that aren't assigned to a toolbox yet. Their steps can call tools of any toolbox, so all
@@ -34,7 +34,8 @@ impl PendingMacros {
         let Self { macros, servers } = self;
         let Some((first, _)) = macros.0.first() else { return };
         if servers.iter().any(|server| server == MACROS) {
-            let message = "there is a server `macros` too, and the tools of that are these";
+            let message =
+                "the server name `macros` is reserved for the tools defined under `macros`";
             reader.report_error(&first.location, message, Some("rename the server".to_owned()));
             return;
         }
@@ -98,14 +99,14 @@ impl MacroResolver<'_> {
         };
         if description.is_empty() && !reader.has_error_under(&name.location, "description") {
             let hint =
-                "say in a sentence what it does: agents read it to decide whether to call it";
+                "describe it in a sentence: agents read it to decide whether to call the macro";
             reader.report_error(&location, "expected a description", Some(hint.to_owned()));
         }
         let own = self.toolbox(toolbox, reader);
         let input_schema = schema::check(input_schema, reader);
         let steps = steps.unwrap_or_default().0;
         if steps.is_empty() && !reader.has_error_under(&name.location, "steps") {
-            let hint = "write `\"steps\": {\"first\": {\"tool\": \"server:tool\"}}`".to_owned();
+            let hint = "add `\"steps\": {\"first\": {\"tool\": \"server:tool\"}}`".to_owned();
             reader.report_error(
                 &name.location,
                 "expected at least one step under `steps`",
@@ -138,8 +139,8 @@ impl MacroResolver<'_> {
         if let Some(circle) = find_cycle(&steps) {
             let circle = circle.into_iter().map(|step| format!("`{}`", steps[step].name));
             let circle = circle.collect::<Vec<_>>().join(" → ");
-            let message = format!("the steps wait for each other: {circle}");
-            let hint = "a step waits for those in `after`, and for those whose values it takes";
+            let message = format!("steps wait for each other: {circle}");
+            let hint = "a step waits for the steps in `after` and for those whose results it uses";
             reader.report_error(&name.location, message, Some(hint.to_owned()));
             return None;
         }
@@ -160,7 +161,7 @@ impl MacroResolver<'_> {
         };
         let known: Vec<_> = self.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
         if value != MACROS && !known.contains(&value.as_str()) {
-            let message = format!("there is no toolbox `{value}`");
+            let message = format!("no toolbox `{value}`");
             let hint = did_you_mean(&value, &known).unwrap_or_else(|| expected(&known));
             reader.report_error(&spot, message, Some(hint));
             return None;
@@ -177,7 +178,7 @@ impl MacroResolver<'_> {
     ) -> Option<StepConfig> {
         let RawStep { tool, arguments, after } = raw;
         if tool.is_none() && !reader.has_error_under(&name.location, "tool") {
-            let hint = "write `\"tool\": \"server:tool\"`".to_owned();
+            let hint = "add `\"tool\": \"server:tool\"`".to_owned();
             reader.report_error(&name.location, "expected a `tool`", Some(hint));
         }
         let tool = tool.and_then(|tool| self.tool(tool, around.toolbox, reader));
@@ -208,7 +209,7 @@ impl MacroResolver<'_> {
     ) -> Option<ToolId> {
         let RawStepTool { toolbox, server, tool, location } = self.split(raw, reader)?;
         if server.value == MACROS {
-            let hint = "write the steps of that one here".to_owned();
+            let hint = "copy the steps of that macro".to_owned();
             reader.report_error(&location, "a macro cannot call another macro", Some(hint));
             return None;
         }
@@ -236,7 +237,7 @@ impl MacroResolver<'_> {
         }
         let is_known = self.servers.contains(&server.value);
         if is_known && toolbox.is_none() {
-            let message = format!("left out: server `{}` cannot be used", server.value);
+            let message = format!("macro ignored: server `{}` is not available", server.value);
             reader.report_warning(&location, message, None);
             return None;
         }
@@ -244,7 +245,7 @@ impl MacroResolver<'_> {
         let known = self.toolboxes.iter().filter(inside).flat_map(|toolbox| &toolbox.servers);
         let known: Vec<_> = known.map(|server| server.name.as_str()).collect();
         let place = in_toolbox.map(|name| format!(" in toolbox `{name}`")).unwrap_or_default();
-        let message = format!("there is no server `{}`{place}", server.value);
+        let message = format!("no server `{}`{place}", server.value);
         let hint = did_you_mean(&server.value, &known).unwrap_or_else(|| expected(&known));
         reader.report_error(&server.location, message, Some(hint));
         None
@@ -264,14 +265,15 @@ impl MacroResolver<'_> {
         let known = known.max_by_key(|(server, _)| server.len());
         let Some((server, tool)) = known.or_else(|| text.split_once(':')) else {
             let message = format!("expected `server:tool`, found `{text}`");
-            let hint = "or write `{\"toolbox\": …, \"server\": …, \"tool\": …}`".to_owned();
+            let hint =
+                "an object also works: `{\"toolbox\": …, \"server\": …, \"tool\": …}`".to_owned();
             reader.report_error(&raw.location, message, Some(hint));
             return None;
         };
         let at = |value: &str| Located { value: value.to_owned(), location: raw.location.clone() };
         let (server, tool) = (at(server), at(tool));
         if tool.value.is_empty() {
-            reader.report_error(&raw.location, "expected the name of a tool after `:`", None);
+            reader.report_error(&raw.location, "expected a tool name after `:`", None);
             return None;
         }
         Some(RawStepTool { toolbox: raw.toolbox, server, tool, location: raw.location })
@@ -280,7 +282,7 @@ impl MacroResolver<'_> {
 
 fn expected(known: &[&str]) -> String {
     match known {
-        [] => "there are none".to_owned(),
+        [] => "none are configured".to_owned(),
         known => format!("expected {}", quoted_list(known, "or")),
     }
 }
@@ -288,8 +290,8 @@ fn expected(known: &[&str]) -> String {
 fn check_name(name: &Located<String>, what: &str, reader: &mut ConfigReader<'_>) {
     let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if name.value.is_empty() || name.value.len() > 64 || !name.value.chars().all(is_legal) {
-        let message = format!("expected a name for the {what}, found `{}`", name.value);
-        let hint = "use letters, digits, `_` and `-`, at most 64 of them".to_owned();
+        let message = format!("invalid {what} name `{}`", name.value);
+        let hint = "use up to 64 letters, digits, `_` and `-`".to_owned();
         reader.report_error(&name.location, message, Some(hint));
     }
 }
@@ -305,7 +307,7 @@ impl StepScope<'_> {
         if found.is_none() {
             let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
             let hint = did_you_mean(wanted, &names).unwrap_or_else(|| expected(&names));
-            reader.report_error(location, format!("there is no step `{wanted}`"), Some(hint));
+            reader.report_error(location, format!("no step `{wanted}`"), Some(hint));
         }
         found
     }

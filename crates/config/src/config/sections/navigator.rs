@@ -10,48 +10,48 @@ use crate::config::syntax::section::section;
 use crate::settings::{BudgetConfig, ChooserKind, NavigatorConfig, Strategy, defaults};
 
 section! {
-    /// How `execute_task` finds its way, in `navigate` mode.
+    /// How `execute_task` selects a tool.
     #[schemars(rename = "Navigator")]
     pub(crate) struct RawNavigator {
-        /// The folder with the catalog that is walked. Without one the toolboxes are: a category is
-        /// a toolbox, a service one of its servers.
+        /// Catalog folder to navigate. Without one, the toolboxes are used: each is a category, and
+        /// its servers are the services.
         "catalog" as pub(crate) catalog: Located<String>,
 
-        /// `hierarchy`: category, then service, then tool; the default with a `catalog`.
-        /// `retrieve`: among the tools that the ranker finds; the default without.
+        /// `hierarchy` selects a category, then a service, then a tool (default with a `catalog`).
+        /// `retrieve` selects among the tools that the ranker finds (default without).
         #[schemars(extend("enum" = ["hierarchy", "retrieve", null]))]
         "strategy" as pub(crate) strategy: Located<String>
             => |node: &Node<'_>, reader| read_keyword(node, &Strategy::WORDS, reader),
 
-        /// Who chooses: the model of `llm`, the client's own where it lends it (`sampling`), or the
-        /// `ranker`, which needs nothing.
+        /// `llm`: the model of `llm` selects. `sampling`: the client's model. `ranker`: the
+        /// built-in ranking, without a model. Default: `llm` if configured, otherwise `ranker`.
         #[schemars(extend("enum" = ["llm", "sampling", "ranker", null]))]
         "chooser" as pub(crate) chooser: Located<String>
             => |node: &Node<'_>, reader| read_keyword(node, &ChooserKind::WORDS, reader),
 
-        /// The model that chooses.
+        /// Model that selects.
         "llm" as pub(crate) llm: Located<RawLlm>,
 
-        /// The most that choosing may cost for one task.
+        /// Limits on selecting the tool for one task.
         "budget" as pub(crate) budget: RawBudget,
     }
 }
 
 section! {
-    /// The most that choosing may cost for one task.
+    /// Limits on selecting the tool for one task.
     #[schemars(rename = "Budget")]
     pub(crate) struct RawBudget {
-        /// How long it may take in all, in milliseconds.
+        /// Maximum time, in milliseconds.
         #[schemars(extend("default" = defaults::BUDGET_MS))]
         "timeoutMs" | "timeout_ms" as pub(crate) timeout_ms: Located<u64> [(1, ranges::MAX_TIMEOUT_MS)],
 
-        /// How many tokens models may read and write for it.
+        /// Maximum input and output tokens of all model requests.
         #[schemars(extend("default" = defaults::BUDGET_TOKENS))]
         "maxTokens" | "max_tokens" as pub(crate) max_tokens: Located<u64> [ranges::BUDGET_TOKENS],
 
-        /// How often models may be asked.
-        #[schemars(extend("default" = defaults::BUDGET_CALLS))]
-        "maxCalls" | "max_calls" as pub(crate) max_calls: Located<u64> [ranges::BUDGET_CALLS],
+        /// Maximum number of model requests.
+        #[schemars(extend("default" = defaults::BUDGET_REQUESTS))]
+        "maxRequests" | "max_requests" as pub(crate) max_requests: Located<u64> [ranges::BUDGET_REQUESTS],
     }
 }
 
@@ -65,10 +65,10 @@ impl RawNavigator {
         if let (Some(chooser), None) = (&chooser, &llm)
             && chooser.value == "llm"
         {
-            let hint = "write `\"llm\": {\"baseUrl\": \"…\", \"model\": \"…\"}` beside it";
+            let hint = "add `\"llm\": {\"baseUrl\": \"…\", \"model\": \"…\"}` to `navigator`";
             reader.report_error(
                 &chooser.location,
-                "there is no `llm` to choose",
+                "`chooser` is `llm`, but no `llm` is configured",
                 Some(hint.to_owned()),
             );
         }
@@ -85,12 +85,12 @@ impl RawNavigator {
 
 impl RawBudget {
     fn checked(self) -> BudgetConfig {
-        let Self { timeout_ms, max_tokens, max_calls } = self;
+        let Self { timeout_ms, max_tokens, max_requests } = self;
         let default = BudgetConfig::default();
         BudgetConfig {
             time: duration_from_millis(timeout_ms).unwrap_or(default.time),
             tokens: narrow_number(max_tokens).unwrap_or(default.tokens),
-            calls: narrow_number(max_calls).unwrap_or(default.calls),
+            requests: narrow_number(max_requests).unwrap_or(default.requests),
         }
     }
 }

@@ -23,105 +23,107 @@ pub enum RawOAuth {
 }
 
 keys! {
-    /// How one signs in at a server over HTTP, as far as the server cannot say it by itself. Most need nothing of this.
+    /// Sign-in settings of a server over HTTP that it cannot announce itself. Most servers need
+    /// none.
     #[schemars(rename = "OAuth")]
     pub struct RawOAuthObject {
-        /// The client that was registered for you by hand, where clients cannot register themselves.
+        /// ID of a client that you registered yourself. By default, the workbench registers itself.
         #[schemars(extend("examples" = ["mcp-workbench"]))]
         "clientId" as pub client_id: Located<String>,
 
-        /// The secret of that client.
+        /// Secret of that client.
         #[schemars(with = "Option<TextOrSecretRef>")]
         #[schemars(extend("examples" = ["${CLIENT_SECRET}"]))]
         "clientSecret" as pub client_secret: Located<String> => read_text_or_ref,
 
-        /// The address of a document that says who the client is, in place of a `clientId`, where the authorization
-        /// server reads such documents.
+        /// HTTPS URL of a client ID metadata document, for authorization servers that accept one.
+        /// Replaces `clientId`.
         #[schemars(extend("examples" = ["https://example.com/oauth/client.json"]))]
         "clientMetadataUrl" as pub client_metadata_url: Located<String>,
 
-        /// The scopes to ask for, in place of those that the server names: a list, or a text with spaces between.
+        /// Scopes to request: a list, or a string separated by spaces. Override the scopes that the
+        /// server announces.
         #[schemars(with = "Option<ScopesShape>")]
         #[schemars(extend("examples" = [["read", "write"]]))]
         "scopes" | "scope" as pub scopes: Vec<Located<String>> => scopes,
 
-        /// The port of this machine that the browser comes back to, where an address with it
-        /// (`http://localhost:<port>/callback`) was registered. Any free one by default.
+        /// Port of the redirect URI `http://localhost:<port>/callback`, if that URI is registered.
+        /// Any free port by default.
         "callbackPort" | "callback_port" as pub callback_port: Located<u64> [ranges::PORT],
 
-        /// The address that the browser comes back to, where that was registered: of this machine, or any other that you
-        /// copy out of the browser.
+        /// Redirect URI, if another one is registered. If it is not on this machine, you copy the
+        /// URL from the browser.
         "redirectUri" as pub redirect_uri: Located<String>,
 
-        /// The address of the authorization server's metadata (RFC 8414), in place of what the server names.
+        /// URL of the authorization server's metadata (RFC 8414). Overrides the one that the server
+        /// announces.
         "authServerMetadataUrl" as pub auth_server_metadata_url: Located<String>,
 
-        /// The resource that a token is asked for (RFC 8707): `auto`, which is what the server names, or else its address; `off` for an
-        /// authorization server that refuses to be told; or an address.
+        /// Resource indicator of the token (RFC 8707): `auto` (what the server announces, otherwise
+        /// its URL), `off` for authorization servers that reject one, or a URL.
         #[schemars(extend("default" = "auto"))]
         "resource" as pub resource: Located<String>,
 
-        /// The way to get a token: by a person in a browser (`authorization_code`) or on another device (`device_code`), by
-        /// the client itself (`client_credentials`), for a workload by a token in a file (`jwt_bearer`), or by the token of
-        /// a company's identity provider (`enterprise`).
+        /// How to get a token: in a browser (`authorization_code`), on another device
+        /// (`device_code`), without a user (`client_credentials`), with a workload's token file
+        /// (`jwt_bearer`), or through a company's identity provider (`enterprise`).
         #[schemars(extend("enum" = [
             "authorization_code", "device_code", "client_credentials", "jwt_bearer", "enterprise", null,
         ], "default" = "authorization_code"))]
         "grant" as pub grant: Located<String>,
 
-        /// The private key that the client signs with, in PEM (PKCS#8), in place of a `clientSecret`, for
-        /// `client_credentials`.
+        /// Private key of the client (PEM, PKCS#8), for `client_credentials`. Replaces
+        /// `clientSecret`.
         #[schemars(with = "Option<TextOrSecretRef>")]
         "privateKey" as pub private_key: Located<String> => read_text_or_ref,
 
-        /// The algorithm of that key.
+        /// Signature algorithm of `privateKey`.
         #[schemars(extend("enum" = ["ES256", "RS256", null], "default" = "ES256"))]
         "algorithm" as pub algorithm: Located<String>,
 
-        /// The name of that key (`kid`), where the authorization server wants it.
+        /// Key ID (`kid`) of `privateKey`, if the authorization server requires one.
         "keyId" as pub key_id: Located<String>,
 
-        /// The file that has the workload's token, for `jwt_bearer`. It is read for each request.
+        /// File that contains the workload's token, for `jwt_bearer`. Read for each request.
         #[schemars(extend("examples" = ["/var/run/secrets/tokens/mcp"]))]
         "tokenFile" as pub token_file: Located<String>,
 
-        /// The identity provider of the company, for `enterprise`.
+        /// The company's identity provider, for `enterprise`.
         "identityProvider" as pub identity_provider: RawIdentityProvider,
 
-        /// Further parameters of the address that the browser opens, for authorization servers with words of their own.
+        /// Additional parameters of the authorization URL.
         #[schemars(extend("examples" = [{"access_type": "offline"}]))]
         "authorizationParameters" as pub authorization_parameters: LocatedMap<Located<String>>,
 
-        /// The owner of a login: `shared`, one for all agents; `agent`, each agent its own; `auto`, over stdio the one, over
-        /// HTTP the other.
+        /// Owner of a login: all agents together (`shared`), each agent (`agent`), or `auto`, which
+        /// means `shared` over stdio and `agent` over HTTP.
         #[schemars(extend("enum" = ["auto", "shared", "agent", null], "default" = "auto"))]
         "account" as pub account: Located<String>,
 
-        /// The use of an authorization server that does not say that it knows PKCE: none (`required`), or all the same
-        /// (`lax`).
+        /// `required` rejects authorization servers that do not announce PKCE; `lax` accepts them.
         #[schemars(extend("enum" = ["required", "lax", null], "default" = "required"))]
         "pkce" as pub pkce: Located<String>,
     }
 }
 
 section! {
-    /// The identity provider of a company: where a token of its own is exchanged for one that the server's authorization
-    /// server takes (RFC 8693, ID-JAG).
+    /// A company's identity provider. It exchanges a user's ID token for one that the server's
+    /// authorization server accepts (RFC 8693, ID-JAG).
     #[schemars(rename = "IdentityProvider")]
     pub struct RawIdentityProvider {
-        /// The address of its token endpoint.
+        /// URL of the token endpoint.
         #[schemars(required)]
         "tokenUrl" as pub token_url: Located<String>,
 
-        /// The client there.
+        /// ID of the client at the identity provider.
         #[schemars(required)]
         "clientId" as pub client_id: Located<String>,
 
-        /// The secret of that client.
+        /// Secret of that client.
         #[schemars(with = "Option<TextOrSecretRef>")]
         "clientSecret" as pub client_secret: Located<String> => read_text_or_ref,
 
-        /// The ID token of whoever signs in.
+        /// ID token of the user who signs in.
         #[schemars(required, with = "Option<TextOrSecretRef>")]
         "idToken" as pub id_token: Located<String> => read_text_or_ref,
     }
@@ -169,7 +171,7 @@ impl FromNode for RawOAuth {
         let known = fields.known().to_vec();
         for entry in fields.take_keys_if(|_| true) {
             let hint = did_you_mean(&entry.key.value, &known);
-            reader.report_warning(&entry.key.location, "unknown key, ignored", hint);
+            reader.report_warning(&entry.key.location, "unknown key; ignored", hint);
         }
         Some(Self::Object(Box::new(object), node.location.clone()))
     }

@@ -8,7 +8,7 @@ use crate::config::sections::audit::{RawAudit, RawTelemetry};
 use crate::config::sections::auth::raw::RawAuth;
 use crate::config::sections::clients::RawClient;
 use crate::config::sections::http::RawHttp;
-use crate::config::sections::limits::{RawCache, RawLimits};
+use crate::config::sections::limits::{RawLimits, RawResultCache};
 use crate::config::sections::macros::raw::RawMacro;
 use crate::config::sections::navigator::RawNavigator;
 use crate::config::sections::policy::raw::{RawAgentPolicy, RawConfirmation, RawDefaultPolicy};
@@ -16,7 +16,7 @@ use crate::config::sections::ranges;
 use crate::config::sections::root::category::RawCategory;
 use crate::config::sections::sandbox::RawSandbox;
 use crate::config::sections::search::RawSearch;
-use crate::config::sections::shared::RawShared;
+use crate::config::sections::shared_store::RawSharedStore;
 use crate::config::sections::task_rules::RawTaskRules;
 use crate::config::syntax::document::Node;
 use crate::config::syntax::objects::LocatedMap;
@@ -30,8 +30,8 @@ mod raw;
 pub use raw::RawServer;
 
 section! {
-    /// The configuration of MCP Workbench: toolboxes of MCP servers that an agent opens when it
-    /// wants them.
+    /// The configuration of MCP Workbench: toolboxes of MCP servers that agents open when they need
+    /// them.
     ///
     /// Comments and trailing commas are allowed. `${NAME}` and `${NAME:-default}` in any string are
     /// replaced by environment variables. Relative paths start at the folder of this file.
@@ -40,122 +40,125 @@ section! {
         extend("anyOf" = [{"required": ["toolboxes"]}, {"required": ["mcpServers"]}]),
     )]
     pub struct RawConfig in "the top level" {
-        /// Where editors find this schema.
+        /// URL or path of the JSON Schema, for completion and checks in editors.
         #[expect(dead_code, reason = "only editors read it")]
         everybodys "$schema" as pub(crate) schema: Located<String>,
 
-        /// How toolboxes are presented to agents.
+        /// How agents see the toolboxes. Chosen for each client by default.
         #[schemars(extend("default" = "auto"))]
         "toolMode" as pub(crate) tool_mode: Located<RawToolMode>,
 
-        /// When a change of this file is taken over by itself: where it differs in how toolboxes are
-        /// presented alone (`presentation`), or whatever differs (`everything`). Anything else waits
-        /// for `mcp-workbench reload`, SIGHUP or a restart, for an agent may be able to write files.
-        #[schemars(extend("enum" = ["presentation", "everything", null], "default" = "presentation"))]
-        "watch" as pub(crate) watch: Located<String>,
+        /// Which changes to this file apply automatically: `safe` for presentation only
+        /// (descriptions, timeouts, `toolMode`, `clients`, `resultCache`), `all` for every change.
+        /// Other changes wait for `mcp-workbench reload`, SIGHUP or a restart, because an agent may
+        /// be able to write the file.
+        #[schemars(extend("enum" = ["safe", "all", null], "default" = "safe"))]
+        "autoReload" as pub(crate) auto_reload: Located<String>,
 
-        /// The fate of definitions of tools, prompts and resource templates that are not as
-        /// `workbench.lock` has them: they are served and told of (`warn`, if there is such a file), they
-        /// are as if they did not exist (`quarantine`), or their server is not opened (`deny`); `off`:
-        /// nobody looks.
+        /// What to do with tool, prompt and resource template definitions that differ from
+        /// `workbench.lock`: `off` (don't compare), `warn` (log the difference), `quarantine` (hide
+        /// them from agents) or `deny` (block the server). Default: `warn` if there is a lockfile,
+        /// otherwise `off`.
         #[schemars(extend("enum" = ["off", "warn", "quarantine", "deny", null]))]
-        rule "definitions" as pub(crate) definitions: Located<String>,
+        rule "onDefinitionChange" as pub(crate) on_definition_change: Located<String>,
 
-        /// The `sandbox` of every server that is started by a command and has none of its own.
+        /// Default `sandbox` of all servers with a `command`. A server's own `sandbox` or
+        /// `container` overrides it.
         "sandbox" as pub(crate) sandbox: RawSandbox,
 
-        /// The longest name a registered tool may have, in bytes. Clients put their own prefix
-        /// before it and refuse names above 64.
+        /// Maximum length of tool names, in bytes; longer names are shortened with a hash. Clients
+        /// add a prefix and reject names over 64 bytes.
         #[schemars(extend("default" = defaults::NAME_LIMIT))]
         "maxToolNameLength" as pub(crate) max_tool_name_length: Located<u64> [ranges::NAME_BYTES],
 
-        /// The search for tools: `true` offers `search_tools` in `dynamic`, `proxy` and `auto` mode
-        /// too.
+        /// Tool search. `true` adds the tool `search_tools` in the modes `dynamic`, `proxy` and
+        /// `auto`; an object can also configure embeddings.
         shared "search" as pub(crate) search: RawSearch,
 
-        /// How `execute_task` finds its way, in `navigate` mode.
+        /// How `execute_task` and `mcp-workbench task` select a tool.
         "navigator" as pub(crate) navigator: RawNavigator,
 
-        /// Limits on what passes through.
+        /// Limits on message sizes, call rates and concurrency.
         "limits" as pub(crate) limits: RawLimits,
 
-        /// Limits on what agents may cost over HTTP.
+        /// HTTP server: allowed hosts, sessions, connections, timeouts and TLS.
         "http" as pub(crate) http: RawHttp,
 
-        /// The store that several workbenches over HTTP share.
-        "shared" as pub(crate) shared: RawShared,
+        /// Redis or Valkey store that several workbenches share, so that each can continue the
+        /// sessions of the others.
+        "sharedStore" as pub(crate) shared_store: RawSharedStore,
 
-        /// How long answers of tools hold that only read.
-        common "cache" as pub(crate) cache: RawCache,
+        /// Caches results of read-only tools. Off by default.
+        "resultCache" as pub(crate) result_cache: RawResultCache,
 
-        /// Assumptions about clients' programs, by the names that they give themselves, or by the
-        /// first words of those; `*` means any client.
+        /// Overrides the built-in facts about clients, by the name that a client reports or its
+        /// first words. `*` applies to every client.
         common "clients" as pub(crate) clients: LocatedMap<RawClient>,
 
-        /// Records every call of a tool in a file.
+        /// Records every tool call in a file, one JSON object per line.
         "audit" as pub(crate) audit: RawAudit,
 
-        /// Tells others of every call.
+        /// Exports a trace span for every tool call.
         shared "telemetry" as pub(crate) telemetry: RawTelemetry,
 
-        /// Who may ask over HTTP.
+        /// Authentication over HTTP. Without it, the workbench accepts only clients on this
+        /// machine, which need no token.
         "auth" as pub(crate) auth: Located<RawAuth>,
 
-        /// Toolboxes by name: each a described set of servers that is opened as one.
+        /// Toolboxes by name. Agents open all servers of a toolbox together.
         "toolboxes" as pub toolboxes: LocatedMap<RawToolbox>,
 
-        /// Servers as any MCP client writes them; each becomes a toolbox of its own name, but those
-        /// that `categories` divide.
+        /// Servers outside of toolboxes, in the format of any MCP client. Each becomes a toolbox of
+        /// the same name, unless `categories` divide it.
         everybodys "mcpServers" as pub mcp_servers: LocatedMap<RawServer>,
 
-        /// Toolboxes by name that have some of the tools of one server in `mcpServers`.
+        /// Toolboxes by name that contain selected tools of one server in `mcpServers`.
         everybodys "categories" as pub categories: LocatedMap<RawCategory>,
 
-        /// Tools of ours by name: each makes several calls of other tools in one, and stands in a
-        /// toolbox like any tool.
+        /// Tools by name that combine several tool calls into one. Each belongs to a toolbox.
         "macros" as pub(crate) macros: LocatedMap<RawMacro>,
 
-        /// Which tools and resources are active from the start in `activate` mode: globs over
-        /// `<namespace>_<name>`.
+        /// Tools and resources that are active from the start in `activate` mode: globs over
+        /// `<namespace>_<name>`. None by default.
         #[schemars(extend("examples" = [["notes_*", "clock_now"]]))]
         "activeToolsets" as pub active_toolsets: Vec<Located<String>>,
 
-        /// Which tools which task wants, for `mcp-workbench tailor`; nothing is served by it.
+        /// Rules for `mcp-workbench tailor`: the tools that each kind of task needs. `serve`
+        /// ignores them.
         "taskBasedToolSelection" | "task_based_tool_selection"
             as pub(crate) task_based_tool_selection: RawTaskRules,
 
-        /// The permissions of single agents, by the names that the command line or their tokens
-        /// give them.
+        /// Permissions of single agents, by the agent's name (from `--agent` or its token).
         rule "agentPolicies" | "agent_policies" as pub(crate) agent_policies: LocatedMap<RawAgentPolicy>,
 
-        /// The tools of single servers that an agent may use of which `agentPolicies` says nothing
-        /// else: names, globs, and `server:tool`.
+        /// Tools that agents may use, by server: names, globs and `server:tool`. An agent's
+        /// `toolOverrides` override it for the same server.
         #[schemars(extend("examples" = [{"github": ["get_*", "create_issue"]}]))]
         rule "exposedTools" | "exposed_tools" as pub(crate) exposed_tools: LocatedMap<Vec<Located<String>>>,
 
-        /// The resources and templates of single servers that an agent may use of whose resources
-        /// `agentPolicies` says nothing else, written like a server's `resourceFilters`. All if there
-        /// is no list.
+        /// Resources and resource templates that agents may use, by server, in the syntax of
+        /// `resourceFilters`. All by default. An agent's `resourceOverrides` override it for the
+        /// same server.
         #[schemars(extend("examples" = [{"filesystem": ["file:///docs/*", "!*.env"]}]))]
         rule "exposedResources" | "exposed_resources"
             as pub(crate) exposed_resources: LocatedMap<Vec<Located<String>>>,
 
-        /// The prompts of single servers that an agent may use of whose prompts `agentPolicies` says
-        /// nothing else, written like a server's `promptFilters`. All if there is no list.
+        /// Prompts that agents may use, by server, in the syntax of `promptFilters`. All by
+        /// default. An agent's `promptOverrides` override it for the same server.
         #[schemars(extend("examples" = [{"github": ["review_*"]}]))]
         rule "exposedPrompts" | "exposed_prompts"
             as pub(crate) exposed_prompts: LocatedMap<Vec<Located<String>>>,
 
-        /// The rules for tools and servers that no list speaks of.
+        /// Access to tools and servers that no list mentions.
         rule "defaultPolicy" | "default_policy" as pub(crate) default_policy: RawDefaultPolicy,
 
-        /// Tools of which the user confirms each call: names, globs, `server:tool`, and the word
-        /// `destructiveHint` for whatever its server says is destructive.
+        /// Tools whose calls need the user's confirmation: names, globs and `server:tool`.
+        /// `destructiveHint` adds every tool that its server marks as destructive.
         #[schemars(extend("examples" = [["github:delete_*", "destructiveHint"]]))]
         rule "dangerousTools" | "dangerous_tools" as pub(crate) dangerous_tools: Vec<Located<String>>,
 
-        /// Further tools of which the user confirms each call; or `false`: nobody is asked, and
-        /// dangerous tools are only marked in the audit log.
+        /// Additional tools whose calls need confirmation. `false` turns confirmation off; calls of
+        /// dangerous tools are then only marked in the audit log.
         #[schemars(extend("default" = true))]
         rule "requireConfirmation" | "require_confirmation"
             as pub(crate) require_confirmation: RawConfirmation,
@@ -166,44 +169,44 @@ section! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(rename_all = "camelCase", inline)]
 pub(crate) enum RawToolMode {
-    /// Opening a toolbox registers its tools in the agent's own tool list.
+    /// Opening a toolbox adds its tools to the agent's tool list.
     Dynamic,
-    /// Opening a toolbox returns its tools' definitions, and `use_tool` calls them. For clients
-    /// that do not follow changes of their tool list.
+    /// Opening a toolbox returns the definitions of its tools, and `use_tool` calls them. For
+    /// clients that ignore tool list changes.
     Proxy,
-    /// Of `dynamic` and `proxy` the one that works in the agent's client and costs less there, and
-    /// both at once for a client that nobody knows.
+    /// `dynamic` or `proxy`, whichever works with the client and costs fewer tokens. Unknown
+    /// clients get both.
     Auto,
-    /// `search_tools` finds the tools that fit what is wanted, `use_tool` calls them.
+    /// `search_tools` finds tools by what they do, and `use_tool` calls them.
     Search,
-    /// `execute_task` takes a task in words, finds the tool for it and calls it.
+    /// `execute_task` takes a task in words, and calls the best-matching tool.
     Navigate,
     /// The tools of all toolboxes are in the agent's tool list from the start, under their own
-    /// names where those are unambiguous.
+    /// names if these are unambiguous.
     Direct,
-    /// One tool, `toolman_activate`, switches tools and resources on and off; its description is
-    /// the catalog of all there are.
+    /// One tool, `toolman_activate`, turns tools and resources on and off. Its description contains
+    /// the tool index.
     Activate,
-    /// `get-modular-tools` gives the definitions of a group, `call-modular-tool` calls one of
-    /// them. Groups are toolboxes.
+    /// `get-modular-tools` returns the tool definitions of a toolbox, and `call-modular-tool` calls
+    /// one of them.
     Modular,
 }
 
 section! {
-    /// A named, described set of servers that is opened as one.
+    /// A named group of servers that agents open together.
     #[schemars(rename = "Toolbox")]
     pub struct RawToolbox in "a toolbox" {
-        /// The purpose of the toolbox. The agent reads this to decide whether to open it.
+        /// What the toolbox is for. Agents read this to decide whether to open it.
         #[schemars(required, length(min = 1))]
         #[schemars(extend("examples" = ["Files and version control of this project"]))]
         "description" as pub(crate) description: Located<String>,
 
-        /// The servers of the toolbox by name, as any MCP client writes them.
+        /// Servers of the toolbox by name, in the format of any MCP client.
         #[schemars(required, extend("minProperties" = 1))]
         "mcpServers" as pub mcp_servers: LocatedMap<RawServer>,
 
-        /// The prefix of the names of its tools, resources and prompts in `activate` mode, with a
-        /// `_` between; none if it is empty. The name of the toolbox by default.
+        /// Prefix of its tools, resources and prompts in `activate` mode, joined with `_`; empty
+        /// for no prefix. Default: the name of the toolbox.
         "namespace" as pub(crate) namespace: Located<String>,
     }
 }

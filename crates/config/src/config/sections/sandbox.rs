@@ -24,22 +24,22 @@ pub enum RawSandbox {
 }
 
 section! {
-    /// The things that a confined server may reach beside its program, the `cwd` that its entry names, and
-    /// what its arguments name.
+    /// Access of a sandboxed server in addition to its program, its configured `cwd` and the paths
+    /// in its arguments.
     #[schemars(rename = "Sandbox")]
     pub struct RawSandboxObject {
-        /// Files and folders that it may read and execute.
+        /// Files and folders that the server may read and execute.
         "read" as pub read: Vec<Located<String>>,
 
-        /// Files and folders that it may change, too.
+        /// Files and folders that the server may also change.
         "write" as pub write: Vec<Located<String>>,
 
-        /// Lets it use the network, which includes the addresses of this machine itself.
+        /// Allows network access, including addresses of this machine.
         #[schemars(extend("default" = true))]
         "network" as pub network: Located<bool>,
 
-        /// Lets it connect to sockets in the file system, such as those of Docker and of the desktop,
-        /// which do things on its behalf outside the sandbox.
+        /// Allows connections to Unix sockets, such as those of Docker or the desktop, which can
+        /// act outside of the sandbox.
         #[schemars(extend("default" = false))]
         "unixSockets" as pub unix_sockets: Located<bool>,
     }
@@ -52,26 +52,25 @@ pub enum RawContainer {
 }
 
 section! {
-    /// The container that a server runs in, with the `cwd` that its entry names, and what its arguments
-    /// name.
+    /// Container for a server. It contains the configured `cwd` and the paths in the arguments.
     #[schemars(rename = "Container")]
     pub struct RawContainerObject {
-        /// The image, as the engine calls it. Its `ENTRYPOINT` and `CMD` are not used.
+        /// Container image. Its `ENTRYPOINT` and `CMD` are not used.
         #[schemars(required, extend("examples" = ["node:22-slim", "python:3.13-slim"]))]
         "image" as pub image: Located<String>,
 
-        /// The engine: a name to find on `PATH`, or a path. By default `docker`, or `podman` where there
-        /// is no `docker`.
+        /// Container engine: a name on `PATH`, or a path. Default: `docker`, or `podman` if
+        /// `docker` is missing.
         #[schemars(extend("examples" = ["podman"]))]
         "engine" as pub engine: Located<String>,
 
-        /// Files and folders that are put into the container, to be read and executed.
+        /// Files and folders to mount for reading and executing.
         "read" as pub read: Vec<Located<String>>,
 
-        /// Files and folders that are put into the container, to be changed, too.
+        /// Files and folders to mount for changes, too.
         "write" as pub write: Vec<Located<String>>,
 
-        /// Lets the server use the network.
+        /// Allows network access.
         #[schemars(extend("default" = true))]
         "network" as pub network: Located<bool>,
     }
@@ -99,7 +98,7 @@ pub(crate) fn check_confinement(
 }
 
 fn such_as() -> String {
-    "such as `node:22-slim`".to_owned()
+    "write an image name such as `node:22-slim`".to_owned()
 }
 
 fn resolve_paths(all: Option<Vec<Located<String>>>, paths: &PathResolver<'_>) -> BTreeSet<PathBuf> {
@@ -126,7 +125,7 @@ impl RawContainer {
         };
         // A leading `-` would be parsed as an option of the container engine.
         if image.value.trim().is_empty() || image.value.starts_with('-') {
-            let message = format!("expected the name of an image, found `{}`", image.value);
+            let message = format!("expected an image name, found `{}`", image.value);
             reader.report_error(&image.location, message, Some(such_as()));
             return None;
         }

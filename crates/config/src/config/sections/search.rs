@@ -10,26 +10,27 @@ use crate::config::syntax::reader::{ConfigReader, Located};
 use crate::config::syntax::section::{FromNode, SectionSpec, section};
 use crate::settings::{SearchConfig, ToolMode};
 
-/// The value of `search`. A boolean is short for an object with only `offered`.
+/// The value of `search`. A boolean is short for an object with only `tool`.
 pub(crate) struct RawSearch(RawSearchObject);
 
 section! {
-    /// How tools are searched for.
+    /// Tool search.
     #[schemars(rename = "Search")]
     pub(crate) struct RawSearchObject {
-        /// Offers `search_tools` in `dynamic`, `proxy` and `auto` mode too.
+        /// Adds the tool `search_tools` in the modes `dynamic`, `proxy` and `auto`.
         #[schemars(extend("default" = false))]
-        "offered" as pub(crate) offered: Located<bool>,
-        /// An endpoint that says what texts mean, in place of the table that is compiled in.
+        "tool" as pub(crate) tool: Located<bool>,
+
+        /// Endpoint for text embeddings. Replaces the built-in vectors.
         "embeddings" as pub(crate) embeddings: Located<RawLlm>,
     }
 }
 
 impl RawSearch {
     pub(crate) fn checked(self, mode: ToolMode, reader: &mut ConfigReader<'_>) -> SearchConfig {
-        let RawSearchObject { offered, embeddings } = self.0;
-        let offered = offered.filter(|flag| flag.value);
-        if let Some(flag) = &offered {
+        let RawSearchObject { tool, embeddings } = self.0;
+        let tool = tool.filter(|flag| flag.value);
+        if let Some(flag) = &tool {
             match mode {
                 ToolMode::Dynamic | ToolMode::Proxy | ToolMode::Auto | ToolMode::Search => {}
                 ToolMode::Direct
@@ -38,13 +39,13 @@ impl RawSearch {
                 | ToolMode::Navigate
                 | ToolMode::Passthrough => {
                     let message = format!("no effect in `{}` mode", mode.as_str());
-                    let hint = "`search_tools` is offered in `dynamic`, `proxy` and `auto` mode";
+                    let hint = "`search_tools` is available in `dynamic`, `proxy`, `auto` and `search` mode";
                     reader.report_warning(&flag.location, message, Some(hint.to_owned()));
                 }
             }
         }
         SearchConfig {
-            is_offered: offered.is_some(),
+            offers_tool: tool.is_some(),
             embeddings: embeddings.and_then(|raw| raw.value.checked(&raw.location, reader)),
         }
     }
@@ -55,8 +56,8 @@ impl FromNode for RawSearch {
 
     fn from_node(node: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Self> {
         if node.value.as_boolean_lit().is_some() {
-            let offered = reader.read_bool(node);
-            return Some(Self(RawSearchObject { offered, ..RawSearchObject::default() }));
+            let tool = reader.read_bool(node);
+            return Some(Self(RawSearchObject { tool, ..RawSearchObject::default() }));
         }
         RawSearchObject::from_node(node, reader).map(Self)
     }

@@ -14,22 +14,22 @@ use crate::config::syntax::section::{ConfigSection, FromNode, SectionSpec, secti
 use crate::settings::SecretRef;
 
 section! {
-    /// Where a value stands that is not in the file: one of these.
+    /// Reference to a secret outside of this file, with one of `file`, `command` and `keyring`.
     #[schemars(rename = "Reference")]
     pub(crate) struct RawSecretRef {
-        /// The file that has the value in it and nothing else.
+        /// File that contains only the value.
         #[schemars(extend("examples" = ["~/.config/github-token", "/run/secrets/github"]))]
         "file" as pub(crate) file: Located<String>,
 
-        /// The program that prints the value, and its arguments. It is run without a shell.
+        /// Program that prints the value, and its arguments. Run without a shell.
         #[schemars(length(min = 1), extend("examples" = [["pass", "show", "github"]]))]
         "command" as pub(crate) command: Vec<Located<String>>,
 
-        /// The entry of the system's keyring: a service, `/`, and an account.
+        /// Entry of the system keyring, as `service/account`.
         #[schemars(extend("examples" = ["github/me"]))]
         "keyring" as pub(crate) keyring: Located<String>,
 
-        /// The text before the value, with a space at its end.
+        /// Text before the value, such as `Bearer `. Must end with a space.
         #[schemars(extend("examples" = ["Bearer "]))]
         "prefix" as pub(crate) prefix: Located<String>,
     }
@@ -48,7 +48,7 @@ pub(crate) fn read_text_or_ref(
         let mut keys = object.properties.iter().map(|property| property.name.as_str());
         let hint = keys
             .any(|key| RawSecretRef::SPEC.key(key).is_some())
-            .then(|| "no value is taken from a file or a command here".to_owned());
+            .then(|| "references to secrets are not supported in this setting".to_owned());
         reader.report_type_mismatch(node, "a string", hint);
         return None;
     };
@@ -57,7 +57,7 @@ pub(crate) fn read_text_or_ref(
     let reference = raw.checked(&node.location, &outside.paths, reader)?;
     if let Some(prefix) = prefix.as_ref().filter(|prefix| !prefix.value.ends_with(' ')) {
         // Redaction must also match the value without the prefix, so the prefix has to end a word.
-        let hint = "write it as `\"Bearer \"`".to_owned();
+        let hint = "write `\"Bearer \"`".to_owned();
         reader.report_error(&prefix.location, "expected a space at the end", Some(hint));
         return None;
     }
@@ -86,7 +86,7 @@ impl RawSecretRef {
         match (file, command, keyring) {
             (Some(file), None, None) => {
                 if file.value.trim().is_empty() {
-                    reader.report_error(&file.location, "expected the path of a file", None);
+                    reader.report_error(&file.location, "expected a file path", None);
                     return None;
                 }
                 Some(SecretRef::File(resolve_path(&file.value, paths)))
@@ -116,12 +116,8 @@ impl RawSecretRef {
                 let parts =
                     parts.filter(|(service, account)| !service.is_empty() && !account.is_empty());
                 let Some((service, account)) = parts else {
-                    let hint = "write it as `github/me`".to_owned();
-                    reader.report_error(
-                        &entry.location,
-                        "expected a service, `/`, and an account",
-                        Some(hint),
-                    );
+                    let hint = "write, for example, `github/me`".to_owned();
+                    reader.report_error(&entry.location, "expected `service/account`", Some(hint));
                     return None;
                 };
                 Some(SecretRef::Keyring {

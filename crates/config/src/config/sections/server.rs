@@ -10,9 +10,9 @@ use url::Url;
 
 use crate::config::sections::category::check_overrides;
 use crate::config::sections::client_keys::ClientKeys;
-use crate::config::sections::definitions;
+use crate::config::sections::drift_policy;
 use crate::config::sections::filter;
-use crate::config::sections::limits::{RawCache, RawRateLimits};
+use crate::config::sections::limits::{RawRateLimits, RawResultCache};
 use crate::config::sections::oauth::RawOAuth;
 use crate::config::sections::root::RawServer;
 use crate::config::sections::sandbox;
@@ -71,14 +71,14 @@ pub(crate) fn check_server(
         inherit_env,
         sandbox,
         container,
-        shared,
+        share_process,
         eager,
         isolation,
-        definitions: differing,
+        on_definition_change,
         protocol,
         roots,
         limits,
-        cache,
+        result_cache,
         client_keys: foreign,
     } = raw;
     let ClientKeys {
@@ -100,7 +100,8 @@ pub(crate) fn check_server(
         check_isolation_and_eager(isolation, eager, idle_timeout_ms.as_ref(), reader);
     let idle_timeout = duration_from_millis(idle_timeout_ms);
     let protocol = check_protocol(protocol, reader);
-    let differing = differing.and_then(|word| definitions::parse_drift_policy(&word, reader));
+    let drift_policy =
+        on_definition_change.and_then(|word| drift_policy::parse_drift_policy(&word, reader));
     if off {
         return ServerCheckOutcome::Disabled;
     }
@@ -158,14 +159,14 @@ pub(crate) fn check_server(
         call_timeout: time(call_timeout_ms.or(timeout_ms), defaults::CALL_TIMEOUT_MS),
         total_call_timeout: time(total_call_timeout_ms, defaults::TOTAL_CALL_TIMEOUT_MS),
         idle_timeout: idle_timeout.filter(|idle| !idle.is_zero() && !eager),
-        shares_process: shared.is_none_or(|shared| shared.value),
+        shares_process: share_process.is_none_or(|shares| shares.value),
         eager,
         isolation,
         protocol,
         roots: roots.is_some_and(|roots| roots.value),
         limits: limits.map(RawRateLimits::checked).unwrap_or_default(),
-        cache: cache.map(RawCache::checked).unwrap_or_default(),
-        drift_policy: differing,
+        result_cache: result_cache.map(RawResultCache::checked).unwrap_or_default(),
+        drift_policy,
         lock_entry: None,
     }))
 }
@@ -227,19 +228,19 @@ impl TransportChoice {
             Some("http" | "streamable-http" | "streamableHttp" | "remote" | "sse") => (true, false),
             Some(other) => {
                 if command.is_none() {
-                    let reason = format!("type `{other}` is not known");
-                    let hint = "write the `command` that starts the server, or its `url`";
+                    let reason = format!("unknown type `{other}`");
+                    let hint = "add the `command` that starts the server, or its `url`";
                     return Some(Self::Unsupported { reason, hint });
                 }
                 let location = kind.map_or(&name.location, |kind| &kind.location);
-                let message = format!("expected `stdio`, found `{other}`; taken as `stdio`");
+                let message = format!("expected `stdio`, found `{other}`; using `stdio`");
                 reader.report_warning(location, message, None);
                 (false, true)
             }
         };
         match (command, url) {
             (Some(command), Some(_)) if is_http => {
-                let message = "ignored: the server is reached at its `url`";
+                let message = "ignored: the server has a `url`";
                 reader.report_warning(&command.location, message, None);
             }
             (Some(command), url) if !is_http => {
@@ -247,11 +248,7 @@ impl TransportChoice {
                 let remote =
                     url.map(|url| &url.location).or(header.map(|(name, _)| &name.location));
                 if let Some(location) = remote {
-                    reader.report_warning(
-                        location,
-                        "ignored: the server is started by its `command`",
-                        None,
-                    );
+                    reader.report_warning(location, "ignored: the server has a `command`", None);
                 }
                 return Some(Self::Stdio(command.clone()));
             }
@@ -269,9 +266,9 @@ impl TransportChoice {
             reader.has_error_under(&name.location, key) || reader.has_error_at(&name.location);
         if !is_told && !is_wrong {
             let hint = if is_http {
-                "write the address of the server, such as `\"url\": \"https://example.com/mcp\"`"
+                "add the URL of the server, such as `\"url\": \"https://example.com/mcp\"`"
             } else {
-                "write the program that starts it, such as `\"command\": \"npx\"`"
+                "add the program to run, such as `\"command\": \"npx\"`"
             };
             reader.report_error(
                 &name.location,
@@ -291,7 +288,7 @@ fn warn_ignored_keys(keys: &[(&str, bool)], name: &Located<String>, reader: &mut
         let keys = quoted_list(&written, "and");
         reader.report_warning(
             &name.location,
-            format!("ignored: {keys} of a server that is not started here"),
+            format!("ignored: {keys} (only for servers with a `command`)"),
             None,
         );
     }
@@ -308,7 +305,7 @@ fn http(
     let parsed = Url::parse(url.value.trim()).ok();
     let parsed = parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     if parsed.is_none() {
-        let message = "expected an address that begins with `https://` or `http://`";
+        let message = "expected a URL that starts with `https://` or `http://`";
         reader.report_error(&url.location, message, None);
     }
     let mut is_right = true;
@@ -316,18 +313,18 @@ fn http(
     let mut referred = Vec::new();
     for (name, value) in headers.unwrap_or_default().0 {
         let Ok(header) = HeaderName::try_from(name.value.trim()) else {
-            reader.report_error(&name.location, "expected the name of a header", None);
+            reader.report_error(&name.location, "expected a header name", None);
             is_right = false;
             continue;
         };
         let Ok(mut content) = HeaderValue::try_from(value.value.trim()) else {
-            let message = "the value of a header may not contain line breaks or control characters";
+            let message = "a header value must not contain line breaks or control characters";
             reader.report_error(&value.location, message, None);
             is_right = false;
             continue;
         };
         if RESERVED_HEADERS.contains(&header.as_str()) || header.as_str().starts_with("mcp-") {
-            let message = format!("ignored: `{header}` is written by the workbench itself");
+            let message = format!("ignored: the workbench sets `{header}` itself");
             reader.report_warning(&name.location, message, None);
             continue;
         }
@@ -367,7 +364,7 @@ fn program(
     let Located { value, location: spot } = command;
     let mut words = value.into_iter();
     let Some(program) = words.next().filter(|program| !program.trim().is_empty()) else {
-        let hint = "write the program that starts the server, such as `npx`";
+        let hint = "write the program to run, such as `npx`";
         reader.report_error(&spot, "expected a program, found nothing", Some(hint.into()));
         return None;
     };
@@ -375,8 +372,8 @@ fn program(
     if !is_path(&program) && program.trim().contains(char::is_whitespace) {
         reader.report_warning(
             &spot,
-            "taken whole as the name of a program, spaces and all",
-            Some("put the arguments into `args`".to_owned()),
+            "the whole string, including spaces, is the program name",
+            Some("move the arguments to `args`".to_owned()),
         );
     }
     let program = expand_tilde(&program, paths);
@@ -422,8 +419,8 @@ fn check_isolation_and_eager(
     let isolation = check_isolation(isolation, reader);
     let Some(eager) = eager.filter(|eager| eager.value) else { return (isolation, false) };
     if isolation == Isolation::Session {
-        let message = "ignored: a server of which each session has one for itself starts with the \
-                       session";
+        let message =
+            "ignored because `isolation` is `session`: each session starts its own process";
         reader.report_warning(&eager.location, message, None);
         return (isolation, false);
     }
@@ -443,7 +440,7 @@ fn check_filters(
     reader: &mut ConfigReader<'_>,
 ) {
     if let (Some(_), Some(first)) = (ours, include.into_iter().flatten().next()) {
-        let message = "ignored: `toolFilters` says which tools there are";
+        let message = "ignored: `toolFilters` overrides it";
         reader.report_warning(&first.location, message, None);
     }
     filter::check_patterns(ours.unwrap_or_default(), filter::TOOL, reader);

@@ -9,27 +9,27 @@ use crate::config::syntax::reader::{ConfigReader, Located};
 use crate::config::syntax::section::{ConfigSection, FromNode, SectionSpec, keys, section};
 
 section! {
-    /// Which tools which task wants; `mcp-workbench tailor` chooses by it. A part that is not there
-    /// is that of the rules which the executable carries.
+    /// Rules of `mcp-workbench tailor`: the tools that each kind of task needs. Missing parts come
+    /// from the built-in rules.
     #[schemars(rename = "TaskRules")]
     pub struct RawTaskRules {
-        /// Tools that every task gets, by server.
+        /// Tools for every task, by server.
         "baseTools" | "base_tools" as pub base_tools: LocatedMap<Vec<Located<String>>> => tools,
 
-        /// The tools for tasks that are done on a service of some kind, by the kind. The first
-        /// whose words are in the name of the service is the one.
+        /// Tools by project type. The first type with a word that occurs in the project's name
+        /// applies.
         "serviceTypes" | "service_types" as pub service_types: LocatedMap<RawServiceType>,
 
-        /// The tools for tasks in whose description there is a word, by a name for the rule.
+        /// Tools for tasks whose description contains a keyword, by the name of the rule.
         "patterns" as pub patterns: LocatedMap<RawTaskPattern>,
     }
 }
 
 keys! {
-    /// The tools for tasks that are done on a service of one kind.
+    /// Tools for projects of one type.
     #[schemars(rename = "ServiceType", deny_unknown_fields)]
     pub struct RawServiceType {
-        /// Parts of the names of such services; the name of the kind by default.
+        /// Words that occur in the names of such projects. Default: the name of the type.
         #[schemars(extend("examples" = [["api", "service"]]))]
         "words" as pub words: Vec<Located<String>>,
 
@@ -41,10 +41,10 @@ keys! {
 }
 
 keys! {
-    /// The tools for tasks in whose description there is a word.
+    /// Tools for tasks whose description contains a keyword.
     #[schemars(rename = "TaskPattern", deny_unknown_fields)]
     pub struct RawTaskPattern {
-        /// The words, in any of their forms: `test` is in "write tests" too.
+        /// Keywords, in any grammatical form: `test` also matches "tests".
         #[schemars(required)]
         #[schemars(extend("examples" = [["test", "coverage", "pull request"]]))]
         "keywords" as pub keywords: Vec<Located<String>>,
@@ -76,7 +76,7 @@ impl FromNode for RawTaskPattern {
             reader.report_unless_lenient(
                 &node.location,
                 "expected `keywords`",
-                "it is never used",
+                "the rule never applies",
                 Some(hint),
             );
         }
@@ -91,7 +91,7 @@ fn check_tools(has_tools: bool, rule: &Node<'_>, reader: &mut ConfigReader<'_>) 
         reader.report_unless_lenient(
             &rule.location,
             "expected `additionalTools`",
-            "it adds nothing",
+            "the rule adds no tools",
             Some(hint),
         );
     }
@@ -110,8 +110,8 @@ fn tools(
             let is_good =
                 !text.trim().is_empty() && !text.starts_with('!') && Glob::new(text).is_ok();
             if !is_good {
-                let message = "expected a tool's name or a glob";
-                reader.report_unless_lenient(&tool.location, message, "left out", None);
+                let message = "expected a tool name or a glob";
+                reader.report_unless_lenient(&tool.location, message, "ignored", None);
             }
             is_good
         });

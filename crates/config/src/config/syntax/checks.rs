@@ -6,11 +6,11 @@ use crate::config::syntax::reader::{ConfigReader, Located};
 
 pub(crate) fn check_name(name: &Located<String>, what: &str, reader: &mut ConfigReader<'_>) {
     if name.value.trim().is_empty() {
-        reader.report_fatal(&name.location, format!("expected a name for the {what}"), None);
+        reader.report_fatal(&name.location, format!("expected a {what} name"), None);
     } else if name.value.chars().any(char::is_control) {
         reader.report_fatal(
             &name.location,
-            format!("the name of a {what} may not contain control characters"),
+            format!("a {what} name must not contain control characters"),
             None,
         );
     }

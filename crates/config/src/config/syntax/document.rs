@@ -221,25 +221,25 @@ fn syntax_error(error: &ParseError) -> Finding {
     let (message, hint) = match error.kind() {
         Kind::ExpectedComma => (
             "expected `,` or the end of the object or array".to_owned(),
-            Some("put a comma after the value before this"),
+            Some("add a comma after the previous value"),
         ),
         Kind::ExpectedColonAfterObjectKey => ("expected `:` after the key".to_owned(), None),
         Kind::ExpectedObjectValue => ("expected a value after `:`".to_owned(), None),
         Kind::ExpectedStringObjectProperty => (
             "expected a key in double quotes".to_owned(),
-            Some("write keys in double quotes: `\"command\": …`"),
+            Some("put keys in double quotes: `\"command\": …`"),
         ),
         Kind::SingleQuotedStringsNotAllowed => (
             "expected double quotes, found a single quote".to_owned(),
-            Some("write strings and keys in double quotes"),
+            Some("put strings and keys in double quotes"),
         ),
         Kind::UnexpectedTokenInObject => ("expected a key or `}`".to_owned(), None),
         Kind::UnexpectedWord | Kind::UnexpectedToken => {
-            ("expected a value".to_owned(), Some("write strings in double quotes"))
+            ("expected a value".to_owned(), Some("put strings in double quotes"))
         }
         Kind::String(ParseStringErrorKind::InvalidEscape) => (
             "expected an escape such as `\\n` after a backslash".to_owned(),
-            Some("write `\\\\` for a backslash itself, or `/` in paths"),
+            Some("write `\\\\` for a literal backslash, or use `/` in paths"),
         ),
         Kind::String(ParseStringErrorKind::UnterminatedStringLiteral) => {
             ("expected `\"` at the end of the string".to_owned(), None)
@@ -250,11 +250,11 @@ fn syntax_error(error: &ParseError) -> Finding {
         Kind::UnexpectedColon => ("expected a value, found `:`".to_owned(), None),
         Kind::UnterminatedObject => (
             "expected `}` before the end of the file".to_owned(),
-            Some("this is where the object begins that is not closed"),
+            Some("the unclosed object starts here"),
         ),
         Kind::UnterminatedArray => (
             "expected `]` before the end of the file".to_owned(),
-            Some("this is where the array begins that is not closed"),
+            Some("the unclosed array starts here"),
         ),
         Kind::MultipleRootJsonValues => (
             "expected the end of the file after the value".to_owned(),

@@ -64,12 +64,12 @@ impl ConfigReport {
 
     fn section(&self, f: &mut fmt::Formatter<'_>, severity: Severity) -> fmt::Result {
         let count = self.of(severity).count();
-        let (label, noun) = match severity {
-            Severity::Error => ("error", "problem"),
-            Severity::Warning => ("warning", "remark"),
+        let label = match severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
         };
         let plural = if count == 1 { "" } else { "s" };
-        writeln!(f, "{label}: {count} {noun}{plural} in `{}`", self.file)?;
+        writeln!(f, "{label}: {count} {label}{plural} in `{}`", self.file)?;
         for finding in self.of(severity).take(MAX_SHOWN) {
             write!(f, "\n  {}:", finding.file.as_deref().unwrap_or(&self.file))?;
             if let Some((line, column)) = finding.position {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::dialect::is_toml;
 use crate::config::loader::catalog::is_yaml;
 use crate::config::syntax::document::{self, Node, line_columns};
-use crate::config::syntax::reader::to_camel_case;
+use crate::config::syntax::key_case::to_camel_case;
 
 /// The path of a key as the file spells it, and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]

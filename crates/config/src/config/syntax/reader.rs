@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use fields::to_snake_case;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 
@@ -14,6 +13,7 @@ use crate::config::syntax::document::{
     Node, SourceLocation, find_duplicate_keys, line_columns, truncate_for_message, type_name,
 };
 use crate::config::syntax::finding::{Finding, Severity};
+use crate::config::syntax::key_case::to_snake_case;
 use crate::config::syntax::variables::{
     PlaceholderMeaning, VariableCase, expand_named, find_foreign_placeholders,
 };
@@ -23,8 +23,8 @@ mod fields;
 mod json;
 mod references;
 
+pub(crate) use fields::ObjectEntry;
 pub use fields::ObjectFields;
-pub(crate) use fields::{ObjectEntry, to_camel_case};
 pub(crate) use references::ReferenceContext;
 use references::{RecordedReference, ReferenceMode};
 
@@ -196,12 +196,9 @@ impl<'e> ConfigReader<'e> {
         };
         let hint = first.hint.clone();
         Some(ServerEntryError {
-            reason: format!(
-                "its entry in the configuration is wrong: {place}{}{more}",
-                first.message
-            ),
+            reason: format!("invalid configuration entry: {place}{}{more}", first.message),
             hint: hint.unwrap_or_else(|| {
-                "correct its entry; `mcp-workbench check` says where it stands".to_owned()
+                "run `mcp-workbench check` for the position of the error".to_owned()
             }),
         })
     }
@@ -236,15 +233,15 @@ impl<'e> ConfigReader<'e> {
         let firsts: Vec<usize> = duplicates.iter().map(|(_, first)| *first).collect();
         let lines = line_columns(text, &firsts);
         for ((location, _), (line, _)) in duplicates.into_iter().zip(lines) {
-            let message = format!("this key is written twice; the first is in line {line}");
-            let hint = Some("remove one of the two".to_owned());
+            let message = format!("duplicate key; first defined in line {line}");
+            let hint = Some("remove one of them".to_owned());
             if !self.lenient
                 && location.server_entry().is_some_and(|entry| entry.path() == location.path())
             {
                 // Two servers have the same name, so it is ambiguous which one the user meant.
                 self.report_fatal(&location, message, hint);
             } else {
-                self.report_unless_lenient(&location, &message, "the last one counts", hint);
+                self.report_unless_lenient(&location, &message, "the last one applies", hint);
             }
         }
     }
@@ -342,7 +339,7 @@ impl<'e> ConfigReader<'e> {
             if clash {
                 self.report_fatal(
                     &entry.key.location,
-                    "another key here comes to the same name once its variables are expanded",
+                    "duplicate name after expanding variables",
                     None,
                 );
             }
@@ -367,7 +364,7 @@ impl<'e> ConfigReader<'e> {
         };
         let value = self.expand_variables(&literal.value, &node.location);
         if value.contains('\0') {
-            self.report_error(&node.location, "a string may not contain a NUL character", None);
+            self.report_error(&node.location, "a string must not contain a NUL character", None);
             return None;
         }
         Some(Located { value, location: node.location.clone() })
@@ -376,7 +373,7 @@ impl<'e> ConfigReader<'e> {
     pub fn read_strings(&mut self, node: &Node<'_>) -> Option<Vec<Located<String>>> {
         let Value::Array(array) = node.value else {
             let hint = matches!(node.value, Value::StringLit(_))
-                .then(|| "put each string into `[ … ]`, such as `[\"-y\", \"name\"]`".to_owned());
+                .then(|| "write an array, such as `[\"-y\", \"name\"]`".to_owned());
             self.report_type_mismatch(node, "an array of strings", hint);
             return None;
         };
@@ -408,7 +405,7 @@ impl<'e> ConfigReader<'e> {
             self.report_error(
                 &node.location,
                 format!(
-                    "expected a whole number from 0 up, found `{}`",
+                    "expected a whole number of at least 0, found `{}`",
                     truncate_for_message(literal.value)
                 ),
                 None,
@@ -443,27 +440,29 @@ impl<'e> ConfigReader<'e> {
         }
         for name in unset {
             let message = format!("environment variable `{name}` is not set");
-            let hint = format!(
-                "run `export {name}=value` before the start, or write `${{{name}:-default}}`"
-            );
-            self.report_unless_lenient(location, &message, "left as it is", Some(hint));
+            let hint =
+                format!("set it before starting the workbench, or write `${{{name}:-default}}`");
+            self.report_unless_lenient(location, &message, "left unchanged", Some(hint));
         }
         for placeholder in find_foreign_placeholders(text) {
             let hint = match placeholder.meaning {
                 PlaceholderMeaning::Variable(name) => format!("write `${{{name}}}`"),
                 PlaceholderMeaning::PromptedInput(name) => format!(
-                    "nobody is asked for input here: write `${{{name}}}` and set that variable"
+                    "prompting for values is not supported: write `${{{name}}}` and set that variable"
                 ),
-                PlaceholderMeaning::Home => "write `~` in `command` and `cwd`, `${HOME}` elsewhere".to_owned(),
-                PlaceholderMeaning::Folder => {
-                    "no editor has a folder open here: write a path, relative ones start at this file"
-                        .to_owned()
+                PlaceholderMeaning::Home => {
+                    "write `~` in `command` and `cwd`, `${HOME}` elsewhere".to_owned()
                 }
-                PlaceholderMeaning::Unknown => "write the value itself, or a `${VARIABLE}`".to_owned(),
+                PlaceholderMeaning::Folder => {
+                    "write a path; relative paths start at the folder of this file".to_owned()
+                }
+                PlaceholderMeaning::Unknown => {
+                    "write the value itself, or a `${VARIABLE}`".to_owned()
+                }
             };
             self.report_warning(
                 location,
-                format!("`{}` is left as it is", placeholder.text),
+                format!("`{}` is not supported and left unchanged", placeholder.text),
                 Some(hint),
             );
         }

@@ -12,6 +12,7 @@ use serde_json::{Number, Value};
 use crate::config::syntax::document::Node;
 use crate::config::syntax::objects::{LocatedMap, read_map};
 use crate::config::syntax::reader::{ConfigReader, Located, ObjectFields};
+use crate::config::syntax::renamed::renamed;
 
 /// A type that can be read from a node of a file.
 pub trait FromNode: Sized {
@@ -96,9 +97,13 @@ impl KeySpec {
             KeyOwnership::Native | KeyOwnership::Policy | KeyOwnership::NativeExact => true,
             KeyOwnership::Ambiguous => {
                 // Other programs have an object with other keys here.
-                let mut members = self.section.into_iter().flat_map(|section| section.keys);
-                node.value.as_object().is_none_or(|object| object.properties.is_empty())
-                    || members.any(|member| node.get(member.name).is_some())
+                let is_member =
+                    |key: &str| self.section.is_some_and(|section| section.key(key).is_some());
+                node.value.as_object().is_none_or(|object| {
+                    let mut keys = object.properties.iter().map(|entry| entry.name.as_str());
+                    object.properties.is_empty()
+                        || keys.any(|key| is_member(key) || renamed(key).any(is_member))
+                })
             }
             KeyOwnership::Universal => false,
         }
@@ -228,12 +233,14 @@ macro_rules! keys {
 
 pub(crate) use {keys, section};
 
+const ALIAS: &str = "Alternative spelling in snake_case.";
+
 /// Allows the alternative spellings of a section's keys in its schema.
 pub(crate) fn allow_aliases<T: ConfigSection>(schema: &mut Schema) {
     let spellings: Vec<&str> = T::SPEC.keys.iter().filter_map(|key| key.alias).collect();
     if !spellings.is_empty() {
         let pattern = format!("^({})$", spellings.join("|"));
-        let patterns = serde_json::json!({ pattern: { "description": "The same in snake_case." } });
+        let patterns = serde_json::json!({ pattern: { "description": ALIAS } });
         schema.insert("patternProperties".to_owned(), patterns);
     }
 }

@@ -115,7 +115,7 @@ fn guessed_modular_mcp_file_is_warned_about() {
     let text = r#"{"mcpServers": {"a": {"command": "a", "description": "d"}}}"#;
     let shape = loaded("x.json", text);
     let [warning] = &shape.findings[..] else { panic!("{:?}", shape.findings) };
-    assert!(warning.message.starts_with("taken for a file of Modular MCP"), "{warning:?}");
+    assert!(warning.message.starts_with("read as a Modular MCP file"), "{warning:?}");
     assert!(warning.hint.as_ref().unwrap().contains("\"toolMode\": \"dynamic\""), "{warning:?}");
     assert_eq!(loaded("modular-mcp.json", text).findings, []);
 }
@@ -137,7 +137,10 @@ fn only_modular_mcp_variables_can_have_any_case() {
     let said: Vec<_> = modular.findings.iter().map(|warning| warning.message.as_str()).collect();
     assert_eq!(
         said,
-        ["environment variable `unset` is not set; left as it is", "`${cwd}` is left as it is"]
+        [
+            "environment variable `unset` is not set; left unchanged",
+            "`${cwd}` is not supported and left unchanged",
+        ]
     );
     let ours = read("x.json", &text.replacen('{', "{\"toolMode\": \"modular\", ", 1));
     assert_eq!(launch(&ours.config, "a").command, "${lower}");
@@ -160,7 +163,7 @@ fn toolman_server_file_has_servers_and_policy() {
         std::fs::read_to_string(repository().join("tests/configs/valid/toolman-server.json"));
     let config = loaded("toolman-server.json", &text.unwrap()).config;
     let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
-    assert_eq!(names, ["filesystem", "github"], "one is not enabled");
+    assert_eq!(names, ["filesystem", "github"], "one is disabled");
     let filesystem = &config.toolboxes[0];
     assert_eq!(filesystem.description, "Official filesystem MCP server");
     assert_eq!(filesystem.servers[0].call_timeout, std::time::Duration::from_secs(30));
@@ -177,7 +180,7 @@ fn toolman_server_file_has_servers_and_policy() {
 #[test]
 fn native_keys_override_toolman_server_keys() {
     let text = r#"{"servers": {"a": {"command": "a"}}, "agent_policies": {"x": {}},
-        "toolMode": "proxy", "limits": {"maxResultBytes": 5000}, "cache": {"ttlMs": 7000},
+        "toolMode": "proxy", "limits": {"maxResultBytes": 5000}, "resultCache": {"ttlMs": 7000},
         "http": {"maxSessions": 3}, "agentPolicies": null,
         "performance_settings": {"max_concurrent_calls": 4, "cache_tool_responses": true,
             "cache_duration_seconds": 9},
@@ -185,13 +188,13 @@ fn native_keys_override_toolman_server_keys() {
     let LoadedConfig { config, dialect, .. } = loaded("x.json", text);
     assert_eq!((dialect, config.mode), (Dialect::ToolmanServer, ToolMode::Proxy));
     assert_eq!(config.limits.max_result_bytes, Some(5000));
-    assert_eq!(config.cache.ttl(), Some(std::time::Duration::from_secs(7)));
+    assert_eq!(config.result_cache.ttl(), Some(std::time::Duration::from_secs(7)));
     assert_eq!(config.policy.dangerous_tools, ["a:x"]);
     assert!(config.audit.is_some());
     let both = text.replace(r#""toolMode": "proxy""#, r#""dangerousTools": ["a:y"]"#);
     let report = parse(&both, Path::new("x.json"), Path::new("/project"), &env(&[("HOME", "/h")]));
     let report = report.expect_err("two lists").to_string();
-    assert!(report.contains("`dangerousTools` is at the top of the file too"), "{report}");
+    assert!(report.contains("`dangerousTools` is also set at the top level"), "{report}");
     let wrong = text.replace(r#""http": {"maxSessions": 3}"#, r#""http": {"maxSesions": 3}"#);
     let report = parse(&wrong, Path::new("x.json"), Path::new("/project"), &env(&[("HOME", "/h")]));
     assert!(report.expect_err("a key that is misspelt").to_string().contains("maxSessions"));
@@ -359,8 +362,8 @@ fn client_file_ignores_unrelated_keys() {
     let text = format!(r#"{{{many} "mcpServers": {server}}}"#);
     assert_eq!(
         loaded("x.json", &text).report().unwrap().to_string(),
-        "warning: 1 remark in `x.json`\n\n  x.json:1:2: ignored: `key0`, `key1`, `key2`, `key3` and 26 \
-         more are for the client"
+        "warning: 1 warning in `x.json`\n\n  x.json:1:2: ignored: `key0`, `key1`, `key2`, `key3` and 26 \
+         more (for the client)"
     );
 }
 

@@ -61,10 +61,10 @@ fn failure(bytes: Option<&[u8]>) -> String {
 fn missing_file_error_has_hints() {
     assert_eq!(
         failure(None),
-        "no configuration at `w.json`, named by `--config`, in full `<folder>/w.json`\n\n\
-         hint: `mcp-workbench setup` makes one from the servers of your clients\n\
-         hint: `mcp-workbench demo` shows how it works without one\n\
-         hint: `--config PATH` or `WORKBENCH_CONFIG` names another file"
+        "no configuration at `w.json` (from `--config`, full path `<folder>/w.json`)\n\n\
+         hint: run `mcp-workbench setup` to create one from the servers of your clients\n\
+         hint: run `mcp-workbench demo` for a sample session without one\n\
+         hint: use `--config PATH` or `WORKBENCH_CONFIG` for another file"
     );
 }
 
@@ -72,17 +72,17 @@ fn missing_file_error_has_hints() {
 fn non_utf8_file_is_an_error() {
     assert_eq!(
         failure(Some(b"{\n\"a\": \"\xff\"}")),
-        "cannot read `w.json`: it is not UTF-8 text, see line 2\n\nhint: save it as UTF-8"
+        "failed to read `w.json`: invalid UTF-8 in line 2\n\nhint: save the file as UTF-8"
     );
     assert_eq!(
         failure(Some(b"\xff\xfe{\0}\0")),
-        "cannot read `w.json`: it is UTF-16 text\n\nhint: save it as UTF-8"
+        "failed to read `w.json`: the file is UTF-16\n\nhint: save it as UTF-8"
     );
 }
 
 #[test]
 fn load_error_display_has_no_error_prefix() {
-    assert!(failure(Some(b"{}")).starts_with("1 problem in `w.json`\n\n  w.json:1:1: "));
+    assert!(failure(Some(b"{}")).starts_with("1 error in `w.json`\n\n  w.json:1:1: "));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn directory_without_config_yaml_is_invalid() {
     let location = locate(Some(folder.path().to_owned()), &env(&[]), Path::new("/"));
     let error = load(&location, &env(&[]), &NoSecrets).unwrap_err();
     assert!(matches!(error, LoadError::Invalid { .. }), "{error}");
-    assert!(error.to_string().contains("_config.yaml: there is no such file"), "{error}");
+    assert!(error.to_string().contains("_config.yaml: file not found"), "{error}");
 }
 
 #[test]
@@ -121,5 +121,5 @@ fn invalid_variable_names_read_as_unset() {
 fn yaml_outside_a_catalog_is_rejected() {
     let shown = crate::config::parse("a: 1", Path::new("x.yaml"), Path::new("/"), &env(&[]));
     let shown = shown.unwrap_err().to_string();
-    assert!(shown.contains("x.yaml:1:1: YAML is read in the folder of a catalog"), "{shown}");
+    assert!(shown.contains("x.yaml:1:1: YAML is supported only in catalog folders"), "{shown}");
 }

@@ -26,7 +26,7 @@ fn command(words: &[&str]) -> SecretRef {
 fn source(values: &[(SecretRef, &str)]) -> ResolvedSecrets {
     let value = |reference: &SecretRef, text: &str| match text {
         "" => {
-            let (reason, hint) = ("it cannot be had".to_owned(), "look".to_owned());
+            let (reason, hint) = ("it cannot be resolved".to_owned(), "look".to_owned());
             Err(SecretError { reason, hint })
         }
         text => SecretValue::from_bytes(reference, text.as_bytes().to_vec()),
@@ -92,7 +92,7 @@ fn secret_references_work_in_keys_tokens_and_headers() {
     assert_eq!(key(&config.navigator.llm).as_deref(), Some("one"));
     assert_eq!(key(&config.search.embeddings).as_deref(), Some("two"));
     assert_eq!(config.auth.as_ref().unwrap().tokens[0].digest, token_digest(TOKEN));
-    let Launch::Http(launch) = &server(&loaded, "a").launch else { panic!("no address") };
+    let Launch::Http(launch) = &server(&loaded, "a").launch else { panic!("no URL") };
     let headers: Vec<_> = launch.headers.iter().map(|(_, value)| value.to_str().unwrap()).collect();
     assert_eq!(headers, [&format!("Bearer {TOKEN}"), "two"]);
     let shown = format!("{config:?}");

@@ -18,7 +18,7 @@ fn presentation_changes_reload_automatically_and_policy_changes_do_not() {
     let served = changed("", "");
     for (members, server) in [
         (r#""toolMode": "proxy","#, ""),
-        (r#""clients": {"x": {"relistsInTime": true}},"#, ""),
+        (r#""clients": {"x": {"refreshesToolList": true}},"#, ""),
         (r#""activeToolsets": ["box_*"],"#, ""),
         ("", r#", "callTimeoutMs": 1000"#),
         ("", r#", "description": "y""#),
@@ -26,7 +26,7 @@ fn presentation_changes_reload_automatically_and_policy_changes_do_not() {
         assert!(served.can_auto_reload_to(&changed(members, server)), "{members} {server}");
     }
     for (members, server) in [
-        (r#""watch": "everything","#, ""),
+        (r#""autoReload": "all","#, ""),
         (r#""limits": {"maxMessageBytes": 100000},"#, ""),
         (r#""auth": {"anonymous": true},"#, ""),
         (r#""audit": {"file": "/tmp/audit"},"#, ""),
@@ -39,7 +39,7 @@ fn presentation_changes_reload_automatically_and_policy_changes_do_not() {
     ] {
         assert!(!served.can_auto_reload_to(&changed(members, server)), "{members} {server}");
     }
-    let served = changed(r#""watch": "everything","#, "");
+    let served = changed(r#""autoReload": "all","#, "");
     assert!(served.can_auto_reload_to(&changed("", r#", "args": ["x"]"#)));
 }
 

@@ -24,7 +24,7 @@ fn the_committed_schema_is_current() {
     if committed != schema_text() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, schema_text()).unwrap();
-        panic!("{FILE} was not current; it has been written anew, run the test again");
+        panic!("{FILE} was outdated and is now updated; run the test again");
     }
 }
 

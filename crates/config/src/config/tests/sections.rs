@@ -81,7 +81,7 @@ fn section_macro_derives_reading_schema_hints_and_dialect() {
     assert_eq!(schema["additionalProperties"], false);
     assert_eq!(
         schema["patternProperties"],
-        json!({"^(shear_policies)$": {"description": "The same in snake_case."}})
+        json!({"^(shear_policies)$": {"description": "Alternative spelling in snake_case."}})
     );
 
     // Dialect detection.
@@ -125,7 +125,7 @@ fn access_control_keys_are_policy_keys() {
     assert_eq!(
         rules,
         [
-            "definitions",
+            "onDefinitionChange",
             "agentPolicies",
             "exposedTools",
             "exposedResources",

@@ -7,8 +7,8 @@ use pretty_assertions::assert_eq;
 
 use crate::config::tests::{config, env, findings, read};
 use crate::settings::{
-    AccountScope, CacheConfig, GrantType, HttpLaunch, HttpTransport, Isolation, Launch, Limits,
-    OAuthConfig, Protocol, RateLimits, ResourceIndicator, Sandbox, ServerConfig, StdioLaunch,
+    AccountScope, GrantType, HttpLaunch, HttpTransport, Isolation, Launch, Limits, OAuthConfig,
+    Protocol, RateLimits, ResourceIndicator, ResultCacheConfig, Sandbox, ServerConfig, StdioLaunch,
     ToolMode,
 };
 
@@ -64,7 +64,7 @@ fn defaults_are_as_documented() {
             protocol: Protocol::Auto,
             roots: false,
             limits: RateLimits::default(),
-            cache: CacheConfig::default(),
+            result_cache: ResultCacheConfig::default(),
             drift_policy: None,
             lock_entry: None,
         }]
@@ -137,7 +137,7 @@ fn numbers_and_booleans_in_the_environment_become_strings() {
 fn null_is_the_same_as_absent() {
     let all = server(
         r#"{"command": "x", "args": null, "env": null, "cwd": null, "toolFilters": null, "url": null,
-            "disabled": null, "idleTimeoutMs": null, "shared": null, "transport": null}"#,
+            "disabled": null, "idleTimeoutMs": null, "shareProcess": null, "transport": null}"#,
     );
     assert_eq!(all, server(r#"{"command": "x"}"#));
 }
@@ -254,7 +254,7 @@ fn invalid_urls_and_headers_are_not_echoed() {
         r#"{"type": "http", "headers": {"a": "hunter2"}}"#,
     ] {
         let shown = findings(&format!("{{\"mcpServers\": {{\"s\": {block}}}}}"));
-        assert!(shown.starts_with("error: 1 problem "), "{shown}");
+        assert!(shown.starts_with("error: 1 error "), "{shown}");
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }
@@ -287,23 +287,23 @@ fn troubles(text: &str) -> Vec<String> {
 
 #[test]
 fn invalid_entry_reports_location_and_hint() {
-    let wrong = "its entry in the configuration is wrong";
+    let wrong = "invalid configuration entry";
     let text = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b", "env": {"T": "${NONE}"}},
         "c.d": {"args": 1}, "e": "npx"}}"#;
     assert_eq!(
         troubles(text),
         [
             format!(
-                "b: {wrong}: `env.T`: environment variable `NONE` is not set (run `export \
-                 NONE=value` before the start, or write `${{NONE:-default}}`)"
+                "b: {wrong}: `env.T`: environment variable `NONE` is not set (set it before \
+                 starting the workbench, or write `${{NONE:-default}}`)"
             ),
             format!(
                 "c.d: {wrong}: `args`: expected an array of strings, found a number, and one more \
-                 problem (correct its entry; `mcp-workbench check` says where it stands)"
+                 problem (run `mcp-workbench check` for the position of the error)"
             ),
             format!(
-                "e: {wrong}: expected an object, found a string (correct its entry; \
-                 `mcp-workbench check` says where it stands)"
+                "e: {wrong}: expected an object, found a string (run `mcp-workbench check` for the \
+                 position of the error)"
             ),
         ]
     );
@@ -314,7 +314,7 @@ fn duplicate_key_in_an_entry_disables_that_server() {
     let text = r#"{"mcpServers": {"a": {"command": "a", "command": "b"}, "b": {"command": "b"}}}"#;
     assert_eq!(troubles(text).len(), 1);
     let names = r#"{"mcpServers": {"a": {"command": "a"}, "a": {"command": "b"}}}"#;
-    assert!(read(names, &env(&[])).is_err(), "which of two is meant nobody knows");
+    assert!(read(names, &env(&[])).is_err(), "the name is ambiguous");
 }
 
 // invariant: bad-entry-fails-alone

@@ -86,7 +86,7 @@ fn variables_are_expanded_in_every_string() {
 fn keys_that_collide_after_expansion_are_rejected() {
     let shown =
         findings(r#"{"mcpServers": {"value": {"command": "a"}, "${SET}": {"command": "b"}}}"#);
-    assert!(shown.contains("comes to the same name"), "{shown}");
+    assert!(shown.contains("duplicate name after expanding variables"), "{shown}");
 }
 
 #[test]
@@ -96,15 +96,14 @@ fn disabled_server_may_use_unset_variables() {
             r#"{{"mcpServers": {{"a": {{"command": "a"}},
                 "b": {{"command": "${{NONE}}", "args": ["${{input:x}}"], "timeout": 5, {off}}}}}}}"#
         ));
-        assert_eq!(shown.matches("remark").count(), 1, "{shown}");
-        assert!(shown.contains("1 remark"), "{shown}");
+        assert!(shown.starts_with("warning: 1 warning in "), "{shown}");
     }
 }
 
 #[test]
 fn ignored_keys_need_no_variables() {
     let shown = findings(r#"{"mcpServers": {"a": {"command": "a", "icon": "${NONE}"}}}"#);
-    assert!(shown.starts_with("warning: 1 remark"), "{shown}");
+    assert!(shown.starts_with("warning: 1 warning"), "{shown}");
 }
 
 #[test]

@@ -50,14 +50,8 @@ async fn long_lines_are_truncated_at_char_boundaries() {
 fn exit_cause_quotes_stderr_only_if_allowed() {
     let tail = tail(&[]);
     let told = |is_told| ExitCause::new(None, &tail).describe(is_told);
-    assert_eq!(told(true), "it closed its output, nothing on its standard error");
+    assert_eq!(told(true), "unknown exit status; stderr is empty");
     tail.push("no such database");
-    assert_eq!(
-        told(true),
-        "it closed its output; the last lines of its standard error:\n> no such database"
-    );
-    assert_eq!(
-        told(false),
-        "it closed its output; the log of the workbench has the last lines of its standard error"
-    );
+    assert_eq!(told(true), "unknown exit status; last lines of stderr:\n> no such database");
+    assert_eq!(told(false), "unknown exit status; its stderr is in the workbench log");
 }

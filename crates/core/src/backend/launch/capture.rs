@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::backend::StartError;
+use crate::backend::exit_cause::describe_status;
 use crate::backend::launch::{Process, missing_program, spawn_failure};
 use crate::name::untrusted_text;
 use crate::os::{CommandSpec, DEFAULT_PATH};
@@ -43,7 +44,9 @@ pub fn capture_all(commands: &[CaptureCommand<'_>], max: u64) -> Vec<Result<Vec<
             let running: Vec<_> =
                 some.iter().map(|command| scope.spawn(|| command.run(max))).collect();
             all.extend(running.into_iter().map(|running| {
-                running.join().unwrap_or_else(|_| Err(failure("it could not be run", DEFECT)))
+                running.join().unwrap_or_else(|_| {
+                    Err(failure("internal error while running the command", DEFECT))
+                })
             }));
         });
     }
@@ -74,7 +77,7 @@ pub fn capture_with_input(
     Ok(CapturedOutput { is_success: status.success(), stdout: printed, said })
 }
 
-const DEFECT: &str = "this is a defect of the workbench; please report it";
+const DEFECT: &str = "this is a bug in MCP Workbench; please report it";
 
 fn failure(reason: impl Into<String>, hint: impl Into<String>) -> StartError {
     StartError::new(reason.into(), hint.into())
@@ -103,8 +106,9 @@ impl CaptureCommand<'_> {
         }
         let tail = tail(&String::from_utf8_lossy(&stderr));
         let said = if tail.is_empty() { String::new() } else { format!(": {tail}") };
-        let reason = format!("`{}` ended with {status}{said}", self.program());
-        Err(failure(reason, format!("run it in `{}` to see why", self.folder.display())))
+        let status = describe_status(status);
+        let reason = format!("`{}` failed with {status}{said}", self.program());
+        Err(failure(reason, format!("run it in `{}` to find the cause", self.folder.display())))
     }
 
     fn run_with(
@@ -117,13 +121,13 @@ impl CaptureCommand<'_> {
         let runtime = runtime.map_err(|error| self.not_started(&error))?;
         let outcome = runtime.block_on(async { timeout(patience, self.ended(input, max)).await });
         let Ok(outcome) = outcome else {
-            let reason = format!("`{}` took longer than {} s", self.program(), patience.as_secs());
+            let reason = format!("`{}` timed out after {} s", self.program(), patience.as_secs());
             return Err(failure(reason, NO_TERMINAL));
         };
         outcome.map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => {
                 let reason = format!("`{}` printed more than {max} bytes", self.program());
-                failure(reason, "it has to print the value and nothing else")
+                failure(reason, "the command must print only the value")
             }
             _ => self.not_started(&error),
         })
@@ -170,8 +174,7 @@ impl CaptureCommand<'_> {
     }
 }
 
-const NO_TERMINAL: &str = "it has to answer without being asked for anything: it has no terminal \
-                           and no input";
+const NO_TERMINAL: &str = "the command must not prompt: it has no terminal and no input";
 
 async fn all_of(
     stream: Option<impl AsyncRead + Unpin>,

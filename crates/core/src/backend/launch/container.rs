@@ -194,16 +194,16 @@ pub(crate) fn engine(
     if let Some(engine) = &container.engine {
         return is_there(engine).then(|| engine.into()).ok_or_else(|| {
             StartError::new(
-                format!("it is to run in a container, and there is no program `{engine}`"),
-                "install it, or correct `engine`".to_owned(),
+                format!("container engine `{engine}` not found"),
+                "install it or fix `engine`".to_owned(),
             )
         });
     }
     let found = ENGINES.into_iter().find(|name| is_there(name));
     found.map(OsString::from).ok_or_else(|| {
         StartError::new(
-            "it is to run in a container, and neither `docker` nor `podman` is on PATH".to_owned(),
-            "install one of them, name it with `engine`, or use a `sandbox`".to_owned(),
+            "no container engine found: neither `docker` nor `podman` is on PATH".to_owned(),
+            "install one, set `engine`, or use a `sandbox` instead".to_owned(),
         )
     })
 }
@@ -225,7 +225,7 @@ impl ContainerCleanup {
         let done = os::spawn_tracked(|| command.spawn(), |child| Some(child.id()))
             .and_then(|(mut child, _started)| child.wait());
         if let Err(error) = done {
-            tracing::warn!(%error, engine = self.program, "a container may be left");
+            tracing::warn!(%error, engine = self.program, "failed to remove the container");
         }
     }
 }

@@ -193,8 +193,8 @@ pub(crate) fn make_home(own: &Path) -> Result<PathBuf, StartError> {
     os::make_private_folder(own).and_then(|()| fs::create_dir_all(&temporary)).map_err(
         |error| {
             StartError::new(
-                format!("its own home `{}` could not be made: {error}", own.display()),
-                "name a folder for what is kept with `--cache-dir`".to_owned(),
+                format!("failed to create its home folder `{}`: {error}", own.display()),
+                "choose another folder with `--cache-dir`".to_owned(),
             )
         },
     )?;
@@ -222,12 +222,12 @@ pub(crate) fn arguments<'a>(
 /// Confines this process and executes `program`. Returns only on failure, with a message.
 pub fn confine_and_exec(cell: &SandboxRules, program: &OsStr, args: &[OsString]) -> String {
     if let Err(reason) = os::enter_sandbox(cell) {
-        return format!("the server could not be confined, so it was not started: {reason}");
+        return format!("server not started: cannot enter the sandbox: {reason}");
     }
     #[expect(clippy::disallowed_methods, reason = "the one place that starts servers")]
     let mut command = std::process::Command::new(program);
     let error = os::exec(command.args(args));
-    format!("`{}` could not be started in its sandbox: {error}", program.to_string_lossy())
+    format!("failed to start `{}` in its sandbox: {error}", program.to_string_lossy())
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(super) async fn start(program: CommandSpec) -> io::Result<Process> {
     }
     let jobs = JOBS.as_ref().map_err(|error| io::Error::from(error.kind()))?;
     let (started, child) = oneshot::channel();
-    let gone = || io::Error::other("the thread that starts servers is gone");
+    let gone = || io::Error::other("the launcher thread has exited");
     jobs.send(Job { program, runtime, started }).map_err(|_| gone())?;
     child.await.map_err(|_| gone())?
 }

@@ -44,7 +44,7 @@ pub(crate) struct ProtocolHint {
 pub enum ListingRecordError {
     #[error("damaged")]
     Damaged,
-    #[error("of another version")]
+    #[error("old format")]
     OtherVersion,
     #[error("too large")]
     TooLarge,

@@ -37,7 +37,7 @@ pub(super) fn recall(
             Some((record, since.min(SystemTime::now())))
         }
         Err(why) => {
-            tracing::debug!("a listing of another workbench is ignored: {why}");
+            tracing::debug!("ignored a tool list of the shared cache: {why}");
             None
         }
     }

@@ -90,7 +90,7 @@ impl Bench {
 fn saved_listing_is_visible_to_other_processes() {
     let bench = Bench::new();
     assert_eq!(tools(&bench.store, "a"), None);
-    assert!(!bench.store.folder().exists(), "looking writes nothing");
+    assert!(!bench.store.folder().exists(), "lookups write nothing");
     bench.keep("a", "add");
     bench.keep("b", "sub");
     for store in [&bench.store, &bench.other()] {
@@ -115,7 +115,11 @@ fn unchanged_listing_only_updates_its_timestamp() {
     bench.keep("a", "add");
     let since = bench.store.look_up(&reach("a"), PROTOCOL).unwrap().since;
     assert!(since > long_ago);
-    assert_eq!(file.metadata().unwrap().modified().unwrap(), since, "it is the same file");
+    assert_eq!(
+        file.metadata().unwrap().modified().unwrap(),
+        since,
+        "the file is touched, not rewritten"
+    );
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn files_are_private_to_their_owner() {
         assert_eq!(mode(&file.path()), 0o600, "{}", file.path().display());
     }
     fs::set_permissions(bench.store.folder(), fs::Permissions::from_mode(0o777)).unwrap();
-    assert_eq!(tools(&bench.other(), "a"), None, "others could have written it");
+    assert_eq!(tools(&bench.other(), "a"), None, "a folder writable by others is not trusted");
 }
 
 // invariant: store-is-a-cache
@@ -295,13 +299,16 @@ fn protocol_hint_is_looked_up_once() {
     };
     assert_eq!(way(&bench.store), None);
     assert!(bench.store.load(&reach("a"), PROTOCOL).is_none());
-    assert_eq!(way(&bench.store), Some(None), "nothing is known of it, and that is known");
+    assert_eq!(way(&bench.store), Some(None), "the miss is cached");
     bench.keep("a", "add");
     assert_eq!(way(&bench.store), Some(Some(Era::Legacy)));
     let other = bench.other();
     assert!(other.load(&reach("a"), PROTOCOL).is_some());
     assert_eq!(way(&other), Some(Some(Era::Legacy)));
-    assert!(other.cached_hint(&reach("a"), Protocol::Modern).is_none(), "in other revisions");
+    assert!(
+        other.cached_hint(&reach("a"), Protocol::Modern).is_none(),
+        "hints are stored per protocol"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,7 +330,7 @@ async fn save_waits_for_starts_and_newer_listing_replaces_it() {
     yield_now().await;
     assert_eq!((kept(), tasks.len()), (None, 1));
     first.flush().await;
-    assert_eq!(kept().unwrap(), ["newer"], "somebody waits for it");
+    assert_eq!(kept().unwrap(), ["newer"], "flush ends the delay");
     assert_eq!(began.elapsed(), Duration::ZERO);
 
     let second = worker(&tasks);
@@ -334,7 +341,7 @@ async fn save_waits_for_starts_and_newer_listing_replaces_it() {
     second.schedule_save(&spec, &outgoing, record("late"), pending());
     tasks.wait().await;
     assert_eq!(kept().unwrap(), ["late"]);
-    assert_eq!(began.elapsed().as_millis(), 250, "what starts may take long");
+    assert_eq!(began.elapsed().as_millis(), 250, "the delay is bounded");
 }
 
 #[test]
@@ -343,7 +350,7 @@ fn one_writer_never_exceeds_max_files() {
     for index in 0..MAX_FILES + 3 {
         bench.keep(&index.to_string(), "add");
     }
-    assert_eq!(bench.store.files().unwrap().len(), MAX_FILES + 1, "with the key");
+    assert_eq!(bench.store.files().unwrap().len(), MAX_FILES + 1, "listings and the key");
     let newest = (MAX_FILES + 2).to_string();
     assert_eq!(tools(&bench.store, &newest).unwrap(), ["add"]);
 }
@@ -369,5 +376,5 @@ fn concurrent_reader_sees_complete_listings() {
             }
         });
     });
-    assert_eq!(bench.store.files().unwrap().len(), 2, "nothing is left of the writing");
+    assert_eq!(bench.store.files().unwrap().len(), 2, "no temporary file remains");
 }

@@ -41,7 +41,7 @@ impl ListingStore {
     pub(crate) fn vectors(&self, model: &str) -> KnownTexts {
         let known = read(&self.vectors, &self.vectors_of(model));
         known.unwrap_or_else(|error| {
-            tracing::debug!(%error, "stored vectors are ignored");
+            tracing::debug!(%error, "ignored cached vectors");
             KnownTexts::new()
         })
     }
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(mode(&store.vectors), 0o700);
         assert_eq!(mode(&store.vectors_of("m")), 0o600);
         fs::set_permissions(&store.vectors, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(store.vectors("m").is_empty(), "others could have written them");
+        assert!(store.vectors("m").is_empty(), "a folder writable by others is not trusted");
     }
 
     proptest! {

@@ -64,7 +64,7 @@ impl ListingStoreWorker {
             let Some(record) = outgoing.slot().take() else { return };
             if let Err(error) = store.save(&spec.reach, spec.protocol, &record) {
                 let server = &spec.label;
-                tracing::debug!(server, %error, "its listing could not be kept");
+                tracing::debug!(server, %error, "failed to cache the tool list");
             }
         };
         self.tasks.spawn(self.on_the_way.track_future(async move {

@@ -106,14 +106,18 @@ impl MessageRouter {
                 }
             }
             "notifications/subscriptions/acknowledged" | "notifications/progress" => {
-                tracing::debug!(server = self.server, method, "passed over");
+                tracing::debug!(server = self.server, method, "ignored notification");
             }
             // Anything else can't be forwarded as a notification.
             _ if method.starts_with("notifications/")
                 && params.as_ref().is_none_or(|params| params.as_bytes().starts_with(b"{")) =>
             {
                 if !self.has_roots && params.as_ref().is_some_and(requests_roots) {
-                    tracing::debug!(server = self.server, method, "asks for roots");
+                    tracing::debug!(
+                        server = self.server,
+                        method,
+                        "ignored notification that requests roots"
+                    );
                     return;
                 }
                 let params = params.map(without_subscription);
@@ -123,7 +127,7 @@ impl MessageRouter {
                     self.route_notification(method, |_| params.clone(), |_| true);
                 }
             }
-            _ => tracing::debug!(server = self.server, method, "not a notification of MCP"),
+            _ => tracing::debug!(server = self.server, method, "ignored unknown notification"),
         }
     }
 
@@ -246,9 +250,8 @@ impl MessageRouter {
         if is_news {
             tracing::info!(
                 server,
-                "it says what could be meant for more than one of its agents, and is heard here \
-                 alone; with `\"isolation\": \"session\"` each agent has a process of its own and \
-                 hears it"
+                "a notification could belong to more than one agent and is only logged; set \
+                 `\"isolation\": \"session\"` to give each agent its own process"
             );
         }
         let said = params.map(RawJson::as_str).unwrap_or_default();
@@ -263,7 +266,7 @@ fn notice(method: &str, params: Option<&RawJson>) -> AgentEvent {
 
 fn offer(to: Option<&events::Sender>, notice: AgentEvent) {
     if to.is_some_and(|to| to.try_send(notice).is_some()) {
-        tracing::debug!("a notice that the agent does not take");
+        tracing::debug!("notification dropped: the agent's queue is full");
     }
 }
 

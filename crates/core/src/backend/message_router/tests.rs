@@ -68,16 +68,19 @@ async fn request_goes_to_the_only_agent_with_a_request_in_flight() {
     server.asks(&router, "elicitation/create");
     assert!(question(&mut outside).is_none());
     let asked = question(&mut events).unwrap();
-    assert!(entry.agent_active_at().is_some(), "a person may take their time");
+    assert!(entry.agent_active_at().is_some(), "waiting for the user counts as activity");
     asked.answer(RpcOutcome::Result(RawJson::encode(&json!({"action": "accept"})))).await;
     assert_eq!(server.answer().await["result"]["action"], "accept");
     entry.mark_answered();
     drop(entry);
     server.asks(&router, "elicitation/create");
-    assert!(question(&mut outside).is_none(), "it may be about the one who has used it");
+    assert!(
+        question(&mut outside).is_none(),
+        "the request may concern the agent that used the process"
+    );
     router.begin_process();
     server.asks(&router, "elicitation/create");
-    assert!(question(&mut outside).is_some(), "nobody has used this one");
+    assert!(question(&mut outside).is_some(), "no agent has used this process");
 }
 
 // invariant: server-request-routing
@@ -89,7 +92,7 @@ async fn ambiguous_server_request_is_declined() {
     server.asks(&router, "sampling/createMessage");
     assert_eq!(server.answer().await["error"]["code"], INVALID_REQUEST);
     assert!(question(&mut first).is_none() && question(&mut second).is_none());
-    assert!(router.is_interactive(), "from now on each agent gets a connection of its own");
+    assert!(router.is_interactive(), "later agents get their own connections");
 }
 
 // invariant: server-request-routing
@@ -200,7 +203,11 @@ async fn notifications_reach_the_sole_user_and_nobody_else() {
     let (ann, mut to_ann) = attached(&router, Some("ann"));
     let (bob, mut to_bob) = attached(&router, Some("bob"));
     talks(&server, &router);
-    assert_eq!((methods(&mut to_ann).len(), methods(&mut to_bob).len()), (0, 0), "of nobody");
+    assert_eq!(
+        (methods(&mut to_ann).len(), methods(&mut to_bob).len()),
+        (0, 0),
+        "no recipient is certain"
+    );
     called(&router, &ann);
     talks(&server, &router);
     assert_eq!(methods(&mut to_ann), TALK);
@@ -210,10 +217,10 @@ async fn notifications_reach_the_sole_user_and_nobody_else() {
     let (sender, mut within) = events::channel(8);
     let _entry = router.register_request(&bob, &"s".into(), LogLevel::UNSET, Some(&sender));
     talks(&server, &router);
-    assert_eq!(methods(&mut to_bob).len() + methods(&mut within).len(), 0, "it may be of ann");
+    assert_eq!(methods(&mut to_bob).len() + methods(&mut within).len(), 0, "it may be for ann");
     router.begin_process();
     talks(&server, &router);
-    assert_eq!(methods(&mut within), TALK, "this one has never heard of ann");
+    assert_eq!(methods(&mut within), TALK, "ann has not used this process");
 }
 
 #[tokio::test]
@@ -267,7 +274,7 @@ async fn request_that_may_concern_another_agents_call_is_declined() {
     drop((entry, events));
     let (_entry, mut events) = calling(&router);
     server.asks(&router, "elicitation/create");
-    assert!(question(&mut events).is_none(), "the last call was given up, and may go on there");
+    assert!(question(&mut events).is_none(), "the abandoned call may still run in the process");
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn inherit_env_compares_all_but_withheld_variables() {
     assert_eq!(variables, " 2");
     assert_ne!(one.id(), other.id());
     let (again, ..) = started(&pool, child(&[("OWN", "1"), ("WITHHELD", "x")], true)).await;
-    assert_eq!(again.id(), one.id(), "nobody gets what is withheld");
+    assert_eq!(again.id(), one.id(), "withheld variables make no difference");
     pool.shut_down().await;
 }
 
@@ -149,7 +149,7 @@ fn watchdog_gets_the_process_groups_before_it_is_spawned() {
         let mut read = [0; 4096];
         let count = input.read(&mut read)?;
         READ.lock().unwrap().push_str(str::from_utf8(&read[..count]).unwrap());
-        Err(io::Error::other("nobody starts"))
+        Err(io::Error::other("no process starts"))
     };
     let mut guard = Watchdog::new(Some("any".into()), start, "run.".to_owned());
     guard.watch(7, None);

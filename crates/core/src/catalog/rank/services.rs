@@ -224,7 +224,7 @@ pub(super) fn absent(query: &str, is_known: impl Fn(&str) -> bool) -> Vec<String
 pub fn absent_services_message(services: &[String]) -> String {
     let named: Vec<_> =
         services.iter().take(MAX_NAMED).map(|service| format!("`{service}`")).collect();
-    format!("no server here is called or about {}", named.join(" or "))
+    format!("no server here provides {}", named.join(" or "))
 }
 
 /// Returns `true` if the tools' texts have all words of one of the service's names.

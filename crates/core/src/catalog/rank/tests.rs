@@ -68,7 +68,7 @@ fn spelling_of_a_name_does_not_change_the_score() {
             let [one, other] = ["github", "GitHub"].map(|name| score(&format!("{name} {rest}")));
             assert!((one - other).abs() < 0.01, "{server}, {rest}: {one} {other}");
         }
-        assert!(score("OpenWeather issue") > 0.3, "what nobody knows counts once");
+        assert!(score("OpenWeather issue") > 0.3, "an unknown word counts once");
     }
 }
 
@@ -79,7 +79,7 @@ fn words_without_spaces_are_found() {
         ("delete", "Deletes", &["createOrUpdateVirtualNetworkGatewayConnectionSharedKey"]),
         ("音楽", "音楽を再生する", &[]),
     ]);
-    assert_eq!(found(&index, "创建问题"), [0, 1], "it is also known what that is in English");
+    assert_eq!(found(&index, "创建问题"), [0, 1], "the English translation matches too");
     assert_eq!(found(&index, "音楽の再生"), [2]);
     assert_eq!(found(&index, "virtual network"), [1]);
 }
@@ -105,7 +105,7 @@ fn scores_do_not_depend_on_tools_outside_the_index() {
     let others = [("read_mail", "", &[][..]), ("read_page", "", &[]), ("write_file", "", &[])];
     let more = index(&others);
     let score = |index: &SearchIndex| index.search("read passport", 1, |_| true)[0].score;
-    assert!(score(&few) > score(&more), "a word is rarer where fewer tools have it");
+    assert!(score(&few) > score(&more), "a word in fewer tools has more weight");
 }
 
 #[test]
@@ -128,10 +128,10 @@ fn tool_is_found_by_meaning() {
     assert_eq!(found(&words, "erase the document"), [0; 0]);
     assert_eq!(found(&mixed, "erase the document"), [1]);
     let both: BTreeSet<_> = found(&mixed, "delete some music").into_iter().collect();
-    assert_eq!(both, [0, 1].into(), "both have one of the words");
+    assert_eq!(both, [0, 1].into(), "each tool has one of the words");
     assert_eq!(places(&mixed.search("erase the document", 10, |index| index == 0)), [0; 0]);
     assert_eq!(found(&mixed, ""), [0; 0]);
-    assert_eq!(found(&mixed, "größte Übergrößen"), [0; 0], "words that no table has");
+    assert_eq!(found(&mixed, "größte Übergrößen"), [0; 0], "words without vectors");
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl<'a> ToolNameIndex<'a> {
                 "`{}` of `{server}`",
                 untrusted_text::display_name(known.name, MAX_COMPARED)
             ),
-            None => format!("`{}`, which many servers have", known.name),
+            None => format!("the well-known `{}`", known.name),
         };
         // A name that another server also has isn't an imitation of a third one.
         let is_shared =

@@ -76,45 +76,51 @@ pub(super) enum HiddenChar {
 }
 
 const HIDDEN: &str =
-    "a model reads it and you do not see it: ask the server's author, or leave the server out";
-const ORDERS: &str = "read the whole definition: if it gives orders instead of describing the tool, leave the server out or replace the text (`overrides`)";
-const SECRETS: &str = "deny the tool in `toolFilters` or `agentPolicies` until its author has explained what this is for";
-const OTHERS: &str = "a server has no say in other servers' tools: put them into different toolboxes, or leave this server out";
+    "models read this text but you cannot see it: ask the server's author or remove the server";
+const ORDERS: &str = "read the whole definition: if it instructs the model instead of describing \
+                      the tool, remove the server or replace the text (`overrides`)";
+const SECRETS: &str =
+    "deny the tool in `toolFilters` or `agentPolicies` until its author has explained the purpose";
+const OTHERS: &str = "a server should not direct the use of other servers' tools: put them into \
+                      different toolboxes or remove this server";
 
 /// All rules, in report order.
 pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "tag-characters",
         severity: Severity::High,
-        finds: "invisible copies of ASCII characters (U+E0000 to U+E007F), which spell a hidden text",
+        finds: "invisible tag characters (U+E0000 to U+E007F), which can spell hidden text",
         advice: HIDDEN,
         looks: Detector::Hidden(HiddenChar::Tags),
     },
     RemarkRule {
         id: "variation-selectors",
         severity: Severity::High,
-        finds: "selectors of variants that follow no symbol, or several in a row, which can spell a hidden text",
+        finds: "variation selectors that follow no symbol, or several in a row, which can encode \
+                hidden text",
         advice: HIDDEN,
         looks: Detector::Hidden(HiddenChar::Variations),
     },
     RemarkRule {
         id: "bidi",
         severity: Severity::High,
-        finds: "characters that turn the direction of text, so that it looks otherwise than it reads",
+        finds: "bidirectional control characters, which display text in another order than it is \
+                read",
         advice: HIDDEN,
         looks: Detector::Hidden(HiddenChar::Bidi),
     },
     RemarkRule {
         id: "zero-width",
         severity: Severity::Medium,
-        finds: "characters without width, soft hyphens or blank letters within text, outside emoji and scripts that need them",
+        finds: "zero-width characters, soft hyphens or blank letters within text, except in emoji \
+                and scripts that need them",
         advice: HIDDEN,
         looks: Detector::Hidden(HiddenChar::ZeroWidth),
     },
     RemarkRule {
         id: "terminal",
         severity: Severity::High,
-        finds: "sequences that command a terminal (ANSI escapes), which can hide or overwrite text there",
+        finds: "terminal escape sequences (ANSI), which can hide or overwrite text on a terminal",
         advice: HIDDEN,
         looks: Detector::Hidden(HiddenChar::Terminal),
     },
@@ -128,28 +134,30 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "private-use",
         severity: Severity::Medium,
-        finds: "characters for private use, or that Unicode has not assigned",
+        finds: "private-use or unassigned Unicode characters",
         advice: HIDDEN,
         looks: Detector::Hidden(HiddenChar::PrivateUse),
     },
     RemarkRule {
         id: "pushed-away",
         severity: Severity::High,
-        finds: "80 spaces or 15 line breaks or more in a row with text after them, which push it out of sight",
+        finds: "80 or more spaces, or 15 or more line breaks in a row, which push the text after \
+                them out of view",
         advice: HIDDEN,
         looks: Detector::Hidden(HiddenChar::Spaces),
     },
     RemarkRule {
         id: "comment",
         severity: Severity::Medium,
-        finds: "comments of HTML or Markdown, which a page does not show and a model reads",
+        finds: "HTML or Markdown comments, which are not rendered but reach the model",
         advice: HIDDEN,
         looks: Detector::Patterns(&["<!-- ?[^ >-]", r"\[(?://|comment)\]: ?(?:#|<>)"]),
     },
     RemarkRule {
         id: "override",
         severity: Severity::High,
-        finds: "sentences that revoke a model's instructions (\"ignore all previous instructions\"), also in German, Chinese, French and Spanish",
+        finds: "attempts to override a model's instructions (\"ignore all previous \
+                instructions\"), also in German, Chinese, French and Spanish",
         advice: ORDERS,
         looks: Detector::Patterns(&[
             r"\b(?:ignore|disregard|forget|override|bypass|discard) (?:(?:all|any|every|the|of|your|my|these|those|other|system) ){0,4}(?:previous|prior|above|earlier|preceding|existing|original|safety|foregoing) (?:\w+ ){0,2}(?:instructions?|rules|prompts?|guidelines|directives|messages|constraints|context)\b",
@@ -165,7 +173,8 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "instruction-tag",
         severity: Severity::High,
-        finds: "tags that set text apart as orders (`<IMPORTANT>`, `<system>`, `[INST]`, `<|im_start|>`)",
+        finds: "tags that mark text as instructions (`<IMPORTANT>`, `<system>`, `[INST]`, \
+                `<|im_start|>`)",
         advice: ORDERS,
         looks: Detector::Patterns(&[
             r"</?(?:important|system|secret|hidden|critical|admin|assistant|override|urgent|mandatory|(?:system|user|hidden|secret|critical|important|llm|ai|agent|model)[ _-](?:instructions?|prompts?|messages?|notes?|rules?|reminders?|directives?))>",
@@ -176,7 +185,8 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "hide-from-user",
         severity: Severity::High,
-        finds: "orders to keep something from the user (\"do not tell the user\"), also in German and Chinese",
+        finds: "instructions to hide something from the user (\"do not tell the user\"), also in \
+                German and Chinese",
         advice: ORDERS,
         looks: Detector::Patterns(&[
             r"\b(?:do not|don't|dont|never|must not|should not|shouldn't|without|avoid) (?:ever )?(?:tell(?:ing)?|mention(?:ing)?|inform(?:ing)?|notify(?:ing)?|alert(?:ing)?|warn(?:ing)?|disclos(?:e|ing)|reveal(?:ing)?) (?:\w+ ){0,4}(?:the |your )?(?:user|human|customer|operator)s?\b",
@@ -192,7 +202,8 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "order-first",
         severity: Severity::Medium,
-        finds: "orders to call a tool before all others, at every turn or in any case (\"before using any other tool\"), also in German and Chinese",
+        finds: "instructions to call a tool before all others, on every turn or unconditionally \
+                (\"before using any other tool\"), also in German and Chinese",
         advice: ORDERS,
         looks: Detector::Patterns(&[
             r"\bbefore (?:you )?(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execut(?:e|ing)|access(?:ing)?|proceeding with) (?:any|all|every|each) (?:of the )?(?:other |another )?(?:available )?(?:mcp )?(?:tools?|servers?|functions?|commands?)\b",
@@ -208,8 +219,9 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "preference",
         severity: Severity::Medium,
-        finds: "advertising to the model: a tool that wants to be chosen before others, or that speaks ill of them",
-        advice: "compare with what the tool does: a tool that is better need not say so to the model; replace the text (`overrides`)",
+        finds: "self-promotion: a tool that asks to be preferred over others, or disparages them",
+        advice: "compare the text with what the tool does: a good tool need not advertise itself \
+                 to the model; replace the text (`overrides`)",
         looks: Detector::Patterns(&[
             r"\b(?:always|must) (?:prefer|choose|pick|select|prioriti[sz]e) this (?:tool|server|function|service)\b",
             r"\bprefer this (?:tool|server|function|service) (?:over|to|above|instead of|before) (?:all|any|every|other)\b",
@@ -222,7 +234,8 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "secret-place",
         severity: Severity::High,
-        finds: "places where secrets are kept (`~/.ssh/id_rsa`, `.aws/credentials`, `.env`, `mcp.json`) in a text that wants them read",
+        finds: "paths of secrets (`~/.ssh/id_rsa`, `.aws/credentials`, `.env`, `mcp.json`), or \
+                requests to read them",
         advice: SECRETS,
         looks: Detector::Patterns(&[
             r"(?:\.ssh/(?:id_[a-z0-9]+|config|authorized_keys|known_hosts)\b|\bid_(?:rsa|ed25519|ecdsa|dsa)\b)",
@@ -235,7 +248,7 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "wants-secrets",
         severity: Severity::High,
-        finds: "requests to pass secrets, contents of files or the conversation along in a parameter",
+        finds: "requests to put secrets, file contents or the conversation into a parameter",
         advice: SECRETS,
         looks: Detector::Patterns(&[
             r"\b(?:pass|put|place|provide|include|insert|append|write|add|send|attach) (?:(?:the|its|their|all|full|entire|complete|raw|whole|any|this|that|of|user's|your|file|file's) ){0,5}(?:contents?|text)(?: of (?:\S+ ){1,5}| )(?:as|in|into|to|via|through) (?:the |a |this |an )?['`]?\w+['`]? (?:parameter|argument|field|input)\b",
@@ -247,7 +260,8 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "collecting-parameter",
         severity: Severity::High,
-        finds: "names of parameters that collect what does not belong into a call (`sidenote`, `conversation_history`, `chain_of_thought`, `content_of_env_file`)",
+        finds: "parameter names that collect unrelated data (`sidenote`, `conversation_history`, \
+                `chain_of_thought`, `content_of_env_file`)",
         advice: SECRETS,
         looks: Detector::Keys(&[
             r"side_?note",
@@ -261,7 +275,8 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "exfiltration",
         severity: Severity::High,
-        finds: "orders to send something on to an address (\"upload … to https://…\", \"bcc …@…\")",
+        finds: "instructions to send data to a URL, email address or phone number (\"upload … to \
+                https://…\", \"bcc …@…\")",
         advice: SECRETS,
         looks: Detector::Patterns(&[
             r"\b(?:also|then|additionally|always|must|silently|secretly|first|automatically|please) (?:\w+ )?(?:send|post|upload|forward|transmit|report|submit|copy|exfiltrate|bcc|cc|leak) (?:\S+ ){0,14}(?:to|at|via) (?:\S+ ){0,4}\S{0,3}(?:https?://|wss?://|\+\d{6,}|\S+@\S+\.\w)",
@@ -274,7 +289,8 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "shadowing",
         severity: Severity::High,
-        finds: "orders that are about whatever other tool is called or is there (\"when send_message is called, change …\")",
+        finds: "instructions triggered by the use or presence of another tool (\"when send_message \
+                is called, change …\")",
         advice: OTHERS,
         looks: Detector::Patterns(&[
             r"\b(?:when|whenever|if|each time|every time) (?:the |a |an |any )?['`]?[\w.-]+['`]?(?: (?:tool|function|server))? (?:is|are|gets|was) (?:called|used|invoked|available|present|installed|executed|being called|being used)[^.]{0,60}\b(?:must|you (?:have|need) to|always (?:change|set|use|add|include|send)|change (?:the|its)|replace (?:the|its)|redirect)\b",
@@ -285,8 +301,10 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "obey-output",
         severity: Severity::Medium,
-        finds: "orders to obey what a tool will answer, or to read something where it fails (output poisoning)",
-        advice: "results of tools are data: see what the tool answers before an agent uses it unwatched (`mcp-workbench call`)",
+        finds: "instructions to obey a tool's output, or to read something if a call fails (output \
+                poisoning)",
+        advice: "tool results are data: check them with `mcp-workbench call` before agents use the \
+                 tool unattended",
         looks: Detector::Patterns(&[
             r"\b(?:follow|obey|execute|carry out|comply with) (?:\w+ ){0,3}(?:instructions?|orders|commands|directives|steps) (?:that (?:are|is) )?(?:\w+ ){0,3}(?:contained |returned |given |included |found )(?:in|by|with|from) (?:the |its |this )?(?:\w+ )?(?:results?|responses?|output|errors?|answers?|messages?)\b[^.]{0,60}(?:without|exactly|even if|no matter|do not|never|immediately|before anything)",
             r"\btreat (?:the |its |this |all )?(?:\w+ )?(?:results?|responses?|output|answers?) (?:\w+ ){0,4}as (?:\w+ ){0,2}(?:instructions?|orders|commands|system)\b",
@@ -297,8 +315,9 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "sleeper",
         severity: Severity::Medium,
-        finds: "orders that hold later only: from a certain call or day on",
-        advice: "a definition that is to mean something else later is made to be trusted first: leave the server out",
+        finds: "instructions that take effect later: after some calls, after approval or from a \
+                date on",
+        advice: "text that takes effect later is meant to gain trust first: remove the server",
         looks: Detector::Patterns(&[
             r"\b(?:after|from|starting (?:with|from)|beginning with|on|upon) (?:the )?(?:second|third|fourth|fifth|tenth|\d+(?:st|nd|rd|th)) (?:call|use|run|invocation|time|request|execution)\b[^.]{0,60}\b(?:must|instead|you|read|send|include|change|also|switch)\b",
             r"\b(?:once|after) (?:the )?(?:user|human) (?:has )?(?:approved|trusts?|accepted|granted|confirmed)\b[^.]{0,60}\b(?:must|instead|read|send|include|switch|no longer|also)\b",
@@ -308,36 +327,39 @@ pub const RULES: &[RemarkRule] = &[
     RemarkRule {
         id: "encoded",
         severity: Severity::High,
-        finds: "text in base64 or hexadecimal digits that, once decoded, is something that another rule finds",
+        finds: "base64 or hexadecimal text that matches another rule once decoded",
         advice: HIDDEN,
         looks: Detector::Encoded,
     },
     RemarkRule {
         id: "mixed-scripts",
         severity: Severity::High,
-        finds: "words of Latin letters and of Cyrillic or Greek ones that look like them",
-        advice: "the word is not the one that it looks like: ask the server's author, or leave the server out",
+        finds: "words that mix Latin letters with similar Cyrillic or Greek letters",
+        advice: "the word is not the one that it appears to be: ask the server's author or remove \
+                 the server",
         looks: Detector::MixedScripts,
     },
     RemarkRule {
         id: "look-alike",
         severity: Severity::High,
-        finds: "a tool whose name looks like that of another server's tool, or a well-known one, or is one letter from it",
-        advice: "compare the two: if they are not of one author, hide one in `toolFilters` or give it a name of your own (`overrides`)",
+        finds: "a tool name that resembles another server's tool or a well-known one, or differs \
+                from it by one letter",
+        advice: "compare the two: unless they have the same author, hide one with `toolFilters` or \
+                 rename it (`overrides`)",
         looks: Detector::LookAlike,
     },
     RemarkRule {
         id: "steers-other-tool",
         severity: Severity::High,
-        finds: "a text that says how or when to use, or not to use, a tool of another server",
+        finds: "text that says how or when to use, or not to use, another server's tool",
         advice: OTHERS,
         looks: Detector::Steering,
     },
     RemarkRule {
         id: "names-other-tool",
         severity: Severity::Low,
-        finds: "a text that has the name of a tool of another server",
-        advice: "read why: a description has little reason to speak of another server's tools",
+        finds: "text that mentions another server's tool",
+        advice: "check why: a description has little reason to mention another server's tools",
         looks: Detector::Naming,
     },
 ];

@@ -32,7 +32,7 @@ fn violation_names_the_property_and_its_schema() {
     assert_eq!(check(&json!({"path": "a", "mode": "text"})), "fits");
     assert_eq!(
         check(&json!({})),
-        r#"`path` is required and missing; schema: {"type":"string","description":"Where"}"#
+        r#"`path` is required but missing; schema: {"type":"string","description":"Where"}"#
     );
     assert_eq!(
         check(&json!({"path": 1, "head": "x"})),
@@ -45,13 +45,13 @@ fn violation_names_the_property_and_its_schema() {
     );
     assert_eq!(
         check(&json!({"path": "a", "edits": [{}]})),
-        r#"`edits.0.old` is required and missing; schema: {"type":"string"}"#
+        r#"`edits.0.old` is required but missing; schema: {"type":"string"}"#
     );
     assert_eq!(
         check(&json!({"path": "a", "mode": "x"})),
-        r#"`mode` it is not one of "text" or "binary"; schema: {"enum":["text","binary"]}"#
+        r#"`mode` is not one of "text" or "binary"; schema: {"enum":["text","binary"]}"#
     );
-    assert!(check(&json!("text")).starts_with("the whole of it is a string; schema: {"));
+    assert!(check(&json!("text")).starts_with("the value is a string; schema: {"));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn properties_with_a_default_are_optional() {
     let lacking = check(json!({"type": "gif"})).unwrap_err();
     assert_eq!(
         lacking.lines().map(|line| line.split(';').next().unwrap()).collect::<Vec<_>>(),
-        ["- `type` it is not one of \"png\" or \"jpeg\"", "- `clip` is required and missing"]
+        ["- `type` is not one of \"png\" or \"jpeg\"", "- `clip` is required but missing"]
     );
     assert!(check(json!({"clip": {}})).unwrap_err().starts_with("- `clip.width` is required"));
     assert_eq!(

@@ -12,7 +12,7 @@ const MAX_SCHEMA: usize = 1024;
 pub struct SchemaViolation {
     /// The dotted path of the property; empty for the arguments as a whole.
     pub property: String,
-    /// A predicate for the property, such as `is required and missing`.
+    /// A predicate for the property, such as `is required but missing`.
     pub problem: String,
     /// The violated part of the schema, or the names of the allowed properties; truncated.
     pub expected: String,
@@ -22,7 +22,7 @@ impl fmt::Display for SchemaViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { property, problem, expected } = self;
         let text = if property.is_empty() {
-            format!("the whole of it {problem}; schema: {expected}")
+            format!("the value {problem}; schema: {expected}")
         } else {
             format!("`{property}` {problem}; schema: {expected}")
         };
@@ -64,6 +64,9 @@ mod tests {
         assert!(lines[1..].iter().all(|line| line.ends_with("ä…")), "{text}");
         assert!(text.len() <= MAX_SCHEMA + 4 * 30, "{}", text.len());
         assert_eq!(format_violations(&[]), "");
-        assert!(!format_violations(&[mismatch(1000)]).contains('…'), "one alone has all of it");
+        assert!(
+            !format_violations(&[mismatch(1000)]).contains('…'),
+            "a single violation may use all space"
+        );
     }
 }

@@ -91,11 +91,11 @@ async fn agent_rate_is_shared_across_gateways() {
         assert_eq!(count(gateway, "a").await, Ok(()));
     }
     let (reason, hint) = count(&other, "b").await.unwrap_err();
-    assert_eq!(reason, "there have been too many calls of agent `ann`, which may be 3 a minute");
-    assert_eq!(hint, "wait 20 s, then call it again");
+    assert_eq!(reason, "too many calls by agent `ann` (limit: 3 per minute)");
+    assert_eq!(hint, "retry in 20 s");
     assert_eq!(count(&stranger, "b").await, Ok(()));
     advance(Duration::from_millis(19_500)).await;
-    assert_eq!(count(&one, "a").await.unwrap_err().1, "wait 1 s, then call it again");
+    assert_eq!(count(&one, "a").await.unwrap_err().1, "retry in 1 s");
     advance(Duration::from_millis(500)).await;
     assert_eq!(count(&one, "a").await, Ok(()));
     assert!(count(&one, "a").await.is_err());
@@ -112,8 +112,8 @@ async fn server_rate_is_shared_and_overridden_by_its_entry() {
         (Ok(()), Ok(()), Ok(()))
     );
     let (reason, _) = count(&bob, "b").await.unwrap_err();
-    assert!(reason.contains("calls of server `b`, which may be 1 a minute"), "{reason}");
-    assert!(count(&ann, "a").await.unwrap_err().0.contains("may be 2 a minute"));
+    assert!(reason.contains("calls to server `b` (limit: 1 per minute)"), "{reason}");
+    assert!(count(&ann, "a").await.unwrap_err().0.contains("limit: 2 per minute"));
     // Refused calls don't count toward shared limits: one of four is left.
     advance(Duration::from_mins(1)).await;
     assert_eq!((count(&ann, "b").await, count(&ann, "a").await), (Ok(()), Ok(())));
@@ -122,7 +122,7 @@ async fn server_rate_is_shared_and_overridden_by_its_entry() {
     let (ann, bob) =
         (gateways.gateway_for(&agent("ann"), None), gateways.gateway_for(&agent("bob"), None));
     assert_eq!((count(&ann, "a").await, count(&bob, "b").await), (Ok(()), Ok(())));
-    assert!(count(&bob, "a").await.unwrap_err().0.contains("calls of all agents together"));
+    assert!(count(&bob, "a").await.unwrap_err().0.contains("calls by all agents together"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn counts_survive_a_reload_with_the_same_limits() {
     let limits = json!({ "perAgent": { "callsPerMinute": 1 } });
     let gateways = serve(&limits, &json!({}));
     assert_eq!(count(&gateways.gateway_for(&agent("ann"), None), "a").await, Ok(()));
-    gateways.replace_config(config(&limits, &json!({ "concurrentCalls": 7 }))).await;
+    gateways.replace_config(config(&limits, &json!({ "maxConcurrentCalls": 7 }))).await;
     assert!(count(&gateways.gateway_for(&agent("ann"), None), "a").await.is_err());
     gateways
         .replace_config(config(&json!({ "perAgent": { "callsPerMinute": 2 } }), &json!({})))
@@ -140,7 +140,7 @@ async fn counts_survive_a_reload_with_the_same_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_leave_the_slot_queue() {
-    let gateways = serve(&json!({ "perServer": { "concurrentCalls": 1 } }), &json!({}));
+    let gateways = serve(&json!({ "perServer": { "maxConcurrentCalls": 1 } }), &json!({}));
     let (ann, bob) =
         (gateways.gateway_for(&agent("ann"), None), gateways.gateway_for(&agent("bob"), None));
     let (first, waited) = enter(&ann, "a").await.ok().unwrap();
@@ -151,9 +151,9 @@ async fn dropped_calls_leave_the_slot_queue() {
     let mut fourth = Box::pin(enter(&bob, "a"));
     tokio::select! {
         biased;
-        _ = &mut second => panic!("there is no place"),
-        _ = &mut third => panic!("there is no place"),
-        _ = &mut fourth => panic!("there is no place"),
+        _ = &mut second => panic!("no free slot"),
+        _ = &mut third => panic!("no free slot"),
+        _ = &mut fourth => panic!("no free slot"),
         () = tokio::task::yield_now() => {}
     }
     advance(Duration::from_secs(10)).await;
@@ -163,7 +163,7 @@ async fn dropped_calls_leave_the_slot_queue() {
     let order = async {
         tokio::select! {
             biased;
-            _ = &mut third => panic!("it is not its turn"),
+            _ = &mut third => panic!("another call is first"),
             fourth = &mut fourth => fourth.ok().unwrap(),
         }
     };
@@ -176,7 +176,7 @@ async fn dropped_calls_leave_the_slot_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn callers_take_slots_in_round_robin_order() {
-    let gateways = serve(&json!({ "perServer": { "concurrentCalls": 1 } }), &json!({}));
+    let gateways = serve(&json!({ "perServer": { "maxConcurrentCalls": 1 } }), &json!({}));
     let (eve, ann) =
         (gateways.gateway_for(&agent("eve"), None), gateways.gateway_for(&agent("ann"), None));
     let (first, _) = enter(&eve, "a").await.ok().unwrap();
@@ -189,28 +189,27 @@ async fn callers_take_slots_in_round_robin_order() {
     drop(first);
     // One call of the other agent goes first, not all 1000.
     drop(many.remove(0).await.ok().unwrap());
-    let Poll::Ready(anns) = poll(&mut anns) else { panic!("it is its turn") };
+    let Poll::Ready(anns) = poll(&mut anns) else { panic!("its slot is free") };
     drop(anns.ok().unwrap());
     assert!(many.remove(0).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn call_that_times_out_waiting_holds_no_slot() {
-    let limits =
-        json!({ "maxWaitMs": 1500, "concurrentCalls": 2, "perAgent": { "concurrentCalls": 1 } });
+    let limits = json!({ "maxWaitMs": 1500, "maxConcurrentCalls": 2, "perAgent": { "maxConcurrentCalls": 1 } });
     let gateways = serve(&limits, &json!({}));
     let (ann, bob) =
         (gateways.gateway_for(&agent("ann"), None), gateways.gateway_for(&agent("bob"), None));
     let (anns, _) = enter(&ann, "a").await.ok().unwrap();
     let (reason, hint) = enter(&ann, "b").await.map(drop).unwrap_err();
     let expected =
-        "as many calls of agent `ann` are running as may (1), and none has ended for 1.5 s";
+        "too many concurrent calls by agent `ann` (limit: 1), and none ended within 1.5 s";
     assert_eq!(reason, expected);
-    assert_eq!(hint, "wait for other calls to end, then call it again");
+    assert_eq!(hint, "retry after other calls have ended");
     let (bobs, _) = enter(&bob, "a").await.ok().unwrap();
     let (reason, _) =
         enter(&gateways.gateway_for(&agent("eve"), None), "a").await.map(drop).unwrap_err();
-    assert!(reason.contains("calls of all agents together are running as may (2)"), "{reason}");
+    assert!(reason.contains("calls by all agents together (limit: 2)"), "{reason}");
     drop((anns, bobs));
     let (eves, _) = enter(&gateways.gateway_for(&agent("eve"), None), "a").await.ok().unwrap();
     let (anns, _) = enter(&ann, "a").await.ok().unwrap();

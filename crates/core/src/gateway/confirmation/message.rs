@@ -36,21 +36,22 @@ pub(crate) fn confirmation_message(
     let (what, server) = (named(&tool.tool), named(tool.server.as_str()));
     let arguments = arguments.map_or_else(|| Ok("{}".to_owned()), |raw| describe(raw, secrets))?;
     Ok(format!(
-        "{who} wants to call the tool {what} of server {server}. You are asked because {concern}.\n\
+        "{who} wants to call the tool {what} of server {server}. It needs your confirmation \
+         because {concern}.\n\
          Arguments: {arguments}\n\
-         May it be called?"
+         Allow this call?"
     ))
 }
 
 /// Formats the arguments. If they are too long, shortens the texts in them.
 fn describe(arguments: &RawJson, secrets: &Redactor) -> Result<String, String> {
     if arguments.len() > MAX_READ {
-        return Err(format!("its arguments have {} bytes", arguments.len()));
+        return Err(format!("its arguments are too long ({} bytes)", arguments.len()));
     }
     // Reject duplicate keys: the server could use the hidden one.
     let read = strict_json::parse(arguments.as_bytes());
     let read = read.map_err(|why| {
-        format!("its arguments cannot be read: {}", escape_invisible(&elide_middle(&why, EDGE)))
+        format!("its arguments are invalid: {}", escape_invisible(&elide_middle(&why, EDGE)))
     })?;
     let in_words = |most: usize| {
         escape_invisible(
@@ -67,9 +68,9 @@ fn describe(arguments: &RawJson, secrets: &Redactor) -> Result<String, String> {
     let cut = in_words(EDGE);
     match cut.chars().count() {
         length if length <= MAX_ARGUMENTS => Ok(cut),
-        length => Err(format!(
-            "its arguments are too many to be shown: {length} characters, of which {MAX_ARGUMENTS} have room"
-        )),
+        length => {
+            Err(format!("its arguments are too long ({length} characters, limit {MAX_ARGUMENTS})"))
+        }
     }
 }
 
@@ -141,10 +142,9 @@ mod tests {
         };
         assert_eq!(
             asked(Some(&AgentName::new("ann")), &tool("de`lete\u{202e}"), Some(&arguments)),
-            "Agent `ann` wants to call the tool `de'lete\\u{202e}` of server `files`. You are \
-             asked because the configuration says that it is dangerous.\n\
-             Arguments: {\"path\":\"/tmp/a\\nYes\",\"force\":true}\n\
-             May it be called?"
+            "Agent `ann` wants to call the tool `de'lete\\u{202e}` of server `files`. It \
+             needs your confirmation because the configuration marks it as dangerous.\nArguments: \
+             {\"path\":\"/tmp/a\\nYes\",\"force\":true}\nAllow this call?"
         );
         let long = format!("{}_delete_all", "read_".repeat(100));
         let asked = asked(None, &tool(&long), None);
@@ -175,14 +175,14 @@ mod tests {
     fn call_that_cannot_be_displayed_in_full_is_not_confirmed() {
         let many: Vec<_> = (0..10_000).collect();
         let why = described(&json!(many)).unwrap_err();
-        assert!(why.starts_with("its arguments are too many to be shown: 48891 "), "{why}");
+        assert!(why.starts_with("its arguments are too long (48891 "), "{why}");
         let why = described(&json!("x".repeat(MAX_READ))).unwrap_err();
-        assert_eq!(why, "its arguments have 4194306 bytes");
+        assert_eq!(why, "its arguments are too long (4194306 bytes)");
         let twice = serde_json::from_str::<Box<serde_json::value::RawValue>>(
             r#"{"path":"/etc","p\u0061th":"/tmp"}"#,
         );
         let why = describe(&RawJson::encode(&twice.unwrap()), &Redactor::default()).unwrap_err();
-        let expected = "its arguments cannot be read: 'path' is written twice at line 1 column 34";
+        let expected = "its arguments are invalid: duplicate name 'path' at line 1 column 34";
         assert_eq!(why, expected);
     }
 

@@ -57,5 +57,5 @@ async fn unanswered_confirmation_is_withdrawn_after_the_timeout() {
     assert_eq!(ignored, Err(ConfirmationError::TimedOut(Duration::from_secs(7))));
     assert_eq!(since.elapsed(), Duration::from_secs(7));
     let (reason, _) = ignored.unwrap_err().explain(RiskReason::Dangerous);
-    assert_eq!(reason, "the user was asked, and did not answer for 7 s");
+    assert_eq!(reason, "the user did not answer within 7 s");
 }

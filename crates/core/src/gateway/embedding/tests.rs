@@ -84,7 +84,7 @@ impl World {
             &world.config.toolboxes[0].servers[0],
             &LoginScope::only(None),
         ) else {
-            panic!("it can be started");
+            panic!("invalid launch");
         };
         world.store().save(&reach, Protocol::Auto, &record).unwrap();
         world
@@ -193,7 +193,7 @@ async fn search_reports_progress_while_waiting_for_the_model() {
     let found = all_found(&gateways, &[WORD, "water", "stars"], &context).await;
     assert_eq!(found, [vec![], vec!["rain_today"], vec!["stars"]]);
     assert!(since.elapsed() < TIMEOUT + QUERY_PATIENCE, "{:?}", since.elapsed());
-    let Some(AgentEvent::Progress(params)) = told.try_recv() else { panic!("nothing was said") };
+    let Some(AgentEvent::Progress(params)) = told.try_recv() else { panic!("no progress event") };
     assert!(params.as_str().contains("waiting for the model `m-1`"), "{}", params.as_str());
     drop(turn);
     tokio::time::resume();
@@ -207,7 +207,7 @@ async fn too_many_tools_skip_the_embedding_model() {
     let gateways = world.start();
     let gateway = gateways.gateway_for(&Caller::ANONYMOUS, None);
     let no_agent = AgentHandle::new(None);
-    let described = || -> Vec<String> { panic!("it is described") };
+    let described = || -> Vec<String> { panic!("texts were built for too many tools") };
     let many = IndexVectors::of(MAX_TEXTS);
     let near =
         gateway.similarities(&[WORD], &many, described, &RequestContext::detached(&no_agent)).await;

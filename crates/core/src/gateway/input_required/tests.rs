@@ -75,7 +75,7 @@ async fn unanswerable_input_request_fails_the_call() {
         Err(RpcOutcome::Error(error)) => error.as_str().into_owned(),
         other => panic!("{other:?}"),
     };
-    assert!(message(required().resolve(None).await).contains("nobody can answer"));
+    assert!(message(required().resolve(None).await).contains("needs input"));
 
     let (sender, mut events) = events::channel(1);
     let declining = async {

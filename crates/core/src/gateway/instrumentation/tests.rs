@@ -73,7 +73,7 @@ async fn listener_receives_call_server_and_session_events() {
             "ann calls t",
             "srv/srv starts",
             "srv/srv fails",
-            "t ends: start_failed",
+            "t ends: server_unavailable",
             "ann leaves",
         ]
     );

@@ -30,7 +30,7 @@ async fn idle_limiters_are_swept() {
     for name in FIRST_SWEEP..=2 * FIRST_SWEEP {
         named(name).count().await.unwrap();
     }
-    assert_eq!(known(), 1 + FIRST_SWEEP + 1, "the one that is in use, and the new ones");
+    assert_eq!(known(), 1 + FIRST_SWEEP + 1, "limiters in use and new ones remain");
     drop(kept);
     for name in 0..MAX_LIMITERS + 2 * FIRST_SWEEP {
         named(name).count().await.ok();

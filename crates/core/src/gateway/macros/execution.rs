@@ -125,7 +125,7 @@ impl<'a> MacroRun<'a> {
         let ready = self.plan.begin(self.most.saturating_sub(self.running.len()));
         if !ready.is_empty() && self.gateway.is_replaced.load(Ordering::Relaxed) {
             self.is_over = true;
-            self.stop_reason = Some("another configuration is served now, with other rules maybe");
+            self.stop_reason = Some("the configuration has changed in the meantime");
             return;
         }
         let mut begun = Vec::new();
@@ -133,8 +133,7 @@ impl<'a> MacroRun<'a> {
             match arguments(&steps[at], &self.values) {
                 Ok(given) => begun.push((at, given)),
                 Err(MissingValueError(pointer)) => {
-                    self.stages[at] =
-                        StepStatus::Failed(format!("there is nothing at `{pointer}`"));
+                    self.stages[at] = StepStatus::Failed(format!("no value at `{pointer}`"));
                     self.is_over = true;
                 }
             }
@@ -186,7 +185,7 @@ impl<'a> MacroRun<'a> {
         match made {
             Some(Ok(outcome)) => outcome,
             Some(Err(MissingValueError(pointer))) => {
-                let why = format!("its result lacks what was to be at `{pointer}`");
+                let why = format!("no value for the result at `{pointer}`");
                 failure_report::failure_report(config, &stages, &values, Some(&why))
             }
             None => failure_report::failure_report(config, &stages, &values, besides),
@@ -215,9 +214,7 @@ fn ended(called: Result<RpcOutcome, CallError>) -> Result<RawJson, String> {
                 return Err(failure_report::error_of(&result));
             }
             if is("resultType", r#""task""#) {
-                return Err(
-                    "its server runs it as a task, which a macro does not wait for".to_owned()
-                );
+                return Err("its server runs it as a task, which macros do not support".to_owned());
             }
             Ok(result)
         }
@@ -258,7 +255,7 @@ impl MacroProgress<'_> {
 
     async fn beat(&mut self) {
         self.beats += 1;
-        self.tell("waiting for the steps that run".to_owned()).await;
+        self.tell("waiting for running steps".to_owned()).await;
     }
 
     /// Each heartbeat moves closer to the next integer without reaching it.

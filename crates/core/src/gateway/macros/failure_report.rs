@@ -76,8 +76,8 @@ pub(crate) fn failure_report(
         told.push(json::object(members.iter().map(|(key, value)| (*key, value))));
     }
     text.push_str(
-        "\nWhat was done stays done, and nothing was tried twice. What to do: mend what failed, and \
-         call the tools of the remaining steps, or the whole again if that does no harm.",
+        "\nCompleted steps are not undone or repeated. What to do: fix the cause, then call the tools \
+         of the remaining steps, or the whole macro again if that is safe.",
     );
     let members = [("error", &RawJson::encode(&error)), ("steps", &json::array(&told))];
     RpcOutcome::Result(json::object([
@@ -99,7 +99,7 @@ pub(crate) fn error_of(result: &RawJson) -> String {
     let structured =
         || result.member("structuredContent").filter(|said| said.as_bytes() != b"null");
     let text = text.or_else(|| structured().map(|said| said.as_str().into_owned()));
-    text.unwrap_or_else(|| "the tool failed, and did not say why".to_owned())
+    text.unwrap_or_else(|| "the tool failed without a message".to_owned())
 }
 
 pub(crate) fn describe_call_error(error: &CallError) -> String {

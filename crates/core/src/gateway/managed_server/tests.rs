@@ -26,20 +26,24 @@ async fn backend_is_chosen_by_affinity() {
     let agent = |affinity| AgentHandle::new(None).with_affinity(affinity);
 
     let (one, other) = (agent(Affinity::Session), agent(Affinity::Session));
-    assert_eq!(used(&one).unwrap(), server.shared.id(), "the first has the one there is");
+    assert_eq!(used(&one).unwrap(), server.shared.id(), "the first agent owns the shared backend");
     assert_eq!(used(&one).unwrap(), server.current_backend(&one).id());
     assert_ne!(used(&other).unwrap(), used(&one).unwrap());
 
     let named =
         [agent(Affinity::AgentName), agent(Affinity::AgentName)].map(|agent| used(&agent).unwrap());
-    assert_eq!(named[0], named[1], "each request is an agent, but they have the same name");
+    assert_eq!(named[0], named[1], "requests with the same agent name share a backend");
     assert!(![used(&one).unwrap(), used(&other).unwrap()].contains(&named[0]));
 
     assert!(used(&agent(Affinity::None)).is_err());
 
     server.remove_agent(one.id);
     let next = agent(Affinity::Session);
-    assert_ne!(used(&next).unwrap(), server.shared.id(), "what one leaves is nobody's");
+    assert_ne!(
+        used(&next).unwrap(),
+        server.shared.id(),
+        "the backend of an agent that left is not reused"
+    );
     gateways.shut_down().await;
 }
 
@@ -72,12 +76,12 @@ async fn process_quota_is_released_when_sessions_end() {
     let session = |quota: &Arc<CallerQuota>| AgentHandle::new(None).with_quota(Arc::clone(quota));
     let hers = [(); 3].map(|()| session(&eve));
     let [one, two] = [0, 1].map(|n| used(&hers[n]).unwrap());
-    assert_eq!([0, 1].map(|n| used(&hers[n]).unwrap()), [one, two], "and costs nothing more");
+    assert_eq!([0, 1].map(|n| used(&hers[n]).unwrap()), [one, two], "and uses no more quota");
     let refused = used(&hers[2]).unwrap_err().to_string();
     assert_eq!(
         refused,
-        "2 processes of servers are for agents without a name at 10.0.0.1 alone, and there may be \
-         no more (`limits.perCaller.maxProcesses`)",
+        "the caller at 10.0.0.1 already has 2 server processes of its own, the maximum \
+         (`limits.perCaller.maxProcesses`)",
     );
     assert!(used(&session(&ann)).is_ok());
     assert_eq!([&eve, &ann].map(|quota| quota.count(QuotaKind::Processes)), [2, 1]);

@@ -61,7 +61,7 @@ async fn prompts_contain_no_secrets_of_the_configuration() {
         gateway.query_llm(&prompt(), soon(), &RequestContext::detached(&no_agent)).await.unwrap();
     assert_eq!(
         asked.result.unwrap_err().to_string(),
-        "its answer cannot be used: it says that something went wrong: no ***"
+        "invalid response: the endpoint reported an error: no ***"
     );
     let messages = scripted.bodies()[0]["messages"].clone();
     assert_eq!(
@@ -139,7 +139,7 @@ async fn every_llm_request_is_audited_without_its_content() {
     gateway.query_llm(&asking("late"), past, &context).await.unwrap();
     let given_up = asking("given up");
     let mut asked = Box::pin(gateway.query_llm(&given_up, soon(), &context));
-    assert!(ready_now(asked.as_mut()).is_none(), "it waits for its answer");
+    assert!(ready_now(asked.as_mut()).is_none(), "the request is pending");
     drop(asked);
     let unable = gateway.sample_client(&prompt(), soon(), &context).await;
     assert_eq!(unable.result, Err(SamplingError::Unsupported));
@@ -166,12 +166,12 @@ async fn every_llm_request_is_audited_without_its_content() {
         told,
         [
             line("claude", "small", "ok", [Some(7), Some(2), None]),
-            line("claude", "small", "unusable", [Some(7), Some(0), None]),
+            line("claude", "small", "invalid_response", [Some(7), Some(0), None]),
             line("claude", "small", "ok", [Some(7), Some(2), Some(2)]),
-            line("claude", "small", "unusable", [Some(7), Some(2), None]),
+            line("claude", "small", "invalid_response", [Some(7), Some(2), None]),
             line("claude", "small", "timed_out", [Some(6), Some(0), None]),
             line("claude", "small", "cancelled", [Some(7), Some(0), None]),
-            line("claude", "sampling", "unable", [Some(0), Some(0), None]),
+            line("claude", "sampling", "sampling_unsupported", [Some(0), Some(0), None]),
             line("", "haiku", "ok", [Some(19), Some(3), None]),
         ]
     );
@@ -246,14 +246,14 @@ async fn invalid_sampling_results_are_explained() {
     for (answer, expected) in [
         (json!({"content": [{"type": "text", "text": "a"}, {"text": "b"}, 7]}), Ok("ab")),
         (json!({"content": {"type": "text", "text": "so… </think>\nab"}}), Ok("ab")),
-        (json!({"content": {"type": "image", "text": "a"}}), Err(unusable("it has no text"))),
-        (json!({"content": "a"}), Err(unusable("it has no text"))),
+        (json!({"content": {"type": "image", "text": "a"}}), Err(unusable("no text"))),
+        (json!({"content": "a"}), Err(unusable("no text"))),
         (
             json!({"content": [], "stopReason": "maxTokens"}),
-            Err(unusable("the model used up all its tokens")),
+            Err(unusable("the model ran out of tokens")),
         ),
-        (json!([]), Err(unusable("it has no text"))),
-        (json!(null), Err(unusable("it has no text"))),
+        (json!([]), Err(unusable("no text"))),
+        (json!(null), Err(unusable("no text"))),
     ] {
         let outcome = RpcOutcome::Result(RawJson::encode(&answer));
         let deal = |_, request: ServerRequest| request.answer(outcome);

@@ -71,11 +71,19 @@ async fn waited(known: &[u64], others: &[u64]) -> (u64, Vec<bool>) {
 #[tokio::test(start_paused = true)]
 async fn open_timeout_depends_on_the_missing_servers() {
     assert_eq!(waited(&[1, 2], &[1]).await, (2, vec![true; 3]), "all are up");
-    assert_eq!(waited(&[1, 100], &[]).await, (3, vec![true, false]), "what is known can be used");
-    assert_eq!(waited(&[100], &[10]).await, (10, vec![false, true]), "that one could be slow too");
-    assert_eq!(waited(&[1, 1], &[100]).await, (15, vec![true, true, false]), "only one is missing");
-    assert_eq!(waited(&[], &[1, 100]).await, (15, vec![true, false]), "only one is missing");
-    assert_eq!(waited(&[], &[30, 40]).await, (30, vec![true, false]), "nothing is there before");
+    assert_eq!(waited(&[1, 100], &[]).await, (3, vec![true, false]), "a cached listing is usable");
+    assert_eq!(
+        waited(&[100], &[10]).await,
+        (10, vec![false, true]),
+        "the other server could be slow, too"
+    );
+    assert_eq!(
+        waited(&[1, 1], &[100]).await,
+        (15, vec![true, true, false]),
+        "only one server is missing"
+    );
+    assert_eq!(waited(&[], &[1, 100]).await, (15, vec![true, false]), "only one server is missing");
+    assert_eq!(waited(&[], &[30, 40]).await, (30, vec![true, false]), "no listing is cached");
     assert_eq!(waited(&[1], &[100, 100]).await, (45, vec![true, false, false]));
     assert_eq!(waited(&[], &[100]).await, (45, vec![false]), "clients give up after 60 s");
     assert_eq!(waited(&[], &[]).await, (0, Vec::new()));

@@ -54,7 +54,7 @@ async fn unused_gateways_are_evicted_at_the_limit_per_caller() {
         assert_eq!(gateway.abilities(), ClientCapabilities::from_raw(kind));
     }
     let count = gateways.state(|state| state.made.len());
-    assert_eq!(count, MAX_GATEWAYS_PER_CALLER, "nobody looks through the others any more");
+    assert_eq!(count, MAX_GATEWAYS_PER_CALLER, "the other gateways were evicted");
 }
 
 // invariant: limits-hit-own-caller
@@ -67,7 +67,7 @@ async fn new_capability_sets_are_refused_at_the_limit_per_caller() {
     let mut followers: Vec<_> = some.iter().map(|kind| follow(kind).unwrap()).collect();
     assert_eq!(follow(&others[0]).map(drop), Err(GatewayLimitError));
     assert_eq!(gateways.admit(&caller("ann"), Some(&others[0])), Err(GatewayLimitError));
-    assert!(follow(&some[3]).is_ok(), "it is there already");
+    assert!(follow(&some[3]).is_ok(), "the gateway exists already");
     assert!(gateways.subscribe(&caller("bob"), Some(&others[0])).is_ok());
     followers.pop();
     assert!(follow(&others[0]).is_ok());

@@ -29,9 +29,9 @@ fn only_final_successful_results_are_cacheable() {
 
 #[tokio::test]
 async fn response_cache_is_bounded_and_shared_unless_a_server_sets_max_bytes() {
-    let text = json!({"cache": {"ttlMs": 60_000, "maxBytes": 10_000}, "mcpServers": {
-        "a": {"command": "a"}, "b": {"command": "b"}, "own": {"command": "c", "cache": {"maxBytes": 20_000}},
-        "off": {"command": "d", "cache": {"ttlMs": 0}},
+    let text = json!({"resultCache": {"ttlMs": 60_000, "maxBytes": 10_000}, "mcpServers": {
+        "a": {"command": "a"}, "b": {"command": "b"}, "own": {"command": "c", "resultCache": {"maxBytes": 20_000}},
+        "off": {"command": "d", "resultCache": {"ttlMs": 0}},
     }});
     let loaded =
         config::parse(&text.to_string(), Path::new("x.json"), Path::new("/"), &BTreeMap::new());
@@ -74,7 +74,7 @@ async fn response_cache_is_bounded_and_shared_unless_a_server_sets_max_bytes() {
         assert!(a.store.0.weighted_size() <= 10_000);
     }
     let kept: Vec<usize> = (0..100).filter(|n| a.get(&key(*n)).is_some()).collect();
-    assert_eq!(kept, [93, 94, 95, 96, 97, 98, 99], "those that were last");
+    assert_eq!(kept, [93, 94, 95, 96, 97, 98, 99], "the newest entries remain");
     let content = |n| {
         a.get(&key(n)).and_then(|raw| raw.member("content")).map(|c| c.parse::<Value>().unwrap())
     };

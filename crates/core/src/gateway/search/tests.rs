@@ -69,7 +69,7 @@ fn tool_in_several_toolboxes_is_found_once() {
     everywhere.sort();
     assert_eq!(everywhere, ["other/srv/send", "work/srv/send"]);
     assert_eq!(found(&index, "send mail", Some("home")), ["home/srv/send"]);
-    assert_eq!(found(&index, "home", None)[0], "work/srv/send", "what is said of either counts");
+    assert_eq!(found(&index, "home", None)[0], "work/srv/send", "both descriptions count");
     assert_eq!(found(&index, "send mail", Some("nowhere")), [""; 0]);
 }
 
@@ -123,7 +123,7 @@ async fn concurrent_searches_share_one_index() {
     let Ok(reach) =
         ServerTransport::from_config(&config.toolboxes[0].servers[0], &LoginScope::only(None))
     else {
-        panic!("it can be started");
+        panic!("invalid launch");
     };
     let tools = (0..2 * LARGE)
         .map(|n| RawJson::encode(&json!({"name": format!("tool_{n}"), "inputSchema": {}})));
@@ -150,6 +150,6 @@ async fn concurrent_searches_share_one_index() {
     assert_eq!(found[0].tool().id.tool, "tool_17");
     let sought = ToolQuery { query: "parcels in a box", limit: 3, ..sought };
     assert_eq!(gateway.search(sought, &RequestContext::detached(&no_agent)).await.len(), 3);
-    assert!(gateway.failed_servers().is_empty(), "it was not started");
+    assert!(gateway.failed_servers().is_empty(), "the server was not started");
     gateways.shut_down().await;
 }

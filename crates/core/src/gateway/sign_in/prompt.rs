@@ -34,7 +34,7 @@ impl Gateway {
             let pending = match Box::pin(self.sign_in(at, back)).await {
                 Ok(pending) => pending,
                 Err(failure) => {
-                    tracing::info!(server = %at.server, reason = failure.reason, "no sign-in begins");
+                    tracing::info!(server = %at.server, reason = failure.reason, "failed to begin a sign-in");
                     return false;
                 }
             };
@@ -43,7 +43,7 @@ impl Gateway {
             let has_signed_in = invite(message, &pending, events, context.is_modern).await;
             has_signed_in.unwrap_or_default()
         };
-        let waiting = || format!("waiting for the user to sign in at server `{}`", at.server);
+        let waiting = || format!("waiting for the user to sign in to server `{}`", at.server);
         with_heartbeat(waiting, context, signing_in).await
     }
 
@@ -123,11 +123,11 @@ fn message(at: &ServerRef, what: &str, code: Option<&str>) -> Option<String> {
     let server = escape_invisible(at.server.as_str());
     let code = match code.map(escape_invisible) {
         Some(code) if code.chars().count() > MAX_CODE => return None,
-        Some(code) => format!(" The code to type there is `{code}`."),
+        Some(code) => format!(" Enter this code there: `{code}`."),
         None => String::new(),
     };
     Some(format!(
-        "Server `{server}` wants you to sign in. Open this page in your browser and agree there; {what} goes on when \
-         that is done.{code}"
+        "Server `{server}` requires a sign-in. Open this page in your browser and approve the access. \
+         {what} continues afterwards.{code}"
     ))
 }

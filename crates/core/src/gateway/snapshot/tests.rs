@@ -61,13 +61,13 @@ fn macros_follow_the_availability_of_their_tools() {
     let has_it = |snapshot: &Snapshot| view(snapshot).tool("macros", "both").is_some();
 
     let unlisted = lists(&Snapshot::nothing(true), one, &["a"]);
-    assert!(has_it(&unlisted), "nobody knows yet that there is no such tool");
+    assert!(has_it(&unlisted), "a tool of an unlisted server is not missing yet");
     let listed = lists(&unlisted, two, &["b", "c"]);
     assert!(has_it(&listed) && Arc::ptr_eq(&view(&unlisted), &view(&listed)));
     let gone = lists(&listed, two, &["c"]);
     assert!(!has_it(&gone));
     let said: Vec<_> = gone.unavailable_macros().iter().map(ToString::to_string).collect();
-    assert_eq!(said, ["macro `both` of `one` is not shown: there is no tool `two/two/b`"]);
+    assert_eq!(said, ["macro `both` of `one` is hidden: there is no tool `two/two/b`"]);
     let back = lists(&gone, two, &["b"]);
     assert!(has_it(&back) && back.unavailable_macros().is_empty());
     let renewed = lists(&back, one, &["a", "d"]);

@@ -41,7 +41,7 @@ async fn failed_server_blocks_nobody_and_is_reported() {
     let failures = gateway.failed_servers();
     assert!(failures[0].1.reason.contains("/no/such/program"), "{failures:?}");
     assert_eq!(names(failures.into_iter().map(|(at, _)| at)), ["broken", "old"]);
-    snapshots.changed().await.expect("those who show what failed hear of it");
+    snapshots.changed().await.expect("a changed snapshot");
     gateways.shut_down().await;
 
     // A server with a stored listing isn't started.
@@ -49,7 +49,7 @@ async fn failed_server_blocks_nobody_and_is_reported() {
         &config.toolboxes[0].servers[0],
         &LoginScope::only(None),
     ) else {
-        panic!("it can be started");
+        panic!("invalid launch");
     };
     let record = ListingRecord {
         server: "broken".to_owned(),

@@ -38,7 +38,7 @@ async fn remainder_is_readable_by_its_session_or_its_agent_only() {
     let reads =
         async |reader: &Reader, id: &str| results.find(id, &reader.context()).await.is_some();
     assert!(id.len() == 32 && reads(&ann, &id).await && !reads(&again, &id).await);
-    assert!(!reads(&Reader::new("bob", Some("1")), &id).await, "it is not that agent's");
+    assert!(!reads(&Reader::new("bob", Some("1")), &id).await, "another agent cannot read it");
     let [modern, other] = [(); 2].map(|()| Reader::new("ann", None));
     let by_name = results.keep("rest", 10, Capacity::UNLIMITED, &modern.context()).await.unwrap();
     assert!(reads(&other, &by_name).await && reads(&ann, &by_name).await);

@@ -56,17 +56,17 @@ fn explains_responses_without_text() {
     .iter()
     .map(|answer| said_of(answer).unwrap_err())
     .collect();
-    let why = |why: &str| format!("its answer cannot be used: {why}");
-    let nothing = why("the model said nothing");
-    let no_choices = why("it has no `choices`");
-    let wrong = format!("it says that something went wrong: {}…", "x ".repeat(100));
+    let why = |why: &str| format!("invalid response: {why}");
+    let nothing = why("the model returned no text");
+    let no_choices = why("no `choices`");
+    let wrong = format!("the endpoint reported an error: {}…", "x ".repeat(100));
     assert_eq!(
         told,
         [
-            why("the model used up all its tokens before it said anything"),
-            why("a filter held back what the model said"),
+            why("the model reached its token limit before any output"),
+            why("a content filter removed the output"),
             nothing.clone(),
-            why("the model refuses: I will not�"),
+            why("the model refused: I will not�"),
             nothing.clone(),
             nothing.clone(),
             nothing,

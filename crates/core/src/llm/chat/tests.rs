@@ -118,7 +118,7 @@ async fn falls_back_to_and_remembers_an_accepted_dialect() {
         assert_eq!(cost.usage, TokenUsage { input_tokens: 7, output_tokens: 2 });
         ask(&endpoint, &prompt(ResponseFormat::Object)).await.0.unwrap();
         let asked = asked.bodies();
-        assert_eq!(asked.len(), requests as usize + 1, "it is remembered");
+        assert_eq!(asked.len(), requests as usize + 1, "the dialect is cached");
         assert_eq!(optional(&asked[requests as usize]), taken, "{refused}");
     }
 }

@@ -48,9 +48,7 @@ async fn classifies_unusable_responses() {
         assert_eq!(failure(move |_| http_response(status, HTML, page)).await, LlmError::Html);
     }
     assert_eq!(failure(move |_| http_response(200, "", page)).await, LlmError::Html);
-    for (body, why) in
-        [("", "it is no JSON"), ("{", "it is no JSON"), ("[]", "it is no JSON object")]
-    {
+    for (body, why) in [("", "not JSON"), ("{", "not JSON"), ("[]", "not a JSON object")] {
         let failure = failure(move |_| http_response(200, "", body)).await;
         assert_eq!(failure, LlmError::Unusable(why.to_owned()));
     }
@@ -75,7 +73,7 @@ async fn error_messages_do_not_contain_the_key() {
     let body = json!({"error": {"message": format!("no\nkey: {KEY}")}}).to_string();
     let failure = failure(move |_| http_response(401, "", &body)).await;
     assert_eq!(failure.plain(), &LlmError::Unauthorized(401));
-    assert_eq!(failure.to_string(), "it does not take the key (status 401): no key: ***");
+    assert_eq!(failure.to_string(), "API key rejected (HTTP status 401): no key: ***");
 }
 
 // invariant: model-requests-bounded
@@ -178,7 +176,7 @@ async fn honours_retry_after() {
             failure(move |_| http_response(429, &header, "{\"error\": \"slow down\"}")).await;
         let LlmError::RateLimited(Some(wait)) = failure.plain() else { panic!("{failure}") };
         assert!((Duration::from_mins(1)..=Duration::from_secs(90)).contains(wait), "{wait:?}");
-        assert_eq!(failure.to_string(), "it was asked too often (status 429): slow down");
+        assert_eq!(failure.to_string(), "rate limited (HTTP status 429): slow down");
     }
 }
 

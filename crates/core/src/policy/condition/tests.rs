@@ -68,8 +68,8 @@ fn star_requires_every_element_to_match() {
     }
     assert_eq!(
         test(r#"{"files": [{}]}"#).unwrap_err(),
-        "it may only be called when every argument `/files/*/path` matches `^/w/`, and there is no \
-         list that has it in each element"
+        "allowed only if every argument `/files/*/path` matches `^/w/`; the list is missing or \
+         empty, or an element lacks it"
     );
 }
 
@@ -95,7 +95,7 @@ fn tilde_two_escapes_a_literal_star() {
     let a = || matches("^a$");
     assert_eq!(test_at("/~2/x", a(), r#"{"*": {"x": "a"}}"#), Ok(()));
     assert!(test_at("/~2/x", a(), r#"{"y": {"x": "a"}}"#).is_err());
-    assert!(test_at("/*/x", a(), r#"{"*": {"x": "a"}}"#).is_err(), "it is no list");
+    assert!(test_at("/*/x", a(), r#"{"*": {"x": "a"}}"#).is_err(), "not a list");
     assert_eq!(test_at("/a*/~1~0~02", a(), r#"{"a*": {"/~~2": "a"}}"#), Ok(()));
     assert_eq!(test_at("/x/1", a(), r#"{"x": ["b", "a"]}"#), Ok(()));
     for pointer in ["/x/01", "/x/+1", "/x/-1", "/x/2", "x/1"] {
@@ -135,12 +135,9 @@ fn value_must_be_in_one_of() {
 #[test]
 fn refusal_describes_the_unmet_constraint() {
     let why = test(matches("^a"), "{}").unwrap_err();
-    assert_eq!(
-        why,
-        "it may only be called when argument `/path` matches `^a`, and it is not there"
-    );
+    assert_eq!(why, "allowed only if argument `/path` matches `^a`, but it is missing");
     let why = test(matches("^a"), r#"{"path": "b"}"#).unwrap_err();
-    assert_eq!(why, "it may only be called when argument `/path` matches `^a`");
+    assert_eq!(why, "allowed only if argument `/path` matches `^a`");
 }
 
 #[test]
@@ -149,7 +146,7 @@ fn treats_conditions_that_cannot_be_evaluated_as_unmet() {
     let not = ArgumentTest { not_matches: Some("(unclosed".to_owned()), ..ArgumentTest::default() };
     assert!(test(not, r#"{"path": "a"}"#).is_err());
     let twice = test(matches("^a"), r#"{"path": "b", "path": "a"}"#).unwrap_err();
-    assert!(twice.contains("`path` is written twice"), "{twice}");
+    assert!(twice.contains("duplicate name `path`"), "{twice}");
     assert!(test(matches("^a"), "{").is_err());
 }
 
@@ -165,6 +162,6 @@ fn working_directory_is_matched_by_globs() {
     assert!(is_here(glob, Some("/home/me/work")));
     assert!(!is_here(glob, Some("/home/me/working")));
     assert!(!is_here(glob, Some("/home/me/too/work/a")));
-    assert!(!is_here(glob, None), "nobody knows where it was started");
+    assert!(!is_here(glob, None), "the working directory is unknown");
     assert!(!is_here("/home/[", Some("/home/[")));
 }

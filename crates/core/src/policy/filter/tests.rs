@@ -15,10 +15,10 @@ fn filters_accept_exact_names_globs_and_exceptions() {
     assert!(passes(&["read_*", "list"], "read_me"));
     assert!(passes(&["{get,list}_?"], "get_x"));
     assert!(!passes(&["read_*", "!read_secret*"], "read_secrets"));
-    assert!(passes(&["!write_*"], "read"), "exceptions alone mean all but");
+    assert!(passes(&["!write_*"], "read"), "a filter of exceptions allows everything else");
     assert!(!passes(&["!write_*"], "write_file"));
     assert!(!passes(&["*", "!*"], "read"));
-    assert!(passes(&["odd[name"], "odd[name"), "a name that is no glob means itself");
+    assert!(passes(&["odd[name"], "odd[name"), "an invalid glob matches literally");
 }
 
 #[test]

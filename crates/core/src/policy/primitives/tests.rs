@@ -105,7 +105,11 @@ fn denies_a_uri_in_every_equivalent_spelling() {
     ];
     let none: [&str; 0] = [];
     assert_eq!(read(&["!file:///keys/*"], &spellings), none);
-    assert_eq!(read(&["!key"], &spellings), none, "by the name of what it is");
+    assert_eq!(
+        read(&["!key"], &spellings),
+        none,
+        "the resource's name denies every spelling of its URI"
+    );
     assert_eq!(read(&["file:///docs/*"], &spellings), none);
     assert_eq!(read(&["*", "!file:///keys/*"], &spellings), none);
     // Patterns are normalized too, so any of these spellings works as a pattern.
@@ -118,7 +122,7 @@ fn denies_a_uri_in_every_equivalent_spelling() {
 #[test]
 fn template_rules_apply_to_the_uris_it_expands_to() {
     let made = ["note://1", "note://2", "note://1/secret", "note://1%2Fsecret", "other://1"];
-    assert_eq!(read(&["!note"], &made), ["other://1"], "whatever could have been made of it");
+    assert_eq!(read(&["!note"], &made), ["other://1"], "every expansion is denied");
     assert_eq!(read(&["!secret"], &made), ["note://1", "note://2", "other://1"]);
     assert_eq!(read(&["note"], &made), ["note://1", "note://2"]);
     assert_eq!(read(&["note://{id}"], &made), ["note://1", "note://2"]);
@@ -157,7 +161,7 @@ fn overrides_precede_exposed_lists_and_the_default_is_all() {
     assert_eq!(has(Some("dan")), ([false, true], [true, false]));
     assert_eq!(has(Some("ann")), ([true, false], [false, false]));
     assert_eq!(has(Some("bob")), ([true, false], [true, false]));
-    assert_eq!(has(Some("cat")), ([true, true], [true, false]), "what any of them has");
+    assert_eq!(has(Some("cat")), ([true, true], [true, false]), "the union of all rules");
     assert_eq!(has(Some("eve")), ([false, false], [false, false]));
     let why = |agent: &str, what| {
         let agent = AgentName::new(agent);

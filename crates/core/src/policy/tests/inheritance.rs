@@ -58,7 +58,7 @@ fn several_parents_grant_their_union() {
     assert_eq!(
         tools(&config, "both"),
         ["fs:read", "web:read"],
-        "what one may not use, its list does not give to the other"
+        "a list gives its heir only tools that its owner can use"
     );
     assert_eq!(tools(&config, "all"), ["fs:read", "fs:write", "web:read"]);
     assert_eq!(tools(&config, "fewer"), ["fs:read", "fs:write"]);

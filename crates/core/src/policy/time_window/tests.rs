@@ -24,7 +24,7 @@ fn window_includes_its_start_and_excludes_its_end() {
 fn overnight_window_belongs_to_its_start_day() {
     let friday = [false, false, false, false, true, false, false];
     let night = TimeWindow { from: 22 * 60, to: 6 * 60, days: friday, ..ALWAYS };
-    assert!(!is_open(&night, at(4, 5, 0)), "that is Thursday's");
+    assert!(!is_open(&night, at(4, 5, 0)), "the window of Thursday");
     assert!(is_open(&night, at(4, 22, 0)));
     assert!(is_open(&night, at(5, 5, 59)));
     assert!(!is_open(&night, at(5, 6, 0)));
@@ -36,7 +36,7 @@ fn window_applies_its_utc_offset() {
     let tokyo = TimeWindow { from: 9 * 60, to: 17 * 60, days: WORKDAYS, utc_offset: 9 * 60 };
     assert!(is_open(&tokyo, at(0, 0, 0)));
     assert!(!is_open(&tokyo, at(0, 8, 0)));
-    assert!(!is_open(&tokyo, at(4, 23, 59)), "Saturday there");
+    assert!(!is_open(&tokyo, at(4, 23, 59)), "already Saturday there");
     let west = TimeWindow { utc_offset: -5 * 60, ..tokyo };
     assert!(is_open(&west, at(0, 14, 0)) && !is_open(&west, at(0, 13, 59)));
 }

@@ -51,7 +51,7 @@ async fn record_lives_until_it_expires_is_taken_or_its_session_ends() {
     memory.end(&SessionKey::of_id("x"), &SessionLease::default());
     assert!(has(&memory, &key("a")).await && !has(&memory, &key("b")).await);
     assert!(memory.take(&key("c")).await.is_some());
-    assert_eq!(memory.take(&key("c")).await, None, "one gets it");
+    assert_eq!(memory.take(&key("c")).await, None, "a record is taken once");
     memory.put(key("a"), rest("ann", None, "another"), ROOM).await;
     assert_eq!(kept(&memory), (1, 7));
     advance(RecordKind::Rest.lifetime().unwrap()).await;
@@ -72,7 +72,7 @@ async fn eviction_prefers_the_oldest_records_of_the_same_caller() {
     assert!(!has(&memory, &key(9)).await && has(&memory, &key(10)).await);
     let long = "x".repeat(of_one.bytes);
     memory.put(key("long"), rest("ann", None, &long), ROOM).await;
-    assert_eq!(kept(&memory).0, 2, "it takes all that there is for its caller");
+    assert_eq!(kept(&memory).0, 2, "it uses up the caller's capacity");
     assert!(has(&memory, &key("bob's")).await);
     for n in 0..2 * in_all.bytes / of_one.bytes {
         memory.put(key(n), rest(&n.to_string(), None, &long), ROOM).await;
@@ -125,7 +125,7 @@ async fn rate_allows_a_burst_then_spaces_calls_out() {
         assert_eq!(memory.count(&n.to_string(), rate).await, Ok(()));
     }
     let counted = |subject| memory.state(|state| state.counts.clear_at.contains_key(subject));
-    assert!(!counted("ann") && counted("0"), "what does not matter any more is forgotten");
+    assert!(!counted("ann") && counted("0"), "expired counters are dropped");
 }
 
 #[tokio::test]
@@ -139,10 +139,10 @@ async fn newest_lease_owns_the_session() {
         memory.put(key, StateRecord::Session(Arc::new(record)), Capacity::UNLIMITED).await
     };
     let (first, second, late) = (at("a", 0), at("b", 1), at("c", 1));
-    assert!(put(&first).await && put(&first).await, "its own it may change");
+    assert!(put(&first).await && put(&first).await, "the owner can write again");
     assert!(put(&second).await);
-    assert!(!put(&first).await, "it is not its own any more");
-    assert!(!put(&late).await, "one of two who take it over at once gets it");
+    assert!(!put(&first).await, "the previous owner lost the session");
+    assert!(!put(&late).await, "only one of two concurrent takeovers succeeds");
     assert!(memory.renew_lease(&session, &second).await);
     assert!(!memory.renew_lease(&session, &first).await);
     memory.end(&session, &first);

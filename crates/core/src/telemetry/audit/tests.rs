@@ -133,12 +133,12 @@ fn writes_one_line_per_call_for_every_outcome() {
         [
             ("good", "ok"),
             ("given up", "cancelled"),
-            ("broken", "panicked"),
+            ("broken", "internal_error"),
             ("running", "shutting_down"),
         ]
     );
     let text = bench.observer.render();
-    assert!(text.contains("outcome=\"ok\"} 2") && text.contains("outcome=\"panicked\"} 1"));
+    assert!(text.contains("outcome=\"ok\"} 2") && text.contains("outcome=\"internal_error\"} 1"));
 }
 
 #[test]
@@ -200,26 +200,28 @@ fn repeated_denials_are_summed_in_a_second_line() {
     let ann = || Some(AgentName::new("ann"));
     let address = "2001:db8:1:2::3".parse().ok();
     for _ in 0..5 {
-        let denied = AccessDenial { agent: None, why: AccessDenialReason::InvalidToken };
+        let denied = AccessDenial { agent: None, reason: AccessDenialReason::InvalidToken };
         bench.listeners.emit(Event::AccessDenied(&denied, address));
     }
-    let denied = AccessDenial { agent: ann(), why: AccessDenialReason::NoRules };
+    let denied = AccessDenial { agent: ann(), reason: AccessDenialReason::NoPolicy };
     bench.listeners.emit(Event::AccessDenied(&denied, address));
-    let reached =
-        LimitReached { owner: QuotaOwner::new(ann().as_ref(), address), what: QuotaKind::Sessions };
+    let reached = LimitReached {
+        owner: QuotaOwner::new(ann().as_ref(), address),
+        quota: QuotaKind::Sessions,
+    };
     bench.listeners.emit(Event::LimitReached(&reached));
     assert!(bench.audit.writer_handle().finish(TIMEOUT));
     let mut lines = bench.lines();
     for line in &mut lines {
         line.as_object_mut().unwrap().remove("time");
     }
-    let eve = |times: u64| json!({"kind": "denied", "address": "2001:db8:1:2::", "why": "invalid_token", "times": times});
+    let eve = |times: u64| json!({"kind": "denied", "address": "2001:db8:1:2::", "reason": "invalid_token", "times": times});
     assert_eq!(
         lines,
         [
             eve(1),
-            json!({"kind": "denied", "agent": "ann", "why": "no_rules", "times": 1}),
-            json!({"kind": "limit", "agent": "ann", "what": "sessions", "times": 1}),
+            json!({"kind": "denied", "agent": "ann", "reason": "no_policy", "times": 1}),
+            json!({"kind": "limit", "agent": "ann", "quota": "sessions", "times": 1}),
             eve(4),
         ]
     );

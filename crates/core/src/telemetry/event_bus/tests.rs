@@ -92,14 +92,14 @@ fn emits_nothing_and_does_no_work_without_interested_listeners() {
         !listeners.is_enabled(of_calls.union(EventKinds::READS).union(EventKinds::LLM_REQUESTS))
     );
     let mut call = listeners.begin_call(&bench.meters, subject("t"));
-    call.context.set_rule(|| unreachable!("nobody wants the rule"));
-    call.context.set_refusal_reason("nobody wants to know");
+    call.context.set_rule(|| unreachable!("no listener wants the rule"));
+    call.context.set_denial_reason("unused");
     assert!(call.context.details.reason.is_none());
     std::thread::yield_now();
-    assert_eq!(call.context.took(), Duration::ZERO, "nobody wants the clock to be looked at");
+    assert_eq!(call.context.took(), Duration::ZERO, "the clock is not read");
     call.end(CallOutcome::Ok, None);
     assert_eq!(bench.heard(), [""; 0]);
-    assert_eq!(listeners.calls().load(Ordering::Relaxed), 0, "nobody wanted the facts");
+    assert_eq!(listeners.calls().load(Ordering::Relaxed), 0, "the call got no number");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn listeners_receive_their_kinds_in_order() {
         [&said[..], &["one: a ends cancelled", "two: a ends cancelled"]].concat()
     );
     let numbers = listeners.calls().load(Ordering::Relaxed);
-    assert_eq!(numbers, 2, "each call has one number, whoever asks for its facts");
+    assert_eq!(numbers, 2, "each call has one number");
 }
 
 #[test]
@@ -145,6 +145,6 @@ fn isolates_a_panicking_listener() {
     assert!(lost.is_err());
     assert_eq!(
         bench.heard(),
-        ["one: a begins", "one: a ends ok", "one: b begins", "one: b ends panicked"]
+        ["one: a begins", "one: a ends ok", "one: b begins", "one: b ends internal_error"]
     );
 }

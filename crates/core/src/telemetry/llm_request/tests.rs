@@ -29,7 +29,7 @@ fn writes_one_line_per_request_for_every_outcome() {
     answered.end(LlmOutcome::Ok);
     let mut named = listeners.begin_llm_request(LlmRequestInfo { model: "sampling", ..asked });
     named.context.reported_model = Some("opus-hunter2hunter2".to_owned());
-    named.end(LlmOutcome::Unusable);
+    named.end(LlmOutcome::InvalidResponse);
     drop(listeners.begin_llm_request(LlmRequestInfo { agent: None, ..asked }));
     observer.begin_shutdown();
     drop(listeners.begin_llm_request(asked));
@@ -64,9 +64,11 @@ fn writes_one_line_per_request_for_every_outcome() {
     third.as_object_mut().unwrap().remove("agent");
     assert_eq!(
         lines,
-        [first, line(1, "opus-***", "unusable"), third, line(3, "small", "shutting_down")]
+        [first, line(1, "opus-***", "invalid_response"), third, line(3, "small", "shutting_down")]
     );
     let metrics = observer.render();
-    assert!(metrics.contains("llm_requests_total{model=\"sampling\",outcome=\"unusable\"} 1"));
+    assert!(
+        metrics.contains("llm_requests_total{model=\"sampling\",outcome=\"invalid_response\"} 1")
+    );
     assert!(!metrics.contains("opus"), "{metrics}");
 }

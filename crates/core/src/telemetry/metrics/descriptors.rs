@@ -65,26 +65,26 @@ macro_rules! metrics {
 }
 
 metrics! {
-    CALLS = Counter, "tool_calls", &["toolbox", "server", "outcome"], "Calls by what became of them";
-    SECONDS = Histogram, "tool_call_seconds", SERVER, "How long calls took, from the request to the answer";
-    ARGUMENT_BYTES = Counter, "argument_bytes", SERVER, "Bytes of arguments of calls";
-    RESULT_BYTES = Counter, "result_bytes", SERVER, "Bytes of results and errors of calls";
-    RUNNING = Gauge, "backends_running", SERVER, "Servers that are running";
-    STARTS = Counter, "backend_starts", &["toolbox", "server", "result"], "Starts of servers";
-    RESTARTS = Counter, "backend_restarts", SERVER, "Starts of servers that have run before";
-    DEATHS = Counter, "backend_deaths", SERVER, "Servers that ended by themselves";
-    LLM_REQUESTS = Counter, "llm_requests", &["model", "outcome"], "Requests to language models by what became of them";
-    LLM_TOKENS = Counter, "llm_tokens", &["model", "kind"], "Tokens that language models have read and written";
-    SESSIONS = Gauge, "sessions", &[], "Agents that are there";
-    ADOPTED = Counter, "sessions_adopted", &[], "Sessions that another replica had begun and that were taken over here";
-    TASKS = Gauge, "tasks", &[], "Tasks of the program that have not ended";
-    TOKENS_SAVED = Gauge, "tokens_saved", &[], "Estimate of tokens of definitions that agents did not get, against direct mode";
-    TLS_SECONDS = Gauge, "tls_expires_in_seconds", &["file"], "How long the certificates for TLS are still good, by the key of their file";
-    LOST = Counter, "audit_records_lost", &[], "Records that could not be written to the audit file";
-    HELD = Gauge, "held", &["what"], "What callers hold at the moment, by what it is";
-    LIMITS_REACHED = Counter, "limits_reached", &["what"], "How often a caller wanted to hold more than it may, by what that was";
-    SIGN_INS = Counter, "sign_ins", &["server", "change"], "Logins at servers over HTTP: signed_in, renewed, wanted, signed_out";
-    DRIFT = Counter, "definition_drift", &["toolbox", "server"], "Definitions that were found not to be as `workbench.lock` has them";
-    SHARED_UP = Gauge, "shared_store_up", &[], "Whether the store that workbenches share can be used: 1 or 0; absent where there is none";
-    SHARED_SECONDS = Histogram, "shared_store_seconds", &[], "How long the store that workbenches share took to answer, or to be given up";
+    CALLS = Counter, "tool_calls", &["toolbox", "server", "outcome"], "Tool calls by outcome";
+    DURATION = Histogram, "tool_call_duration_seconds", SERVER, "Duration of tool calls, from the request to the response";
+    ARGUMENT_BYTES = Counter, "argument_bytes", SERVER, "Bytes of tool call arguments";
+    RESULT_BYTES = Counter, "result_bytes", SERVER, "Bytes of tool call results and errors";
+    RUNNING = Gauge, "servers_running", SERVER, "Running server processes, and connections to HTTP servers";
+    STARTS = Counter, "server_starts", &["toolbox", "server", "result"], "Server starts by result (`ok` or `failed`)";
+    RESTARTS = Counter, "server_restarts", SERVER, "Successful starts of servers that had run before";
+    CRASHES = Counter, "server_crashes", SERVER, "Servers that exited unexpectedly";
+    LLM_REQUESTS = Counter, "llm_requests", &["model", "outcome"], "Requests to language models by outcome";
+    LLM_TOKENS = Counter, "llm_tokens", &["model", "kind"], "Tokens that language models read (input) and wrote (output)";
+    SESSIONS = Gauge, "sessions", &[], "Open sessions of agents";
+    ADOPTED = Counter, "sessions_adopted", &[], "Sessions adopted from another replica";
+    RUNTIME_TASKS = Gauge, "runtime_tasks", &[], "Running tasks of the async runtime";
+    TOKENS_SAVED = Gauge, "tokens_saved", &[], "Estimated tokens of definitions that models did not have to read, compared with direct mode";
+    TLS_EXPIRY = Gauge, "tls_certificate_expiry_seconds", &["file"], "Seconds until the TLS certificate in this configuration key expires";
+    LOST = Counter, "audit_records_lost", &[], "Audit records that could not be written";
+    CALLER_USAGE = Gauge, "caller_usage", &["quota"], "Resources that all callers hold at the moment, by quota";
+    LIMITS_REACHED = Counter, "limits_reached", &["quota"], "Times that a caller reached a quota";
+    SIGN_INS = Counter, "sign_ins", &["server", "change"], "Changes of logins at HTTP servers: signed_in, renewed, required, signed_out";
+    DRIFT = Counter, "definition_drift", &["toolbox", "server"], "Definitions found to differ from `workbench.lock`";
+    SHARED_UP = Gauge, "shared_store_up", &[], "1 if the shared store is available, otherwise 0; absent without a shared store";
+    SHARED_DURATION = Histogram, "shared_store_request_duration_seconds", &[], "Duration of requests to the shared store, including timeouts";
 }

@@ -167,7 +167,7 @@ impl PublisherShared {
             // Serialization can't fail. If a write fails, other processes see an outdated state.
             let noted = serde_json::to_vec(&record).map(|json| file.replace(&json));
             if let Ok(Err(error)) = noted {
-                tracing::debug!(%error, "what runs here cannot be told to others");
+                tracing::debug!(%error, "failed to update the state for `ps`");
             }
             let now = self.lock();
             let _ = self.changed.wait_timeout_while(now, PAUSE, |now| now.stage == Stage::Writing);

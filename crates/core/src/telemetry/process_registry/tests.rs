@@ -95,7 +95,7 @@ fn skips_orphaned_records_and_removes_them_after_a_day() {
     assert_eq!(read_processes(cache.path()).unwrap().len(), 0);
     let files = ProcessFiles::new(cache.path(), "a1");
     files.prepare_folder().unwrap();
-    assert!(left.exists(), "it is not old");
+    assert!(left.exists(), "recent orphans remain");
     let long_ago = SystemTime::now() - 2 * LEFT;
     File::options().append(true).open(&left).unwrap().set_modified(long_ago).unwrap();
     files.prepare_folder().unwrap();
@@ -149,7 +149,7 @@ fn log_reader_follows_rotations() {
     line("five");
     assert_eq!(read(), ["five"]);
     let lines = LogReader::new(&found[0]).lines();
-    assert_eq!(lines.len(), 3, "what was put aside twice is gone");
+    assert_eq!(lines.len(), 3, "only one rotated file remains");
 }
 
 #[cfg(unix)]
@@ -171,6 +171,6 @@ fn files_are_private_to_their_owner() {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     assert!(
         ProcessPublisher::start(&files, ProcessRecord::default()).is_err(),
-        "others could write there"
+        "other users can write to the folder"
     );
 }

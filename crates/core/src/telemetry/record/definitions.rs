@@ -19,8 +19,8 @@ pub(crate) struct DriftRecord {
     pub(crate) at: SystemTime,
     pub(crate) server: ServerRef,
     pub(crate) drifted: DefinitionDrift,
-    /// The action taken, in the words of the configuration key `definitions`.
-    pub(crate) becomes: &'static str,
+    /// The action taken, in the words of the configuration key `onDefinitionChange`.
+    pub(crate) action: &'static str,
 }
 
 impl AuditEncoder {
@@ -35,13 +35,13 @@ impl AuditEncoder {
         text(line, "before", &changed.before);
         text(line, "after", &changed.after);
         if changed.suppressed > 0 {
-            number(line, "untold", changed.suppressed);
+            number(line, "suppressed", changed.suppressed);
         }
         line.extend_from_slice(b"}\n");
     }
 
     pub(crate) fn drift(&self, line: &mut Vec<u8>, record: &DriftRecord) {
-        let DriftRecord { at, server, drifted, becomes } = record;
+        let DriftRecord { at, server, drifted, action } = record;
         head(line, *at, "definition_drift");
         text(line, "toolbox", server.toolbox.as_str());
         text(line, "server", server.server.as_str());
@@ -51,7 +51,7 @@ impl AuditEncoder {
         if let DriftKind::Changed(members) = &drifted.kind {
             text(line, "members", &cut(&self.secrets.redact(&members.join(", "))));
         }
-        text(line, "definitions", becomes);
+        text(line, "action", action);
         line.extend_from_slice(b"}\n");
     }
 }

@@ -82,22 +82,19 @@ fn distinguishes_denied_from_unknown_tools() {
         rule: Some("filters".into()),
         ..CallProgress::default()
     };
-    let denied = line(&scribe, &facts("push", None), &details, end(CallOutcome::Unknown));
-    assert!(
-        denied.contains("\"decision\":\"denied\",\"rule\":\"filters\",\"outcome\":\"denied\""),
-        "{denied}"
-    );
-    let unknown = line(&scribe, &facts("pull", None), &details, end(CallOutcome::Unknown));
-    assert!(unknown.contains("\"decision\":\"unknown\",\"outcome\":\"unknown\""), "{unknown}");
+    let denied = line(&scribe, &facts("push", None), &details, end(CallOutcome::UnknownTool));
+    assert!(denied.contains("\"decision\":\"denied\",\"rule\":\"filters\",\"ms\""), "{denied}");
+    let unknown = line(&scribe, &facts("pull", None), &details, end(CallOutcome::UnknownTool));
+    assert!(unknown.contains("\"decision\":\"unknown\",\"ms\""), "{unknown}");
 }
 
 #[test]
-fn refusal_reasons_are_redacted_and_truncated() {
+fn denial_reasons_are_redacted_and_truncated() {
     let reason = format!("no hunter22 {}", "ä".repeat(MAX_NAME));
     let details = CallProgress { reason: Some(reason), ..CallProgress::default() };
     let scribe = scribe(ArgumentCapture::Hash);
-    let line = line(&scribe, &facts("push", None), &details, end(CallOutcome::Refused));
-    assert!(line.contains("\"decision\":\"refused\""), "{line}");
+    let line = line(&scribe, &facts("push", None), &details, end(CallOutcome::Denied));
+    assert!(line.contains("\"decision\":\"denied\"") && !line.contains("outcome"), "{line}");
     assert!(line.contains("\"reason\":\"no *** ää") && line.contains("ä…\""), "{line}");
 }
 
@@ -106,7 +103,7 @@ fn control_characters_in_names_are_escaped() {
     let scribe = scribe(ArgumentCapture::Hash);
     let details = CallProgress::default();
     let facts = facts("a\n\"b\u{2028}", None);
-    let line = line(&scribe, &facts, &details, end(CallOutcome::Unknown));
+    let line = line(&scribe, &facts, &details, end(CallOutcome::UnknownTool));
     assert_eq!(line.lines().count(), 1);
     let read: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(read["tool"], "a\n\"b\u{2028}");
@@ -125,7 +122,7 @@ fn call_line_has_progress_flags_only_when_set() {
     };
     let facts = facts("log", None);
     let usual = line(&scribe, &facts, &CallProgress::default(), end(CallOutcome::Ok));
-    let marked = line(&scribe, &facts, &details, end(CallOutcome::Refused));
+    let marked = line(&scribe, &facts, &details, end(CallOutcome::Denied));
     for mark in [
         r#""stoppedBy":"rate""#,
         r#""dangerous":true"#,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::telemetry::stats::{is_failure, is_refusal};
+use crate::telemetry::stats::{is_denial, is_failure};
 
 /// A denial or exhausted quota, by cause and caller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,9 +40,9 @@ pub struct LoginStats {
     /// Number of token refreshes.
     pub renewed: u64,
     /// How often the server required a sign-in.
-    pub wanted: u64,
+    pub required: u64,
     /// `true` if that was the last event.
-    pub is_wanted: bool,
+    pub is_required: bool,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl OtherStats {
             ..ReadStats::default()
         });
         *(if is_prompt { &mut reads.prompts } else { &mut reads.resources }) += 1;
-        reads.failed += u64::from(is_refusal(outcome) || is_failure(outcome));
+        reads.failed += u64::from(is_denial(outcome) || is_failure(outcome));
         reads.result_bytes = reads.result_bytes.saturating_add(result_bytes);
     }
 
@@ -92,11 +92,11 @@ impl OtherStats {
         match outcome {
             "signed_in" => login.signed_in += 1,
             "renewed" => login.renewed += 1,
-            "wanted" => login.wanted += 1,
+            "required" => login.required += 1,
             // A sign-out.
             _ => {}
         }
-        login.is_wanted = outcome == "wanted";
+        login.is_required = outcome == "required";
     }
 
     /// Returns denials and reads by frequency, and logins by server and account.

@@ -5,10 +5,14 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn call(time: u32, tool: &str, outcome: &str, ms: u32) -> String {
+    line(time, tool, &format!("\"decision\":\"allowed\",\"outcome\":\"{outcome}\""), ms)
+}
+
+fn line(time: u32, tool: &str, end: &str, ms: u32) -> String {
     format!(
         "{{\"time\":\"2026-11-20T10:00:{time:02}.000Z\",\"kind\":\"call\",\"agent\":\"claude\",\
          \"session\":\"x-1\",\"toolbox\":\"dev\",\"server\":\"git\",\"tool\":\"{tool}\",\
-         \"argumentBytes\":10,\"outcome\":\"{outcome}\",\"ms\":{ms}.500,\"resultBytes\":20}}\n"
+         \"argumentBytes\":10,{end},\"ms\":{ms}.500,\"resultBytes\":20}}\n"
     )
 }
 
@@ -22,32 +26,35 @@ fn summarise(text: &str, since: Option<&str>) -> AuditSummary {
 fn counts_calls_by_tool_and_outcome() {
     let mut text: String = (0..20).map(|ms| call(ms, "log", "ok", ms)).collect();
     text += &call(1, "log", "tool_error", 100);
-    text += &call(2, "push", "denied", 0);
+    text += &line(2, "push", r#""decision":"denied","stoppedBy":"rate""#, 0);
+    text += &line(2, "push", r#""decision":"unknown""#, 0);
     text += &call(3, "push", "cancelled", 7);
     text += &call(4, "pull", "lost", 0);
     let summary = summarise(&text, None);
-    assert_eq!(summary.calls(), 24);
+    assert_eq!(summary.calls(), 25);
     assert_eq!(
         (summary.agents.as_slice(), summary.sessions),
         (["claude".to_owned()].as_slice(), 1)
     );
     let log = summary.tool("dev", "git", "log").unwrap();
-    assert_eq!((log.calls, log.failed(), log.refused()), (21, 1, 0));
+    assert_eq!((log.calls, log.failed(), log.denied()), (21, 1, 0));
     assert_eq!((log.argument_bytes, log.result_bytes), (210, 420));
     let percentiles = [0, 50, 95, 100].map(|percent| log.percentile(percent));
     assert_eq!(percentiles, [Some(0.5), Some(10.5), Some(19.5), Some(100.5)]);
     let push = summary.tool("dev", "git", "push").unwrap();
-    assert_eq!((push.calls, push.failed(), push.refused()), (2, 0, 1));
-    assert_eq!(push.percentile(50), Some(7.5), "what was not made has no time");
+    assert_eq!((push.calls, push.failed(), push.denied()), (3, 0, 2));
+    let outcomes: Vec<_> = push.outcomes().collect();
+    assert_eq!(outcomes, [("unknown_tool", 1), ("denied", 1), ("cancelled", 1)]);
+    assert_eq!(push.percentile(50), Some(7.5), "calls that were not made have no latency");
     assert_eq!(summary.tool("dev", "git", "pull").unwrap().failed(), 1);
-    assert_eq!(summary.tools.iter().map(|tool| tool.calls).collect::<Vec<_>>(), [21, 2, 1]);
+    assert_eq!(summary.tools.iter().map(|tool| tool.calls).collect::<Vec<_>>(), [21, 3, 1]);
 }
 
 #[test]
 fn counts_saved_bytes_lost_records_and_malformed_lines() {
-    let text = "{\"time\":\"b\",\"kind\":\"session\",\"withoutBytes\":1000,\"givenBytes\":100}\n\
-                {\"time\":\"c\",\"kind\":\"session\",\"withoutBytes\":10,\"givenBytes\":100}\n\
-                {\"time\":\"c\",\"kind\":\"session\",\"directBytes\":10,\"givenBytes\":1}\n\
+    let text = "{\"time\":\"b\",\"kind\":\"session\",\"withoutWorkbenchBytes\":1000,\"shownBytes\":100}\n\
+                {\"time\":\"c\",\"kind\":\"session\",\"withoutWorkbenchBytes\":10,\"shownBytes\":100}\n\
+                {\"time\":\"c\",\"kind\":\"session\",\"directBytes\":10,\"shownBytes\":1}\n\
                 {\"time\":\"a\",\"kind\":\"lost\",\"records\":3}\n\
                 {\"time\":\"d\",\"kind\":\"something new\",\"x\":[1]}\n\n\
                 {\"time\":\"e\",\"torn";
@@ -59,13 +66,13 @@ fn counts_saved_bytes_lost_records_and_malformed_lines() {
 
 #[test]
 fn clients_with_a_tool_search_are_counted_separately() {
-    let line = |client: &str, search: &str, without: u32, given: u32| {
+    let line = |client: &str, search: &str, without: u32, shown: u32| {
         format!(
             "{{\"time\":\"b\",\"kind\":\"session\",\"client\":\"{client}\"{search},\
-             \"withoutBytes\":{without},\"givenBytes\":{given}}}\n"
+             \"withoutWorkbenchBytes\":{without},\"shownBytes\":{shown}}}\n"
         )
     };
-    let search = ",\"toolSearch\":true";
+    let search = ",\"hasToolSearch\":true";
     let text = line("gemini-cli", "", 90_000, 4_000)
         + &line("claude-code", search, 2_000, 5_000)
         + &line("claude-code", search, 2_000, 1_500)
@@ -76,7 +83,10 @@ fn clients_with_a_tool_search_are_counted_separately() {
         (claude.name.as_str(), claude.has_tool_search, claude.sessions),
         ("claude-code", true, 2)
     );
-    assert_eq!((claude.given_bytes, claude.without_bytes, claude.saved_bytes), (6_500, 4_000, 500));
+    assert_eq!(
+        (claude.shown_bytes, claude.without_workbench_bytes, claude.saved_bytes),
+        (6_500, 4_000, 500)
+    );
     assert_eq!((gemini.has_tool_search, gemini.sessions, gemini.saved_bytes), (false, 2, 86_000));
     assert_eq!(summary.saved_bytes(), 86_500);
 }
@@ -93,7 +103,7 @@ fn sums_requests_and_tokens_by_model() {
     let mut text: String = (0..20).map(|ms| line("small", "ok", ms)).collect();
     text += &line("small", "rate_limited", 1000);
     text += &line("small", "cancelled", 1000);
-    text += &line("sampling", "unable", 1);
+    text += &line("sampling", "sampling_unsupported", 1);
     text += &line("small", "ok", 1).replace(":100,", ":18446744073709551615,");
     let summary = summarise(&text, None);
     let [small, sampling] = summary.models.as_slice() else { panic!("{:?}", summary.models) };
@@ -107,15 +117,15 @@ fn sums_requests_and_tokens_by_model() {
 #[test]
 fn counts_denials_quotas_and_reads() {
     let line = |rest: &str| format!("{{\"time\":\"a\",{rest}}}\n");
-    let wrong = r#""kind":"denied","address":"10.0.0.1","why":"invalid_token","times":"#;
-    let read = r#""toolbox":"dev","server":"git","name":"x","resultBytes":7,"outcome":"#;
-    let text = line(r#""kind":"limit","agent":"eve","what":"processes","times":2"#)
+    let wrong = r#""kind":"denied","address":"10.0.0.1","reason":"invalid_token","times":"#;
+    let read = r#""toolbox":"dev","server":"git","name":"x","resultBytes":7,"#;
+    let text = line(r#""kind":"limit","agent":"eve","quota":"processes","times":2"#)
         + &line(&format!("{wrong}1"))
         + &line(&format!("{wrong}21"))
-        + &line(r#""kind":"denied","why":"origin","times":1"#)
-        + &line(&format!(r#""kind":"resource",{read}"ok""#))
-        + &line(&format!(r#""kind":"resource",{read}"error""#))
-        + &line(&format!(r#""kind":"prompt",{read}"unknown""#));
+        + &line(r#""kind":"denied","reason":"origin","times":1"#)
+        + &line(&format!(r#""kind":"resource",{read}"outcome":"ok""#))
+        + &line(&format!(r#""kind":"resource",{read}"outcome":"protocol_error""#))
+        + &line(&format!(r#""kind":"prompt",{read}"decision":"unknown""#));
     let summary = summarise(&text, None);
     let told = summary.incidents.iter().map(|(incident, times)| {
         (incident.is_limit, incident.cause.as_str(), incident.who.as_str(), *times)

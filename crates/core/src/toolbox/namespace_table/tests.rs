@@ -110,7 +110,7 @@ fn negated_patterns_exclude_from_initial_activation() {
     let limit = 20;
     let all = namespaced(&["a_long_namespace"], &["*", "!a_long_namespace_get_task"], limit);
     let tool = all.get(PrimitiveKind::Tool, "a_long_namespace_get_task").unwrap();
-    assert!(!tool.starts_active, "though `*` matches the name it has");
+    assert!(!tool.starts_active, "even if `*` matches the name");
     let all = namespaced(&["a"], &["!a_get_task"], limit);
     assert_eq!(active(&all), ["a_summarize"]);
 }
@@ -143,8 +143,8 @@ fn first_of_two_equal_names_wins() {
     assert_eq!(all.discarded.len(), 6);
     assert_eq!(
         all.discarded[0].to_string(),
-        "tool `a_list_projects` of server `srv` in `box1` is left out: server `srv` in `box0` \
-         comes first and has the same name"
+        "tool `a_list_projects` of server `srv` in `box1` is hidden: server `srv` in `box0` comes \
+         first and uses the same name"
     );
 }
 
@@ -181,7 +181,11 @@ fn uris_resolve_to_their_servers() {
     let both = |uri: &str, is_listed: bool| {
         ["box0", "box1"].map(|toolbox| (toolbox.to_owned(), uri.to_owned(), is_listed))
     };
-    assert_eq!(lead("projects://all"), both("projects://all", true), "as results have it");
+    assert_eq!(
+        lead("projects://all"),
+        both("projects://all", true),
+        "the URI form used in results"
+    );
     assert_eq!(lead("projects://7/tasks"), both("projects://7/tasks", true));
     assert_eq!(lead("told://in/a/result"), both("told://in/a/result", false));
     let at = &all.items[0].at;

@@ -93,7 +93,7 @@ impl SwitchableStore {
         for key in &keys {
             let removed = self.remove_from(left, key);
             if let (Ok(_), Err(error)) = (&copied, removed) {
-                tracing::warn!(%error, "a login that was moved is still where it was, too");
+                tracing::warn!(%error, "failed to delete the old copy of a login");
             }
         }
         copied
@@ -125,11 +125,11 @@ impl SwitchableStore {
         if got.as_deref() == Some(b"trial") {
             return Ok(());
         }
-        Err(io::Error::other("the keyring does not give back what it was given"))
+        Err(io::Error::other("the keyring does not return stored values"))
     }
 
     fn lock(&self, key: &str) -> io::Result<RecordLockGuard> {
-        let busy = || io::Error::other("a login is being changed right now; try again");
+        let busy = || io::Error::other("a login is being changed; try again");
         self.folder.try_lock(key)?.ok_or_else(busy)
     }
 

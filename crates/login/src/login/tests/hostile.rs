@@ -11,8 +11,8 @@ async fn failure(at: &Arc<OAuthLogin>) -> String {
 
 #[tokio::test]
 async fn response_with_a_wrong_issuer_is_rejected() {
-    let other = "the answer came from another authorization server than was asked";
-    let unsaid = "the answer does not say which authorization server it is from";
+    let other = "the response came from another authorization server";
+    let unsaid = "the response does not name its authorization server (`iss`)";
     let cases: [(Option<&str>, bool, &str); 3] = [
         (Some("https://evil.example.com"), true, other),
         (Some("https://evil.example.com"), false, other),
@@ -41,7 +41,7 @@ async fn wrong_state_does_not_end_the_login() {
     let pending = at.begin(RedirectTarget::Listener).await.unwrap();
     let (status, page) = browse(pending.address()).await;
     assert_eq!(status, 400);
-    assert!(page.contains("not the answer to the sign-in"), "{page}");
+    assert!(page.contains("no pending sign-in"), "{page}");
     let query: HashMap<_, _> = pending.address().query_pairs().collect();
     let mut elsewhere = Url::parse(&query["redirect_uri"]).unwrap();
     elsewhere.set_path("/elsewhere");
@@ -59,9 +59,9 @@ async fn declining_is_reported() {
     let at = Process::new(folder.path()).at(&authority);
     let pending = at.begin(RedirectTarget::Listener).await.unwrap();
     let ((status, page), done) = tokio::join!(browse(pending.address()), pending.done());
-    assert_eq!(done.unwrap_err().reason, "you declined");
+    assert_eq!(done.unwrap_err().reason, "access denied");
     assert_eq!(status, 400);
-    assert!(page.contains("you declined"), "{page}");
+    assert!(page.contains("access denied"), "{page}");
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn resource_parameter_can_be_disabled() {
     authority.set(|switches| switches.refuses_resource = true);
     let process = Process::new(folder.path());
     let said = failure(&process.at(&authority)).await;
-    assert_eq!(said, "no token was given: invalid_target: because");
+    assert_eq!(said, "no token was issued: invalid_target: because");
     let oauth =
         OAuthConfig { resource: crate::settings::ResourceIndicator::Off, ..OAuthConfig::default() };
     let at = process.with(&authority, oauth);
@@ -104,7 +104,7 @@ async fn forbidden_authorization_server_urls_fail_discovery() {
         let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
         authority.set(|switches| switches.named = Some(named.to_owned()));
         let said = failure(&Process::new(folder.path()).at(&authority)).await;
-        assert!(said.starts_with("how to sign in could not be found out: "), "{said}");
+        assert!(said.starts_with("OAuth discovery failed: "), "{said}");
     }
 }
 
@@ -149,7 +149,7 @@ async fn client_is_used_only_at_its_own_authorization_server() {
     move_to(&authority.origin.clone());
     let said = failure(&at).await;
     assert!(
-        said.starts_with("it names another authorization server than before: http://127"),
+        said.starts_with("the server now names another authorization server: http://127"),
         "{said}"
     );
     assert_eq!(authority.seen().registrations.len(), 2);

@@ -55,7 +55,7 @@ async fn client_credentials_with_a_secret() {
     let at = process.with(&authority, oauth);
     let refused = at.on_challenge(challenge(401, "Bearer", None, false)).await;
     assert_eq!(refused, RetryDecision::AwaitSignIn);
-    let why = "no token is given: invalid_client: because".to_owned();
+    let why = "no token was issued: invalid_client: because".to_owned();
     assert_eq!(at.status().await, SignInStatus::SignInRequired { why });
 }
 

@@ -77,7 +77,7 @@ async fn rejected_token_is_renewed_once_then_requires_a_sign_in() {
         RetryDecision::AwaitSignIn
     );
     assert_eq!(authority.asked("refresh_token"), 1);
-    let why = "the server does not take a token that is new".to_owned();
+    let why = "the server rejected a newly issued token".to_owned();
     assert_eq!(at.status().await, SignInStatus::SignInRequired { why });
     for secret in [first, second] {
         assert!(at.secrets().contains(&secret));
@@ -129,7 +129,7 @@ async fn configured_client_secret_is_not_stored_and_can_change() {
         wrong.on_challenge(challenge(401, INVALID, None, false)).await,
         RetryDecision::AwaitSignIn
     );
-    assert_eq!(authority.seen().refused, 1, "it is asked once, not by each caller");
+    assert_eq!(authority.seen().refused, 1, "all callers share one request");
     assert_eq!(token(&with("secret of me/+%")).await.as_deref(), Some("access-3"));
     let other = OAuthConfig { client_id: Some("you".to_owned()), ..OAuthConfig::default() };
     let other = process.with(&authority, other);
@@ -138,7 +138,7 @@ async fn configured_client_secret_is_not_stored_and_can_change() {
         other.on_challenge(challenge(401, INVALID, shown.as_deref(), false)).await,
         RetryDecision::AwaitSignIn
     );
-    let why = "the entry names another client than signed in".to_owned();
+    let why = "the entry names another client than the login".to_owned();
     assert_eq!(other.status().await, SignInStatus::SignInRequired { why });
 }
 
@@ -156,7 +156,7 @@ async fn unavailable_authorization_server_does_not_end_the_login() {
         assert_eq!(token(&at).await, None);
         assert_eq!(authority.asked("refresh_token"), 1);
         let refused = at.on_challenge(challenge(401, INVALID, None, false)).await;
-        assert_eq!(refused, RetryDecision::GiveUp, "nobody can do anything about it");
+        assert_eq!(refused, RetryDecision::GiveUp, "a sign-in would not help");
         assert_eq!(process.told(), ["signed in"]);
         authority.set(|switches| {
             switches.token_status = None;
@@ -179,12 +179,12 @@ async fn revoked_login_requires_a_sign_in() {
     let shown = token(&at).await;
     let refused = at.on_challenge(challenge(401, INVALID, shown.as_deref(), false)).await;
     assert_eq!(refused, RetryDecision::AwaitSignIn);
-    let why = "the login has ended: the authorization server has revoked it";
+    let why = "the authorization server rejected the refresh token";
     assert_eq!(at.status().await, SignInStatus::SignInRequired { why: why.to_owned() });
     assert_eq!(process.told(), ["signed in".to_owned(), format!("wanted: {why}")]);
     // The rejection is stored, so another process reports it without a request.
     let other = Process::new(folder.path()).at(&authority);
-    let why = "the server does not take the token any more".to_owned();
+    let why = "the server rejected the token".to_owned();
     assert_eq!(other.status().await, SignInStatus::SignInRequired { why });
     // The refresh token isn't used a second time.
     assert_eq!(
@@ -234,7 +234,7 @@ async fn step_up_requests_all_scopes_even_after_a_restart() {
 
     let process = Process::new(folder.path());
     let at = process.at(&authority);
-    let why = "more is to be allowed: read write".to_owned();
+    let why = "additional scopes required: read write".to_owned();
     assert_eq!(at.status().await, SignInStatus::SignInRequired { why });
     sign_in(&at).await.unwrap();
     assert_eq!(authority.seen().authorizations[1]["scope"], "read write");
@@ -330,7 +330,7 @@ async fn renewed_token_is_stored_before_use_and_without_a_waiter() {
         let mut caller = std::pin::pin!(token(&at));
         let until_saving = async { saving.await.unwrap() };
         tokio::select! {
-            token = &mut caller => panic!("{token:?} is used before it is kept"),
+            token = &mut caller => panic!("{token:?} is used before it is stored"),
             _ = until_saving => {}
         }
         // The authorization server has responded. The caller is dropped, and the renewal goes on.

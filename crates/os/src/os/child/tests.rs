@@ -88,11 +88,11 @@ fn child_has_piped_streams_and_an_exit_code() {
         child.stderr.take().unwrap().read_to_string(&mut errors).await.unwrap();
         assert_eq!((said.as_str(), errors.as_str()), ("hello", "oops\n"));
         assert_eq!(child.wait().await.unwrap().code(), Some(7));
-        assert_eq!(child.wait().await.unwrap().code(), Some(7), "as often as it is asked");
+        assert_eq!(child.wait().await.unwrap().code(), Some(7), "`wait` is repeatable");
         assert_eq!(child.id(), None);
         child.kill();
     });
-    assert_eq!(printed(&shell("cat")), "", "without input there is nothing to read");
+    assert_eq!(printed(&shell("cat")), "", "stdin is empty without input");
 }
 
 #[test]
@@ -179,7 +179,7 @@ mod on_linux {
         let before = ours();
         let status = printed(&program("cat", &["/proc/self/status"]));
         let pipe = 1 << 12;
-        assert_ne!(signals(&before, "SigIgn:") & pipe, 0, "every Rust program ignores it");
+        assert_ne!(signals(&before, "SigIgn:") & pipe, 0, "every Rust program ignores SIGPIPE");
         assert_eq!(signals(&status, "SigIgn:"), signals(&before, "SigIgn:") & !pipe);
         assert_eq!(signals(&status, "SigBlk:"), 0);
         assert_eq!(
@@ -196,11 +196,11 @@ mod on_linux {
         let ours = open(&files.collect::<Vec<_>>().join(" "));
         let theirs = open(&printed(&program("ls", &["/proc/self/fd"])));
         let inherited: BTreeSet<_> = theirs.difference(&ours).collect();
-        assert!(inherited.is_empty(), "{inherited:?} besides {ours:?}");
+        assert!(inherited.is_empty(), "inherited {inherited:?}, in addition to {ours:?}");
 
         let group = printed(&program("cat", &["/proc/self/stat"]));
         let fields: Vec<_> = group.split(' ').collect();
-        assert_eq!(fields[0], fields[4], "its process is its group");
+        assert_eq!(fields[0], fields[4], "the child leads its process group");
     }
 
     #[test]

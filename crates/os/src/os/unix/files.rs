@@ -29,7 +29,7 @@ pub fn check_private_dir(folder: &Path) -> io::Result<()> {
     if is_ours && metadata.mode() & 0o022 == 0 {
         return Ok(());
     }
-    Err(io::Error::other(format!("others can write into `{}`", folder.display())))
+    Err(io::Error::other(format!("other users can write to `{}`", folder.display())))
 }
 
 /// Returns `true` if users other than the owner can write to or replace a file.
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!([mode(&folder), mode(&parent.path().join("a"))], [0o700; 2]);
         check_private_dir(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o720)).unwrap();
-        assert!(check_private_dir(&folder).is_err(), "a group may write there");
+        assert!(check_private_dir(&folder).is_err(), "writable by the group");
         let file = folder.join("file");
         set_private_mode(File::options().write(true).create_new(true)).open(&file).unwrap();
         assert_eq!(mode(&file), 0o600);

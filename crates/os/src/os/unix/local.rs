@@ -36,7 +36,7 @@ impl LocalListener {
     /// folder.
     pub fn bind(path: &Path) -> io::Result<Self> {
         if path.as_os_str().len() > MAX_ADDRESS {
-            let long = format!("a socket's path has {MAX_ADDRESS} bytes at most");
+            let long = format!("socket path longer than {MAX_ADDRESS} bytes");
             return Err(io::Error::new(ErrorKind::InvalidInput, long));
         }
         let folder = path.parent().unwrap_or(Path::new("/"));
@@ -84,7 +84,10 @@ pub async fn connect_locally(path: &Path) -> io::Result<LocalStream> {
     if is_ours(&stream) {
         return Ok(stream);
     }
-    Err(io::Error::new(ErrorKind::PermissionDenied, "the process that listens there is not ours"))
+    Err(io::Error::new(
+        ErrorKind::PermissionDenied,
+        "the listening process belongs to another user",
+    ))
 }
 
 /// Removes a socket file that no process listens on any more.
@@ -127,7 +130,7 @@ mod tests {
             came = came => came.unwrap(),
         }
         remove_dead_socket(&path);
-        assert!(path.exists(), "somebody listens");
+        assert!(path.exists(), "the socket has a listener");
         drop(listener);
         assert!(!path.exists());
     }

@@ -33,7 +33,10 @@ async fn falls_back_to_memory_and_reconnects_after_a_crash() {
     assert_eq!(a.store.get(&key).await, Some(session("a", 0)));
     assert!(a.store.renew_lease(&other, &tenure("a", 0)).await);
     assert!(a.store.count("ann", rate(1)).await.is_ok());
-    assert!(a.store.count("ann", rate(1)).await.is_err(), "rates are kept here meanwhile");
+    assert!(
+        a.store.count("ann", rate(1)).await.is_err(),
+        "rates are limited locally without the store"
+    );
     let rests = RecordKey::Rest("r".to_owned());
     a.store.put(rests.clone(), rest("ann", None, "x"), Capacity::UNLIMITED).await;
     assert!(a.store.take(&rests).await.is_some());
@@ -72,7 +75,7 @@ async fn waits_for_a_hung_store_once_and_then_uses_memory() {
     assert!(took >= SHORT.response && took < 2 * SHORT.response, "{took:?}");
     until("it is told", async || a.heard.all().len() >= 2).await;
     until("it is found again", async || is_up_again(&a.heard.all())).await;
-    assert_eq!(a.heard.all().len(), 3, "it is told once: {:?}", a.heard.all());
+    assert_eq!(a.heard.all().len(), 3, "reported more than once: {:?}", a.heard.all());
 }
 
 #[tokio::test]
@@ -171,7 +174,7 @@ async fn falls_back_to_memory_on_malformed_responses() {
         let key = folder.path().join("key");
         std::fs::write(&key, [1; 32]).unwrap();
         let keys = vec![key];
-        let config = SharedConfig { keys, ..config(&format!("redis://127.0.0.1:{port}")) };
+        let config = SharedStoreConfig { keys, ..config(&format!("redis://127.0.0.1:{port}")) };
         let since = Instant::now();
         let a = Workbench::with(&config, SHORT).await;
         let (_, session_key) = session_key("credential");
@@ -180,7 +183,7 @@ async fn falls_back_to_memory_on_malformed_responses() {
         assert!(a.store.count("ann", rate(1)).await.is_ok());
         let (logins, listings) = (a.store.logins().unwrap(), a.store.listings().unwrap());
         spawn_blocking(move || {
-            assert!(logins.load("login").is_err(), "nobody knows whether there is one");
+            assert!(logins.load("login").is_err(), "an unavailable store is an error");
             logins.save("login", b"record").unwrap();
             assert_eq!(logins.last_known("login").as_deref(), Some(&b"record"[..]));
             assert_eq!(listings.find("listing"), None);

@@ -40,7 +40,7 @@ async fn remainders_are_shared_and_taken_once() {
     let (one, other) = tokio::join!(a.store.take(&r), b.store.take(&s));
     assert_eq!(usize::from(one.is_some()) + usize::from(other.is_some()), 1);
     assert_eq!(b.store.get(&key("r")).await, None);
-    assert_eq!(server.keys().await, Vec::<String>::new(), "no list speaks of it");
+    assert_eq!(server.keys().await, Vec::<String>::new(), "no index entry is left");
 }
 
 #[tokio::test]

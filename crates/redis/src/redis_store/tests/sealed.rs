@@ -82,7 +82,7 @@ async fn only_one_workbench_holds_the_lock_on_a_login() {
     let held = lock(&a).await;
     assert!(held.is_some() && lock(&a).await.is_none() && lock(&b).await.is_none());
     drop(held);
-    until("it is given back", async || server.keys().await.is_empty()).await;
+    until("the lock is released", async || server.keys().await.is_empty()).await;
     let held = lock(&b).await;
     assert!(held.is_some());
     // The former holder must not release an expired lock that has a new holder.
@@ -126,13 +126,13 @@ async fn syncs_cached_logins_after_an_outage_and_after_a_flush() {
     assert_eq!(at(&a, |all| all.last_known(LOGIN)).await.as_deref(), Some(SECRET));
     save(&a, RENEWED).await;
     assert_eq!(at(&a, |all| all.last_known(LOGIN)).await.as_deref(), Some(RENEWED));
-    assert!(at(&a, |all| all.remove(LOGIN).is_err()).await, "nobody says that it has ended");
+    assert!(at(&a, |all| all.remove(LOGIN).is_err()).await, "a failed removal is reported");
     server.restart().await;
     until("it is found", async || one.store.is_up()).await;
     until("it is there", async || load(&b).await == some(RENEWED)).await;
 
     let _: String = server.ask("FLUSHALL").await;
-    assert_eq!(load(&a).await, some(RENEWED), "it is there again");
+    assert_eq!(load(&a).await, some(RENEWED), "restored after the flush");
     assert_eq!(load(&b).await, some(RENEWED));
 }
 
@@ -148,7 +148,7 @@ async fn undecryptable_logins_are_not_overwritten() {
     let why = load(&c).await.unwrap_err();
     assert!(why.contains("another key") && !why.contains("secret"), "{why}");
     at(&c, |all| all.save(LOGIN, RENEWED).unwrap()).await;
-    assert_eq!(load(&a).await, some(SECRET), "it is not written over");
+    assert_eq!(load(&a).await, some(SECRET), "an undecryptable login is not overwritten");
     let both = Workbench::with(&with_keys(&server, folder.path(), &[2, 1]), PATIENT).await;
     let d = both.store.logins().unwrap();
     assert_eq!(load(&d).await, some(SECRET));

@@ -9,7 +9,7 @@ use redis::{FromRedisValue, cmd};
 use tempfile::TempDir;
 
 use crate::redis_store::tests::{config, until};
-use crate::settings::SharedConfig;
+use crate::settings::SharedStoreConfig;
 
 /// Killed on drop.
 pub(crate) struct Server {
@@ -58,7 +58,7 @@ impl Server {
         self.port
     }
 
-    pub(crate) fn config(&self) -> SharedConfig {
+    pub(crate) fn config(&self) -> SharedStoreConfig {
         config(&format!("redis://127.0.0.1:{}", self.port))
     }
 
@@ -124,7 +124,7 @@ fn launch(port: u16, arguments: &[String], folder: &Path) -> Child {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     child.unwrap_or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            panic!("redis-server is not installed: `scripts/test.sh --setup` gets it")
+            panic!("redis-server is not installed; run `scripts/test.sh --setup`")
         }
         _ => panic!("redis-server: {error}"),
     })

@@ -70,14 +70,14 @@ async fn lease_renewals_are_rate_limited() {
     let _: i64 = server.ask(&format!("PEXPIRE {at} 60000")).await;
     assert!(a.store.renew_lease(&id, &tenure("a", 0)).await);
     let lifetime: u64 = server.ask(&format!("PTTL {at}")).await;
-    assert!(lifetime <= 60_000, "it was prolonged at once: {lifetime}");
+    assert!(lifetime <= 60_000, "the TTL was extended immediately: {lifetime}");
     // Advance only the clock of this process.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(31)).await;
     tokio::time::resume();
     assert!(a.store.renew_lease(&id, &tenure("a", 0)).await);
     let lifetime: u64 = server.ask(&format!("PTTL {at}")).await;
-    assert!(lifetime > 60_000, "it was not prolonged: {lifetime}");
+    assert!(lifetime > 60_000, "the TTL was not extended: {lifetime}");
 }
 
 #[tokio::test]
@@ -143,5 +143,5 @@ async fn ignores_foreign_values_and_other_record_versions() {
         b.settled().await;
         assert_eq!(b.store.get(&key).await, None, "{junk}");
     }
-    assert!(b.store.is_up(), "junk is no reason to give the store up");
+    assert!(b.store.is_up(), "junk must not open the breaker");
 }

@@ -15,8 +15,8 @@ pub(crate) const MAX_DESCRIPTION: usize = 132;
 /// names only.
 const STEPS: [(usize, usize); 5] =
     [(MAX_DESCRIPTION, MAX_DESCRIPTION), (80, 80), (40, 40), (40, 0), (0, 0)];
-const SHORTENED: &str = "This catalog is shortened. Call toolman_activate with {\"list\": \"*\"}, or \
-                         another glob over names, for whole entries.";
+const SHORTENED: &str = "This catalog is shortened. Call toolman_activate with {\"list\": \"*\"}, \
+                         or another glob of names, for full entries.";
 /// Maximum size of the names of missing servers, in bytes.
 const MAX_ABSENT: usize = 300;
 
@@ -196,7 +196,7 @@ impl CatalogText<'_> {
             let active = items().filter(|item| self.active.has(item)).count();
             format!("{} {} ({active} active)", items().count(), section.primitives())
         });
-        format!("{}\n\nin all: {}", self.head, sections.join(", "))
+        format!("{}\n\ntotal: {}", self.head, sections.join(", "))
     }
 
     fn text(&self, lines: &[(Section, String)]) -> String {
@@ -236,8 +236,8 @@ impl CatalogText<'_> {
             (names, more) => format!("{names} and {more} more"),
         };
         format!(
-            "\n\nNot available now: {names}. Whoever calls or activates one of their tools starts \
-             them again."
+            "\n\nNot available now: {names}. Calling or activating one of their tools restarts \
+             them."
         )
     }
 }

@@ -41,11 +41,11 @@ impl SwitchRequest {
             return Ok(Self::default());
         };
         let Ok(mut given) = arguments.parse::<Map<String, Value>>() else {
-            return Err(format!("The arguments are no object. {EMPTY}"));
+            return Err(format!("Expected an object. {EMPTY}"));
         };
         let mut list = |key: &str| {
             names(given.remove(key).unwrap_or_default()).map_err(|found| {
-                format!("`{key}` is to be a list of names, but is {found}. {NOTHING}")
+                format!("`{key}` must be a list of names, but is {found}. {NOTHING}")
             })
         };
         let change = Self {
@@ -57,7 +57,7 @@ impl SwitchRequest {
         };
         match given.keys().next() {
             Some(key) => Err(format!(
-                "There is no argument `{}`. {NOTHING} The arguments are tools_on, tools_off, \
+                "Unknown argument `{}`. {NOTHING} The arguments are tools_on, tools_off, \
                  resources_on and resources_off, each a list of names.",
                 shorten(key, MAX_NAME)
             )),
@@ -107,8 +107,8 @@ impl SwitchRequest {
         let mut off = switches.iter().filter(|switch| !switch.is_on);
         if let Some(both) = off.find(|switch| on.contains(&(switch.kind, &switch.name))) {
             return Err(format!(
-                "'{}' is to be switched on and off at once. {NOTHING} Name it in one of the lists \
-                 only.",
+                "Cannot both activate and deactivate '{}'. {NOTHING} Name it in only one of the \
+                 lists.",
                 both.name
             ));
         }
@@ -127,7 +127,7 @@ fn names(value: Value) -> Result<Vec<String>, String> {
         Value::Array(items) => {
             let texts = items.into_iter().map(|item| match item {
                 Value::String(text) => Ok(text),
-                other => Err(format!("a list that has {}", shorten(&other.to_string(), MAX_NAME))),
+                other => Err(format!("a list with {}", shorten(&other.to_string(), MAX_NAME))),
             });
             texts.collect()
         }
@@ -168,7 +168,7 @@ impl<'a> AvailableItems<'a> {
         let hints = repeated.iter().filter_map(|(kind, name)| self.hint(*kind, name));
         format!(
             "Unknown names: {names}{more}. {NOTHING}{} Check the catalog in the description of \
-             toolman_activate for the names there are.",
+             toolman_activate for valid names.",
             hints.collect::<String>()
         )
     }

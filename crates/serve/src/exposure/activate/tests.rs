@@ -49,7 +49,7 @@ fn switches_are_all_or_nothing() {
         switches(&bad).unwrap_err(),
         "Unknown names: tool 'pjpd_list', resource 'x'. No changes applied. Similar to \
          'pjpd_list': pjpd_list_projects, pjpd_get_task. Check the catalog in the description of \
-         toolman_activate for the names there are."
+         toolman_activate for valid names."
     );
     let kind = json!({"tools_on": ["pjpd_projects://all"]});
     assert!(switches(&kind).unwrap_err().contains(
@@ -57,7 +57,9 @@ fn switches_are_all_or_nothing() {
     ));
     let both = json!({"tools_on": ["pjpd_get_task"], "tools_off": ["pjpd_get_task"]});
     assert!(
-        switches(&both).unwrap_err().starts_with("'pjpd_get_task' is to be switched on and off")
+        switches(&both)
+            .unwrap_err()
+            .starts_with("Cannot both activate and deactivate 'pjpd_get_task'")
     );
     assert!(switches(&json!({})).unwrap_err().starts_with("All lists are empty."));
 }

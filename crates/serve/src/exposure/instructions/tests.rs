@@ -33,8 +33,8 @@ fn short_instructions_are_complete() {
     let config = config([("dev".to_owned(), "Files and\nversion control.".to_owned())]);
     assert_eq!(
         of(&config, &LIST),
-        "Toolboxes: dev (Files and version control). Call open_toolbox to use one.\nWhen one is \
-         open, its tools are in your tool list as <toolbox>__<server>__<tool>."
+        "Toolboxes: dev (Files and version control). Call open_toolbox to use one.\nTools of open \
+         toolboxes are in your tool list as <toolbox>__<server>__<tool>."
     );
     assert_eq!(
         of(&config, &Direct),
@@ -51,7 +51,7 @@ fn long_descriptions_follow_the_first_line_in_full() {
     assert!(
         text.starts_with(&format!(
             "Toolboxes: a ({cut}…), b ({cut}…). open_toolbox shows the tools of one, use_tool calls \
-             them.\nYour tool list stays as it is: call use_tool {{"
+             them.\nYour tool list never changes: call use_tool {{"
         )),
         "{text}"
     );
@@ -113,7 +113,7 @@ fn instructions_degrade_and_never_exceed_their_limit() {
                 None,
             ]) {
                 let mut config = many(count, words);
-                config.search.is_offered = true;
+                config.search.offers_tool = true;
                 let text = of(&config, mode);
                 assert!(text.len() <= 2048, "{count} × {words}: {}", text.len());
                 let tool = if delivery.is_some() { "open_toolbox" } else { "search_tools" };
@@ -153,7 +153,7 @@ fn description_omits_toolboxes_known_from_the_instructions() {
     let text = open_toolbox_description(&config, ToolDelivery::Answer, true);
     assert_eq!(
         text,
-        "Opens a toolbox: starts its servers and shows their tools, which use_tool calls."
+        "Opens a toolbox: starts its servers and lists their tools; use_tool calls them."
     );
 }
 
@@ -165,14 +165,13 @@ fn search_description_explains_queries_and_lists_toolboxes() {
     ]);
     assert_eq!(
         search_tools_description(&config, None),
-        "Finds tools by what is wanted of them. use_tool calls what is found. A query is one step, \
-         in English: service, verb, object (\"github create issue\"). Ask for several steps at once, \
-         one query each. Toolboxes:\n- dev (srv, srv): Code and issues\n- home (srv, srv): Lamps \
-         and heating"
+        "Searches for tools by task. Call results with use_tool. A query is one step, in English: \
+         service, verb, object (\"github create issue\"). For several steps, send one query each in \
+         one call. Toolboxes:\n- dev (srv, srv): Code and issues\n- home (srv, srv): Lamps and heating"
     );
     assert!(
         !search_tools_description(&config, Some(ToolDelivery::List)).contains("Lamps"),
-        "open_toolbox says it"
+        "open_toolbox lists the toolboxes"
     );
 }
 
@@ -198,6 +197,6 @@ fn missing_toolboxes_are_reported() {
 #[test]
 fn fixed_lists_do_not_mention_switching() {
     let text = within(&many(1, 1), &Activate, ListMutability::Fixed, DEFAULT_MAX_INSTRUCTIONS);
-    assert!(text.contains("every tool can be called"), "{text}");
+    assert!(text.contains("Every tool can be called"), "{text}");
     assert!(!text.contains("off"), "{text}");
 }

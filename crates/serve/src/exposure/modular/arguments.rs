@@ -25,8 +25,8 @@ impl GetTools {
         let text = unwrap_json_string(arguments);
         text.map_or_else(|| serde_json::from_str("{}"), |text| text.parse()).map_err(|error| {
             format!(
-                "{GET_TOOLS} cannot read its arguments: {error}. Expected {{\"group\": \"<name>\"}}, and \
-                 where wanted \"names\": [\"<tool>\", …]."
+                "invalid arguments for {GET_TOOLS}: {error}. Expected {{\"group\": \"<name>\"}}, \
+                 optionally \"names\": [\"<tool>\", …]."
             )
         })
     }
@@ -52,8 +52,7 @@ impl CallTool {
             args: Option<&'a RawValue>,
         }
 
-        let text =
-            unwrap_json_string(arguments).ok_or_else(|| expected("no arguments were given"))?;
+        let text = unwrap_json_string(arguments).ok_or_else(|| expected("they are missing"))?;
         let call = text.into_owned();
         let text = call.clone().into_bytes();
         let Fields { group, name, args } =
@@ -100,7 +99,7 @@ const MAX_EXAMPLE: usize = 1000;
 
 fn expected(problem: &str) -> String {
     format!(
-        "{CALL_TOOL} cannot read its arguments: {problem}. Expected {{\"group\": \"<name>\", \"name\": \
+        "invalid arguments for {CALL_TOOL}: {problem}. Expected {{\"group\": \"<name>\", \"name\": \
          \"<tool>\", \"args\": {{…}}}}."
     )
 }

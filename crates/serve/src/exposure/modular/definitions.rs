@@ -55,8 +55,8 @@ pub(crate) fn instructions(config: &Config) -> String {
     let names = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
     match names_that_fit(capacity, names) {
         (_, _) if config.toolboxes.is_empty() => "No groups are configured.".to_owned(),
-        (names, 0) => format!("Groups of tools: {names}.\n{usage}"),
-        (names, more) => format!("Groups of tools: {names}, and {more} more.\n{usage}"),
+        (names, 0) => format!("Tool groups: {names}.\n{usage}"),
+        (names, more) => format!("Tool groups: {names}, and {more} more.\n{usage}"),
     }
 }
 
@@ -64,7 +64,7 @@ fn get(groups: &[&str], description: &str) -> RawJson {
     let names = json!({
         "type": "array",
         "items": {"type": "string"},
-        "description": "Only these tools of it",
+        "description": "Only these tools",
     });
     let group = group(groups, "The name of the group to get tools from");
     RawJson::encode(&json!({
@@ -91,11 +91,11 @@ fn call(groups: &[&str]) -> RawJson {
         "inputSchema": {
             "type": "object",
             "properties": {
-                "group": group(groups, "The name of the group that has the tool"),
+                "group": group(groups, "The name of the tool's group"),
                 "name": {"type": "string", "description": "The name of the tool"},
                 "args": {
                     "type": "object",
-                    "description": "The tool's arguments, as its inputSchema says",
+                    "description": "The tool's arguments, per its inputSchema",
                     "additionalProperties": true,
                 },
             },
@@ -147,7 +147,7 @@ fn description(available: &[&ToolboxConfig], unavailable: &[(&ToolboxConfig, Str
 }
 
 const UNAVAILABLE: &str = "\n\nUnavailable groups (connection failed):";
-const AGAIN: &str = "\nAsking for the tools of one of these tries it again.";
+const AGAIN: &str = "\nRequesting the tools of one of these retries it.";
 const MORE: &str = ", and 12345 more, see `group`";
 
 fn section(failed: &str) -> String {
@@ -171,7 +171,7 @@ fn line(group: &ToolboxConfig, max: usize) -> String {
 fn reason(failures: &[FailedServer]) -> String {
     let reasons = failures.iter().filter_map(|failure| {
         let reason = failure.reason.lines().next()?.trim_end_matches([':', ';', '.']);
-        Some(reason.strip_suffix("; the last lines of its standard error").unwrap_or(reason))
+        Some(reason.strip_suffix("; last lines of stderr").unwrap_or(reason))
     });
     reasons.collect::<Vec<_>>().join("; ")
 }

@@ -67,14 +67,14 @@ pub(crate) fn tools(
         None => rendering::render_uniform(&shown, &ways, capacity),
     };
     if listing.omitted > 0 {
-        remarks.push(format!("{} of {} tools found no room.", listing.omitted, shown.len()));
+        remarks.push(format!("{} of {} tools did not fit.", listing.omitted, shown.len()));
     }
     if (listing.step > 0 || listing.omitted > 0)
         && let Some(first) = all.first()
     {
         remarks.push(format!(
-            "Whole definitions would have been too long. For those of single tools call {GET_TOOLS} with \
-             {}.",
+            "Some definitions are shortened. For full definitions of single tools call {GET_TOOLS} \
+             with {}.",
             json!({"group": toolbox.name.as_str(), "names": [first.name]})
         ));
     }
@@ -212,7 +212,7 @@ fn remarks(view: &ToolboxView, failed: &[FailedServer]) -> Vec<String> {
     let max = MAX_INSTRUCTIONS / view.instructions().count().max(1);
     let instructions = view.instructions().map(|(server, text)| {
         let said = shorten(&untrusted_text::quote_lines(text), max);
-        format!("What server `{server}` says of itself:\n{said}")
+        format!("Instructions of server `{server}`:\n{said}")
     });
     failed.chain(instructions).collect()
 }

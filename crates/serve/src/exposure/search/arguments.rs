@@ -29,9 +29,9 @@ impl SearchTools {
     /// Parses `{queries, toolbox, server, limit, detail}`. `queries` (or `query`) may be a string,
     /// a list, or a list encoded as a string. Members that are `null` or empty count as missing.
     pub(crate) fn parse(arguments: Option<&RawJson>) -> Result<Self, String> {
-        let given =
-            meta_tools::unwrap_json_string(arguments).ok_or_else(|| expected("none were given"))?;
-        let not_an_object = || expected("they are not an object");
+        let given = meta_tools::unwrap_json_string(arguments)
+            .ok_or_else(|| expected("they are missing"))?;
+        let not_an_object = || expected("not an object");
         let (mut queries, mut left_out) = (Vec::new(), 0);
         let (mut toolbox, mut server) = (None, None);
         let (mut limit, mut detail) = (DEFAULT_LIMIT, Detail::Signatures);
@@ -59,7 +59,7 @@ impl SearchTools {
             }
         }
         if queries.is_empty() {
-            return Err(expected("there is no query"));
+            return Err(expected("no query given"));
         }
         Ok(Self { queries, left_out, toolbox, server, limit, detail })
     }
@@ -107,7 +107,7 @@ fn name(key: &str, value: &RawJson) -> Result<Option<String>, String> {
 fn number(value: &RawJson) -> Result<usize, String> {
     let text = value.decode_string().unwrap_or_else(|| value.as_str());
     let wanted = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-    let wanted = wanted.ok_or_else(|| expected("`limit` is no number"))?;
+    let wanted = wanted.ok_or_else(|| expected("`limit` is not a number"))?;
     let reached = |limit: &usize| u32::try_from(*limit).is_ok_and(|it| f64::from(it) <= wanted);
     Ok((1..=MAX_LIMIT).rev().find(reached).unwrap_or(1))
 }
@@ -121,17 +121,17 @@ fn way(value: &RawJson) -> Result<Detail, String> {
 }
 
 fn no_text(key: &str) -> String {
-    format!("`{key}` is no text")
+    format!("`{key}` is not a string")
 }
 
 fn no_texts(key: &str) -> String {
-    format!("`{key}` is no list of texts")
+    format!("`{key}` is not a list of strings")
 }
 
 fn expected(problem: &str) -> String {
     format!(
-        "search_tools cannot read its arguments: {problem}. Expected {{\"queries\": [\"<service> \
-         <verb> <object>\", …]}}, and where wanted \"toolbox\": \"<name>\", \"server\": \"<name>\", \
+        "invalid arguments for search_tools: {problem}. Expected {{\"queries\": [\"<service> \
+         <verb> <object>\", …]}}, optionally \"toolbox\": \"<name>\", \"server\": \"<name>\", \
          \"limit\": 1 to {MAX_LIMIT} and \"detail\": \"signatures\" or \"full\"."
     )
 }

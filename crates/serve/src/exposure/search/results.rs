@@ -29,14 +29,13 @@ const SERVERS_PART: usize = 8;
 const PLACE: [&str; 4] = ["toolbox", "server", "in_your_list", "score"];
 
 const CALL: &str = "use_tool {tool: {toolbox, server, tool: <name>}, arguments: {…}}";
-const CALL_LISTED: &str = "by `in_your_list` where there is one, else with use_tool {tool: \
-                           {toolbox, server, tool: <name>}, arguments: {…}}";
-const NOTHING: &str = "no tool fits; try other words (service, verb, object of one step, in \
-                       English) or all toolboxes, else there is none";
-const NOTHING_SHORT: &str = "no tool fits";
-const HARDLY: &str =
-    "nothing fits well; unless one of these does it, try other words, else there is none";
-const MORE: &str = "not every definition found room; ask with fewer queries or a smaller limit";
+const CALL_LISTED: &str = "by `in_your_list` if present, else with use_tool {tool: {toolbox, \
+                           server, tool: <name>}, arguments: {…}}";
+const NOTHING: &str = "no match; try other words (service, verb, object of one step, in English) \
+                       or all toolboxes, else no tool exists";
+const NOTHING_SHORT: &str = "no match";
+const HARDLY: &str = "weak matches; if none of these does it, try other words, else no tool exists";
+const MORE: &str = "some definitions did not fit; use fewer queries or a smaller limit";
 
 pub(crate) struct QueryMatches<'a> {
     pub(crate) query: &'a str,
@@ -219,7 +218,7 @@ pub(crate) fn unsearched(
             Some(failed) => {
                 format!("{}. {}", on_one_line(&failed.reason), on_one_line(&failed.hint))
             }
-            None => "it is still starting; ask again in a moment".to_owned(),
+            None => "still starting; retry in a moment".to_owned(),
         };
         (format!("{}/{}", at.toolbox, at.server), shorten(&why, MAX_REASON))
     });

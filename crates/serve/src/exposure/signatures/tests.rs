@@ -71,13 +71,13 @@ fn includes_toolboxes_that_fit_and_names_the_others() {
         view("unlisted", "srv", &[]),
     ];
     let text = of(&views, 400).unwrap();
-    assert!(text.contains("describes them, and shows those of: big, unlisted."), "{text}");
+    assert!(text.contains("describes them, and lists tools of: big, unlisted."), "{text}");
     assert!(text.ends_with("\ncode/git: git_log(repo_path,…)\nmind/notes: add_note()"), "{text}");
     // With only the required parameters, all toolboxes fit.
     let text = of(&views, 1400).unwrap();
     assert!(text.contains(" tool_39(repo_path,…)"), "{text}");
     let text = of(&views, 10_000).unwrap();
-    assert!(text.contains("shows those of: unlisted.") && text.contains(" tool_39("), "{text}");
+    assert!(text.contains("lists tools of: unlisted.") && text.contains(" tool_39("), "{text}");
 }
 
 // invariant: text-is-bounded

@@ -4,7 +4,7 @@
 //! Status goes to each page as a stream of events. Requests come as a POST with a token in a
 //! header, so that other web pages can't forge them. The route decides the access level beforehand
 //! ([`AccessLevel`](crate::frontend::http::auth::AccessLevel)): `serve --http` by its
-//! configuration, `mcp-workbench page` by its own token ([`standalone`]).
+//! configuration, `mcp-workbench dashboard` by its own token ([`standalone`]).
 
 mod assets;
 mod events;
@@ -84,7 +84,7 @@ impl AdminBackend for AdminApi {
         let answer = if pid == process::id() {
             Box::pin(self.handle(ask)).await
         } else {
-            let message = format!("process {pid} is no workbench that this page shows");
+            let message = format!("this dashboard shows no workbench with PID {pid}");
             AdminResponse::Error(AdminError { kind: AdminErrorKind::Unknown, message })
         };
         // Serialization can't fail: it is plain data.

@@ -130,8 +130,8 @@ impl Authenticator {
         if self.gateways.shows_every_server(&caller) {
             return Ok(());
         }
-        let message = "there are servers that this agent may not know of";
-        Err(forbidden(message, caller.agent, AccessDenialReason::MetricsHidden).reply())
+        let message = "access denied: the metrics name servers that are hidden from this agent";
+        Err(forbidden(message, caller.agent, AccessDenialReason::MetricsDenied).reply())
     }
 
     /// Returns the protected resource metadata (RFC 9728), or `None` if JWTs aren't accepted.
@@ -234,7 +234,7 @@ impl Authenticator {
     fn meet(&self, agent: &AgentName) {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         if met.len() < MAX_MET && met.insert(agent.clone()) {
-            tracing::info!(%agent, "an agent asks for the first time");
+            tracing::info!(%agent, "first request of an agent");
         }
     }
 }
@@ -290,14 +290,14 @@ fn require_known_agent(agent: &AgentName, config: &Config) -> Result<(), AccessD
     }
     let said: String = agent.as_str().chars().take(MAX_NAME).collect();
     let message = format!(
-        "the rules of this workbench do not know the agent `{said}`; whoever runs it can add it \
-         to `agentPolicies`, or say in `defaultPolicy` what other agents may use"
+        "no access rules for agent `{said}`; the administrator can add it to `agentPolicies`, or \
+         allow other agents in `defaultPolicy`"
     );
-    Err(forbidden(&message, Some(agent.clone()), AccessDenialReason::NoRules))
+    Err(forbidden(&message, Some(agent.clone()), AccessDenialReason::NoPolicy))
 }
 
 fn check_origin(head: &Parts, config: &Config) -> Result<(), AccessDenied> {
-    let denied = AccessDenial { agent: None, why: AccessDenialReason::Origin };
+    let denied = AccessDenial { agent: None, reason: AccessDenialReason::Origin };
     let checked = origin::check(head, &config.http);
     checked.map_err(|refusal| AccessDenied { refusal, denied })
 }
@@ -315,9 +315,9 @@ fn agent_of_certificate(
     Ok(Some((agent, CredentialLifetime::lasting(left, holder.distrusted.clone()))))
 }
 
-fn forbidden(message: &str, agent: Option<AgentName>, why: AccessDenialReason) -> AccessDenied {
+fn forbidden(message: &str, agent: Option<AgentName>, reason: AccessDenialReason) -> AccessDenied {
     let refusal = HttpError::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message);
-    AccessDenied { refusal, denied: AccessDenial { agent, why } }
+    AccessDenied { refusal, denied: AccessDenial { agent, reason } }
 }
 
 /// All tokens in the order of `revoked`, with `true` for operators' tokens.

@@ -40,7 +40,7 @@ impl<F: Future<Output = HttpResponse>> Future for CatchPanic<F> {
 }
 
 fn lost() -> HttpResponse {
-    let message = "something went wrong here";
+    let message = "internal error";
     HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, message).into_response(None)
 }
 

@@ -195,7 +195,7 @@ mod tests {
         let mut deadline = Box::pin(clock.deadline(began + 2 * SECOND));
         tokio::select! {
             biased;
-            () = &mut deadline => panic!("it is too early"),
+            () = &mut deadline => panic!("fired too early"),
             () = sleep(SECOND) => {}
         }
         let tasks = tokio_util::task::TaskTracker::new();

@@ -73,8 +73,8 @@ pub(crate) async fn accept(
         if slot.is_reserved() && warned.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
             tracing::warn!(
                 address = %peer.ip(),
-                "there are as many connections as there may be, and all are used \
-                 (limits.perCaller.maxConnections, http.maxConnections); others are refused"
+                "connection limit reached (limits.perCaller.maxConnections, http.maxConnections); \
+                 rejecting new connections"
             );
             warned = Some(Instant::now());
         }
@@ -112,7 +112,7 @@ async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
         match listener.accept().await {
             Ok(accepted) => return accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
+                tracing::warn!(%error, "failed to accept a connection");
                 sleep(ACCEPT_BACKOFF).await;
             }
         }
@@ -127,7 +127,7 @@ async fn serve(
     server: Arc<HttpServer>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "small messages may wait");
+        tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
     let from =
         ConnectionInfo { address: peer, slot, secured: None, clock: ConnectionTimer::default() };
@@ -147,7 +147,7 @@ async fn serve(
                 .await;
         }
         Ok(None) => {}
-        Err(_) => tracing::debug!(address = %peer, "a client was too slow in its handshake"),
+        Err(_) => tracing::debug!(address = %peer, "TLS handshake timed out"),
     }
 }
 
@@ -190,7 +190,7 @@ where
         CloseReason::Shutdown => return,
         CloseReason::Drain => until_cancelled(&server.shutdown, connection).await,
         CloseReason::Evicted => {
-            tracing::debug!(address = %peer, "a connection that was not used gives way");
+            tracing::debug!(address = %peer, "closing an idle connection to make room for another");
             // The end of a response may be in transit. An incomplete head isn't waited for.
             let farewell = timeout(EVICTION_TIMEOUT, connection);
             until_cancelled(&server.shutdown, farewell).await.and_then(Result::ok)
@@ -211,6 +211,6 @@ enum CloseReason {
 
 fn note(served: hyper::Result<()>) {
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection was lost");
+        tracing::debug!(%error, "connection lost");
     }
 }

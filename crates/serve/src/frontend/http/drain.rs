@@ -67,19 +67,24 @@ impl InFlightTracker {
     pub(crate) async fn drained(&self, grace: DrainTimeouts) {
         self.draining.cancelled().await;
         if !grace.delay.is_zero() {
-            let seconds = grace.delay.as_secs();
-            tracing::info!("no longer ready; what comes is still taken for {seconds} s");
+            tracing::info!(
+                "draining: /ready reports 503, requests are accepted for another {:?}",
+                grace.delay
+            );
             tokio::time::sleep(grace.delay).await;
         }
         self.closed.cancel();
         self.requests.close();
         tracing::info!(
             requests = self.requests.len(),
-            "nothing new is taken; what is under way has {} s",
-            grace.drain.as_secs()
+            "draining: rejecting new requests, requests in flight have {:?} to finish",
+            grace.drain
         );
         if tokio::time::timeout(grace.drain, self.requests.wait()).await.is_err() {
-            tracing::warn!(requests = self.requests.len(), "given up, for the time is over");
+            tracing::warn!(
+                requests = self.requests.len(),
+                "drain timed out, aborting requests in flight"
+            );
         }
     }
 }
@@ -96,7 +101,7 @@ mod tests {
     async fn accepts_requests_until_the_delay_ends_then_drains() {
         let draining = CancellationToken::new();
         let under_way = InFlightTracker::new(draining.clone());
-        assert!(under_way.begin(None).is_some(), "nothing ends yet");
+        assert!(under_way.begin(None).is_some(), "not draining yet");
         draining.cancel();
         let began = Instant::now();
         let finished = under_way.drained(DrainTimeouts { delay: 5 * SECOND, drain: 60 * SECOND });
@@ -104,7 +109,7 @@ mod tests {
             tokio::task::yield_now().await;
             advance(4 * SECOND).await;
             assert!(under_way.is_draining() && !under_way.is_closed());
-            let guard = under_way.begin(None).expect("it is still taken");
+            let guard = under_way.begin(None).expect("requests are accepted during the delay");
             advance(2 * SECOND).await;
             tokio::task::yield_now().await;
             assert!(under_way.is_closed() && under_way.begin(None).is_none());

@@ -84,7 +84,7 @@ impl HttpServer {
         };
         if !self.app.gateways.has_toolbox(&caller) {
             // Toolboxes that the caller may not use are reported as unknown.
-            let message = "there is no such toolbox; /mcp serves all that there are";
+            let message = "unknown toolbox; /mcp serves all toolboxes";
             let refusal = HttpError::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message);
             return refusal.into_response(None);
         }
@@ -112,7 +112,7 @@ impl HttpServer {
         let address = address(head);
         let listeners = self.app.gateways.observer().bus();
         listeners.emit(Event::AccessDenied(denied, address));
-        if denied.why == AccessDenialReason::InvalidToken
+        if denied.reason == AccessDenialReason::InvalidToken
             && let Some(ConnectionInfo { address, slot, .. }) = head.extensions.get()
             && let Some(delay) =
                 self.delays.record_failure(QuotaOwner::new(None, Some(*address)), Instant::now())
@@ -173,7 +173,7 @@ impl HttpServer {
             Ok(Some((number, after))) => (number, Some(after)),
             Ok(None) => (event_stream::SESSION_STREAM, None),
             Err(last) => {
-                let message = format!("`{last}` is no event of ours");
+                let message = format!("unknown event ID `{last}`");
                 return Err(bad_request(INVALID_REQUEST, &message));
             }
         };
@@ -186,7 +186,7 @@ impl HttpServer {
         connected.touch();
         let (events, receiver) = mpsc::channel(1);
         if !connected.attach_reader(number, reader(headers, events, after)) {
-            return Err(bad_request(INVALID_REQUEST, "that stream is not kept any more"));
+            return Err(bad_request(INVALID_REQUEST, "the stream no longer exists"));
         }
         Ok(response::event_stream(receiver))
     }
@@ -216,25 +216,23 @@ pub(crate) async fn read(
     match clock.timeout(time, body::read(body, max, &mut charge)).await {
         Ok(Ok(body)) => Ok(charge.attach_to(body)),
         Ok(Err(BodyError::TooLong)) => {
-            let message = format!(
-                "the message is longer than the {max} bytes that this server takes \
-                 (limits.maxMessageBytes)"
-            );
+            let message =
+                format!("the message exceeds the limit of {max} bytes (limits.maxMessageBytes)");
             Err(HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &message))
         }
         Ok(Err(BodyError::Broken(error))) => {
-            Err(bad_request(INVALID_REQUEST, &format!("the message did not come whole: {error}")))
+            Err(bad_request(INVALID_REQUEST, &format!("failed to read the message: {error}")))
         }
         Err(_) if charge.is_waiting() => {
             quota.report_limit_reached(QuotaKind::Bytes);
             Err(HttpError::unavailable(
-                "there was no room for the message, as others are under way \
-                 (limits.maxBytesInFlight, limits.perCaller.maxBytesInFlight)",
+                "too many bytes in flight (limits.maxBytesInFlight, \
+                 limits.perCaller.maxBytesInFlight); retry later",
             ))
         }
         Err(_) => {
             let message = format!(
-                "the message did not come within {} ms (http.bodyTimeoutMs)",
+                "the message was not received within {} ms (http.bodyTimeoutMs)",
                 time.as_millis()
             );
             Err(HttpError::new(StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST, &message))
@@ -257,11 +255,12 @@ pub(crate) fn reader(
 }
 
 fn not_allowed() -> HttpError {
-    let message = "POST messages; GET and DELETE need the Mcp-Session-Id of a session";
+    let message = "method not allowed: send messages with POST; GET and DELETE require an \
+                   Mcp-Session-Id header";
     HttpError::new(StatusCode::METHOD_NOT_ALLOWED, INVALID_REQUEST, message)
 }
 
 fn not_acceptable(types: &str) -> HttpError {
-    let message = format!("Accept must have {types}");
+    let message = format!("Accept must include {types}");
     HttpError::new(StatusCode::NOT_ACCEPTABLE, INVALID_REQUEST, &message)
 }

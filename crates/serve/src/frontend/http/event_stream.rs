@@ -259,8 +259,8 @@ impl ResumableStream {
 
 fn gone(length: usize) -> RpcOutcome {
     let text = format!(
-        "the answer had {length} bytes, and the connection was lost that it was sent on; so long an \
-         answer is not kept: ask again"
+        "the connection was lost while sending an answer of {length} bytes, which is too large to \
+         replay; send the request again"
     );
     RpcOutcome::Error(error_object(UNAVAILABLE, &text, None))
 }

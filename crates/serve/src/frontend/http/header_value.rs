@@ -16,7 +16,7 @@ pub(crate) fn single_value(
     let value = values.next().map(|value| value.to_str());
     match (value.transpose(), values.next()) {
         (Ok(value), None) => Ok(value.map(str::trim)),
-        (Ok(_), Some(_)) => Err(format!("there is more than one {name} header")),
-        (Err(_), _) => Err(format!("the {name} header has characters that no header may have")),
+        (Ok(_), Some(_)) => Err(format!("more than one {name} header")),
+        (Err(_), _) => Err(format!("the {name} header has invalid characters")),
     }
 }

@@ -115,7 +115,7 @@ fn mismatch(what: String) -> HttpError {
 fn agree(headers: &HeaderMap, name: &HeaderName, expected: &str) -> Result<(), String> {
     match single_value(headers, name)? {
         Some(said) if said == expected => Ok(()),
-        Some(said) => Err(format!("{name} is `{said}`, the body says `{expected}`")),
+        Some(said) => Err(format!("{name} is `{said}`, but the body has `{expected}`")),
         None => Err(format!("{name} is missing")),
     }
 }
@@ -128,15 +128,15 @@ fn agree_encoded(
     is_same: impl FnOnce(&str) -> bool,
 ) -> Result<(), String> {
     let said = single_value(headers, name)?
-        .map(|said| decoded(said).ok_or_else(|| format!("{name} is badly encoded")));
+        .map(|said| decoded(said).ok_or_else(|| format!("{name} has an invalid encoding")));
     match (said.transpose()?, expected) {
         (None, None) => Ok(()),
         (Some(said), Some(_)) if is_same(&said) => Ok(()),
         (Some(said), Some(expected)) => {
-            Err(format!("{name} is `{said}`, the body says `{expected}`"))
+            Err(format!("{name} is `{said}`, but the body has `{expected}`"))
         }
         (None, Some(_)) => Err(format!("{name} is missing")),
-        (Some(_), None) => Err(format!("{name} is there, but nothing in the body for it")),
+        (Some(_), None) => Err(format!("{name} is present, but the body has no such value")),
     }
 }
 

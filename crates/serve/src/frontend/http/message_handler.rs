@@ -71,7 +71,11 @@ impl HttpServer {
                 return Ok(response::empty(StatusCode::ACCEPTED));
             }
             wire::JsonRpcMessage::Response { .. } => {
-                return Err(bad_request(INVALID_REQUEST, "nothing was asked, so nothing answered"));
+                return Err(bad_request(
+                    INVALID_REQUEST,
+                    "unexpected response: no request is \
+                                                         waiting for it",
+                ));
             }
         }
         let guard = self.under_way.begin(None).ok_or_else(draining_error)?;
@@ -160,7 +164,7 @@ impl HttpServer {
         self.count_session(who).await?;
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| {
-            let message = format!("no session id could be made: {error}");
+            let message = format!("failed to generate a session ID: {error}");
             HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, &message)
         })?;
         if self.under_way.is_closed() {
@@ -190,7 +194,8 @@ impl HttpServer {
             who.quota.report_limit_reached(QuotaKind::Sessions);
             HttpError::too_many_requests(
                 &format!(
-                    "{} may begin {} sessions a minute (limits.perCaller.sessionsPerMinute)",
+                    "{} has reached its limit of {} new sessions per minute \
+                     (limits.perCaller.sessionsPerMinute)",
                     who.quota.payer(),
                     limits.sessions_per_minute
                 ),
@@ -212,8 +217,8 @@ impl HttpServer {
         let most = [config.limits.per_caller.max_sessions, config.http.max_sessions];
         self.sessions.insert(Arc::clone(connected), most).map_err(|SessionLimitError| {
             HttpError::unavailable(
-                "there are as many sessions as there may be (limits.perCaller.maxSessions, \
-                 http.maxSessions), and none of yours can end for another",
+                "session limit reached (limits.perCaller.maxSessions, http.maxSessions), and no \
+                 session of this caller can be evicted",
             )
         })?;
         self.sessions.watch(connected, self.under_way.closed_token(), &self.tasks);
@@ -299,7 +304,7 @@ impl HttpServer {
 }
 
 pub(crate) fn draining_error() -> HttpError {
-    HttpError::unavailable("this server is about to end and takes nothing new")
+    HttpError::unavailable("the server is shutting down and accepts no new requests")
 }
 
 /// Returns the arguments of `tool` that must be repeated in headers.

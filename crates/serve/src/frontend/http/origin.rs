@@ -17,8 +17,8 @@ pub(crate) fn check(request: &request::Parts, allowed: &HttpConfig) -> Result<()
     if is_taken(request, allowed) {
         return Ok(());
     }
-    let message = "only programs of this machine are served: Host and Origin, if there is one, \
-                   must be a loopback address or localhost, or stand in http.allowedHosts and \
+    let message = "only requests from this machine are accepted: Host, and Origin if present, must \
+                   be a loopback address or localhost, or be listed in http.allowedHosts and \
                    http.allowedOrigins of the configuration";
     Err(HttpError::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message))
 }

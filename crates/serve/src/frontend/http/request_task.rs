@@ -65,7 +65,7 @@ mod tests {
     use crate::wire::writer::MessageWriter;
 
     fn text(message: Option<QueuedMessage>) -> String {
-        let text = message.expect("it is sent").parts.concat();
+        let text = message.expect("a message").parts.concat();
         String::from_utf8(text).unwrap()
     }
 
@@ -106,7 +106,7 @@ mod tests {
             let mut sent = pin!(work.next_message(&mut outbox));
             assert!(sent.as_mut().poll(&mut context).is_pending());
             begin.send(()).unwrap();
-            let Poll::Ready(sent) = sent.poll(&mut context) else { panic!("it is sent") };
+            let Poll::Ready(sent) = sent.poll(&mut context) else { panic!("not sent") };
             assert_eq!((text(sent).as_str(), bell.0.load(Ordering::Relaxed)), ("done", 1));
         }
         drop(work);

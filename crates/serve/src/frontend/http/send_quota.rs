@@ -47,9 +47,9 @@ impl SendQuota {
             return None;
         };
         let text = format!(
-            "the answer has {length} bytes, and {} has not taken so much of what was sent before that \
-             there is no room for it (limits.perCaller.maxBytesInFlight, limits.maxBytesInFlight): take \
-             the other answers first",
+            "answer of {length} bytes dropped: {} has too many unread bytes \
+             (limits.perCaller.maxBytesInFlight, limits.maxBytesInFlight); read the other answers \
+             first",
             self.0.payer()
         );
         let error = RpcOutcome::Error(error_object(UNAVAILABLE, &text, None));

@@ -154,7 +154,7 @@ impl HttpSession {
         self.session().release();
         self.peer.close();
         if timeout(TAKEOVER_TIMEOUT, self.requests.wait()).await.is_err() {
-            tracing::debug!("a client does not take that its session goes on elsewhere");
+            tracing::debug!("requests of a moved session did not finish in time");
         }
         self.ended.cancel();
     }
@@ -179,8 +179,8 @@ pub(crate) struct SessionLimitError;
 
 /// Time for clients to read the errors of a handover.
 const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(5);
-const TAKEN_OVER: &str = "this session goes on at another replica of the workbench, so this request was given \
-                         up here; what it asked for may or may not have been done";
+const TAKEN_OVER: &str = "the session moved to another replica, so this request was aborted; it \
+                          may or may not have taken effect";
 
 #[derive(Default)]
 pub(crate) struct SessionRegistry(Mutex<HashMap<String, Arc<HttpSession>>>);
@@ -222,8 +222,8 @@ impl SessionRegistry {
         };
         for (_, oldest) in crowded_out {
             tracing::warn!(
-                "there are as many sessions of {} as there may be (limits.perCaller.maxSessions, \
-                 http.maxSessions); the one that was idle for longest ends",
+                "session limit reached (limits.perCaller.maxSessions, http.maxSessions); ended the \
+                 longest-idle session of {}",
                 oldest.owner
             );
             oldest.end();
@@ -254,7 +254,7 @@ impl SessionRegistry {
             if sessions.table().get(&connected.id).is_some_and(is_it) {
                 sessions.table().remove(&connected.id);
             }
-            tracing::debug!("a session goes on at another replica");
+            tracing::debug!("a session moved to another replica");
             connected.hand_over(&draining).await;
         };
         tasks.spawn(until_cancelled(&connected.ended, watching));
@@ -285,7 +285,7 @@ impl SessionRegistry {
         let idle: Vec<_> =
             self.table().extract_if(|_, connected| connected.is_idle_for(time)).collect();
         for (_, connected) in idle {
-            tracing::debug!("a session that was not used for {} s ends", time.as_secs());
+            tracing::debug!("ended a session after {} s without requests", time.as_secs());
             connected.end();
         }
     }

@@ -179,7 +179,7 @@ impl HttpServer {
         }
         let misses = &self.adopting.misses;
         if let Some(wait) = misses.wait(who.quota.payer(), Instant::now()) {
-            let message = "too many sessions were asked for that are not there; come again later";
+            let message = "too many requests for unknown sessions; retry later";
             return Err(HttpError::too_many_requests(message, wait));
         }
         let key = SessionKey::of_id(id);
@@ -233,8 +233,8 @@ impl HttpServer {
         let theirs = &record.configuration;
         if *theirs != *fingerprint && self.adopting.differences.is_due(Instant::now()) {
             tracing::warn!(
-                "a session was begun with the configuration {theirs:?}, and goes on here with \
-                 {fingerprint:?}: replicas serve different configurations, and each what its own says"
+                "took over a session that started with configuration {theirs:?}; it continues with \
+                 {fingerprint:?} because the replicas have different configurations"
             );
         }
         let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
@@ -250,7 +250,7 @@ impl HttpServer {
             return Err(takeover_conflict());
         }
         if record.moves.is_flapping(now) {
-            self.tell_of_hops("one was taken over more than three times in a minute");
+            self.tell_of_hops("a session moved more than three times in a minute");
         }
         Ok((key, record))
     }
@@ -262,10 +262,10 @@ impl HttpServer {
     }
 
     fn wrong_replica(&self) -> HttpError {
-        self.tell_of_hops("what belongs to a request came where the request is not");
-        let message = "this belongs to a request of another replica of the workbench, which has ended or cannot \
-                       be reached from here, so nothing was done: make the request anew. The proxy has to send \
-                       all of a session to one replica";
+        self.tell_of_hops("a message about a request in flight reached the wrong replica");
+        let message = "this message belongs to a request of another replica that is gone or \
+                       unreachable; nothing was done, send the request again. The proxy must route \
+                       each session to one replica";
         HttpError::new(StatusCode::CONFLICT, UNAVAILABLE, message)
     }
 }
@@ -274,7 +274,7 @@ fn session_id(headers: &HeaderMap) -> Result<&str, HttpError> {
     let id =
         single_value(headers, &SESSION).map_err(|error| bad_request(INVALID_REQUEST, &error))?;
     id.ok_or_else(|| {
-        let message = "the Mcp-Session-Id header is missing; a session begins with initialize";
+        let message = "missing Mcp-Session-Id header; start a session with initialize";
         bad_request(INVALID_REQUEST, message)
     })
 }
@@ -284,15 +284,13 @@ fn may_be_an_id(id: &str) -> bool {
 }
 
 fn unknown() -> HttpError {
-    let message = "there is no such session, or not any more; begin one with initialize";
+    let message = "unknown or expired session; start a new one with initialize";
     HttpError::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message)
 }
 
 /// Another replica took the session over first.
 fn takeover_conflict() -> HttpError {
-    HttpError::unavailable(
-        "another replica of the workbench goes on with this session at this moment; try again",
-    )
+    HttpError::unavailable("another replica is taking over this session; retry")
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl EventListener for Denials {
 
     fn on_event(&self, event: Event<'_>) {
         if let Event::AccessDenied(denied, _) = event {
-            self.0.lock().unwrap().push(denied.why);
+            self.0.lock().unwrap().push(denied.reason);
         }
     }
 }
@@ -167,7 +167,7 @@ async fn wrong_tokens_delay_only_their_own_connection() {
     };
     tokio::select! {
         biased;
-        _ = waiting => panic!("it does not wait"),
+        _ = waiting => panic!("no delay"),
         () = others => {}
     }
 
@@ -178,7 +178,7 @@ async fn wrong_tokens_delay_only_their_own_connection() {
     }
     let newcomer = async {
         let newcomer = slot();
-        assert!(!newcomer.is_reserved(), "a wrong token keeps nobody out");
+        assert!(!newcomer.is_reserved(), "a wrong token must not slow down other callers");
     };
     let (gave_way, ()) = tokio::join!(biased; ask(Some("wrong"), Arc::clone(&full[0])), newcomer);
     assert_eq!(gave_way, late(0));
@@ -252,7 +252,7 @@ async fn an_old_request_does_not_restore_old_rules() {
     server.app.gateways.replace_config(Arc::new(with_token("new"))).await;
     let now = server.app.gateways.config();
     let (_, lifetime) = asks("new", &now).await.unwrap();
-    assert!(asks("old", &before).await.is_none(), "what it came with has been taken back");
+    assert!(asks("old", &before).await.is_none(), "the stream of the removed token must end");
     assert!(asks("new", &now).await.is_some());
-    assert!(!lifetime.revoked.unwrap().is_cancelled(), "what has just begun goes on");
+    assert!(!lifetime.revoked.unwrap().is_cancelled(), "the new stream must stay open");
 }

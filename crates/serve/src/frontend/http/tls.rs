@@ -139,15 +139,18 @@ fn read(files: &TlsConfig) -> Result<LoadedCertificates, TlsError> {
         Ok(pair) => pair,
         Err(error) => {
             let (cert, key) = (files.cert.display(), files.key.display());
-            let hint = "the certificate of the key has to stand first in its file";
-            return tls_error(format!("`{key}` is not the key of `{cert}`: {error}"), hint);
+            let hint = "put the certificate of this key first in its file";
+            return tls_error(
+                format!("`{key}` does not match the certificate `{cert}`: {error}"),
+                hint,
+            );
         }
     };
     let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&TLS13, &TLS12]);
     let unusable = |error: &dyn fmt::Display| TlsError {
-        message: format!("TLS cannot be set up: {error}"),
-        hint: "make the certificates anew, with keys that are in common use",
+        message: format!("failed to set up TLS: {error}"),
+        hint: "create new certificates with a common key type, such as ECDSA P-256 or RSA 2048",
     };
     let config = config.map_err(|error| unusable(&error))?;
     let (mut trusted, mut client_ca) = (BTreeSet::new(), None);
@@ -180,18 +183,18 @@ fn shown(file: &Path) -> Result<(Vec<CertificateDer<'static>>, Certificate), Tls
     let chain = certificates(file)?;
     let shown = file.display();
     let Some(leaf) = chain.first().and_then(|der| Certificate::read(der)) else {
-        let hint = "write the certificate in PEM, and those of its CAs after it";
-        return tls_error(format!("there is no certificate in `{shown}`"), hint);
+        let hint = "expected PEM: the certificate, followed by its intermediate CAs";
+        return tls_error(format!("no valid certificate in `{shown}`"), hint);
     };
     let now = now();
     if now >= leaf.not_after {
         let days = (now - leaf.not_after) / 86400;
-        let message = format!("the certificate in `{shown}` has expired, {days} days ago");
-        return tls_error(message, "renew it");
+        let message = format!("the certificate in `{shown}` expired {days} days ago");
+        return tls_error(message, "renew the certificate");
     }
     if now < leaf.not_before {
-        let message = format!("the certificate in `{shown}` is not good yet");
-        return tls_error(message, "see whether the clock of this machine is right");
+        let message = format!("the certificate in `{shown}` is not valid yet");
+        return tls_error(message, "check the clock of this machine");
     }
     Ok((chain, leaf))
 }
@@ -206,14 +209,14 @@ fn authorities(
     for der in certificates(file)? {
         let known = Certificate::read(&der);
         let Some(ca) = known.filter(|_| roots.add(der.clone()).is_ok()) else {
-            let hint = "every certificate in this file has to be that of a CA";
-            return tls_error(format!("a certificate in `{shown}` cannot be used"), hint);
+            let hint = "every certificate in this file must be a CA certificate";
+            return tls_error(format!("unusable certificate in `{shown}`"), hint);
         };
         if (ca.not_before..ca.not_after).contains(&now) {
             until = until.min(ca.not_after);
             trusted.insert(der.to_vec());
         } else {
-            tracing::warn!("a CA in `{shown}` is not good at this time, and is left out");
+            tracing::warn!("ignored a CA in `{shown}` that has expired or is not valid yet");
         }
     }
     let mut roots = RootCertStore::empty();
@@ -222,8 +225,8 @@ fn authorities(
         let _ = roots.add(der.clone().into());
     }
     if roots.is_empty() {
-        let hint = "without `clientCa` no client is asked for a certificate";
-        return tls_error(format!("no CA in `{shown}` is good at this time"), hint);
+        let hint = "renew the CA, or remove `clientCa` to stop asking clients for certificates";
+        return tls_error(format!("every CA in `{shown}` has expired or is not valid yet"), hint);
     }
     Ok((roots, until))
 }
@@ -234,7 +237,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     match read {
         Ok(all) if !all.is_empty() => Ok(all),
         _ => tls_error(
-            format!("there is no certificate in `{}`, or a broken one", file.display()),
+            format!("no valid certificate in `{}`", file.display()),
             "expected PEM: `-----BEGIN CERTIFICATE-----`",
         ),
     }
@@ -243,14 +246,15 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let shown = file.display();
     if os::is_private_key_exposed(file) {
-        let hint = "let its owner alone read it (`chmod 600`), or a group of root's (`chmod 640`)";
-        return tls_error(format!("others can read the key `{shown}`"), hint);
+        let hint = "restrict it to its owner (`chmod 600`), or to a group if root owns it (`chmod \
+                    640`)";
+        return tls_error(format!("other users can read the private key `{shown}`"), hint);
     }
     let text = text(file)?;
     PrivateKeyDer::from_pem_slice(&text).or_else(|_| {
-        let hint = "expected PEM: `-----BEGIN PRIVATE KEY-----`; `openssl pkey -in <file>` writes one \
-                    that is encrypted without its password";
-        tls_error(format!("there is no private key in `{shown}` that can be read"), hint)
+        let hint = "expected PEM: `-----BEGIN PRIVATE KEY-----`; to decrypt a key, run `openssl \
+                    pkey -in <file>`";
+        tls_error(format!("no readable private key in `{shown}`"), hint)
     })
 }
 
@@ -260,8 +264,8 @@ fn text(file: &Path) -> Result<Vec<u8>, TlsError> {
     match read {
         Ok(_) => Ok(bytes),
         Err(error) => tls_error(
-            format!("cannot read `{}`: {error}", file.display()),
-            "`http.tls` names the files of the certificate and its key",
+            format!("failed to read `{}`: {error}", file.display()),
+            "check the file paths in `http.tls`, or of `--tls-cert` and `--tls-key`",
         ),
     }
 }

@@ -45,7 +45,7 @@ impl<S: AsyncWrite + Unpin> WriteTimeout<S> {
         if stalled.as_mut().poll(context).is_pending() {
             return written;
         }
-        let message = "the client takes nothing, or too little";
+        let message = "the client reads too slowly or not at all";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
     }
 }

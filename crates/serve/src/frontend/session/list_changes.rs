@@ -124,7 +124,7 @@ impl AgentSession {
         let Some(notifier) = &self.live.notifier else { return };
         for method in changed.notices() {
             if notifier.notify(method, None).await.is_err() {
-                tracing::debug!("the agent is gone");
+                tracing::debug!("the agent has disconnected");
             }
         }
         if changed != ListChanges::default() {

@@ -24,7 +24,7 @@ impl AgentSession {
                 AgentEvent::Progress(_) => {}
                 AgentEvent::Notification { method, params } => {
                     if notifier.notify(&method, params).await.is_err() {
-                        tracing::debug!(method, "the agent is gone");
+                        tracing::debug!(method, "the agent has disconnected");
                     }
                 }
                 AgentEvent::Request(request) => {
@@ -49,7 +49,7 @@ impl AgentSession {
         asked: impl Future<Output = Result<PendingRequest, RequestError>>,
     ) {
         if !self.can_answer(&request.method, &RequestMeta::legacy()) {
-            request.decline(METHOD_NOT_FOUND, "the agent's client cannot be asked that");
+            request.decline(METHOD_NOT_FOUND, "the client does not support this request");
             return;
         }
         let answer = match asked.await {
@@ -61,7 +61,7 @@ impl AgentSession {
         };
         match answer {
             Ok(outcome) => request.answer(outcome).await,
-            Err(_) => request.decline(INTERNAL_ERROR, "the agent's client did not answer"),
+            Err(_) => request.decline(INTERNAL_ERROR, "the client did not respond"),
         }
     }
 }

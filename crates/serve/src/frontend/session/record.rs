@@ -109,11 +109,11 @@ impl AgentSession {
         }
         match Self::restore(&self.live, self.current.clone(), &record).await {
             Ok(session) => {
-                tracing::info!("a session goes on from its record");
+                tracing::info!("restored a session from its record");
                 session
             }
             Err(error) => {
-                tracing::error!(%error, "rehearsal: a session cannot go on");
+                tracing::error!(%error, "rehearsal: failed to restore a session");
                 Arc::clone(self)
             }
         }
@@ -165,7 +165,7 @@ impl AgentSession {
             let again = subscribe_at_first(exposure.gateway(), found, uri, subscriber).await;
             if again.is_some_and(|again| !matches!(again, Ok(RpcOutcome::Result(_)))) {
                 let rehearsal = if round_trip::is_on() { "rehearsal: " } else { "" };
-                tracing::warn!("{rehearsal}a subscription does not go on");
+                tracing::warn!("{rehearsal}failed to restore a subscription");
             }
         }
         Ok(session)

@@ -74,9 +74,9 @@ async fn any_endpoint_answer_is_an_option_or_an_error() {
         (|| chat_answer(r#"{"choice": "delete"}"#), Ok(Some(2))),
         (|| chat_answer_ending(r#"{"choice": "1"}, or rather"#, "length"), nonsense(CUT)),
         (|| http_response(200, "", "<!doctype html>"), Err(ChooserError::Endpoint(LlmError::Html))),
-        (|| http_response(200, "", "[]"), unusable("it is no JSON object")),
-        (|| http_response(200, "", "{}"), unusable("it has no `choices`")),
-        (|| http_response(200, "", r#"{"choices": [{}]}"#), unusable("the model said nothing")),
+        (|| http_response(200, "", "[]"), unusable("not a JSON object")),
+        (|| http_response(200, "", "{}"), unusable("no `choices`")),
+        (|| http_response(200, "", r#"{"choices": [{}]}"#), unusable("the model returned no text")),
         (|| http_response(418, "", ""), Err(ChooserError::Endpoint(LlmError::Status(418)))),
     ];
     for (says, expected) in cases {
@@ -88,7 +88,7 @@ async fn any_endpoint_answer_is_an_option_or_an_error() {
 // invariant: model-requests-bounded
 #[tokio::test]
 async fn requests_spend_the_budget_and_stop_at_zero() {
-    let config = BudgetConfig { calls: 4, ..BudgetConfig::default() };
+    let config = BudgetConfig { requests: 4, ..BudgetConfig::default() };
     let refuses = |asked: &Value| match asked.get("temperature") {
         Some(_) => http_response(400, "", ""),
         None => chat_answer(r#"{"choice": "1"}"#),
@@ -106,7 +106,7 @@ async fn requests_spend_the_budget_and_stop_at_zero() {
     assert_eq!(choose(greedy, &budget).await, (Ok(Some(0)), 1));
     assert_eq!(choose(greedy, &budget).await, (Err(ChooserError::BudgetExhausted("tokens")), 0));
     let busy = |_: &Value| http_response(429, "retry-after: 0\r\n", "");
-    let one = NavigationBudget::new(&BudgetConfig { calls: 1, ..BudgetConfig::default() });
+    let one = NavigationBudget::new(&BudgetConfig { requests: 1, ..BudgetConfig::default() });
     let (chosen, asked) = choose(busy, &one).await;
     assert!(matches!(chosen, Err(ChooserError::Endpoint(_))) && asked == 1, "{chosen:?} {asked}");
     let nothing = BudgetConfig { time: std::time::Duration::ZERO, ..BudgetConfig::default() };
@@ -208,7 +208,7 @@ async fn client_model_chooses_an_option() {
 async fn declined_or_invalid_sampling_is_unavailable() {
     let budget = NavigationBudget::new(&BudgetConfig::default());
     let cannot =
-        Err(ChooserError::SamplingUnavailable("the client does not lend its model".to_owned()));
+        Err(ChooserError::SamplingUnavailable("the client does not support sampling".to_owned()));
     assert_eq!(choose_of_client(None, &budget).await, cannot);
     assert_eq!(budget.tokens(), BudgetConfig::default().tokens, "nothing was read");
     let Err(ChooserError::SamplingUnavailable(why)) =
@@ -216,7 +216,7 @@ async fn declined_or_invalid_sampling_is_unavailable() {
     else {
         panic!("it can")
     };
-    assert_eq!(why, "what the client answered cannot be used: it has no text");
+    assert_eq!(why, "invalid response from the client: no text");
     let (gateway, no_agent) = (gateway(&json!({})), AgentHandle::new(None));
     let context = RequestContext::detached(&no_agent);
     let chooser = ModelChooser::new(ModelSource::Client, &gateway, &context, &budget);

@@ -104,7 +104,7 @@ fn third_party_text_stays_in_the_data_block() {
     else {
         panic!("no choice")
     };
-    assert_eq!(ids, ["1", "2", "none"], "names stand nowhere but in the data");
+    assert_eq!(ids, ["1", "2", "none"], "names must appear only in the data");
     let seen = choice_prompt(&choice, MANY, &plain).unwrap().prompt.user;
     assert!(!seen.lines().skip(2).any(|line| line.contains(['\u{e0041}', '\u{202e}'])), "{seen}");
 }
@@ -127,7 +127,7 @@ fn prompt_size_is_bounded_for_any_number_of_options() {
     }
     let (size, told, prompt) = bytes(5_000, MANY).unwrap();
     assert!(size <= MAX_PICK && size > MAX_PICK - 200 && told > 500, "{size} {told}");
-    assert!(prompt.user.contains("There are more, which are not listed."));
+    assert!(prompt.user.contains("There are more options, not listed."));
     let (size, told, prompt) = bytes(20, 2_500).unwrap();
     assert!(size <= 6_000 && told == 20 && prompt.max_tokens >= 1_000, "{size}");
     let (size, told, prompt) = bytes(500, 2_500).unwrap();
@@ -155,7 +155,7 @@ fn only_the_best_options_are_listed_if_there_are_too_many() {
         assert!((3..5_000).contains(&told) && pick.places.is_sorted(), "{tokens}: {told}");
         assert!(pick.prompt.user.contains(r#"{"id":"1","name":"tool_0"}"#), "{tokens}");
         let last = pick.parse_answer(&format!(r#"{{"choice": "{told}"}}"#), &options);
-        assert_eq!(last, Ok(Some(4_999)), "an id is that of what was told");
+        assert_eq!(last, Ok(Some(4_999)), "IDs refer to the listed options");
         let name = pick.parse_answer(r#"{"choice": "tool_4000"}"#, &options);
         assert_eq!(name, Ok(Some(4_000)));
         for untold in [(told + 1).to_string(), "tool_4500".to_owned()] {
@@ -215,7 +215,7 @@ fn long_task_keeps_its_beginning_and_end() {
     let request = ChoiceRequest { task: &task, ..question(&options, &[]) };
     let ChoicePrompt { prompt, .. } = choice_prompt(&request, MANY, &plain).unwrap();
     assert!(prompt.user.contains("Translate this: ") && prompt.user.contains("into French"));
-    assert!(prompt.user.contains(" bytes left out here) "), "{}", prompt.user);
+    assert!(prompt.user.contains(" bytes omitted) "), "{}", prompt.user);
     assert!(size(&prompt) < MAX_PICK_TASK + 2_000);
 }
 

@@ -45,7 +45,7 @@ fn text_is_the_result_and_is_parsed_if_json() {
     let text =
         |text: &str| result_of(&json!({"content": [{"type": "text", "text": text}]}).to_string());
     assert_eq!(text("hello"), r#""hello""#);
-    assert_eq!(text("42"), r#""42""#, "which is a text that somebody wrote");
+    assert_eq!(text("42"), r#""42""#, "third-party text");
     assert_eq!(
         text("{\n  \"n\": 1.50,\r\n  \"t\": \"a\\nb\"\n}"),
         r#"{  "n": 1.50,  "t": "a\nb"}"#

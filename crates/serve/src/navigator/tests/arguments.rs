@@ -71,7 +71,7 @@ async fn mismatching_arguments_are_requested_again() {
 async fn asks_the_agent_for_missing_parameters() {
     let chooser = ScriptedChooser::new([said(json!({"channel": "#general"}))]);
     let failure = fill(&slack(), None, &chooser).await.expect_err("a question");
-    assert_eq!(chooser.asked().len(), 1, "whoever is asked again makes something up");
+    assert_eq!(chooser.asked().len(), 1, "a second request would invent values");
     assert_eq!(failure.kind, TaskErrorKind::MissingParameters);
     let names: Vec<_> = failure.parameters.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["text"]);

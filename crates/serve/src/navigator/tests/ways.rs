@@ -22,14 +22,14 @@ async fn level_with_one_option_is_skipped() {
     assert_eq!(
         chooser.asked(),
         ["category : communication, database, files, calendar, web"],
-        "one question in place of three"
+        "one question instead of three"
     );
     assert_eq!(
         steps,
         [
             "category: database (by llm)",
-            "service: postgres (the only one)",
-            "tool: query (the only one)",
+            "service: postgres (only option)",
+            "tool: query (only option)",
         ]
     );
 }
@@ -55,20 +55,21 @@ async fn each_level_gets_the_path_so_far() {
 #[tokio::test]
 async fn invalid_choice_is_retried_with_a_hint_then_fails() {
     let garden = FakeTree::of(&DOCUMENT);
-    let nonsense = || Says::Unable(ChooserError::InvalidAnswer("`slak` is no option".to_owned()));
+    let nonsense =
+        || Says::Unable(ChooserError::InvalidAnswer("`slak` is not an option".to_owned()));
     let chooser = ScriptedChooser::new([nonsense(), Says::Place(99), Says::Name("database")]);
     let (found, steps) = walk(&garden, &chooser, Strategy::Hierarchy).await;
     assert_eq!(found.expect("a tool"), "postgres.query");
     let asked = chooser.asked();
-    assert!(asked[1].ends_with(" (`slak` is no option)"), "{asked:?}");
-    assert!(asked[2].ends_with(" (there is no option 99)"), "{asked:?}");
-    assert_eq!(steps[0], "category: `slak` is no option (llm is asked again)");
+    assert!(asked[1].ends_with(" (`slak` is not an option)"), "{asked:?}");
+    assert!(asked[2].ends_with(" (no such option: 99)"), "{asked:?}");
+    assert_eq!(steps[0], "category: `slak` is not an option (retrying llm)");
 
     let chooser = ScriptedChooser::new([nonsense(), nonsense(), nonsense()]);
     let (found, _) = walk(&garden, &chooser, Strategy::Hierarchy).await;
     let failure = found.expect_err("no tool");
     assert_eq!(failure.kind, TaskErrorKind::InvalidChoice);
-    assert!(failure.message.contains("`slak` is no option"), "{failure:?}");
+    assert!(failure.message.contains("`slak` is not an option"), "{failure:?}");
 }
 
 #[tokio::test]
@@ -115,7 +116,7 @@ async fn offers_ranked_tools_then_more_then_the_hierarchy() {
         let says = says.chain((count > 0).then_some(Says::Name("a")));
         let (found, steps) =
             walk(&ranking(count), &ScriptedChooser::new(says), Strategy::Retrieve).await;
-        assert_eq!(found.expect("a tool"), "b.c", "it was not among them");
+        assert_eq!(found.expect("a tool"), "b.c", "not among the options");
         assert!(steps[..none].iter().all(|step| step == "tool: none fits (by llm)"), "{steps:?}");
     }
 }
@@ -215,7 +216,7 @@ async fn falls_back_to_the_ranker_without_sampling() {
     let found = ToolSearch::new(&garden, &asker, &heard).find(Strategy::Hierarchy).await;
     assert_eq!(found.expect("a tool").qualified_name(), "postgres.query");
     assert_eq!(steps.into_inner().expect("no panic")[0], "category: database (by ranker)");
-    assert_eq!(chooser.asked().len(), 1, "it is not asked again in this task");
+    assert_eq!(chooser.asked().len(), 1, "must not be asked again in this task");
 }
 
 fn candidates(failure: &TaskError) -> Vec<&str> {
@@ -276,7 +277,7 @@ async fn ranker_refuses_tasks_for_absent_services() {
         let failure = pick_with_ranker(&garden, "open a github issue", Strategy::Retrieve).await;
         let failure = failure.expect_err("no tool");
         assert_eq!(failure.kind, TaskErrorKind::NoMatchingTool);
-        assert!(failure.message.contains("no server here is called or about `github`"));
+        assert!(failure.message.contains("no server here provides `github`"));
     }
 }
 

@@ -65,7 +65,7 @@ impl<'a> CatalogTree<'a> {
                 Ok(definition) => definition,
                 Err(why) => {
                     // An unreadable file only affects its own tool.
-                    tracing::warn!("a tool is left out: {why}");
+                    tracing::warn!("skipped a tool: {why}");
                     unreadable.get_or_insert(why);
                     continue;
                 }
@@ -151,7 +151,6 @@ fn own_id(service: &CatalogService, tool: &str) -> ToolId {
 }
 
 fn unreadable(why: &str) -> TaskError {
-    let suggestion =
-        "this is for whoever keeps the catalog: `mcp-workbench check` finds what is wrong";
+    let suggestion = "the catalog folder has to be fixed: run `mcp-workbench check`";
     TaskError::new(TaskErrorKind::CatalogError, why, suggestion)
 }

@@ -136,6 +136,6 @@ fn skip_escape(text: &[u8], at: usize) -> Scanned<usize> {
             Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => Ok(at + 5),
             _ => invalid(at + 1, "four hexadecimal digits"),
         },
-        _ => invalid(at, "an escape"),
+        _ => invalid(at, "a valid escape sequence"),
     }
 }

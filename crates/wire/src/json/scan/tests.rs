@@ -131,5 +131,5 @@ fn control_characters_are_found_at_every_offset() {
 #[test]
 fn errors_name_the_expected_token_and_offset() {
     let error = check(br#"{"a":1,}"#).unwrap_err();
-    assert_eq!(error.to_string(), "a key was expected at byte 7");
+    assert_eq!(error.to_string(), "expected a key at byte 7");
 }

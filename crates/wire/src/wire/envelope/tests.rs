@@ -94,7 +94,7 @@ fn recovered_id_keeps_its_text() {
 #[test]
 fn keys_ending_in_id_are_ignored() {
     assert_eq!(recover_id(b"", br#"aaa","\"id":1}"#), None);
-    assert_eq!(recover_id(b"", br#""id":1}"#), None, "what stands before it was cut off");
+    assert_eq!(recover_id(b"", br#""id":1}"#), None, "the text before it was truncated");
 }
 
 #[test]

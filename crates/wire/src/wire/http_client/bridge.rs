@@ -214,7 +214,7 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
         };
         let Some(request) = self.client.waiting(&id) else { return Ok(()) };
         if request.since.elapsed() > TIMEOUT {
-            self.client.give_up(&id, "it takes no requests").await;
+            self.client.give_up(&id, "it accepts no requests").await;
             return Ok(());
         }
         if request.generation == self.generation {
@@ -270,8 +270,8 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
             Some(RpcOutcome::Result(result)) => result,
             refused => {
                 let why = match refused {
-                    Some(RpcOutcome::Error(error)) => format!("it refuses the session: {error:?}"),
-                    _ => "it does not answer the greeting".to_owned(),
+                    Some(RpcOutcome::Error(error)) => format!("it rejected the session: {error:?}"),
+                    _ => "it did not respond to `initialize`".to_owned(),
                 };
                 // Marks the new session as lost too, so that the next attempt initializes again.
                 self.current.sink.session_lost(DisconnectReason::Session);

@@ -97,7 +97,7 @@ impl<T: MessageSink> HttpConnection<T> {
             }
             Err(error) => {
                 let what = failure::root_cause_without_url(error);
-                let message = format!("the server's answer broke off: {what}");
+                let message = format!("response interrupted: {what}");
                 self.fail(sent, HttpTransportError::Broken.error(&message)).await;
             }
         }
@@ -228,7 +228,7 @@ impl<T: MessageSink> HttpConnection<T> {
             // executed.
             Delivery::Yes => {
                 let message = format!(
-                    "the server's answer broke off, and its rest is refused with HTTP status {status}"
+                    "response interrupted, and resuming it failed with HTTP status {status}"
                 );
                 self.fail(sent, HttpTransportError::Broken.error(&message)).await;
             }
@@ -263,7 +263,7 @@ impl<T: MessageSink> HttpConnection<T> {
             response = loop {
                 retries += 1;
                 let Some(id) = last_id.as_ref().filter(|_| retries <= RETRIES) else {
-                    let message = format!("the server's answer broke off: {why}");
+                    let message = format!("response interrupted: {why}");
                     return self.fail(sent, HttpTransportError::Broken.error(&message)).await;
                 };
                 sleep(events.retry().unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
@@ -295,7 +295,8 @@ impl<T: MessageSink> HttpConnection<T> {
                 }
                 Err(OpenStreamError::Refused(response)) => {
                     let status = response.status();
-                    tracing::debug!(server = self.label, %status, "the server says nothing unasked");
+                    tracing::debug!(server = self.label, %status, "the server offers no event \
+                                                                   stream");
                     if was_open && status == StatusCode::NOT_FOUND {
                         self.lose_session();
                     }
@@ -318,7 +319,7 @@ impl<T: MessageSink> HttpConnection<T> {
             Ok(response) => Err(OpenStreamError::Refused(response)),
             Err(error) => {
                 let why = failure::root_cause_without_url(error);
-                tracing::debug!(server = self.label, why, "a stream could not be opened");
+                tracing::debug!(server = self.label, why, "failed to open an event stream");
                 Err(OpenStreamError::Unreachable)
             }
         }
@@ -381,7 +382,7 @@ impl<T: MessageSink> HttpConnection<T> {
                 tracing::warn!(
                     server = self.label,
                     length,
-                    "a message was too long and has been dropped"
+                    "dropped a message that exceeds the size limit"
                 );
                 self.to.take_oversized(&edges);
             }

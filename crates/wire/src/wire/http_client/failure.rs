@@ -61,7 +61,11 @@ pub(super) fn connect_error(error: reqwest::Error) -> RawJson {
         true => HttpTransportError::Unreachable,
         false => HttpTransportError::Broken,
     };
-    failure.error(&format!("the server cannot be reached: {}", root_cause_without_url(error)))
+    let what = match failure {
+        HttpTransportError::Broken => "connection lost",
+        _ => "unreachable",
+    };
+    failure.error(&format!("{what}: {}", root_cause_without_url(error)))
 }
 
 /// Returns the root cause of a connection error, without the URL, which may hold a secret.
@@ -96,17 +100,17 @@ pub(super) fn status(
 ) -> RawJson {
     let location = headers.get(LOCATION).filter(|_| status.is_redirection());
     let said = match location.and_then(|location| location.to_str().ok()) {
-        Some(location) => format!("it redirects to {location}"),
+        Some(location) => format!("redirects to {location}"),
         None => String::from_utf8_lossy(body).into_owned(),
     };
     let said = excerpt(&said, secrets);
     let colon = if said.is_empty() { "" } else { ": " };
-    let message = format!("the server answered with HTTP status {status}{colon}{said}");
+    let message = format!("the server returned HTTP status {status}{colon}{said}");
     HttpTransportError::HttpStatus(status.as_u16()).error(&message)
 }
 
 pub(super) fn sign_in(status: StatusCode) -> RawJson {
-    HttpTransportError::SignIn.error(&format!("the server wants a sign-in (HTTP status {status})"))
+    HttpTransportError::SignIn.error(&format!("the server requires sign-in (HTTP status {status})"))
 }
 
 /// Returns the parts of a URL that may be secret, both encoded and decoded: user information, query

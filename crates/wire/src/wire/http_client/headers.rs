@@ -60,7 +60,7 @@ impl ToolHeaderParams {
                         true
                     }
                     Err(why) => {
-                        tracing::warn!(server, "tool `{name}` was left out: {why}");
+                        tracing::warn!(server, "skipped tool `{name}`: {why}");
                         self.0.remove(&name);
                         false
                     }
@@ -154,11 +154,11 @@ fn walk(
         match (key.as_str(), value) {
             (ANNOTATION, name) => {
                 let path = path.as_deref().filter(|path| !path.is_empty());
-                let path = path.ok_or("an `x-mcp-header` does not stand at an argument")?;
+                let path = path.ok_or("an `x-mcp-header` is not on an argument")?;
                 let header = header(name, schema.get("type"))
                     .map_err(|why| format!("the `x-mcp-header` of `{}` {why}", path.join(".")))?;
                 if found.iter().any(|other| other.header == header) {
-                    return Err(format!("two arguments want to be the header `{header}`"));
+                    return Err(format!("two arguments use the header `{header}`"));
                 }
                 found.push(HeaderParam { path: path.clone(), header });
             }
@@ -197,13 +197,13 @@ fn walk_inside(value: &Value, found: &mut Vec<HeaderParam>) -> Result<(), String
 }
 
 fn header(name: &Value, kind: Option<&Value>) -> Result<HeaderName, String> {
-    let name = name.as_str().filter(|name| !name.is_empty()).ok_or("is not a name")?;
+    let name = name.as_str().filter(|name| !name.is_empty()).ok_or("is empty or not a string")?;
     match kind.and_then(Value::as_str) {
         Some("string" | "integer" | "boolean") => {}
-        _ => return Err("is not at a string, an integer or a boolean".to_owned()),
+        _ => return Err("is not on a string, an integer or a boolean".to_owned()),
     }
     HeaderName::try_from(format!("mcp-param-{name}"))
-        .map_err(|_| "is not the name of a header".to_owned())
+        .map_err(|_| "is not a valid header name".to_owned())
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl<T: MessageSink> HttpConnection<T> {
                 Ok(_) | Err(_) => None,
             };
             let Some(pause) = pause.filter(|_| is_patient) else { return answer };
-            tracing::debug!(server = self.label, ?pause, "a message was not taken and waits");
+            tracing::debug!(server = self.label, ?pause, "message undelivered, retrying");
             self.note_untaken(sent, true);
             sleep(pause).await;
             self.note_untaken(sent, false);
@@ -83,12 +83,12 @@ impl<T: MessageSink> HttpConnection<T> {
             Ok(response) => {
                 let status = response.status();
                 let is_away = matches!(status.as_u16(), 502..=504);
-                let why = is_away.then(|| format!("it answers with HTTP status {status}"));
+                let why = is_away.then(|| format!("the server returned HTTP status {status}"));
                 self.to.set_unavailable_reason(why.as_deref());
             }
             Err(error) if error.is_connect() => {
                 let why = failure::root_cause(error);
-                self.to.set_unavailable_reason(Some(&format!("it cannot be reached: {why}")));
+                self.to.set_unavailable_reason(Some(&format!("unreachable: {why}")));
             }
             Err(_) => {}
         }

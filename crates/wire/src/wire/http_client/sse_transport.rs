@@ -132,12 +132,16 @@ impl<T: MessageSink> HttpConnection<T> {
         let opened = self.way.endpoint.get_or_try_init(|| self.start_sse(PROBE));
         match opened.await.map(|_| ()) {
             Ok(()) => {
-                tracing::debug!(server = self.label, "it speaks HTTP with SSE");
+                tracing::debug!(server = self.label, "the server uses HTTP with SSE");
                 Box::pin(self.exchange_sse(sent)).await;
             }
             Err(OpenSseError { error, is_telling: true }) => self.fail(sent, error).await,
             Err(OpenSseError { error, .. }) => {
-                tracing::debug!(server = self.label, ?error, "nor does it speak HTTP with SSE");
+                tracing::debug!(
+                    server = self.label,
+                    ?error,
+                    "the server does not support HTTP with SSE either"
+                );
                 self.handle_rejection(sent, refusal, Delivery::No).await;
             }
         }
@@ -148,7 +152,7 @@ impl<T: MessageSink> HttpConnection<T> {
         let opened = timeout(patience, self.open_sse());
         let Stream { response, mut events, endpoint } = opened.await.unwrap_or_else(|_| {
             let limit = patience.as_secs();
-            let message = format!("the server has not said within {limit} s where messages go");
+            let message = format!("the server sent no `endpoint` event within {limit} s");
             Err(OpenSseError::new(&message))
         })?;
         self.to.mark_sse();
@@ -159,7 +163,7 @@ impl<T: MessageSink> HttpConnection<T> {
             }
             // The stream carries the responses of all requests, so no single response ends it.
             remote.read_events(None, response, &mut events).await;
-            tracing::debug!(server = remote.label, "its stream has ended");
+            tracing::debug!(server = remote.label, "the event stream ended");
             remote.fail_undelivered().await;
             remote.to.session_lost(DisconnectReason::Connection);
         });
@@ -181,17 +185,18 @@ impl<T: MessageSink> HttpConnection<T> {
         }
         if !is_stream(&response) {
             let kind = response.headers().get(CONTENT_TYPE).map(|kind| format!("{kind:?}"));
-            let kind = kind.unwrap_or_else(|| "nothing".to_owned());
-            let message = format!("the server answered with {kind} in place of a stream of events");
+            let kind = kind.unwrap_or_else(|| "no content type".to_owned());
+            let message = format!("the server returned {kind} instead of an event stream");
             return Err(OpenSseError::new(&message));
         }
         let at = response.url().clone();
         let mut events = SseParser::new(self.intake.max_message_bytes);
         let mut charge = self.intake.account.charge();
         loop {
-            let chunk = response.chunk().await.map_err(broken)?.ok_or_else(|| {
-                OpenSseError::new("the stream ended before the server said where messages go")
-            })?;
+            let chunk =
+                response.chunk().await.map_err(broken)?.ok_or_else(|| {
+                    OpenSseError::new("the stream ended without an `endpoint` event")
+                })?;
             charge.grow(events.held() + chunk.len()).await;
             events.read(&chunk);
             while let Some(event) = events.next() {
@@ -201,7 +206,7 @@ impl<T: MessageSink> HttpConnection<T> {
                         return Ok(Stream { response, events, endpoint });
                     }
                     // No session exists yet that this event could belong to.
-                    _ => tracing::debug!(server = self.label, "it says something too early"),
+                    _ => tracing::debug!(server = self.label, "ignored an event before `endpoint`"),
                 }
             }
         }
@@ -211,12 +216,12 @@ impl<T: MessageSink> HttpConnection<T> {
     fn endpoint(&self, at: &Url, data: &[u8]) -> Result<Url, OpenSseError> {
         let said = str::from_utf8(data).unwrap_or_default().trim();
         let Ok(mut endpoint) = at.join(said) else {
-            let message = "the server says that messages go to something that is no address";
+            let message = "the server's `endpoint` event has an invalid URL";
             return Err(OpenSseError::new(message));
         };
         if endpoint.origin() != self.url.origin() {
             let message = format!(
-                "the server wants messages to go to another server, `{}`, which is not done",
+                "the server's `endpoint` event names another origin, `{}`, which is not allowed",
                 endpoint.origin().ascii_serialization()
             );
             return Err(OpenSseError { is_telling: true, ..OpenSseError::new(&message) });
@@ -225,7 +230,7 @@ impl<T: MessageSink> HttpConnection<T> {
         let (user, password) = (self.url.username(), self.url.password());
         let is_ours =
             endpoint.set_username(user).is_ok() && endpoint.set_password(password).is_ok();
-        debug_assert!(is_ours, "an address of the same origin has a host");
+        debug_assert!(is_ours, "a URL of the same origin has a host");
         Ok(endpoint)
     }
 }

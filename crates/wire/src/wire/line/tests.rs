@@ -78,7 +78,7 @@ async fn cancelled_read_loses_no_input() {
     writer.write_all(b"ha").await.unwrap();
     tokio::select! {
         biased;
-        _ = lines.next() => panic!("half a line is no line"),
+        _ = lines.next() => panic!("an incomplete line was returned"),
         () = tokio::task::yield_now() => {}
     }
     writer.write_all(b"lf\n").await.unwrap();
@@ -93,7 +93,7 @@ async fn reader_yields_when_much_input_is_ready() {
         let read = async { while lines.next().await.is_some() {} };
         tokio::select! {
             biased;
-            () = read => panic!("nobody else had a turn"),
+            () = read => panic!("the reader did not yield"),
             () = std::future::ready(()) => {}
         }
     }

@@ -75,7 +75,7 @@ async fn partly_read_messages_never_deadlock() {
     }
     assert_eq!(done, [true, false, false, false, false]);
     drop(all.remove(0));
-    assert!(!grows(&mut all[3], 60).await, "not before those who wait longer");
+    assert!(!grows(&mut all[3], 60).await, "longer waiters go first");
     assert!(grows(&mut all[0], 60).await);
     assert!(budget.held() <= 160);
     // Dropped reservations leave the queue.
@@ -91,7 +91,7 @@ async fn complete_message_frees_the_reserve() {
     let [mut first, mut second, mut third] = [ann.charge(), eve.charge(), ann.charge()];
     assert!(grows(&mut first, 50).await && grows(&mut second, 40).await);
     let second = second.attach_to(Bytes::from_static(b"whole"));
-    assert!(!grows(&mut third, 40).await, "the second has the reserve");
+    assert!(!grows(&mut third, 40).await, "the second holds the reserve");
     drop(first);
     // The second message moves to the common memory, and the third gets the rest.
     assert!(grows(&mut third, 40).await);
@@ -230,7 +230,7 @@ proptest! {
             while !charges.is_empty() {
                 let waiting = charges.len();
                 charges.retain(MemoryReservation::is_waiting);
-                assert!(charges.len() < waiting, "all that are left wait for each other");
+                assert!(charges.len() < waiting, "the remaining charges are deadlocked");
                 assert!(budget.held() <= 170);
             }
             assert_eq!(budget.held(), 0);

@@ -118,8 +118,8 @@ impl UnresolvedCatalog {
         let is_wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
         if categories.is_empty() && !is_wrong && !own.is_wrong() {
             let message = "no tools".to_owned();
-            let hint = "a tool is a file `<category>/<service>/<tool>.yaml`, beside a \
-                        `_service.yaml` that names its `mcp_server`";
+            let hint = "add `<category>/<service>/<tool>.yaml`, and a `_service.yaml` with the \
+                        `mcp_server` in the same folder";
             findings.push(file_finding(Severity::Error, "", message, hint));
         }
         // With errors in the catalog, the rest of the file can still be served.
@@ -147,11 +147,11 @@ fn category(branch: FolderNode, findings: &mut Vec<Finding>) -> Option<DraftCate
     let (said, at) = read.unwrap_or_default();
     let description = said.description.unwrap_or_default();
     if description.is_empty() && !is_broken && !said.is_wrong {
-        let hint = "write `description: …` into it: a category is chosen by it";
+        let hint = "add `description: …`: categories are selected by it";
         findings.push(missing(&file, at, hint));
     }
     if let Some((key, position)) = said.server {
-        let message = format!("ignored: `{key}` stands in the `_service.yaml` of a service");
+        let message = format!("ignored: `{key}` belongs in the `_service.yaml` of a service");
         findings.push(Finding {
             position: Some(position),
             path: "mcp_server".to_owned(),
@@ -161,7 +161,7 @@ fn category(branch: FolderNode, findings: &mut Vec<Finding>) -> Option<DraftCate
     let is_empty = folders.is_empty();
     let services: Vec<_> = folders.into_iter().filter_map(|b| service(b, findings)).collect();
     if is_empty && !is_broken {
-        let message = "left out: it has no services, which are folders in it".to_owned();
+        let message = "ignored: no services (subfolders)".to_owned();
         findings.push(file_finding(Severity::Warning, &path, message, ""));
     }
     (!services.is_empty()).then_some(DraftCategory { path, name, description, services })
@@ -171,7 +171,7 @@ fn category(branch: FolderNode, findings: &mut Vec<Finding>) -> Option<DraftCate
 /// folder.
 fn is_left_out(branch: &FolderNode, findings: &mut Vec<Finding>) -> bool {
     if branch.is_unrelated() {
-        let message = "ignored: nothing in it is of a catalog".to_owned();
+        let message = "ignored: no catalog files in this folder".to_owned();
         findings.push(file_finding(Severity::Warning, &branch.path, message, ""));
     }
     branch.is_unrelated()
@@ -195,12 +195,13 @@ fn service(branch: FolderNode, findings: &mut Vec<Finding>) -> Option<DraftServi
     let (said, at) = read.unwrap_or_default();
     let description = said.description.unwrap_or_default();
     if description.is_empty() && !is_broken && !said.is_wrong {
-        let hint = "write `description: …` into it: a service is chosen by it";
+        let hint = "add `description: …`: services are selected by it";
         findings.push(missing(&file, at, hint));
     }
     if said.server.is_none() && !is_broken && !said.is_wrong {
         let message = "expected an `mcp_server`".to_owned();
-        let hint = "write `mcp_server: …`, the name of a server in `mcp_servers` of `_config.yaml`";
+        let hint =
+            "add `mcp_server: …` with the name of a server in `mcp_servers` of `_config.yaml`";
         let missing = file_finding(Severity::Error, &file, message, hint);
         findings.push(Finding { position: at, ..missing });
     }
@@ -218,7 +219,7 @@ fn service(branch: FolderNode, findings: &mut Vec<Finding>) -> Option<DraftServi
         (None, None) => return None,
     };
     if tools.is_empty() && matches!(server, ServerBinding::Named(..)) {
-        let message = "left out: it has no tools, which are files in it".to_owned();
+        let message = "ignored: no tools (`*.yaml` files)".to_owned();
         findings.push(file_finding(Severity::Warning, &path, message, ""));
     }
     Some(DraftService { path, name, description, server, tools, spelled })
@@ -239,11 +240,11 @@ fn trouble(path: &str, findings: &[Finding]) -> Option<ServerEntryError> {
 /// Converts a finding to the reason that agents and the log get.
 fn entry_error_from(finding: &Finding) -> ServerEntryError {
     let Finding { file, path, message, hint, .. } = finding;
-    let file = file.as_deref().map(|file| format!("`{file}` is wrong: ")).unwrap_or_default();
+    let file = file.as_deref().map(|file| format!("error in `{file}`: ")).unwrap_or_default();
     let place = if path.is_empty() { String::new() } else { format!("`{path}`: ") };
-    let hint = hint.clone().unwrap_or_else(|| {
-        "correct the file; `mcp-workbench check` says where it is wrong".to_owned()
-    });
+    let hint = hint
+        .clone()
+        .unwrap_or_else(|| "run `mcp-workbench check` for the position of the error".to_owned());
     ServerEntryError { reason: format!("{file}{place}{message}"), hint }
 }
 
@@ -316,10 +317,10 @@ impl CatalogServers {
             check_name(&name, "server", reader);
             let checked = server::check_server(&name, raw, paths, reader);
             if !is_wanted(&name.value) && !matches!(checked, server::ServerCheckOutcome::Disabled) {
-                let hint = "name it as `mcp_server` in the `_service.yaml` of a service";
+                let hint = "use it as `mcp_server` in the `_service.yaml` of a service";
                 reader.report_warning(
                     &name.location,
-                    "no service has this server",
+                    "no service uses this server",
                     Some(hint.to_owned()),
                 );
             }
@@ -374,7 +375,7 @@ impl ServerBinder<'_> {
                 }
                 BoundServer::Existing(at) => at,
                 BoundServer::Disabled => {
-                    let message = "left out: its server is disabled".to_owned();
+                    let message = "ignored: its server is disabled".to_owned();
                     self.findings.push(file_finding(Severity::Warning, &service.path, message, ""));
                     self.disabled.push((toolbox.clone(), ServerName::new(&service.name)));
                     continue;
@@ -401,8 +402,8 @@ impl ServerBinder<'_> {
             has_tools || matches!(server.launch, Launch::Broken { .. })
         });
         if !servers.is_empty() && self.config.toolbox(&name).is_some() {
-            let message = format!("left out: there is a toolbox `{name}` too");
-            let hint = "rename one of the two";
+            let message = format!("ignored: a toolbox `{name}` already exists");
+            let hint = "rename one of them";
             self.findings.push(file_finding(Severity::Error, &path, message, hint));
             return None;
         }
@@ -433,7 +434,7 @@ impl ServerBinder<'_> {
             Some(server::ServerCheckOutcome::Invalid) => {
                 let at = format!("mcp_servers.{name}");
                 let wrong =
-                    file_finding(Severity::Error, CONFIG, "it cannot be used".to_owned(), "");
+                    file_finding(Severity::Error, CONFIG, "invalid server entry".to_owned(), "");
                 return BoundServer::Missing(entry_error_from(&Finding { path: at, ..wrong }));
             }
             None => {}
@@ -450,8 +451,9 @@ impl ServerBinder<'_> {
             return BoundServer::Existing(at.clone());
         }
         let (message, hint) = if name == MACROS || name.ends_with(&format!("/{MACROS}")) {
-            let message = format!("there is no server `{name}`: macros have no place in a catalog");
-            (message, "agents have them in their toolboxes".to_owned())
+            let message =
+                format!("no server `{name}`: macros are not supported in a catalog folder");
+            (message, "agents can use macros through their toolboxes".to_owned())
         } else if named.is_empty() {
             let own = self.own.0.iter().map(|(name, _)| name.clone());
             let mut known: Vec<String> =
@@ -460,14 +462,14 @@ impl ServerBinder<'_> {
             known.dedup();
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let hint = did_you_mean(name, &known).unwrap_or_else(|| match known.as_slice() {
-                [] => "write it under `mcp_servers` of `_config.yaml`".to_owned(),
+                [] => "add it to `mcp_servers` in `_config.yaml`".to_owned(),
                 known => format!("expected {}", quoted_list(known, "or")),
             });
-            (format!("there is no server `{name}` in `mcp_servers`"), hint)
+            (format!("no server `{name}` in `mcp_servers`"), hint)
         } else {
             let places: Vec<String> =
                 named.iter().map(|at| format!("{}/{}", at.toolbox, at.server)).collect();
-            let message = format!("there are several servers `{name}`");
+            let message = format!("several servers have the name `{name}`");
             (message, format!("write {}", quoted_list(&places, "or")))
         };
         let unknown = Finding { message, hint: Some(hint), ..unknown.clone() };

@@ -73,7 +73,7 @@ mcp_servers:
 navigator:
   strategy: retrieve
   chooser: ranker
-  budget: {max_calls: 4}
+  budget: {max_requests: 4}
 llm:
   base_url: http://127.0.0.1:1/v1
   model: small
@@ -119,7 +119,7 @@ fn catalog_becomes_toolboxes_with_included_tools() {
         (navigator.strategy(), navigator.chooser()),
         (Strategy::Retrieve, ChooserKind::Ranker)
     );
-    assert_eq!((navigator.budget.calls, &*navigator.llm.as_ref().unwrap().model), (4, "small"));
+    assert_eq!((navigator.budget.requests, &*navigator.llm.as_ref().unwrap().model), (4, "small"));
     assert_eq!(config.limits.max_result_bytes, Some(5000));
     assert_eq!(config.policy.agents.len(), 1);
     let CatalogFolder { folder, categories, reader: _ } = navigator.catalog.as_ref().unwrap();
@@ -148,10 +148,10 @@ fn tool_file_is_read_on_demand() {
     assert_eq!(tool, Some(wanted));
     assert_eq!(read_tool(&shelf, &slack.file("a/b"), "a/b").0.unwrap().description, "Odd");
     let (tool, findings) = read_tool(&shelf, &slack.file("../gone"), "../gone");
-    assert!(tool.is_none() && findings[0].message.contains("no such file"), "{findings:?}");
+    assert!(tool.is_none() && findings[0].message.contains("no longer exists"), "{findings:?}");
     assert_eq!(findings[0].file.as_deref(), Some("talk/slack/%2E.%2Fgone.yaml"));
     let gone = read_catalog_tool(&catalog.folder, "talk/gone/send.yaml", "send").unwrap_err();
-    assert!(gone.findings[0].message.contains("no such file"), "{gone}");
+    assert!(gone.findings[0].message.contains("no longer exists"), "{gone}");
     let broken: Vec<_> = tree().into_iter().chain([("talk/slack/bad.yaml", "a: [")]).collect();
     let catalog = read(&broken).unwrap().config.navigator.catalog.unwrap();
     let found = check_tools(&Texts::new(&broken), &catalog);
@@ -212,7 +212,7 @@ parameters:
 #[test]
 fn tool_file_errors_have_line_and_column() {
     for (text, wanted) in [
-        ("", "1:1: : expected a `description` (write `description: …`: a tool is chosen by it)"),
+        ("", "1:1: : expected a `description` (add `description: …`: tools are selected by it)"),
         ("[a]", "1:1: : expected an object, found an array"),
         (
             "description: d\nparamters: {}",
@@ -220,8 +220,7 @@ fn tool_file_errors_have_line_and_column() {
         ),
         (
             "description: d\ndescription: e",
-            "2:1: description: this key is written twice; the first \
-                                           is in line 1 (remove one of the two)",
+            "2:1: description: duplicate key; first defined in line 1 (remove one of them)",
         ),
         (
             "description: d\nparameters: {a: {type: str}}",
@@ -241,13 +240,13 @@ fn tool_file_errors_have_line_and_column() {
         ),
         (
             "description: d\nparameters: {}\ninput_schema: {type: object}",
-            "3:15: input_schema: there \
-          are `parameters` too, which say the same (remove one of the two)",
+            "3:15: input_schema: expected `inputSchema` or `parameters`, found both (remove one of \
+             them)",
         ),
         (
             "description: d\ninputSchema: {type: string}",
             "2:14: inputSchema: expected a JSON Schema \
-          of an object (write `type: object`, and the arguments under `properties`)",
+          of an object (add `type: object`, and put the arguments under `properties`)",
         ),
     ] {
         assert_eq!(schema(text).1, [wanted], "{text}");
@@ -255,8 +254,7 @@ fn tool_file_errors_have_line_and_column() {
     let found = schema("description: d\nparameters: {a: {minimum: x}}");
     assert!(found.0.is_none(), "{found:?}");
     assert!(
-        found.1[0]
-            .starts_with("2:13: parameters: this is no JSON Schema at `/properties/a/minimum`"),
+        found.1[0].starts_with("2:13: parameters: invalid JSON Schema at `/properties/a/minimum`"),
         "{found:?}"
     );
 }
@@ -341,21 +339,20 @@ fn invalid_service_disables_only_that_service() {
     let email = "talk/email/_service.yaml";
     let config = CONFIG.replace("  mail: {url: \"https://example.com/mcp\"", "  mail: {uri: \"x\"");
     for (changed, wanted) in [
-        ((email, "mcp_server: ["), "`talk/email/_service.yaml` is wrong: while parsing a node"),
+        ((email, "mcp_server: ["), "error in `talk/email/_service.yaml`: while parsing a node"),
         (
             (email, "description: d"),
-            "`talk/email/_service.yaml` is wrong: expected an `mcp_server`",
+            "error in `talk/email/_service.yaml`: expected an `mcp_server`",
         ),
         (
             (email, "mcp_server: nail"),
-            "`talk/email/_service.yaml` is wrong: `mcp_server`: there is no server `nail` in \
-             `mcp_servers`",
+            "error in `talk/email/_service.yaml`: `mcp_server`: no server `nail` in `mcp_servers`",
         ),
         (
             ("talk/email/_service.yml", "mcp_server: mail"),
-            "`talk/email/_service.yml` is wrong: there is another `_service` beside it",
+            "error in `talk/email/_service.yml`: duplicate `_service` in this folder",
         ),
-        (("_config.yaml", &*config.leak()), "its entry in the configuration is wrong: "),
+        (("_config.yaml", &*config.leak()), "invalid configuration entry: "),
     ] {
         let loaded = read(&with(&[changed])).unwrap_or_else(|report| panic!("{report}"));
         assert_eq!(loaded.broken_servers(), ["talk/email"], "{changed:?}");
@@ -368,7 +365,7 @@ fn invalid_service_disables_only_that_service() {
         let categories = loaded.config.navigator.catalog.unwrap().categories;
         let services = categories[0].services.iter();
         let services: Vec<_> = services.map(|service| service.name.as_str()).collect();
-        assert_eq!(services, ["email", "slack"], "who asks for its tools is told why not");
+        assert_eq!(services, ["email", "slack"], "calls to its tools fail with the reason");
     }
 }
 
@@ -414,11 +411,11 @@ fn unrelated_files_are_ignored_with_a_warning() {
         .iter()
         .map(|found| format!("{}: {}", found.file.as_deref().unwrap(), found.message))
         .collect();
-    let of_none = "ignored: nothing in it is of a catalog";
+    let of_none = "ignored: no catalog files in this folder";
     assert_eq!(
         warnings,
         [
-            "_drafts: ignored: it means nothing here".to_owned(),
+            "_drafts: ignored: names that start with `_` are reserved".to_owned(),
             format!("data: {of_none}"),
             format!("talk/tmp: {of_none}"),
         ]
@@ -447,7 +444,7 @@ fn service_cannot_be_the_server_of_another_service() {
         assert_eq!(loaded.broken_servers(), [format!("{second}/other")]);
         let [found] = loaded.findings.as_slice() else { panic!("{:?}", loaded.findings) };
         assert_eq!(found.file.as_deref(), Some(&*format!("{second}/other/_service.yaml")));
-        assert!(found.message.contains("there is no server `real`"), "{found:?}");
+        assert!(found.message.contains("no server `real`"), "{found:?}");
     }
 }
 
@@ -493,13 +490,13 @@ fn symlink_loops_fifos_and_bad_names_are_reported() {
     assert!(is_taken);
     assert_eq!(
         found,
-        "error: 3 problems in `<folder>`\n\
-         \n  talk/email/_service.yaml: cannot be read: it is not UTF-8 text\
-         \n  talk/slack/pipe.yaml: ignored: it is neither a file nor a folder\
-         \n  talk/slack/self.yaml: cannot be read: too many levels of symbolic links\
-         \n\nwarning: 3 remarks in `<folder>`\n\
-         \n  talk/loop: ignored: it leads back to a folder that it is in\
-         \n  talk/slack/notes.txt: cannot be read: no such file or directory\
-         \n  talk/slack/\u{fffd}.txt: ignored: its name is not UTF-8 text\n"
+        "error: 3 errors in `<folder>`\n\
+         \n  talk/email/_service.yaml: failed to read: not valid UTF-8\
+         \n  talk/slack/pipe.yaml: ignored: neither a file nor a folder\
+         \n  talk/slack/self.yaml: failed to read: too many levels of symbolic links\
+         \n\nwarning: 3 warnings in `<folder>`\n\
+         \n  talk/loop: ignored: a symbolic link to a parent folder\
+         \n  talk/slack/notes.txt: failed to read: no such file or directory\
+         \n  talk/slack/\u{fffd}.txt: ignored: its name is not valid UTF-8\n"
     );
 }

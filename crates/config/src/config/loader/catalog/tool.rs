@@ -26,7 +26,7 @@ fn read(root: &Node<'_>, name: &str, reader: &mut ConfigReader<'_>) -> Option<Ca
         fields.report_unknown_keys(reader, |_| None);
     }
     if description.is_empty() && !reader.has_error_under(&root.location, "description") {
-        let hint = "write `description: …`: a tool is chosen by it";
+        let hint = "add `description: …`: tools are selected by it";
         reader.report_warning(&root.location, "expected a `description`", Some(hint.to_owned()));
     }
     let schema = schema.unwrap_or_else(|| json!({ "type": "object", "properties": {} }));
@@ -38,14 +38,14 @@ fn arguments(fields: &mut ObjectFields<'_>, reader: &mut ConfigReader<'_>) -> Op
     let whole = fields.take("inputSchema");
     let parameters = fields.take("parameters");
     if let (Some(whole), Some(_)) = (&whole, &parameters) {
-        let message = "there are `parameters` too, which say the same";
-        reader.report_error(&whole.location, message, Some("remove one of the two".to_owned()));
+        let message = "expected `inputSchema` or `parameters`, found both";
+        reader.report_error(&whole.location, message, Some("remove one of them".to_owned()));
     }
     let node = whole.as_ref().or(parameters.as_ref())?;
     let schema = if let Some(whole) = &whole {
         let schema = reader.read_json(whole);
         if schema.get("type") != Some(&json!("object")) {
-            let hint = "write `type: object`, and the arguments under `properties`";
+            let hint = "add `type: object`, and put the arguments under `properties`";
             let message = "expected a JSON Schema of an object";
             reader.report_error(&whole.location, message, Some(hint.to_owned()));
             return None;
@@ -59,7 +59,7 @@ fn arguments(fields: &mut ObjectFields<'_>, reader: &mut ConfigReader<'_>) -> Op
     if let Err(error) = jsonschema::validator_for(&schema) {
         let place = error.instance_path().to_string();
         let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
-        let message = format!("this is no JSON Schema{place}: {error}");
+        let message = format!("invalid JSON Schema{place}: {error}");
         if !reader.has_error_in(&node.location) {
             reader.report_error(&node.location, message, None);
         }

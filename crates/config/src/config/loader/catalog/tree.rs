@@ -83,7 +83,7 @@ impl TreeWalk<'_> {
         let mut items = match self.fs.list(&branch.path) {
             Ok(items) => items,
             Err(reason) => {
-                let message = format!("cannot be read: {reason}");
+                let message = format!("failed to read: {reason}");
                 self.findings.push(file_finding(Severity::Error, &branch.path, message, ""));
                 branch.is_broken = true;
                 return branch;
@@ -98,7 +98,7 @@ impl TreeWalk<'_> {
             self.left -= 1;
             if self.left == 0 {
                 let message = format!("more than {MAX_FILES} files and folders");
-                let hint = "is this the folder of a catalog?";
+                let hint = "check that this is a catalog folder";
                 self.findings.push(file_finding(Severity::Error, &branch.path, message, hint));
                 break;
             }
@@ -123,7 +123,7 @@ impl TreeWalk<'_> {
             }
         }
         if !branch.is_unrelated() {
-            let message = "ignored: a service has files of tools, and no folders";
+            let message = "ignored: a service contains only tool files, no folders";
             let found =
                 |path: String| file_finding(Severity::Warning, &path, message.to_owned(), "");
             self.findings.extend(strays.into_iter().map(found));
@@ -133,7 +133,7 @@ impl TreeWalk<'_> {
 
     fn inner(&mut self, branch: &mut FolderNode, path: String, file: &str, level: FolderLevel) {
         if file.starts_with('_') {
-            let hint = format!("a folder for such a name is called `{}`", encode(file));
+            let hint = format!("to use this name, rename the folder to `{}`", encode(file));
             return self.ignored(&path, &hint);
         }
         let Some(name) = self.name(file, &path) else { return };
@@ -158,7 +158,7 @@ impl TreeWalk<'_> {
                 Ok(text) => branch.info_file = text.map(|text| (path, text)),
                 Err(reason) => {
                     branch.is_broken = true;
-                    let message = format!("cannot be read: {reason}");
+                    let message = format!("failed to read: {reason}");
                     self.findings.push(file_finding(Severity::Error, &path, message, ""));
                 }
             }
@@ -167,7 +167,7 @@ impl TreeWalk<'_> {
             let hint = match near.first() {
                 Some(near) => format!("did you mean `{near}.yaml`?"),
                 None => format!(
-                    "here, `{}.yaml` is read; a tool with such a name is in `{}.yaml`",
+                    "expected `{}.yaml`; for a tool of this name, rename the file to `{}.yaml`",
                     level.about(),
                     encode(stem),
                 ),
@@ -183,8 +183,8 @@ impl TreeWalk<'_> {
             }
             branch.tools.push(name);
         } else {
-            let message = "ignored: tools are in the folder of a service".to_owned();
-            let hint = "put it into `<category>/<service>/`";
+            let message = "ignored: tool files belong in a service folder".to_owned();
+            let hint = "move it to `<category>/<service>/`";
             self.findings.push(file_finding(Severity::Warning, &path, message, hint));
         }
     }
@@ -199,13 +199,13 @@ impl TreeWalk<'_> {
     }
 
     fn ignored(&mut self, path: &str, hint: &str) {
-        let message = "ignored: it means nothing here".to_owned();
+        let message = "ignored: names that start with `_` are reserved".to_owned();
         self.findings.push(file_finding(Severity::Warning, path, message, hint));
     }
 
     fn twice(&mut self, path: &str, name: &str) {
-        let message = format!("there is another `{name}` beside it");
-        self.findings.push(file_finding(Severity::Error, path, message, "remove one of the two"));
+        let message = format!("duplicate `{name}` in this folder");
+        self.findings.push(file_finding(Severity::Error, path, message, "remove one of them"));
     }
 }
 

@@ -62,14 +62,18 @@ fn lock_round_trips_byte_for_byte() {
 fn unknown_or_inconsistent_members_reject_the_lock() {
     let good = render_lockfile(&lock());
     for (what, text, said) in [
-        ("nothing", String::new(), "it is no JSON"),
+        ("nothing", String::new(), "invalid JSON"),
         (
             "a merge",
             good.replace("\"servers\": {", "<<<<<<< HEAD\n\"servers\": {"),
-            "marks of a merge",
+            "merge conflict markers",
         ),
-        ("another file", "{}".to_owned(), "it has no `version`"),
-        ("a newer one", good.replace("\"version\": 1", "\"version\": 2"), "of version 2, and this"),
+        ("another file", "{}".to_owned(), "no `version`"),
+        (
+            "a newer one",
+            good.replace("\"version\": 1", "\"version\": 2"),
+            "version 2 is newer than version 1",
+        ),
         ("a word", good.replace("\"version\": 1", "\"version\": \"1\""), "expected version 1"),
         ("a new member", good.replace("\"when\"", "\"where\""), "unknown field `where`"),
         (
@@ -85,13 +89,17 @@ fn unknown_or_inconsistent_members_reject_the_lock() {
         (
             "a changed text",
             good.replace("in UTC\"", "at UTC\""),
-            "`servers.x.tools.add`: its `hash` is not",
+            "`servers.x.tools.add`: `hash` does not match",
         ),
-        ("a changed name", good.replace("\"add\": {", "\"sub\": {"), "of another `name`"),
+        (
+            "a changed name",
+            good.replace("\"add\": {", "\"sub\": {"),
+            "`definition` has a different `name`",
+        ),
         (
             "twice",
             good.replace("\"launch\": {", "\"launch\": {}, \"launch\": {"),
-            "stands in it twice",
+            "duplicate member",
         ),
     ] {
         assert!(good != text || what.is_empty(), "{what} is the same");

@@ -17,21 +17,20 @@ use crate::config::syntax::section::{
 use crate::settings::defaults;
 
 section! {
-    /// Who may ask over HTTP.
+    /// Authentication over HTTP.
     #[schemars(inline)]
     pub(crate) struct RawAuth in "`auth`" {
-        /// The tokens that were given to agents; `mcp-workbench token <agent>` makes one.
+        /// Tokens of agents. `mcp-workbench token <agent>` creates one.
         "tokens" as pub(crate) tokens: Vec<Located<RawToken>>,
 
-        /// The tokens of those who run the workbench, with which its page lets them act;
-        /// `mcp-workbench token --operator <name>` makes one.
+        /// Tokens of operators, who may act on the dashboard. `mcp-workbench token --operator
+        /// <name>` creates one.
         "operators" as pub(crate) operators: Vec<Located<RawToken>>,
 
-        /// The authorization server (OAuth 2.1) whose signed tokens are taken.
+        /// OAuth 2.1 authorization server whose JWTs are accepted.
         "jwt" as pub(crate) jwt: Located<RawJwt>,
 
-        /// Serves those that have no token, too: with `true` as agents without a name, with a name as
-        /// that agent.
+        /// Accepts clients without a token: `true` as agents without a name, a name as that agent.
         #[schemars(with = "Option<AnonymousShape>")]
         #[schemars(extend("default" = false))]
         "anonymous" as pub(crate) anonymous: RawAnonymousPolicy,
@@ -39,21 +38,21 @@ section! {
 }
 
 keys! {
-    /// A token of an agent, which itself does not stand in the file.
+    /// Token of an agent or an operator. The token itself must not be in the file.
     #[schemars(rename = "Token", deny_unknown_fields)]
     pub(crate) struct RawToken {
-        /// The agent that it is given to, as policy calls it; or who may act with it.
+        /// Agent that the token identifies; in `operators`, the name of the operator.
         #[schemars(required, length(min = 1))]
         "agent" as pub(crate) agent: Located<String>,
 
-        /// The SHA-256 of the token, as 64 hexadecimal digits.
+        /// SHA-256 of the token, as 64 hexadecimal digits.
         "sha256" as pub(crate) sha256: Located<String>,
 
-        /// The environment variable that holds the token.
+        /// Environment variable that holds the token.
         #[schemars(extend("examples" = ["CLAUDE_TOKEN"]))]
         "env" as pub(crate) env: Located<String>,
 
-        /// Where the token itself stands: in a file, in what a command prints, in the keyring.
+        /// Reference to the token: a file, a command or a keyring entry.
         #[schemars(with = "Option<RawSecretRef>")]
         "token" as pub(crate) token: SecretRefOnly,
     }
@@ -64,50 +63,50 @@ keys! {
 }
 
 section! {
-    /// The authorization server whose signed tokens are taken, and what they have to say.
+    /// Authorization server whose JWTs are accepted, and the required claims.
     #[schemars(rename = "Jwt")]
     pub(crate) struct RawJwt in "`jwt` in `auth`" {
-        /// Who makes the tokens: the address of the authorization server, spelled as in their
-        /// `iss`.
+        /// URL of the authorization server, exactly as in the `iss` claim of its tokens.
         #[schemars(required)]
         #[schemars(extend("examples" = ["https://auth.example.com"]))]
         "issuer" as pub(crate) issuer: Located<String>,
 
-        /// The audience that tokens have to be for, by their `aud`; one of several in a list. `resource`
-        /// by default.
+        /// Accepted values of the `aud` claim: a string, or a list of which one must match.
+        /// Default: `resource`.
         #[schemars(with = "Option<OneOrMany>")]
         #[schemars(extend("examples" = ["https://workbench.example.com/mcp"]))]
         "audience" as pub(crate) audience: Vec<Located<String>> => read_one_or_many,
 
-        /// The address of `/mcp` as clients know it. Where it is not said, the first `audience`
-        /// that is an address, else what a client called us.
+        /// URL of `/mcp` as clients know it. Default: the first `audience` that is a URL, otherwise
+        /// the URL that the client used.
         #[schemars(extend("examples" = ["https://workbench.example.com/mcp"]))]
         "resource" as pub(crate) resource: Located<String>,
 
-        /// Where the issuer's keys are. Found out from its metadata where it is not said.
+        /// URL of the issuer's signing keys (JWKS). Default: from the issuer's metadata.
         #[schemars(extend("examples" = ["https://auth.example.com/jwks.json"]))]
         "jwksUrl" as pub(crate) jwks_url: Located<String>,
 
-        /// The claim that says who the agent is.
+        /// Claim that identifies the agent.
         #[schemars(extend("default" = defaults::AGENT_CLAIM))]
         "agentClaim" as pub(crate) agent_claim: Located<String>,
 
-        /// Which agent is meant by what that claim says; others are refused. Without it the claim
-        /// is the agent's name.
+        /// Agent names by the value of `agentClaim`; other values are rejected. Without it, the
+        /// claim is the agent's name.
         "agents" as pub(crate) agents: LocatedMap<Located<String>>,
 
-        /// The scopes that every token has to have, by its `scope` or `scp`.
+        /// Scopes that every token must have, in its `scope` or `scp` claim.
         #[schemars(extend("examples" = [["mcp:tools"]]))]
         "requiredScopes" as pub(crate) required_scopes: Vec<Located<String>>,
 
-        /// How tokens may be signed. All that are safe, by default.
+        /// Accepted signature algorithms. All of them by default.
         #[schemars(with = "Option<Vec<AlgorithmShape>>")]
         #[schemars(extend("examples" = [["ES256"]]))]
         "algorithms" as pub(crate) algorithms: Vec<Located<String>>,
 
-        /// How far our clock and that of the issuer may differ, in seconds.
-        #[schemars(extend("default" = defaults::LEEWAY_SECONDS))]
-        "leewaySeconds" as pub(crate) leeway_seconds: Located<u64> [(0, ranges::MAX_LEEWAY_SECONDS)],
+        /// Allowed clock difference from the issuer, in milliseconds. Rounded down to whole
+        /// seconds.
+        #[schemars(extend("default" = defaults::LEEWAY_MS))]
+        "leewayMs" as pub(crate) leeway_ms: Located<u64> [(0, ranges::MAX_LEEWAY_MS)],
     }
 }
 
@@ -127,7 +126,7 @@ impl FromNode for RawAnonymousPolicy {
             Value::BooleanLit(literal) => Some(Self::Allowed(literal.value)),
             Value::StringLit(_) => reader.read_string(node).map(Self::NamedAgent),
             _ => {
-                reader.report_type_mismatch(node, "`true`, `false` or the name of an agent", None);
+                reader.report_type_mismatch(node, "`true`, `false` or an agent's name", None);
                 None
             }
         }
@@ -148,8 +147,8 @@ impl FromNode for RawToken {
             for entry in &plain {
                 reader.report_error(
                     &entry.key.location,
-                    "a token may not stand in the file; what does is its `sha256`, an `env`, or where it \
-                     is, as in `\"token\": {\"file\": \"…\"}`",
+                    "the file must not contain the token itself: use its `sha256`, an `env`, or a \
+                     reference such as `\"token\": {\"file\": \"…\"}`",
                     Some(MAKE_TOKEN_HINT.to_owned()),
                 );
             }

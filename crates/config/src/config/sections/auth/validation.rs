@@ -12,7 +12,7 @@ use crate::config::sections::auth::{
     ALGORITHMS, MAKE_TOKEN_HINT, MIN_TOKEN_LENGTH, algorithm_names, is_valid_token,
 };
 use crate::config::sections::secret_ref::SecretRefOnly;
-use crate::config::syntax::checks::narrow_number;
+use crate::config::syntax::checks::duration_from_millis;
 use crate::config::syntax::document::SourceLocation;
 use crate::config::syntax::reader::{ConfigReader, Located, did_you_mean, quoted_list};
 use crate::config::syntax::section::ConfigSection;
@@ -37,9 +37,10 @@ impl RawAuth {
                 continue;
             }
             let known: Vec<&str> = rules.agents.keys().map(AgentName::as_str).collect();
-            let hint = did_you_mean(name, &known)
-                .unwrap_or_else(|| "a `defaultPolicy` says what other agents may use".to_owned());
-            let message = format!("refused: there is no agent `{name}` in `agentPolicies`");
+            let hint = did_you_mean(name, &known).unwrap_or_else(|| {
+                "add the agent, or a `defaultPolicy` for all other agents".to_owned()
+            });
+            let message = format!("all calls are denied: no agent `{name}` in `agentPolicies`");
             reader.report_warning(&agent.location, message, Some(hint));
         }
     }
@@ -59,8 +60,13 @@ impl RawAuth {
             );
         let is_wrong = Self::SPEC.keys.iter().any(|key| reader.has_error_under(location, key.name));
         if nobody && !is_wrong {
-            let hint = format!("{MAKE_TOKEN_HINT}; `\"anonymous\": true` serves whoever comes");
-            reader.report_error(location, "nobody could be served over HTTP", Some(hint));
+            let hint =
+                format!("{MAKE_TOKEN_HINT}; `\"anonymous\": true` accepts clients without one");
+            reader.report_error(
+                location,
+                "no client can authenticate: there are no `tokens` and no `jwt`",
+                Some(hint),
+            );
         }
         let tokens = checked_tokens(tokens, &[], env, reader);
         let operators = checked_tokens(operators, &tokens, env, reader);
@@ -85,8 +91,8 @@ fn checked_tokens(
         let Some(token) = token.checked(&spot, env, reader) else { continue };
         let twin = others.iter().chain(&checked).find(|other| other.digest == token.digest);
         if let Some(twin) = twin.filter(|_| token.digest != UNRESOLVED_DIGEST) {
-            let message = format!("this token is that of `{}`, further up", twin.agent);
-            let hint = "give each entry a token of its own".to_owned();
+            let message = format!("`{}` already uses this token", twin.agent);
+            let hint = "give each entry its own token".to_owned();
             reader.report_error(&spot, message, Some(hint));
         }
         checked.push(token);
@@ -115,7 +121,8 @@ impl RawToken {
     ) -> Option<TokenConfig> {
         let Self { agent: name, sha256, env: variable, token, has_plaintext: is_plain } = self;
         if name.is_none() && !reader.has_error_under(location, "agent") {
-            let hint = "write whose token it is, as in `\"agent\": \"claude\"`".to_owned();
+            let hint =
+                "write which agent the token identifies, as in `\"agent\": \"claude\"`".to_owned();
             reader.report_error(location, "expected an `agent`", Some(hint));
         }
         let agent = name.and_then(|name| agent(&name, reader));
@@ -129,7 +136,7 @@ impl RawToken {
                 let is_known =
                     is_plain || keys.any(|key| reader.has_error_under(location, key.name));
                 if !is_known {
-                    let message = "expected a `sha256`, an `env` or a `token`";
+                    let message = "expected one of `sha256`, `env` and `token`";
                     reader.report_error(location, message, Some(MAKE_TOKEN_HINT.to_owned()));
                 }
                 None
@@ -139,7 +146,7 @@ impl RawToken {
                 let location = more.map_or(location, |more| &more.location);
                 reader.report_error(
                     location,
-                    "expected a `sha256`, an `env` or a `token`, not several",
+                    "expected one of `sha256`, `env` and `token`, found several",
                     None,
                 );
                 None
@@ -180,14 +187,15 @@ fn digest_from_env(
     let Located { value: name, location: spot } = variable;
     let Some(token) = env.get(name) else {
         let message = format!("environment variable `{name}` is not set");
-        let hint = format!("run `export {name}=token` before the start; {MAKE_TOKEN_HINT}");
+        let hint = format!("set it before starting the workbench; {MAKE_TOKEN_HINT}");
         reader.report_error(spot, message, Some(hint));
         return None;
     };
     let token = token.trim();
     if !is_valid_token(token) {
         let message = format!(
-            "what `{name}` holds is no token: at least {MIN_TOKEN_LENGTH} letters, digits and `-._~+/=`"
+            "environment variable `{name}` holds no valid token: expected at least \
+             {MIN_TOKEN_LENGTH} letters, digits or `-._~+/=`"
         );
         reader.report_error(spot, message, Some(MAKE_TOKEN_HINT.to_owned()));
         return None;
@@ -209,7 +217,7 @@ fn digest_from_reference(
     let text = token.value.trim();
     if !is_valid_token(text) {
         let message = format!(
-            "what stands there is no token: at least {MIN_TOKEN_LENGTH} letters, digits and `-._~+/=`"
+            "invalid token: expected at least {MIN_TOKEN_LENGTH} letters, digits or `-._~+/=`"
         );
         reader.report_error(&token.location, message, Some(MAKE_TOKEN_HINT.to_owned()));
         return None;
@@ -220,7 +228,7 @@ fn digest_from_reference(
 fn agent(name: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<AgentName> {
     let trimmed = name.value.trim();
     if trimmed.is_empty() || trimmed.chars().any(char::is_control) {
-        reader.report_error(&name.location, "expected the name of an agent", None);
+        reader.report_error(&name.location, "expected an agent's name", None);
         return None;
     }
     Some(AgentName::new(trimmed))
@@ -241,20 +249,20 @@ impl RawJwt {
             agents,
             required_scopes,
             algorithms,
-            leeway_seconds,
+            leeway_ms,
         } = self;
         let resource = resource.and_then(|text| parse_url(&text, UrlUse::Advertised, reader));
         let mut audience: Vec<String> = audience
             .unwrap_or_default()
             .into_iter()
-            .filter_map(|text| not_empty(text, "whom tokens are for", reader))
+            .filter_map(|text| not_empty(text, "an audience", reader))
             .collect();
         if audience.is_empty() {
             audience.extend(resource.as_ref().map(|url| url.as_str().to_owned()));
         }
         let expected = [
-            ("issuer", issuer.is_none(), "the address of the authorization server"),
-            ("audience", audience.is_empty(), "the address of this server, as tokens name it"),
+            ("issuer", issuer.is_none(), "the URL of the authorization server"),
+            ("audience", audience.is_empty(), "the `aud` claim of tokens for this server"),
         ];
         for (key, is_missing, what) in expected {
             if is_missing && !reader.has_error_under(location, key) {
@@ -269,7 +277,7 @@ impl RawJwt {
             let agents = agents.0.into_iter();
             agents.filter_map(|(claim, name)| Some((claim.value, agent(&name, reader)?))).collect()
         });
-        let claim = agent_claim.and_then(|text| not_empty(text, "the name of a claim", reader));
+        let claim = agent_claim.and_then(|text| not_empty(text, "a claim's name", reader));
         Some(JwtConfig {
             resource,
             jwks_url: jwks_url.and_then(|text| parse_url(&text, UrlUse::Fetched, reader)),
@@ -278,9 +286,8 @@ impl RawJwt {
             required_scopes: check_scopes(required_scopes.unwrap_or_default(), reader),
             algorithms: algorithms
                 .map_or(ALGORITHMS.into(), |all| check_algorithms(all, location, reader)),
-            leeway: Duration::from_secs(
-                narrow_number(leeway_seconds).unwrap_or(defaults::LEEWAY_SECONDS),
-            ),
+            leeway: duration_from_millis(leeway_ms)
+                .unwrap_or(Duration::from_millis(defaults::LEEWAY_MS)),
             issuer: issuer?.value,
             audience,
         })
@@ -309,13 +316,14 @@ fn parse_url(
     reader: &mut ConfigReader<'_>,
 ) -> Option<Url> {
     let Some(url) = parse_http_url(&text.value) else {
-        let message = "expected an address that begins with `https://`, without `?` and `#`";
+        let message = "expected a URL that starts with `https://`, without `?` and `#`";
         reader.report_error(&text.location, message, None);
         return None;
     };
     if security == UrlUse::Fetched && url.scheme() == "http" && !is_loopback(&url) {
-        let message = "over plain HTTP anybody between could sign tokens: expected `https://`";
-        let hint = "`http://` is for an issuer on this machine alone (127.0.0.1, localhost)";
+        let message =
+            "expected `https://`: over plain HTTP, an attacker could replace the signing keys";
+        let hint = "`http://` is allowed only for an issuer on this machine (127.0.0.1, localhost)";
         reader.report_error(&text.location, message, Some(hint.to_owned()));
         return None;
     }
@@ -340,7 +348,7 @@ fn check_scopes(scopes: Vec<Located<String>>, reader: &mut ConfigReader<'_>) -> 
         if is_scope(&value) {
             checked.push(value);
         } else {
-            let message = "expected a scope: one word, without quotes and backslashes";
+            let message = "expected a scope: one word, without quotes or backslashes";
             reader.report_error(&location, message, None);
         }
     }
@@ -361,9 +369,11 @@ fn check_algorithms(
             other => {
                 let is_shared = other.is_some_and(|a| a.family() == AlgorithmFamily::Hmac);
                 let message = if is_shared || value.eq_ignore_ascii_case("none") {
-                    format!("`{value}` is not safe: whoever can check such a token can make one")
+                    format!(
+                        "`{value}` is insecure: anyone who can verify such tokens can forge them"
+                    )
                 } else {
-                    format!("`{value}` is no algorithm that is known here")
+                    format!("unsupported algorithm `{value}`")
                 };
                 reader.report_error(
                     &spot,
@@ -376,7 +386,7 @@ fn check_algorithms(
     if is_empty {
         reader.report_error(
             &spot.child_key("algorithms", spot.offset),
-            "expected at least one",
+            "expected at least one algorithm",
             None,
         );
     }

@@ -12,49 +12,47 @@ use crate::config::syntax::reader::{ConfigReader, Located};
 use crate::config::syntax::section::{FromNode, SectionSpec, section};
 
 section! {
-    /// A tool that is made of steps over other tools.
+    /// A tool that consists of calls to other tools.
     #[schemars(rename = "Macro")]
     pub(crate) struct RawMacro {
-        /// A text that says what it does. The agent reads this to decide whether to call it.
+        /// What the macro does. Agents read this to decide whether to call it.
         #[schemars(required, length(min = 1))]
         #[schemars(extend("examples" = ["Writes down what time it is"]))]
         "description" as pub(crate) description: Located<String>,
 
-        /// The toolbox that it stands in; without one it is in a toolbox called `macros`.
+        /// Toolbox that the macro belongs to. Default: a toolbox named `macros`.
         "toolbox" as pub(crate) toolbox: Located<String>,
 
-        /// The JSON Schema of its arguments; without one it takes none.
+        /// JSON Schema of the arguments, an object. Without it, the macro takes no arguments.
         #[schemars(with = "Option<Map<String, Value>>")]
         #[schemars(extend("examples" = [{"type": "object", "properties": {"title": {"type": "string"}}}]))]
         "inputSchema" | "input_schema" as pub(crate) input_schema: Located<String> => schema,
 
-        /// The calls that it makes, by names of their own. They run at the same time where none
-        /// needs another.
+        /// The calls, by step name. Steps that do not depend on each other run concurrently.
         #[schemars(required, extend("minProperties" = 1))]
         "steps" as pub(crate) steps: LocatedMap<RawStep>,
 
-        /// The result that it gives: any value, in which `{"$from": "/steps/<name>/…"}` stands for
-        /// what is found there. Without it the result is that of the last step in the file.
+        /// Template of the result: any value, in which `{"$from": "/steps/<name>/…"}` inserts a
+        /// step's result. Default: the result of the last step in the file.
         #[schemars(with = "Option<Value>")]
         "result" as pub(crate) result: RawTemplate,
     }
 }
 
 section! {
-    /// One call of a tool.
+    /// One tool call.
     #[schemars(rename = "Step")]
     pub(crate) struct RawStep {
-        /// The tool, as `server:tool`, or as an object with its toolbox, its server and its name.
+        /// Tool to call, as `server:tool`, or as an object with `toolbox`, `server` and `tool`.
         #[schemars(required, extend("examples" = ["notes:note_create"]))]
         "tool" as pub(crate) tool: RawStepTool,
 
-        /// Its arguments. `{"$from": "/inputs/…"}` and `{"$from": "/steps/<name>/…"}` stand for
-        /// what is found there, or for what `default` says beside it; `{"$join": [ … ]}` makes one
-        /// text of several values.
+        /// Template of the arguments. `{"$from": "/inputs/…"}` and `{"$from": "/steps/<name>/…"}`
+        /// insert a value, with an optional `default`; `{"$join": [ … ]}` joins values to a string.
         #[schemars(with = "Option<Map<String, Value>>")]
         "arguments" as pub(crate) arguments: RawTemplate => RawTemplate::read_object,
 
-        /// Steps that have to be done before, besides those whose values it takes.
+        /// Steps that must finish first, in addition to those whose results are used.
         "after" as pub(crate) after: Vec<Located<String>>,
     }
 }
@@ -68,18 +66,18 @@ pub(crate) struct RawStepTool {
 }
 
 section! {
-    /// A tool by its toolbox, its server and its name.
+    /// A tool by toolbox, server and name.
     #[schemars(rename = "StepTool")]
     pub(crate) struct RawStepToolObject {
-        /// The toolbox that it is reached through; without one the macro's own, or the first that
-        /// has the server.
+        /// Toolbox of the server. Default: the macro's own, otherwise the first one with that
+        /// server.
         "toolbox" as pub(crate) toolbox: Located<String>,
 
-        /// The server that has it.
+        /// Server of the tool.
         #[schemars(required)]
         "server" as pub(crate) server: Located<String>,
 
-        /// Its name, as the toolbox shows it.
+        /// Name of the tool, as the toolbox shows it.
         #[schemars(required)]
         "tool" as pub(crate) tool: Located<String>,
     }

@@ -22,10 +22,10 @@ pub(super) fn check(schema: Option<Located<String>>, reader: &mut ConfigReader<'
     // The text was rendered from a parsed document, so it is valid JSON.
     let schema: Value = serde_json::from_str(&text).unwrap_or_default();
     if schema["type"] != "object" {
-        let hint = "arguments are an object: write `\"type\": \"object\"`".to_owned();
+        let hint = "arguments are an object: add `\"type\": \"object\"`".to_owned();
         reader.report_error(&spot, "expected the schema of an object", Some(hint));
     } else if let Err(error) = jsonschema::validator_for(&schema) {
-        reader.report_error(&spot, format!("this is no JSON Schema: {error}"), None);
+        reader.report_error(&spot, format!("invalid JSON Schema: {error}"), None);
     }
     MacroInputs { names: names(&schema), text }
 }
@@ -61,10 +61,10 @@ impl MacroInputs {
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let hint = match names.as_slice() {
-            [] => "write an `inputSchema` with it".to_owned(),
+            [] => "add it to an `inputSchema`".to_owned(),
             names => did_you_mean(input, names)
                 .unwrap_or_else(|| format!("`inputSchema` has {}", quoted_list(names, "and"))),
         };
-        reader.report_error(location, format!("there is no input `{input}`"), Some(hint));
+        reader.report_error(location, format!("no input `{input}`"), Some(hint));
     }
 }

@@ -34,7 +34,7 @@ impl RawTemplate {
         }
         let read = Self::read(node, reader);
         if matches!(read.template, Template::Join(_)) {
-            reader.report_error(&node.location, "expected an object, found a text", None);
+            reader.report_error(&node.location, "expected an object, found a string", None);
         }
         Some(read)
     }
@@ -100,7 +100,9 @@ fn read_from(
     // Not `take`, which skips `null`: `null` is a valid default.
     let default = fields.take_keys_if(|key| key == DEFAULT).pop();
     let default = default.map(|default| Box::new(read(&default.node, pointers, reader)));
-    fields.report_unknown_keys(reader, |_| Some("`$from` goes with `default` alone".to_owned()));
+    fields.report_unknown_keys(reader, |_| {
+        Some("`$from` allows only `default` next to it".to_owned())
+    });
     let Some(text) = reader.read_string(node) else { return Template::Value(null()) };
     match Pointer::parse(&text.value) {
         Ok(pointer) => {
@@ -108,8 +110,8 @@ fn read_from(
             Template::From(pointer, default)
         }
         Err(problem) => {
-            let hint =
-                "write `/inputs/<name>` or `/steps/<name>`, and where wanted the way into it";
+            let hint = "write `/inputs/<name>` or `/steps/<name>`, optionally with a path into the \
+                        value";
             reader.report_error(&text.location, problem, Some(hint.to_owned()));
             Template::Value(null())
         }
@@ -122,7 +124,7 @@ fn join(
     pointers: &mut Vec<Located<Pointer>>,
     reader: &mut ConfigReader<'_>,
 ) -> Template {
-    fields.report_unknown_keys(reader, |_| Some("`$join` stands alone".to_owned()));
+    fields.report_unknown_keys(reader, |_| Some("`$join` allows no other keys".to_owned()));
     if node.value.as_array().is_none() {
         reader.report_type_mismatch(node, "an array", None);
         return Template::Value(null());

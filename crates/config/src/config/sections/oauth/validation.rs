@@ -66,7 +66,7 @@ impl RawOAuth {
             if url.scheme() == "https" && url.path() != "/" {
                 return Some(url);
             }
-            let message = "expected an address with a path that begins with `https://`";
+            let message = "expected a URL with a path that starts with `https://`";
             reader.report_error(&it.location, message, None);
             None
         });
@@ -115,7 +115,7 @@ impl RawOAuthObject {
         ];
         for (key, location, grants) in belongings {
             if let Some(location) = location.filter(|_| !grants.contains(&grant)) {
-                let message = format!("`{key}` means nothing where `grant` is `{grant}`");
+                let message = format!("`{key}` does not apply if `grant` is `{grant}`");
                 let hint = format!("remove it, or set `grant` to {}", quoted_list(grants, "or"));
                 reader.report_error(location, message, Some(hint));
             }
@@ -173,8 +173,9 @@ impl RawOAuthObject {
                 };
                 if !reader.is_unresolved(&key.location) && !key.value.contains(PEM) {
                     let message = "expected a private key in PEM (PKCS#8)";
-                    let hint =
-                        format!("it begins with `{PEM}`; `openssl pkcs8 -topk8 -nocrypt` makes it");
+                    let hint = format!(
+                        "a PKCS#8 key starts with `{PEM}`: use `openssl pkcs8 -topk8 -nocrypt`"
+                    );
                     reader.report_error(&key.location, message, Some(hint));
                 }
                 let algorithm = self.algorithm.as_ref();
@@ -197,8 +198,8 @@ impl RawOAuthObject {
                 let provider = provider.and_then(|provider| provider.checked(reader));
                 let Some(provider) = provider else {
                     if !reader.has_error_under(location, "identityProvider") {
-                        let message = "expected an `identityProvider` with a `tokenUrl`, a `clientId` and \
-                                       an `idToken`, because `grant` is `enterprise`";
+                        let message = "expected an `identityProvider` with `tokenUrl`, `clientId` and \
+                                       `idToken`, because `grant` is `enterprise`";
                         reader.report_error(location, message, None);
                     }
                     return GrantType::AuthorizationCode;
@@ -245,7 +246,7 @@ fn parameters(
         if let Some((_, instead)) = RESERVED_PARAMETERS.iter().find(|(ours, _)| *ours == name.value)
         {
             let hint = (!instead.is_empty()).then(|| format!("set `{instead}`"));
-            reader.report_error(&name.location, "this is written by the workbench itself", hint);
+            reader.report_error(&name.location, "the workbench sets this parameter itself", hint);
             continue;
         }
         parameters.push((name.value, value.value));
@@ -258,7 +259,7 @@ fn address(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<U
     let url = Url::parse(written.value.trim()).ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     if url.is_none() {
-        let message = "expected an address that begins with `https://` or `http://`";
+        let message = "expected a URL that starts with `https://` or `http://`";
         reader.report_error(&written.location, message, None);
     }
     url
@@ -274,7 +275,7 @@ fn resource(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Resourc
             if Url::parse(other).is_ok_and(|url| url.fragment().is_none()) {
                 return ResourceIndicator::Named(other.to_owned());
             }
-            let message = "expected `auto`, `off`, or an address without a fragment";
+            let message = "expected `auto`, `off`, or a URL without a fragment";
             reader.report_error(&written.location, message, did_you_mean(other, &["auto", "off"]));
             ResourceIndicator::Auto
         }

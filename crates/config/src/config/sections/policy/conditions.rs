@@ -20,7 +20,7 @@ pub(super) fn check(
     let RawPolicyCondition { tools, arguments, working_directory, time } = raw;
     let is_idle = arguments.is_none() && working_directory.is_none() && time.is_none();
     if is_idle && !reader.has_error_in(&spot) {
-        let hint = "write `arguments`, `workingDirectory` or `time`".to_owned();
+        let hint = "add `arguments`, `workingDirectory` or `time`".to_owned();
         reader.report_error(&spot, "expected a condition", Some(hint));
     }
     if tools.as_ref().is_some_and(Vec::is_empty) {
@@ -47,7 +47,7 @@ pub(super) fn check(
 fn check_pointer(pointer: &Located<String>, reader: &mut ConfigReader<'_>) {
     if !pointer.value.starts_with('/') {
         let hint = format!("write `/{}`", pointer.value);
-        let message = "expected a JSON pointer, which begins with `/`";
+        let message = "expected a JSON pointer, which starts with `/`";
         reader.report_error(&pointer.location, message, Some(hint));
     }
 }
@@ -58,8 +58,8 @@ fn argument(raw: Located<RawArgument>, reader: &mut ConfigReader<'_>) -> Argumen
     let is_idle = matches.is_none() && not_matches.is_none();
     if is_idle && min.is_none() && max.is_none() && one_of.is_none() && !reader.has_error_in(&spot)
     {
-        let hint = "write `matches`, `notMatches`, `min`, `max` or `oneOf`".to_owned();
-        reader.report_error(&spot, "expected what the argument must be like", Some(hint));
+        let hint = "add `matches`, `notMatches`, `min`, `max` or `oneOf`".to_owned();
+        reader.report_error(&spot, "expected a condition on the argument", Some(hint));
     }
     for pattern in [&matches, &not_matches].into_iter().flatten() {
         if let Err(error) = Regex::new(&pattern.value) {
@@ -67,14 +67,14 @@ fn argument(raw: Located<RawArgument>, reader: &mut ConfigReader<'_>) -> Argumen
             // The last line is the reason; the lines before it show the position in the pattern.
             let why = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let message = format!("`{}` is not a regular expression: {why}", pattern.value);
-            let hint = "https://docs.rs/regex says how they are written".to_owned();
+            let hint = "see https://docs.rs/regex for the syntax".to_owned();
             reader.report_error(&pattern.location, message, Some(hint));
         }
     }
     if let (Some(min), Some(max)) = (&min, &max)
         && min.value.as_f64() > max.value.as_f64()
     {
-        reader.report_error(&min.location, "`min` is more than `max`", None);
+        reader.report_error(&min.location, "`min` is larger than `max`", None);
     }
     ArgumentTest {
         matches: matches.map(|pattern| pattern.value),
@@ -112,8 +112,8 @@ fn folder_glob(
 fn window(raw: Located<RawTimeWindow>, reader: &mut ConfigReader<'_>) -> Option<TimeWindow> {
     let Located { value: RawTimeWindow { between, days, utc_offset }, location: spot } = raw;
     if between.is_none() && days.is_none() && !reader.has_error_in(&spot) {
-        let hint = "write `\"between\": [\"09:00\", \"17:00\"]`, or `days`".to_owned();
-        reader.report_error(&spot, "expected a time", Some(hint));
+        let hint = "add `\"between\": [\"09:00\", \"17:00\"]` or `days`".to_owned();
+        reader.report_error(&spot, "expected `between` or `days`", Some(hint));
     }
     let (from, to) = match between.as_deref() {
         None => (0, MINUTES_PER_DAY),
@@ -121,8 +121,8 @@ fn window(raw: Located<RawTimeWindow>, reader: &mut ConfigReader<'_>) -> Option<
             let minutes =
                 (clock(from, MINUTES_PER_DAY - 1, reader)?, clock(to, MINUTES_PER_DAY, reader)?);
             if minutes.0 == minutes.1 {
-                let hint = "leave `between` out for the whole day".to_owned();
-                reader.report_error(&to.location, "it ends when it begins", Some(hint));
+                let hint = "remove `between` for the whole day".to_owned();
+                reader.report_error(&to.location, "start and end are equal", Some(hint));
             }
             minutes
         }
@@ -200,7 +200,7 @@ fn offset(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<i32> 
     let found = minutes(rest).filter(|minutes| *minutes <= MOST);
     let found = found.and_then(|minutes| i32::try_from(minutes).ok());
     if found.is_none() {
-        let message = format!("expected an offset such as `+02:00`, found `{}`", text.value);
+        let message = format!("expected a UTC offset such as `+02:00`, found `{}`", text.value);
         reader.report_error(&text.location, message, None);
     }
     Some(sign * found?)

@@ -16,8 +16,8 @@ pub(super) fn check(agents: &[(Located<String>, RawAgentPolicy)], reader: &mut C
         let extended = raw.extends.as_deref().unwrap_or_default();
         for parent in extended.iter().filter(|parent| !names.contains(&parent.value.as_str())) {
             let hint = did_you_mean(&parent.value, &names)
-                .unwrap_or_else(|| format!("the agents are {}", quoted_list(&names, "and")));
-            let message = format!("there is no agent `{}` in `agentPolicies`", parent.value);
+                .unwrap_or_else(|| format!("expected {}", quoted_list(&names, "or")));
+            let message = format!("no agent `{}` in `agentPolicies`", parent.value);
             reader.report_error(&parent.location, message, Some(hint));
         }
         parents.insert(name.value.as_str(), extended);
@@ -59,14 +59,14 @@ impl<'a> ExtendsWalk<'a> {
             if let Some(start) = self.path.iter().position(|above| *above == parent.value) {
                 let circle = self.path[start..].iter().copied().chain([parent.value.as_str()]);
                 let circle: Vec<String> = circle.map(|name| format!("`{name}`")).collect();
-                let message = format!("a circle: {}", circle.join(" extends "));
+                let message = format!("cycle: {}", circle.join(" extends "));
                 reader.report_error(
                     &parent.location,
                     message,
-                    Some("break it somewhere".to_owned()),
+                    Some("remove one of these `extends`".to_owned()),
                 );
             } else if self.path.len() >= MAX_DEPTH {
-                let message = format!("more than {MAX_DEPTH} agents extend each other in a row");
+                let message = format!("`extends` chain with more than {MAX_DEPTH} agents");
                 reader.report_error(&parent.location, message, None);
             } else {
                 open.push((parent.value.as_str(), 0));

@@ -13,12 +13,13 @@ pub(crate) fn check_tool_patterns(
     for pattern in &raw {
         let text = &pattern.value;
         if text.trim().is_empty() {
-            reader.report_error(&pattern.location, "expected a tool's name or a glob", None);
+            reader.report_error(&pattern.location, "expected a tool name or a glob", None);
         } else if text.starts_with('!') {
-            let hint = "write what is meant, or leave tools out by the `toolFilters` of a server";
+            let hint =
+                "list the allowed tools, or exclude tools with the `toolFilters` of a server";
             reader.report_error(
                 &pattern.location,
-                "`!` has no meaning here",
+                "`!` is not supported here",
                 Some(hint.to_owned()),
             );
         } else if glob(pattern, reader).is_some() {
@@ -61,9 +62,9 @@ pub(crate) fn warn_unknown_server(
     let hint = hint.or_else(|| {
         const MOST: usize = 12;
         (!known.is_empty() && known.len() <= MOST)
-            .then(|| format!("the servers are {}", quoted_list(&known, "and")))
+            .then(|| format!("configured servers: {}", quoted_list(&known, "and")))
     });
-    reader.report_warning(location, format!("there is no server `{name}`"), hint);
+    reader.report_warning(location, format!("no server `{name}`"), hint);
 }
 
 pub(crate) fn glob(pattern: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<Glob> {

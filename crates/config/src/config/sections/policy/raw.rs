@@ -13,126 +13,126 @@ section! {
     /// The permissions of one agent.
     #[schemars(rename = "AgentPolicy")]
     pub(crate) struct RawAgentPolicy in "an agent, under `agentPolicies`" {
-        /// The agents whose permissions it takes over: a name, or a list of names. What it says
-        /// itself of servers, or of the tools of one server, replaces what they say of that; the
-        /// conditions of all apply.
+        /// Agents to inherit permissions from: a name, or a list of names. Own `allowedServers`,
+        /// and own lists for a server, replace the inherited ones; inherited conditions (`when`)
+        /// still apply.
         #[schemars(with = "Option<OneOrMany>")]
         #[schemars(extend("examples" = ["reader"]))]
         "extends" as pub(crate) extends: Vec<Located<String>> => read_one_or_many,
 
-        /// The servers that it may use: names and globs. All if there is no such list.
+        /// Servers that the agent may use: names and globs. All by default.
         #[schemars(extend("examples" = [["github", "filesystem"]]))]
         rule "allowedServers" | "allowed_servers" as pub(crate) allowed_servers: Vec<Located<String>>,
 
-        /// The tools of single servers that it may use, in place of `exposedTools`: names, globs,
-        /// and `server:tool`.
+        /// Tools that the agent may use, by server: names, globs and `server:tool`. Override
+        /// `exposedTools`.
         #[schemars(extend("examples" = [{"github": ["get_*", "create_issue"]}]))]
         rule "toolOverrides" | "tool_overrides" as pub(crate) tool_overrides: LocatedMap<Vec<Located<String>>>,
 
-        /// The resources and templates of single servers that it may use, in place of
-        /// `exposedResources`, written like a server's `resourceFilters`. All if there is no list.
+        /// Resources and resource templates that the agent may use, by server, in the syntax of
+        /// `resourceFilters`. Override `exposedResources`.
         #[schemars(extend("examples" = [{"filesystem": ["file:///docs/*", "!*.env"]}]))]
         rule "resourceOverrides" | "resource_overrides"
             as pub(crate) resource_overrides: LocatedMap<Vec<Located<String>>>,
 
-        /// The prompts of single servers that it may use, in place of `exposedPrompts`, written like
-        /// a server's `promptFilters`. All if there is no list.
+        /// Prompts that the agent may use, by server, in the syntax of `promptFilters`. Override
+        /// `exposedPrompts`.
         #[schemars(extend("examples" = [{"github": ["review_*"]}]))]
         rule "promptOverrides" | "prompt_overrides"
             as pub(crate) prompt_overrides: LocatedMap<Vec<Located<String>>>,
 
-        /// The conditions for using some tools. All that name a tool must hold.
+        /// Conditions for using tools. All conditions that mention a tool must hold.
         "when" as pub(crate) when: Vec<Located<RawPolicyCondition>>,
 
-        /// How much it may ask, in place of the `perAgent` of the top-level `limits`.
+        /// Limits on calls of this agent. Override `limits.perAgent`.
         "limits" as pub(crate) limits: RawRateLimits,
     }
 }
 
 section! {
-    /// A condition that must hold before some tools may be used.
+    /// A condition for using some tools.
     #[schemars(rename = "When")]
     pub(crate) struct RawPolicyCondition {
-        /// The tools that it is about: names, globs, and `server:tool`. All if there is no such
-        /// list.
+        /// Tools that the condition applies to: names, globs and `server:tool`. All by default.
         #[schemars(extend("examples" = [["github:delete_*"]]))]
         "tools" as pub(crate) tools: Vec<Located<String>>,
 
-        /// The conditions on arguments, by JSON pointer, in which `*` means every element of a list
-        /// (and `~2` a key that is called `*`). One on an argument that is not there does not hold.
+        /// Conditions on arguments, by JSON pointer. `*` matches every element of a list (`~2` is a
+        /// literal `*`). A condition on a missing argument does not hold.
         #[schemars(extend("examples" = [{"/path": {"matches": "^/workspace/"}}, {"/files/*/path": {"matches": "^/workspace/"}}]))]
         "arguments" as pub(crate) arguments: LocatedMap<Located<RawArgument>>,
 
-        /// Where the workbench must have been started: a glob, or a list of globs. `*` matches
-        /// within a folder, `**` any number of folders.
+        /// Folders in which the workbench must have been started: a glob, or a list of globs. `*`
+        /// matches within a folder, `**` any number of folders.
         #[schemars(with = "Option<OneOrMany>")]
         #[schemars(extend("examples" = ["~/work/**"]))]
         "workingDirectory" | "working_directory"
             as pub(crate) working_directory: Vec<Located<String>> => read_one_or_many,
 
-        /// When the tools are there.
+        /// When the tools may be used.
         "time" as pub(crate) time: Located<RawTimeWindow>,
     }
 }
 
 section! {
-    /// A condition on one argument. Of a list, all that is in it must meet it, and something must
-    /// be in it.
+    /// A condition on one argument. For a list, every element must meet it, and the list must not
+    /// be empty.
     #[schemars(rename = "Argument")]
     pub(crate) struct RawArgument {
-        /// A regular expression that must match somewhere in the text.
+        /// Regular expression that must match part of the string.
         "matches" as pub(crate) matches: Located<String>,
 
-        /// A regular expression that must match nowhere in it.
+        /// Regular expression that must not match any part of the string.
         #[schemars(extend("examples" = ["(^|/)\\.\\.(/|$)"]))]
         "notMatches" | "not_matches" as pub(crate) not_matches: Located<String>,
 
-        /// The least number.
+        /// Smallest allowed number.
         "min" as pub(crate) min: Located<Number>,
 
-        /// The greatest number.
+        /// Largest allowed number.
         "max" as pub(crate) max: Located<Number>,
 
-        /// The only values it may have.
+        /// Allowed values.
         "oneOf" | "one_of" as pub(crate) one_of: Vec<Value>,
     }
 }
 
 section! {
-    /// A part of the day, or of some days.
+    /// A time of day, on some days or every day.
     #[schemars(rename = "Time")]
     pub(crate) struct RawTimeWindow {
-        /// From when to when, on a clock of 24 hours; past midnight, if the second is not the
-        /// later.
+        /// Start and end in 24-hour time. If the end is before the start, the window passes
+        /// midnight.
         #[schemars(extend("minItems" = 2, "maxItems" = 2, "examples" = [["09:00", "17:00"]]))]
         "between" as pub(crate) between: Vec<Located<String>>,
 
-        /// The days it begins on: `mon`, `tue`, `wed`, `thu`, `fri`, `sat`, `sun`. All by default.
+        /// Days on which the window starts: `mon`, `tue`, `wed`, `thu`, `fri`, `sat`, `sun`. All by
+        /// default.
         #[schemars(extend("examples" = [["mon", "tue", "wed", "thu", "fri"]]))]
         "days" as pub(crate) days: Vec<Located<String>>,
 
-        /// How far that clock is from UTC, such as `+02:00`. UTC by default.
+        /// UTC offset of these times, such as `+02:00`. UTC by default.
         #[schemars(extend("examples" = ["+02:00"]))]
         "utcOffset" | "utc_offset" as pub(crate) utc_offset: Located<String>,
     }
 }
 
 section! {
-    /// The rules for tools and servers that no list speaks of.
+    /// Access to tools and servers that no list mentions.
     #[schemars(inline)]
     pub(crate) struct RawDefaultPolicy in "`defaultPolicy`" {
-        /// Allows tools that no list speaks of. `false` by default where there are `agentPolicies`
-        /// or `exposedTools`.
+        /// Allows tools that no list mentions. Default: `false` if there are `agentPolicies` or
+        /// `exposedTools`, otherwise `true`.
         rule "allowUnknownTools" | "allow_unknown_tools" as pub(crate) allow_unknown_tools: Located<bool>,
 
-        /// Allows servers that neither `allowedServers` nor a list of tools speaks of. The same as
-        /// `allowUnknownTools` by default.
+        /// Allows servers that neither `allowedServers` nor a tool list mentions. Default: the
+        /// value of `allowUnknownTools`.
         rule "allowUnknownServers" | "allow_unknown_servers" as pub(crate) allow_unknown_servers: Located<bool>,
 
-        /// Not supported: which tools would go is not said. Has no effect.
+        /// Not supported: it does not define which tools an agent loses. Ignored with a warning.
         "maxToolsPerAgent" | "max_tools_per_agent" as pub(crate) max_tools_per_agent: Located<u64>,
 
-        /// Asks the user to confirm each call of a tool that no list speaks of.
+        /// Requires the user's confirmation for each call of a tool that no list mentions.
         #[schemars(extend("default" = false))]
         "requireExplicitApproval" | "require_explicit_approval"
             as pub(crate) require_explicit_approval: Located<bool>,

@@ -93,11 +93,11 @@ fn is_destructive_hint(word: &str) -> bool {
 
 fn check_agent(name: &Located<String>, reader: &mut ConfigReader<'_>) {
     if name.value.trim().is_empty() {
-        reader.report_error(&name.location, "expected a name for the agent", None);
+        reader.report_error(&name.location, "expected an agent name", None);
     } else if name.value.trim() != name.value {
         reader.report_error(
             &name.location,
-            "the name of an agent may not begin or end with white space",
+            "an agent name must not start or end with white space",
             None,
         );
     }
@@ -157,8 +157,9 @@ fn check_default_policy(
         require_explicit_approval,
     } = raw;
     if let Some(most) = max_tools_per_agent {
-        let hint = "`toolOverrides` and `exposedTools` say which tools an agent has".to_owned();
-        let message = "no effect: it does not say which tools an agent that has more of them loses";
+        let hint = "use `toolOverrides` or `exposedTools` to select an agent's tools".to_owned();
+        let message =
+            "ignored: not supported, because it does not define which tools an agent loses";
         reader.report_warning(&most.location, message, Some(hint));
     }
     DefaultPolicy {
@@ -207,7 +208,7 @@ impl ServerScope<'_> {
             if !self.servers.contains(&server.value) {
                 warn_unknown_server(&server.value, &server.location, self.servers, reader);
             } else if self.allowed.is_some_and(|allowed| !is_among(&server.value, allowed)) {
-                let message = "no effect: `allowedServers` does not have this server";
+                let message = "no effect: the server is not in `allowedServers`";
                 reader.report_warning(&server.location, message, None);
             }
             (server.value, checked(list, reader))

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::config::sections::client_keys::ClientKeys;
 use crate::config::sections::environment::read_env_vars;
-use crate::config::sections::limits::{RawCache, RawRateLimits};
+use crate::config::sections::limits::{RawRateLimits, RawResultCache};
 use crate::config::sections::oauth::RawOAuth;
 use crate::config::sections::ranges;
 use crate::config::sections::root::category::RawOverride;
@@ -20,80 +20,80 @@ use crate::config::syntax::section::{ConfigSection, FromNode, SectionSpec, keys}
 use crate::settings::defaults;
 
 keys! {
-    /// One MCP server: a child process that speaks on its standard input and output, or one that is
-    /// reached over HTTP.
+    /// An MCP server: a child process (stdio) or a remote server over HTTP.
     ///
-    /// Keys of other clients are understood where they mean something here, and else ignored with a
+    /// Keys of other clients are converted if they have an equivalent, and otherwise ignored with a
     /// warning.
     #[schemars(rename = "Server")]
     pub struct RawServer in "a server, under `mcpServers`" {
-        /// The program: a name to find on `PATH`, or a path. A list is the program and its first
+        /// Program to run: a name on `PATH`, or a path. A list holds the program and its first
         /// arguments.
         #[schemars(with = "Option<CommandShape>")]
         #[schemars(extend("examples" = ["npx", "uvx", "./server.sh"]))]
         "command" as pub command: Located<Vec<String>> => command,
 
-        /// The arguments of the program.
+        /// Arguments of the program.
         #[schemars(extend("examples" = [["-y", "@modelcontextprotocol/server-filesystem", "."]]))]
         "args" as pub args: Vec<Located<String>>,
 
-        /// Environment variables set for the server.
+        /// Environment variables for the server, in addition to a few standard ones.
         #[schemars(with = "Option<LocatedMap<TextOrSecretRef>>")]
         #[schemars(extend("examples" = [{"GITHUB_TOKEN": "${GITHUB_TOKEN}"}]))]
         "env" as pub env: LocatedMap<String>
             => |node: &Node<'_>, reader| Some(read_env_vars(node, reader)),
 
-        /// The folder the server starts in; the folder of this file by default.
+        /// Working folder of the server. Default: the folder of this file.
         "cwd" as pub cwd: Located<String>,
 
-        /// The address of a server that is reached over HTTP, instead of a `command`.
+        /// URL of a remote server. Replaces `command`.
         #[schemars(extend("examples" = ["https://example.com/mcp"]))]
         "url" as pub url: Located<String>,
 
-        /// The headers of every request to a server at a `url`.
+        /// HTTP headers for every request to `url`.
         #[schemars(with = "Option<LocatedMap<TextOrSecretRef>>")]
         #[schemars(extend("examples" = [{"Authorization": "Bearer ${TOKEN}"}]))]
         "headers" as pub headers: LocatedMap<Located<String>>
             => |node: &Node<'_>, reader| Some(read_text_or_ref_map(node, reader)),
 
-        /// How one signs in at a server at a `url`, as far as it cannot say that itself; `false`: not at all. With a header
-        /// `Authorization` nobody signs in.
+        /// Sign-in settings that the server at `url` cannot announce itself. `false` turns sign-in
+        /// off, as does an `Authorization` header.
         everybodys "oauth" as pub oauth: RawOAuth,
 
-        /// Which tools the toolbox shows: exact names, globs such as `read_*`, and `!` before a
-        /// glob to leave tools out. Only `!` globs mean all but those; an empty list means all.
+        /// Tools to show: names, globs such as `read_*`, and `!` before a glob to exclude tools.
+        /// With only `!` globs, all other tools are shown; an empty list shows all.
         #[schemars(extend("examples" = [["read_*", "!write_*"]]))]
         rule "toolFilters" as pub tool_filters: Vec<Located<String>>,
 
-        /// Which resources and resource templates agents have: addresses, names, globs such as
-        /// `file:///docs/*`, and `!` before a glob to leave some out, also under other spellings of
-        /// their addresses. Only `!` globs mean all but those; an empty list means all.
+        /// Resources and resource templates to show: URIs, names, globs such as `file:///docs/*`,
+        /// and `!` before a glob to exclude some, even under another spelling of the URI. With only
+        /// `!` globs, all others are shown; an empty list shows all.
         #[schemars(extend("examples" = [["file:///docs/*", "!*.env"]]))]
         rule "resourceFilters" as pub resource_filters: Vec<Located<String>>,
 
-        /// Which prompts agents have: names, globs, and `!` before a glob to leave some out. Only `!`
-        /// globs mean all but those; an empty list means all.
+        /// Prompts to show: names, globs, and `!` before a glob to exclude some. With only `!`
+        /// globs, all others are shown; an empty list shows all.
         #[schemars(extend("examples" = [["review_*", "!review_secret"]]))]
         rule "promptFilters" as pub prompt_filters: Vec<Located<String>>,
 
-        /// Changes to single tools, by the server's names for them.
+        /// Changes to single tools, by the server's own names for them.
         "overrides" as pub overrides: LocatedMap<RawOverride>,
 
-        /// How the server is reached: `stdio` with a `command`; with a `url` `http` or
-        /// `streamable-http`, or `sse` for the transport before that. Need not be said.
+        /// `stdio` for a `command`; `http`, `streamable-http` or `sse` (the older HTTP+SSE
+        /// transport) for a `url`. Detected by default.
         #[schemars(extend("enum" = ["stdio", "http", "streamable-http", "sse", null]))]
         "transport" as pub transport: Located<String>,
 
-        /// The purpose of the server. Describes the toolbox of a server in the top-level
+        /// What the server is for. Describes its toolbox if the server is in the top-level
         /// `mcpServers`.
         "description" as pub description: Located<String>,
 
-        /// The prefix of a server's tools, resources and prompts in `activate` mode, with a `_`
-        /// between, if it stands in the top-level `mcpServers`; none if this is empty. Its name by
-        /// default.
+        /// For a server in the top-level `mcpServers`: prefix of its tools, resources and prompts
+        /// in `activate` mode, joined with `_`; empty for no prefix. Default: the name of the
+        /// server.
         "namespace" as pub namespace: Located<String>,
 
-        /// Shows a server in the top-level `mcpServers` as a whole too, where `categories` divide it.
+        /// Also shows the whole server as a toolbox if `categories` divide it. Only in the
+        /// top-level `mcpServers`.
         #[schemars(extend("default" = false))]
         "showServer" as pub show_server: Located<bool>,
 
@@ -101,73 +101,73 @@ keys! {
         #[schemars(extend("default" = false))]
         "disabled" as pub disabled: Located<bool>,
 
-        /// How long the server may take from its start to its tool list, in milliseconds.
+        /// Timeout from the start of the server until it has listed its tools, in milliseconds.
         #[schemars(extend("default" = defaults::STARTUP_TIMEOUT_MS))]
         "startupTimeoutMs" as pub startup_timeout_ms: Located<u64> [(1, ranges::MAX_TIMEOUT_MS)],
 
-        /// How long a call may go without an answer or progress, in milliseconds.
+        /// Timeout of a call without a result or progress notification, in milliseconds.
         #[schemars(extend("default" = defaults::CALL_TIMEOUT_MS))]
         "callTimeoutMs" as pub call_timeout_ms: Located<u64> [(1, ranges::MAX_TIMEOUT_MS)],
 
-        /// How long a call may take in all, however much progress it makes, in milliseconds.
+        /// Timeout of a call regardless of progress, in milliseconds.
         #[schemars(extend("default" = defaults::TOTAL_CALL_TIMEOUT_MS))]
         "totalCallTimeoutMs" as pub total_call_timeout_ms: Located<u64> [(1, ranges::MAX_TIMEOUT_MS)],
 
-        /// How long the server may be unused before it is stopped, in milliseconds; 0 means never.
+        /// Idle time after which the server is stopped, in milliseconds. 0 means never.
         #[schemars(extend("default" = 0))]
         "idleTimeoutMs" as pub idle_timeout_ms: Located<u64> [(0, ranges::MAX_TIMEOUT_MS)],
 
-        /// Gives the server every environment variable of the workbench, not only the few that
-        /// programs need to run.
+        /// Passes all environment variables of the workbench to the server, except those that hold
+        /// agents' tokens.
         #[schemars(extend("default" = false))]
         "inheritEnv" as pub inherit_env: Located<bool>,
 
-        /// The reach of the server's process: `off`, all that the user may reach; `workspace`, its own
-        /// program, the `cwd` that its entry names, and what its arguments name; or an object, which is `workspace`
-        /// and what it says. On Linux alone; elsewhere a server with a sandbox does not start.
+        /// What the server's process can access: `off` (everything), `workspace` (its program, its
+        /// configured `cwd` and the paths in its arguments), or an object that extends `workspace`.
+        /// Linux only; on other systems, a server with a sandbox does not start. Overrides the
+        /// top-level `sandbox`.
         "sandbox" as pub sandbox: RawSandbox,
 
-        /// The container that the server runs in, by Docker or Podman: the image, in which the `command`
-        /// is run, or an object. In place of a `sandbox`.
+        /// Docker or Podman container to run the `command` in: an image, or an object. Replaces
+        /// `sandbox`.
         #[schemars(extend("examples" = ["node:22-slim"]))]
         "container" as pub container: RawContainer,
 
-        /// Lets entries that start the same program in the same way share one process.
+        /// Lets entries with identical launch settings share one process.
         #[schemars(extend("default" = true))]
-        "shared" as pub shared: Located<bool>,
+        "shareProcess" as pub share_process: Located<bool>,
 
-        /// Starts the server before anybody asks for it. It is not stopped when idle, and started
-        /// again when it has died.
+        /// Starts the server with the workbench instead of on first use, and restarts it when it
+        /// exits. It is not stopped when idle.
         #[schemars(extend("default" = false))]
         "eager" as pub eager: Located<bool>,
 
-        /// Who shares a connection to the server: `shared`, all agents, until it asks one of them
-        /// something; `session`, nobody, so that each session has a process of its own.
+        /// `shared`: all agents share one process, and sessions get their own only if the server
+        /// asks them for input. `session`: each session has its own process.
         #[schemars(extend("enum" = ["shared", "session", null], "default" = "shared"))]
         "isolation" as pub isolation: Located<String>,
 
-        /// The fate of definitions that are not as `workbench.lock` has them, in place of what
-        /// holds for all servers: `off`, `warn`, `quarantine` or `deny`.
+        /// What to do with this server's definitions that differ from `workbench.lock`: `off`,
+        /// `warn`, `quarantine` or `deny`. Overrides the top-level `onDefinitionChange`.
         #[schemars(extend("enum" = ["off", "warn", "quarantine", "deny", null]))]
-        rule "definitions" as pub definitions: Located<String>,
+        rule "onDefinitionChange" as pub on_definition_change: Located<String>,
 
-        /// Which revisions of MCP the server is spoken to in: `legacy` (2024-11-05 to 2025-11-25),
-        /// `modern` (2026-07-28), or `auto` to find out.
+        /// MCP versions to use: `legacy` (2024-11-05 to 2025-11-25), `modern` (2026-07-28), or
+        /// `auto` to negotiate.
         #[schemars(extend("enum" = ["auto", "legacy", "modern", null], "default" = "auto"))]
         "protocol" as pub protocol: Located<String>,
 
-        /// Tells the server the agent's roots when it asks. Some servers let an agent touch what
-        /// its roots name, whatever their arguments say.
+        /// Sends the agent's roots to the server on request. Some servers let an agent access
+        /// everything in its roots, regardless of their arguments.
         #[schemars(extend("default" = false))]
         "roots" as pub roots: Located<bool>,
 
-        /// How much may be asked of this server, by all agents together, in place of `perServer` in
-        /// the top-level `limits`.
+        /// Limits on calls to this server, for all agents together. Overrides `limits.perServer`.
         "limits" as pub limits: RawRateLimits,
 
-        /// How long answers of this server's tools hold that only read, in place of the top-level
-        /// `cache`; with `maxBytes`, it has a cache of its own.
-        "cache" as pub cache: RawCache,
+        /// How long to cache results of this server's read-only tools. Overrides the top-level
+        /// `resultCache`; with `maxBytes`, the server has its own cache.
+        "resultCache" as pub result_cache: RawResultCache,
     }
     beside {
         /// The keys of other clients.

@@ -41,7 +41,7 @@ fn find_too_deep_key(text: &str) -> Option<usize> {
 
 fn syntax_error(text: &str, error: &Error) -> Finding {
     // The first line is the reason; further lines list the expected grammar.
-    let message = error.message().lines().next().unwrap_or("this is no TOML");
+    let message = error.message().lines().next().unwrap_or("invalid TOML");
     let at = error.span().map_or(text.len(), |span| span.start);
     finding(text, at, message.replace('`', "'"))
 }

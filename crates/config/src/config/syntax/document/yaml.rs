@@ -70,7 +70,7 @@ impl<'a> TreeBuilder<'a> {
             let (event, span) = event.map_err(|error| self.syntax_error(&error))?;
             if matches!(event, Event::DocumentStart(_)) && root.is_some() {
                 let message = "expected one document, found another";
-                let hint = "remove what stands from this `---` on, or make a file of it";
+                let hint = "remove everything from this `---` on, or move it to another file";
                 return Err(self.fault(span, message, hint));
             }
             if let Some(value) = self.take(event, span)? {
@@ -91,8 +91,8 @@ impl<'a> TreeBuilder<'a> {
                 let after_key =
                     matches!(self.open.last(), Some(OpenCollection::Mapping(_, _, None)));
                 if after_key && style == ScalarStyle::Plain && text == "<<" {
-                    let hint = "write the keys themselves, or an alias for a whole value";
-                    return Err(self.fault(span, "keys are not merged here", hint));
+                    let hint = "write the keys themselves, or use an alias for a whole value";
+                    return Err(self.fault(span, "merge keys (`<<`) are not supported", hint));
                 }
                 (self.scalar(text, style, tag.as_deref(), range, span)?, anchor)
             }
@@ -152,11 +152,11 @@ impl<'a> TreeBuilder<'a> {
                     object.properties.push(ObjectProp { range, name, value });
                 } else {
                     let at = value.start();
-                    let message = "expected a key that is text".to_owned();
+                    let message = "expected a string as key".to_owned();
                     let hint = Some("put the key in double quotes".to_owned());
                     let name = name(self.text, value).ok_or(YamlError { at, message, hint })?;
                     if name.value.len() > MAX_KEY_BYTES {
-                        let message = format!("a key of more than {MAX_KEY_BYTES} bytes");
+                        let message = format!("key longer than {MAX_KEY_BYTES} bytes");
                         return Err(YamlError { at, message, hint: None });
                     }
                     *key = Some(name);
@@ -180,8 +180,8 @@ impl<'a> TreeBuilder<'a> {
 
     fn alias(&mut self, anchor: usize, span: Span) -> Result<Value<'a>, YamlError> {
         let Some((value, size)) = self.anchors.get(&anchor) else {
-            let message = "this alias stands in what it means itself";
-            return Err(self.fault(span, message, "write out what is meant"));
+            let message = "this alias refers to a value that contains it";
+            return Err(self.fault(span, message, "write the value itself"));
         };
         if self.values + size > MAX_VALUES {
             return Err(self.too_much(span));
@@ -227,9 +227,8 @@ impl<'a> TreeBuilder<'a> {
                     }
                     _ => {
                         let found = truncate_for_message(written);
-                        let message = format!("`{found}` is no number as JSON has them");
-                        let hint =
-                            "write it with decimal digits, or in double quotes if it is text";
+                        let message = format!("`{found}` is not a valid JSON number");
+                        let hint = "use decimal digits, or put a string in double quotes";
                         return Err(self.fault(span, &message, hint));
                     }
                 }
@@ -244,13 +243,13 @@ impl<'a> TreeBuilder<'a> {
         } else {
             format!("{}{}", tag.handle, tag.suffix)
         };
-        let hint = "remove the tag: what a value is shows in how it is written";
+        let hint = "remove the tag: the syntax of a value determines its type";
         let name = truncate_for_message(&name);
-        self.fault(span, &format!("the tag `{name}` means nothing here"), hint)
+        self.fault(span, &format!("unsupported tag `{name}`"), hint)
     }
 
     fn too_much(&self, span: Span) -> YamlError {
-        let message = format!("more than {MAX_VALUES} values, what aliases stand for included");
+        let message = format!("more than {MAX_VALUES} values, including those of aliases");
         self.fault(span, &message, "")
     }
 
@@ -263,26 +262,23 @@ impl<'a> TreeBuilder<'a> {
         let at = self.offset(error.marker().index());
         let info = error.info();
         let (message, hint) = match () {
-            () if info.contains("unprintable") => ("a character that cannot be printed", ""),
+            () if info.contains("unprintable") => ("unprintable character", ""),
             () if info.contains("Unicode character escape") => (
-                "this escape is no character",
-                "write the character itself, or `\\U` and eight digits: a pair of `\\u…` is none in YAML",
+                "invalid escape",
+                "write the character itself, or `\\U` and eight digits; YAML has no `\\u…` pairs",
             ),
-            () if info.contains("tab") => {
-                ("a tab stands where lines are indented", "indent with spaces")
+            () if info.contains("tab") => ("tab in the indentation", "indent with spaces"),
+            () if info.contains("mapping values are not allowed") => {
+                ("unexpected `:`", "put strings that contain `: ` in double quotes")
             }
-            () if info.contains("mapping values are not allowed") => (
-                "a `:` stands where no key can be",
-                "put text that has `: ` in it in double quotes",
-            ),
             () if info.contains("recursion limit") => ("nested too deeply", ""),
             () if info.contains("simple key expect") => {
                 ("expected `:` after a key", "write `key: value`, with a space after the colon")
             }
             () if info.contains("unknown anchor") => {
-                ("this alias means nothing: no value before it has that name", "")
+                ("unknown alias: no value before it has this anchor", "")
             }
-            () if info.contains("end of stream") => ("a quotation mark is not closed", ""),
+            () if info.contains("end of stream") => ("unclosed quote", ""),
             () => (info, ""),
         };
         let hint = (!hint.is_empty()).then(|| hint.to_owned());

@@ -1,7 +1,9 @@
 //! The keys of an object, taken one by one. The rest are reported as unknown.
 
 use crate::config::syntax::document::{Node, SourceLocation};
+use crate::config::syntax::key_case::to_camel_case;
 use crate::config::syntax::reader::{ConfigReader, Located, did_you_mean, quoted_list};
+use crate::config::syntax::renamed::renamed_hint;
 
 /// A key of an object, with its value.
 #[derive(Clone, Debug)]
@@ -61,11 +63,11 @@ impl<'a> ObjectFields<'a> {
         let node = self.take(key);
         let Some(other) = other.filter(|other| !other.node.is_null()) else { return node };
         if node.is_some() {
-            let message = format!("this is `{key}` in other words, which is there too");
+            let message = format!("expected `{key}` or `{also}`, found both");
             reader.report_error(
                 &other.key.location,
                 message,
-                Some("remove one of the two".to_owned()),
+                Some("remove one of them".to_owned()),
             );
         }
         node.or(Some(other.node))
@@ -90,7 +92,7 @@ impl<'a> ObjectFields<'a> {
     }
 
     /// Reports the remaining entries as unknown keys. `elsewhere` returns a hint about where a key
-    /// belongs.
+    /// belongs. The old name of a key is always an error, because ignoring it could grant access.
     pub(crate) fn report_unknown_keys(
         self,
         reader: &mut ConfigReader<'_>,
@@ -98,33 +100,14 @@ impl<'a> ObjectFields<'a> {
     ) {
         for entry in self.entries {
             let key = entry.key.value;
+            if let Some(hint) = renamed_hint(&key, &self.known) {
+                reader.report_error(&entry.key.location, "unknown key", Some(hint));
+                continue;
+            }
             let hint = elsewhere(&key).or_else(|| did_you_mean(&key, &self.known));
             let hint =
                 hint.unwrap_or_else(|| format!("expected {}", quoted_list(&self.known, "or")));
             reader.report_unless_lenient(&entry.key.location, "unknown key", "ignored", Some(hint));
         }
     }
-}
-
-/// Converts `allowed_servers` to `allowedServers`.
-pub(crate) fn to_camel_case(key: &str) -> String {
-    let mut parts = key.split('_');
-    let mut camel = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let mut chars = part.chars();
-        camel.extend(chars.next().into_iter().flat_map(char::to_uppercase).chain(chars));
-    }
-    camel
-}
-
-/// Converts `allowedServers` to `allowed_servers`.
-pub(crate) fn to_snake_case(key: &str) -> String {
-    let mut snake = String::with_capacity(key.len() + 4);
-    for c in key.chars() {
-        if c.is_ascii_uppercase() {
-            snake.push('_');
-        }
-        snake.push(c.to_ascii_lowercase());
-    }
-    snake
 }

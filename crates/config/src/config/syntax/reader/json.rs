@@ -51,7 +51,7 @@ impl ConfigReader<'_> {
             Value::NumberLit(literal) => {
                 let number = serde_json::from_str::<&RawValue>(literal.value).ok();
                 let number =
-                    self.or_fault(number, literal.value, "no number of JSON", &node.location);
+                    self.or_fault(number, literal.value, "not a JSON number", &node.location);
                 Some(number.map_or("null", RawValue::get).to_owned())
             }
             Value::Object(_) | Value::Array(_) => None,
@@ -82,7 +82,7 @@ impl ConfigReader<'_> {
             text != "-0" && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         let number = serde_json::from_str(text).ok();
         let number = number.filter(|number: &Number| !(is_whole && number.is_f64()));
-        self.or_fault(number, text, "too large a number", location)
+        self.or_fault(number, text, "too large", location)
     }
 
     fn or_fault<T>(

@@ -7,7 +7,7 @@ async fn restart_delays_grow_up_to_the_maximum() {
         restarts.record_failure();
         restarts.not_before.map_or(Duration::ZERO, |then| then - Instant::now())
     };
-    assert_eq!(pause(), Duration::ZERO, "the first failure is followed by a start at once");
+    assert_eq!(pause(), Duration::ZERO, "no backoff after the first failure");
     let mut last = Duration::ZERO;
     // Delays double and jitter at most doubles them, so no delay is shorter than the one before.
     for _ in 0..3 {
@@ -16,7 +16,7 @@ async fn restart_delays_grow_up_to_the_maximum() {
         last = next;
     }
     for _ in 0..20 {
-        assert!(pause() <= LONGEST_PAUSE, "jitter and all, it stays bounded");
+        assert!(pause() <= LONGEST_PAUSE, "backoff with jitter stays bounded");
     }
 }
 
@@ -29,5 +29,5 @@ async fn restart_delays_have_jitter() {
         restarts.not_before
     };
     let first = pause();
-    assert!((0..8).any(|_| pause() != first), "the jitter differs");
+    assert!((0..8).any(|_| pause() != first), "jitter varies");
 }

@@ -34,7 +34,7 @@ fn command_gets_the_environment_and_no_input() {
 fn failure_quotes_stderr_and_never_stdout() {
     let failed = run("echo s3cret; echo first >&2; echo 'not \x1b[1munlocked' >&2; exit 3");
     let failed = failed.unwrap_err();
-    assert!(failed.starts_with("`sh` ended with exit status: 3: first; not "), "{failed}");
+    assert!(failed.starts_with("`sh` failed with exit code 3: first; not "), "{failed}");
     assert!(!failed.contains("s3cret") && !failed.contains('\x1b'), "{failed}");
     let failed = run("yes said | head -c 100000 >&2; exit 1").unwrap_err();
     assert!(failed.len() < 500, "{failed}");
@@ -55,7 +55,7 @@ fn command_reads_its_input_and_times_out() {
     assert!(!answer.is_success && answer.stdout.is_empty());
     assert_eq!(answer.said, "locked");
     let failure = ask("cat; exec sleep 60", b"s3cret").map(drop).unwrap_err();
-    assert!(failure.reason.starts_with("`sh` took longer than"), "{}", failure.reason);
+    assert!(failure.reason.starts_with("`sh` timed out after"), "{}", failure.reason);
 }
 
 #[test]
@@ -104,10 +104,13 @@ fn missing_program_is_detected_without_a_start() {
         missing
     };
     assert_eq!(missing("true"), None);
-    let reason = "the command `no-such-program` was not found on PATH".to_owned();
+    let reason = "command `no-such-program` not found on PATH".to_owned();
     assert_eq!(missing("no-such-program"), Some(reason));
-    assert_eq!(missing("/no/program"), Some("there is no program `/no/program`".to_owned()));
-    assert_eq!(missing("/etc/passwd"), Some("`/etc/passwd` may not be executed".to_owned()));
+    assert_eq!(missing("/no/program"), Some("program `/no/program` not found".to_owned()));
+    assert_eq!(
+        missing("/etc/passwd"),
+        Some("permission denied: `/etc/passwd` is not executable".to_owned())
+    );
 }
 
 #[test]
@@ -126,7 +129,7 @@ fn script_without_its_interpreter_names_the_interpreter() {
         assert_eq!(missing, run.err().filter(|_| missing.is_some()));
         missing
     };
-    let reason = "`./server` is a script for `/gone/venv/bin/python3`, which is not there";
+    let reason = "`./server` is a script for `/gone/venv/bin/python3`, which does not exist";
     assert_eq!(missing("#!/gone/venv/bin/python3 -E"), Some(reason.to_owned()));
     assert_eq!(missing("#!/gone/venv/bin/python3"), Some(reason.to_owned()));
     for started in ["#!/bin/sh", "#! /bin/sh -e", "#!sh", "#!", "true"] {

@@ -61,7 +61,7 @@ fn missing_value_uses_the_default() {
     }
     let there = Some(Box::new(Template::Value("1".to_owned())));
     let there = Template::From(Pointer::parse("/steps/now/a~1b/~0").unwrap(), there);
-    assert_eq!(filled(&there).as_deref(), Ok("null"), "`null` is something");
+    assert_eq!(filled(&there).as_deref(), Ok("null"), "`null` is a value");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn unavailable_keyring_changes_nothing() {
     ring.is_locked.store(false, Ordering::Relaxed);
     ring.is_forgetful.store(true, Ordering::Relaxed);
     let error = store.move_to(StorageBackend::Keyring).unwrap_err();
-    assert_eq!(error.to_string(), "the keyring does not give back what it was given");
+    assert_eq!(error.to_string(), "the keyring does not return stored values");
     assert_eq!(store.load("key").unwrap().unwrap(), b"first");
 
     ring.is_forgetful.store(false, Ordering::Relaxed);
@@ -162,7 +162,7 @@ fn locked_record_is_not_moved() {
     let held = store.try_lock("key").unwrap();
     assert!(store.try_lock("key").unwrap().is_none());
     let error = store.move_to(StorageBackend::Keyring).unwrap_err();
-    assert_eq!(error.to_string(), "a login is being changed right now; try again");
+    assert_eq!(error.to_string(), "a login is being changed; try again");
     assert!(ring.secrets.lock().unwrap().is_empty());
     drop(held);
     assert_eq!(store.move_to(StorageBackend::Keyring).unwrap(), 1);

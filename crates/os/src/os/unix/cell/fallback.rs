@@ -4,7 +4,7 @@ use crate::os::SandboxRules;
 
 /// Returns an error: there isn't a sandbox on this system.
 pub fn check_sandbox_support() -> Result<(), String> {
-    Err("servers can be confined on Linux alone".to_owned())
+    Err("sandboxes are supported only on Linux".to_owned())
 }
 
 pub fn enter_sandbox(_: &SandboxRules) -> Result<(), String> {

@@ -24,8 +24,8 @@ pub fn check_sandbox_support() -> Result<(), String> {
         .handle_access(AccessFs::from_all(ABI::V1))
         .and_then(Ruleset::create);
     files.map(drop).map_err(|_| {
-        "this kernel has no Landlock (Linux 5.13 and newer have it, unless it is switched off: \
-         see `lsm=` in its command line)"
+        "this kernel does not support Landlock (it needs Linux 5.13 or newer, with Landlock \
+         enabled in `lsm=`)"
             .to_owned()
     })
 }
@@ -56,7 +56,7 @@ pub fn enter_sandbox(cell: &SandboxRules) -> Result<(), String> {
     set_capabilities(None, none).map_err(|error| error.to_string())?;
     let status = by_landlock(cell).map_err(|error| error.to_string())?;
     if status.ruleset == RulesetStatus::NotEnforced {
-        return Err("Landlock does not hold".to_owned());
+        return Err("Landlock did not restrict the process".to_owned());
     }
     seccomp::apply(cell)
 }

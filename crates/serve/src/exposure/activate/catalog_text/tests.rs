@@ -84,7 +84,7 @@ fn catalog_shrinks_to_the_limit_and_points_to_the_rest() {
         assert!(written.is_whole || written.text.ends_with(SHORTENED));
     }
     let text = |max| write(&items, &active, max).text;
-    assert!(text(1400).contains("\n* box_tool_0: word"), "active ones are described for longer");
+    assert!(text(1400).contains("\n* box_tool_0: word"), "active tools keep longer descriptions");
     assert!(text(1400).contains("\n  box_tool_39\n"));
     assert!(text(300).contains("\n  box: 40 tools (4 active)\n"), "{}", text(300));
     assert_eq!(text(1400), text(1400), "the same listings give the same text");
@@ -116,7 +116,7 @@ fn fills_the_limit_and_collapses_the_largest_toolboxes_first() {
     assert!(text.contains("\n  browser: 32 tools (0 active)\n"), "{text}");
     assert!(text.contains("\n  git_a_rather_long_name_11\n"), "{text}");
     assert!(text.contains("\n  notes_a_rather_long_name_2\n"), "{text}");
-    assert!(!text.contains("resources"), "a prompt is none: {text}");
+    assert!(!text.contains("resources"), "prompts are not listed: {text}");
     let text = write(&items, &active, 2600).text;
     assert!(text.contains("git_a_rather_long_name_0: Does what"), "{text}");
     assert!(text.contains("\n  files_a_rather_long_name_13\n"), "{text}");

@@ -26,9 +26,9 @@ fn invalid_lists_are_explained() {
     let error = |given: Value| parse(&given).unwrap_err();
     assert_eq!(
         error(json!({"tools_on": 3})),
-        "`tools_on` is to be a list of names, but is 3. No changes applied."
+        "`tools_on` must be a list of names, but is 3. No changes applied."
     );
-    assert!(error(json!({"tools_on": [3]})).contains("a list that has 3"));
-    assert!(error(json!({"tools": ["a"]})).starts_with("There is no argument `tools`."));
-    assert!(error(json!([1])).starts_with("The arguments are no object."));
+    assert!(error(json!({"tools_on": [3]})).contains("a list with 3"));
+    assert!(error(json!({"tools": ["a"]})).starts_with("Unknown argument `tools`."));
+    assert!(error(json!([1])).starts_with("Expected an object."));
 }

@@ -61,9 +61,9 @@ fn the_reason_is_one_short_line() {
         hint: String::new(),
         wants_sign_in: false,
     };
-    let tail = "it ended before it was ready: exit code 3; the last lines of its standard error:\n\
-                Error: no\n    at main";
-    assert_eq!(reason(&[failure(tail)]), "it ended before it was ready: exit code 3");
+    let tail =
+        "exited during startup with exit code 3; last lines of stderr:\nError: no\n    at main";
+    assert_eq!(reason(&[failure(tail)]), "exited during startup with exit code 3");
     assert_eq!(reason(&[failure("one."), failure("two")]), "one; two");
     let text = described(&[], &[(group_of("db".to_owned(), "Data".to_owned()), "gone".to_owned())]);
     assert!(text.ends_with(&format!("{UNAVAILABLE}\n- db: Data (Error: gone){AGAIN}")), "{text}");

@@ -58,14 +58,19 @@ fn a_category_keeps_the_written_names_and_their_order() {
     let fs = group(vec![serena]);
     let view = view(&fs, &["read_file", "list_dir", "delete"]);
     assert_eq!(names(&fs, &view), ["mcp__serena__list_dir", "read_file"]);
-    assert_eq!(missing(&fs.servers[0], &view), ["gone"], "what is switched off is not spoken of");
+    assert_eq!(
+        missing(&fs.servers[0], &view),
+        ["gone"],
+        "disabled tools are not reported as \
+                                                          missing"
+    );
     let file = Ok("serena/read_file".to_owned());
     for name in ["read_file", "mcp__serena__read_file", "serena__read_file", "serena:read_file"] {
         assert_eq!(meant(&fs, &view, name), file, "{name}");
     }
     assert_eq!(meant(&fs, &view, "list_dir"), Ok("serena/list_dir".to_owned()));
     let all = vec!["mcp__serena__list_dir".to_owned(), "read_file".to_owned()];
-    assert_eq!(meant(&fs, &view, "delete"), Err(all), "it is not in the category");
+    assert_eq!(meant(&fs, &view, "delete"), Err(all), "not in the category");
     let near = vec!["mcp__serena__list_dir".to_owned()];
     assert_eq!(meant(&fs, &view, "mcp__serena__lst_dir"), Err(near));
 }
@@ -75,7 +80,7 @@ fn an_exact_name_wins_over_a_stripped_prefix() {
     let fs = group(vec![server("s", Some(&["mcp__s__a"]))]);
     let view = view(&fs, &["a", "mcp__s__a"]);
     assert_eq!(meant(&fs, &view, "mcp__s__a"), Ok("s/mcp__s__a".to_owned()));
-    assert!(meant(&fs, &view, "a").is_err(), "it is not in the category");
+    assert!(meant(&fs, &view, "a").is_err(), "not in the category");
 }
 
 #[test]
@@ -102,7 +107,7 @@ fn a_renamed_tool_goes_by_its_new_name() {
     let view = view(&fs, &["read_file"]);
     assert_eq!(names(&fs, &view), ["read"]);
     assert_eq!(meant(&fs, &view, "mcp__serena__read"), Ok("serena/read".to_owned()));
-    assert!(meant(&fs, &view, "read_file").is_err(), "that is its name no more");
+    assert!(meant(&fs, &view, "read_file").is_err(), "the old name is gone");
     assert_eq!(missing(&fs.servers[0], &view), [""; 0]);
 }
 
@@ -118,6 +123,10 @@ fn a_server_cannot_claim_the_prefix_of_another() {
         assert_eq!(meant(&fs, &evils, shown), Ok(format!("evil/{own}")));
     }
     for claimed in &claims[..3] {
-        assert!(meant(&fs, &evils, claimed).is_err(), "{claimed}, while the bank is not there");
+        assert!(
+            meant(&fs, &evils, claimed).is_err(),
+            "{claimed}, while the other server is \
+                                                       missing"
+        );
     }
 }

@@ -32,17 +32,17 @@ fn accepts_all_forms_of_queries() {
 #[test]
 fn invalid_arguments_are_reported() {
     for (arguments, expected) in [
-        (json!({}), "there is no query"),
-        (json!({"queries": []}), "there is no query"),
-        (json!({"queries": ["", " "]}), "there is no query"),
-        (json!({"queries": [["a"]]}), "`queries` is no list of texts"),
-        (json!({"queries": {"a": 1}}), "`queries` is no list of texts"),
-        (json!({"queries": "a", "toolbox": 7}), "`toolbox` is no text"),
-        (json!({"queries": "a", "limit": "many"}), "`limit` is no number"),
+        (json!({}), "no query given"),
+        (json!({"queries": []}), "no query given"),
+        (json!({"queries": ["", " "]}), "no query given"),
+        (json!({"queries": [["a"]]}), "`queries` is not a list of strings"),
+        (json!({"queries": {"a": 1}}), "`queries` is not a list of strings"),
+        (json!({"queries": "a", "toolbox": 7}), "`toolbox` is not a string"),
+        (json!({"queries": "a", "limit": "many"}), "`limit` is not a number"),
         (json!({"queries": "a", "detail": "all"}), "`detail` is neither"),
-        (json!([1]), "they are not an object"),
-        (json!(7), "they are not an object"),
-        (Value::Null, "none were given"),
+        (json!([1]), "not an object"),
+        (json!(7), "not an object"),
+        (Value::Null, "they are missing"),
     ] {
         let problem = parse(&arguments).unwrap_err();
         assert!(problem.contains(expected), "{arguments}: {problem}");

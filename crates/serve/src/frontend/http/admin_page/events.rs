@@ -43,7 +43,7 @@ impl<W: AdminBackend> AdminPage<W> {
     /// are too many.
     pub(crate) fn events(self: &Arc<Self>, access: AccessLevel) -> HttpResponse {
         let Ok(permit) = Arc::clone(&self.watchers).try_acquire_owned() else {
-            let message = "as many pages as may be look already; close one of them";
+            let message = "too many open dashboards; close one of them";
             return with_private_headers(HttpError::unavailable(message).into_response(None));
         };
         let (events, receiver) = mpsc::channel(1);
@@ -115,9 +115,9 @@ fn without_words(views: &[WorkbenchStatus]) -> Vec<WorkbenchStatus> {
     let toolboxes = views.iter_mut().flat_map(|view| &mut view.toolboxes);
     for server in toolboxes.flat_map(|toolbox| &mut toolbox.servers) {
         server.reason = None;
-        server.last_words.clear();
+        server.stderr_tail.clear();
         if let Some(drift) = &mut server.drift {
-            drift.what.clear();
+            drift.differences.clear();
             drift.accept.clear();
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct PageRequest {
 impl PageRequest {
     pub(crate) fn read(body: &Bytes) -> Result<Self, HttpError> {
         serde_json::from_slice(body).map_err(|error| {
-            let message = format!("the question cannot be understood: {error}");
+            let message = format!("invalid request: {error}");
             bad_request(INVALID_REQUEST, &message)
         })
     }
@@ -53,7 +53,7 @@ pub(crate) fn check(head: &Parts) -> Result<(), HttpError> {
     if is_of_this_page(head) {
         return Ok(());
     }
-    let message = "questions are taken from the page of this workbench alone";
+    let message = "requests are only accepted from this workbench's own dashboard";
     Err(HttpError::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message))
 }
 

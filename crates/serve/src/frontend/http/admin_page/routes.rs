@@ -74,8 +74,8 @@ async fn ask(State(server): State<Arc<HttpServer>>, request: Request) -> HttpRes
         Err(refusal) => return with_private_headers(refusal.into_response(None)),
     };
     if access < asked.required_access() {
-        let message = "this needs the token of an operator: `mcp-workbench token --operator <name>` \
-                       makes one, and its entry for `auth.operators` in the configuration";
+        let message = "operator token required: create one with `mcp-workbench token --operator \
+                       <name>` and add its entry to `auth.operators` in the configuration";
         let refusal = HttpError::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message);
         return with_private_headers(refusal.into_response(None));
     }

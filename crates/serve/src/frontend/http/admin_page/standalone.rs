@@ -1,4 +1,4 @@
-//! The standalone admin page (`mcp-workbench page`), on a loopback address.
+//! The standalone admin page (`mcp-workbench dashboard`), on a loopback address.
 //!
 //! One token grants both reading and acting. Without it only the static files are served, so other
 //! users and web pages on this machine learn nothing.
@@ -71,7 +71,7 @@ pub async fn serve_page<W: AdminBackend>(
     drop(listener);
     tasks.close();
     if timeout(CLOSE_TIMEOUT, tasks.wait()).await.is_err() {
-        tracing::debug!("a page does not take its last answer");
+        tracing::debug!("a browser did not read its last response in time");
     }
 }
 
@@ -97,7 +97,7 @@ async fn next(listener: &TcpListener) -> TcpStream {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
+                tracing::warn!(%error, "failed to accept a connection");
                 sleep(RESPITE).await;
             }
         }
@@ -121,12 +121,12 @@ async fn serve(stream: TcpStream, router: Router, shutdown: &CancellationToken) 
         }
     };
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection was lost");
+        tracing::debug!(%error, "connection lost");
     }
 }
 
 async fn nothing() -> HttpResponse {
-    let message = "the page is at /";
+    let message = "the dashboard is at /";
     HttpError::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message).into_response(None)
 }
 
@@ -151,12 +151,9 @@ impl<W> StandalonePage<W> {
                 return Ok(());
             }
             PresentedToken::Absent => {
-                "a token is needed: open the address that `mcp-workbench page` printed, whole"
+                "missing token: open the full URL that `mcp-workbench dashboard` printed"
             }
-            _ => {
-                "the token is not that of this page: open the address that `mcp-workbench page` \
-                  printed, whole"
-            }
+            _ => "invalid token: open the full URL that `mcp-workbench dashboard` printed",
         };
         Err(HttpError::new(StatusCode::UNAUTHORIZED, INVALID_REQUEST, message))
     }
@@ -194,8 +191,7 @@ async fn read(text: axum::body::Body) -> Result<PageRequest, HttpError> {
         return PageRequest::read(&text);
     }
     let seconds = TIMEOUT.as_secs();
-    let message = format!(
-        "the question did not come whole, within {seconds} s and {MAX_REQUEST_BYTES} bytes"
-    );
+    let message =
+        format!("incomplete request: the limits are {seconds} s and {MAX_REQUEST_BYTES} bytes");
     Err(bad_request(INVALID_REQUEST, &message))
 }

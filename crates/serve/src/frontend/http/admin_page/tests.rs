@@ -22,9 +22,9 @@ pub(crate) struct Still(Arc<AtomicUsize>);
 impl AdminBackend for Still {
     async fn statuses(&self) -> Vec<WorkbenchStatus> {
         let looks = self.0.fetch_add(1, Ordering::Relaxed);
-        let (last_words, accept) = (vec!["secret".to_owned()], "secret".to_owned());
-        let drift = LockDrift { what: last_words.clone(), accept, ..LockDrift::default() };
-        let server = ServerStatus { last_words, drift: Some(drift), ..ServerStatus::default() };
+        let (stderr_tail, accept) = (vec!["secret".to_owned()], "secret".to_owned());
+        let drift = LockDrift { differences: stderr_tail.clone(), accept, ..LockDrift::default() };
+        let server = ServerStatus { stderr_tail, drift: Some(drift), ..ServerStatus::default() };
         let toolbox = ToolboxStatus { servers: vec![server], ..ToolboxStatus::default() };
         vec![WorkbenchStatus {
             at: looks as u64,
@@ -146,7 +146,7 @@ async fn server_text_needs_a_higher_access_level() {
     let seen = async |access| {
         let said = event(&mut page.events(access).into_body()).await.unwrap();
         let server = said["workbenches"][0]["toolboxes"][0]["servers"][0].clone();
-        (said["mayAct"].clone(), server["lastWords"].clone())
+        (said["mayAct"].clone(), server["stderrTail"].clone())
     };
     assert_eq!(seen(AccessLevel::Metrics).await, (json!(false), json!([])));
     assert_eq!(seen(AccessLevel::Details).await, (json!(false), json!(["secret"])));
@@ -165,7 +165,7 @@ fn actions_need_a_higher_access_level() {
     assert_eq!(needs(at("tools")), AccessLevel::Details);
     assert_eq!(needs(json!({ "ask": "unused" })), AccessLevel::Details);
     assert_eq!(needs(json!({ "ask": "findings" })), AccessLevel::Operate);
-    for act in ["open", "stop", "restart", "mute", "unmute"] {
+    for act in ["start", "stop", "restart", "pause", "resume"] {
         let mut ask = at("act");
         ask["act"] = json!(act);
         assert_eq!(needs(ask), AccessLevel::Operate);
@@ -186,7 +186,7 @@ async fn polls_once_for_all_watchers_and_not_without_any() {
     for body in &mut pages {
         assert!(event(body).await.is_some());
     }
-    assert_eq!(looks(), 1, "all are told of one look");
+    assert_eq!(looks(), 1, "all watchers get the same status");
     let refused = page.events(AccessLevel::Operate);
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
 

@@ -62,8 +62,8 @@ impl Authenticator {
         if self.gateways.shows_every_server(&caller) {
             return Ok((AccessLevel::Metrics, lifetime));
         }
-        let message = "there are servers that this agent may not know of";
-        Err(forbidden(message, caller.agent, AccessDenialReason::MetricsHidden).reply())
+        let message = "access denied: the metrics name servers that are hidden from this agent";
+        Err(forbidden(message, caller.agent, AccessDenialReason::MetricsDenied).reply())
     }
 
     /// Anonymous callers of this machine may read server text only if they may use the servers.

@@ -46,7 +46,7 @@ impl AuthError {
             Self::Invalid => Some(AccessDenialReason::InvalidToken),
             Self::Expired => Some(AccessDenialReason::ExpiredToken),
             Self::InsufficientScope => Some(AccessDenialReason::Scope),
-            Self::UnknownHolder => Some(AccessDenialReason::UnknownSubject),
+            Self::UnknownHolder => Some(AccessDenialReason::UnknownAgent),
             Self::ExpiredCertificate | Self::UnnamedCertificate | Self::CertificateMismatch => {
                 Some(AccessDenialReason::Certificate)
             }
@@ -60,15 +60,15 @@ impl AuthError {
             Self::Missing => (
                 StatusCode::UNAUTHORIZED,
                 None,
-                "a token is needed: `Authorization: Bearer <token>`",
+                "missing token: send `Authorization: Bearer <token>`",
             ),
             Self::Malformed => (
                 StatusCode::BAD_REQUEST,
                 Some("invalid_request"),
-                "expected one header `Authorization: Bearer <token>`",
+                "expected one `Authorization: Bearer <token>` header",
             ),
             Self::Invalid => {
-                (StatusCode::UNAUTHORIZED, Some("invalid_token"), "the token is not valid here")
+                (StatusCode::UNAUTHORIZED, Some("invalid_token"), "the token is invalid")
             }
             Self::Expired => {
                 (StatusCode::UNAUTHORIZED, Some("invalid_token"), "the token has expired")
@@ -76,27 +76,30 @@ impl AuthError {
             Self::InsufficientScope => (
                 StatusCode::FORBIDDEN,
                 Some("insufficient_scope"),
-                "the token does not allow enough",
+                "the token lacks a required scope",
             ),
             Self::UnknownHolder => {
-                (StatusCode::FORBIDDEN, None, "the token is of nobody who is known here")
+                (StatusCode::FORBIDDEN, None, "the token does not identify a known agent")
             }
             Self::ExpiredCertificate => (
                 StatusCode::UNAUTHORIZED,
                 None,
-                "the certificate is good no more; connect again, with one that is",
+                "the client certificate is no longer valid; reconnect with a valid one",
             ),
             Self::UnnamedCertificate => {
-                (StatusCode::FORBIDDEN, None, "the certificate names nobody")
+                (StatusCode::FORBIDDEN, None, "the client certificate does not name an agent")
             }
             Self::CertificateMismatch => (
                 StatusCode::FORBIDDEN,
                 None,
-                "the token is of another agent than the certificate of this connection",
+                "the token and the client certificate belong to different agents",
             ),
-            Self::Unavailable => {
-                (StatusCode::SERVICE_UNAVAILABLE, None, "the token cannot be checked now")
-            }
+            Self::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                None,
+                "the token cannot be verified at the \
+                                                         moment; retry later",
+            ),
         }
     }
 }
@@ -138,8 +141,8 @@ impl<'a> ProtectedResource<'a> {
         let (status, error, message) = denied.response_parts();
         let refusal = HttpError::new(status, INVALID_REQUEST, message);
         let mut reply = match denied.access() {
-            Some(why) => {
-                let denied = AccessDenial { agent: None, why };
+            Some(reason) => {
+                let denied = AccessDenial { agent: None, reason };
                 AccessDenied { refusal, denied }.reply()
             }
             None => refusal.into_response(None),

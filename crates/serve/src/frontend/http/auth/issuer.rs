@@ -140,7 +140,7 @@ impl Issuer {
 
     async fn renew(&self) {
         let asked = timeout(FETCH_TIMEOUT, self.fetch()).await;
-        let asked = asked.unwrap_or_else(|_| Err(format!("no answer within {FETCH_TIMEOUT:?}")));
+        let asked = asked.unwrap_or_else(|_| Err(format!("timed out after {FETCH_TIMEOUT:?}")));
         let issuer = &self.name;
         {
             let mut state = self.state();
@@ -148,7 +148,7 @@ impl Issuer {
             match asked {
                 Ok(keys) => state.keys = Some((Arc::new(keys), Instant::now())),
                 Err(reason) => {
-                    tracing::warn!(issuer, reason, "the keys of the issuer cannot be had");
+                    tracing::warn!(issuer, reason, "failed to fetch the issuer's keys");
                 }
             }
         }
@@ -170,20 +170,24 @@ impl Issuer {
             jwks_uri: String,
         }
 
-        let mut reason = "its name is no address".to_owned();
+        let mut reason = "the issuer is not a URL".to_owned();
         for url in metadata_addresses(&self.name) {
             let found = get(&url).await.and_then(|text| {
                 serde_json::from_slice::<Metadata>(&text).map_err(|error| error.to_string())
             });
             match found {
                 Ok(found) if found.issuer != self.name => {
-                    reason = format!("`{url}` is the metadata of another, `{}`", found.issuer);
+                    reason =
+                        format!("`{url}` has the metadata of another issuer, `{}`", found.issuer);
                 }
                 Ok(found) => {
                     let keys = Url::parse(&found.jwks_uri).ok();
                     let is_safe = |url: &Url| url.scheme() == "https" || is_loopback(url);
                     return keys.filter(is_safe).ok_or_else(|| {
-                        format!("`{}` is no address to get keys from", found.jwks_uri)
+                        format!(
+                            "`jwks_uri` must be an https or loopback URL, found `{}`",
+                            found.jwks_uri
+                        )
                     });
                 }
                 Err(error) => reason = format!("`{url}`: {error}"),
@@ -226,7 +230,7 @@ async fn get(url: &Url) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(innermost)? {
         if text.len() + chunk.len() > MAX_BYTES {
-            return Err(format!("it has more than {MAX_BYTES} bytes"));
+            return Err(format!("the response exceeds {MAX_BYTES} bytes"));
         }
         text.extend_from_slice(&chunk);
     }

@@ -48,7 +48,7 @@ impl KeySet {
         let keys: Vec<VerificationKey> =
             set.keys.into_iter().filter_map(key).take(MAX_KEYS).collect();
         if keys.is_empty() {
-            return Err("there is no key that can be used".to_owned());
+            return Err("no usable key".to_owned());
         }
         Ok(Self(keys))
     }

@@ -57,10 +57,10 @@ impl JwtValidator {
             .as_ref()
             .is_none_or(|said| TYPES.iter().any(|known| said.eq_ignore_ascii_case(known)));
         if !is_known || header.crit.is_some() {
-            return Err(invalid("what it says of itself is not understood"));
+            return Err(invalid("unsupported `typ` or `crit` header"));
         }
         if !self.config.algorithms.contains(&header.alg) {
-            return Err(invalid("it is signed in a way that is not taken"));
+            return Err(invalid("the signature algorithm is not allowed"));
         }
         let mut expected = Validation::new(header.alg);
         expected.leeway = self.config.leeway.as_secs();
@@ -78,11 +78,11 @@ impl JwtValidator {
                 Ok(good) if good.claims.get("iss").is_some_and(Value::is_string) => {
                     return Ok(good.claims);
                 }
-                Ok(_) => return Err(invalid("its issuer is no text")),
+                Ok(_) => return Err(invalid("`iss` is not a string")),
                 Err(error) => denied = Some(refuse(error.kind())),
             }
         }
-        Err(denied.unwrap_or_else(|| invalid("it names a key that the issuer has not")))
+        Err(denied.unwrap_or_else(|| invalid("the issuer has no matching key")))
     }
 
     fn check_scopes(&self, claims: &Claims) -> Result<(), AuthError> {
@@ -104,7 +104,7 @@ impl JwtValidator {
 
     fn named(&self, claims: &Claims) -> Result<AgentName, AuthError> {
         let said = claims.get(&self.config.agent_claim).and_then(Value::as_str);
-        let said = said.ok_or_else(|| invalid("it does not say whose it is"))?;
+        let said = said.ok_or_else(|| invalid("the agent claim is missing"))?;
         if let Some(agents) = &self.config.agents {
             return agents.get(said).cloned().ok_or(AuthError::UnknownHolder);
         }
@@ -125,22 +125,22 @@ fn whole_seconds(time: &Value) -> Option<u64> {
 fn refuse(kind: &ErrorKind) -> AuthError {
     let reason = match kind {
         ErrorKind::ExpiredSignature => {
-            tracing::debug!("a token was refused: it has expired");
+            tracing::debug!("rejected a token: it has expired");
             return AuthError::Expired;
         }
-        ErrorKind::ImmatureSignature => "it is not valid yet",
-        ErrorKind::InvalidSignature => "its signature is wrong",
-        ErrorKind::InvalidIssuer => "it is of another issuer",
-        ErrorKind::InvalidAudience => "it is for somebody else (its `aud` is no `audience`)",
-        ErrorKind::MissingRequiredClaim(_) => "it has no `exp`, `iss` or `aud`",
-        ErrorKind::InvalidAlgorithm => "it is signed in a way that is not taken",
-        _ => "it is not a signed token",
+        ErrorKind::ImmatureSignature => "not valid yet (`nbf`)",
+        ErrorKind::InvalidSignature => "invalid signature",
+        ErrorKind::InvalidIssuer => "wrong issuer (`iss`)",
+        ErrorKind::InvalidAudience => "wrong audience (`aud`)",
+        ErrorKind::MissingRequiredClaim(_) => "missing `exp`, `iss` or `aud`",
+        ErrorKind::InvalidAlgorithm => "the signature algorithm is not allowed",
+        _ => "not a signed JWT",
     };
     invalid(reason)
 }
 
 fn invalid(reason: &str) -> AuthError {
-    tracing::info!(reason, "a token was refused");
+    tracing::info!(reason, "rejected a token");
     AuthError::Invalid
 }
 

@@ -168,5 +168,5 @@ async fn a_lost_long_answer_is_replayed_as_an_error() {
     let mut events = stream.read(Some(0), false).await;
     let again = next(&mut events).await;
     assert!(again.starts_with("id: 3-1\n") && again.contains("\"id\":7,\"error\""), "{again}");
-    assert!(again.contains("ask again"), "{again}");
+    assert!(again.contains("send the request again"), "{again}");
 }

@@ -35,7 +35,7 @@ async fn an_answer_over_quota_becomes_an_error() {
     assert_eq!(start.elapsed(), STALL_TIMEOUT);
     let text = String::from_utf8(given_up.parts.concat()).unwrap();
     assert!(text.starts_with(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"#), "{text}");
-    assert!(text.contains("take the other answers first"), "{text}");
+    assert!(text.contains("read the other answers first"), "{text}");
     // Without progress, further messages fail immediately.
     let (_, charge) = send_quota.reserve(long_answer()).await.unwrap();
     assert_eq!((start.elapsed(), charge.is_tracked()), (STALL_TIMEOUT, false));

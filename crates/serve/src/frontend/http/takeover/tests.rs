@@ -55,7 +55,7 @@ async fn the_previous_owner_aborts_calls_in_flight_with_an_error() {
     let (given_up, ()) = tokio::join!(slow, others);
     let (status, code, why) = given_up.refusal();
     assert_eq!((status, code), (200, UNAVAILABLE));
-    assert!(why.contains("goes on at another replica"), "{why}");
+    assert!(why.contains("moved to another replica"), "{why}");
     // The stream has ended too, and the first replica has dropped the session.
     to_bytes(listening.into_body(), 1_000_000).await.unwrap();
     assert_eq!((first.here(), second.here()), (0, 1));
@@ -71,7 +71,11 @@ async fn an_unconfirmed_session_is_taken_back_before_use() {
     let id = first.begin().await;
     stage.open(&second, &id).await;
     pass(OWNERSHIP_TTL).await;
-    assert!(first.tools(&id).await.contains(&COUNT.to_owned()), "what was opened elsewhere");
+    assert!(
+        first.tools(&id).await.contains(&COUNT.to_owned()),
+        "the toolbox opened on the other \
+                                                                 replica"
+    );
     let tenure = stage.record(&id).await.unwrap().tenure;
     assert_eq!(tenure, SessionLease { owner: first.name(), epoch: 2 });
 }
@@ -177,7 +181,7 @@ async fn rejects_messages_for_requests_of_another_replica() {
     for message in [&answer, &cancelled] {
         let (status, code, why) = second.send("POST", Some(&id), message.clone()).await.refusal();
         assert_eq!((status, code), (409, UNAVAILABLE));
-        assert!(why.contains("make the request anew"), "{why}");
+        assert!(why.contains("send the request again"), "{why}");
     }
     let mut request = second.request("GET", Some(&id), &Value::Null);
     request.headers_mut().insert("last-event-id", "3-1".parse().unwrap());
@@ -217,7 +221,7 @@ async fn lost_state_of_isolated_servers_is_reported_once() {
     stage.open(&first, &used).await;
     assert_eq!(first.call(&used, COUNT, json!({"n": 1})).await.text(), "counted");
     let text = second.call(&used, COUNT, json!({"n": 2})).await.text();
-    assert!(text.starts_with("error: ") && text.contains("was lost"), "{text}");
+    assert!(text.starts_with("error: ") && text.contains("lost its state"), "{text}");
     assert_eq!(stage.called(), [json!({"n": 1})], "nothing was done");
     assert_eq!(second.call(&used, COUNT, json!({"n": 3})).await.text(), "counted");
     assert_eq!(second.call(&unused, COUNT, json!({"n": 4})).await.text(), "counted");
@@ -288,7 +292,7 @@ async fn truncated_results_are_readable_on_other_replicas() {
     let read = async |id: &str| second.ask(id, "resources/read", json!({"uri": uri})).await.message;
     let contents = read(&id).await["result"]["contents"][0]["text"].clone();
     assert!(contents.as_str().is_some_and(|text| text.contains("line\n")), "{contents}");
-    assert!(read(&other).await["result"].is_null(), "it is the session's own");
+    assert!(read(&other).await["result"].is_null(), "stored results are private to their session");
 }
 
 #[tokio::test]

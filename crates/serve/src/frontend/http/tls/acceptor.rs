@@ -21,7 +21,7 @@ const HANDSHAKE: u8 = 22;
 /// Minimum time between two warnings about clients without TLS.
 const WARN_INTERVAL: Duration = Duration::from_mins(1);
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
-    Connection: close\r\nContent-Length: 64\r\n\r\nThis address is encrypted: ask it by https://, not by http://.\r\n";
+    Connection: close\r\nContent-Length: 61\r\n\r\nThis address requires TLS: use https:// instead of http://.\r\n";
 
 #[derive(Clone, Debug)]
 pub(crate) struct TlsInfo {
@@ -76,9 +76,9 @@ pub(crate) async fn accept_tls(
         Err(error) => {
             let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
             if let Some(rustls::Error::InvalidCertificate(why)) = inner {
-                tracing::info!(address = %peer, "a client's certificate is refused: {why}");
+                tracing::info!(address = %peer, "rejected a client certificate: {why}");
             } else {
-                tracing::debug!(address = %peer, %error, "no TLS comes of a connection");
+                tracing::debug!(address = %peer, %error, "TLS handshake failed");
             }
             return None;
         }
@@ -101,7 +101,7 @@ fn complain(tls: &TlsCertificates, peer: IpAddr) {
         *said = Some(Instant::now());
         tracing::warn!(
             address = %peer,
-            "a client does not speak TLS: it has to ask by `https://`, not by `http://`"
+            "rejected a connection without TLS: the client must use `https://`, not `http://`"
         );
     }
 }

@@ -135,8 +135,8 @@ impl BridgeClient {
     pub(super) async fn give_up(&self, id: &RawJson, why: &str) {
         if lock(&self.waiting).remove(id.as_bytes()).is_some() {
             let message = format!(
-                "the service of the workbench cannot be reached: {why}. Nothing was done; \
-                 `mcp-workbench setup status` shows the service"
+                "cannot reach the background service: {why}. Nothing was done; check it with \
+                 `mcp-workbench setup status`"
             );
             self.fail(id.clone(), &message).await;
         }
@@ -218,7 +218,7 @@ impl MessageSink for BridgeSink {
                     return;
                 }
                 let Some(request) = self.answered(&id) else {
-                    return tracing::debug!(?id, "an answer that nobody waits for");
+                    return tracing::debug!(?id, "ignored an unexpected response");
                 };
                 if let (true, RpcOutcome::Result(result)) = (request.is_greeting, outcome) {
                     *lock(&client.greeted) = Some(result);
@@ -228,7 +228,7 @@ impl MessageSink for BridgeSink {
                 lock(&client.asked).insert(id.into_bytes(), self.0.generation);
             }
             Ok(JsonRpcMessage::Notification { .. }) => {}
-            Err(malformed) => return tracing::debug!(?malformed, "not a message"),
+            Err(malformed) => return tracing::debug!(?malformed, "ignored a malformed message"),
         }
         let _ = client.client.send(vec![message]).await;
     }
@@ -261,15 +261,12 @@ impl MessageSink for BridgeSink {
                 let _ = client.client.send(incoming::encode_response(id.clone(), outcome)).await;
             }
             Err(RequestError::Oversized(length)) => {
-                let message = format!(
-                    "the answer has {length} bytes, which is more than one message may have \
-                     (limits.maxMessageBytes)"
-                );
+                let message = format!("response of {length} bytes exceeds limits.maxMessageBytes");
                 client.fail(id.clone(), &message).await;
             }
             Err(RequestError::NotSent | RequestError::Closed) => {
-                let message = "the service of the workbench ended while this was under way: it may \
-                               have been done or not";
+                let message =
+                    "the background service exited during this request, which may have had effects";
                 client.fail(id.clone(), message).await;
             }
         }
@@ -281,7 +278,7 @@ impl MessageSink for BridgeSink {
     }
 
     fn tools_changed(&self) {
-        tracing::debug!("a tool wants other arguments in the headers");
+        tracing::debug!("the header arguments of a tool changed");
     }
 
     fn take_oversized(&self, _: &OversizedMessage) {

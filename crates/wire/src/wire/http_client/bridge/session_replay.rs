@@ -105,7 +105,7 @@ pub(super) fn check_same(before: &RawJson, now: &RawJson) -> Result<(), String> 
     if before == now {
         Ok(())
     } else {
-        Err(format!("it speaks revision {now} now, and the session began with {before}"))
+        Err(format!("the protocol version is now {now}, but the session began with {before}"))
     }
 }
 

@@ -155,7 +155,7 @@ async fn lost_session_is_restored_and_rejected_requests_resent() {
     assert_eq!((again.line.as_str(), again.header("last-event-id")), ("GET", "5"));
     again.says("404 Not Found", "", "").await;
     let lost = client.hears().await;
-    assert!(lost.contains(r#""id":2,"error""#) && lost.contains("done or not"), "{lost}");
+    assert!(lost.contains(r#""id":2,"error""#) && lost.contains("may have had effects"), "{lost}");
 }
 
 #[tokio::test]

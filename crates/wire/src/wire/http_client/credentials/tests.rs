@@ -110,7 +110,7 @@ async fn await_sign_in_is_reported_as_sign_in_required() {
         }
         let told = error(call).await;
         assert_eq!(told["data"], json!("signIn"));
-        let message = "the server wants a sign-in (HTTP status 401 Unauthorized)";
+        let message = "the server requires sign-in (HTTP status 401 Unauthorized)";
         assert_eq!(told["message"], message);
     }
 }

@@ -28,7 +28,7 @@ fn www_authenticate_says_how_to_get_a_token() {
         said("/mcp", None, AuthError::Invalid),
         unauthorized(
             "Bearer realm=\"mcp-workbench\", error=\"invalid_token\", \
-             error_description=\"the token is not valid here\""
+             error_description=\"the token is invalid\""
         )
     );
     let jwt = config(&json!({ "requiredScopes": ["mcp:tools", "b"] }));

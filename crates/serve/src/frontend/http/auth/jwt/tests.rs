@@ -67,7 +67,7 @@ async fn validates_the_registered_claims() {
     ] {
         assert_eq!(check(&signer, claims.clone()).await, Ok("claude".to_owned()), "{claims}");
     }
-    let strict = json!({ "leewaySeconds": 0 });
+    let strict = json!({ "leewayMs": 0 });
     let late = json!({ "exp": now - 30 });
     assert_eq!(check_with(&signer, &strict, late).await, Err(AuthError::Expired));
 }
@@ -123,7 +123,7 @@ async fn rejects_forged_signatures_and_unknown_headers() {
     let none = "eyJhbGciOiJub25lIn0";
     let other = Signer::new(Algorithm::ES256, "k1").token(&json!({}));
     for (what, token) in [
-        ("the key of somebody else", other.clone()),
+        ("a foreign key", other.clone()),
         ("no signature", format!("{}.{}.", parts[0], parts[1])),
         ("none", format!("{none}.{}.", parts[1])),
         ("two parts", format!("{}.{}", parts[0], parts[1])),

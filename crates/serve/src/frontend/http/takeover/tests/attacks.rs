@@ -74,7 +74,7 @@ async fn session_ids_work_only_for_their_own_caller() {
     stage.put(&id, other).await;
     assert_eq!(second.ask(&id, "tools/list", json!({})).await.refusal(), unknown);
     stage.put(&id, record.clone()).await;
-    assert_eq!(stage.record(&id).await.unwrap(), record, "nobody has taken it over");
+    assert_eq!(stage.record(&id).await.unwrap(), record, "no takeover");
     assert_eq!((second.here(), stage.told().len()), (0, 0));
 }
 
@@ -137,7 +137,7 @@ async fn concurrent_requests_take_a_session_over_once() {
     }
     assert_eq!(asking.join_all().await.len(), 20);
     assert_eq!((stage.record(&id).await.unwrap().tenure.epoch, stage.told().len()), (1, 1));
-    assert!(second.0.adopting.flights.lock().unwrap().len() <= 1, "they are forgotten");
+    assert!(second.0.adopting.flights.lock().unwrap().len() <= 1, "the misses are forgotten");
 }
 
 #[tokio::test]
@@ -152,11 +152,11 @@ async fn takeovers_count_toward_the_session_limits() {
     let three = first.begin().await;
     second.tools(&one).await;
     second.tools(&two).await;
-    assert_eq!(second.here(), 1, "the first has made room");
+    assert_eq!(second.here(), 1, "the first record has been evicted");
     let (status, _, why) = second.ask(&three, "ping", json!({})).await.refusal();
     assert_eq!(status, 429);
     assert!(why.contains("sessionsPerMinute"), "{why}");
-    assert_eq!(stage.record(&three).await.unwrap().tenure.epoch, 0, "it is not taken over");
+    assert_eq!(stage.record(&three).await.unwrap().tenure.epoch, 0, "no takeover");
 }
 
 #[tokio::test]
@@ -169,9 +169,9 @@ async fn rejects_the_request_state_of_another_replica() {
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
     });
     for (replica, said) in [
-        (first.name(), "was given by another replica"),
-        (second.name(), "is not what was given"),
-        ("x".to_owned(), "is not what was given"),
+        (first.name(), "belongs to another replica"),
+        (second.name(), "does not belong to this request"),
+        ("x".to_owned(), "does not belong to this request"),
     ] {
         let params = json!({
             "name": COUNT, "arguments": {}, "_meta": meta,

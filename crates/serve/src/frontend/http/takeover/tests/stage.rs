@@ -28,8 +28,7 @@ use crate::telemetry::{EventKinds, EventListener, Telemetry};
 
 pub(super) const COUNT: &str = "box__srv__count";
 pub(super) const SLOW: &str = "box__srv__slow";
-pub(super) const UNKNOWN: &str =
-    "there is no such session, or not any more; begin one with initialize";
+pub(super) const UNKNOWN: &str = "unknown or expired session; start a new one with initialize";
 
 #[derive(Default)]
 pub(super) struct SharedMemoryStore {

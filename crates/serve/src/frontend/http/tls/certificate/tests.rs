@@ -45,7 +45,7 @@ fn reads_the_agent_name() {
     assert_eq!(agent(&[], vec![mail(), dns()]).as_deref(), Some("ci.example.com"));
     assert_eq!(agent(&[], vec![mail()]).as_deref(), Some("ci@example.com"));
     assert_eq!(agent(&[], Vec::new()), None);
-    assert_eq!(agent(&[""], vec![dns()]), None, "a name that is none is not passed over");
+    assert_eq!(agent(&[""], vec![dns()]), None, "an invalid name must not be skipped");
     assert_eq!(agent(&["a\nb"], Vec::new()), None);
     assert_eq!(agent(&[&"a".repeat(257)], Vec::new()), None);
 }
