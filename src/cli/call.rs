@@ -187,6 +187,9 @@ pub(crate) fn call_error(error: &CallError) -> CommandError {
     let did_you_mean = |wanted: &str, known: &[String], otherwise: &str| {
         let known = known.iter().map(String::as_str);
         match name::nearest(wanted, known.clone(), MAX_SUGGESTIONS).as_slice() {
+            [] if known.len() == 0 => {
+                "none is available to this agent; use `--agent NAME` for another agent".to_owned()
+            }
             [] => format!("{otherwise} {}", list(known)),
             near => format!("did you mean {}?", list(near.iter().copied())),
         }

@@ -84,6 +84,15 @@ fn failures_are_explained() {
 }
 
 #[test]
+fn agent_without_toolboxes_gets_a_hint_to_use_another_agent() {
+    let bench = bench().set("agentPolicies", json!({ "ann": { "allowedServers": ["fake"] } }));
+    let output = bench.run(["call", "dev", "fake", "echo"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    let hint = "hint: none is available to this agent; use `--agent NAME` for another agent";
+    assert!(output.stderr.contains(hint), "{output}");
+}
+
+#[test]
 fn json_keeps_the_exit_code_of_a_failed_tool() {
     let output = bench().run(["call", "dev", "fake", "fails", "--json"]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(1), ""));
