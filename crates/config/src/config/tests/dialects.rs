@@ -116,7 +116,7 @@ fn guessed_modular_mcp_file_is_warned_about() {
     let shape = loaded("x.json", text);
     let [warning] = &shape.findings[..] else { panic!("{:?}", shape.findings) };
     assert!(warning.message.starts_with("read as a Modular MCP file"), "{warning:?}");
-    assert!(warning.hint.as_ref().unwrap().contains("\"toolMode\": \"dynamic\""), "{warning:?}");
+    assert!(warning.hint.as_ref().unwrap().contains("\"toolMode\": \"auto\""), "{warning:?}");
     assert_eq!(loaded("modular-mcp.json", text).findings, []);
 }
 
