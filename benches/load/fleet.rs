@@ -206,6 +206,8 @@ fn start_proxy(proxy: Proxy, replicas: &[SocketAddr], folder: &Path) -> Process 
             let mut command = daemon("nginx");
             command.arg("-p").arg(folder).arg("-e").arg(folder.join("proxy.log"));
             command.arg("-c").arg(&file);
+            // A killed master would leave its workers running.
+            command.args(["-g", "master_process off;"]);
             command
         }
     };
