@@ -324,7 +324,7 @@ pub struct AccessDenial {
     pub reason: AccessDenialReason,
 }
 
-/// A caller that has reached a quota.
+/// A caller or server that has reached a quota.
 #[derive(Clone, Debug)]
 pub struct LimitReached {
     pub owner: QuotaOwner,

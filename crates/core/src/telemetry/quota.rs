@@ -1,5 +1,5 @@
-//! Gauges of the resources that all callers hold together (connections, sessions, calls, calls that
-//! wait for the user, bytes, processes). A quota bounds each per caller.
+//! The kinds of quotas, their owners (callers and servers), and gauges of the resources that all
+//! callers hold together.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::name::AgentName;
+use crate::name::{AgentName, ServerRef};
 
-/// A kind of thing that a caller can hold.
+/// A kind of thing that a caller can hold, or that a server can make the workbench do or keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuotaKind {
     /// Open HTTP connections.
@@ -24,18 +24,50 @@ pub enum QuotaKind {
     Bytes,
     /// Server processes, and connections to HTTP servers, that serve only this caller.
     Processes,
+    /// Subscriptions to resources and tasks.
+    Subscriptions,
+    /// Bytes that are kept for later: remainders of truncated results, records in the shared store.
+    StoredBytes,
+    /// Viewers of the dashboard.
+    Viewers,
+    /// Entries in a server's lists.
+    ListingEntries,
+    /// Bytes of a server's lists.
+    ListingBytes,
+    /// Bytes of a server's messages in memory.
+    ServerBytes,
+    /// A server's reconnects of event streams, and its changed lists.
+    Reconnects,
+    /// Requests to find a server's authorization server.
+    DiscoveryRequests,
+    /// Scopes that a server asks for.
+    Scopes,
 }
 
 impl QuotaKind {
     /// All kinds, in the order of their discriminants.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 15] = [
         Self::Connections,
         Self::Sessions,
         Self::Calls,
         Self::InputRequests,
         Self::Bytes,
         Self::Processes,
+        Self::Subscriptions,
+        Self::StoredBytes,
+        Self::Viewers,
+        Self::ListingEntries,
+        Self::ListingBytes,
+        Self::ServerBytes,
+        Self::Reconnects,
+        Self::DiscoveryRequests,
+        Self::Scopes,
     ];
+
+    /// Returns whether callers hold this, as opposed to servers.
+    fn is_held_by_callers(self) -> bool {
+        self as usize <= Self::Viewers as usize
+    }
 
     /// Returns the kind's name in metrics and records.
     pub fn as_str(self) -> &'static str {
@@ -46,6 +78,15 @@ impl QuotaKind {
             Self::InputRequests => "input_requests",
             Self::Bytes => "bytes",
             Self::Processes => "processes",
+            Self::Subscriptions => "subscriptions",
+            Self::StoredBytes => "stored_bytes",
+            Self::Viewers => "viewers",
+            Self::ListingEntries => "listing_entries",
+            Self::ListingBytes => "listing_bytes",
+            Self::ServerBytes => "server_bytes",
+            Self::Reconnects => "reconnects",
+            Self::DiscoveryRequests => "discovery_requests",
+            Self::Scopes => "scopes",
         }
     }
 }
@@ -57,7 +98,13 @@ pub struct QuotaUsage([Gauge; QuotaKind::ALL.len()]);
 impl QuotaUsage {
     /// Creates the gauges as members of `family`.
     pub(crate) fn new(family: &Family<[(&'static str, &'static str); 1], Gauge>) -> Self {
-        let gauge = |holding: QuotaKind| family.get_or_create_owned(&[("quota", holding.as_str())]);
+        let gauge = |holding: QuotaKind| {
+            if holding.is_held_by_callers() {
+                family.get_or_create_owned(&[("quota", holding.as_str())])
+            } else {
+                Gauge::default()
+            }
+        };
         Self(QuotaKind::ALL.map(gauge))
     }
 
@@ -66,7 +113,7 @@ impl QuotaUsage {
     }
 }
 
-/// The caller that a quota is charged to.
+/// The caller or server that a quota is charged to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum QuotaOwner {
     /// A named agent, from any address.
@@ -75,6 +122,8 @@ pub enum QuotaOwner {
     Address(IpAddr),
     /// The anonymous agent on standard input and output.
     Local,
+    /// A server, for all its agents.
+    Server(ServerRef),
 }
 
 impl QuotaOwner {
@@ -93,6 +142,7 @@ impl QuotaOwner {
             Self::Agent(agent) => format!("agent {agent}"),
             Self::Address(address) => format!("address {address}"),
             Self::Local => "local".to_owned(),
+            Self::Server(server) => format!("server {}/{}", server.toolbox, server.server),
         }
     }
 }
@@ -103,6 +153,7 @@ impl fmt::Display for QuotaOwner {
             Self::Agent(agent) => write!(f, "agent `{agent}`"),
             Self::Address(address) => write!(f, "the caller at {address}"),
             Self::Local => f.write_str("the agent"),
+            Self::Server(server) => write!(f, "server `{}/{}`", server.toolbox, server.server),
         }
     }
 }

@@ -286,6 +286,10 @@ impl AuditEncoder {
         match &incident.who {
             Some(QuotaOwner::Agent(agent)) => text(line, "agent", &cut(agent.as_str())),
             Some(QuotaOwner::Address(address)) => text(line, "address", &address.to_string()),
+            Some(QuotaOwner::Server(server)) => {
+                text(line, "toolbox", server.toolbox.as_str());
+                text(line, "server", server.server.as_str());
+            }
             Some(QuotaOwner::Local) | None => {}
         }
         text(line, key, word);

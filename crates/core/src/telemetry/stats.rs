@@ -274,7 +274,7 @@ impl StatsBuilder {
                 self.beside.add_login(server, account, text_or_empty(line.outcome.as_ref()));
             }
             kind @ ("denied" | "limit") => {
-                let who = line.agent.as_ref().or(line.address.as_ref());
+                let who = [&line.agent, &line.address, &line.server].into_iter().flatten().next();
                 let cause = line.reason.as_ref().or(line.quota.as_ref());
                 let [who, cause] = [who, cause].map(|text| text_or_empty(text).to_owned());
                 let incident = RejectionStats { is_limit: kind == "limit", cause, who };

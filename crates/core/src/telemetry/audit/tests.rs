@@ -210,6 +210,10 @@ fn repeated_denials_are_summed_in_a_second_line() {
         quota: QuotaKind::Sessions,
     };
     bench.listeners.emit(Event::LimitReached(&reached));
+    let server = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("git") };
+    let owner = QuotaOwner::Server(server);
+    let reached = LimitReached { owner, quota: QuotaKind::ListingEntries };
+    bench.listeners.emit(Event::LimitReached(&reached));
     assert!(bench.audit.writer_handle().finish(TIMEOUT));
     let mut lines = bench.lines();
     for line in &mut lines {
@@ -222,6 +226,7 @@ fn repeated_denials_are_summed_in_a_second_line() {
             eve(1),
             json!({"kind": "denied", "agent": "ann", "reason": "no_policy", "times": 1}),
             json!({"kind": "limit", "agent": "ann", "quota": "sessions", "times": 1}),
+            json!({"kind": "limit", "toolbox": "dev", "server": "git", "quota": "listing_entries", "times": 1}),
             eve(4),
         ]
     );

@@ -120,6 +120,7 @@ fn counts_denials_quotas_and_reads() {
     let wrong = r#""kind":"denied","address":"10.0.0.1","reason":"invalid_token","times":"#;
     let read = r#""toolbox":"dev","server":"git","name":"x","resultBytes":7,"#;
     let text = line(r#""kind":"limit","agent":"eve","quota":"processes","times":2"#)
+        + &line(r#""kind":"limit","toolbox":"dev","server":"git","quota":"scopes","times":3"#)
         + &line(&format!("{wrong}1"))
         + &line(&format!("{wrong}21"))
         + &line(r#""kind":"denied","reason":"origin","times":1"#)
@@ -135,6 +136,7 @@ fn counts_denials_quotas_and_reads() {
         told,
         [
             (false, "invalid_token", "10.0.0.1", 22),
+            (true, "scopes", "git", 3),
             (true, "processes", "eve", 2),
             (false, "origin", "", 1),
         ],
