@@ -118,6 +118,8 @@ pub enum BackendError {
     Remote(Arc<RemoteError>),
     #[error("response of {0} bytes exceeds `limits.maxMessageBytes`")]
     Oversized(usize),
+    #[error("invalid response: {0}")]
+    InvalidResponse(&'static str),
     #[error("the workbench is shutting down")]
     ShuttingDown,
 }

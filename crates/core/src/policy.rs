@@ -17,7 +17,6 @@ mod interner;
 mod primitives;
 mod resource_uri;
 mod rule;
-pub(crate) mod strict_json;
 mod time_window;
 mod tool_patterns;
 mod unmatched_patterns;

@@ -8,7 +8,7 @@ use crate::catalog::schema::SchemaViolation;
 use crate::catalog::{
     DefinitionOverride, Prompt, Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
 };
-use crate::json::{self, RawJson};
+use crate::json::{self, EditError, RawJson};
 use crate::name::{self, ExposedName, ServerName, ToolId};
 use crate::policy::ToolTraits;
 use crate::settings::ToolOverride;
@@ -34,6 +34,9 @@ pub struct ToolboxView {
 
 /// Some clients send this for absent arguments.
 const NULL: &[u8] = b"null";
+
+/// Arguments that pinned arguments can't be added to.
+const UNREADABLE: &str = "an object with an invalid member name";
 
 /// The JSON type of arguments that aren't an object, with its article ("an array").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ pub struct ExposedTool {
     pub traits: ToolTraits,
     /// An object with the arguments that are added to every call.
     pub pinned: Option<RawJson>,
-    registered: OnceLock<RawJson>,
+    registered: OnceLock<Result<RawJson, EditError>>,
 }
 
 impl ToolboxView {
@@ -249,11 +252,12 @@ impl ExposedTool {
     }
 
     /// Merges the pinned arguments into `given`, which is otherwise passed on as written and isn't
-    /// checked against the schema.
+    /// checked against the schema. Pinned arguments come last: parsers that ignore the case of
+    /// names use the last of similar ones.
     ///
     /// # Errors
     ///
-    /// Returns an error if `given` is neither an object nor `null`.
+    /// Returns an error if `given` is neither an object nor `null`, or can't be edited.
     pub fn apply_pinned(
         &self,
         given: Option<&RawJson>,
@@ -266,11 +270,14 @@ impl ExposedTool {
         let Some(pinned) = &self.pinned else { return Ok(given.cloned()) };
         let given = given.filter(|given| given.as_bytes() != NULL);
         let given = given.cloned().unwrap_or_else(|| json::object([]));
-        let pinned = pinned.members().into_iter().flatten();
-        let with_pinned = pinned.fold(given, |arguments, (name, value)| {
-            arguments.with_member(&name, &value).unwrap_or(arguments)
-        });
-        Ok(Some(with_pinned))
+        let with_pinned = || {
+            let pinned = pinned.members().ok_or(EditError::NotAnObject)?;
+            let names: Vec<&str> = pinned.iter().map(|(name, _)| &**name).collect();
+            let pinned: Vec<_> = pinned.iter().map(|(name, value)| (&**name, value)).collect();
+            given.without_members(&names)?.with_last(&pinned)
+        };
+        // Arguments without the pinned ones must not reach the server.
+        with_pinned().map(Some).map_err(|_: EditError| NotAnObjectError(UNREADABLE))
     }
 
     /// Returns the schema violations in `given`, in terms of the schema that the agent sees.
@@ -283,31 +290,38 @@ impl ExposedTool {
         let Some(pinned) = &self.pinned else { return mismatches };
         // The server's schema decides. The exposed schema may be stricter, for example if one of
         // two alternative arguments is pinned.
-        let pinned = pinned.members().into_iter().flatten();
-        let seen = pinned.fold(given.cloned(), |seen, (name, _)| {
-            seen.map(|seen| seen.without_member(&name).unwrap_or(seen))
-        });
+        let pinned = pinned.members().unwrap_or_default();
+        let names: Vec<&str> = pinned.iter().map(|(name, _)| &**name).collect();
+        let Ok(seen) = given.map(|given| given.without_members(&names)).transpose() else {
+            return mismatches;
+        };
         self.definition.validate_arguments(seen.as_ref()).err().unwrap_or(mismatches)
     }
 
     /// Returns the definition with the registered name, otherwise byte for byte as exposed.
-    pub fn registered_definition(&self) -> &RawJson {
-        self.registered.get_or_init(|| {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the definition can't be edited; the tool must not be listed then.
+    pub fn registered_definition(&self) -> Result<&RawJson, EditError> {
+        let registered = self.registered.get_or_init(|| {
             let name = RawJson::encode(&self.name.as_str());
-            let raw = &self.definition.raw;
-            raw.with_member("name", &name).unwrap_or_else(|| raw.clone())
-        })
+            self.definition.raw.with_member("name", &name)
+        });
+        registered.as_ref().map_err(|error| *error)
     }
 
     /// Returns the definition with the members `toolbox` and `server` in front.
-    pub fn definition_with_location(&self) -> RawJson {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the definition can't be edited.
+    pub fn definition_with_location(&self) -> Result<RawJson, EditError> {
         let toolbox = RawJson::encode(&self.id.toolbox.as_str());
         let server = RawJson::encode(&self.id.server.as_str());
         let raw = &self.definition.raw;
         // Drop the server's own members of these names, which could be misleading.
-        let bare = raw.without_members(&["toolbox", "server"]);
-        let located =
-            bare.and_then(|raw| raw.with_first(&[("toolbox", &toolbox), ("server", &server)]));
-        located.unwrap_or_else(|| raw.clone())
+        let bare = raw.without_members(&["toolbox", "server"])?;
+        bare.with_first(&[("toolbox", &toolbox), ("server", &server)])
     }
 }

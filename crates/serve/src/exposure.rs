@@ -184,11 +184,8 @@ impl Exposure {
         if self.gateway.config().limits.max_result_bytes.is_some() {
             // Clients validate results against it, and a truncated result can lack required
             // members.
-            for tool in &mut tools {
-                if let Some(other) = tool.without_member("outputSchema") {
-                    *tool = other;
-                }
-            }
+            let bare = tools.iter().filter_map(|tool| tool.without_member("outputSchema").ok());
+            tools = bare.collect();
         }
         if self.profile.has_tool_search {
             tools.iter_mut().take(own).for_each(meta_tools::keep_loaded);

@@ -18,6 +18,7 @@ use crate::json::scan::{JsonEntries, JsonEntry, StringHint};
 
 mod canonical;
 mod definition_text;
+pub mod exact;
 #[cfg(test)]
 pub(crate) mod fuzzing;
 pub(crate) mod outline;
@@ -133,9 +134,22 @@ impl RawJson {
         serde_json::from_slice(&self.text)
     }
 
-    /// Decodes the value if it is a string; `None` for other values.
+    /// Decodes the value if it is a string; `None` for other values, and for a string with an
+    /// unpaired surrogate.
     pub fn decode_string(&self) -> Option<Cow<'_, str>> {
         decode_string(&self.text)
+    }
+
+    /// Decodes the value if it is a string, with U+FFFD for each unpaired surrogate; `None` for
+    /// other values. For text that is shown, cut or searched, not for names.
+    pub fn decode_string_lossy(&self) -> Option<Cow<'_, str>> {
+        self.decode_string().or_else(|| {
+            let mut text = self.text.to_vec();
+            for at in scan::unpaired_surrogates(&self.text) {
+                text[at..at + 6].copy_from_slice(br"\ufffd");
+            }
+            Some(Cow::Owned(decode_string(&text)?.into_owned()))
+        })
     }
 
     /// Returns the members of an object in order, repeated keys included; `None` if the value isn't
@@ -160,7 +174,7 @@ impl RawJson {
     pub fn member(&self, key: &str) -> Option<RawJson> {
         for found in self.entries()? {
             let (entry, outline) = found?;
-            if *entry.key.unescaped()? == *key.as_bytes() {
+            if entry.key.unescaped().is_some_and(|name| *name == *key.as_bytes()) {
                 return Some(self.part(entry.value, outline));
             }
         }
@@ -183,13 +197,19 @@ impl RawJson {
         Self { text: self.text.slice(place), outline }
     }
 
-    /// Returns the range of each member's value, with `true` if the member is called `key`; `None`
-    /// if any member can't be read.
-    fn places(&self, key: &str) -> Option<Vec<(bool, Range<usize>)>> {
+    /// Returns the range of each member's value, with `true` if the member is called `key`.
+    fn places(&self, key: &str) -> Result<Vec<(bool, Range<usize>)>, EditError> {
         let place = |(JsonEntry { key: found, value }, _): (JsonEntry<'_>, _)| {
             Some((*found.unescaped()? == *key.as_bytes(), value))
         };
-        self.entries()?.map(|found| found.and_then(place)).collect()
+        let members = self.entries().ok_or(EditError::NotAnObject)?;
+        let places: Option<_> = members.map(|found| found.and_then(place)).collect();
+        places.ok_or(EditError::UnreadableName)
+    }
+
+    /// Returns `true` if every name of a member, at any depth, is valid Unicode.
+    pub fn has_readable_names(&self) -> bool {
+        scan::unpaired_surrogate_in_name(&self.text).is_none()
     }
 
     /// Returns the items of an array in order, or `None` if the value isn't an array.
@@ -198,10 +218,14 @@ impl RawJson {
         items.map(|item| Some(Self::from_range(&self.text, item.ok()?.value))).collect()
     }
 
-    /// Returns the array with `item` appended; `None` if the value isn't an array. Keeps the rest
-    /// of the text unchanged.
-    pub fn with_item(&self, item: &RawJson) -> Option<RawJson> {
-        let own = self.text.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    /// Returns the array with `item` appended. Keeps the rest of the text unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the value isn't an array.
+    pub fn with_item(&self, item: &RawJson) -> Result<RawJson, EditError> {
+        let own = self.text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]"));
+        let own = own.ok_or(EditError::NotAnArray)?;
         let mut text = Vec::with_capacity(self.len() + item.len() + 1);
         text.push(b'[');
         text.extend_from_slice(own);
@@ -210,12 +234,16 @@ impl RawJson {
         }
         text.extend_from_slice(item.as_bytes());
         text.push(b']');
-        Some(Self::new(text.into()))
+        Ok(Self::new(text.into()))
     }
 
-    /// Returns the object with `members` inserted first; `None` if the value isn't an object.
-    pub fn with_first(&self, members: &[(&str, &RawJson)]) -> Option<RawJson> {
-        let rest = self.text.strip_prefix(b"{")?;
+    /// Returns the object with `members` inserted first.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the value isn't an object.
+    pub fn with_first(&self, members: &[(&str, &RawJson)]) -> Result<RawJson, EditError> {
+        let rest = self.text.strip_prefix(b"{").ok_or(EditError::NotAnObject)?;
         let mut text = Vec::with_capacity(self.text.len() + 64);
         text.push(b'{');
         for (index, (key, value)) in members.iter().enumerate() {
@@ -229,38 +257,65 @@ impl RawJson {
             text.push(b',');
         }
         text.extend_from_slice(rest);
-        Some(Self::new(text.into()))
+        Ok(Self::new(text.into()))
     }
 
-    /// Returns the object with every member called `key` set to `value`, or with it inserted first
-    /// if missing; `None` if the value isn't an object. Keeps the rest of the text unchanged.
-    pub fn with_member(&self, key: &str, value: &RawJson) -> Option<RawJson> {
+    /// Returns the object with `members` appended last.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the value isn't an object.
+    pub fn with_last(&self, members: &[(&str, &RawJson)]) -> Result<RawJson, EditError> {
+        let rest = self.text.strip_prefix(b"{").and_then(|_| self.text.strip_suffix(b"}"));
+        let mut text = rest.ok_or(EditError::NotAnObject)?.to_vec();
+        for (key, value) in members {
+            if text.trim_ascii_end() != b"{" {
+                text.push(b',');
+            }
+            push_member(&mut text, key, value);
+        }
+        text.push(b'}');
+        Ok(Self::new(text.into()))
+    }
+
+    /// Returns the object with exactly one member called `key`, whose value is `value`: a single
+    /// one is replaced in place, repeated ones are removed, and a new one is inserted first. Keeps
+    /// the rest of the text unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the value isn't an object, or if one of its members can't be read.
+    pub fn with_member(&self, key: &str, value: &RawJson) -> Result<RawJson, EditError> {
         let members = self.places(key)?;
-        if !members.iter().any(|(is_meant, _)| *is_meant) {
-            return self.with_first(&[(key, value)]);
-        }
+        let mut meant = members.iter().filter(|(is_meant, _)| *is_meant);
+        let (Some((_, old)), None) = (meant.next(), meant.next()) else {
+            return self.without_member(key)?.with_first(&[(key, value)]);
+        };
         let mut text = Vec::with_capacity(self.len() + value.len());
-        let mut taken = 0;
-        for (_, old) in members.iter().filter(|(is_meant, _)| *is_meant) {
-            text.extend_from_slice(&self.text[taken..old.start]);
-            text.extend_from_slice(value.as_bytes());
-            taken = old.end;
-        }
-        text.extend_from_slice(&self.text[taken..]);
-        Some(Self::new(text.into()))
+        text.extend_from_slice(&self.text[..old.start]);
+        text.extend_from_slice(value.as_bytes());
+        text.extend_from_slice(&self.text[old.end..]);
+        Ok(Self::new(text.into()))
     }
 
-    /// Returns the object without the members called `keys`; `None` if the value isn't an object.
-    pub fn without_members(&self, keys: &[&str]) -> Option<RawJson> {
+    /// Returns the object without the members called `keys`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the value isn't an object, or if one of its members can't be read.
+    pub fn without_members(&self, keys: &[&str]) -> Result<RawJson, EditError> {
         keys.iter().try_fold(self.clone(), |rest, key| rest.without_member(key))
     }
 
-    /// Returns the object without the members called `key`; `None` if the value isn't an object.
-    /// Keeps the rest of the text unchanged.
-    pub fn without_member(&self, key: &str) -> Option<RawJson> {
+    /// Returns the object without the members called `key`. Keeps the rest of the text unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the value isn't an object, or if one of its members can't be read.
+    pub fn without_member(&self, key: &str) -> Result<RawJson, EditError> {
         let members = self.places(key)?;
         if !members.iter().any(|(is_meant, _)| *is_meant) {
-            return Some(self.clone());
+            return Ok(self.clone());
         }
         let mut text = Vec::with_capacity(self.len());
         text.push(b'{');
@@ -278,8 +333,20 @@ impl RawJson {
             text.extend_from_slice(comma.map_or(member, |at| &member[at + 1..]));
         }
         text.extend_from_slice(&self.text[taken..]);
-        Some(Self::new(text.into()))
+        Ok(Self::new(text.into()))
     }
+}
+
+/// Why an edit of raw JSON failed. Callers must not continue with the text before the edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    #[error("the value is not a JSON object")]
+    NotAnObject,
+    #[error("the value is not a JSON array")]
+    NotAnArray,
+    /// Messages with such names are rejected when they are read.
+    #[error("the name of a member has an unpaired surrogate")]
+    UnreadableName,
 }
 
 /// The members of an object, from its outline if there is one, else by scanning the text.
@@ -393,8 +460,12 @@ fn push_member(text: &mut Vec<u8>, key: &str, value: &RawJson) {
 
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer)
-            .map(|raw| Self::new(join_lines(String::from(Box::<str>::from(raw)).into())))
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let raw = Self::new(join_lines(String::from(Box::<str>::from(raw)).into()));
+        if !raw.has_readable_names() {
+            return Err(serde::de::Error::custom(EditError::UnreadableName));
+        }
+        Ok(raw)
     }
 }
 

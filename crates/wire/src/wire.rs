@@ -27,5 +27,5 @@ pub mod server;
 pub mod stdio;
 pub mod writer;
 
-pub use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome};
+pub use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome, UNREADABLE_NAME};
 pub use crate::wire::writer::ConnectionClosed;

@@ -115,6 +115,23 @@ fn tool_modes_are_matched_in_one_place() {
     .check();
 }
 
+// invariant: bytes-unchanged
+#[test]
+fn failed_edits_have_no_fallback_value() {
+    const EDITS: &str = r"\.(with_(member|first|last|item)|without_members?)\(";
+    let pattern = format!(r"{EDITS}[^;{{}}]*\.(unwrap_or|unwrap_or_default|map_or)\(");
+    let pattern = Regex::new(&pattern).expect("a pattern");
+    let found = |source: &Source| -> Vec<String> {
+        let code = source.program();
+        let found = pattern.find_iter(&code);
+        found.map(|found| format!("{}: {}", source.path, found.as_str())).collect()
+    };
+    let breaking = "let raw = raw\n    .with_member(\"name\", &name)\n    .unwrap_or(raw);";
+    assert_eq!(found(&Source::new("src/elsewhere.rs", breaking)).len(), 1);
+    let found: Vec<String> = program().iter().flat_map(found).collect();
+    assert_eq!(found, [""; 0]);
+}
+
 // invariant: confined-effects
 #[test]
 fn only_launcher_spawns_processes() {

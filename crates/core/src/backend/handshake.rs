@@ -15,6 +15,7 @@ use crate::catalog::{ServerCapabilities, shorten};
 use crate::json::{Member, RawJson};
 use crate::name::untrusted_text;
 use crate::settings::Protocol;
+use crate::wire::UNREADABLE_NAME;
 use crate::wire::code::UNSUPPORTED_PROTOCOL_VERSION;
 use crate::wire::http_client::HttpTransportError;
 use crate::wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnection};
@@ -231,6 +232,12 @@ fn read(
         Err(RequestError::Oversized(length)) => {
             return Err(HandshakeError::InvalidResponse(format!(
                 "response of {length} bytes exceeds `limits.maxMessageBytes`"
+            )));
+        }
+        Err(RequestError::UnreadableName(_)) => {
+            return Err(HandshakeError::InvalidResponse(format!(
+                "invalid response to `{}`: {UNREADABLE_NAME}",
+                era.method()
             )));
         }
         Err(RequestError::NotSent | RequestError::Closed) => return Err(HandshakeError::Closed),

@@ -1,8 +1,7 @@
 //! Reads the complete lists of a server.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
-
-use serde::Deserialize;
 
 use crate::backend::handshake::HandshakeResult;
 use crate::catalog::{
@@ -108,13 +107,6 @@ impl ListReader<'_> {
     }
 
     async fn pages(&self, method: &str, member: &str) -> Result<Vec<RawJson>, ListError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Next {
-            #[serde(default)]
-            next_cursor: Option<String>,
-        }
-
         let mut entries = Vec::new();
         let mut seen = HashSet::new();
         let mut cursor: Option<String> = None;
@@ -127,8 +119,14 @@ impl ListReader<'_> {
                 .and_then(|entries| entries.items())
                 .ok_or_else(|| format!("the response to `{method}` has no `{member}` array"))?;
             entries.extend(page);
-            match result.parse::<Next>().ok().and_then(|next| next.next_cursor) {
-                None => return Ok(entries),
+            let next =
+                result.member("nextCursor").filter(|next| next.as_bytes().starts_with(b"\""));
+            let Some(next) = next else { return Ok(entries) };
+            match next.decode_string().map(Cow::into_owned) {
+                None => {
+                    let why = "is not valid Unicode";
+                    return Err(format!("the `nextCursor` of `{method}` {why}").into());
+                }
                 Some(next) if !seen.insert(next.clone()) => {
                     tracing::warn!(
                         server = self.label,
@@ -158,8 +156,11 @@ pub async fn ask(
         Err(error) => Err(error),
     };
     match answer {
-        Ok(RpcOutcome::Result(result)) => Ok(result),
-        Ok(RpcOutcome::Error(error)) => Err(ListError {
+        // The reader of the entries leaves out those with unreadable names.
+        Ok(RpcOutcome::Result(result))
+        | Err(RequestError::UnreadableName(RpcOutcome::Result(result))) => Ok(result),
+        Ok(RpcOutcome::Error(error))
+        | Err(RequestError::UnreadableName(RpcOutcome::Error(error))) => Err(ListError {
             why: format!(
                 "`{method}` failed: {}",
                 shorten(&untrusted_text::single_line(&error.as_str()), MAX_ERROR)

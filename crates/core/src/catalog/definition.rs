@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::catalog::uri_template::may_expand_to;
-use crate::json::RawJson;
+use crate::json::{EditError, RawJson};
 
 /// An invalid entry of a server's list. Only this entry is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,12 @@ pub trait Definition: Sized {
         let (mut read, mut bad): (Vec<Arc<Self>>, _) = (Vec::new(), Vec::new());
         let mut keys = HashSet::new();
         for (index, entry) in entries.into_iter().enumerate() {
-            let why = match Self::parse(entry.clone()) {
+            let parsed = if entry.has_readable_names() {
+                Self::parse(entry.clone())
+            } else {
+                Err(EditError::UnreadableName.to_string())
+            };
+            let why = match parsed {
                 Ok(definition) if !keys.insert(definition.key().to_owned()) => {
                     "listed twice".to_owned()
                 }

@@ -2,7 +2,7 @@
 //! stays byte for byte as the server wrote it.
 
 use crate::catalog::{Definition, ToolDefinition};
-use crate::json::{self, RawJson};
+use crate::json::{self, EditError, RawJson};
 
 /// Changes to a tool definition. `None` leaves a member as it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,24 +21,27 @@ impl ToolDefinition {
     /// Returns an error if the result isn't a valid tool definition.
     pub fn with_override(&self, alteration: &DefinitionOverride<'_>) -> Result<Self, String> {
         let DefinitionOverride { name, description, hidden } = alteration;
-        let set = |raw: RawJson, key: &str, value: Option<RawJson>| match value {
-            Some(value) => raw.with_member(key, &value).unwrap_or(raw),
-            None => raw,
-        };
-        let schema = (!hidden.is_empty()).then(|| without(&self.schema, hidden));
-        let raw = set(self.raw.clone(), "name", name.map(|name| RawJson::encode(&name)));
-        let raw = set(raw, "description", description.map(|text| RawJson::encode(&text)));
-        Self::parse(set(raw, "inputSchema", schema))
+        let schema = (!hidden.is_empty()).then(|| without(&self.schema, hidden)).transpose();
+        let members = [
+            ("name", name.map(|name| RawJson::encode(&name))),
+            ("description", description.map(|text| RawJson::encode(&text))),
+            ("inputSchema", schema.map_err(|error| error.to_string())?),
+        ];
+        let mut raw = self.raw.clone();
+        for (key, value) in members {
+            if let Some(value) = value {
+                raw = raw.with_member(key, &value).map_err(|error| error.to_string())?;
+            }
+        }
+        Self::parse(raw)
     }
 }
 
-fn without(schema: &RawJson, hidden: &[&str]) -> RawJson {
+fn without(schema: &RawJson, hidden: &[&str]) -> Result<RawJson, EditError> {
     let mut seen = schema.clone();
-    if let Some(mut properties) = schema.member("properties") {
-        for name in hidden {
-            properties = properties.without_member(name).unwrap_or(properties);
-        }
-        seen = seen.with_member("properties", &properties).unwrap_or(seen);
+    // Other values than objects have no arguments to hide.
+    if let Some(properties) = schema.member("properties").filter(is_object) {
+        seen = seen.with_member("properties", &properties.without_members(hidden)?)?;
     }
     if let Some(required) = schema.member("required").and_then(|required| required.items()) {
         let is_hidden = |item: &RawJson| {
@@ -47,12 +50,16 @@ fn without(schema: &RawJson, hidden: &[&str]) -> RawJson {
         let kept: Vec<&RawJson> = required.iter().filter(|item| !is_hidden(item)).collect();
         if kept.is_empty() {
             // JSON Schema draft 4 doesn't allow an empty list.
-            seen = seen.without_member("required").unwrap_or(seen);
+            seen = seen.without_member("required")?;
         } else if kept.len() < required.len() {
-            seen = seen.with_member("required", &json::array(kept)).unwrap_or(seen);
+            seen = seen.with_member("required", &json::array(kept))?;
         }
     }
-    seen
+    Ok(seen)
+}
+
+fn is_object(value: &RawJson) -> bool {
+    value.as_bytes().starts_with(b"{")
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use serde_json::json;
 use crate::backend::RpcOutcome;
 use crate::catalog::schema::format_violations;
 use crate::gateway::{Gateway, instrumentation};
-use crate::json::RawJson;
+use crate::json::{EditError, RawJson};
 use crate::name::ToolId;
+use crate::wire::incoming::edit_error;
 
 const HINT: &str = "hint";
 
@@ -49,26 +50,30 @@ fn is_error(outcome: &RpcOutcome) -> bool {
 
 fn with_hint(outcome: RpcOutcome, hint: &str) -> RpcOutcome {
     match outcome {
-        RpcOutcome::Result(result) => {
-            RpcOutcome::Result(with_block(&result, hint).unwrap_or(result))
+        RpcOutcome::Result(result) => RpcOutcome::from_edit(with_block(result, hint)),
+        RpcOutcome::Error(error) => {
+            RpcOutcome::Error(with_data(error, hint).unwrap_or_else(edit_error))
         }
-        RpcOutcome::Error(error) => RpcOutcome::Error(with_data(&error, hint).unwrap_or(error)),
     }
 }
 
-fn with_block(result: &RawJson, hint: &str) -> Option<RawJson> {
+fn with_block(result: RawJson, hint: &str) -> Result<RawJson, EditError> {
     let block = RawJson::encode(&json!({"type": "text", "text": hint}));
     let content = match result.member("content") {
-        Some(content) => content.with_item(&block)?,
+        Some(content) if content.as_bytes().starts_with(b"[") => content.with_item(&block)?,
+        Some(_) => return Ok(result),
         None => RawJson::encode(&json!([block])),
     };
     result.with_member("content", &content)
 }
 
-fn with_data(error: &RawJson, hint: &str) -> Option<RawJson> {
+fn with_data(error: RawJson, hint: &str) -> Result<RawJson, EditError> {
     let data = match error.member("data") {
-        Some(data) if data.member(HINT).is_some() => return None,
-        Some(data) => data.with_member(HINT, &RawJson::from_text(hint))?,
+        Some(data) if data.member(HINT).is_some() => return Ok(error),
+        Some(data) if data.as_bytes().starts_with(b"{") => {
+            data.with_member(HINT, &RawJson::from_text(hint))?
+        }
+        Some(_) => return Ok(error),
         None => RawJson::encode(&json!({HINT: hint})),
     };
     error.with_member("data", &data)

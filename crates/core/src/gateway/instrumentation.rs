@@ -166,6 +166,7 @@ fn outcome_of_error(error: &CallError) -> CallOutcome {
                 CallOutcome::TimedOut
             }
             backend::BackendError::Oversized(_) => CallOutcome::ResultTooLarge,
+            backend::BackendError::InvalidResponse(_) => CallOutcome::ProtocolError,
             backend::BackendError::ShuttingDown => CallOutcome::ShuttingDown,
         },
     }

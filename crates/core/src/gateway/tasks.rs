@@ -148,9 +148,9 @@ impl Gateway {
             }
             cursor = page.member("nextCursor").filter(|next| next.as_bytes() != b"null");
             if cursor.is_none() {
-                let list = page.without_member("nextCursor").unwrap_or_else(|| page.clone());
-                let list = list.with_member("tasks", &RawJson::encode(&own));
-                return Ok(list.map_or_else(malformed, RpcOutcome::Result));
+                let list = page.without_member("nextCursor");
+                let list = list.and_then(|list| list.with_member("tasks", &RawJson::encode(&own)));
+                return Ok(RpcOutcome::from_edit(list));
             }
         }
         let message = "too many tasks to list; get them by ID";

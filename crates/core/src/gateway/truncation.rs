@@ -15,8 +15,10 @@ use serde_json::json;
 use crate::backend::RpcOutcome;
 use crate::gateway::truncation::cut::{SplitResult, cut, json_prefix_len};
 use crate::gateway::{Gateway, RequestContext};
-use crate::json::{self, RawJson};
+use crate::json::{self, EditError, RawJson};
 use crate::state::{Capacity, RecordKey, RecordKind, ResultRemainder, StateRecord, StateStore};
+use crate::wire::code::INTERNAL_ERROR;
+use crate::wire::incoming::error_object;
 
 const PREFIX: &str = "mcp-workbench://results/";
 const OFFSET: &str = "?offset=";
@@ -69,12 +71,17 @@ impl Gateway {
         context: &RequestContext<'_>,
     ) {
         if let (Some(most), RpcOutcome::Result(result)) =
-            (self.config.limits.max_result_bytes, outcome)
+            (self.config.limits.max_result_bytes, &*outcome)
             && result.len() > most
-            && let Some(given) =
-                Box::pin(self.build_truncated_result(of, result, most, context)).await
         {
-            *result = given;
+            let given = self.build_truncated_result(of, result, most, context);
+            let given = Box::pin(given).await.map(RpcOutcome::Result);
+            *outcome = given.unwrap_or_else(|why| {
+                let message = format!(
+                    "the result exceeds limits.maxResultBytes and cannot be truncated: {why}"
+                );
+                RpcOutcome::Error(error_object(INTERNAL_ERROR, &message, None))
+            });
         }
     }
 
@@ -91,13 +98,19 @@ impl Gateway {
         result: &RawJson,
         most: usize,
         context: &RequestContext<'_>,
-    ) -> Option<RawJson> {
-        let SplitResult { mut content, rest, is_structured } = cut(result, most)?;
+    ) -> Result<RawJson, String> {
+        // A client could use the second of repeated members, whose length wasn't checked.
+        let result = only_members(result, &["content", "structuredContent"]);
+        let result = result.map_err(|error| error.to_string())?;
+        let Some(SplitResult { mut content, rest, is_structured }) = cut(&result, most) else {
+            return Ok(result);
+        };
         let limits = &self.config.limits.per_caller;
         let capacity =
             Capacity { count: limits.max_stored_results, bytes: limits.max_stored_bytes };
         let kept = &rest[..rest.floor_char_boundary(capacity.bytes)];
-        let id = self.results.keep(kept, most, capacity, context).await?;
+        let id = self.results.keep(kept, most, capacity, context).await;
+        let id = id.ok_or("the operating system has no random numbers")?;
         let uri = format!("{PREFIX}{id}");
         let structured = if is_structured { ", including `structuredContent`," } else { "" };
         let of_which = if kept.len() < rest.len() {
@@ -122,8 +135,11 @@ impl Gateway {
             })));
         }
         content.push(RawJson::encode(&json!({"type": "text", "text": note})));
-        let given = result.with_member("content", &json::array(&content))?;
-        if is_structured { given.without_member("structuredContent") } else { Some(given) }
+        let given = result.with_member("content", &json::array(&content));
+        let given = given.and_then(|given| {
+            if is_structured { given.without_member("structuredContent") } else { Ok(given) }
+        });
+        given.map_err(|error| error.to_string())
     }
 
     /// Reads a piece of a remainder. Returns `None` for other URIs, `Some(None)` if this agent has
@@ -146,6 +162,19 @@ impl Gateway {
         }
         Some(Some(RawJson::encode(&json!({"contents": contents}))))
     }
+}
+
+/// Returns the object with only the first of repeated members called `keys`.
+fn only_members(object: &RawJson, keys: &[&str]) -> Result<RawJson, EditError> {
+    let members = object.members().unwrap_or_default();
+    let mut only = object.clone();
+    for key in keys {
+        let mut values = members.iter().filter(|(name, _)| name == key).map(|(_, value)| value);
+        if let (Some(first), Some(_)) = (values.next(), values.next()) {
+            only = only.with_member(key, first)?;
+        }
+    }
+    Ok(only)
 }
 
 fn address(uri: &str) -> Option<(&str, usize)> {

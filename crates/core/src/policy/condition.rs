@@ -4,16 +4,15 @@
 //! A condition that can't be evaluated, such as one with an invalid regular expression, does not
 //! hold.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobMatcher};
-use regex::Regex;
-use serde_json::{Number, Value};
-
+use crate::json::exact::{ExactJson, compare_numbers};
 use crate::policy::rule::RulePath;
-use crate::policy::strict_json;
 use crate::policy::time_window::{self, UnixTime};
 use crate::settings::{ArgumentTest, PolicyCondition, TimeWindow};
+use globset::{GlobBuilder, GlobMatcher};
+use regex::Regex;
 
 /// A compiled entry of `when`.
 #[derive(Debug)]
@@ -50,21 +49,21 @@ impl ArgumentPath {
         Self { text: text.to_owned(), steps }
     }
 
-    /// Returns the selected values, at least one. `None` if any branch has a missing member, an
-    /// empty array or a value of the wrong type.
-    fn follow<'v>(&self, arguments: &'v Value) -> Option<Vec<&'v Value>> {
+    /// Returns the selected values, at least one. `None` if any branch has a missing or ambiguous
+    /// member, an empty array or a value of the wrong type.
+    fn follow<'v>(&self, arguments: &'v ExactJson) -> Option<Vec<&'v ExactJson>> {
         let mut found = vec![arguments];
         for step in self.steps.as_ref()? {
             let mut next = Vec::with_capacity(found.len());
             for value in found {
                 match (step, value) {
-                    (PathSegment::Every, Value::Array(elements)) if !elements.is_empty() => {
+                    (PathSegment::Every, ExactJson::Array(elements)) if !elements.is_empty() => {
                         next.extend(elements);
                     }
-                    (PathSegment::Member(key), Value::Object(members)) => {
-                        next.push(members.get(key)?);
+                    (PathSegment::Member(key), ExactJson::Object(members)) => {
+                        next.push(only_member(members, key)?);
                     }
-                    (PathSegment::Member(key), Value::Array(elements)) => {
+                    (PathSegment::Member(key), ExactJson::Array(elements)) => {
                         next.push(element(elements, key)?);
                     }
                     _ => return None,
@@ -109,8 +108,21 @@ impl PathSegment {
     }
 }
 
+/// Returns the member called `name`; `None` if it is missing, or if another name differs from it
+/// only in case: some servers, such as those in Go, read either of them.
+fn only_member<'v>(members: &'v [(String, ExactJson)], name: &str) -> Option<&'v ExactJson> {
+    let mut similar = members.iter().filter(|(key, _)| folded(key).eq(folded(name)));
+    let (key, value) = similar.next()?;
+    (key == name && similar.next().is_none()).then_some(value)
+}
+
+/// Both steps are needed: `ſ` is `S` in upper case, and the Kelvin sign `k` in lower case.
+fn folded(name: &str) -> impl Iterator<Item = char> {
+    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
+}
+
 /// Indexes with a sign or a leading zero are invalid (RFC 6901 §4).
-fn element<'v>(elements: &'v [Value], index: &str) -> Option<&'v Value> {
+fn element<'v>(elements: &'v [ExactJson], index: &str) -> Option<&'v ExactJson> {
     let is_plain = index == "0" || !index.starts_with(['0', '+']);
     elements.get(index.parse::<usize>().ok().filter(|_| is_plain)?)
 }
@@ -170,7 +182,7 @@ impl Condition {
         arguments.map(|(way, test)| format!("{} {}", way.words(), test.wanted()))
     }
 
-    fn check(&self, arguments: &Value) -> Result<(), Refusal> {
+    fn check(&self, arguments: &ExactJson) -> Result<(), Refusal> {
         for (way, test) in &self.arguments {
             let found = way.follow(arguments);
             if found.as_ref().is_some_and(|found| found.iter().all(|value| test.holds(value))) {
@@ -182,7 +194,7 @@ impl Condition {
                 None if way.is_of_every() => {
                     "; the list is missing or empty, or an element lacks it"
                 }
-                None => ", but it is missing",
+                None => ", but it is missing or ambiguous",
             };
             return Err(Refusal {
                 rule: self.rule.clone(),
@@ -195,7 +207,7 @@ impl Condition {
 }
 
 /// Checks the arguments of a call, which are JSON, against all conditions. Duplicate member names
-/// are refused. Missing arguments count as an empty object.
+/// and strings that aren't valid Unicode are refused. Missing arguments count as an empty object.
 pub(crate) fn check<'a>(
     conditions: impl Iterator<Item = &'a Condition>,
     arguments: Option<&[u8]>,
@@ -204,11 +216,11 @@ pub(crate) fn check<'a>(
     for condition in conditions {
         let value = match &mut value {
             Some(value) => value,
-            none => none.insert(strict_json::parse(arguments.unwrap_or(b"{}")).map_err(|why| {
+            none => none.insert(ExactJson::parse(arguments.unwrap_or(b"{}")).map_err(|why| {
                 Refusal {
                     rule: condition.rule.clone(),
                     reason: format!("cannot check its arguments: {why}"),
-                    hint: "use each name once".to_owned(),
+                    hint: "use each name once, and only valid Unicode".to_owned(),
                 }
             })?),
         };
@@ -222,9 +234,10 @@ pub(crate) fn check<'a>(
 struct ArgumentConstraint {
     matches: Option<Pattern>,
     not_matches: Option<Pattern>,
-    min: Option<Number>,
-    max: Option<Number>,
-    one_of: Option<Vec<Value>>,
+    /// The bounds as decimal text, for an exact comparison.
+    min: Option<String>,
+    max: Option<String>,
+    one_of: Option<Vec<ExactJson>>,
 }
 
 /// `regex` is `None` if the expression does not compile.
@@ -250,32 +263,34 @@ impl ArgumentConstraint {
         Self {
             matches: matches.as_deref().map(Pattern::new),
             not_matches: not_matches.as_deref().map(Pattern::new),
-            min: min.clone(),
-            max: max.clone(),
-            one_of: one_of.clone(),
+            min: min.as_ref().map(ToString::to_string),
+            max: max.as_ref().map(ToString::to_string),
+            one_of: one_of.as_ref().map(|values| values.iter().map(ExactJson::from).collect()),
         }
     }
 
     /// Returns `true` if the value meets every constraint. An array must not be empty and each of
     /// its elements must meet them, unless `one_of` lists the array itself.
-    fn holds(&self, value: &Value) -> bool {
-        if let Value::Array(values) = value
-            && !self.one_of.as_ref().is_some_and(|values| values.contains(value))
+    fn holds(&self, value: &ExactJson) -> bool {
+        let is_listed = |values: &Vec<ExactJson>| values.iter().any(|one| one.equals(value));
+        if let ExactJson::Array(values) = value
+            && !self.one_of.as_ref().is_some_and(is_listed)
         {
             return !values.is_empty() && values.iter().all(|value| self.holds(value));
         }
-        let text = |pattern: &Pattern, wanted: bool| {
-            value.as_str().and_then(|text| pattern.matches(text)) == Some(wanted)
+        let text = |pattern: &Pattern, wanted: bool| match value {
+            ExactJson::Text(text) => pattern.matches(text) == Some(wanted),
+            _ => false,
         };
-        let number = |bound: &Number, is_kept: fn(&f64, &f64) -> bool| {
-            let (value, bound) = (value.as_f64(), bound.as_f64());
-            value.zip(bound).is_some_and(|(value, bound)| is_kept(&value, &bound))
+        let number = |bound: &String, is_kept: fn(Ordering) -> bool| match value {
+            ExactJson::Number(number) => compare_numbers(number, bound).is_some_and(is_kept),
+            _ => false,
         };
         self.matches.as_ref().is_none_or(|pattern| text(pattern, true))
             && self.not_matches.as_ref().is_none_or(|pattern| text(pattern, false))
-            && self.min.as_ref().is_none_or(|min| number(min, f64::ge))
-            && self.max.as_ref().is_none_or(|max| number(max, f64::le))
-            && self.one_of.as_ref().is_none_or(|values| values.contains(value))
+            && self.min.as_ref().is_none_or(|min| number(min, Ordering::is_ge))
+            && self.max.as_ref().is_none_or(|max| number(max, Ordering::is_le))
+            && self.one_of.as_ref().is_none_or(is_listed)
     }
 
     fn wanted(&self) -> String {

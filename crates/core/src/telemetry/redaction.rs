@@ -156,7 +156,7 @@ impl Redactor {
                 self.write(json, item, depth - 1);
             }
             json.push(b']');
-        } else if let Some(text) = value.decode_string() {
+        } else if let Some(text) = value.decode_string_lossy() {
             json::push_text(json, &self.redact(&text));
         } else if value.as_bytes().first().is_some_and(|first| matches!(first, b'{' | b'[')) {
             // Not valid JSON, so it can't be searched.

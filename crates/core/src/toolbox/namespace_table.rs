@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use serde::Deserialize;
 
 use crate::catalog::may_expand_to;
-use crate::json::RawJson;
+use crate::json::{EditError, RawJson};
 use crate::name::{
     self, ExposedName, ServerRef, ToolId, ToolboxName, namespaced_name, scheme_of_namespace,
 };
@@ -73,7 +73,7 @@ pub struct NamespacedPrimitive {
     /// `true` if it is active in a new session.
     pub starts_active: bool,
     raw: RawJson,
-    defined: OnceLock<RawJson>,
+    defined: OnceLock<Result<RawJson, EditError>>,
 }
 
 impl NamespacedPrimitive {
@@ -100,14 +100,18 @@ impl NamespacedPrimitive {
     }
 
     /// Returns the definition under its namespaced name, otherwise as its server sent it.
-    pub fn definition(&self) -> &RawJson {
-        self.defined.get_or_init(|| {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the definition can't be edited; the primitive must not be listed then.
+    pub fn definition(&self) -> Result<&RawJson, EditError> {
+        let defined = self.defined.get_or_init(|| {
             if self.name == self.own {
-                return self.raw.clone();
+                return Ok(self.raw.clone());
             }
-            let name = RawJson::encode(&self.name);
-            self.raw.with_member(self.kind.key(), &name).unwrap_or_else(|| self.raw.clone())
-        })
+            self.raw.with_member(self.kind.key(), &RawJson::encode(&self.name))
+        });
+        defined.as_ref().map_err(|error| *error)
     }
 
     /// Returns the tool ID; meaningful only for a tool.

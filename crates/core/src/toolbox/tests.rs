@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use pretty_assertions::assert_eq;
+use proptest::{prop_assert, prop_assert_eq, proptest};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -72,11 +73,11 @@ fn registered_definition_differs_only_in_its_name() {
     let view = view(&[]);
     let tool = view.tools().next().unwrap();
     assert_eq!(
-        tool.registered_definition().as_str(),
+        tool.registered_definition().unwrap().as_str(),
         r#"{"title":"T","name":"dev__files__read","inputSchema":{},"later":1.0}"#
     );
     assert_eq!(
-        tool.definition_with_location().as_str(),
+        tool.definition_with_location().unwrap().as_str(),
         r#"{"toolbox":"dev","server":"files","title":"T","name":"read","inputSchema":{},"later":1.0}"#
     );
 }
@@ -94,7 +95,7 @@ fn location_members_of_the_server_are_replaced() {
     let tool =
         ExposedTool::new(ExposedName::registered(&id, 48), id, Arc::new(definition.unwrap()));
     assert_eq!(
-        tool.definition_with_location().as_str(),
+        tool.definition_with_location().unwrap().as_str(),
         r#"{"toolbox":"dev","server":"files","name":"pay","inputSchema":{},"x":1}"#
     );
 }
@@ -136,14 +137,44 @@ fn pinned_arguments_win_and_others_are_unchanged() {
     };
     let text = |text: &str| sent(text).unwrap().unwrap().as_str().into_owned();
     assert_eq!(text("null"), r#"{"a":"pinned"}"#);
-    assert_eq!(text(r#"{ "b": 1.0 }"#), r#"{"a":"pinned", "b": 1.0 }"#);
-    assert_eq!(
-        text(r#"{"\u0061" : 1, "b": 2, "a":3}"#),
-        r#"{"\u0061" : "pinned", "b": 2, "a":"pinned"}"#
-    );
+    assert_eq!(text(r#"{ "b": 1.0 }"#), r#"{ "b": 1.0 ,"a":"pinned"}"#);
+    assert_eq!(text(r#"{"\u0061" : 1, "b": 2, "a":3}"#), r#"{ "b": 2,"a":"pinned"}"#);
+    assert_eq!(text(r#"{"a":1,"A":2}"#), r#"{"A":2,"a":"pinned"}"#, "the last of similar names");
     assert_eq!(sent("[1]"), Err(NotAnObjectError("an array")));
     let tool = view.tool("files", "read").unwrap();
     assert_eq!(tool.mismatches(Some(&RawJson::encode(&json!({"b": 1})))), []);
+    // Messages with such names are rejected when they are read.
+    let text = bytes::Bytes::from_static(br#"{"a":"given","\ud800":1}"#);
+    let odd = RawJson::from_range(&text, 0..text.len());
+    assert_eq!(tool.apply_pinned(Some(&odd)), Err(NotAnObjectError(UNREADABLE)));
+    assert_eq!(tool.mismatches(Some(&odd)), []);
+}
+
+proptest! {
+    // invariant: bytes-unchanged
+    #[test]
+    fn pinned_arguments_hold_for_every_parser(
+        names in proptest::collection::vec("a|b|A|\\\\u0061|\\\\ud800|\\\\ud83d\\\\ude00", 0..6),
+    ) {
+        let mut config = config(&[]);
+        let arguments = [("a".to_owned(), json!("pinned"))].into();
+        let pinned = ToolOverride { arguments, ..Default::default() };
+        config.toolboxes[0].servers[0].overrides.insert("read".to_owned(), pinned);
+        let view = view_of(&config);
+        let tool = view.tool("files", "read").unwrap();
+        let members: Vec<_> = names.iter().map(|name| format!("\"{name}\": 1")).collect();
+        let given = bytes::Bytes::from(format!("{{{}}}", members.join(",")));
+        let given = RawJson::from_range(&given, 0..given.len());
+        let Ok(sent) = tool.apply_pinned(Some(&given)) else {
+            prop_assert!(names.iter().any(|name| name == "\\ud800"));
+            return Ok(());
+        };
+        let members = sent.unwrap().members().unwrap();
+        let own = |(name, _): &&(json::MemberKey, RawJson)| *name == "a";
+        prop_assert_eq!(members.iter().filter(own).count(), 1);
+        let (name, value) = members.last().unwrap();
+        prop_assert!(&**name == "a" && value.as_bytes() == b"\"pinned\"");
+    }
 }
 
 // invariant: server-judges-arguments

@@ -27,7 +27,7 @@ use crate::exposure::tool_call::{ListMutability, ResourceError, ToolCallReply, T
 use crate::exposure::uri_rewrite::UriNaming;
 use crate::exposure::{answer_delivery, meta_tools, tool_results, uri_rewrite};
 use crate::gateway::{AgentHandle, CallError, FailedServer, RequestContext, Snapshot};
-use crate::json::RawJson;
+use crate::json::{EditError, RawJson};
 use crate::name::{self, ServerRef, ToolId};
 use crate::settings::Config;
 use crate::state::{Activation, ActivePrimitives};
@@ -176,7 +176,7 @@ fn active_tools(at: &Snapshot, on: &ActivePrimitives) -> Vec<RawJson> {
     let items = at.namespaced().items.iter();
     let active =
         items.filter(|item| item.kind == PrimitiveKind::Tool && on.has(item) && is_there(at)(item));
-    active.map(|item| defined(at, item)).collect()
+    active.filter_map(|item| defined(at, item).ok()).collect()
 }
 
 /// Returns the active primitives of `kind`; prompts are always active.
@@ -184,12 +184,12 @@ fn primitives(at: &Snapshot, kind: PrimitiveKind, on: &ActivePrimitives) -> Vec<
     let items = at.namespaced().items.iter();
     items
         .filter(|item| item.kind == kind && on.has(item) && is_there(at)(item))
-        .map(|item| item.definition().clone())
+        .filter_map(|item| item.definition().ok().cloned())
         .collect()
 }
 
-fn defined(at: &Snapshot, item: &NamespacedPrimitive) -> RawJson {
-    uri_rewrite::rewrite_definition(UriNaming::Namespaced(at), &item.at, item.definition())
+fn defined(at: &Snapshot, item: &NamespacedPrimitive) -> Result<RawJson, EditError> {
+    uri_rewrite::rewrite_definition(UriNaming::Namespaced(at), &item.at, item.definition()?)
 }
 
 fn own_tool(
@@ -436,14 +436,13 @@ fn switched(
     if !resources.is_empty() {
         // Tool definitions matter more, so resources get a quarter of the space.
         let ways: [RenderFn<'_, NamespacedPrimitive>; 2] =
-            [&|item| item.definition().clone(), &named];
+            [&|item| item.definition().map_or_else(|_| named(item), Clone::clone), &named];
         let listing = rendering::render_uniform(&resources, &ways, max / 4);
         header.insert("resources".to_owned(), listing.lines.iter().map(parsed).collect());
         if listing.omitted > 0 {
             header.insert("resources_left_out".to_owned(), listing.omitted.into());
         }
     }
-    let full = |item: &NamespacedPrimitive| defined(at, item);
     let signature = |item: &NamespacedPrimitive| {
         let id = item.tool();
         let view = at.view(&id.toolbox);
@@ -451,6 +450,9 @@ fn switched(
         let signature = tool.map(|tool| tool.definition.signature()).unwrap_or_default();
         let text = short_description(item, MAX_DESCRIPTION).unwrap_or_default();
         RawJson::encode(&json!({"name": item.name, "signature": signature, "description": text}))
+    };
+    let full = |item: &NamespacedPrimitive| {
+        defined(at, item).unwrap_or_else(|_: EditError| signature(item))
     };
     let ways: [RenderFn<'_, NamespacedPrimitive>; 3] = [&full, &signature, &named];
     let mut listing =

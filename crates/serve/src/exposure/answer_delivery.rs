@@ -11,7 +11,7 @@ use crate::exposure::mode::ToolDelivery;
 use crate::exposure::rendering::RenderFn;
 use crate::exposure::{meta_tools, rendering, search, signatures, tool_results};
 use crate::gateway::{OpenedToolbox, Snapshot};
-use crate::json::RawJson;
+use crate::json::{EditError, RawJson};
 use crate::name;
 use crate::settings::{Config, ToolboxConfig};
 use crate::toolbox::ExposedTool;
@@ -109,8 +109,10 @@ pub(crate) fn open_result(
     }
     let max = rendering::remaining_bytes(max, &header);
     let is_registered = matches!(calls, CallHint::ByNameOrUseTool | CallHint::NotRelisted { .. });
-    let whole = |tool: &ExposedTool| located(tool, is_registered);
     let signature = |tool: &ExposedTool| signature(tool, is_registered);
+    let whole = |tool: &ExposedTool| {
+        located(tool, is_registered).unwrap_or_else(|_: EditError| signature(tool))
+    };
     let short = |tool: &ExposedTool| short_signature(tool, is_registered);
     let ways: [RenderFn<'_>; 4] = [&whole, &signature, &short, &bare_signature];
     let definitions = [ways[0], ways[1], ways[3]];
@@ -175,11 +177,12 @@ fn chosen<'a>(
     Ok(all().filter(|tool| wanted.iter().any(|name| is_called(tool, name))).collect())
 }
 
-fn located(tool: &ExposedTool, is_registered: bool) -> RawJson {
-    let located = tool.definition_with_location();
-    let name = RawJson::encode(&tool.name.as_str());
-    let listed = is_registered.then(|| located.with_member(IN_YOUR_LIST, &name)).flatten();
-    listed.unwrap_or(located)
+fn located(tool: &ExposedTool, is_registered: bool) -> Result<RawJson, EditError> {
+    let located = tool.definition_with_location()?;
+    if !is_registered {
+        return Ok(located);
+    }
+    located.with_member(IN_YOUR_LIST, &RawJson::encode(&tool.name.as_str()))
 }
 
 fn signature(tool: &ExposedTool, is_registered: bool) -> RawJson {

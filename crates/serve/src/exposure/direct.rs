@@ -74,8 +74,8 @@ fn tools(config: &Config, at: &Snapshot) -> Vec<RawJson> {
             let Some(name) = at.direct_name(tool) else { continue };
             let is_own = name == tool.id.tool;
             let definition =
-                if is_own { &tool.definition.raw } else { tool.registered_definition() };
-            tools.push(uri_rewrite::rewrite_tool(at, tool, definition));
+                if is_own { Ok(&tool.definition.raw) } else { tool.registered_definition() };
+            tools.extend(definition.and_then(|raw| uri_rewrite::rewrite_tool(at, tool, raw)));
         }
     }
     tools

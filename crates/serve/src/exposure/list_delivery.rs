@@ -39,9 +39,10 @@ pub(crate) fn registered_tools(
         // Hide names that resolve to another tool.
         let known =
             view.tools().filter(|tool| at.resolve_registered(tool.name.as_str()) == Some(&tool.id));
-        tools.extend(
-            known.map(|tool| uri_rewrite::rewrite_tool(at, tool, tool.registered_definition())),
-        );
+        tools.extend(known.filter_map(|tool| {
+            let definition = tool.registered_definition();
+            definition.and_then(|raw| uri_rewrite::rewrite_tool(at, tool, raw)).ok()
+        }));
     }
     tools
 }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::exposure::instructions;
@@ -67,7 +66,8 @@ pub(crate) fn open_toolbox(
 /// tools. Claude Code honors the member; other clients ignore it.
 pub(crate) fn keep_loaded(tool: &mut RawJson) {
     let meta = RawJson::encode(&json!({"anthropic/alwaysLoad": true}));
-    if let Some(kept) = tool.with_member("_meta", &meta) {
+    // Only an advice, which the workbench's own tools can always have.
+    if let Ok(kept) = tool.with_member("_meta", &meta) {
         *tool = kept;
     }
 }
@@ -321,9 +321,10 @@ pub(crate) fn unwrap_json_string<'a>(
     if text.trim().is_empty() {
         return None;
     }
-    let object = serde_json::from_str::<Box<RawValue>>(text.trim()).ok();
-    let object = object.filter(|raw| raw.get().starts_with('{'));
-    Some(object.map_or(arguments, |raw| Cow::Owned(RawJson::encode(&raw))))
+    // Also checks the names of members, as for a message.
+    let object = serde_json::from_str::<RawJson>(text.trim()).ok();
+    let object = object.filter(|raw| raw.as_bytes().starts_with(b"{"));
+    Some(object.map_or(arguments, Cow::Owned))
 }
 
 /// Unwraps an object that a client encoded as a string, which no server would accept. All other

@@ -24,11 +24,10 @@ pub(crate) fn error_result(text: &str) -> RpcOutcome {
 /// Wraps a `structuredContent` that isn't an object as `{"result": …}`. Older revisions require an
 /// object, and clients can reject the whole result otherwise.
 pub(crate) fn structured_as_object(outcome: RpcOutcome) -> RpcOutcome {
-    let RpcOutcome::Result(result) = outcome else { return outcome };
+    let RpcOutcome::Result(result) = &outcome else { return outcome };
     let other = result.member(STRUCTURED).filter(|value| !value.as_bytes().starts_with(b"{"));
-    let wrapped =
-        other.and_then(|value| result.with_member(STRUCTURED, &json::object([("result", &value)])));
-    RpcOutcome::Result(wrapped.unwrap_or(result))
+    let Some(value) = other else { return outcome };
+    RpcOutcome::from_edit(result.with_member(STRUCTURED, &json::object([("result", &value)])))
 }
 
 /// Returns the result for a failed call; an unknown tool adds the hint on where to find tools.
@@ -97,6 +96,9 @@ pub fn error_text(error: &CallError) -> String {
             }
             backend::BackendError::Oversized(_) => {
                 format!("server `{server}`: {error}. Request less data.")
+            }
+            backend::BackendError::InvalidResponse(_) => {
+                format!("server `{server}`: {error}. The call may have had effects.")
             }
             backend::BackendError::ShuttingDown => {
                 format!("server `{server}`: {error}.")

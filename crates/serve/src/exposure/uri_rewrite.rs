@@ -6,7 +6,7 @@
 
 use crate::backend::RpcOutcome;
 use crate::gateway::Snapshot;
-use crate::json::{self, RawJson};
+use crate::json::{self, EditError, RawJson};
 use crate::name::ServerRef;
 use crate::toolbox::ExposedTool;
 
@@ -39,7 +39,7 @@ pub(crate) fn rewrite_tool(
     snapshot: &Snapshot,
     tool: &ExposedTool,
     definition: &RawJson,
-) -> RawJson {
+) -> Result<RawJson, EditError> {
     rewrite_definition(UriNaming::Unique(snapshot), &tool.id.server_ref(), definition)
 }
 
@@ -48,15 +48,20 @@ pub(crate) fn rewrite_definition(
     addresses: UriNaming<'_>,
     server: &ServerRef,
     definition: &RawJson,
-) -> RawJson {
+) -> Result<RawJson, EditError> {
     let changed = || {
         let meta = definition.member("_meta")?;
         let ui = meta.member("ui")?;
         let uri = renamed(addresses, server, &ui.member("resourceUri")?)?;
-        let ui = ui.with_member("resourceUri", &uri)?;
-        definition.with_member("_meta", &meta.with_member("ui", &ui)?)
+        Some((meta, ui, uri))
     };
-    (!addresses.are_plain()).then(changed).flatten().unwrap_or_else(|| definition.clone())
+    match (!addresses.are_plain()).then(changed).flatten() {
+        Some((meta, ui, uri)) => {
+            let ui = ui.with_member("resourceUri", &uri)?;
+            definition.with_member("_meta", &meta.with_member("ui", &ui)?)
+        }
+        None => Ok(definition.clone()),
+    }
 }
 
 pub(crate) fn rewrite_result(
@@ -70,31 +75,43 @@ pub(crate) fn rewrite_result(
     let RpcOutcome::Result(result) = &outcome else { return outcome };
     let changed = ["content", "messages", "contents"].into_iter().find_map(|key| {
         let items = result.member(key)?.items()?;
-        let changed: Vec<_> = items
-            .iter()
-            .map(|item| {
-                let content = item.member("content").and_then(|content| {
-                    item.with_member("content", &in_content(addresses, server, &content)?)
-                });
-                content.or_else(|| in_content(addresses, server, item))
-            })
-            .collect();
+        let changed: Vec<_> = items.iter().map(|item| in_item(addresses, server, item)).collect();
         if changed.iter().all(Option::is_none) {
             return None;
         }
-        let items =
-            items.iter().zip(&changed).map(|(item, changed)| changed.as_ref().unwrap_or(item));
-        result.with_member(key, &json::array(items))
+        let items = items.into_iter().zip(changed);
+        let items: Result<Vec<_>, _> =
+            items.map(|(item, changed)| changed.unwrap_or(Ok(item))).collect();
+        Some(items.and_then(|items| result.with_member(key, &json::array(&items))))
     });
-    changed.map_or(outcome, RpcOutcome::Result)
+    changed.map_or(outcome, RpcOutcome::from_edit)
 }
 
-fn in_content(addresses: UriNaming<'_>, server: &ServerRef, content: &RawJson) -> Option<RawJson> {
+/// Rewrites an item of a list, or returns `None` if it has no URI to rewrite.
+fn in_item(
+    addresses: UriNaming<'_>,
+    server: &ServerRef,
+    item: &RawJson,
+) -> Option<Result<RawJson, EditError>> {
+    let content = item.member("content");
+    match content.and_then(|content| in_content(addresses, server, &content)) {
+        Some(content) => Some(content.and_then(|content| item.with_member("content", &content))),
+        None => in_content(addresses, server, item),
+    }
+}
+
+fn in_content(
+    addresses: UriNaming<'_>,
+    server: &ServerRef,
+    content: &RawJson,
+) -> Option<Result<RawJson, EditError>> {
     if let Some(resource) = content.member("resource") {
         let uri = renamed(addresses, server, &resource.member("uri")?)?;
-        return content.with_member("resource", &resource.with_member("uri", &uri)?);
+        let resource = resource.with_member("uri", &uri);
+        return Some(resource.and_then(|resource| content.with_member("resource", &resource)));
     }
-    content.with_member("uri", &renamed(addresses, server, &content.member("uri")?)?)
+    let uri = renamed(addresses, server, &content.member("uri")?)?;
+    Some(content.with_member("uri", &uri))
 }
 
 fn renamed(addresses: UriNaming<'_>, server: &ServerRef, uri: &RawJson) -> Option<RawJson> {

@@ -9,13 +9,13 @@ use serde_json::json;
 use crate::backend::RpcOutcome;
 use crate::exposure::ListMutability;
 use crate::gateway::LogLevel;
-use crate::json::{self, Member, RawJson};
+use crate::json::{self, EditError, Member, RawJson};
 use crate::state::ClientInfo;
 use crate::wire::code::{
     HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY,
     RESOURCE_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, URL_ELICITATION_REQUIRED,
 };
-use crate::wire::incoming::error_object;
+use crate::wire::incoming::{edit_error, error_object};
 
 const PREFIX: &str = "io.modelcontextprotocol/";
 /// Members that describe the client. They aren't forwarded: the gateway sends its own to servers.
@@ -60,7 +60,13 @@ impl RequestMeta {
                         value.parse().ok().and_then(|word: String| LogLevel::from_word(&word));
                 }
                 (Some(_), _) => {}
-                (None, "progressToken") => read.progress_token = Some(value),
+                (None, "progressToken") => {
+                    if value.as_bytes().starts_with(b"\"") && value.decode_string().is_none() {
+                        let message = "`progressToken` is not valid Unicode";
+                        return Err(error_object(INVALID_PARAMS, message, None));
+                    }
+                    read.progress_token = Some(value);
+                }
                 (None, _) => read.forwarded.push((key, value)),
             }
         }
@@ -104,25 +110,27 @@ fn is_modern(version: &RawJson) -> Result<bool, RawJson> {
 }
 
 /// Modern results have a `resultType`, which older revisions don't know.
-pub(crate) fn adapt_result(result: RawJson, is_modern: bool) -> RawJson {
+pub(crate) fn adapt_result(result: RawJson, is_modern: bool) -> Result<RawJson, EditError> {
     const MEMBER: &str = "resultType";
     static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MEMBER));
-    let mentions = FINDER.find(result.as_bytes()).is_some();
-    let fitted = if is_modern {
-        let says = mentions
-            && result.members().is_some_and(|members| members.iter().any(|(key, _)| key == MEMBER));
-        if says { None } else { result.with_first(&[(MEMBER, &RawJson::encode(&"complete"))]) }
-    } else if mentions {
-        result.without_member(MEMBER)
-    } else {
-        None
-    };
-    fitted.unwrap_or(result)
+    // JSON escapes letters only as `\u…`, which would hide the word.
+    static ESCAPED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(r"\u"));
+    if !result.as_bytes().starts_with(b"{") {
+        // Not a result of MCP, so it has no type.
+        return Ok(result);
+    }
+    let mentions = [&*FINDER, &*ESCAPED].iter().any(|it| it.find(result.as_bytes()).is_some());
+    let says = mentions && result.member(MEMBER).is_some();
+    match (is_modern, says) {
+        (true, false) => result.with_first(&[(MEMBER, &RawJson::encode(&"complete"))]),
+        (false, true) => result.without_member(MEMBER),
+        _ => Ok(result),
+    }
 }
 
 pub(crate) fn adapt_outcome(outcome: RpcOutcome, is_modern: bool) -> RpcOutcome {
     match outcome {
-        RpcOutcome::Result(result) => RpcOutcome::Result(adapt_result(result, is_modern)),
+        RpcOutcome::Result(result) => RpcOutcome::from_edit(adapt_result(result, is_modern)),
         error @ RpcOutcome::Error(_) => error,
     }
 }
@@ -153,7 +161,8 @@ fn fit_error(error: RawJson, is_modern: bool) -> RawJson {
             Some(&json::object([("error", &error)])),
         ),
         (Ok(RESOURCE_NOT_FOUND), true) => {
-            error.with_member("code", &RawJson::encode(&INVALID_PARAMS)).unwrap_or(error)
+            let fitted = error.with_member("code", &RawJson::encode(&INVALID_PARAMS));
+            fitted.unwrap_or_else(edit_error)
         }
         _ => error,
     }

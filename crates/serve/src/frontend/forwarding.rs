@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::backend::{RpcOutcome, events};
@@ -256,8 +255,13 @@ pub(crate) async fn forward_event(
     match event {
         AgentEvent::Progress(params) => {
             let Some(token) = &meta.progress_token else { return Ok(()) };
-            let params = params.with_member("progressToken", token).unwrap_or(params);
-            responder.notify("notifications/progress", Some(params)).await
+            match params.with_member("progressToken", token) {
+                Ok(params) => responder.notify("notifications/progress", Some(params)).await,
+                Err(error) => {
+                    tracing::debug!(%error, "dropped progress");
+                    Ok(())
+                }
+            }
         }
         AgentEvent::Notification { method, params } => responder.notify(&method, params).await,
         // The work is done, so nothing waits for the answer.
@@ -266,10 +270,9 @@ pub(crate) async fn forward_event(
 }
 
 pub(crate) fn input_required(question: &ServerRequest, state: &str) -> RawJson {
-    let mut wanted = json!({"method": question.method});
-    let params = question.params.clone().unwrap_or_else(|| RawJson::encode(&json!({})));
-    wanted["params"] = json!(null);
-    let request = RawJson::encode(&wanted).with_member("params", &params).unwrap_or(params);
+    let method = RawJson::encode(&question.method);
+    let params = question.params.clone().unwrap_or_else(|| json::object([]));
+    let request = json::object([("method", &method), ("params", &params)]);
     let requests = json::object([(QUESTION, &request)]);
     json::object([
         ("resultType", &RawJson::encode(&"input_required")),

@@ -197,7 +197,7 @@ fn unique<'a>(
         let at = server_ref(server);
         let exposed = exposed(&at, own);
         if exposed != *own {
-            return raw.with_member(key, &RawJson::encode(&exposed));
+            return raw.with_member(key, &RawJson::encode(&exposed)).ok();
         }
         names.resolve(own).is_none_or(|first| first.server_ref == at).then(|| raw.clone())
     });
@@ -213,5 +213,5 @@ fn list(key: &str, entries: &[RawJson], request: &AgentRequest) -> RpcOutcome {
         members.push(("cacheScope", RawJson::encode(&"private")));
     }
     let result = json::object(members.iter().map(|(key, value)| (*key, value)));
-    RpcOutcome::Result(adapt_result(result, request.meta.is_modern))
+    RpcOutcome::from_edit(adapt_result(result, request.meta.is_modern))
 }

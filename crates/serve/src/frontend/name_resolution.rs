@@ -153,18 +153,18 @@ pub(crate) fn with_uri(outcome: RpcOutcome, own: &str, asked: &str) -> RpcOutcom
         return outcome;
     }
     let RpcOutcome::Result(result) = &outcome else { return outcome };
-    let changed = || {
-        let contents = result.member("contents")?.items()?;
-        let contents: Vec<_> = contents
-            .into_iter()
-            .map(|content| {
-                let uri: Option<String> = content.member("uri").and_then(|uri| uri.parse().ok());
-                let is_it = uri.is_some_and(|uri| uri == own);
-                let changed = is_it.then(|| content.with_member("uri", &RawJson::encode(&asked)));
-                changed.flatten().unwrap_or(content)
-            })
-            .collect();
-        result.with_member("contents", &json::array(&contents))
+    let Some(contents) = result.member("contents").and_then(|contents| contents.items()) else {
+        return outcome;
     };
-    changed().map_or(outcome, RpcOutcome::Result)
+    let renamed = contents.into_iter().map(|content| {
+        let uri: Option<String> = content.member("uri").and_then(|uri| uri.parse().ok());
+        if uri.is_none_or(|uri| uri != own) {
+            return Ok(content);
+        }
+        content.with_member("uri", &RawJson::encode(&asked))
+    });
+    let renamed: Result<Vec<_>, _> = renamed.collect();
+    let changed =
+        renamed.and_then(|contents| result.with_member("contents", &json::array(&contents)));
+    RpcOutcome::from_edit(changed)
 }

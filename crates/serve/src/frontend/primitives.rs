@@ -64,7 +64,7 @@ fn with_cache_hints(outcome: RpcOutcome, is_modern: bool) -> RpcOutcome {
     let hints = [("ttlMs", &ttl), ("cacheScope", &scope)];
     let missing: Vec<_> =
         hints.into_iter().filter(|(key, _)| result.member(key).is_none()).collect();
-    result.with_first(&missing).map_or(outcome, RpcOutcome::Result)
+    RpcOutcome::from_edit(result.with_first(&missing))
 }
 
 pub(crate) fn get_prompt(
@@ -112,7 +112,7 @@ pub(crate) fn complete(
             return nothing();
         };
         let own = reference.with_member(key, &RawJson::encode(&own));
-        let own = own.unwrap_or_else(|| reference.clone());
+        let Ok(own) = own else { return nothing() };
         let answer = relay_with(&passed, &server, "ref", &own).await;
         answer.unwrap_or_else(|NotVisible| nothing())
     })

@@ -27,6 +27,7 @@ impl AgentRequest {
         let mut params =
             params.map(|params| params.members().ok_or_else(not_an_object)).transpose()?;
         let params = params.get_or_insert_default();
+        check_unique(params)?;
         let meta = params.iter().position(|(key, _)| key == "_meta").map(|at| params.remove(at).1);
         let meta = RequestMeta::read(meta.as_ref())?;
         Ok(Self { method, params: std::mem::take(params), meta, permit: None })
@@ -49,6 +50,19 @@ impl AgentRequest {
     }
 }
 
+/// Rejects repeated members: checks could read one and the server another.
+fn check_unique(params: &[Member]) -> Result<(), RawJson> {
+    let mut names: Vec<&str> = params.iter().map(|(name, _)| &**name).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let message = format!("the parameter `{}` is repeated", pair[0]);
+            Err(error_object(INVALID_PARAMS, &message, None))
+        }
+        None => Ok(()),
+    }
+}
+
 pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(crate) async fn send(responder: Responder, outcome: RpcOutcome) {
@@ -60,4 +74,35 @@ pub(crate) async fn send(responder: Responder, outcome: RpcOutcome) {
 pub(crate) fn method_not_found(method: &str) -> RpcOutcome {
     let message = format!("unknown method `{method}`");
     RpcOutcome::Error(error_object(METHOD_NOT_FOUND, &message, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(params: &str) -> Option<String> {
+        let params: RawJson = serde_json::from_str(params).unwrap();
+        let error = AgentRequest::read("m".to_owned(), Some(&params)).err()?;
+        error.member("message")?.decode_string().map(Cow::into_owned)
+    }
+
+    #[test]
+    fn repeated_parameters_are_rejected() {
+        for (params, name) in [
+            (r#"{"uri":"a","uri":"b"}"#, "uri"),
+            (r#"{"name":"a","arguments":{},"n\u0061me":"b"}"#, "name"),
+            (r#"{"_meta":{},"a":1,"_meta":{}}"#, "_meta"),
+        ] {
+            let expected = format!("the parameter `{name}` is repeated");
+            assert_eq!(refusal(params), Some(expected), "{params}");
+        }
+        assert_eq!(refusal(r#"{"name":"a","arguments":{"a":1,"a":2}}"#), None);
+    }
+
+    #[test]
+    fn progress_token_must_be_valid_unicode() {
+        assert_eq!(refusal(r#"{"_meta":{"progressToken":"\ud83d\ude00"}}"#), None);
+        let why = refusal(r#"{"_meta":{"progressToken":"\ud83d"}}"#).unwrap();
+        assert_eq!(why, "`progressToken` is not valid Unicode");
+    }
 }

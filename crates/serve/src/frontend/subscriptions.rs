@@ -109,10 +109,8 @@ pub(crate) async fn listen(
     let meta = json!({"io.modelcontextprotocol/serverInfo": server_info()});
     let meta = RawJson::encode(&meta).with_member(SUBSCRIPTION_ID, responder.id());
     let complete = RawJson::encode(&"complete");
-    let members = [("resultType", Some(&complete)), ("_meta", meta.as_ref())];
-    let members = members.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    let result = json::object(members);
-    send(responder, RpcOutcome::Result(result)).await;
+    let result = meta.map(|meta| json::object([("resultType", &complete), ("_meta", &meta)]));
+    send(responder, RpcOutcome::from_edit(result)).await;
 }
 
 struct Subscription<'a> {
@@ -221,8 +219,13 @@ impl Subscription<'_> {
     async fn tell(&self, method: &str, params: Option<RawJson>) -> Result<(), ConnectionClosed> {
         let params = params.unwrap_or_else(|| json::object([]));
         let meta = params.member("_meta").unwrap_or_else(|| json::object([]));
-        let meta = meta.with_member(SUBSCRIPTION_ID, self.responder.id()).unwrap_or(meta);
-        let params = params.with_member("_meta", &meta).unwrap_or(params);
-        self.responder.notify(method, Some(params)).await
+        let meta = meta.with_member(SUBSCRIPTION_ID, self.responder.id());
+        match meta.and_then(|meta| params.with_member("_meta", &meta)) {
+            Ok(params) => self.responder.notify(method, Some(params)).await,
+            Err(error) => {
+                tracing::debug!(method, %error, "dropped notification of a subscription");
+                Ok(())
+            }
+        }
     }
 }

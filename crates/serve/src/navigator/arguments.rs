@@ -6,7 +6,7 @@
 
 use crate::catalog::rank::is_read_operation;
 use crate::catalog::schema::{MISSING, Parameter, SchemaViolation};
-use crate::json::{self, RawJson};
+use crate::json::{self, EditError, RawJson};
 use crate::navigator::retrying_chooser::RetryingChooser;
 use crate::navigator::tree::ToolNode;
 use crate::navigator::{ArgumentsRequest, NavigationStep, StepListener, TaskError};
@@ -76,7 +76,7 @@ impl<'a> ArgumentResolver<'a> {
             };
             let (said, by) = asker.arguments(request).await?;
             found_by = by;
-            let found = self.with_given(said);
+            let Ok(found) = self.with_given(said) else { break };
             if !self.mismatches.is_empty() && self.last.as_ref() == Some(&found) {
                 break;
             }
@@ -117,11 +117,9 @@ impl<'a> ArgumentResolver<'a> {
     }
 
     /// Merges `found` with the arguments of the agent, which have priority.
-    fn with_given(&self, found: RawJson) -> RawJson {
+    fn with_given(&self, found: RawJson) -> Result<RawJson, EditError> {
         let given = self.given.and_then(RawJson::members).unwrap_or_default();
-        given
-            .into_iter()
-            .fold(found, |found, (name, value)| found.with_member(&name, &value).unwrap_or(found))
+        given.into_iter().try_fold(found, |found, (name, value)| found.with_member(&name, &value))
     }
 
     fn failure(&self, tool: &ToolNode, lacking: Vec<Parameter>) -> TaskError {
@@ -166,8 +164,8 @@ fn checked(
     if unknown.is_empty() {
         return (found, Err(mismatches));
     }
-    let known =
-        unknown.iter().fold(found, |found, (name, _)| found.without_member(name).unwrap_or(found));
+    let names: Vec<&str> = unknown.iter().map(|(name, _)| &**name).collect();
+    let Ok(known) = found.without_members(&names) else { return (found, Err(mismatches)) };
     let checked = definition.validate_arguments(Some(&known));
     (known, checked)
 }

@@ -116,6 +116,11 @@ fn error_from_call(error: &CallError) -> TaskError {
                 &message,
                 "it was called; request less data",
             ),
+            backend::BackendError::InvalidResponse(_) => TaskError::new(
+                TaskErrorKind::NoAnswer,
+                &message,
+                "it was called; its server must be fixed",
+            ),
             backend::BackendError::ShuttingDown => TaskError::new(
                 TaskErrorKind::NoAnswer,
                 &message,

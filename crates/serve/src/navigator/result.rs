@@ -29,7 +29,7 @@ pub fn tool_result(done: &TaskOutcome) -> RawJson {
     let answer = base.with_member("structuredContent", &shape);
     let answer = answer.and_then(|answer| answer.with_member("content", &content));
     // Not an object, so it has no members to preserve.
-    answer.unwrap_or_else(|| json::object([("content", &content), ("structuredContent", &shape)]))
+    answer.unwrap_or_else(|_| json::object([("content", &content), ("structuredContent", &shape)]))
 }
 
 pub fn outcome_json(done: &TaskOutcome) -> RawJson {

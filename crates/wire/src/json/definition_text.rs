@@ -16,7 +16,9 @@ impl RawJson {
     /// Each ignored part is a JSON pointer and the indexes of ignored words in that string; no
     /// indexes means the whole value. `None` if the definition is ambiguous.
     pub fn canonical_definition(&self, ignored: &[(String, Vec<usize>)]) -> Option<Vec<u8>> {
-        let mut said = self.without_member("_meta").unwrap_or_else(|| self.clone());
+        // Instructions are a string, without members.
+        let is_object = self.text.starts_with(b"{");
+        let mut said = if is_object { self.without_member("_meta").ok()? } else { self.clone() };
         for (pointer, words) in ignored {
             let steps: Option<Vec<String>> = match pointer.as_str() {
                 "" => Some(Vec::new()),
@@ -47,7 +49,7 @@ impl RawJson {
 fn hidden(value: &RawJson, steps: &[String], words: &[usize]) -> Option<RawJson> {
     let Some((step, rest)) = steps.split_first() else { return without_words(value, words) };
     if let Some(member) = value.member(step) {
-        return value.with_member(step, &hidden(&member, rest, words)?);
+        return value.with_member(step, &hidden(&member, rest, words)?).ok();
     }
     let mut items = value.items()?;
     let at: usize = step.parse().ok()?;

@@ -12,7 +12,9 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::json::scan::strings::skip_string;
-pub(crate) use crate::json::scan::strings::{StringHint, is_plain};
+pub(crate) use crate::json::scan::strings::{
+    StringHint, is_plain, unpaired_surrogate_in_name, unpaired_surrogates,
+};
 
 /// A syntax error, or a value of an unexpected type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +116,7 @@ impl<'a> Cursor<'a> {
         Self::in_object(text, skip_space(text, 0), strings)
     }
 
-    fn in_array(text: &'a [u8], at: usize, strings: StringHint) -> Scanned<Self> {
+    pub(crate) fn in_array(text: &'a [u8], at: usize, strings: StringHint) -> Scanned<Self> {
         if text.get(at) != Some(&b'[') {
             return invalid(at, "an array");
         }

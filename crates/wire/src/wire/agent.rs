@@ -68,10 +68,8 @@ impl<R: AsyncRead + Unpin> Messages<R> {
 /// Returns the error response to input that isn't a message.
 pub(crate) fn parse_error_response(malformed: &MessageParseError) -> Vec<Bytes> {
     let (code, message) = malformed.to_rpc_error("expected one JSON-RPC message per line");
-    incoming::encode_response(
-        RawJson::encode(&()),
-        RpcOutcome::Error(error_object(code, &message, None)),
-    )
+    let id = malformed.request_id().cloned().unwrap_or_else(|| RawJson::encode(&()));
+    incoming::encode_response(id, RpcOutcome::Error(error_object(code, &message, None)))
 }
 
 /// Returns the error response to an oversized message, from its beginning and end.

@@ -55,8 +55,8 @@ impl EnvelopeMembers {
         let mut cursor = Cursor::in_whole(line, strings)?;
         while let Some(key) = cursor.advance()? {
             let at = cursor.at();
-            let key =
-                key.unescaped().ok_or(JsonSyntaxError { at, expected: "a valid Unicode key" })?;
+            // A name with an unpaired surrogate is none of these; `parse` rejects it.
+            let key = key.unescaped().unwrap_or_default();
             let value = if *key == *b"params" {
                 let (end, outline) = Outline::of_value(line, at, strings)?;
                 members.outline = outline;
@@ -92,6 +92,11 @@ pub enum MessageParseError {
     NotJson(JsonSyntaxError),
     /// The text is a batch, or an object that isn't a request, notification or response.
     NoMessage,
+    /// The name of a member, at any depth, has an unpaired surrogate. Edits and checks of such a
+    /// message would fail, or disagree with its receiver.
+    UnreadableName(Box<JsonRpcMessage>),
+    /// The method of the request with this id isn't valid Unicode.
+    UnreadableMethod(RawJson),
 }
 
 impl MessageParseError {
@@ -104,9 +109,28 @@ impl MessageParseError {
                 INVALID_REQUEST,
                 "expected a JSON-RPC request, notification or response".to_owned(),
             ),
+            Self::UnreadableName(_) => (INVALID_REQUEST, UNREADABLE_NAME.to_owned()),
+            Self::UnreadableMethod(_) => {
+                (INVALID_REQUEST, "the method has an unpaired surrogate".to_owned())
+            }
+        }
+    }
+
+    /// Returns the id of the rejected request, if it could be read.
+    pub fn request_id(&self) -> Option<&RawJson> {
+        match self {
+            Self::UnreadableMethod(id) => Some(id),
+            Self::UnreadableName(message) => match &**message {
+                JsonRpcMessage::Request { id, .. } => Some(id),
+                _ => None,
+            },
+            Self::NotJson(_) | Self::NoMessage => None,
         }
     }
 }
+
+/// Why a message with an unreadable name is rejected.
+pub const UNREADABLE_NAME: &str = "the name of a member has an unpaired surrogate (\\ud800 to \\udfff), which is not valid Unicode";
 
 impl JsonRpcMessage {
     /// Parses a message that may span several lines. Its parts are joined to one line.
@@ -116,6 +140,15 @@ impl JsonRpcMessage {
             return Ok(message);
         }
         Self::parse(&json::join_lines(text.clone()))
+    }
+
+    /// Parses a message like [`Self::parse`], but accepts unreadable names. For code that looks only
+    /// at the kind and id of a message that its receiver parses again.
+    pub fn parse_envelope(line: &Bytes) -> Result<Self, MessageParseError> {
+        match Self::parse(line) {
+            Err(MessageParseError::UnreadableName(message)) => Ok(*message),
+            parsed => parsed,
+        }
     }
 
     /// Parses a message from one line.
@@ -142,22 +175,29 @@ impl JsonRpcMessage {
             None => raw(place),
         });
         let method = members.method.map(|place| {
-            let at = place.start;
+            let (at, is_string) = (place.start, line[place.start] == b'"');
             let text = scan::EscapedKey::of_string(&line[place]).and_then(scan::EscapedKey::text);
-            text.map(Cow::into_owned)
-                .ok_or(MessageParseError::NotJson(JsonSyntaxError { at, expected: "a text" }))
+            text.map(Cow::into_owned).ok_or_else(|| match &members.id {
+                Some(id) if is_string => MessageParseError::UnreadableMethod(raw(id.clone())),
+                _ => MessageParseError::NotJson(JsonSyntaxError { at, expected: "a text" }),
+            })
         });
-        match (method.transpose()?, members.id, members.result, members.error) {
-            (Some(method), Some(id), _, _) => Ok(Self::Request { id: raw(id), method, params }),
-            (Some(method), None, _, _) => Ok(Self::Notification { method, params }),
+        let message = match (method.transpose()?, members.id, members.result, members.error) {
+            (Some(method), Some(id), _, _) => Self::Request { id: raw(id), method, params },
+            (Some(method), None, _, _) => Self::Notification { method, params },
             (None, Some(id), _, Some(error)) => {
-                Ok(Self::Response { id: raw(id), outcome: RpcOutcome::Error(raw(error)) })
+                Self::Response { id: raw(id), outcome: RpcOutcome::Error(raw(error)) }
             }
             (None, Some(id), Some(result), None) => {
-                Ok(Self::Response { id: raw(id), outcome: RpcOutcome::Result(raw(result)) })
+                Self::Response { id: raw(id), outcome: RpcOutcome::Result(raw(result)) }
             }
-            (None, _, _, _) => Err(MessageParseError::NoMessage),
+            (None, _, _, _) => return Err(MessageParseError::NoMessage),
+        };
+        // The text is valid JSON from here on.
+        if scan::unpaired_surrogate_in_name(line).is_some() {
+            return Err(MessageParseError::UnreadableName(Box::new(message)));
         }
+        Ok(message)
     }
 }
 

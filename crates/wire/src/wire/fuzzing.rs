@@ -128,6 +128,7 @@ fn check_envelope(line: &Bytes) {
         Ok(message) => message,
         Err(malformed) => return check_refusal(line, whole.as_ref(), &malformed),
     };
+    check_part_names(&message);
     let mut parts = Vec::new();
     let mut text = String::from("{");
     match &message {
@@ -159,6 +160,24 @@ fn check_envelope(line: &Bytes) {
     assert_eq!(again.ok(), Some(format!("{message:?}")), "the reassembled message differs");
 }
 
+/// Checks that every member of an accepted message can be read and edited.
+fn check_part_names(message: &JsonRpcMessage) {
+    let part = match message {
+        JsonRpcMessage::Request { params, .. } | JsonRpcMessage::Notification { params, .. } => {
+            params.as_ref()
+        }
+        JsonRpcMessage::Response { outcome, .. } => {
+            let (RpcOutcome::Result(part) | RpcOutcome::Error(part)) = outcome;
+            Some(part)
+        }
+    };
+    let Some(part) = part else { return };
+    assert!(part.has_readable_names(), "{part:?}");
+    let is_object = part.as_bytes().starts_with(b"{");
+    let edited = part.with_member("a", &RawJson::encode(&1));
+    assert_eq!(edited.is_ok(), is_object, "{part:?}");
+}
+
 /// Checks that a part is a slice of its line and one JSON value.
 fn check_part(line: &Bytes, part: &RawJson) {
     let (of_line, of_part) = (line.as_ptr_range(), part.as_bytes().as_ptr_range());
@@ -177,6 +196,9 @@ fn check_refusal(line: &[u8], whole: Option<&Map<String, Value>>, malformed: &Me
         MessageParseError::NoMessage => {
             assert!(!is_complete || !line.trim_ascii_start().starts_with(b"{"), "it is a message");
         }
+        // Serde rejects such names too, so there is no value to compare with.
+        MessageParseError::UnreadableName(_) => panic!("its names are readable"),
+        MessageParseError::UnreadableMethod(_) => panic!("its method is readable"),
         MessageParseError::NotJson(error) => {
             let line = Bytes::copy_from_slice(line);
             let members = serde_json::from_slice::<&RawValue>(&line).ok();

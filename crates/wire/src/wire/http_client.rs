@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::json::{self, RawJson};
+use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::envelope::{JsonRpcMessage, RpcOutcome};
 use crate::wire::http_client::headers::ToolHeaderParams;
 use crate::wire::http_client::sink::{ConnectionSink, MessageSink};
@@ -369,14 +370,19 @@ impl<T: MessageSink> HttpConnection<T> {
             return None;
         }
         let Ok(JsonRpcMessage::Response { id, outcome: RpcOutcome::Result(result) }) =
-            JsonRpcMessage::parse(message)
+            JsonRpcMessage::parse_envelope(message)
         else {
             return None;
         };
         if is_list {
-            let list = lock(&self.tools).learn(&result, &self.label)?;
-            let parts = incoming::encode_response(id, RpcOutcome::Result(list));
-            return Some(parts.concat().into());
+            let outcome = match lock(&self.tools).learn(&result, &self.label).transpose()? {
+                Ok(list) => RpcOutcome::Result(list),
+                Err(error) => {
+                    let why = format!("the tool list cannot be filtered: {error}");
+                    RpcOutcome::Error(incoming::error_object(INTERNAL_ERROR, &why, None))
+                }
+            };
+            return Some(incoming::encode_response(id, outcome).concat().into());
         }
         let version = result.parse::<Initialized>().ok();
         lock(&self.session).version =

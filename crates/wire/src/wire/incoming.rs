@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use serde::Deserialize;
 
-use crate::json::{self, RawJson};
+use crate::json::{self, EditError, RawJson};
 use crate::wire::ConnectionClosed;
 use crate::wire::cancellation::Cancellation;
 use crate::wire::code::INTERNAL_ERROR;
-use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome};
+use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome, UNREADABLE_NAME};
 use crate::wire::mailbox::RequestError;
 use crate::wire::outgoing::PendingRequest;
 use crate::wire::peer::Peer;
@@ -31,13 +31,34 @@ pub enum IncomingMessage {
 impl Peer {
     /// Receives the message of one line. Responses, cancellations and matched progress are handled
     /// here; everything else is returned. The response to a request, and its notifications, go to
-    /// `outlet`.
+    /// `outlet`. An error is still to be answered.
     pub fn receive(
         &self,
         line: &Bytes,
         outlet: &MessageWriter,
     ) -> Result<Option<IncomingMessage>, MessageParseError> {
-        JsonRpcMessage::parse(line).map(|message| self.receive_message(message, outlet))
+        match JsonRpcMessage::parse(line) {
+            Ok(message) => Ok(self.receive_message(message, outlet)),
+            Err(malformed) => self.reject(malformed).map_or(Ok(None), Err),
+        }
+    }
+
+    /// Handles a message with unreadable names, unless it is a request: a response fails its
+    /// request, and a notification is dropped. Returns all other malformed messages.
+    pub(crate) fn reject(&self, malformed: MessageParseError) -> Option<MessageParseError> {
+        let MessageParseError::UnreadableName(message) = malformed else { return Some(malformed) };
+        match *message {
+            JsonRpcMessage::Response { id, outcome } => {
+                self.settle(&id, Err(RequestError::UnreadableName(outcome)));
+            }
+            JsonRpcMessage::Notification { method, .. } => {
+                tracing::warn!(method, "dropped a notification: {UNREADABLE_NAME}");
+            }
+            request @ JsonRpcMessage::Request { .. } => {
+                return Some(MessageParseError::UnreadableName(Box::new(request)));
+            }
+        }
+        None
     }
 
     /// Receives a parsed message, as [`Peer::receive`] does.
@@ -264,6 +285,23 @@ pub(crate) fn encode_notification(method: &str, params: Option<RawJson>) -> Vec<
     };
     head.extend_from_slice(br#","params":"#);
     vec![Bytes::from(head), params.into_bytes(), Bytes::from_static(b"}")]
+}
+
+impl RpcOutcome {
+    /// Wraps an edited result. A failed edit becomes an error: the result before the edit must not
+    /// be used.
+    pub fn from_edit(edited: Result<RawJson, EditError>) -> Self {
+        match edited {
+            Ok(result) => Self::Result(result),
+            Err(error) => Self::Error(edit_error(error)),
+        }
+    }
+}
+
+/// Creates the error object that replaces a result or error of a server if an edit of it failed.
+pub fn edit_error(error: EditError) -> RawJson {
+    let message = format!("the server's response cannot be processed: {error}");
+    error_object(INTERNAL_ERROR, &message, None)
 }
 
 /// Creates a JSON-RPC error object (JSON-RPC 2.0 §5.1).

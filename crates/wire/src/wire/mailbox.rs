@@ -20,6 +20,9 @@ pub enum RequestError {
     Closed,
     /// The response exceeded the message limit. Holds its length in bytes.
     Oversized(usize),
+    /// The name of a member in the response has an unpaired surrogate. Holds the response for
+    /// readers of lists, where only the entry with that name is invalid.
+    UnreadableName(RpcOutcome),
 }
 
 #[derive(Default)]

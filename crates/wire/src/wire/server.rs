@@ -16,7 +16,8 @@ use tokio::task::yield_now;
 use tokio_util::task::TaskTracker;
 
 use crate::json::{Member, RawJson};
-use crate::wire::envelope::JsonRpcMessage;
+use crate::wire::agent;
+use crate::wire::envelope::{JsonRpcMessage, UNREADABLE_NAME};
 use crate::wire::incoming::{self, IncomingMessage};
 use crate::wire::line::{InputLine, LineReader};
 use crate::wire::memory_pool::ReadLimits;
@@ -142,10 +143,18 @@ impl ServerConnection {
     pub(crate) async fn read(&self, text: &Bytes, server: &str) -> Option<JsonRpcMessage> {
         let whole = text.clone();
         let read = offload(text.len(), move || JsonRpcMessage::parse(&whole)).await;
-        read.inspect_err(|malformed| {
+        let malformed = match read {
+            Ok(message) => return Some(message),
+            Err(malformed) => self.peer.reject(malformed)?,
+        };
+        if malformed.request_id().is_some() {
+            tracing::warn!(server, "rejected a request of the server: {UNREADABLE_NAME}");
+            // The server learns nothing if it reads no input.
+            let _ = self.writer.try_send(agent::parse_error_response(&malformed));
+        } else {
             tracing::debug!(server, ?malformed, line = %excerpt(text), "ignored a malformed message");
-        })
-        .ok()
+        }
+        None
     }
 
     pub(crate) fn take(&self, message: JsonRpcMessage, handler: &mut impl IncomingHandler) {

@@ -17,7 +17,7 @@ use crate::backend::message_router::routing_table::{
 };
 use crate::backend::principal::{AgentId, ProcessUsers};
 use crate::backend::server_request::AgentEvent;
-use crate::json::RawJson;
+use crate::json::{EditError, RawJson};
 use crate::name::untrusted_text;
 
 /// Metadata key of the subscription stream, which is removed before forwarding.
@@ -85,6 +85,10 @@ impl MessageRouter {
     }
 
     pub(super) fn handle_notification(&self, method: &str, params: Option<RawJson>) {
+        let Ok(params) = params.map(without_subscription).transpose() else {
+            tracing::debug!(server = self.server, method, "dropped unreadable notification");
+            return;
+        };
         match method {
             "notifications/tools/list_changed" => {
                 self.mark_lists_changed(ListKinds { tools: true, ..ListKinds::default() });
@@ -96,7 +100,7 @@ impl MessageRouter {
                 self.mark_lists_changed(ListKinds { prompts: true, ..ListKinds::default() });
             }
             "notifications/resources/updated" => {
-                if let Some(params) = params.map(without_subscription) {
+                if let Some(params) = params {
                     self.route_resource_update(&params);
                 }
             }
@@ -120,7 +124,6 @@ impl MessageRouter {
                     );
                     return;
                 }
-                let params = params.map(without_subscription);
                 if method.starts_with("notifications/tasks") {
                     self.tell_of_task(method, params.as_ref());
                 } else {
@@ -132,9 +135,8 @@ impl MessageRouter {
     }
 
     fn route_resource_update(&self, params: &RawJson) {
-        let Some(uri) = params.member("uri").and_then(|uri| uri.parse::<String>().ok()) else {
-            return;
-        };
+        let Some(raw_uri) = params.member("uri") else { return };
+        let Ok(uri) = raw_uri.parse::<String>() else { return };
         self.state(|state| {
             // A server may report a resource below the subscribed one. The agent's nearest
             // subscription counts; other agents' subscriptions must not make a difference.
@@ -160,12 +162,12 @@ impl MessageRouter {
             for (known, subscriber) in
                 nearest.values().flat_map(|(known, all)| all.iter().map(move |one| (*known, one)))
             {
-                let params = if known == uri && subscriber.uri != uri {
-                    let as_known = RawJson::encode(&subscriber.uri);
-                    params.with_member("uri", &as_known).unwrap_or_else(|| params.clone())
-                } else {
-                    params.clone()
-                };
+                let as_known = RawJson::encode(&subscriber.uri);
+                let is_renamed = known == uri && subscriber.uri != uri;
+                // Also leaves only one of repeated members: the one that was routed by.
+                let params =
+                    params.with_member("uri", if is_renamed { &as_known } else { &raw_uri });
+                let Ok(params) = params else { continue };
                 let mut agents = state.attached.iter().map(|attached| &attached.agent);
                 let agent = agents.find(|agent| agent.id == subscriber.agent);
                 let method = "notifications/resources/updated".to_owned();
@@ -181,13 +183,13 @@ impl MessageRouter {
         let logger = logger.map(|logger| untrusted_text::display_name(&logger, MAX_LOGGER));
         let labelled = |server: &str| {
             if !self.is_labelled {
-                return Some(without_subscription(params.clone()));
+                return Some(params.clone());
             }
             let label = match &logger {
                 Some(logger) => format!("{server}/{logger}"),
                 None => server.to_owned(),
             };
-            params.with_member("logger", &RawJson::encode(&label)).map(without_subscription)
+            params.with_member("logger", &RawJson::encode(&label)).ok()
         };
         self.route_notification("notifications/message", labelled, |wanted| wanted.allows(level));
     }
@@ -270,14 +272,13 @@ fn offer(to: Option<&events::Sender>, notice: AgentEvent) {
     }
 }
 
-fn without_subscription(params: RawJson) -> RawJson {
-    if memchr::memmem::find(params.as_bytes(), SUBSCRIPTION_ID.as_bytes()).is_none() {
-        return params;
+/// Removes the server's subscription id, and all but the first of repeated `_meta` members.
+fn without_subscription(params: RawJson) -> Result<RawJson, EditError> {
+    let Some(meta) = params.member("_meta") else { return Ok(params) };
+    let is_object = meta.as_bytes().starts_with(b"{");
+    let bare = if is_object { meta.without_member(SUBSCRIPTION_ID)? } else { meta.clone() };
+    if bare.as_bytes() == b"{}" && bare != meta {
+        return params.without_member("_meta");
     }
-    let meta = params.member("_meta").and_then(|meta| meta.without_member(SUBSCRIPTION_ID));
-    match meta {
-        Some(meta) if meta.as_bytes() == b"{}" => params.without_member("_meta").unwrap_or(params),
-        Some(meta) => params.with_member("_meta", &meta).unwrap_or(params),
-        None => params,
-    }
+    params.with_member("_meta", &bare)
 }

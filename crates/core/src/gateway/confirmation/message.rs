@@ -2,13 +2,13 @@
 //! call that they see only in part.
 
 use std::borrow::Cow;
-
-use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 use crate::json::RawJson;
+use crate::json::exact::ExactJson;
 use crate::name::untrusted_text::escape_invisible;
 use crate::name::{AgentName, ToolId};
-use crate::policy::{RiskReason, strict_json};
+use crate::policy::RiskReason;
 use crate::telemetry::Redactor;
 
 /// Maximum length of the displayed arguments, in characters.
@@ -48,8 +48,9 @@ fn describe(arguments: &RawJson, secrets: &Redactor) -> Result<String, String> {
     if arguments.len() > MAX_READ {
         return Err(format!("its arguments are too long ({} bytes)", arguments.len()));
     }
-    // Reject duplicate keys: the server could use the hidden one.
-    let read = strict_json::parse(arguments.as_bytes());
+    // Rejects duplicate keys, since the server could use the hidden one, and keeps numbers as they
+    // are written.
+    let read = ExactJson::parse(arguments.as_bytes());
     let read = read.map_err(|why| {
         format!("its arguments are invalid: {}", escape_invisible(&elide_middle(&why, EDGE)))
     })?;
@@ -74,21 +75,23 @@ fn describe(arguments: &RawJson, secrets: &Redactor) -> Result<String, String> {
     }
 }
 
-fn map_texts(value: Value, made: &impl Fn(&str) -> String) -> Value {
+fn map_texts(value: ExactJson, made: &impl Fn(&str) -> String) -> ExactJson {
     match value {
-        Value::String(text) => Value::String(made(&text)),
-        Value::Array(items) => items.into_iter().map(|item| map_texts(item, made)).collect(),
-        Value::Object(members) => {
-            let mut all = Map::new();
+        ExactJson::Text(text) => ExactJson::Text(made(&text)),
+        ExactJson::Array(items) => {
+            ExactJson::Array(items.into_iter().map(|item| map_texts(item, made)).collect())
+        }
+        ExactJson::Object(members) => {
+            let (mut all, mut keys) = (Vec::with_capacity(members.len()), HashSet::new());
             for (key, value) in members {
                 let mut key = made(&key);
                 // Keep keys distinct that look alike after redaction.
-                while all.contains_key(&key) {
+                while !keys.insert(key.clone()) {
                     key.push('\'');
                 }
-                all.insert(key, map_texts(value, made));
+                all.push((key, map_texts(value, made)));
             }
-            Value::Object(all)
+            ExactJson::Object(all)
         }
         other => other,
     }
@@ -109,7 +112,7 @@ fn elide_middle(text: &str, most: usize) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use serde_json::json;
+    use serde_json::{Map, Value, json};
 
     use super::*;
     use crate::name::{ServerName, ToolboxName};
@@ -182,8 +185,16 @@ mod tests {
             r#"{"path":"/etc","p\u0061th":"/tmp"}"#,
         );
         let why = describe(&RawJson::encode(&twice.unwrap()), &Redactor::default()).unwrap_err();
-        let expected = "its arguments are invalid: duplicate name 'path' at line 1 column 34";
+        let expected = "its arguments are invalid: duplicate name 'path'";
         assert_eq!(why, expected);
+    }
+
+    // invariant: confirm-before-send
+    #[test]
+    fn numbers_are_displayed_as_written() {
+        let text = r#"{"n":9007199254740993,"e":[1e400,-0,1.50],"d":0.1000000000000000055511151}"#;
+        let raw: RawJson = serde_json::from_str(text).unwrap();
+        assert_eq!(describe(&raw, &Redactor::default()).as_deref(), Ok(text));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) fn cut(result: &RawJson, most: usize) -> Option<SplitResult> {
         is_over = true;
         capacity = 0;
         if end > 0
-            && let Some(first) = block.with_member("text", &RawJson::from_text(&text[..end]))
+            && let Ok(first) = block.with_member("text", &RawJson::from_text(&text[..end]))
         {
             cut.content.push(first);
             cut.leave(&text[end..]);
@@ -67,7 +67,8 @@ impl SplitResult {
 fn text_of(block: &RawJson) -> Option<String> {
     let is_text = block.member("type")?.decode_string()? == "text";
     let text = block.member("text").filter(|_| is_text)?;
-    text.decode_string().map(std::borrow::Cow::into_owned)
+    // Servers cut texts between the halves of a surrogate pair.
+    text.decode_string_lossy().map(std::borrow::Cow::into_owned)
 }
 
 /// Returns how many bytes of `text` fit into `most` bytes of JSON string, without quotes.

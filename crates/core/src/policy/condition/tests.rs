@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Number, Value, json};
 
 use super::*;
 
@@ -119,6 +119,46 @@ fn numbers_must_be_within_the_bounds() {
 }
 
 #[test]
+fn numbers_are_compared_with_the_bounds_exactly() {
+    let within = |min: Option<i64>, max: Option<u64>, number: &str| {
+        let bounds = ArgumentTest {
+            min: min.map(Into::into),
+            max: max.map(Into::into),
+            ..ArgumentTest::default()
+        };
+        test(bounds, &format!(r#"{{"path": {number}}}"#)).is_ok()
+    };
+    let max = 1 << 53;
+    for kept in ["9007199254740992", "9007199254740992.0", "9007199254740991.999999999", "-1e400"] {
+        assert!(within(None, Some(max), kept), "{kept}");
+    }
+    for left in ["9007199254740993", "9007199254740992.0000000000000001", "1e400", "1E+16"] {
+        assert!(!within(None, Some(max), left), "{left}");
+    }
+    for (number, is_kept) in [("-0", true), ("0e5", true), ("-1e-400", false), ("1e400", true)] {
+        assert_eq!(within(Some(0), None, number), is_kept, "{number}");
+    }
+    assert!(!within(Some(0), None, "1e99999999999999999999"), "an exponent beyond 64 bits");
+    assert!(within(None, Some(u64::MAX), "18446744073709551615"));
+    assert!(!within(None, Some(u64::MAX), "18446744073709551616"));
+}
+
+#[test]
+fn names_that_differ_only_in_case_are_ambiguous() {
+    for similar in [
+        r#"{"path": "a", "PATH": "b"}"#,
+        r#"{"Path": "b", "path": "a"}"#,
+        r#"{"p\u0061th": "a", "pAth": "b"}"#,
+    ] {
+        let why = test(matches("^a"), similar).unwrap_err();
+        assert!(why.ends_with("missing or ambiguous"), "{why}");
+    }
+    let unusual = "{\"tasks\": \"a\", \"ta\u{17f}\u{212a}s\": \"b\"}";
+    assert!(test_at("/tasks", matches("^a"), unusual).is_err());
+    assert_eq!(test(matches("^a"), r#"{"path": "a", "paths": "b", "x": {"PATH": "b"}}"#), Ok(()));
+}
+
+#[test]
 fn value_must_be_in_one_of() {
     let test_of = |values: &[Value]| ArgumentTest {
         one_of: Some(values.to_vec()),
@@ -130,12 +170,22 @@ fn value_must_be_in_one_of() {
     }
     assert!(test(test_of(&values), r#"{"path": "b"}"#).is_err());
     assert!(test(test_of(&values), r#"{"path": ["x"]}"#).is_err());
+    let numbers = [json!(9_007_199_254_740_992_u64), json!(0.1), json!({"n": 1})];
+    for kept in ["9007199254740992", "9.007199254740992e15", "0.10", r#"{"n": 1.0}"#] {
+        assert_eq!(test(test_of(&numbers), &format!(r#"{{"path": {kept}}}"#)), Ok(()), "{kept}");
+    }
+    for left in ["9007199254740993", "0.1000000000000000055511151231257827", r#"{"n": 2}"#] {
+        assert!(test(test_of(&numbers), &format!(r#"{{"path": {left}}}"#)).is_err(), "{left}");
+    }
 }
 
 #[test]
 fn refusal_describes_the_unmet_constraint() {
     let why = test(matches("^a"), "{}").unwrap_err();
-    assert_eq!(why, "allowed only if argument `/path` matches `^a`, but it is missing");
+    assert_eq!(
+        why,
+        "allowed only if argument `/path` matches `^a`, but it is missing or ambiguous"
+    );
     let why = test(matches("^a"), r#"{"path": "b"}"#).unwrap_err();
     assert_eq!(why, "allowed only if argument `/path` matches `^a`");
 }

@@ -75,7 +75,7 @@ fn names_consist_of_namespace_and_own_name() {
     assert_eq!(names[3..5], rest);
     assert_eq!(names[5..], ["pjpd+projects://{id}/tasks", "pjpd_summarize"]);
     let definition = all.get(PrimitiveKind::Resource, "pjpd+projects://all").unwrap().definition();
-    assert_eq!(definition.as_str(), r#"{"uri":"pjpd+projects://all","name":"All"}"#);
+    assert_eq!(definition.unwrap().as_str(), r#"{"uri":"pjpd+projects://all","name":"All"}"#);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn empty_namespace_leaves_names_unchanged() {
     let all = namespaced(&[""], &[], 48);
     let tool = all.get(PrimitiveKind::Tool, "get_task").unwrap();
     assert_eq!(
-        tool.definition().as_str(),
+        tool.definition().unwrap().as_str(),
         r#"{"name":"get_task","inputSchema":{},"description":"get_task"}"#
     );
     assert_eq!(all.exposed_uri(&tool.at, "projects://all"), "projects://all");

@@ -32,7 +32,7 @@ pub(crate) fn resource_owners(
             );
             let error = RawJson::encode(&problem(&message));
             let data = error.with_first(&[("uri", &RawJson::encode(&uri))]);
-            Err(ResourceError { message, data: data.unwrap_or_else(|| json::object([])) })
+            Err(ResourceError { message, data: data.unwrap_or_else(|_| json::object([])) })
         }
         _ => Ok(found),
     }

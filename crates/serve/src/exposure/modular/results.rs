@@ -126,10 +126,7 @@ fn definition(tool: &ExposedTool, name: &str) -> RawJson {
     let description = member("description").filter(|text| text.as_bytes().starts_with(b"\""));
     // Without a usable description, the parsed one may be the tool's title.
     let description = description.or_else(|| definition.description.as_ref().map(RawJson::encode));
-    let schema = member("inputSchema").map(|schema| {
-        let bare = schema.without_member("$schema");
-        bare.unwrap_or(schema)
-    });
+    let schema = member("inputSchema").and_then(|schema| schema.without_member("$schema").ok());
     let members = [
         ("name", Some(RawJson::encode(&name))),
         ("description", description),

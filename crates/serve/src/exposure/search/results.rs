@@ -9,7 +9,7 @@ use crate::exposure::instructions::on_one_line;
 use crate::exposure::meta_tools::Detail;
 use crate::exposure::rendering::{self, RenderFn, RenderedList};
 use crate::gateway::{Gateway, ToolMatch};
-use crate::json::RawJson;
+use crate::json::{self, RawJson};
 use crate::name::{ServerName, ToolboxName};
 
 /// How much of a query is repeated: in characters, and as a fraction of the query's share.
@@ -192,7 +192,7 @@ impl SearchResults<'_> {
         let place: Vec<_> = place.iter().map(|(key, value)| (*key, value)).collect();
         let bare = definition.without_members(&PLACE);
         let whole = bare.and_then(|definition| definition.with_first(&place));
-        whole.unwrap_or_else(|| definition.clone())
+        whole.unwrap_or_else(|_| json::object(place))
     }
 
     fn finding<'a>(&self, found: &'a ToolMatch) -> SearchHit<'a> {

@@ -51,14 +51,21 @@ fn rejects_incomplete_or_unknown_modern_requests() {
 fn adapts_the_result_type_and_nothing_else() {
     let plain = RawJson::encode(&json!({"content": [], "x": 1.0}));
     let typed = RawJson::encode(&json!({"resultType": "complete", "content": [], "x": 1.0}));
-    assert_eq!(adapt_result(plain.clone(), false), plain);
-    assert_eq!(adapt_result(plain.clone(), true), typed);
-    assert_eq!(adapt_result(typed.clone(), true), typed);
-    assert_eq!(adapt_result(typed, false), plain);
+    assert_eq!(adapt_result(plain.clone(), false), Ok(plain.clone()));
+    assert_eq!(adapt_result(plain.clone(), true), Ok(typed.clone()));
+    assert_eq!(adapt_result(typed.clone(), true), Ok(typed.clone()));
+    assert_eq!(adapt_result(typed, false), Ok(plain));
     let inside = RawJson::encode(&json!({"content": [{"text": "resultType"}]}));
-    assert_eq!(adapt_result(inside.clone(), false), inside);
-    let text = adapt_result(inside, true);
+    assert_eq!(adapt_result(inside.clone(), false), Ok(inside.clone()));
+    let text = adapt_result(inside, true).unwrap();
     assert!(text.as_str().starts_with(r#"{"resultType":"complete","content""#), "{text:?}");
+    let escaped: RawJson =
+        serde_json::from_str(r#"{"result\u0054ype":"complete","resultType":"x","n":1.0}"#).unwrap();
+    assert_eq!(adapt_result(escaped.clone(), true), Ok(escaped.clone()));
+    let bare: RawJson = serde_json::from_str(r#"{"n":1.0}"#).unwrap();
+    assert_eq!(adapt_result(escaped, false), Ok(bare));
+    let odd = RawJson::encode(&json!(["resultType"]));
+    assert_eq!(adapt_result(odd.clone(), true), Ok(odd), "only objects have a type");
 }
 
 #[test]

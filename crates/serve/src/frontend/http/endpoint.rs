@@ -142,7 +142,7 @@ impl HttpServer {
         let body = read(body, &who.quota, &who.config, &who.clock).await?;
         let mut message = offload(body.len(), move || PostedMessage::read(&body)).await?;
         if self.app.gateways.observer().is_tracing() {
-            message.continue_trace(headers);
+            message.continue_trace(headers)?;
         }
         let (id, listens) = (message.id().cloned(), message.is_listen());
         let answered = if message.is_modern(headers) {

@@ -11,7 +11,8 @@ use crate::frontend::http::response::{HttpError, bad_request};
 use crate::json::{self, RawJson};
 use crate::telemetry::is_trace_parent;
 use crate::wire;
-use crate::wire::code::INVALID_REQUEST;
+use crate::wire::code::{INVALID_PARAMS, INVALID_REQUEST};
+use crate::wire::incoming::error_object;
 
 /// Header and `_meta` key of the trace (W3C Trace Context).
 const TRACE: &str = "traceparent";
@@ -34,10 +35,7 @@ impl PostedMessage {
         if body.trim_ascii_start().starts_with(b"[") {
             return Err(bad_request(INVALID_REQUEST, "batches are not supported"));
         }
-        let read = wire::JsonRpcMessage::parse_multiline(body).map_err(|malformed| {
-            let (code, message) = malformed.to_rpc_error("expected one JSON-RPC message");
-            bad_request(code, &message)
-        })?;
+        let read = wire::JsonRpcMessage::parse_multiline(body).or_else(reject)?;
         let mut message = Self { message: read, version: None };
         message.version = message.meta().and_then(|meta| text(&meta, VERSION));
         Ok(message)
@@ -103,18 +101,20 @@ impl PostedMessage {
     }
 
     /// Copies the trace context from the headers into a tool call that has none.
-    pub(crate) fn continue_trace(&mut self, headers: &HeaderMap) {
+    pub(crate) fn continue_trace(&mut self, headers: &HeaderMap) -> Result<(), HttpError> {
         if self.method() != "tools/call" {
-            return;
+            return Ok(());
         }
         let meta = self.meta();
         if meta.as_ref().is_some_and(|meta| meta.member(TRACE).is_some()) {
-            return;
+            return Ok(());
         }
         let said = |key| single_value(headers, key).ok().flatten();
-        let Some(parent) = said(TRACE).filter(|parent| is_trace_parent(parent)) else { return };
-        let wire::JsonRpcMessage::Request { params: Some(params), .. } = &mut self.message else {
-            return;
+        let parent = said(TRACE).filter(|parent| is_trace_parent(parent));
+        let (Some(parent), wire::JsonRpcMessage::Request { id, params: Some(params), .. }) =
+            (parent, &mut self.message)
+        else {
+            return Ok(());
         };
         let continued = || {
             let mut meta = meta.unwrap_or_else(|| json::object([]));
@@ -124,9 +124,11 @@ impl PostedMessage {
             }
             params.with_member("_meta", &meta)
         };
-        if let Some(continued) = continued() {
-            *params = continued;
-        }
+        *params = continued().map_err(|error| {
+            let message = format!("cannot add the trace context to `_meta`: {error}");
+            HttpError { id: Some(id.clone()), ..bad_request(INVALID_PARAMS, &message) }
+        })?;
+        Ok(())
     }
 
     /// `true` for messages that must reach the process handling the request in flight.
@@ -146,6 +148,20 @@ impl PostedMessage {
                 .is_ok_and(|v| v.is_some_and(|v| !is_legacy(v))),
         }
     }
+}
+
+/// Rejects a malformed message. A response with unreadable names becomes an error, so that the
+/// server that waits for it gets an answer.
+fn reject(malformed: wire::MessageParseError) -> Result<wire::JsonRpcMessage, HttpError> {
+    let (code, message) = malformed.to_rpc_error("expected one JSON-RPC message");
+    let id = malformed.request_id().cloned();
+    if let wire::MessageParseError::UnreadableName(unreadable) = malformed
+        && let wire::JsonRpcMessage::Response { id, .. } = *unreadable
+    {
+        let outcome = wire::RpcOutcome::Error(error_object(code, &message, None));
+        return Ok(wire::JsonRpcMessage::Response { id, outcome });
+    }
+    Err(HttpError { id, ..bad_request(code, &message) })
 }
 
 pub(crate) fn is_legacy(version: &str) -> bool {

@@ -48,11 +48,13 @@ pub(crate) struct HttpError {
     /// Sent as `Retry-After`, rounded up.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) error: RawJson,
+    /// The id of a request that was rejected when it was parsed.
+    pub(crate) id: Option<RawJson>,
 }
 
 impl HttpError {
     pub(crate) fn new(status: StatusCode, code: i64, message: &str) -> Self {
-        Self { status, retry_after: None, error: error_object(code, message, None) }
+        Self { status, retry_after: None, error: error_object(code, message, None), id: None }
     }
 
     /// A 503 for temporary overload or shutdown.
@@ -69,7 +71,7 @@ impl HttpError {
     /// Turns the error into a response to the request `id`.
     pub(crate) fn into_response(self, id: Option<&RawJson>) -> HttpResponse {
         let version = RawJson::encode(&"2.0");
-        let id = id.map(|id| ("id", id));
+        let id = id.or(self.id.as_ref()).map(|id| ("id", id));
         let members = [("jsonrpc", &version)].into_iter().chain(id);
         let text = json::object(members.chain([("error", &self.error)]));
         let mut reply = json(self.status, text.into_bytes());

@@ -33,6 +33,8 @@ fn value() -> impl Strategy<Value = String> {
         "[1-9][0-9]{29}",
         Just(r#""\ud800""#.to_owned()),
         Just(r#"{ "a" :[{}], "a":{"a":1E+2}}"#.to_owned()),
+        Just(r#"[{"a":{"\ud800":"\ud83d\ude00"}}]"#.to_owned()),
+        Just(r#"["\ud800",{"\\ud800" :"\udfff"}]"#.to_owned()),
         (0_usize..300).prop_map(|depth| "[".repeat(depth) + &"]".repeat(depth)),
         any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
     ]
@@ -61,5 +63,10 @@ proptest! {
         let members = members.iter().map(|(key, value, s)| format!("{s}\"{key}\"{s}:{s}{value}{s}"));
         let object = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
         check(format!("{object}\n{key}\n{value}").as_bytes());
+    }
+
+    #[test]
+    fn edits_of_other_values_hold(whole in value(), key in key(), value in value()) {
+        check(format!("{whole}\n{key}\n{value}").as_bytes());
     }
 }

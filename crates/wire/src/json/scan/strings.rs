@@ -1,6 +1,10 @@
 //! Skips strings in JSON text and detects escapes, several bytes at a time.
 
-use crate::json::scan::{Scanned, invalid};
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use crate::json::scan::{Scanned, invalid, skip_space};
 
 /// Prior knowledge about the strings of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +114,54 @@ fn skip_other_string(text: &[u8], mut at: usize, strings: StringHint) -> Scanned
             None => return invalid(at, "the end of a string"),
         }
     }
+}
+
+/// Returns the offset of the first unpaired surrogate in the name of a member, at any depth, in
+/// valid JSON. No `str` can represent such a name, but JSON allows it.
+pub(crate) fn unpaired_surrogate_in_name(text: &[u8]) -> Option<usize> {
+    let mut end = 0;
+    unpaired_surrogates(text).find(|at| {
+        // Skip each string once: all of it can be surrogates.
+        if *at < end {
+            return false;
+        }
+        let Ok((after, _)) = skip_string(text, *at, StringHint::Any) else { return false };
+        end = after;
+        text.get(skip_space(text, end)) == Some(&b':')
+    })
+}
+
+/// Iterates over the offsets of the escapes in valid JSON that are half of a surrogate pair. Each
+/// is six bytes long.
+pub(crate) fn unpaired_surrogates(text: &[u8]) -> impl Iterator<Item = usize> {
+    static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br"\u"));
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix(br"\u")?;
+        u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let begin = at + ESCAPE.find(&text[at..])?;
+            at = begin + 2;
+            if !matches!(text.get(at), Some(b'd' | b'D')) {
+                continue;
+            }
+            // A backslash before it can be half of an escaped backslash.
+            let before = text[..begin].iter().rev();
+            if before.take_while(|byte| **byte == b'\\').count() % 2 == 1 {
+                continue;
+            }
+            match (unit(begin), unit(begin + 6)) {
+                (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => at = begin + 12,
+                (Some(0xD800..0xE000), _) => {
+                    at = begin + 6;
+                    return Some(begin);
+                }
+                _ => {}
+            }
+        }
+    })
 }
 
 /// Skips plain bytes block by block: all of them with `Plain`, some of them with `Any`.

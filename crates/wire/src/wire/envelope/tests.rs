@@ -141,10 +141,34 @@ fn invalid_unicode_and_odd_numbers_pass_through() {
         parse(r#"{"id":7,"result":["\ud800","\udc00\ud800\u0000",-0,1e400,-1.0E-400]}"#),
         format!("Response {{ id: 7, outcome: Result({inside}) }}")
     );
-    // A method must be a valid string, and JSON contains no raw NUL or invalid UTF-8.
-    assert!(parse(r#"{"id":7,"method":"\ud800"}"#).starts_with("NotJson"));
+    // JSON contains no raw NUL or invalid UTF-8.
     assert!(parse("{\"id\":7,\"result\":\"\0\"}").starts_with("NotJson"));
     assert!(parse("\0").starts_with("NotJson"));
     let line = Bytes::from_static(b"{\"id\":7,\"result\":\"\xff\"}");
     assert!(matches!(JsonRpcMessage::parse(&line), Err(MessageParseError::NotJson(_))));
+}
+
+#[test]
+fn messages_with_unreadable_names_are_rejected_with_their_id() {
+    for text in [
+        r#"{"id":7,"method":"m","params":{"\ud800":1}}"#,
+        r#"{"id":7,"method":"m","params":{"a":[{"b":{"x\uDFFF":1}}]}}"#,
+        r#"{"\ud800":1,"id":7,"method":"m"}"#,
+        r#"{"id":7,"method":"\ud800"}"#,
+    ] {
+        let malformed = JsonRpcMessage::parse(&Bytes::from_static(text.as_bytes())).unwrap_err();
+        assert_eq!(malformed.request_id(), Some(&RawJson::encode(&7)), "{text}");
+        let (code, message) = malformed.to_rpc_error("expected a message");
+        assert!(code == INVALID_REQUEST && message.contains("unpaired surrogate"), "{message}");
+    }
+    for text in [
+        r#"{"method":"m","params":{"\ud800":1}}"#,
+        r#"{"id":7,"result":{"\ud800":1}}"#,
+        r#"{"id":7,"error":{"code":1,"data":{"\ud800":1}}}"#,
+    ] {
+        let malformed = JsonRpcMessage::parse(&Bytes::from_static(text.as_bytes())).unwrap_err();
+        assert!(matches!(malformed, MessageParseError::UnreadableName(_)), "{text}");
+        assert_eq!(malformed.request_id(), None, "{text}");
+    }
+    assert!(parse(r#"{"method":"\ud800"}"#).starts_with("NotJson"));
 }

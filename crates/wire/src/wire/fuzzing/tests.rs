@@ -22,6 +22,8 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
         Just(r#""\udfff\ud800\u0000""#.to_owned()),
         Just(r#"{"id":1,"id":2,"\u0069d":3,"\"id":4}"#.to_owned()),
         Just(r#"{"id":"id"}"#.to_owned()),
+        Just(r#"{"\ud800":1}"#.to_owned()),
+        Just(r#"[{"a":{"\uDFFFa" :[]}}]"#.to_owned()),
         (0_usize..300).prop_map(|depth| "[".repeat(depth) + &"]".repeat(depth)),
         (0_usize..300).prop_map(|depth| "{\"id\":".repeat(depth) + "1" + &"}".repeat(depth)),
         any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
@@ -35,11 +37,13 @@ fn line() -> impl Strategy<Value = Vec<u8>> {
         1 => Just("jsonrpc"),
         1 => Just("\\u0069d"),
         1 => Just("\\\"id"),
+        1 => Just("\\udc00"),
     ];
     let space = prop_oneof![4 => Just(""), 1 => Just(" "), 1 => Just("\t"), 1 => Just("\r")];
     let members = vec((key, json, space), 0..5).prop_map(|members| {
         let members = members.iter().map(|(key, value, space)| {
-            let value = if *key == "method" { "\"m\"" } else { value };
+            let is_text = value.starts_with('"');
+            let value = if *key == "method" && !is_text { "\"m\"" } else { value };
             format!("{space}\"{key}\"{space}:{space}{value}{space}")
         });
         format!("{{{}}}", members.collect::<Vec<_>>().join(",")).into_bytes()

@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::json::RawJson;
 use crate::wire::agent;
-use crate::wire::envelope::{JsonRpcMessage, RpcOutcome};
+use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome, UNREADABLE_NAME};
 use crate::wire::http_client::bridge::client_side::{
     BridgeClient, BridgeEvent, BridgeRequest, BridgeSink,
 };
@@ -195,6 +195,15 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
                 return;
             }
             Ok(JsonRpcMessage::Response { .. }) => {}
+            // The server rejects the response and fails its own request.
+            Err(MessageParseError::UnreadableName(message))
+                if matches!(&*message, JsonRpcMessage::Response { id, .. }
+                    if self.client.take_server_request(id, self.generation)) => {}
+            Err(MessageParseError::UnreadableName(message))
+                if !matches!(*message, JsonRpcMessage::Request { .. }) =>
+            {
+                return tracing::warn!("dropped a message of the client: {UNREADABLE_NAME}");
+            }
             Err(malformed) => {
                 return self.client.refuse(agent::parse_error_response(&malformed)).await;
             }

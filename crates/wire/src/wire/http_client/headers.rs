@@ -5,13 +5,11 @@ use std::collections::HashMap;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::json::{self, RawJson};
+use crate::json::{self, EditError, RawJson};
 
 /// Schema keyword that copies an argument to a header.
 const ANNOTATION: &str = "x-mcp-header";
@@ -30,12 +28,15 @@ struct HeaderParam {
 impl ToolHeaderParams {
     /// Records the annotations of a `tools/list` result. If some tools have invalid annotations,
     /// returns the result without them.
-    pub(super) fn learn(&mut self, list: &RawJson, server: &str) -> Option<RawJson> {
-        #[derive(Deserialize)]
-        struct List<'a> {
-            #[serde(borrow)]
-            tools: Vec<&'a RawValue>,
-        }
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if these tools can't be removed.
+    pub(super) fn learn(
+        &mut self,
+        list: &RawJson,
+        server: &str,
+    ) -> Result<Option<RawJson>, EditError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Tool {
@@ -44,14 +45,15 @@ impl ToolHeaderParams {
             input_schema: Value,
         }
 
-        let text: Bytes = list.clone().into_bytes();
-        let List { tools } = serde_json::from_slice(&text).ok()?;
+        // The reader of the list reports a missing list and malformed entries.
+        let Some(tools) = list.member("tools").and_then(|tools| tools.items()) else {
+            return Ok(None);
+        };
         let count = tools.len();
         let kept: Vec<_> = tools
             .into_iter()
             .filter(|tool| {
-                // Malformed entries are reported by the reader of the list.
-                let Ok(Tool { name, input_schema }) = serde_json::from_str(tool.get()) else {
+                let Ok(Tool { name, input_schema }) = tool.parse() else {
                     return true;
                 };
                 match mirrored(&input_schema) {
@@ -66,9 +68,9 @@ impl ToolHeaderParams {
                     }
                 }
             })
-            .map(|tool| RawJson::from_borrowed(&text, tool))
             .collect();
-        if kept.len() == count { None } else { list.with_member("tools", &json::array(&kept)) }
+        let is_same = kept.len() == count;
+        (!is_same).then(|| list.with_member("tools", &json::array(&kept))).transpose()
     }
 
     pub(super) fn headers(&self, method: &str, params: Option<&RawJson>) -> HeaderMap {

@@ -119,7 +119,7 @@ impl<T: MessageSink> HttpConnection<T> {
         let body = timeout(BODY, read(response, self.intake.clone())).await;
         // The body should be empty, but some servers put the response there.
         let Ok(Ok(Body::Whole(text))) = body else { return };
-        if let Ok(JsonRpcMessage::Response { id, .. }) = JsonRpcMessage::parse(&text)
+        if let Ok(JsonRpcMessage::Response { id, .. }) = JsonRpcMessage::parse_envelope(&text)
             && sent.id.as_ref() == Some(&id)
         {
             self.take(&text, Some(sent)).await;

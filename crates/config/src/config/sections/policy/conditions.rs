@@ -1,5 +1,7 @@
 //! Validation of policy conditions (`when`).
 
+use std::cmp::Ordering;
+
 use globset::GlobBuilder;
 use regex::Regex;
 
@@ -7,6 +9,7 @@ use crate::config::sections::policy::patterns::check_tool_patterns;
 use crate::config::sections::policy::raw::{RawArgument, RawPolicyCondition, RawTimeWindow};
 use crate::config::syntax::paths::{PathResolver, expand_tilde};
 use crate::config::syntax::reader::{ConfigReader, Located, did_you_mean, quoted_list};
+use crate::json::exact::compare_numbers;
 use crate::settings::{ArgumentTest, PolicyCondition, TimeWindow};
 
 /// Checks one condition and reports its errors; the result may still contain invalid parts.
@@ -72,7 +75,8 @@ fn argument(raw: Located<RawArgument>, reader: &mut ConfigReader<'_>) -> Argumen
         }
     }
     if let (Some(min), Some(max)) = (&min, &max)
-        && min.value.as_f64() > max.value.as_f64()
+        && compare_numbers(&min.value.to_string(), &max.value.to_string())
+            .is_some_and(Ordering::is_gt)
     {
         reader.report_error(&min.location, "`min` is larger than `max`", None);
     }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::json::{self, RawJson};
 use crate::wire::code::INTERNAL_ERROR;
-use crate::wire::envelope::{JsonRpcMessage, RpcOutcome};
+use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome, UNREADABLE_NAME};
 use crate::wire::http_client::failure::HttpTransportError;
 use crate::wire::http_client::lock;
 use crate::wire::http_client::sink::MessageSink;
@@ -228,6 +228,12 @@ impl MessageSink for BridgeSink {
                 lock(&client.asked).insert(id.into_bytes(), self.0.generation);
             }
             Ok(JsonRpcMessage::Notification { .. }) => {}
+            Err(MessageParseError::UnreadableName(message)) => {
+                if let JsonRpcMessage::Response { id, outcome } = *message {
+                    self.settle(&id, Err(RequestError::UnreadableName(outcome))).await;
+                }
+                return tracing::warn!("dropped a message of the service: {UNREADABLE_NAME}");
+            }
             Err(malformed) => return tracing::debug!(?malformed, "ignored a malformed message"),
         }
         let _ = client.client.send(vec![message]).await;
@@ -263,6 +269,9 @@ impl MessageSink for BridgeSink {
             Err(RequestError::Oversized(length)) => {
                 let message = format!("response of {length} bytes exceeds limits.maxMessageBytes");
                 client.fail(id.clone(), &message).await;
+            }
+            Err(RequestError::UnreadableName(_)) => {
+                client.fail(id.clone(), &format!("invalid response: {UNREADABLE_NAME}")).await;
             }
             Err(RequestError::NotSent | RequestError::Closed) => {
                 let message =

@@ -54,7 +54,7 @@ fn annotated_arguments_become_headers() {
         "query": {"type": "string"},
         "deep": {"type": "object", "properties": {"x-mcp-header": string("Deep")}},
     }});
-    assert_eq!(tools.learn(&list(json!([{"name": "t", "inputSchema": schema}])), "test"), None);
+    assert_eq!(tools.learn(&list(json!([{"name": "t", "inputSchema": schema}])), "test"), Ok(None));
     let arguments = json!({
         "region": "us west", "padded": " x ", "lines": "line1\nline2", "empty": "",
         "literal": "=?base64?literal?=", "count": -42, "whole": 42.0, "sure": false,
@@ -109,7 +109,7 @@ fn tools_with_invalid_annotations_are_omitted() {
         let good = json!({"name": "good", "inputSchema": at(json!({"type": "string"}))});
         let bad = json!({"name": "bad", "inputSchema": schema});
         let left = ToolHeaderParams::default().learn(&list(json!([bad, good])), "test");
-        assert_eq!(left, Some(list(json!([good]))), "{schema}");
+        assert_eq!(left, Ok(Some(list(json!([good])))), "{schema}");
     }
 }
 
@@ -120,5 +120,5 @@ fn annotation_lookalikes_are_ignored() {
         "x-mcp-header": {"type": "string"},
     }});
     let tools = list(json!([{"name": "t", "inputSchema": schema}, 7]));
-    assert_eq!(ToolHeaderParams::default().learn(&tools, "test"), None);
+    assert_eq!(ToolHeaderParams::default().learn(&tools, "test"), Ok(None));
 }
