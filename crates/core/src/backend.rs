@@ -403,6 +403,16 @@ impl Backend {
         Box::pin(self.send("tools/call", Some(("name", &name)), &call, guard)).await
     }
 
+    /// Calls the method of a protocol extension that the permit names, under the same conditions.
+    pub async fn call_extension_method(
+        &self,
+        permit: &Permit,
+        call: OutgoingRequest<'_>,
+        guard: &RequestGuard,
+    ) -> Result<RpcOutcome, BackendError> {
+        Box::pin(self.send(&permit.tool().tool, None, &call, guard)).await
+    }
+
     /// Sends any other request, under the same conditions. Tools need `call`.
     pub async fn request(
         &self,

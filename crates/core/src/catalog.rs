@@ -20,6 +20,8 @@ use crate::catalog::schema::ArgumentValidator;
 use crate::json::RawJson;
 use crate::name::untrusted_text;
 
+const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
 pub use crate::catalog::change_tracker::{DefinitionChange, DefinitionTracker};
 pub use crate::catalog::definition::{
     Definition, InvalidEntry, Prompt, Resource, ResourceTemplate,
@@ -65,6 +67,18 @@ pub struct ServerCapabilities {
     /// Protocol extensions, by name (MCP 2026-07-28).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<RawJson>,
+}
+
+impl ServerCapabilities {
+    /// Returns `true` if the server declares tasks, as either era does.
+    pub fn has_tasks(&self) -> bool {
+        self.tasks.is_some() || self.has_tasks_extension()
+    }
+
+    /// Returns `true` if the server declares the tasks extension (MCP 2026-07-28).
+    pub(crate) fn has_tasks_extension(&self) -> bool {
+        self.extensions.as_ref().is_some_and(|all| all.member(TASKS_EXTENSION).is_some())
+    }
 }
 
 /// A tool as its server defines it.

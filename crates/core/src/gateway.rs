@@ -19,6 +19,7 @@ mod drift;
 mod eager_servers;
 mod embedding;
 mod error;
+mod extension_methods;
 mod fair_queue;
 mod input_required;
 mod instrumentation;
@@ -82,6 +83,7 @@ pub use crate::backend::{
     LogLevel, MemoryPools, Phase, QuotaExceededError, QuotaGuard, QuotaRegistry, ServerRequest,
     StartPriority, may_require_input,
 };
+pub use crate::gateway::access::RequestTarget;
 pub use crate::gateway::caller::Caller;
 pub use crate::gateway::drift::ListingDrift;
 pub use crate::gateway::eager_servers::UnreadyServer;

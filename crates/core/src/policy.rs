@@ -35,7 +35,7 @@ use crate::policy::interner::PolicyInterner;
 use crate::policy::primitives::PrimitiveRules;
 use crate::policy::tool_patterns::{Candidate, ToolPatternSet};
 use crate::settings::{
-    Config, ConfirmationPolicy, DriftPolicy, Launch, PolicyConfig, ServerConfig,
+    Config, ConfirmationPolicy, DriftPolicy, Launch, PolicyConfig, ServerConfig, is_core_method,
 };
 
 pub use crate::policy::access::PrimitiveKind;
@@ -291,6 +291,27 @@ impl Policy {
         rules.decide(tool, traits, now).map_err(|rule| Denial { rule: Some(rule) })
     }
 
+    /// Decides on a method of a protocol extension. The entry of the server must list it; the
+    /// other rules treat it like a tool of that name.
+    pub fn decide_extension_method(
+        &self,
+        method: &ToolId,
+        now: impl Fn() -> UnixTime,
+    ) -> Result<Grant, Denial> {
+        let rules = self.server_rules(&method.toolbox, &method.server)?;
+        if !rules.lists_extension_method(&method.tool) {
+            let rule = RulePath::new(&["mcp_servers", method.server.as_str(), "extension_methods"]);
+            return Err(Denial { rule: Some(rule) });
+        }
+        rules.decide(method, ToolTraits::default(), now).map_err(|rule| Denial { rule: Some(rule) })
+    }
+
+    /// Returns `true` if the entry of the server lists the method. Other rules may deny it.
+    pub fn lists_extension_method(&self, method: &ToolId) -> bool {
+        let rules = self.server_rules(&method.toolbox, &method.server);
+        rules.is_ok_and(|rules| rules.lists_extension_method(&method.tool))
+    }
+
     /// Returns `true` if the agent may use a tool at some time, judging by its name.
     pub fn can_ever_grant(&self, tool: &ToolId) -> bool {
         let rules = self.server_rules(&tool.toolbox, &tool.server);
@@ -371,6 +392,8 @@ struct ServerRules {
     /// The rule for unlisted tools, and `true` if it allows them.
     otherwise: (RulePath, bool),
     entry: ServerEntryFilter,
+    /// The methods of protocol extensions that the server's entry lists; `None` means none.
+    extension_methods: Option<ToolFilter>,
     /// Conditions that must hold, with the tools they apply to.
     conditions: Vec<(Arc<Condition>, ToolPatternSet)>,
     concerns: RiskRules,
@@ -412,6 +435,11 @@ impl ServerRules {
             lists: lists.collect(),
             otherwise,
             entry: ServerEntryFilter::new(server),
+            extension_methods: server
+                .extension_methods
+                .iter()
+                .any(|pattern| !pattern.starts_with('!'))
+                .then(|| ToolFilter::new(&server.extension_methods)),
             conditions: whens.at(at).map(|(c, names)| (Arc::clone(c), names)).collect(),
             concerns: RiskRules {
                 dangerous: ToolPatternSet::new(&policy.dangerous_tools, at),
@@ -429,6 +457,11 @@ impl ServerRules {
             prefix: server.client_prefix(),
             name_limit: config.max_tool_name_length,
         }
+    }
+
+    fn lists_extension_method(&self, method: &str) -> bool {
+        let listed = self.extension_methods.as_ref();
+        !is_core_method(method) && listed.is_some_and(|all| all.allows(method))
     }
 
     /// Decides on a tool, or returns the rule that hides it.

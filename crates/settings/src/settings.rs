@@ -17,6 +17,7 @@ pub use auto_reload::AutoReload;
 pub use catalog::file_names::FileNameAllocator;
 pub use catalog::{CatalogCategory, CatalogFolder, CatalogService, CatalogTool, ToolReader};
 pub use clients::ClientConfig;
+pub use extension_methods::is_core_method;
 pub use http::{HttpConfig, TlsConfig};
 pub use launch::{HttpLaunch, HttpTransport, Launch, StdioLaunch};
 pub use limits::{CallerLimits, Limits, RateLimits, ResultCacheConfig};
@@ -44,6 +45,7 @@ mod auto_reload;
 pub mod catalog;
 mod clients;
 pub mod defaults;
+mod extension_methods;
 mod fingerprint;
 mod http;
 mod launch;
@@ -299,6 +301,8 @@ pub struct ServerConfig {
     pub resource_filters: Vec<String>,
     /// Like the tool filters (`promptFilters`). Empty means all.
     pub prompt_filters: Vec<String>,
+    /// Methods, globs and `!` globs, as written (`extensionMethods`). Empty means none.
+    pub extension_methods: Vec<String>,
     /// The tools of a category, as written (`includeNames`); `None` means all.
     pub include: Option<Vec<String>>,
     /// Changes to single tools, by the server's names as written (`overrides`). Look them up with
@@ -342,6 +346,7 @@ impl ServerConfig {
             tool_filters: Vec::new(),
             resource_filters: Vec::new(),
             prompt_filters: Vec::new(),
+            extension_methods: Vec::new(),
             include: None,
             overrides: BTreeMap::new(),
             startup_timeout: Duration::from_millis(defaults::STARTUP_TIMEOUT_MS),

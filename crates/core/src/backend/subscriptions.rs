@@ -22,8 +22,6 @@ use crate::wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnec
 const RELISTEN: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-const TASKS: &str = "io.modelcontextprotocol/tasks";
-
 /// Opens a subscription; `None` if the server has nothing to subscribe to.
 pub(crate) async fn open_subscription(
     connection: &ServerConnection,
@@ -46,8 +44,7 @@ pub(crate) async fn open_subscription(
         wanted.insert("resourceSubscriptions".to_owned(), uris.into());
     }
     let tasks = router.tasks();
-    let knows_tasks = capabilities.extensions.as_ref().is_some_and(|e| e.member(TASKS).is_some());
-    if knows_tasks && !tasks.is_empty() {
+    if capabilities.has_tasks_extension() && !tasks.is_empty() {
         wanted.insert("taskIds".to_owned(), tasks.into());
     }
     if wanted.is_empty() {

@@ -10,7 +10,7 @@ use crate::backend::{AgentHandle, RpcOutcome};
 use crate::catalog::Listing;
 use crate::gateway::error::server_error;
 use crate::gateway::{CallError, Caller, Gateway, RequestContext};
-use crate::json;
+use crate::json::{self, RawJson};
 use crate::name::{ServerRef, namespaced_name};
 use crate::policy::{Admission, Denial};
 use crate::telemetry::{PrimitiveReadGuard, ReadableKind};
@@ -18,35 +18,66 @@ use crate::telemetry::{PrimitiveReadGuard, ReadableKind};
 /// Error code of a URL elicitation (MCP 2025-11-25, client/elicitation).
 const URL_ELICITATION_REQUIRED: &[u8] = b"-32042";
 
-/// The primitive that a request accesses, by the server's own name.
-#[derive(Debug)]
-pub(crate) enum AdmissionTarget {
+/// The methods about tasks, the only requests besides those about primitives and tools.
+const TASK_METHODS: [&str; 5] =
+    ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"];
+
+/// A request other than a tool call, with the server's own name of the primitive that it is about.
+/// One value is judged and sent, so that a server can't read another name than policy did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequestTarget {
     Resource(String),
-    /// Completion of an argument of a resource or template.
+    /// Completion of an argument of a resource template.
     ResourceCompletion(String),
     Prompt(String),
     PromptCompletion(String),
-    Server,
+    /// A request about tasks, by its method.
+    Task(&'static str),
 }
 
-impl AdmissionTarget {
-    pub(crate) fn of(method: &str, params: &[json::Member]) -> Self {
-        let param = |key: &str| params.iter().find(|(name, _)| name == key).map(|(_, value)| value);
-        let text = |key: &str| param(key).and_then(|value| value.parse::<String>().ok());
-        match method {
-            "completion/complete" => {
-                let of = |key: &str| param("ref")?.member(key)?.parse::<String>().ok();
-                match (of("name"), of("uri")) {
-                    (Some(name), _) => Self::PromptCompletion(name),
-                    (None, Some(uri)) => Self::ResourceCompletion(uri),
-                    (None, None) => Self::Server,
-                }
-            }
-            _ if method.starts_with("resources/") => {
-                Self::Resource(text("uri").unwrap_or_default())
-            }
-            _ if method.starts_with("prompts/") => Self::Prompt(text("name").unwrap_or_default()),
-            _ => Self::Server,
+impl RequestTarget {
+    /// Returns the target of a request about tasks; `None` if MCP has no such method.
+    pub fn of_task_method(method: &str) -> Option<Self> {
+        TASK_METHODS.into_iter().find(|known| *known == method).map(Self::Task)
+    }
+
+    pub(crate) fn method(&self) -> &'static str {
+        match self {
+            Self::Resource(_) => "resources/read",
+            Self::Prompt(_) => "prompts/get",
+            Self::ResourceCompletion(_) | Self::PromptCompletion(_) => "completion/complete",
+            Self::Task(method) => method,
+        }
+    }
+
+    /// Returns the parameter that identifies the primitive.
+    fn identity(&self) -> Option<(&'static str, RawJson)> {
+        let reference = |kind: &str, key: &'static str, name: &str| {
+            let (kind, name) = (RawJson::from_text(kind), RawJson::from_text(name));
+            Some(("ref", json::object([("type", &kind), (key, &name)])))
+        };
+        match self {
+            Self::Resource(uri) => Some(("uri", RawJson::from_text(uri))),
+            Self::Prompt(name) => Some(("name", RawJson::from_text(name))),
+            Self::ResourceCompletion(uri) => reference("ref/resource", "uri", uri),
+            Self::PromptCompletion(name) => reference("ref/prompt", "name", name),
+            Self::Task(_) => None,
+        }
+    }
+
+    /// Returns the parameters to send: `given`, with the identity of the target.
+    pub(crate) fn with_identity(&self, given: &[json::Member]) -> Vec<json::Member> {
+        let Some((key, own)) = self.identity() else { return given.to_vec() };
+        let others = given.iter().filter(|(name, _)| name != key).cloned();
+        [(key.into(), own)].into_iter().chain(others).collect()
+    }
+
+    /// Returns the kind and the name of the primitive that the request reads, if it reads one.
+    pub(crate) fn read_primitive(&self) -> Option<(ReadableKind, &str)> {
+        match self {
+            Self::Resource(uri) => Some((ReadableKind::Resource, uri)),
+            Self::Prompt(name) => Some((ReadableKind::Prompt, name)),
+            Self::ResourceCompletion(_) | Self::PromptCompletion(_) | Self::Task(_) => None,
         }
     }
 }
@@ -60,12 +91,12 @@ impl Gateway {
     pub(crate) async fn admit(
         &self,
         at: &ServerRef,
-        target: &AdmissionTarget,
+        target: &RequestTarget,
         context: &RequestContext<'_>,
         mut read: Option<&mut PrimitiveReadGuard<'_>>,
     ) -> Result<Admission, CallError> {
         let is_of_resource =
-            matches!(target, AdmissionTarget::Resource(_) | AdmissionTarget::ResourceCompletion(_));
+            matches!(target, RequestTarget::Resource(_) | RequestTarget::ResourceCompletion(_));
         if is_of_resource && self.policy.restricts_resources(at) {
             let server = self.require_server(at)?;
             if self.snapshot().version(server.shared.id()) == 0 {
@@ -73,7 +104,7 @@ impl Gateway {
             }
             // A server that isn't opened has no listing to decide by.
             self.snapshot().check_open(at)?;
-            if let AdmissionTarget::ResourceCompletion(uri) = target {
+            if let RequestTarget::ResourceCompletion(uri) = target {
                 self.check_completed(at, uri)?;
             }
         }
@@ -86,15 +117,13 @@ impl Gateway {
             read.set_rule(denial.rule().map(ToString::to_string));
         }
         let (what, name, error) = match target {
-            AdmissionTarget::Server => return Err(unknown_server(at)),
+            RequestTarget::Task(_) => return Err(unknown_server(at)),
             _ if denial.rule().is_none() => return Err(unknown_server(at)),
-            AdmissionTarget::Resource(uri) => {
-                (ReadableKind::Resource, uri, unknown("resource", uri))
-            }
-            AdmissionTarget::ResourceCompletion(uri) => {
+            RequestTarget::Resource(uri) => (ReadableKind::Resource, uri, unknown("resource", uri)),
+            RequestTarget::ResourceCompletion(uri) => {
                 (ReadableKind::Resource, uri, unknown("resource template", uri))
             }
-            AdmissionTarget::Prompt(name) | AdmissionTarget::PromptCompletion(name) => {
+            RequestTarget::Prompt(name) | RequestTarget::PromptCompletion(name) => {
                 (ReadableKind::Prompt, name, unknown("prompt", name))
             }
         };
@@ -111,15 +140,15 @@ impl Gateway {
         if is_shown { Ok(()) } else { Err(unknown("resource template", uri)) }
     }
 
-    fn decide_on(&self, at: &ServerRef, target: &AdmissionTarget) -> Result<Admission, Denial> {
+    fn decide_on(&self, at: &ServerRef, target: &RequestTarget) -> Result<Admission, Denial> {
         match target {
-            AdmissionTarget::Resource(uri) | AdmissionTarget::ResourceCompletion(uri) => {
+            RequestTarget::Resource(uri) | RequestTarget::ResourceCompletion(uri) => {
                 self.policy.admit_resource(at, uri, &self.shown_listing(at))
             }
-            AdmissionTarget::Prompt(name) | AdmissionTarget::PromptCompletion(name) => {
+            RequestTarget::Prompt(name) | RequestTarget::PromptCompletion(name) => {
                 self.policy.admit_prompt(at, name)
             }
-            AdmissionTarget::Server => self.policy.admit(&at.toolbox, &at.server),
+            RequestTarget::Task(_) => self.policy.admit(&at.toolbox, &at.server),
         }
     }
 
@@ -127,17 +156,17 @@ impl Gateway {
     pub(crate) async fn mask_missing_resource(
         &self,
         at: &ServerRef,
-        target: &AdmissionTarget,
+        target: &RequestTarget,
         passed: Result<RpcOutcome, CallError>,
         context: &RequestContext<'_>,
     ) -> Result<RpcOutcome, CallError> {
         let Ok(RpcOutcome::Error(error)) = &passed else { return passed };
         let (what, uri) = match target {
-            AdmissionTarget::Resource(uri) => ("resource", uri),
-            AdmissionTarget::ResourceCompletion(uri) => ("resource template", uri),
-            AdmissionTarget::Prompt(_)
-            | AdmissionTarget::PromptCompletion(_)
-            | AdmissionTarget::Server => return passed,
+            RequestTarget::Resource(uri) => ("resource", uri),
+            RequestTarget::ResourceCompletion(uri) => ("resource template", uri),
+            RequestTarget::Prompt(_)
+            | RequestTarget::PromptCompletion(_)
+            | RequestTarget::Task(_) => return passed,
         };
         let asks =
             error.member("code").is_some_and(|code| code.as_bytes() == URL_ELICITATION_REQUIRED);
@@ -167,11 +196,10 @@ impl Gateway {
         as_known: &str,
         (agent, caller): (&AgentHandle, &Caller),
     ) -> Result<RpcOutcome, CallError> {
-        let (server, target) =
-            (self.require_server(at)?, AdmissionTarget::Resource(uri.to_owned()));
+        let (server, target) = (self.require_server(at)?, RequestTarget::Resource(uri.to_owned()));
         let context = RequestContext { caller, ..RequestContext::detached(agent) };
         let admission = self.admit(at, &target, &context, None).await?;
-        self.check_subscription(at, uri, &context).await?;
+        self.check_definitions(at, &target, &context).await?;
         let backend = server.backend(agent, &self.pool).map_err(|error| server_error(at, error))?;
         let subscribed = backend.subscribe(&admission, agent, uri, as_known).await;
         let subscribed = subscribed.map_err(|error| server_error(at, error));
@@ -179,7 +207,7 @@ impl Gateway {
     }
 
     pub(crate) fn admit_subscription(&self, at: &ServerRef, uri: &str) -> Option<Admission> {
-        self.decide_on(at, &AdmissionTarget::Resource(uri.to_owned())).ok()
+        self.decide_on(at, &RequestTarget::Resource(uri.to_owned())).ok()
     }
 
     /// Records a denial if the prompt with this name exists and a rule hides it.

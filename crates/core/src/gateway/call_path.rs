@@ -2,7 +2,7 @@
 //! last part.
 
 use crate::backend::{self, RpcOutcome, StartPriority};
-use crate::gateway::access::AdmissionTarget;
+use crate::gateway::access::RequestTarget;
 use crate::gateway::error::server_error;
 use crate::gateway::input_required::{self, InputRequired};
 use crate::gateway::instrumentation::{call_outcome, rule};
@@ -13,7 +13,7 @@ use crate::gateway::tasks::task_id;
 use crate::gateway::{CallError, Gateway, RequestContext, wait_until_listed};
 use crate::json::{self, RawJson};
 use crate::name::{ServerRef, ToolId};
-use crate::policy::{Permit, Refusal};
+use crate::policy::{Grant, Permit, Refusal};
 use crate::telemetry::{CallContext, PrimitiveReadGuard, ServerMetrics};
 use crate::toolbox::{ExposedTool, NotAnObjectError};
 
@@ -22,6 +22,15 @@ struct ToolCall<'a> {
     at: &'a ServerRef,
     arguments: Option<&'a RawJson>,
     rest: &'a [json::Member],
+}
+
+/// A call that policy allows, and the request that it becomes.
+pub(crate) struct PermittedCall<'a> {
+    pub(crate) tool: &'a ToolId,
+    pub(crate) at: &'a ServerRef,
+    pub(crate) server: &'a ManagedServer,
+    pub(crate) permit: &'a Permit,
+    pub(crate) sending: RelayedRequest<'a>,
 }
 
 enum CallTarget<'a> {
@@ -96,13 +105,9 @@ impl Gateway {
         if server.is_isolated() && context.agent.take_loss(at) {
             return Err(session_state_lost(tool));
         }
-        let mut may_sign_in = true;
         // The stored listing may be out of date, including the tool's schema.
-        let mut snapshot = self.snapshot();
-        if self.needs_listing(at, server, context.agent, &snapshot) {
-            may_sign_in = !Box::pin(self.ensure_listed_with_sign_in(at, server, context)).await?;
-            snapshot = self.snapshot();
-        }
+        let mut may_sign_in = self.ensure_current_listing(at, server, context).await?;
+        let snapshot = self.snapshot();
         snapshot.check_open(at)?;
         let view = snapshot.view(&tool.toolbox);
         let Some(shown) = view.tool(tool.server.as_str(), &tool.tool) else {
@@ -124,29 +129,9 @@ impl Gateway {
             call.details.is_cached = true;
             return Ok(RpcOutcome::Result(answer));
         }
-        if self.is_rate_limited(server) {
-            Box::pin(self.check_rate_limits(tool, server, call)).await?;
-        }
-        if let Some(concern) = permit.confirmation() {
-            Box::pin(self.confirm_call(tool, concern, given, context, call)).await?;
-        }
-        let outcome = loop {
-            let places = if self.is_concurrency_limited(server) {
-                Some(Box::pin(self.acquire_slots(tool, server, context, call)).await?)
-            } else {
-                None
-            };
-            let passed =
-                Box::pin(self.relay(at, server, context, sending, &mut call.has_asked)).await;
-            let error = match passed {
-                Err(error) if may_sign_in => error,
-                passed => break passed?,
-            };
-            may_sign_in = false;
-            // Release the slots while the user signs in.
-            drop(places);
-            Box::pin(self.recover_by_sign_in(error, at, "The call", context)).await?;
-        };
+        let permitted = PermittedCall { tool, at, server, permit: &permit, sending };
+        let outcome =
+            self.send_permitted(permitted, given, &mut may_sign_in, context, call).await?;
         if let Some(kept) = key
             && !call.has_asked
             && !server.shared.is_interactive()
@@ -156,6 +141,56 @@ impl Gateway {
             answers.insert_if_cacheable(key, &outcome);
         }
         Ok(outcome)
+    }
+
+    /// Lists the server if that is necessary before a call. Returns `true` if the call may still
+    /// prompt for a sign-in.
+    pub(crate) async fn ensure_current_listing(
+        &self,
+        at: &ServerRef,
+        server: &ManagedServer,
+        context: &RequestContext<'_>,
+    ) -> Result<bool, CallError> {
+        if !self.needs_listing(at, server, context.agent, &self.snapshot()) {
+            return Ok(true);
+        }
+        Ok(!Box::pin(self.ensure_listed_with_sign_in(at, server, context)).await?)
+    }
+
+    /// Enforces rate limits, the confirmation and concurrency limits, then sends the request.
+    /// `given` is shown to the user who confirms it.
+    pub(crate) async fn send_permitted(
+        &self,
+        permitted: PermittedCall<'_>,
+        given: Option<&RawJson>,
+        may_sign_in: &mut bool,
+        context: &RequestContext<'_>,
+        call: &mut CallContext<'_>,
+    ) -> Result<RpcOutcome, CallError> {
+        let PermittedCall { tool, at, server, permit, sending } = permitted;
+        if self.is_rate_limited(server) {
+            Box::pin(self.check_rate_limits(tool, server, call)).await?;
+        }
+        if let Some(concern) = permit.confirmation() {
+            Box::pin(self.confirm_call(tool, concern, given, context, call)).await?;
+        }
+        loop {
+            let places = if self.is_concurrency_limited(server) {
+                Some(Box::pin(self.acquire_slots(tool, server, context, call)).await?)
+            } else {
+                None
+            };
+            let passed =
+                Box::pin(self.relay(at, server, context, sending, &mut call.has_asked)).await;
+            let error = match passed {
+                Err(error) if *may_sign_in => error,
+                passed => return passed,
+            };
+            *may_sign_in = false;
+            // Release the slots while the user signs in.
+            drop(places);
+            Box::pin(self.recover_by_sign_in(error, at, "The call", context)).await?;
+        }
     }
 
     pub(crate) async fn ensure_server_listed(
@@ -217,13 +252,7 @@ impl Gateway {
         let arguments = shown.apply_pinned(given).map_err(|NotAnObjectError(found)| {
             CallError::NotAnObject { tool: tool.clone(), found }
         })?;
-        let permit = grant.permit(arguments.as_ref().map(RawJson::as_bytes));
-        let permit = permit.map_err(|Refusal { rule, reason, hint }| {
-            call.set_rule(|| Some(rule.to_string().into()));
-            CallError::Refused { tool: tool.clone(), reason, hint }
-        })?;
-        call.details.is_dangerous = permit.danger().is_some();
-        Ok((permit, arguments))
+        Ok((check_conditions(grant, tool, arguments.as_ref(), call)?, arguments))
     }
 
     /// Returns `true` if the configuration or the server marks the tool as dangerous.
@@ -236,35 +265,35 @@ impl Gateway {
     pub async fn request(
         &self,
         at: &ServerRef,
-        method: &str,
+        target: &RequestTarget,
         params: &[json::Member],
         context: &RequestContext<'_>,
     ) -> Result<RpcOutcome, CallError> {
-        let mut read = self.begin_read(at, method, params, context);
-        let target = AdmissionTarget::of(method, params);
-        let passed =
-            self.admit_and_relay(at, (method, params), &target, context, read.as_mut()).await;
+        let mut read = self.begin_read(at, target, context);
+        let passed = self.admit_and_relay(at, target, params, context, read.as_mut()).await;
         if let Some(read) = read {
             let (ending, bytes) = call_outcome(&passed, context);
             read.end(ending, bytes);
         }
-        self.mask_missing_resource(at, &target, passed, context).await
+        self.mask_missing_resource(at, target, passed, context).await
     }
 
     async fn admit_and_relay(
         &self,
         at: &ServerRef,
-        (method, params): (&str, &[json::Member]),
-        target: &AdmissionTarget,
+        target: &RequestTarget,
+        params: &[json::Member],
         context: &RequestContext<'_>,
         mut read: Option<&mut PrimitiveReadGuard<'_>>,
     ) -> Result<RpcOutcome, CallError> {
         let server = self.require_server(at)?;
-        let mut may_sign_in = self.can_prompt_during(at, method, context);
+        let mut may_sign_in = self.can_prompt_during(at, target.method(), context);
+        let params = target.with_identity(params);
         loop {
             let passed = async {
                 let admission = self.admit(at, target, context, read.as_deref_mut()).await?;
-                self.check_definitions(at, method, params, context).await?;
+                self.check_definitions(at, target, context).await?;
+                let (method, params) = (target.method(), &params[..]);
                 let sending = RelayedRequest::Other { admission: &admission, method, params };
                 self.relay(at, server, context, sending, &mut false).await
             };
@@ -299,7 +328,7 @@ impl Gateway {
         for _ in 0..input_required::MAX_ROUNDS {
             let sent = sending.send(&backend, &added, context, server.patience, &guard);
             let outcome = sent.await.map_err(failed)?;
-            if matches!(sending, RelayedRequest::Call { .. })
+            if !matches!(sending, RelayedRequest::Other { .. })
                 && let Some(task) = task_id(&outcome)
             {
                 let holder = self.tasks.holder(context.agent, context.session);
@@ -327,8 +356,24 @@ impl Gateway {
     }
 }
 
+/// Checks the conditions on arguments. Returns the permit for the call.
+pub(crate) fn check_conditions(
+    grant: Grant,
+    tool: &ToolId,
+    arguments: Option<&RawJson>,
+    call: &mut CallContext<'_>,
+) -> Result<Permit, CallError> {
+    let permit = grant.permit(arguments.map(RawJson::as_bytes));
+    let permit = permit.map_err(|Refusal { rule, reason, hint }| {
+        call.set_rule(|| Some(rule.to_string().into()));
+        CallError::Refused { tool: tool.clone(), reason, hint }
+    })?;
+    call.details.is_dangerous = permit.danger().is_some();
+    Ok(permit)
+}
+
 /// The error for the first call after a takeover that lost the server's session state.
-fn session_state_lost(tool: &ToolId) -> CallError {
+pub(crate) fn session_state_lost(tool: &ToolId) -> CallError {
     CallError::Refused {
         tool: tool.clone(),
         reason: format!(

@@ -7,8 +7,9 @@ use std::time::SystemTime;
 use memchr::memmem::Finder;
 
 use crate::backend::{self, RpcOutcome};
+use crate::gateway::access::RequestTarget;
 use crate::gateway::{CallError, Gateway, RequestContext};
-use crate::json::{self, RawJson};
+use crate::json::RawJson;
 use crate::name::{ServerRef, ToolId};
 use crate::policy::{Denial, Grant, ToolTraits};
 use crate::telemetry::{
@@ -45,22 +46,19 @@ impl Gateway {
         self.listeners.begin_call(meters, subject)
     }
 
-    /// Begins a read of a resource or prompt. Returns `None` for other methods, or if no listener
+    /// Begins a read of a resource or prompt. Returns `None` for other requests, or if no listener
     /// wants reads.
     pub(crate) fn begin_read<'a>(
         &'a self,
         at: &'a ServerRef,
-        method: &str,
-        params: &'a [json::Member],
+        target: &'a RequestTarget,
         context: &RequestContext<'a>,
     ) -> Option<PrimitiveReadGuard<'a>> {
         if !self.listeners.wants_reads() {
             return None;
         }
-        let (what, key) = ReadableKind::from_method(method)?;
-        let named = params.iter().find(|(name, _)| name == key);
-        let name = named.and_then(|(_, value)| value.decode_string()).unwrap_or_default();
-        Some(self.observed_read(at, what, name, context))
+        let (what, name) = target.read_primitive()?;
+        Some(self.observed_read(at, what, name.into(), context))
     }
 
     pub(crate) fn note_denied(

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use crate::backend::{self, StartPriority};
 use crate::catalog::Listing;
+use crate::gateway::access::RequestTarget;
 use crate::gateway::drift::ListingDrift;
 use crate::gateway::error::server_error;
 use crate::gateway::managed_server::ManagedServer;
 use crate::gateway::open_toolbox::while_starting;
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::{AgentHandle, CallError, FailedServer, Gateway, RequestContext, failed};
-use crate::json::Member;
 use crate::name::ServerRef;
 use crate::policy::DriftAction;
 
@@ -101,53 +101,30 @@ impl Gateway {
         }
     }
 
-    /// Checks prompts, resources and completions against the lock; starts and lists the server if
-    /// needed. Fails if the server is blocked or the primitive is withheld.
+    /// Checks a request against the lock; starts and lists the server if needed. Fails if the
+    /// server is blocked or the primitive is withheld.
     pub(crate) async fn check_definitions(
         &self,
         at: &ServerRef,
-        method: &str,
-        params: &[Member],
+        target: &RequestTarget,
         context: &RequestContext<'_>,
     ) -> Result<(), CallError> {
         let all = self.current_drift(at, context).await?;
-        if all.is_empty() {
-            return Ok(());
-        }
-        let keeps_back = |word: &str, name: &str| {
-            all.iter().any(|judged| judged.withholds(word, |kept| kept == name))
-        };
-        let about = params.iter().find(|(key, _)| key == "ref").map(|(_, about)| about);
-        let text = |name: &str| {
-            let own = params.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-            let value = own.or_else(|| about?.member(name))?;
-            Some(value.decode_string()?.into_owned())
-        };
-        let unknown = |what, wanted| Err(CallError::UnknownPrimitive { what, wanted });
-        if let Some(name) = text("name")
-            && (method.starts_with("prompts/") || about.is_some())
-            && keeps_back("prompt", &name)
-        {
-            return unknown("prompt", name);
-        }
-        if let Some(uri) = text("uri") {
-            self.check_address(at, &uri, &all)?;
-            if about.is_some() && has_withheld_template(&all) {
-                self.check_completed(at, &uri)?;
+        match target {
+            RequestTarget::Prompt(name) | RequestTarget::PromptCompletion(name) => {
+                let is_withheld =
+                    all.iter().any(|judged| judged.withholds("prompt", |kept| kept == name));
+                let unknown =
+                    || CallError::UnknownPrimitive { what: "prompt", wanted: name.clone() };
+                if is_withheld { Err(unknown()) } else { Ok(()) }
             }
+            RequestTarget::Resource(uri) => self.check_address(at, uri, &all),
+            RequestTarget::ResourceCompletion(uri) => {
+                self.check_address(at, uri, &all)?;
+                if has_withheld_template(&all) { self.check_completed(at, uri) } else { Ok(()) }
+            }
+            RequestTarget::Task(_) => Ok(()),
         }
-        Ok(())
-    }
-
-    /// Checks a resource subscription against the lock. Lists the server first if needed.
-    pub(crate) async fn check_subscription(
-        &self,
-        at: &ServerRef,
-        uri: &str,
-        context: &RequestContext<'_>,
-    ) -> Result<(), CallError> {
-        let all = self.current_drift(at, context).await?;
-        self.check_address(at, uri, &all)
     }
 
     /// Returns `true` if resource templates of the server are withheld, or if that can't be

@@ -7,8 +7,21 @@ use crate::policy::{Admission, Permit};
 
 #[derive(Clone, Copy)]
 pub(crate) enum RelayedRequest<'a> {
-    Call { permit: &'a Permit, arguments: Option<&'a RawJson>, rest: &'a [Member] },
-    Other { admission: &'a Admission, method: &'a str, params: &'a [Member] },
+    Call {
+        permit: &'a Permit,
+        arguments: Option<&'a RawJson>,
+        rest: &'a [Member],
+    },
+    /// A method of a protocol extension, named by the permit.
+    Extension {
+        permit: &'a Permit,
+        params: &'a [Member],
+    },
+    Other {
+        admission: &'a Admission,
+        method: &'a str,
+        params: &'a [Member],
+    },
 }
 
 impl RelayedRequest<'_> {
@@ -26,6 +39,16 @@ impl RelayedRequest<'_> {
                 let arguments = arguments.map(|arguments| ("arguments", arguments));
                 let params: Vec<_> = arguments.into_iter().chain(members(rest, added)).collect();
                 backend.call(permit, context.outgoing_request(&params, patience), guard).await
+            }
+            Self::Extension { permit, params } => {
+                let params: Vec<_> = members(params, added).collect();
+                backend
+                    .call_extension_method(
+                        permit,
+                        context.outgoing_request(&params, patience),
+                        guard,
+                    )
+                    .await
             }
             Self::Other { admission, method, params } => {
                 let params: Vec<_> = members(params, added).collect();

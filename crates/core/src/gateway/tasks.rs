@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::backend::{Affinity, AgentHandle, ClientCapabilities, RpcOutcome};
+use crate::gateway::access::RequestTarget;
 use crate::gateway::{CallError, Caller, Gateway, RequestContext};
 use crate::json::{Member, RawJson};
 use crate::name::{AgentName, ServerRef};
@@ -134,7 +135,8 @@ impl Gateway {
         for _ in 0..MAX_PAGES {
             let cursors = cursor.take().map(|cursor| ("cursor".into(), cursor));
             let params: Vec<_> = rest.iter().cloned().chain(cursors).collect();
-            let outcome = self.request(at, "tasks/list", &params, context).await?;
+            let outcome =
+                self.request(at, &RequestTarget::Task("tasks/list"), &params, context).await?;
             let RpcOutcome::Result(page) = &outcome else { return Ok(outcome) };
             let tasks = page.member("tasks").and_then(|tasks| tasks.items());
             let Some(tasks) = tasks else { return Ok(malformed()) };

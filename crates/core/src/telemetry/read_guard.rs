@@ -54,16 +54,6 @@ impl Drop for PrimitiveReadGuard<'_> {
 }
 
 impl ReadableKind {
-    /// Returns the kind that an MCP method reads, and the parameter that identifies the primitive.
-    /// Returns `None` for other methods.
-    pub fn from_method(method: &str) -> Option<(Self, &'static str)> {
-        match method {
-            "resources/read" => Some((Self::Resource, "uri")),
-            "prompts/get" => Some((Self::Prompt, "name")),
-            _ => None,
-        }
-    }
-
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Resource => "resource",

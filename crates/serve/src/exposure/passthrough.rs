@@ -10,7 +10,7 @@ use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode};
 use crate::exposure::tool_call::{CallRoute, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::{meta_tools, tool_results};
 use crate::gateway::{AgentHandle, CallError, Snapshot, StartPriority};
-use crate::json::RawJson;
+use crate::json::{self, RawJson};
 use crate::name::{ServerRef, ToolId};
 use crate::settings::{Config, ServerConfig};
 use crate::toolbox::{ExposedTool, PrimitiveKind, ServerView};
@@ -164,6 +164,9 @@ pub(crate) async fn introduction(
     // `tasks` belongs to the older revisions, `extensions` to the modern one.
     if is_modern {
         abilities.tasks = None;
+        let usable = gateway.usable_extensions(&at, &abilities);
+        let usable = json::object(usable.iter().map(|(name, settings)| (&**name, settings)));
+        abilities.extensions = abilities.extensions.map(|_| usable);
     } else {
         abilities.extensions = None;
     }

@@ -1,13 +1,11 @@
-//! Forwards protocol extensions: tasks, and methods that the gateway doesn't know.
+//! Forwards requests about tasks, and methods of protocol extensions.
 //!
 //! A request about a task goes to the server that runs the task. If several agents may use that
-//! server, only the agent that started the task gets through. Other requests are forwarded if
-//! exactly one running server qualifies: a server that declares extensions, or any server if the
-//! agent declares them.
+//! server, only the agent that started the task gets through. A method of an extension goes to the
+//! server whose entry lists it (`extensionMethods`), on the path of tool calls. All other methods
+//! are unknown, no matter what clients and servers declare.
 
 use std::sync::Arc;
-
-use serde_json::{Map, Value};
 
 use crate::backend::RpcOutcome;
 use crate::frontend::era::sanitize_outcome;
@@ -15,11 +13,16 @@ use crate::frontend::forwarding::{ForwardedRequest, forward as pass_on};
 use crate::frontend::request::{AgentRequest, method_not_found};
 use crate::frontend::session::AgentSession;
 use crate::frontend::{name_resolution, primitives};
-use crate::name::ServerRef;
-use crate::wire::incoming::Responder;
+use crate::gateway::{CallError, Gateway, RequestTarget};
+use crate::json::{self, Member, RawJson};
+use crate::name::{ServerRef, ToolId, untrusted_text};
+use crate::wire::code::INVALID_PARAMS;
+use crate::wire::incoming::{Responder, error_object};
 
 /// The only request about tasks without a `taskId`.
 const LIST: &str = "tasks/list";
+/// Maximum length of a method in an error, in characters.
+const MAX_NAME: usize = 200;
 
 pub(crate) async fn forward_extension(
     session: Arc<AgentSession>,
@@ -27,28 +30,17 @@ pub(crate) async fn forward_extension(
     responder: Responder,
 ) {
     pass_on(session, request, responder, move |passed| async move {
-        let ForwardedRequest { exposure, agent, request, .. } = &passed;
-        exposure.ensure_running(agent).await;
-        let Some(server_ref) = find(&passed).await else {
-            return method_not_found(&request.method);
+        let request = &passed.request;
+        let outcome = match RequestTarget::of_task_method(&request.method) {
+            Some(target) => forward_task_request(&passed, &target).await,
+            None => call_method(&passed).await,
         };
-        let context = passed.context();
-        let gateway = exposure.gateway();
-        let outcome = if request.method == LIST && !gateway.can_list_all_tasks() {
-            gateway.list_own_tasks(&server_ref, &request.params, &context).await
-        } else {
-            gateway.request(&server_ref, &request.method, &request.params, &context).await
-        };
-        let mut outcome = outcome.unwrap_or_else(|error| primitives::call_error_outcome(&error));
-        // A call would have returned the same result (MCP 2025-11-25, basic/utilities/tasks).
-        if request.method == "tasks/result" {
-            gateway.truncate_result("a task", &mut outcome, &context).await;
-        }
         // Here the code is about the forwarded method, not the connection, so don't wrap it.
-        if is_unknown(&outcome) {
-            method_not_found(&request.method)
-        } else {
-            sanitize_outcome(outcome, request.meta.is_modern)
+        match outcome {
+            Some(outcome) if !is_unknown(&outcome) => {
+                sanitize_outcome(outcome, request.meta.is_modern)
+            }
+            _ => method_not_found(&request.method),
         }
     })
     .await;
@@ -59,68 +51,119 @@ fn is_unknown(outcome: &RpcOutcome) -> bool {
     error.member("code").is_some_and(|code| code.as_bytes() == b"-32601")
 }
 
-async fn find(passed: &ForwardedRequest) -> Option<ServerRef> {
+/// Returns `None` if no server of the agent can answer the request.
+async fn forward_task_request(
+    passed: &ForwardedRequest,
+    target: &RequestTarget,
+) -> Option<RpcOutcome> {
+    let ForwardedRequest { exposure, agent, request, .. } = passed;
+    exposure.ensure_running(agent).await;
+    let server_ref = find_task_server(passed).await?;
+    let context = passed.context();
+    let gateway = exposure.gateway();
+    let outcome = if request.method == LIST && !gateway.can_list_all_tasks() {
+        gateway.list_own_tasks(&server_ref, &request.params, &context).await
+    } else {
+        gateway.request(&server_ref, target, &request.params, &context).await
+    };
+    let mut outcome = outcome.unwrap_or_else(|error| primitives::call_error_outcome(&error));
+    // A call would have returned the same result (MCP 2025-11-25, basic/utilities/tasks).
+    if request.method == "tasks/result" {
+        gateway.truncate_result("a task", &mut outcome, &context).await;
+    }
+    Some(outcome)
+}
+
+async fn find_task_server(passed: &ForwardedRequest) -> Option<ServerRef> {
     let ForwardedRequest { exposure, request, .. } = passed;
     let gateway = exposure.gateway();
-    if let Ok(task) = request.string_param("taskId")
-        && let Some(server_ref) =
-            gateway.task_server(&task, &passed.agent, passed.session.key()).await
-    {
+    let speaking = servers_with_tasks(gateway);
+    let task = request.string_param("taskId").unwrap_or_default();
+    let known = gateway.task_server(&task, &passed.agent, passed.session.key()).await;
+    if let Some(server_ref) = known.filter(|known| speaking.contains(known)) {
         return Some(server_ref);
     }
-    let found = guess_server(passed)?;
-    let is_of_task = request.method.starts_with("tasks/") && request.method != LIST;
-    let task = request.string_param("taskId").unwrap_or_default();
-    let may_ask = || gateway.can_query_task(&task, &found, &passed.agent, passed.session.key());
-    (!is_of_task || may_ask()).then_some(found)
+    let [only] = speaking.as_slice() else { return None };
+    let may_ask = || gateway.can_query_task(&task, only, &passed.agent, passed.session.key());
+    (request.method == LIST || may_ask()).then(|| only.clone())
 }
 
-/// Returns an owner of the request's `uri`, or the only candidate.
-fn guess_server(passed: &ForwardedRequest) -> Option<ServerRef> {
-    let ForwardedRequest { exposure, request, .. } = passed;
-    let speaks = candidates(passed);
-    if let Ok(uri) = request.string_param("uri") {
-        let owners =
-            name_resolution::resource_owners(&passed.session, exposure, &request.meta, &uri);
-        let owners = owners.unwrap_or_default();
-        if let Some((server_ref, _)) =
-            owners.into_iter().find(|(server_ref, _)| speaks.contains(server_ref))
-        {
-            return Some(server_ref);
-        }
-    }
-    match speaks.as_slice() {
-        [only] => Some(only.clone()),
-        _ => None,
-    }
-}
-
-/// Returns the running servers that declare the method's extension, or else those that declare any.
-/// If none does but the agent declares extensions, returns all running servers.
-fn candidates(passed: &ForwardedRequest) -> Vec<ServerRef> {
-    let ForwardedRequest { exposure, request, .. } = passed;
-    let gateway = exposure.gateway();
+/// Returns the running servers that declare tasks.
+fn servers_with_tasks(gateway: &Gateway) -> Vec<ServerRef> {
     let snapshot = gateway.snapshot();
-    let family = request.method.split('/').next().unwrap_or_default();
-    let mut speaking = Vec::new();
-    for server_ref in gateway.running_servers() {
-        let view = snapshot.view(&server_ref.toolbox);
-        let Some(capabilities) = view.abilities_of(&server_ref.server) else { continue };
-        let spoken: Map<String, Value> = capabilities
-            .extensions
-            .as_ref()
-            .and_then(|extensions| extensions.parse().ok())
-            .unwrap_or_default();
-        let is_of_family = spoken.keys().any(|name| name.rsplit('/').next() == Some(family))
-            || (family == "tasks" && capabilities.tasks.is_some());
-        if is_of_family || !spoken.is_empty() {
-            speaking.push((is_of_family, server_ref));
-        }
+    let mut running = gateway.running_servers();
+    running.retain(|at| {
+        let view = snapshot.view(&at.toolbox);
+        view.abilities_of(&at.server).is_some_and(|abilities| abilities.has_tasks())
+    });
+    running
+}
+
+/// Returns `None` if no server of the agent has the method.
+async fn call_method(passed: &ForwardedRequest) -> Option<RpcOutcome> {
+    let ForwardedRequest { exposure, request, .. } = passed;
+    let (gateway, context) = (exposure.gateway(), passed.context());
+    let servers = gateway.find_extension_method(&request.method);
+    if servers.is_empty() {
+        let params = json::object(request.params.iter().map(|(key, value)| (&**key, value)));
+        gateway.note_unresolved(&request.method, Some(&params), None, &context);
+        return None;
     }
-    if speaking.is_empty() && passed.session.speaks_extensions(&request.meta) {
-        return gateway.running_servers();
+    let owner = match owner_of_uri(passed, &servers).await {
+        Some(owner) => Some(owner),
+        None => only(&servers).map(|method| (method.clone(), None)),
+    };
+    let Some((method, own_uri)) = owner else {
+        return Some(ambiguous(&servers));
+    };
+    let params = match own_uri {
+        None => request.params.clone(),
+        Some(own) => with_own_uri(&request.params, &own),
+    };
+    match gateway.call_extension_method(&method, &params, &context).await {
+        Ok(outcome) => Some(outcome),
+        Err(CallError::UnknownTool { .. }) => None,
+        Err(error) => Some(primitives::call_error_outcome(&error)),
     }
-    let has_family = speaking.iter().any(|(is_of_family, _)| *is_of_family);
-    let fitting = speaking.into_iter().filter(|(is_of_family, _)| *is_of_family || !has_family);
-    fitting.map(|(_, server_ref)| server_ref).collect()
+}
+
+fn only(servers: &[ToolId]) -> Option<&ToolId> {
+    if let [only] = servers { Some(only) } else { None }
+}
+
+/// Returns the server that owns the request's `uri`, and its own spelling of the URI.
+async fn owner_of_uri(
+    passed: &ForwardedRequest,
+    servers: &[ToolId],
+) -> Option<(ToolId, Option<String>)> {
+    let ForwardedRequest { session, exposure, request, .. } = passed;
+    let uri = request.string_param("uri").ok()?;
+    if servers.len() > 1 {
+        exposure.ensure_running(&passed.agent).await;
+    }
+    let owners = name_resolution::resource_owners(session, exposure, &request.meta, &uri);
+    owners.unwrap_or_default().into_iter().find_map(|(at, own)| {
+        let method = servers.iter().find(|method| method.server_ref() == at)?;
+        Some((method.clone(), (own != uri).then_some(own)))
+    })
+}
+
+fn with_own_uri(params: &[Member], own: &str) -> Vec<Member> {
+    let own = RawJson::from_text(own);
+    let params = params
+        .iter()
+        .map(|(key, value)| (key.clone(), if key == "uri" { own.clone() } else { value.clone() }));
+    params.collect()
+}
+
+fn ambiguous(servers: &[ToolId]) -> RpcOutcome {
+    let method = servers.first().map(|method| method.tool.as_str()).unwrap_or_default();
+    let names: Vec<_> =
+        servers.iter().map(|at| format!("`{}/{}`", at.toolbox, at.server)).collect();
+    let message = format!(
+        "several servers have the method `{}`: {}. List it in the `extensionMethods` of one of them",
+        untrusted_text::display_name(method, MAX_NAME),
+        names.join(", ")
+    );
+    RpcOutcome::Error(error_object(INVALID_PARAMS, &message, None))
 }

@@ -12,6 +12,7 @@ use crate::frontend::request::{AgentRequest, method_not_found};
 use crate::frontend::session::AgentSession;
 use crate::gateway::GatewayLimitError;
 use crate::json::RawJson;
+use crate::name::ServerRef;
 use crate::state::{ClientInfo, ClientIntroduction};
 use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::wire::incoming::error_object;
@@ -162,10 +163,10 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
     let toolboxes = exposure.visible_toolboxes(ListMutability::Fixed, &BTreeSet::new());
     let mut extensions = Map::new();
     for toolbox in toolboxes {
-        for (_, abilities) in snapshot.view(&toolbox).abilities() {
-            let spoken = abilities.extensions.as_ref().and_then(|e| e.parse::<Map<_, _>>().ok());
-            for (name, settings) in spoken.into_iter().flatten() {
-                extensions.entry(name).or_insert(settings);
+        for (server, abilities) in snapshot.view(&toolbox).abilities() {
+            let at = ServerRef { toolbox: toolbox.clone(), server: server.clone() };
+            for (name, settings) in gateway.usable_extensions(&at, abilities) {
+                extensions.entry(name).or_insert_with(|| json!(settings));
             }
         }
     }

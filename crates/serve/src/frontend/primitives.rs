@@ -11,7 +11,7 @@ use crate::frontend::forwarding::{ForwardedRequest, forward};
 use crate::frontend::name_resolution;
 use crate::frontend::request::{AgentRequest, ResponseFuture, send};
 use crate::frontend::session::AgentSession;
-use crate::gateway::{AgentHandle, CallError, Caller, Gateway, LogLevel};
+use crate::gateway::{AgentHandle, CallError, Caller, Gateway, LogLevel, RequestTarget};
 use crate::json::{self, RawJson};
 use crate::name::ServerRef;
 use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
@@ -40,7 +40,8 @@ pub(crate) fn read(
         };
         let mut outcome = name_resolution::resource_not_found(&uri, passed.request.meta.is_modern);
         for (server, own) in candidates {
-            let answer = relay_as(&passed, &server, "uri", &own).await;
+            let target = RequestTarget::Resource(own.clone());
+            let answer = relay(&passed, &server, &target).await;
             outcome = answer.unwrap_or_else(|NotVisible| {
                 name_resolution::resource_not_found(&uri, passed.request.meta.is_modern)
             });
@@ -81,7 +82,7 @@ pub(crate) fn get_prompt(
             note_unknown_prompt(&passed, &name);
             return unknown("prompt", name);
         };
-        match relay_as(&passed, &server, "name", &own).await {
+        match relay(&passed, &server, &RequestTarget::Prompt(own)).await {
             Ok(outcome) => passed.exposure.rewrite_uris(&server, outcome),
             Err(NotVisible) => unknown("prompt", name),
         }
@@ -93,29 +94,55 @@ pub(crate) fn complete(
     request: AgentRequest,
     responder: Responder,
 ) -> ResponseFuture {
-    let Some(reference) = request.param("ref").cloned() else {
-        let error = error_object(INVALID_PARAMS, "`ref` is missing", None);
-        return Box::pin(send(responder, RpcOutcome::Error(error)));
+    let reference = match CompletionRef::read(&request) {
+        Ok(reference) => reference,
+        Err(refusal) => return Box::pin(send(responder, refusal)),
     };
     forward(session, request, responder, move |passed| async move {
-        let text = |key| reference.member(key).and_then(|name| name.parse::<String>().ok());
-        let (key, found) = match (text("name"), text("uri")) {
-            (Some(name), _) => ("name", name_resolution::resolve_prompt(&passed, &name).await),
-            (None, Some(uri)) => ("uri", name_resolution::resolve_template(&passed, &uri).await),
-            (None, None) => ("name", None),
+        let found = match &reference {
+            CompletionRef::Prompt(name) => {
+                let found = name_resolution::resolve_prompt(&passed, name).await;
+                found.map(|(server, own)| (server, RequestTarget::PromptCompletion(own)))
+            }
+            CompletionRef::Resource(uri) => {
+                let found = name_resolution::resolve_template(&passed, uri).await;
+                found.map(|(server, own)| (server, RequestTarget::ResourceCompletion(own)))
+            }
         };
-        let nothing = || unknown("prompt or resource template", reference.as_str().into_owned());
-        let Some((server, own)) = found else {
-            if let Some(name) = text("name") {
-                note_unknown_prompt(&passed, &name);
+        let nothing = || match &reference {
+            CompletionRef::Prompt(name) => unknown("prompt", name.clone()),
+            CompletionRef::Resource(uri) => unknown("resource template", uri.clone()),
+        };
+        let Some((server, target)) = found else {
+            if let CompletionRef::Prompt(name) = &reference {
+                note_unknown_prompt(&passed, name);
             }
             return nothing();
         };
-        let own = reference.with_member(key, &RawJson::encode(&own));
-        let Ok(own) = own else { return nothing() };
-        let answer = relay_with(&passed, &server, "ref", &own).await;
-        answer.unwrap_or_else(|NotVisible| nothing())
+        relay(&passed, &server, &target).await.unwrap_or_else(|NotVisible| nothing())
     })
+}
+
+/// The `ref` of a completion. Only its `type` decides which of its members counts.
+enum CompletionRef {
+    Prompt(String),
+    Resource(String),
+}
+
+impl CompletionRef {
+    fn read(request: &AgentRequest) -> Result<Self, RpcOutcome> {
+        let invalid = |why: &str| RpcOutcome::Error(error_object(INVALID_PARAMS, why, None));
+        let reference = request.param("ref").ok_or_else(|| invalid("`ref` is missing"))?;
+        let text = |key: &str| Some(reference.member(key)?.decode_string()?.into_owned());
+        let needed = |key: &str| {
+            text(key).ok_or_else(|| invalid(&format!("`ref.{key}` is missing or not a string")))
+        };
+        match text("type").as_deref() {
+            Some("ref/prompt") => Ok(Self::Prompt(needed("name")?)),
+            Some("ref/resource") => Ok(Self::Resource(needed("uri")?)),
+            _ => Err(invalid("`ref.type` must be `ref/prompt` or `ref/resource`")),
+        }
+    }
 }
 
 /// The server doesn't have the primitive, or the agent has no access to it.
@@ -126,28 +153,14 @@ fn note_unknown_prompt(passed: &ForwardedRequest, name: &str) {
     passed.exposure.gateway().record_denied_prompt(name, &passed.context());
 }
 
-async fn relay_as(
+async fn relay(
     passed: &ForwardedRequest,
     server: &ServerRef,
-    key: &str,
-    own: &str,
-) -> Result<RpcOutcome, NotVisible> {
-    relay_with(passed, server, key, &RawJson::encode(&own)).await
-}
-
-async fn relay_with(
-    passed: &ForwardedRequest,
-    server: &ServerRef,
-    key: &str,
-    value: &RawJson,
+    target: &RequestTarget,
 ) -> Result<RpcOutcome, NotVisible> {
     let ForwardedRequest { exposure, request, .. } = passed;
-    let params = request.params.iter().map(|(name, given)| {
-        (name.clone(), if name == key { value.clone() } else { given.clone() })
-    });
-    let params: Vec<_> = params.collect();
     let context = passed.context();
-    let outcome = exposure.gateway().request(server, &request.method, &params, &context).await;
+    let outcome = exposure.gateway().request(server, target, &request.params, &context).await;
     let outcome = match outcome {
         Err(CallError::UnknownPrimitive { .. }) => return Err(NotVisible),
         outcome => outcome.unwrap_or_else(|error| call_error_outcome(&error)),

@@ -283,12 +283,6 @@ impl AgentSession {
         meta.is_modern || self.introduced.get().is_none_or(|introduced| introduced.reads_links)
     }
 
-    pub(crate) fn speaks_extensions(&self, meta: &RequestMeta) -> bool {
-        let beyond = ["extensions", "experimental"];
-        self.capabilities(meta)
-            .is_some_and(|all| beyond.iter().any(|key| all.member(key).is_some()))
-    }
-
     pub(crate) fn handle_notification(&self, method: &str, params: Option<&RawJson>) {
         match (method, self.introduced.get()) {
             ("notifications/initialized", _) => {}

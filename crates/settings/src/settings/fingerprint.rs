@@ -16,7 +16,7 @@ use crate::settings::{
 };
 
 /// Version of the encoding.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of the digest in a fingerprint, which has twice as many hex digits.
 const LENGTH: usize = 6;
 
@@ -161,6 +161,7 @@ fn encode_server(server: &ServerConfig) -> Value {
         server.include,
         server.resource_filters,
         server.prompt_filters,
+        server.extension_methods,
         server.shares_process,
         isolation,
         protocol,
@@ -240,13 +241,14 @@ mod tests {
 
     #[test]
     fn fingerprint_covers_everything_served_to_agents() {
-        let changes: [fn(&mut Config); 8] = [
+        let changes: [fn(&mut Config); 9] = [
             |config| config.mode = ToolMode::Activate,
             |config| config.policy.dangerous_tools.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].isolation = Isolation::Session,
             |config| config.toolboxes[0].servers[0].tool_filters.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].resource_filters.push("x".to_owned()),
             |config| config.toolboxes[0].servers[0].prompt_filters.push("x".to_owned()),
+            |config| config.toolboxes[0].servers[0].extension_methods.push("x/y".to_owned()),
             |config| config.toolboxes[0].servers[0].overrides.clear(),
             |config| config.toolboxes.clear(),
         ];

@@ -23,6 +23,10 @@ pub(crate) const PROMPT: FilterSubject = FilterSubject {
     expected: "expected a prompt name or a glob",
     hint: "write a name, or a glob such as `review_*`",
 };
+pub(crate) const METHOD: FilterSubject = FilterSubject {
+    expected: "expected a method or a glob",
+    hint: "write a method, or a glob such as `acme/*`",
+};
 
 pub(crate) fn check_patterns(
     patterns: &[Located<String>],

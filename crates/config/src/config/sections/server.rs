@@ -25,7 +25,7 @@ use crate::config::syntax::reader::{
 use crate::name::ServerName;
 use crate::settings::{
     HttpLaunch, HttpTransport, Isolation, Launch, Protocol, SecretRef, ServerConfig, StdioLaunch,
-    defaults,
+    defaults, is_core_method,
 };
 
 pub(crate) enum ServerCheckOutcome {
@@ -58,6 +58,7 @@ pub(crate) fn check_server(
         tool_filters,
         resource_filters,
         prompt_filters,
+        extension_methods,
         overrides,
         transport: _,
         description,
@@ -96,6 +97,7 @@ pub(crate) fn check_server(
     let tool_filters = merge_tool_filters(tool_filters, include, exclude);
     let resource_filters = filter::into_patterns(resource_filters, filter::RESOURCE, reader);
     let prompt_filters = filter::into_patterns(prompt_filters, filter::PROMPT, reader);
+    let extension_methods = check_extension_methods(extension_methods, reader);
     let (isolation, eager) =
         check_isolation_and_eager(isolation, eager, idle_timeout_ms.as_ref(), reader);
     let idle_timeout = duration_from_millis(idle_timeout_ms);
@@ -153,6 +155,7 @@ pub(crate) fn check_server(
         tool_filters,
         resource_filters,
         prompt_filters,
+        extension_methods,
         include: None,
         overrides,
         startup_timeout: time(startup_timeout_ms, defaults::STARTUP_TIMEOUT_MS),
@@ -444,6 +447,24 @@ fn check_filters(
         reader.report_warning(&first.location, message, None);
     }
     filter::check_patterns(ours.unwrap_or_default(), filter::TOOL, reader);
+}
+
+/// Checks the patterns of `extensionMethods`. None of them may name methods of MCP itself.
+fn check_extension_methods(
+    patterns: Option<Vec<Located<String>>>,
+    reader: &mut ConfigReader<'_>,
+) -> Vec<String> {
+    for pattern in patterns.iter().flatten() {
+        let named = pattern.value.strip_prefix('!').unwrap_or(&pattern.value);
+        let head = named.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
+        let is_decided = head.contains('/') || head.len() == named.len();
+        if is_decided && !named.trim().is_empty() && is_core_method(head) {
+            let message = format!("`{named}` belongs to MCP itself, so it can't be listed here");
+            let hint = "list methods of protocol extensions, such as `skills/list`";
+            reader.report_error(&pattern.location, message, Some(hint.to_owned()));
+        }
+    }
+    filter::into_patterns(patterns, filter::METHOD, reader)
 }
 
 /// Merges native filters with the tool lists of other clients, written as filters. `toolFilters`

@@ -51,6 +51,7 @@ fn defaults_are_as_documented() {
             }),
             resource_filters: Vec::new(),
             prompt_filters: Vec::new(),
+            extension_methods: Vec::new(),
             tool_filters: Vec::new(),
             include: None,
             overrides: std::collections::BTreeMap::new(),

@@ -75,6 +75,12 @@ keys! {
         #[schemars(extend("examples" = [["review_*", "!review_secret"]]))]
         rule "promptFilters" as pub prompt_filters: Vec<Located<String>>,
 
+        /// Methods of protocol extensions that agents may call: names, globs such as `acme/*`, and
+        /// `!` before a glob to exclude some. Rules, limits and the audit log treat a method like a
+        /// tool of that name. None by default.
+        #[schemars(extend("examples" = [["skills/list", "skills/get"]]))]
+        rule "extensionMethods" as pub extension_methods: Vec<Located<String>>,
+
         /// Changes to single tools, by the server's own names for them.
         "overrides" as pub overrides: LocatedMap<RawOverride>,
 
