@@ -250,7 +250,7 @@ fn socket_is_private_and_answers_any_input() {
     assert!(server["memoryBytes"].as_u64().is_some_and(|bytes| bytes > 100_000), "{server}");
     let called = admin.ask(&json!({
         "ask": "call", "toolbox": "box", "server": "fake", "tool": "echo",
-        "arguments": {"n": 1}, "isConfirmed": false,
+        "arguments": {"n": 1},
     }));
     assert_eq!(called["answer"], "called", "{called}");
     let found = admin.ask(&json!({"ask": "findings"}));

@@ -141,17 +141,18 @@ export function caller(ask, confirm, say) {
       answered.replaceChildren(h("p", { class: "bad" }, error.message));
       return;
     }
-    const call = { ask: "call", toolbox: toolbox.value, server: server.value, tool: current.name, isConfirmed: false };
+    const call = { ask: "call", toolbox: toolbox.value, server: server.value, tool: current.name };
     run.setAttribute("aria-disabled", "true");
     answered.replaceChildren(h("p", { class: "faint" }, "Waiting for the result…"));
     try {
       let answer = await ask(call, args);
-      if (answer.answer === "confirm") {
+      // A macro asks again for each of its steps that needs a confirmation.
+      while (answer.answer === "confirm") {
         if (!(await confirm(answer.question))) {
-          answered.replaceChildren(h("p", null, "The tool was not called."));
+          answered.replaceChildren(h("p", null, "The call was not confirmed."));
           return;
         }
-        answer = await ask({ ...call, isConfirmed: true }, args);
+        answer = await ask({ ...call, confirmed: answer.id }, args);
       }
       answered.replaceChildren(...result(answer));
       say(`${call.tool}: result received`);

@@ -11,10 +11,12 @@ mod protocol;
 pub mod socket;
 mod status;
 mod status_collector;
+mod tool_calls;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
+use crate::admin::tool_calls::WaitingCalls;
 use crate::gateway::{Caller, GatewayRegistry};
 use crate::os::ProcessMemory;
 
@@ -39,6 +41,7 @@ struct AdminInner {
     config_source: ConfigSource,
     since: SystemTime,
     memory: Mutex<Option<(Instant, Vec<u32>, ProcessMemory)>>,
+    waiting: WaitingCalls,
 }
 
 impl AdminApi {
@@ -48,8 +51,9 @@ impl AdminApi {
         caller: Caller,
         config_source: ConfigSource,
     ) -> Self {
-        let (since, memory) = (SystemTime::now(), Mutex::default());
-        Self(Arc::new(AdminInner { gateways, caller, config_source, since, memory }))
+        let (since, memory, waiting) =
+            (SystemTime::now(), Mutex::default(), WaitingCalls::default());
+        Self(Arc::new(AdminInner { gateways, caller, config_source, since, memory, waiting }))
     }
 }
 

@@ -209,7 +209,7 @@ fn admin_call_does_not_ask_for_a_login() {
     agent.tools();
     let told = Desk::new(&bench).ask(&json!({
         "ask": "call", "toolbox": "dev", "server": "hub", "tool": "read",
-        "arguments": {}, "isConfirmed": true,
+        "arguments": {},
     }));
     assert!(told.to_string().contains("auth login hub"), "{told}");
     assert!(!agent.transcript().iter().any(|line| line.contains(QUESTION)));

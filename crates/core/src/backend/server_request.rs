@@ -1,6 +1,7 @@
 //! Messages from servers to agents, except responses: progress, notifications and requests.
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::json::RawJson;
 use crate::wire::RpcOutcome;
@@ -31,6 +32,8 @@ pub struct ServerRequest {
     pub params: Option<RawJson>,
     /// `false` if the workbench itself sent it.
     pub is_of_server: bool,
+    /// When the answer is no longer valid, if the workbench itself limits that.
+    pub deadline: Option<Instant>,
     back: ReplyTo,
     when_answered: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -78,7 +81,7 @@ impl ServerRequest {
     }
 
     fn new(method: String, params: Option<RawJson>, back: ReplyTo) -> Self {
-        Self { method, params, is_of_server: false, back, when_answered: None }
+        Self { method, params, is_of_server: false, deadline: None, back, when_answered: None }
     }
 
     /// Calls `f` when the request is answered or dropped.

@@ -8,7 +8,7 @@ mod message;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::backend::{RpcOutcome, ServerRequest, events};
 use crate::gateway::confirmation::message::confirmation_message;
@@ -79,15 +79,22 @@ pub(crate) async fn elicit(
     asked: &Value,
     patience: Duration,
 ) -> Result<(), ConfirmationError> {
-    let (request, answer) =
+    let deadline = Instant::now().checked_add(patience);
+    let (mut request, answer) =
         ServerRequest::from_workbench(METHOD.to_owned(), Some(RawJson::encode(asked)));
+    request.deadline = deadline;
     let answered = async {
         events.send(request.into()).await.map_err(|_| ConfirmationError::Unsupported)?;
         // The sender is dropped if no client supports it.
         answer.await.map_err(|_| ConfirmationError::Unsupported)
     };
     let answered = timeout(patience, answered).await;
-    match answered.map_err(|_| ConfirmationError::TimedOut(patience))?? {
+    let answered = answered.map_err(|_| ConfirmationError::TimedOut(patience))??;
+    // Nothing polls a suspended call, so its timeout can't fire before the answer arrives.
+    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        return Err(ConfirmationError::TimedOut(patience));
+    }
+    match answered {
         RpcOutcome::Result(answer) => {
             let action = answer.member("action");
             match action.as_ref().and_then(RawJson::decode_string).as_deref() {

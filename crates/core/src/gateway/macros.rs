@@ -26,6 +26,7 @@ use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::gateway::{CallError, Gateway, RequestContext};
 use crate::json::{self, RawJson};
 use crate::name::{ServerRef, ToolId, ToolboxName};
+use crate::policy::strict_json;
 use crate::settings::{Config, MacroConfig};
 use crate::telemetry::CallContext;
 use crate::toolbox::ExposedTool;
@@ -131,14 +132,18 @@ impl Gateway {
 
 /// Rejects invalid arguments and those too long to validate, because no server checks them later.
 fn check(tool: &ToolId, shown: &ExposedTool, given: Option<&RawJson>) -> Result<(), CallError> {
-    let mismatches = if given.is_none_or(|given| given.len() <= MAX_CHECKED) {
-        shown.mismatches(given)
-    } else {
-        vec![SchemaViolation {
-            property: String::new(),
-            problem: "is too long".to_owned(),
-            expected: format!("at most {MAX_CHECKED} bytes"),
-        }]
+    let violation = |problem: String, expected: &str| {
+        let (property, expected) = (String::new(), expected.to_owned());
+        vec![SchemaViolation { property, problem, expected }]
+    };
+    // The schema check and a step could read different values of a repeated name.
+    let strict = given.map_or(Ok(()), |given| strict_json::parse(given.as_bytes()).map(drop));
+    let mismatches = match strict {
+        _ if given.is_some_and(|given| given.len() > MAX_CHECKED) => {
+            violation("is too long".to_owned(), &format!("at most {MAX_CHECKED} bytes"))
+        }
+        Err(why) => violation(format!("is invalid: {why}"), "JSON in which each name occurs once"),
+        Ok(()) => shown.mismatches(given),
     };
     if mismatches.is_empty() {
         return Ok(());

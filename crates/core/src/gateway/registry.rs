@@ -318,7 +318,7 @@ impl GatewayRegistry {
         self.state(|state| state.kept.as_ref().map(EagerServers::links).unwrap_or_default())
     }
 
-    pub(crate) fn tasks(&self) -> &TaskTracker {
+    pub fn tasks(&self) -> &TaskTracker {
         &self.tasks
     }
 

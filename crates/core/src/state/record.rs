@@ -227,6 +227,10 @@ pub struct ResultRemainder {
 pub struct Suspended {
     pub agent: Option<AgentName>,
     pub method: String,
+    /// When an answer is no longer valid, in milliseconds since the Unix epoch. `None` in records
+    /// of older versions, which can't be answered.
+    #[serde(default)]
+    pub expires_at: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

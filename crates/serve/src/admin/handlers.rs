@@ -1,8 +1,7 @@
 //! Handlers of the admin requests.
 
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
-use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::task::{JoinSet, spawn_blocking};
 
@@ -14,16 +13,15 @@ use crate::admin::protocol::{
 use crate::admin::status::UnusedTools;
 use crate::admin::status_collector::millis;
 use crate::admin::{AdminApi, ConfigSource};
-use crate::backend::{self, RpcOutcome, events};
+use crate::backend;
 use crate::catalog::rank::{ScoreCutoff, shared_words};
 use crate::gateway::{
-    AgentEvent, AgentHandle, CallError, FailedServer, Gateway, RequestContext, SignInPage,
-    ToolMatch, ToolQuery,
+    AgentHandle, CallError, FailedServer, Gateway, RequestContext, SignInPage, ToolMatch, ToolQuery,
 };
 use crate::json::RawJson;
 use crate::name::{ServerName, ServerRef, ToolId, ToolboxName, untrusted_text};
 use crate::settings::{Launch, ServerConfig};
-use crate::telemetry::{QuotaOwner, estimate_tokens, stats};
+use crate::telemetry::{estimate_tokens, stats};
 
 const MAX_HITS: usize = 20;
 /// Maximum length of a query, in bytes.
@@ -32,7 +30,6 @@ const MAX_UNUSED: usize = 1000;
 /// Maximum length of a name in an error and of a description, in characters.
 const MAX_NAME: usize = 200;
 const MAX_LINE: usize = 300;
-const EVENTS: usize = 16;
 
 impl AdminApi {
     pub async fn handle(&self, ask: AdminRequest) -> AdminResponse {
@@ -43,13 +40,13 @@ impl AdminApi {
             }
             AdminRequest::Search { query } => self.search(&query).await,
             AdminRequest::Tools { toolbox, server } => self.tools(&toolbox, &server).await,
-            AdminRequest::Call { toolbox, server, tool, arguments, is_confirmed } => {
+            AdminRequest::Call { toolbox, server, tool, arguments, confirmed } => {
                 let tool = ToolId {
                     toolbox: ToolboxName::new(&toolbox),
                     server: ServerName::new(&server),
                     tool,
                 };
-                self.call(&tool, arguments.as_deref(), is_confirmed).await
+                self.call(tool, arguments.as_deref(), confirmed.as_deref()).await
             }
             AdminRequest::SignIn { toolbox, server } => self.sign_in(&toolbox, &server).await,
             AdminRequest::Unused => self.unused().await,
@@ -71,16 +68,17 @@ impl AdminApi {
             Some(name) => vec![toolbox.server(name).ok_or_else(|| no_server(name))?],
             None => toolbox.launchable_servers().collect(),
         };
-        let mut acting = JoinSet::new();
+        let (mut acting, mut problems) = (JoinSet::new(), Vec::new());
         for server in meant {
             match &server.launch {
                 Launch::Macros(_) => {
-                    let message =
-                        format!("`{}` consists of macros, so it has no process", server.name);
-                    return Err(failed(message));
+                    let message = "consists of macros, so it has no process";
+                    problems.push(format!("`{}` {message}", server.name));
+                    continue;
                 }
                 Launch::Unsupported { reason, hint } | Launch::Broken { reason, hint } => {
-                    return Err(failed(format!("`{}`: {reason}; {hint}", server.name)));
+                    problems.push(format!("`{}`: {reason}; {hint}", server.name));
+                    continue;
                 }
                 Launch::Stdio(_) | Launch::Http(_) => {}
             }
@@ -97,7 +95,6 @@ impl AdminApi {
                 Ok::<(), FailedServer>(())
             });
         }
-        let mut problems = Vec::new();
         while let Some(acted) = acting.join_next().await {
             match acted {
                 Ok(Ok(())) => {}
@@ -164,68 +161,6 @@ impl AdminApi {
             .collect();
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(AdminResponse::Tools { tools })
-    }
-
-    async fn call(
-        &self,
-        tool: &ToolId,
-        arguments: Option<&RawValue>,
-        is_confirmed: bool,
-    ) -> Result<AdminResponse, AdminError> {
-        let gateway = self.gateway().await;
-        let caller = &self.0.caller;
-        let arguments = arguments.map(|arguments| RawJson::encode(&arguments));
-        let quota =
-            self.0.gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
-        let (sender, mut heard) = events::channel(EVENTS);
-        let agent = AgentHandle::new(None).with_name(caller.agent.clone()).with_quota(quota);
-        let context =
-            RequestContext { caller, events: Some(&sender), ..RequestContext::detached(&agent) };
-        let began = Instant::now();
-        let mut question = None;
-        let called = {
-            let calling = gateway.call(tool, arguments.as_ref(), &[], &context);
-            tokio::pin!(calling);
-            loop {
-                tokio::select! {
-                    called = &mut calling => break called,
-                    Some(event) = heard.recv() => {
-                        // Elicitations are for agents; the admin API only confirms destructive
-                        // calls.
-                        let AgentEvent::Request(asked) = event else { continue };
-                        let mode = asked.params.as_ref().and_then(|params| params.member("mode"));
-                        let is_page = mode.as_ref().and_then(RawJson::decode_string).as_deref() == Some("url");
-                        // URL elicitations are skipped too: the page has a sign-in button.
-                        if asked.is_of_server || is_page {
-                            continue;
-                        }
-                        if is_confirmed {
-                            let yes = json!({"action": "accept", "content": {}});
-                            asked.answer(RpcOutcome::Result(RawJson::encode(&yes))).await;
-                        } else {
-                            let message = asked.params.as_ref().and_then(|raw| raw.member("message"));
-                            let message = message.as_ref().and_then(RawJson::decode_string);
-                            question = Some(message.unwrap_or_default().into_owned());
-                        }
-                    }
-                }
-            }
-        };
-        // The agent existed only for this call.
-        self.0.gateways.remove_agent(agent.id);
-        let ms = (began.elapsed().as_secs_f64() * 100_000.0).round() / 100.0;
-        match (called, question) {
-            (Err(CallError::Refused { .. }), Some(question)) => {
-                Ok(AdminResponse::Confirm { question })
-            }
-            (Ok(RpcOutcome::Result(result)), _) => {
-                Ok(AdminResponse::Called { result: Some(verbatim(&result)), error: None, ms })
-            }
-            (Ok(RpcOutcome::Error(error)), _) => {
-                Ok(AdminResponse::Called { result: None, error: Some(verbatim(&error)), ms })
-            }
-            (Err(error), _) => Err(error_from_call(&error)),
-        }
     }
 
     async fn unused(&self) -> Result<AdminResponse, AdminError> {
@@ -324,11 +259,11 @@ fn unused_server_tools(
     all
 }
 
-fn verbatim(raw: &RawJson) -> Box<RawValue> {
+pub(super) fn verbatim(raw: &RawJson) -> Box<RawValue> {
     raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-fn failed(message: String) -> AdminError {
+pub(super) fn failed(message: String) -> AdminError {
     AdminError { kind: AdminErrorKind::Failed, message }
 }
 
@@ -343,7 +278,7 @@ fn no_server(name: &str) -> AdminError {
     AdminError { kind: AdminErrorKind::Unknown, message }
 }
 
-fn error_from_call(error: &CallError) -> AdminError {
+pub(super) fn error_from_call(error: &CallError) -> AdminError {
     let why = match error {
         CallError::UnknownToolbox { .. }
         | CallError::UnknownServer { .. }

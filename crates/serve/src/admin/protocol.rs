@@ -37,8 +37,9 @@ pub enum AdminRequest {
         tool: String,
         /// A JSON object.
         arguments: Option<Box<RawValue>>,
-        /// `true` if the user confirmed the question of an earlier `AdminResponse::Confirm`.
-        is_confirmed: bool,
+        /// The `id` of an `AdminResponse::Confirm`, if the user confirmed its question. The call
+        /// that asked it continues; tool and arguments must be the same.
+        confirmed: Option<String>,
     },
     /// Starts a login at a server and returns its page.
     SignIn {
@@ -62,14 +63,14 @@ struct RawAdminRequest {
     query: Option<String>,
     tool: Option<String>,
     arguments: Option<Box<RawValue>>,
-    is_confirmed: Option<bool>,
+    confirmed: Option<String>,
 }
 
 impl TryFrom<RawAdminRequest> for AdminRequest {
     type Error = String;
 
     fn try_from(asked: RawAdminRequest) -> Result<Self, String> {
-        let RawAdminRequest { ask, act, toolbox, server, query, tool, arguments, is_confirmed } =
+        let RawAdminRequest { ask, act, toolbox, server, query, tool, arguments, confirmed } =
             asked;
         let text = |name: &str, text: Option<String>| {
             text.ok_or_else(|| format!("`{ask}` needs `{name}`, a string"))
@@ -90,7 +91,7 @@ impl TryFrom<RawAdminRequest> for AdminRequest {
                 server: text("server", server)?,
                 tool: text("tool", tool)?,
                 arguments,
-                is_confirmed: is_confirmed.unwrap_or_default(),
+                confirmed,
             },
             "signIn" => {
                 Self::SignIn { toolbox: text("toolbox", toolbox)?, server: text("server", server)? }
@@ -138,9 +139,12 @@ pub enum AdminResponse {
         error: Option<Box<RawValue>>,
         ms: f64,
     },
-    /// The user has to confirm the call; repeat it with `isConfirmed`.
+    /// The user has to confirm the call, or a step of a macro. To confirm, repeat the request with
+    /// `confirmed` set to `id`.
     Confirm {
         question: String,
+        /// Names this one question of this one call.
+        id: String,
     },
     /// A login page to open in a browser on this machine; the server starts after the login.
     SignInPage {

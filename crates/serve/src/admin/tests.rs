@@ -38,7 +38,7 @@ async fn ask(admin: &AdminApi, ask: serde_json::Value) -> serde_json::Value {
 fn preserves_arguments_and_names_missing_fields() {
     let text = r#"{"arguments": {"n":1.50,"big":123456789012345678901}, "ask": "call",
         "toolbox": "a", "server": "b", "tool": "c"}"#;
-    let Ok(AdminRequest::Call { arguments: Some(arguments), is_confirmed: false, .. }) =
+    let Ok(AdminRequest::Call { arguments: Some(arguments), confirmed: None, .. }) =
         serde_json::from_str(text)
     else {
         panic!("not a call")
@@ -108,13 +108,11 @@ async fn rejects_unknown_targets_and_malformed_requests() {
         (json!({"ask": "tools", "toolbox": "dev", "server": "x"}), "unknown"),
         (json!({"ask": "search", "query": "x".repeat(10_000)}), "malformed"),
         (
-            json!({"ask": "call", "toolbox": "dev", "server": "x", "tool": "\u{1b}", "arguments": null,
-                "isConfirmed": true}),
+            json!({"ask": "call", "toolbox": "dev", "server": "x", "tool": "\u{1b}", "arguments": null}),
             "unknown",
         ),
         (
-            json!({"ask": "call", "toolbox": "dev", "server": "gone", "tool": "t", "arguments": {},
-                "isConfirmed": false}),
+            json!({"ask": "call", "toolbox": "dev", "server": "gone", "tool": "t", "arguments": {}}),
             "failed",
         ),
         (json!({"ask": "findings"}), "failed"),

@@ -8,10 +8,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::backend::RpcOutcome;
@@ -65,7 +65,10 @@ impl SuspendedCalls {
         server_request: ServerRequest,
     ) -> RawJson {
         let ticket = session.app().next_ticket();
-        let patience = RecordKind::Suspended.lifetime().unwrap_or(Duration::MAX);
+        let lifetime = RecordKind::Suspended.lifetime().unwrap_or(Duration::MAX);
+        let until_deadline =
+            server_request.deadline.map(|deadline| deadline.duration_since(Instant::now()));
+        let patience = until_deadline.map_or(lifetime, |until| until.min(lifetime));
         let options = SealOptions::new().ttl(patience);
         let binding = binding(session, request);
         let sealed = self
@@ -74,7 +77,11 @@ impl SuspendedCalls {
         let state = format!("{PREFIX}{}.{sealed}", self.replica);
         let required = input_required(&server_request, &state);
         let agent = session.caller().agent.clone();
-        let record = Suspended { agent, method: request.method.clone() };
+        let record = Suspended {
+            agent,
+            method: request.method.clone(),
+            expires_at: Some(unix_millis().saturating_add(millis(patience))),
+        };
         let store = session.app().gateways.store();
         store
             .put(RecordKey::Suspended(ticket), StateRecord::Suspended(record), Capacity::UNLIMITED)
@@ -160,12 +167,29 @@ impl SuspendedCalls {
             RpcOutcome::Error(error_object(INVALID_PARAMS, &message, None))
         })?;
         let store = session.app().gateways.store();
-        store.take(&RecordKey::Suspended(ticket)).await.ok_or_else(over)?;
+        let record = store.take(&RecordKey::Suspended(ticket)).await.ok_or_else(over)?;
         let waiting = self.waiting(|waiting| waiting.remove(&ticket));
+        if !is_current(&record) {
+            return Err(refuse("has expired; send the request again without it"));
+        }
         let SuspendedCall { running, request: question, .. } = waiting.ok_or_else(over)?;
         question.answer(RpcOutcome::Result(answer)).await;
         Ok(running)
     }
+}
+
+/// Returns `true` if the question of a record can still be answered.
+fn is_current(record: &StateRecord) -> bool {
+    let StateRecord::Suspended(record) = record else { return false };
+    record.expires_at.is_some_and(|end| unix_millis() < end)
+}
+
+fn unix_millis() -> u64 {
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn is_replica(name: &str) -> bool {

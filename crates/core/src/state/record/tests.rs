@@ -58,7 +58,11 @@ fn records() -> [StateRecord; 5] {
             piece: 7,
         }),
         StateRecord::Task { agent: agent.clone(), server },
-        StateRecord::Suspended(Suspended { agent, method: "tools/call".to_owned() }),
+        StateRecord::Suspended(Suspended {
+            agent,
+            method: "tools/call".to_owned(),
+            expires_at: Some(7),
+        }),
     ]
 }
 

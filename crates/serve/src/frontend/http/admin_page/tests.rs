@@ -132,7 +132,7 @@ async fn rejects_cross_origin_requests_despite_a_valid_token() {
 #[tokio::test]
 async fn call_arguments_are_forwarded_verbatim() {
     let (router, ..) = alone(&TaskTracker::new());
-    let body = r#"{"to":7,"ask":{"ask":"call","toolbox":"a","server":"b","tool":"c","isConfirmed":false,
+    let body = r#"{"to":7,"ask":{"ask":"call","toolbox":"a","server":"b","tool":"c","confirmed":"id",
         "arguments":{"n":12345678901234567890.10}}}"#;
     let reply = router.oneshot(ask(Some("right-token"), &[], body)).await.unwrap();
     let said = to_bytes(reply.into_body(), 1 << 20).await.unwrap();
@@ -172,7 +172,6 @@ fn actions_need_a_higher_access_level() {
     }
     let mut call = at("call");
     call["tool"] = json!("c");
-    call["isConfirmed"] = json!(false);
     assert_eq!(needs(call), AccessLevel::Operate);
 }
 

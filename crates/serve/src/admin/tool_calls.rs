@@ -1,0 +1,193 @@
+//! Tool calls of the admin API. A call that needs the user's confirmation waits, and continues only
+//! if the user confirms the question that this very call asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::admin::AdminApi;
+use crate::admin::handlers::{error_from_call, failed, verbatim};
+use crate::admin::protocol::{AdminError, AdminErrorKind, AdminResponse};
+use crate::backend::{RpcOutcome, events};
+use crate::gateway::{
+    AgentEvent, AgentHandle, AgentId, CallError, GatewayRegistry, RequestContext, ServerRequest,
+};
+use crate::json::RawJson;
+use crate::name::ToolId;
+use crate::telemetry::QuotaOwner;
+
+const EVENTS: usize = 16;
+/// Maximum number of calls that wait for a confirmation. Beyond it, the oldest is cancelled.
+const MAX_WAITING: usize = 32;
+
+/// Calls that wait for a confirmation.
+#[derive(Default)]
+pub(super) struct WaitingCalls(Mutex<WaitingState>);
+
+#[derive(Default)]
+struct WaitingState {
+    /// By age.
+    calls: BTreeMap<u64, WaitingCall>,
+    next: u64,
+}
+
+struct WaitingCall {
+    /// Unguessable name of the question.
+    id: String,
+    call: AdminCall,
+    question: ServerRequest,
+}
+
+/// A running call.
+pub(super) struct AdminCall {
+    gateways: Arc<GatewayRegistry>,
+    agent: AgentId,
+    tool: ToolId,
+    arguments: Option<RawJson>,
+    work: AbortOnDropHandle<Result<RpcOutcome, CallError>>,
+    events: events::Receiver,
+    began: Instant,
+}
+
+impl Drop for AdminCall {
+    fn drop(&mut self) {
+        // The agent exists only for this call.
+        self.gateways.remove_agent(self.agent);
+    }
+}
+
+impl WaitingCalls {
+    fn state<T>(&self, f: impl FnOnce(&mut WaitingState) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, waiting: WaitingCall) {
+        let _cancelled = self.state(|state| {
+            state.calls.retain(|_, other| !other.call.work.is_finished());
+            state.calls.insert(state.next, waiting);
+            state.next += 1;
+            if state.calls.len() > MAX_WAITING { state.calls.pop_first() } else { None }
+        });
+    }
+
+    /// Removes the call that asked the question `id`, if it has this tool and these arguments.
+    fn take(&self, id: &str, tool: &ToolId, arguments: Option<&RawJson>) -> Option<WaitingCall> {
+        self.state(|state| {
+            let mut all = state.calls.iter();
+            let (at, _) = all.find(|(_, waiting)| {
+                let call = &waiting.call;
+                waiting.id == id && call.tool == *tool && call.arguments.as_ref() == arguments
+            })?;
+            let at = *at;
+            state.calls.remove(&at)
+        })
+    }
+}
+
+impl AdminApi {
+    /// Calls a tool, or continues the call that asked the question `confirmed`.
+    pub(super) async fn call(
+        &self,
+        tool: ToolId,
+        arguments: Option<&RawValue>,
+        confirmed: Option<&str>,
+    ) -> Result<AdminResponse, AdminError> {
+        let arguments = arguments.map(|arguments| RawJson::encode(&arguments));
+        let Some(id) = confirmed else {
+            let call = self.begin_call(tool, arguments).await;
+            return self.run(call).await;
+        };
+        let waiting = self.0.waiting.take(id, &tool, arguments.as_ref());
+        let Some(WaitingCall { call, question, .. }) = waiting else {
+            let message = "this question was answered or has expired; call the tool again";
+            return Err(AdminError {
+                kind: AdminErrorKind::NotAllowed,
+                message: message.to_owned(),
+            });
+        };
+        let yes = json!({"action": "accept", "content": {}});
+        question.answer(RpcOutcome::Result(RawJson::encode(&yes))).await;
+        self.run(call).await
+    }
+
+    async fn begin_call(&self, tool: ToolId, arguments: Option<RawJson>) -> AdminCall {
+        let gateway = self.gateway().await;
+        let (gateways, caller) = (Arc::clone(&self.0.gateways), self.0.caller.clone());
+        let quota = gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
+        let (sender, events) = events::channel(EVENTS);
+        let (of_call, given) = (tool.clone(), arguments.clone());
+        let agent = AgentHandle::new(None).with_name(caller.agent.clone()).with_quota(quota);
+        let agent_id = agent.id;
+        let work = gateways.tasks().spawn(async move {
+            let context = RequestContext {
+                caller: &caller,
+                events: Some(&sender),
+                ..RequestContext::detached(&agent)
+            };
+            gateway.call(&of_call, given.as_ref(), &[], &context).await
+        });
+        let work = AbortOnDropHandle::new(work);
+        AdminCall {
+            gateways,
+            agent: agent_id,
+            tool,
+            arguments,
+            work,
+            events,
+            began: Instant::now(),
+        }
+    }
+
+    /// Runs a call to its end or to its next question.
+    async fn run(&self, mut call: AdminCall) -> Result<AdminResponse, AdminError> {
+        let called = loop {
+            tokio::select! {
+                biased;
+                Some(event) = call.events.recv() => {
+                    if let AgentEvent::Request(asked) = event && is_confirmation(&asked) {
+                        return self.wait_for_answer(call, *asked);
+                    }
+                }
+                called = &mut call.work => break called,
+            }
+        };
+        let called = called.map_err(|_| failed("internal error; see the log".to_owned()))?;
+        let ms = (call.began.elapsed().as_secs_f64() * 100_000.0).round() / 100.0;
+        match called {
+            Ok(RpcOutcome::Result(result)) => {
+                Ok(AdminResponse::Called { result: Some(verbatim(&result)), error: None, ms })
+            }
+            Ok(RpcOutcome::Error(error)) => {
+                Ok(AdminResponse::Called { result: None, error: Some(verbatim(&error)), ms })
+            }
+            Err(error) => Err(error_from_call(&error)),
+        }
+    }
+
+    fn wait_for_answer(
+        &self,
+        call: AdminCall,
+        question: ServerRequest,
+    ) -> Result<AdminResponse, AdminError> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| failed(error.to_string()))?;
+        let id = format!("{:032x}", u128::from_ne_bytes(random));
+        let message = question.params.as_ref().and_then(|params| params.member("message"));
+        let message = message.as_ref().and_then(RawJson::decode_string).unwrap_or_default();
+        let response = AdminResponse::Confirm { question: message.into_owned(), id: id.clone() };
+        self.0.waiting.add(WaitingCall { id, call, question });
+        Ok(response)
+    }
+}
+
+/// Returns `true` for a confirmation of the workbench. Requests of servers are for agents, and the
+/// page has its own button to sign in.
+fn is_confirmation(asked: &ServerRequest) -> bool {
+    let mode = asked.params.as_ref().and_then(|params| params.member("mode"));
+    let is_page = mode.as_ref().and_then(RawJson::decode_string).as_deref() == Some("url");
+    !asked.is_of_server && !is_page
+}
