@@ -17,9 +17,9 @@ use std::time::Duration;
 use mcp_workbench::backend::{self, LogLevel, PoolOptions, RpcOutcome, events};
 use mcp_workbench::gateway::{
     AgentEvent, AgentHandle, CallError, Caller, Gateway, GatewayRegistry, RequestContext,
-    ServerRequest,
+    RequestTarget, ServerRequest,
 };
-use mcp_workbench::json::{Member, RawJson};
+use mcp_workbench::json::RawJson;
 use mcp_workbench::login::{self, LoginStorage, RedirectTarget};
 use mcp_workbench::name::{ServerName, ServerRef, ToolId, ToolboxName};
 use mcp_workbench::settings::{
@@ -223,12 +223,10 @@ impl Agent {
             self.call(&tool.id.tool, &arguments).await?;
         }
         for resource in view.resources() {
-            let uri = ("uri".into(), RawJson::encode(&resource.definition.uri));
-            self.request("resources/read", &[uri]).await?;
+            self.request(RequestTarget::Resource(resource.definition.uri.clone())).await?;
         }
         for prompt in view.prompts() {
-            let name = ("name".into(), RawJson::encode(&prompt.definition.name));
-            self.request("prompts/get", &[name]).await?;
+            self.request(RequestTarget::Prompt(prompt.definition.name.clone())).await?;
         }
         Ok(())
     }
@@ -267,9 +265,9 @@ impl Agent {
         Ok(())
     }
 
-    async fn request(&self, method: &str, params: &[Member]) -> Result<(), String> {
-        let outcome = self.gateway.request(&server_ref(), method, params, &self.context()).await;
-        report(method, outcome.map_err(|error| error.to_string())?);
+    async fn request(&self, target: RequestTarget) -> Result<(), String> {
+        let outcome = self.gateway.request(&server_ref(), &target, &[], &self.context()).await;
+        report(&format!("{target:?}"), outcome.map_err(|error| error.to_string())?);
         Ok(())
     }
 }

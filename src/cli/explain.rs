@@ -150,7 +150,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             && tools.is_some_and(|tools| tools.iter().any(|(own, _)| *own == asked.tool));
         let rule = case.explanation.rule.path();
         case.key = text.as_deref().and_then(|text| locate_key(text, Path::new(&file), rule));
-        case.is_listed = tools.map(|_| found.is_some());
+        let is_method = policies.for_agent(of.as_ref()).lists_extension_method(&tool);
+        case.is_listed = tools.map(|_| found.is_some() || is_method);
         let drifted = drift.get(&tool.server_ref()).into_iter().flatten();
         let mut drifted = drifted.filter(|one| one.word == "tool" && one.name == tool.tool);
         case.drift = own.zip(drifted.next()).map(|(own, drifted)| {

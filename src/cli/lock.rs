@@ -319,10 +319,11 @@ fn write(
 fn sums(lock: &Lockfile) -> String {
     let all = |of: fn(&LockedServer) -> usize| lock.servers.values().map(|one| of(one)).sum();
     format!(
-        "{} with {}, {} and {}",
+        "{} with {}, {}, {} and {}",
         format_count(lock.servers.len(), "server"),
         format_count(all(|one| one.tools.len()), "tool"),
         format_count(all(|one| one.prompts.len()), "prompt"),
+        format_count(all(|one| one.resources.as_ref().map_or(0, |all| all.len())), "resource"),
         format_count(all(|one| one.templates.len()), "resource template"),
     )
 }
@@ -369,7 +370,7 @@ fn volatile(lock: &Lockfile) -> Vec<String> {
 }
 
 fn drift(before: &Lockfile, listed: &ServerRecording, name: &str) -> Vec<DefinitionDrift> {
-    let nothing = LockedServer::default();
+    let nothing = LockedServer::unreviewed();
     let locked = before.servers.get(name).map_or(&nothing, |locked| &**locked);
     DriftDetector::default().detect(locked, &listed.listing)
 }

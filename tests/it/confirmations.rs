@@ -1,5 +1,7 @@
 //! Calls that need confirmation: accepted, declined, ignored, and with a client that can't ask.
 
+use std::time::{Duration, Instant};
+
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -173,5 +175,28 @@ fn server_requests_are_distinguished_from_confirmations() {
                 assert_eq!(asked["params"]["message"], format!("{before}{own}"), "{told}");
             }
         }
+    }
+}
+
+// invariant: suspended-call-once
+#[test]
+fn answer_after_the_deadline_confirms_nothing() {
+    for over_http in [false, true] {
+        let bench = bench(1);
+        let agent = agent(&bench, over_http)
+            .with_reply(QUESTION, json!({ "action": "accept", "content": {} }))
+            .begin(true, json!({ "elicitation": {} }));
+        let asked = agent.call("echo", json!({}));
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_millis(2) {
+            agent.call("count", json!({})).ok();
+        }
+        let mut again = json!({ "name": "echo", "arguments": {} });
+        for (key, value) in agent.answers(&asked).expect("a question").as_object().unwrap() {
+            again[key] = value.clone();
+        }
+        let late = agent.request("tools/call", again);
+        assert_eq!(late.error()["code"], -32602, "{}", late.line);
+        assert_eq!(calls(&agent), Value::Null, "{over_http}");
     }
 }

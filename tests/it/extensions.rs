@@ -1,4 +1,5 @@
-//! Tasks and extension methods are routed to the right server if the client declared the extension.
+//! Tasks are routed to the server that runs them. Methods of extensions need an entry in
+//! `extensionMethods`, and then follow the rules for tools.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -11,7 +12,32 @@ fn bench() -> TestEnvironment {
     TestEnvironment::new()
         .set("toolMode", json!("direct"))
         .server("box", "plain", fake(json!({ "tools": ["echo"] })))
-        .server("box", "suite", conformance("modern"))
+        .server("box", "suite", with_methods(conformance("modern"), json!(["skills/*"])))
+}
+
+fn with_methods(mut entry: Value, methods: Value) -> Value {
+    entry["extensionMethods"] = methods;
+    entry
+}
+
+const METHODS: [&str; 3] = ["acme/read", "acme/wipe", "other/read"];
+
+/// A server that declares an extension and writes all its requests to `server.requests`.
+fn acme(bench: TestEnvironment, server: &str, methods: Value) -> TestEnvironment {
+    let script = json!({
+        "name": server,
+        "tools": ["echo"],
+        "protocol": "modern",
+        "capabilities": {"extensions": {"example.com/acme": {}, TASKS: {}}},
+        "repeat": METHODS,
+        "requestFile": bench.path_text(&format!("{server}.requests")),
+    });
+    bench.server("box", server, with_methods(fake(script), methods))
+}
+
+fn arrived(bench: &TestEnvironment, server: &str, method: &str) -> usize {
+    let requests = std::fs::read_to_string(bench.path(&format!("{server}.requests")));
+    requests.unwrap_or_default().matches(&format!("\"{method}\"")).count()
 }
 
 fn speaking() -> Value {
@@ -86,13 +112,140 @@ fn extension_methods_reach_the_server_that_implements_them() {
     }
 }
 
+// invariant: forbidden-equals-missing
 #[test]
-fn extension_methods_require_an_agent_with_extensions() {
-    let script = json!({ "tools": ["echo"], "repeat": ["odd/method"] });
+fn unlisted_extension_method_is_not_forwarded() {
+    let rules = json!({"reader": {"toolOverrides": {"one": ["read_*", "other/*"]}}});
+    for over_http in [false, true] {
+        let bench = TestEnvironment::new().set("toolMode", json!("direct"));
+        let bench = acme(bench, "one", json!(["acme/read"])).set("agentPolicies", rules.clone());
+        let start = |name: &str| {
+            if over_http {
+                return Agent::over_http(bench.http_with(["--agent", name]));
+            }
+            bench.agent_with(["--agent", name])
+        };
+        // A claim of extensions changes nothing, in either era.
+        let claims =
+            json!({ "extensions": {"example.com/acme": {}}, "experimental": {"acme": {}} });
+        for is_modern in [true, false] {
+            let agent = start("reader").begin(is_modern, claims.clone());
+            agent.tools();
+            agent.call("echo", json!({}));
+            let missing = agent.request("none/such", json!({})).error();
+            for method in
+                ["acme/read", "acme/wipe", "other/read", "Acme/read", "tools/read", "tasks/wipe"]
+            {
+                let error = agent.request(method, json!({"taskId": "1"})).error();
+                let expected = missing.to_string().replace("none/such", method);
+                assert_eq!(error.to_string(), expected, "{method} {is_modern} {over_http}");
+            }
+            agent.notify("acme/wipe", json!({}));
+            agent.call("echo", json!({}));
+        }
+        for method in METHODS {
+            assert_eq!(arrived(&bench, "one", method), 0, "{method}");
+        }
+    }
+}
+
+#[test]
+fn listed_extension_method_is_limited_confirmed_and_audited() {
+    const QUESTION: &str = "elicitation/create";
+    for is_modern in [true, false] {
+        let bench = TestEnvironment::new()
+            .set("toolMode", json!("direct"))
+            .set("audit", json!({"file": "audit.jsonl", "arguments": "whole"}))
+            .set("dangerousTools", json!(["one:acme/wipe"]))
+            .set(
+                "agentPolicies",
+                json!({"ann": {"when": [
+                    {"tools": ["acme/read"], "arguments": {"/path": {"matches": "^/tmp/"}}},
+                ]}}),
+            );
+        let bench = acme(bench, "one", json!(["acme/*"]));
+        let begin = |action: &str| {
+            let reply = json!({ "action": action, "content": {} });
+            let agent = bench.agent_with(["--agent", "ann"]).with_reply(QUESTION, reply);
+            agent.begin(is_modern, json!({ "elicitation": {} }))
+        };
+        let agent = begin("decline");
+        let read = |path: &str| agent.request("acme/read", json!({"path": path, "n": 1.50}));
+        assert!(read("/tmp/x").line.contains(r#""repeated":{"path":"/tmp/x","n":1.5"#));
+        let refused = read("/etc/passwd").error().to_string();
+        assert!(refused.contains("was not called"), "{refused}");
+        let wipe = json!({"path": "/tmp/x"});
+        let declined = agent.request_to_completion("acme/wipe", wipe.clone()).error();
+        assert!(declined.to_string().contains("the user declined"), "{declined}");
+        let asked = agent.next_request(QUESTION)["params"]["message"].to_string();
+        assert!(asked.contains("acme/wipe") && asked.contains("/tmp/x"), "{asked}");
+        assert_eq!(arrived(&bench, "one", "acme/wipe"), 0);
+        agent.close_stdin();
+        agent.wait_end();
+        let agent = begin("accept");
+        agent.request_to_completion("acme/wipe", wipe).ok();
+        assert_eq!(arrived(&bench, "one", "acme/wipe"), 1);
+        agent.close_stdin();
+        agent.wait_end();
+        let audit = std::fs::read_to_string(bench.path("audit.jsonl")).expect("an audit");
+        let outcomes: Vec<_> = audit
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+            .filter(|line| line["tool"].is_string())
+            .map(|line| format!("{} {}", line["tool"].as_str().unwrap_or(""), line["outcome"]))
+            .collect();
+        assert_eq!(
+            outcomes,
+            [
+                "acme/read \"ok\"",
+                "acme/read \"denied\"",
+                "acme/wipe \"denied\"",
+                "acme/wipe \"ok\""
+            ],
+            "{audit}"
+        );
+    }
+}
+
+#[test]
+fn method_of_several_servers_goes_to_the_owner_of_its_uri_or_fails_clearly() {
+    let bench = TestEnvironment::new().set("toolMode", json!("direct"));
+    let bench = acme(acme(bench, "one", json!(["acme/*"])), "two", json!(["acme/read"]));
+    let agent = bench.agent().modern();
+    let error = agent.request("acme/read", json!({})).error().to_string();
+    assert!(error.contains("`box/one`, `box/two`"), "{error}");
+    agent.request("acme/wipe", json!({})).ok();
+    assert_eq!((arrived(&bench, "one", "acme/wipe"), arrived(&bench, "two", "acme/wipe")), (1, 0));
+    assert_eq!(arrived(&bench, "one", "acme/read") + arrived(&bench, "two", "acme/read"), 0);
+}
+
+#[test]
+fn only_usable_extensions_are_advertised() {
+    for methods in [json!([]), json!(["acme/read"])] {
+        let bench = TestEnvironment::new().set("toolMode", json!("direct"));
+        let bench = acme(bench, "one", methods.clone());
+        let names = |agent: Agent| {
+            let found = agent.request("server/discover", json!({})).ok();
+            let all = found["capabilities"]["extensions"].as_object().cloned().unwrap_or_default();
+            all.keys().cloned().collect::<Vec<_>>()
+        };
+        let expected =
+            if methods == json!([]) { vec![TASKS] } else { vec!["example.com/acme", TASKS] };
+        assert_eq!(names(bench.agent().modern()), expected);
+        assert_eq!(names(Agent::over_http(bench.expose(["one"])).modern()), expected);
+    }
+}
+
+#[test]
+fn task_requests_reach_only_servers_with_tasks() {
+    let script =
+        json!({"tools": ["echo"], "protocol": "modern", "repeat": ["tasks/get", "tasks/list"]});
     let bench =
         TestEnvironment::new().set("toolMode", json!("direct")).server("box", "one", fake(script));
-    let odd = |agent: &Agent| agent.request("odd/method", json!({ "n": 1.5 }));
-    assert_eq!(odd(&bench.agent().modern()).error()["code"], -32601);
-    let passed = odd(&bench.agent().modern_with(speaking())).ok();
-    assert_eq!(passed["repeated"]["n"], 1.5);
+    let agent = bench.agent().modern_with(speaking());
+    agent.call("echo", json!({})).ok();
+    for method in ["tasks/get", "tasks/list"] {
+        let error = agent.request(method, json!({"taskId": "1"})).error();
+        assert_eq!(error["code"], -32601, "{method}");
+    }
 }

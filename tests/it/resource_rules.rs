@@ -280,3 +280,55 @@ fn unmatched_patterns_are_reported() {
     }
     assert!(!format!("{output:?}").contains("zzz"), "warned about a template's URI: {output:?}");
 }
+
+#[test]
+fn server_gets_only_the_reference_that_was_judged() {
+    let script = json!({
+        "tools": ["echo"],
+        "capabilities": {"prompts": {}, "resources": {}, "completions": {}},
+        "answers": {
+            "prompts/list": {"prompts": [{"name": "ok"}]},
+            "resources/list": {"resources": [{"uri": "file:///open", "name": "open"}]},
+            "resources/templates/list": {"resourceTemplates": [
+                {"uriTemplate": "file:///secret/{name}", "name": "secret"},
+                {"uriTemplate": "file:///open/{name}", "name": "opened"},
+            ]},
+        },
+        "repeat": ["completion/complete", "prompts/get", "resources/read"],
+    });
+    let mut server = fake(script);
+    server["resourceFilters"] = json!(["!file:///secret*"]);
+    let bench =
+        TestEnvironment::new().set("toolMode", json!("direct")).server("box", "one", server);
+    let agent = bench.agent().begin(false, json!({}));
+    agent.tools();
+    let ask = |id: &str, method: &str, params: &str| {
+        agent.send_raw(&format!(
+            r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":{{{params}}}}}"#
+        ));
+        agent.wait(&id.into()).line
+    };
+    let argument = r#""argument":{"name":"name","value":"1.50"}"#;
+    let prompt = r#""ref":{"type":"ref/prompt","name":"ok","uri":"file:///secret/{name}"}"#;
+    let said = ask("1", "completion/complete", &format!("{prompt},{argument}"));
+    assert!(said.contains(r#""ref":{"type":"ref/prompt","name":"ok"}"#), "{said}");
+    assert!(said.contains(argument) && !said.contains("secret"), "{said}");
+    for (id, params) in [
+        r#""ref":{"type":"ref/resource","name":"ok","uri":"file:///secret/{name}"}"#,
+        r#""ref":{"type":"ref/resource","\u0075ri":"file:///secret/{name}","uri":"file:///open/{name}"}"#,
+        r#""ref":{"type":"ref/resource","uri":"file:///secret/{name}"},"ref":{"type":"ref/prompt","name":"ok"}"#,
+        r#""ref":{"type":"ref/other","name":"ok","uri":"file:///secret/{name}"}"#,
+        r#""ref":{"name":"ok","uri":"file:///secret/{name}"}"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let said = ask(&format!("r{id}"), "completion/complete", &format!("{params},{argument}"));
+        assert!(said.contains(r#""error""#) && !said.contains("repeated"), "{params}: {said}");
+    }
+    let twice = r#""uri":"file:///open","\u0075ri":"file:///secret/x","uri":"file:///secret/y""#;
+    let said = ask("30", "resources/read", twice);
+    assert!(said.contains("repeated") && !said.contains("secret"), "{said}");
+    let said = ask("31", "prompts/get", r#""name":"ok","name":"secret","arguments":{"n":"1"}"#);
+    assert!(said.contains(r#""name":"ok""#) && !said.contains("secret"), "{said}");
+}

@@ -45,6 +45,7 @@ pub use crate::policy::explanation::{ConditionStatus, Explanation, ResourceOrPro
 pub use crate::policy::filter::ToolFilter;
 pub(crate) use crate::policy::primitives::PermittedPrimitives;
 pub use crate::policy::primitives::{Admission, ResourceScope};
+pub use crate::policy::resource_uri::may_be_same_resource;
 pub use crate::policy::rule::{RiskReason, RulePath};
 pub use crate::policy::time_window::UnixTime;
 pub use crate::policy::unmatched_patterns::{

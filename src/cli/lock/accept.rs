@@ -60,7 +60,7 @@ pub(super) fn apply_accepts(
                     launch: Arc::clone(&now.launch),
                     package: now.package.clone(),
                     info: now.info.clone(),
-                    ..LockedServer::default()
+                    ..LockedServer::unreviewed()
                 });
                 if !take(&mut next, now, one) {
                     let error = CommandError::usage(format!(
@@ -80,11 +80,12 @@ pub(super) fn apply_accepts(
 
 /// Accepts one definition or its removal. Returns `false` if neither side has it.
 fn take(next: &mut LockedServer, now: &LockedServer, one: &str) -> bool {
-    let kinds: [(&mut LockedDefinitions, &LockedDefinitions); 3] = [
+    let mut kinds: Vec<(&mut LockedDefinitions, &LockedDefinitions)> = vec![
         (&mut next.tools, &now.tools),
         (&mut next.prompts, &now.prompts),
         (&mut next.templates, &now.templates),
     ];
+    kinds.extend(next.resources.as_mut().zip(now.resources.as_ref()));
     let mut has_it = false;
     for (next, now) in kinds {
         has_it |= next.contains_key(one) || now.contains_key(one);

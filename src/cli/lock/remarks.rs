@@ -71,7 +71,12 @@ impl ServerDefinitions {
             let before = before.and_then(|before| before.instructions.as_ref());
             put(DefinitionKind::Instructions, "", said, before);
         }
-        let kinds = [DefinitionKind::Tool, DefinitionKind::Prompt, DefinitionKind::Template];
+        let kinds = [
+            DefinitionKind::Tool,
+            DefinitionKind::Prompt,
+            DefinitionKind::Template,
+            DefinitionKind::Resource,
+        ];
         for (at, (kind, (_, own))) in kinds.into_iter().zip(locked.kinds()).enumerate() {
             let before = before.map(|before| before.kinds()[at].1);
             for (name, one) in own {

@@ -259,10 +259,11 @@ fn find_locked<'a>(
 }
 
 fn find_listed(listing: &Listing, one: &DefinitionDrift) -> Option<RawJson> {
-    let Listing { tools, templates, prompts, instructions, .. } = listing;
+    let Listing { tools, templates, resources, prompts, instructions, .. } = listing;
     match one.word {
         "tool" => tools.iter().find(|t| t.name == one.name).map(|t| t.raw.clone()),
         "prompt" => prompts.iter().find(|p| p.name == one.name).map(|p| p.raw.clone()),
+        "resource" => resources.iter().find(|r| r.uri == one.name).map(|r| r.raw.clone()),
         "resource template" => templates.iter().find(|t| t.uri == one.name).map(|t| t.raw.clone()),
         _ => instructions.as_deref().map(RawJson::from_text),
     }

@@ -3,6 +3,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::cli_top::Desk;
 use crate::macros::{bench, in_box};
 use crate::support::{Agent, TestEnvironment, fake};
 
@@ -177,4 +178,68 @@ fn call_limits_count_steps_not_the_macro() {
     let refused = agent.call("blend", json!({}));
     assert!(refused.is_tool_error());
     assert!(refused.text().contains("too many calls"), "{}", refused.text());
+}
+
+// invariant: confirm-before-send
+#[test]
+fn dashboard_confirms_only_the_question_that_it_showed() {
+    let steps = json!({
+        "a": {"tool": "one:echo", "arguments": {"n": 1}},
+        "b": {"tool": "two:echo", "arguments": {"key": {"$from": "/inputs/what"}}, "after": ["a"]},
+    });
+    let schema = json!({"type": "object", "properties": {"what": {"type": "string"}}});
+    let mut fine = in_box(steps);
+    fine["inputSchema"] = schema;
+    let bench = bench("proxy", json!({"fine": fine}))
+        .set("dangerousTools", json!(["macros:fine", "two:echo"]))
+        .set("audit", json!({"file": "audit.jsonl"}));
+    let agent = bench.agent().begin(false, json!({}));
+    agent.tools();
+    let mut admin = Desk::new(&bench);
+    let call = |what: &str, confirmed: Value| {
+        json!({"ask": "call", "toolbox": "box", "server": "macros", "tool": "fine",
+            "arguments": {"what": what}, "confirmed": confirmed})
+    };
+    let asked = |answer: &Value| {
+        assert_eq!(answer["answer"], "confirm", "{answer}");
+        (answer["question"].as_str().unwrap().to_owned(), answer["id"].clone())
+    };
+    let (question, first) = asked(&admin.ask(&call("keys", Value::Null)));
+    assert!(question.contains("the tool `fine`") && question.contains("keys"), "{question}");
+    // The id belongs to this call with these arguments.
+    for refused in
+        [call("others", first.clone()), call("keys", json!("0")), call("keys", json!(""))]
+    {
+        let answer = admin.ask(&refused);
+        assert_eq!((&answer["answer"], &answer["kind"]), (&json!("error"), &json!("notAllowed")));
+    }
+    // The dangerous step asks again, with its own arguments.
+    let (question, second) = asked(&admin.ask(&call("keys", first.clone())));
+    assert!(question.contains("the tool `echo` of server `two`"), "{question}");
+    assert!(question.contains(r#"{"key":"keys"}"#), "{question}");
+    assert_eq!(admin.ask(&call("keys", first))["kind"], "notAllowed", "an id is valid once");
+    // Another connection continues the same run; the first step doesn't run again.
+    let answer = Desk::new(&bench).ask(&call("keys", second.clone()));
+    assert_eq!(answer["answer"], "called", "{answer}");
+    assert!(answer["result"].to_string().contains("keys"), "{answer}");
+    assert_eq!(admin.ask(&call("keys", second))["kind"], "notAllowed");
+    agent.close_stdin();
+    agent.wait_end();
+    let audit = std::fs::read_to_string(bench.path("audit.jsonl")).expect("an audit");
+    let ran = |tool: &str| audit.lines().filter(|line| line.contains(tool)).count();
+    assert_eq!((ran(r#""tool":"echo""#), ran(r#""tool":"fine""#)), (2, 1), "{audit}");
+}
+
+#[test]
+fn macro_inputs_with_repeated_names_are_rejected() {
+    let step = json!({"a": {"tool": "one:echo", "arguments": {"n": {"$from": "/inputs/n"}}}});
+    let bench = bench("direct", json!({"fine": in_box(step)}));
+    let agent = bench.agent().begin(false, json!({}));
+    agent.tools();
+    agent.send_raw(
+        r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"fine","arguments":{"n":1,"\u006e":"evil"}}}"#,
+    );
+    let answer = agent.wait(&"x".into());
+    assert!(answer.is_tool_error(), "{}", answer.line);
+    assert!(answer.text().contains("duplicate name"), "{}", answer.line);
 }

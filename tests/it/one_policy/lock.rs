@@ -167,6 +167,7 @@ fn locked_server(server: &Server) -> LockedServer {
         tools,
         prompts: kind(&catalog.prompts, prompt),
         templates: kind(&catalog.templates, template),
+        resources: None,
     }
 }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::catalog::uri_template::may_expand_to;
-use crate::json::{EditError, RawJson};
+use crate::json::{self, EditError, RawJson};
+
+/// Maximum length of a timestamp (ISO 8601).
+const MAX_TIME: usize = 40;
 
 /// An invalid entry of a server's list. Only this entry is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +122,32 @@ impl Resource {
     /// Returns the resource's name, if it has one in addition to its URI.
     pub fn name(&self) -> Option<String> {
         name(&self.raw)
+    }
+}
+
+impl Resource {
+    /// Returns the definition without the facts about its content that change with it: `size` and
+    /// `annotations.lastModified`. Values that a model could read as text stay.
+    pub(crate) fn stable_definition(&self) -> RawJson {
+        let is_size = |value: &RawJson| value.parse::<u64>().is_ok();
+        let is_time = |value: &RawJson| {
+            let time = value.decode_string();
+            let is_part =
+                |c: char| c.is_ascii_digit() || matches!(c, 'T' | 'Z' | ':' | '.' | '+' | '-');
+            time.is_some_and(|time| time.len() <= MAX_TIME && time.chars().all(is_part))
+        };
+        let Some(members) = self.raw.members() else { return self.raw.clone() };
+        let kept = members.iter().filter(|(key, value)| key != "size" || !is_size(value));
+        let kept: Vec<_> = kept
+            .map(|(key, value)| match value.members() {
+                Some(all) if key == "annotations" => {
+                    let kept = all.iter().filter(|(key, at)| key != "lastModified" || !is_time(at));
+                    (&**key, json::object(kept.map(|(key, value)| (&**key, value))))
+                }
+                _ => (&**key, value.clone()),
+            })
+            .collect();
+        json::object(kept.iter().map(|(key, value)| (*key, value)))
     }
 }
 

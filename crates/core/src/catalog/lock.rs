@@ -10,7 +10,7 @@ use bytes::Bytes;
 use foldhash::HashMap;
 
 use crate::catalog::change_tracker::members;
-use crate::catalog::{Definition, Listing};
+use crate::catalog::{Definition, Listing, Resource};
 use crate::json::RawJson;
 use crate::name::untrusted_text;
 use crate::settings::{DefinitionDigest, LockedDefinition, LockedDefinitions, LockedServer};
@@ -113,9 +113,16 @@ impl DriftDetector {
     pub fn detect(&mut self, locked: &LockedServer, listing: &Listing) -> Vec<DefinitionDrift> {
         let (mut drift, before) = (Vec::new(), std::mem::take(&mut self.known));
         let mut look = KindComparison { before, now: &mut self.known, drift: &mut drift };
-        look.at_kind(&locked.tools, &listing.tools, |one| &one.raw);
-        look.at_kind(&locked.prompts, &listing.prompts, |one| &one.raw);
-        look.at_kind(&locked.templates, &listing.templates, |one| &one.raw);
+        look.at_kind(&locked.tools, &listing.tools, |one| one.raw.clone());
+        look.at_kind(&locked.prompts, &listing.prompts, |one| one.raw.clone());
+        look.at_kind(&locked.templates, &listing.templates, |one| one.raw.clone());
+        if let Some(resources) = &locked.resources {
+            look.at_kind(resources, &listing.resources, Resource::stable_definition);
+            // Resources come and go with a server's data.
+            drift.retain(|one| {
+                one.word != Resource::KIND_NAME || !matches!(one.kind, DriftKind::Removed)
+            });
+        }
         drift.extend(instructions(locked.instructions.as_ref(), instructions_of(listing)));
         drift
     }
@@ -147,16 +154,17 @@ impl KindComparison<'_> {
         &mut self,
         locked: &LockedDefinitions,
         listed: &[Arc<D>],
-        raw: fn(&D) -> &RawJson,
+        raw: fn(&D) -> RawJson,
     ) {
         let mut left: BTreeMap<&str, &LockedDefinition> =
             locked.iter().map(|(name, one)| (name.as_str(), one)).collect();
         for one in listed {
-            let key = (D::KIND_NAME, raw(one).clone().into_bytes());
+            let definition = raw(one);
+            let key = (D::KIND_NAME, definition.clone().into_bytes());
             let locked = left.remove(one.key());
             let what = self.before.remove(&key).unwrap_or_else(|| match locked {
                 None => Some(DriftKind::New),
-                Some(locked) => difference(locked, raw(one)),
+                Some(locked) => difference(locked, &definition),
             });
             self.now.insert(key, what.clone());
             if let Some(what) = what {
@@ -198,7 +206,7 @@ impl Listing {
     pub fn without_drift(&self, drift: &[DefinitionDrift]) -> Self {
         Self {
             tools: without_drift(&self.tools, drift),
-            resources: self.resources.clone(),
+            resources: without_drift(&self.resources, drift),
             templates: without_drift(&self.templates, drift),
             prompts: without_drift(&self.prompts, drift),
             capabilities: self.capabilities.clone(),

@@ -174,7 +174,7 @@ impl Gateway {
             return passed;
         }
         let is_kept_back = self.policy.restricts_resources(at)
-            || Box::pin(self.has_withheld_templates(at, context)).await;
+            || Box::pin(self.has_withheld_resources(at, context)).await;
         if !is_kept_back {
             return passed;
         }
@@ -243,4 +243,60 @@ fn unknown_server(at: &ServerRef) -> CallError {
 fn lists_uri(listing: &Listing, uri: &str) -> bool {
     listing.resources.iter().any(|resource| resource.uri == uri)
         || listing.templates.iter().any(|template| template.uri == uri)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn sent(target: &RequestTarget, given: &str) -> String {
+        let given: Box<RawValue> = serde_json::from_str(given).unwrap();
+        let params = target.with_identity(&RawJson::encode(&given).members().unwrap());
+        json::object(params.iter().map(|(key, value)| (&**key, value))).as_str().into_owned()
+    }
+
+    #[test]
+    fn only_the_judged_identity_is_sent() {
+        let own = || "own".to_owned();
+        for (target, given, expected) in [
+            (
+                RequestTarget::Resource(own()),
+                r#"{"uri":"a","x":1.50,"\u0075ri":"file:///secret","uri":7}"#,
+                r#"{"uri":"own","x":1.50}"#,
+            ),
+            (
+                RequestTarget::Prompt(own()),
+                r#"{"arguments":{"n":1.0},"name":"a","name":"b"}"#,
+                r#"{"name":"own","arguments":{"n":1.0}}"#,
+            ),
+            (
+                RequestTarget::PromptCompletion(own()),
+                r#"{"argument":{"name":"a","value":""},"ref":{"type":"ref/resource","name":"own","uri":"x"}}"#,
+                r#"{"ref":{"type":"ref/prompt","name":"own"},"argument":{"name":"a","value":""}}"#,
+            ),
+            (
+                RequestTarget::ResourceCompletion(own()),
+                r#"{"ref":{"type":"ref/prompt","name":"b"},"ref":{"type":"ref/resource","uri":"x"}}"#,
+                r#"{"ref":{"type":"ref/resource","uri":"own"}}"#,
+            ),
+        ] {
+            assert_eq!(sent(&target, given), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn only_known_methods_about_tasks_are_forwarded() {
+        for method in TASK_METHODS {
+            let target = RequestTarget::of_task_method(method).unwrap();
+            assert_eq!(
+                (target.method(), sent(&target, r#"{"taskId":"1"}"#)),
+                (method, r#"{"taskId":"1"}"#.to_owned())
+            );
+        }
+        for method in ["tasks/run", "tasks/", "Tasks/get", "tasks", "tools/call"] {
+            assert_eq!(RequestTarget::of_task_method(method), None, "{method}");
+        }
+    }
 }

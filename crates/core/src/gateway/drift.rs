@@ -57,7 +57,7 @@ impl DriftTracker {
         if let Some((.., judged)) = own.judged.iter().find(is_it) {
             return judged.clone();
         }
-        let nothing = LockedServer::default();
+        let nothing = LockedServer::unreviewed();
         let locked = server.lock_entry.as_deref().unwrap_or(&nothing);
         let drift = own.comparison.detect(locked, listing);
         let judged = (!drift.is_empty()).then(|| {

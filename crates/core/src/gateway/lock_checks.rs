@@ -18,10 +18,11 @@ use crate::gateway::open_toolbox::while_starting;
 use crate::gateway::snapshot::Snapshot;
 use crate::gateway::{AgentHandle, CallError, FailedServer, Gateway, RequestContext, failed};
 use crate::name::ServerRef;
-use crate::policy::DriftAction;
+use crate::policy::{DriftAction, may_be_same_resource};
 
-fn has_withheld_template(judged: &[Arc<ListingDrift>]) -> bool {
-    judged.iter().any(|judged| judged.withholds("resource template", |_| true))
+fn has_withheld_resource(judged: &[Arc<ListingDrift>]) -> bool {
+    let kinds = ["resource", "resource template"];
+    judged.iter().any(|judged| kinds.iter().any(|kind| judged.withholds(kind, |_| true)))
 }
 
 impl Snapshot {
@@ -121,21 +122,21 @@ impl Gateway {
             RequestTarget::Resource(uri) => self.check_address(at, uri, &all),
             RequestTarget::ResourceCompletion(uri) => {
                 self.check_address(at, uri, &all)?;
-                if has_withheld_template(&all) { self.check_completed(at, uri) } else { Ok(()) }
+                if has_withheld_resource(&all) { self.check_completed(at, uri) } else { Ok(()) }
             }
             RequestTarget::Task(_) => Ok(()),
         }
     }
 
-    /// Returns `true` if resource templates of the server are withheld, or if that can't be
+    /// Returns `true` if resources or templates of the server are withheld, or if that can't be
     /// determined.
-    pub(crate) async fn has_withheld_templates(
+    pub(crate) async fn has_withheld_resources(
         &self,
         at: &ServerRef,
         context: &RequestContext<'_>,
     ) -> bool {
         let Ok(all) = self.current_drift(at, context).await else { return true };
-        has_withheld_template(&all)
+        has_withheld_resource(&all)
     }
 
     /// Returns the drift of the shared listing and of the agent's dedicated backend; empty unless
@@ -158,31 +159,37 @@ impl Gateway {
         Ok(self.snapshot().drift(at).cloned().into_iter().chain(apart).collect())
     }
 
-    /// Refuses a URI that only matches withheld templates.
+    /// Refuses the URI of a withheld resource, and one that only matches withheld templates.
     fn check_address(
         &self,
         at: &ServerRef,
         uri: &str,
         judged: &[Arc<ListingDrift>],
     ) -> Result<(), CallError> {
+        let unknown =
+            || Err(CallError::UnknownPrimitive { what: "resource", wanted: uri.to_owned() });
+        let withholds = |kind: &str, is_meant: &dyn Fn(&str) -> bool| {
+            judged.iter().any(|one| one.withholds(kind, is_meant))
+        };
+        if withholds("resource", &|kept| kept == uri) {
+            return unknown();
+        }
         let is_of =
             |template: &str| template == uri || crate::catalog::may_expand_to(template, uri);
-        let is_kept = |template: &str| {
-            judged.iter().any(|one| one.withholds("resource template", |kept| kept == template))
-        };
-        if !judged.iter().any(|one| one.withholds("resource template", is_of)) {
+        let is_kept = |template: &str| withholds("resource template", &|kept| kept == template);
+        let is_of_withheld = withholds("resource template", &is_of);
+        let may_be_withheld = withholds("resource", &|kept| may_be_same_resource(uri, kept));
+        if !is_of_withheld && !may_be_withheld {
             return Ok(());
         }
         let view = self.snapshot().view(&at.toolbox);
         let part = view.part(at.server.as_str());
         let is_shown = part.is_some_and(|part| {
             part.resources().iter().any(|one| one.uri == uri)
-                || part.templates().iter().any(|one| is_of(&one.uri) && !is_kept(&one.uri))
+                || !may_be_withheld
+                    && part.templates().iter().any(|one| is_of(&one.uri) && !is_kept(&one.uri))
         });
-        if is_shown {
-            return Ok(());
-        }
-        Err(CallError::UnknownPrimitive { what: "resource", wanted: uri.to_owned() })
+        if is_shown { Ok(()) } else { unknown() }
     }
 
     /// Returns the complete, unfiltered listing of a running server.

@@ -24,6 +24,11 @@ pub(crate) struct CanonicalUri {
     pub(crate) path: String,
 }
 
+/// Returns `true` if a server might treat both URIs as equal.
+pub fn may_be_same_resource(uri: &str, other: &str) -> bool {
+    ResourceUri::new(uri).may_equal(other)
+}
+
 impl<'a> ResourceUri<'a> {
     pub(crate) fn new(written: &'a str) -> Self {
         let parsed = Url::parse(written).ok().map(|mut url| {

@@ -331,3 +331,61 @@ fn patterns_that_do_not_compile_fail_closed() {
     broken.policy.exposed_tools.insert("github".to_owned(), patterns);
     assert!(!allows(&Arc::new(broken), "", "github", "get"));
 }
+
+// invariant: permit-for-each-call
+#[test]
+fn extension_methods_need_an_entry_and_follow_the_rules_of_tools() {
+    let config = |methods: Value, keys: Value| {
+        let mut file = keys;
+        file["mcpServers"] = json!({"one": {"command": "x", "extensionMethods": methods},
+            "other": {"command": "x"}});
+        read(&file)
+    };
+    let decides = |config: &Arc<Config>, name: &str, server: &str, method: &str| {
+        let policies = Policies::new(Arc::clone(config));
+        let policy = policies.for_agent(agent(name).as_ref());
+        policy.decide_extension_method(&tool(server, method), noon)
+    };
+    let open = config(json!(["skills/list", "acme/*", "!acme/delete"]), json!({}));
+    for method in ["skills/list", "acme/read"] {
+        assert!(decides(&open, "", "one", method).is_ok(), "{method}");
+        let denial = decides(&open, "", "other", method).unwrap_err();
+        let rule = denial.rule().unwrap().to_string();
+        assert_eq!(rule, "mcp_servers.other.extension_methods");
+    }
+    for method in ["skills/get", "acme/delete", "Skills/list", "skills/list ", "acme"] {
+        assert!(decides(&open, "", "one", method).is_err(), "{method}");
+    }
+    // Globs don't reach methods of MCP.
+    for methods in [json!(["*"]), json!(["{tools,tasks}/*"]), json!(["?ools/call"])] {
+        let config = config(methods, json!({}));
+        for method in ["tools/call", "resources/read", "tasks/get", "initialize", "TOOLS/call"] {
+            assert!(decides(&config, "", "one", method).is_err(), "{method}");
+        }
+    }
+    // Exclusions alone list nothing.
+    assert!(decides(&config(json!(["!x"]), json!({})), "", "one", "y").is_err());
+
+    let ruled = config(
+        json!(["acme/*"]),
+        json!({
+            "agentPolicies": {
+                "ann": {"toolOverrides": {"one": ["one:acme/read*"]}},
+                "bob": {"when": [{"tools": ["acme/*"], "arguments": {"/path": {"matches": "^/tmp/"}}}]},
+            },
+            "defaultPolicy": {"allowUnknownTools": true},
+            "dangerousTools": ["one:acme/wipe"],
+        }),
+    );
+    assert!(decides(&ruled, "ann", "one", "acme/read").is_ok());
+    assert!(decides(&ruled, "ann", "one", "acme/wipe").is_err());
+    let grant = decides(&ruled, "bob", "one", "acme/wipe").unwrap();
+    assert!(grant.is_dangerous());
+    let permit = |arguments: &str| {
+        let grant = decides(&ruled, "bob", "one", "acme/wipe").unwrap();
+        grant.permit(Some(arguments.as_bytes()))
+    };
+    assert!(permit(r#"{"path":"/tmp/x"}"#).unwrap().confirmation().is_some());
+    assert!(permit(r#"{"path":"/etc"}"#).is_err());
+    assert!(permit(r#"{"path":"/tmp/x","path":"/etc"}"#).is_err());
+}

@@ -143,7 +143,12 @@ impl PatternSearch<'_> {
 
     fn lists(&self, server: &Server<'_>, pattern: &str) -> bool {
         let names = ToolPatternSet::new(&[pattern.to_owned()], &server.at);
-        server.tools.into_iter().flatten().any(|tool| {
+        let methods = &server.config.extension_methods;
+        let own = pattern.strip_prefix(server.name()).and_then(|rest| rest.strip_prefix(':'));
+        if !methods.is_empty() && ToolFilter::new(methods).allows(own.unwrap_or(pattern)) {
+            return true;
+        }
+        server.tools.into_iter().flatten().chain(methods).any(|tool| {
             let ServerRef { toolbox, server: name } = server.at.clone();
             let id = ToolId { toolbox, server: name, tool: tool.clone() };
             let over = server.config.tool_override(tool, false);
@@ -165,7 +170,7 @@ impl PatternSearch<'_> {
         let filters = config.tool_filters.iter().filter(|filter| {
             let pattern = filter.strip_prefix('!').unwrap_or(filter).to_owned();
             let filter = ToolFilter::new(&[pattern]);
-            !tools.iter().any(|tool| filter.allows(tool))
+            !tools.iter().chain(&config.extension_methods).any(|tool| filter.allows(tool))
         });
         let key = |key: &str| RulePath::new(&["mcp_servers", name, key]);
         let of_category =
@@ -234,6 +239,20 @@ mod tests {
             [rule.to_string(), pattern, hint.unwrap_or_default()]
         });
         found.filter(|[rule, ..]| !rule.starts_with("mcp_servers")).collect()
+    }
+
+    #[test]
+    fn patterns_of_extension_methods_are_not_reported() {
+        let file = json!({"dangerousTools": ["one:acme/wipe", "acme/*", "one:acem/wipe"],
+            "mcpServers": {"one": {"command": "x", "extensionMethods": ["acme/*"],
+                "toolFilters": ["acme/*", "gone"]}}});
+        let env = BTreeMap::<String, String>::new();
+        let loaded = config::parse(&file.to_string(), Path::new("x.json"), Path::new("/"), &env);
+        let config = loaded.unwrap_or_else(|report| panic!("{report}")).config;
+        let at = server_ref(&config.toolboxes[0].name, &ServerName::new("one"));
+        let found = find_unmatched_tool_patterns(&config, &BTreeMap::from([(at, Vec::new())]));
+        let found: Vec<_> = found.iter().map(|found| found.pattern.as_str()).collect();
+        assert_eq!(found, ["one:acem/wipe", "gone"]);
     }
 
     const GIT: (&str, &[&str]) = ("git", &["git_log", "git_push"]);

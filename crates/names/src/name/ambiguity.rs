@@ -46,15 +46,19 @@ pub fn is_unambiguous_prompt_name(name: &str, limit: usize) -> bool {
     is_listable_name(name) && !has_registered_shape(name, limit)
 }
 
-/// Returns `true` if a name is short enough for a listing and has no invisible characters.
+/// Returns `true` if a name is short enough for a listing and differs visibly from others: it has no
+/// invisible characters, and spaces only one at a time between others.
 pub fn is_listable_name(name: &str) -> bool {
-    name.chars().nth(MAX_NAME).is_none() && !name.chars().any(untrusted_text::is_invisible)
+    name.chars().nth(MAX_NAME).is_none()
+        && !name.chars().any(untrusted_text::is_invisible)
+        && name.split(' ').all(|word| !word.is_empty() || name.is_empty())
 }
 
 /// Returns a replacement for a name that isn't listable ([`is_listable_name`]): its beginning and a
 /// hash.
 pub fn to_listable_name(own: &str) -> String {
-    let seen = own.chars().map(|c| if untrusted_text::is_invisible(c) { '_' } else { c });
+    let is_unseen = |c: char| c == ' ' || untrusted_text::is_invisible(c);
+    let seen = own.chars().map(|c| if is_unseen(c) { '_' } else { c });
     let kept: String = seen.take(KEPT_OF_NAME).collect();
     format!("{kept}_{}", short_hash(&[own]))
 }

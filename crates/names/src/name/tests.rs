@@ -173,3 +173,18 @@ fn names_shared_by_two_servers_resolve_to_neither() {
     table.insert(name.clone(), bank);
     assert_eq!(table.resolve(name.as_str()), None);
 }
+
+#[test]
+fn names_that_differ_in_blanks_look_different() {
+    let names = ["run", " run", "run ", "  run", "r un", "r  un", "run\u{200b}", "run\u{a0}", " "];
+    let shown = names
+        .map(|name| if is_listable_name(name) { name.to_owned() } else { to_listable_name(name) });
+    assert_eq!(shown[0], "run");
+    assert_eq!(shown[4], "r un", "single spaces stay");
+    let mut seen: Vec<String> =
+        shown.iter().map(|name| name.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(seen.iter().all(|name| !name.is_empty()), "{seen:?}");
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), names.len(), "{seen:?}");
+}

@@ -77,12 +77,12 @@ async fn forward_task_request(
 async fn find_task_server(passed: &ForwardedRequest) -> Option<ServerRef> {
     let ForwardedRequest { exposure, request, .. } = passed;
     let gateway = exposure.gateway();
-    let speaking = servers_with_tasks(gateway);
     let task = request.string_param("taskId").unwrap_or_default();
     let known = gateway.task_server(&task, &passed.agent, passed.session.key()).await;
-    if let Some(server_ref) = known.filter(|known| speaking.contains(known)) {
-        return Some(server_ref);
+    if known.is_some() {
+        return known;
     }
+    let speaking = servers_with_tasks(gateway);
     let [only] = speaking.as_slice() else { return None };
     let may_ask = || gateway.can_query_task(&task, only, &passed.agent, passed.session.key());
     (request.method == LIST || may_ask()).then(|| only.clone())

@@ -255,3 +255,41 @@ pub(crate) async fn unsubscribe(
     session.record_subscription(&uri, false).await;
     Ok(RpcOutcome::Result(RawJson::encode(&json!({}))))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    #[test]
+    fn type_of_a_reference_decides_which_member_counts() {
+        let read = |reference: &str| {
+            let params = format!(r#"{{"ref":{reference}}}"#);
+            let params: Box<RawValue> = serde_json::from_str(&params).unwrap();
+            let request = AgentRequest::read(
+                "completion/complete".to_owned(),
+                Some(&RawJson::encode(&params)),
+            );
+            match CompletionRef::read(&request.ok().unwrap()) {
+                Ok(CompletionRef::Prompt(name)) => Some(("prompt", name)),
+                Ok(CompletionRef::Resource(uri)) => Some(("resource", uri)),
+                Err(_) => None,
+            }
+        };
+        for (reference, expected) in [
+            (r#"{"type":"ref/prompt","name":"ok","uri":"file:///secret"}"#, Some(("prompt", "ok"))),
+            (r#"{"type":"ref/resource","name":"ok","uri":"x://y"}"#, Some(("resource", "x://y"))),
+            (r#"{"type":"ref/resource","\u0075ri":"a","uri":"b"}"#, Some(("resource", "a"))),
+            (r#"{"type":"ref/resource","name":"ok"}"#, None),
+            (r#"{"type":"ref/prompt","name":7,"uri":"x"}"#, None),
+            (r#"{"type":"REF/PROMPT","name":"ok"}"#, None),
+            (r#"{"type":["ref/prompt"],"name":"ok"}"#, None),
+            (r#"{"name":"ok"}"#, None),
+            (r#""ok""#, None),
+        ] {
+            let expected = expected.map(|(kind, name)| (kind, name.to_owned()));
+            assert_eq!(read(reference), expected, "{reference}");
+        }
+    }
+}

@@ -229,3 +229,23 @@ fn binding(session: &AgentSession, request: &AgentRequest) -> String {
         of("uri")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_without_a_deadline_or_past_it_are_refused() {
+        let record = |expires_at| {
+            let method = "tools/call".to_owned();
+            StateRecord::Suspended(Suspended { agent: None, method, expires_at })
+        };
+        assert!(is_current(&record(Some(u64::MAX))));
+        assert!(!is_current(&record(Some(unix_millis()))));
+        // A version without deadlines wrote this.
+        let old = r#"{"version":1,"record":{"suspended":{"agent":null,"method":"tools/call"}}}"#;
+        let old = StateRecord::decode(old);
+        assert_eq!(old, Some(record(None)));
+        assert!(!old.is_some_and(|old| is_current(&old)));
+    }
+}

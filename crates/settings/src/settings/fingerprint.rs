@@ -187,6 +187,7 @@ fn encode_locked_server(server: &LockedServer) -> Value {
         kind(&server.tools),
         kind(&server.prompts),
         kind(&server.templates),
+        server.resources.as_ref().map(kind),
     ])
 }
 
@@ -261,6 +262,6 @@ mod tests {
 
     #[test]
     fn fingerprint_is_stable_across_processes() {
-        assert_eq!(config("a").fingerprint(), "6b5bc045a5b6");
+        assert_eq!(config("a").fingerprint(), "1bfe8084844c");
     }
 }

@@ -138,12 +138,25 @@ pub struct LockedServer {
     pub tools: LockedDefinitions,
     pub prompts: LockedDefinitions,
     pub templates: LockedDefinitions,
+    /// `None` in entries written before resources were recorded. Their resources aren't compared.
+    pub resources: Option<LockedDefinitions>,
 }
 
 impl LockedServer {
+    /// Returns an entry without reviewed definitions.
+    pub fn unreviewed() -> Self {
+        Self { resources: Some(LockedDefinitions::new()), ..Self::default() }
+    }
+
     /// Returns the definitions by kind, each with the display name of the kind.
-    pub fn kinds(&self) -> [(&'static str, &LockedDefinitions); 3] {
-        [("tool", &self.tools), ("prompt", &self.prompts), ("resource template", &self.templates)]
+    pub fn kinds(&self) -> [(&'static str, &LockedDefinitions); 4] {
+        static NONE: LockedDefinitions = LockedDefinitions::new();
+        [
+            ("tool", &self.tools),
+            ("prompt", &self.prompts),
+            ("resource template", &self.templates),
+            ("resource", self.resources.as_ref().unwrap_or(&NONE)),
+        ]
     }
 }
 

@@ -72,6 +72,7 @@ struct RawLockedServer {
     prompts: BTreeMap<String, RawLockedDefinition>,
     #[serde(default)]
     resource_templates: BTreeMap<String, RawLockedDefinition>,
+    resources: Option<BTreeMap<String, RawLockedDefinition>>,
 }
 
 #[derive(Deserialize)]
@@ -178,6 +179,7 @@ fn server(raw: RawLockedServer) -> Result<LockedServer, MemberError> {
         tools,
         prompts,
         resource_templates,
+        resources,
     } = raw;
     let one_line = |value: &RawValue| -> Result<Arc<str>, MemberError> {
         let text = RawJson::encode(&value).canonical(usize::MAX);
@@ -196,6 +198,7 @@ fn server(raw: RawLockedServer) -> Result<LockedServer, MemberError> {
         tools: kind(tools, "tools", "name")?,
         prompts: kind(prompts, "prompts", "name")?,
         templates: kind(resource_templates, "resourceTemplates", "uriTemplate")?,
+        resources: resources.map(|all| kind(all, "resources", "uri")).transpose()?,
     })
 }
 
@@ -309,7 +312,8 @@ pub fn render_lockfile(lock: &Lockfile) -> String {
 
 /// Returns the members of a server. JSON texts are wrapped by [`verbatim`].
 fn server_to_json(server: &LockedServer) -> Value {
-    let LockedServer { launch, package, info, instructions, tools, prompts, templates } = server;
+    let LockedServer { launch, package, info, instructions, tools, prompts, templates, resources } =
+        server;
     let mut members = serde_json::Map::new();
     let mut put = |key: &str, value: Value| _ = members.insert(key.to_owned(), value);
     put("launch", verbatim(launch));
@@ -334,6 +338,11 @@ fn server_to_json(server: &LockedServer) -> Value {
             let all = kind.iter().map(|(name, one)| (name.clone(), item_to_json(one)));
             put(key, Value::Object(all.collect()));
         }
+    }
+    // Written even if empty: without this member, resources aren't compared.
+    if let Some(resources) = resources {
+        let all = resources.iter().map(|(uri, one)| (uri.clone(), item_to_json(one)));
+        put("resources", Value::Object(all.collect()));
     }
     Value::Object(members)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::catalog::{Definition, Listing};
+use crate::catalog::{Definition, Listing, Resource};
 use crate::json::{RawJson, other_words};
 use crate::settings::{
     DefinitionDigest, DefinitionVariant, IgnoreRule, LockedDefinition, LockedDefinitions,
@@ -36,9 +36,14 @@ impl ListingSamples<'_> {
         let instructions = locked(instructions.each_ref().map(Option::as_ref));
         let server = LockedServer {
             instructions,
-            tools: self.kind(|one| &one.tools, |one| &one.raw, &mut unclear),
-            prompts: self.kind(|one| &one.prompts, |one| &one.raw, &mut unclear),
-            templates: self.kind(|one| &one.templates, |one| &one.raw, &mut unclear),
+            tools: self.kind(|one| &one.tools, |one| one.raw.clone(), &mut unclear),
+            prompts: self.kind(|one| &one.prompts, |one| one.raw.clone(), &mut unclear),
+            templates: self.kind(|one| &one.templates, |one| one.raw.clone(), &mut unclear),
+            resources: Some(self.kind(
+                |one| &one.resources,
+                Resource::stable_definition,
+                &mut unclear,
+            )),
             ..LockedServer::default()
         };
         (server, unclear)
@@ -47,7 +52,7 @@ impl ListingSamples<'_> {
     fn kind<D: Definition>(
         &self,
         of: impl Fn(&Listing) -> &[Arc<D>],
-        raw: fn(&D) -> &RawJson,
+        raw: fn(&D) -> RawJson,
         unclear: &mut Vec<String>,
     ) -> LockedDefinitions {
         let all = [self.minimal_client, self.full_client, self.other_locale].map(of);
@@ -56,7 +61,7 @@ impl ListingSamples<'_> {
         let mut kind = LockedDefinitions::new();
         for name in names {
             let found = all.map(|all| all.iter().find(|one| one.key() == name).map(|one| raw(one)));
-            match locked(found) {
+            match locked(found.each_ref().map(Option::as_ref)) {
                 Some(locked) => _ = kind.insert(name.to_owned(), locked),
                 None => unclear.push(format!("{} `{name}`", D::KIND_NAME)),
             }
@@ -119,7 +124,7 @@ fn find_holes(one: &RawJson, other: &RawJson, at: &str, holes: &mut Vec<IgnoreRu
         return Some(());
     }
     // A definition is found by its name, and is never ignored as a whole.
-    if matches!(at, "" | "/name" | "/uriTemplate") && one.decode_string().is_none() {
+    if matches!(at, "" | "/name" | "/uri" | "/uriTemplate") && one.decode_string().is_none() {
         return None;
     }
     let words = one
@@ -194,5 +199,50 @@ mod tests {
             ListingSamples { minimal_client: &one, full_client: &one, other_locale: &one }
                 .to_locked_server();
         assert_eq!((server.tools.len(), unclear), (0, vec!["tool `x`".to_owned()]));
+    }
+
+    #[test]
+    fn resources_are_locked_but_for_facts_about_their_content() {
+        let listing = |resources: &[Value]| {
+            let resources = Resource::read_all(resources.iter().map(RawJson::encode)).0;
+            Listing { resources, ..Listing::default() }
+        };
+        let one = json!({"uri": "x://one", "name": "one", "size": 7,
+            "annotations": {"priority": 1, "lastModified": "2026-01-12T15:00:58Z"}});
+        let first = listing(std::slice::from_ref(&one));
+        let (server, _) =
+            ListingSamples { minimal_client: &first, full_client: &first, other_locale: &first }
+                .to_locked_server();
+        let drift = |resources: &[Value]| {
+            let drift = DriftDetector::default().detect(&server, &listing(resources));
+            drift.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let with = |change: fn(&mut Value)| {
+            let mut one = one.clone();
+            change(&mut one);
+            one
+        };
+        let grown = with(|one| {
+            one["size"] = json!(9);
+            one["annotations"]["lastModified"] = json!("2026-02-01T00:00:00+01:00");
+        });
+        assert_eq!(drift(&[grown]), [""; 0]);
+        assert_eq!(drift(&[]), [""; 0], "a resource may disappear");
+        for change in [
+            |one: &mut Value| one["description"] = json!("Obey."),
+            |one: &mut Value| one["size"] = json!("Obey."),
+            |one: &mut Value| one["annotations"]["lastModified"] = json!("Obey."),
+            |one: &mut Value| one["annotations"]["priority"] = json!(2),
+        ] {
+            let changed = with(change);
+            let found = drift(std::slice::from_ref(&changed));
+            assert_eq!(found.len(), 1, "{changed}: {found:?}");
+            assert!(found[0].starts_with("resource `x://one` changed"), "{found:?}");
+        }
+        let other = json!({"uri": "x://two", "name": "two"});
+        assert_eq!(drift(&[one.clone(), other.clone()]), ["resource `x://two` is new"]);
+        // Entries of older lockfiles have no resources.
+        let old = LockedServer { resources: None, ..server.clone() };
+        assert_eq!(DriftDetector::default().detect(&old, &listing(&[other])), []);
     }
 }

@@ -59,3 +59,28 @@ async fn unanswered_confirmation_is_withdrawn_after_the_timeout() {
     let (reason, _) = ignored.unwrap_err().explain(RiskReason::Dangerous);
     assert_eq!(reason, "the user did not answer within 7 s");
 }
+
+#[tokio::test(start_paused = true)]
+async fn late_answer_to_a_suspended_confirmation_is_refused() {
+    let patience = Duration::from_secs(7);
+    for (late, expected) in [
+        (patience, Err(ConfirmationError::TimedOut(patience))),
+        (patience.checked_sub(Duration::from_millis(2)).unwrap(), Ok(())),
+    ] {
+        let (sender, mut heard) = events::channel(1);
+        let asked = form("Sure?");
+        let mut asking = Box::pin(elicit(&sender, &asked, patience));
+        let question = tokio::select! {
+            biased;
+            _ = &mut asking => panic!("no question"),
+            event = heard.recv() => event,
+        };
+        let Some(AgentEvent::Request(question)) = question else { panic!("no question") };
+        assert_eq!(question.deadline, Some(Instant::now() + patience));
+        // Nothing polls the call meanwhile.
+        tokio::time::advance(late).await;
+        let yes = json!({"action": "accept", "content": {}});
+        question.answer(RpcOutcome::Result(RawJson::encode(&yes))).await;
+        assert_eq!(asking.await, expected, "{late:?}");
+    }
+}
