@@ -183,6 +183,8 @@ const EMBEDDED_CONFIG: &str = include_str!("../workbench-config.json");
 /// Runs the command line. The exit code is 0 for success, 1 if the command failed and 2 for wrong
 /// usage or an invalid configuration.
 pub fn run() -> ExitCode {
+    // Whoever started this program may have left files open that servers shouldn't get.
+    os::hide_inherited_files();
     if completion::try_complete() {
         return ExitCode::SUCCESS;
     }

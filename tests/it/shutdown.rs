@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::process::{StartedProcesses, alive, descendants, signal, wait_until_exited};
+use crate::support::process::{
+    StartedProcesses, alive, descendants, signal, signal_group, wait_until_exited,
+};
 use crate::support::{Agent, TestEnvironment, fake};
 
 /// The documented upper bound.
@@ -117,6 +119,42 @@ fn sigkill_after_the_guard_was_restarted() {
     agent.kill();
     wait_until_exited(&pids, GONE);
     wait_until_exited(&[second], GONE);
+}
+
+// invariant: shutdown-is-complete
+#[test]
+#[cfg(target_os = "linux")]
+fn guard_survives_signals_of_terminals_and_service_managers() {
+    let bench = bench("astray");
+    let (agent, pids) = busy(&bench);
+    let guard = guard(&agent, &pids).expect("a guard");
+    // A stopped workbench can't replace the guard.
+    agent.signal(Signal::STOP);
+    for which in [
+        Signal::HUP,
+        Signal::INT,
+        Signal::QUIT,
+        Signal::TERM,
+        Signal::PIPE,
+        Signal::ALARM,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::TSTP,
+        Signal::TTIN,
+        Signal::TTOU,
+    ] {
+        signal(guard, which);
+    }
+    signal_group(guard, Signal::HUP);
+    let session = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        fields.split(' ').nth(3).unwrap().parse::<u32>().unwrap()
+    };
+    assert_eq!(session(guard), guard, "it has no terminal");
+    agent.kill();
+    wait_until_exited(&pids, GONE);
+    wait_until_exited(&[guard], GONE);
 }
 
 // invariant: shutdown-is-complete

@@ -28,7 +28,7 @@ use crate::backend::process_reaper::LaunchGuard;
 use crate::backend::watchdog::LAUNCH_ID_VAR;
 use crate::name::PROGRAM;
 use crate::os::{
-    self, Child, ChildGuard, CommandSpec, Pipe, check_sandbox_support, kill_group, lead_group,
+    self, Child, ChildGuard, CommandSpec, Pipe, check_sandbox_support, kill_group, lead_session,
     restore_file_limit, terminate_group, widen,
 };
 use crate::settings::{Confinement, Sandbox, StdioLaunch};
@@ -303,7 +303,7 @@ impl Process {
         status
     }
 
-    /// Kills the rest of the group, once: the ID may be reused afterwards.
+    /// Kills the rest of the group, once: without the child, the ID may be reused.
     fn kill(&mut self) {
         self.group.into_iter().for_each(kill_group);
         // Needed only on systems without process groups.
@@ -331,7 +331,7 @@ impl Drop for Process {
     }
 }
 
-/// Spawns the watchdog in its own process group, so that it outlives the workbench.
+/// Spawns the watchdog in its own session, so that it outlives the workbench and its terminal.
 pub(crate) fn spawn_watchdog(
     program: &Path,
     input: PipeReader,
@@ -341,7 +341,7 @@ pub(crate) fn spawn_watchdog(
     // The watchdog needs no environment, and other processes could read secrets in it.
     builder.arg("guard").env_clear();
     builder.stdin(input).stdout(Stdio::null()).stderr(Stdio::null());
-    lead_group(&mut builder);
+    lead_session(&mut builder);
     restore_file_limit(&mut builder);
     os::spawn_tracked(|| builder.spawn(), |child| Some(child.id()))
 }

@@ -129,7 +129,7 @@ fn start_with(start: SpawnFn, program: &Path, list: &[u8]) -> io::Result<Watchdo
 pub fn run(input: impl BufRead) {
     // The process now idles until the workbench ends.
     os::drop_clean_program_pages();
-    let mut groups = BTreeMap::new();
+    let mut groups: BTreeMap<u32, WatchedGroup> = BTreeMap::new();
     let mut run = None;
     for line in input.lines().map_while(Result::ok) {
         match line.split_at_checked(1) {
@@ -137,32 +137,64 @@ pub fn run(input: impl BufRead) {
             Some(("+", added)) => {
                 let (group, farewell) = added.split_once(' ').unwrap_or((added, ""));
                 let cleanup = serde_json::from_str::<ContainerCleanup>(farewell).ok();
-                groups.extend(group.parse::<u32>().ok().map(|group| (group, cleanup)));
+                groups.extend(group.parse::<u32>().ok().map(|group| {
+                    (group, WatchedGroup { leader_start: os::start_time(group), cleanup })
+                }));
             }
             Some(("-", group)) => {
-                let _farewell = group.parse::<u32>().ok().and_then(|group| groups.remove(&group));
+                let _released = group.parse::<u32>().ok().and_then(|group| groups.remove(&group));
             }
             _ => {}
         }
     }
-    for group in groups.keys() {
-        kill_group(*group);
+    for (group, watched) in &groups {
+        if !watched.is_reused(os::start_time(*group)) {
+            kill_group(*group);
+        }
     }
     if let Some(run) = run {
         kill_marked(&run);
     }
-    groups.into_values().flatten().for_each(|cleanup| cleanup.run());
+    groups.into_values().filter_map(|group| group.cleanup).for_each(|cleanup| cleanup.run());
+}
+
+struct WatchedGroup {
+    leader_start: Option<u64>,
+    cleanup: Option<ContainerCleanup>,
+}
+
+impl WatchedGroup {
+    /// Returns `true` if another process has the ID of the group by now. While any process of a
+    /// group runs, no new process gets its ID.
+    fn is_reused(&self, start_now: Option<u64>) -> bool {
+        start_now.is_some() && start_now != self.leader_start
+    }
 }
 
 fn kill_marked(run: &str) {
+    let is_marked = |process: u32| {
+        os::variable_of(process, LAUNCH_ID_VAR).is_some_and(|mark| mark.starts_with(run))
+    };
     for _ in 0..MAX_SWEEPS {
         let mut marked = os::list_processes();
-        marked.retain(|process| {
-            os::variable_of(*process, LAUNCH_ID_VAR).is_some_and(|mark| mark.starts_with(run))
-        });
+        marked.retain(|process| is_marked(*process));
         if marked.is_empty() {
             return;
         }
-        marked.into_iter().for_each(os::kill);
+        marked.into_iter().for_each(|process| os::kill_if(process, is_marked));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reused_group_id_is_spared() {
+        let watched = |leader_start| WatchedGroup { leader_start, cleanup: None };
+        assert!(watched(Some(7)).is_reused(Some(8)), "another process");
+        assert!(watched(None).is_reused(Some(8)), "the leader had exited before");
+        assert!(!watched(Some(7)).is_reused(Some(7)), "the leader");
+        assert!(!watched(Some(7)).is_reused(None), "only other members are left");
     }
 }

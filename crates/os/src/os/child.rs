@@ -60,8 +60,8 @@ impl Child {
         native::start(program)
     }
 
-    /// Returns the process id, which is also the process group id; `None` once the child was waited
-    /// for.
+    /// Returns the process id, which is also the process group id; `None` once [`Self::wait`] has
+    /// seen the exit.
     pub fn id(&self) -> Option<u32> {
         self.running.id()
     }

@@ -18,13 +18,14 @@ pub use crate::os::unix::files::{
 };
 pub use crate::os::unix::local::{LocalListener, LocalStream, connect_locally, remove_dead_socket};
 pub use crate::os::unix::orphans::{
-    ChildGuard, OrphanReaper, kill, list_processes, spawn_tracked, variable_of,
+    ChildGuard, OrphanReaper, kill, kill_if, list_processes, spawn_tracked, start_time, variable_of,
 };
 #[cfg(target_os = "linux")]
 pub(crate) use crate::os::unix::processes::file_limit_before;
 pub use crate::os::unix::processes::{
-    disable_process_dumping, drop_clean_program_pages, kill_group, lead_group, raise_file_limit,
-    restore_file_limit, send_reload_signal, terminate_group, tune_malloc, user,
+    disable_process_dumping, drop_clean_program_pages, hide_inherited_files, kill_group,
+    lead_group, lead_session, raise_file_limit, restore_file_limit, send_reload_signal,
+    terminate_group, tune_malloc, user,
 };
 pub use crate::os::unix::signals::{Signals, has_terminal};
 pub use crate::os::unix::streams::{Socket, standard_sockets, widen, widen_input, widen_output};

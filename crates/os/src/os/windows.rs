@@ -84,6 +84,12 @@ pub fn user() -> Option<(u32, u32)> {
 /// Does nothing: Windows has no process groups.
 pub fn lead_group(_: &mut Command) {}
 
+/// Does nothing: Windows has no sessions.
+pub fn lead_session(_: &mut Command) {}
+
+/// Does nothing: handles are inherited only if a program asks for it.
+pub fn hide_inherited_files() {}
+
 pub fn terminate_group(_: u32) {}
 
 pub fn kill_group(_: u32) {}
@@ -152,6 +158,12 @@ pub fn exec(_: &mut Command) -> io::Error {
 
 /// Not implemented: no orphans are found that could be killed.
 pub fn kill(_: u32) {}
+
+pub fn kill_if(_: u32, _: impl FnOnce(u32) -> bool) {}
+
+pub fn start_time(_: u32) -> Option<u64> {
+    None
+}
 
 pub fn variable_of(_: u32, _: &str) -> Option<String> {
     None

@@ -14,7 +14,9 @@ use std::thread;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, kill_process, waitid, waitpid,
+};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{self, SignalKind};
 
@@ -25,7 +27,8 @@ use crate::os::native::{self, ChildGuard};
 #[derive(Debug)]
 pub(super) struct Running {
     process: Pid,
-    /// Set once the child was waited for. Its id may then belong to another process.
+    /// Set once the child has exited. It stays a zombie until this value is dropped: meanwhile no
+    /// other process or group gets its id, so signals to the id can't reach strangers.
     status: Option<ExitStatus>,
     /// Fires whenever any child exits.
     ended: unix::Signal,
@@ -79,21 +82,29 @@ impl Running {
 
     /// Records the exit status if the child has exited.
     fn has_ended(&mut self) -> Result<bool, Errno> {
-        if self.status.is_none()
-            && let Some((_, status)) = waitpid(Some(self.process), WaitOptions::NOHANG)?
-        {
-            self.status = Some(ExitStatus::from_raw(status.as_raw()));
-            self.started = None;
+        if self.status.is_none() {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            let status = retry_on_intr(|| waitid(WaitId::Pid(self.process), options))?;
+            self.status = status.as_ref().map(exit_status);
         }
         Ok(self.status.is_some())
     }
 }
 
+/// Returns the status in the encoding of `waitpid`.
+fn exit_status(status: &WaitIdStatus) -> ExitStatus {
+    const CORE_DUMPED: i32 = 0x80;
+    let code = status.exit_status().map(|code| code << 8);
+    let signal = status.terminating_signal();
+    let signal = signal.map(|signal| signal | if status.dumped() { CORE_DUMPED } else { 0 });
+    ExitStatus::from_raw(code.or(signal).unwrap_or_default())
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.kill();
-        if self.has_ended() == Ok(false) {
-            let (process, started) = (self.process, self.started.take());
+        let (process, started) = (self.process, self.started.take());
+        if let Ok(None) = waitpid(Some(process), WaitOptions::NOHANG) {
             let wait = move || {
                 let _ = retry_on_intr(|| waitpid(Some(process), WaitOptions::empty()));
                 drop(started);

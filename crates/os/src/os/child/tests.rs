@@ -204,6 +204,30 @@ mod on_linux {
     }
 
     #[test]
+    fn descriptors_without_close_on_exec_stay_closed_in_the_child() {
+        use rustix::io::{FdFlags, fcntl_setfd};
+
+        let inherited = tempfile::NamedTempFile::new().unwrap();
+        fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
+        let files = printed(&program("ls", &["-l", "/proc/self/fd"]));
+        assert!(files.contains("pipe:"), "{files}");
+        assert!(!files.contains(inherited.path().to_str().unwrap()), "{files}");
+    }
+
+    #[test]
+    fn exited_child_keeps_its_id_until_it_is_dropped() {
+        runtime().block_on(async {
+            let mut child = Child::spawn(&program("true", &[])).unwrap();
+            let id = child.id().unwrap();
+            assert!(child.wait().await.unwrap().success());
+            let process = format!("/proc/{id}");
+            assert!(Path::new(&process).exists(), "the id is reserved");
+            drop(child);
+            assert!(!Path::new(&process).exists(), "the child is reaped");
+        });
+    }
+
+    #[test]
     fn threads_can_spawn_concurrently() {
         thread::scope(|scope| {
             for thread in 0..4 {

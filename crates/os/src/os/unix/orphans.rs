@@ -16,7 +16,9 @@ use crate::os::unix::orphans::fallback as native;
 #[cfg(target_os = "linux")]
 use crate::os::unix::orphans::linux as native;
 
-pub use crate::os::unix::orphans::native::{kill, list_processes, variable_of};
+pub use crate::os::unix::orphans::native::{
+    kill, kill_if, list_processes, start_time, variable_of,
+};
 
 /// The children that this program spawned and has not waited for yet.
 static STARTED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());

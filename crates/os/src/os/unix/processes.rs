@@ -1,13 +1,15 @@
 //! Process groups, resource limits and memory of this process.
 
-use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::{fs, io};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getegid, geteuid, getrlimit, kill_process, kill_process_group,
-    setrlimit,
+    setrlimit, setsid,
 };
 
 /// Returns the effective user and group ids.
@@ -18,6 +20,96 @@ pub fn user() -> Option<(u32, u32)> {
 /// Makes the child lead a new process group with the child's id.
 pub fn lead_group(command: &mut Command) {
     command.process_group(0);
+}
+
+/// Makes the child lead a new session without a terminal, in a process group with the child's id,
+/// and ignore the signals that a terminal, a service manager or a script sends to end processes.
+pub fn lead_session(command: &mut Command) {
+    let prepare = || {
+        setsid()?;
+        #[cfg(target_os = "linux")]
+        ignore_signals();
+        Ok(())
+    };
+    #[expect(unsafe_code, reason = "the closure makes system calls and allocates nothing")]
+    // SAFETY: between fork and exec, only async-signal-safe functions may run. The closure calls
+    // only `setsid` and `signal`, and neither allocates nor takes a lock.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn ignore_signals() {
+    for signal in [
+        libc::SIGALRM,
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGIO,
+        libc::SIGPIPE,
+        libc::SIGPROF,
+        libc::SIGPWR,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGVTALRM,
+        libc::SIGXCPU,
+        libc::SIGXFSZ,
+    ] {
+        #[expect(unsafe_code, reason = "there is no safe `signal`")]
+        // SAFETY: ignoring a signal installs no handler.
+        unsafe {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+}
+
+/// The number of the first descriptor after stdin, stdout and stderr.
+const FIRST_FILE: RawFd = 3;
+
+#[cfg(target_os = "linux")]
+const OPEN_FILES: &str = "/proc/self/fd";
+#[cfg(not(target_os = "linux"))]
+const OPEN_FILES: &str = "/dev/fd";
+
+/// Hides the descriptors that this program inherited from all programs that it starts, except the
+/// standard streams. Must be called before the program starts threads. Files that Rust opens later
+/// are hidden anyway.
+pub fn hide_inherited_files() {
+    #[cfg(target_os = "linux")]
+    {
+        #[expect(unsafe_code, reason = "there is no safe `close_range`")]
+        // SAFETY: the call changes only flags of descriptors.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_close_range,
+                FIRST_FILE,
+                libc::c_uint::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            )
+        };
+        if result == 0 {
+            return;
+        }
+    }
+    hide_listed_files();
+}
+
+/// Like [`hide_inherited_files`], for systems without `close_range` (before Linux 5.11).
+fn hide_listed_files() {
+    let listed = fs::read_dir(OPEN_FILES).into_iter().flatten().flatten();
+    let numbers = listed.filter_map(|file| file.file_name().to_str()?.parse::<RawFd>().ok());
+    for number in numbers.filter(|number| *number >= FIRST_FILE) {
+        #[expect(unsafe_code, reason = "descriptors are known only by number")]
+        // SAFETY: the descriptor isn't closed here, and only a flag changes. If it is closed
+        // already, as the one of the listing itself, the call fails.
+        let file = unsafe { BorrowedFd::borrow_raw(number) };
+        let _ = fcntl_setfd(file, FdFlags::CLOEXEC);
+    }
 }
 
 /// Sends SIGTERM to a process group.
@@ -115,8 +207,8 @@ pub fn seal_process() -> io::Result<()> {
 /// small part of it.
 #[cfg(target_os = "linux")]
 pub fn drop_clean_program_pages() {
-    let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
+    let Ok(program) = fs::read_link("/proc/self/exe") else { return };
+    let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return };
     for (start, length) in maps.lines().filter_map(|line| program_pages(line, &program)) {
         #[expect(unsafe_code, reason = "`madvise` on unmodified file pages")]
         // SAFETY: these are private mappings of the program's file that were never written to. The
@@ -201,7 +293,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn program_runs_on_after_dropping_its_pages() {
-        let held = || std::fs::read_to_string("/proc/self/statm").unwrap();
+        let held = || fs::read_to_string("/proc/self/statm").unwrap();
         let shared = |text: &str| text.split(' ').nth(2).unwrap().parse::<u64>().unwrap();
         let before = shared(&held());
         drop_clean_program_pages();
@@ -213,7 +305,7 @@ mod tests {
     #[test]
     fn tuned_malloc_reuses_memory_of_large_messages() {
         let faults = || {
-            let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+            let stat = fs::read_to_string("/proc/self/stat").unwrap();
             let (_, stat) = stat.rsplit_once(") ").unwrap();
             stat.split(' ').nth(7).unwrap().parse::<usize>().unwrap()
         };
@@ -229,6 +321,20 @@ mod tests {
         messages();
         let reused = messages();
         assert!(reused * 10 < each_time, "{each_time} pages were cleared before, {reused} after");
+    }
+
+    #[test]
+    fn inherited_files_are_hidden_without_close_range() {
+        use rustix::io::fcntl_getfd;
+
+        let inherited = fs::File::open("/dev/null").unwrap();
+        fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
+        hide_listed_files();
+        assert_eq!(fcntl_getfd(&inherited).unwrap(), FdFlags::CLOEXEC);
+        fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
+        hide_inherited_files();
+        assert_eq!(fcntl_getfd(&inherited).unwrap(), FdFlags::CLOEXEC);
+        assert_eq!(fcntl_getfd(rustix::stdio::stdin()).unwrap(), FdFlags::empty());
     }
 
     #[test]

@@ -18,6 +18,12 @@ pub(crate) fn has_ended(_: u32) -> bool {
 /// Not implemented: no orphans are found that could be killed.
 pub fn kill(_: u32) {}
 
+pub fn kill_if(_: u32, _: impl FnOnce(u32) -> bool) {}
+
+pub fn start_time(_: u32) -> Option<u64> {
+    None
+}
+
 pub fn variable_of(_: u32, _: &str) -> Option<String> {
     None
 }
