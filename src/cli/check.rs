@@ -32,6 +32,7 @@ mod shared_store;
 mod tls;
 
 use report::{CheckReport, CheckStatus, ProblemRow, ServerRow};
+use sandbox_reach::ServersReach;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -209,9 +210,10 @@ async fn inspect_servers(
     gateway: &Gateway,
 ) -> ServerInspection {
     let (servers, reached, failures) = if args.connect {
+        let mut reach = ServersReach::resolve(global, gateway.config());
         let (mut rows, failures) = connect(gateway).await;
-        let reached = sandbox_reach::annotate_reach(global, gateway.config(), &mut rows);
-        (rows, reached, failures)
+        reach.annotate(&mut rows);
+        (rows, reach.lines, failures)
     } else {
         gateway.wait_for_stored_listings().await;
         let mut rows = configured(gateway.config());

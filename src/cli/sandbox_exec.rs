@@ -2,21 +2,20 @@
 //! only by the launcher.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use crate::backend::launch::sandbox;
 use crate::cli::error::CommandError;
-use crate::os::SandboxRules;
+use crate::os::{PinnedPath, SandboxRules};
 
 /// Arguments of `cell`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// File or folder to allow reading and executing (repeatable)
-    #[arg(long, value_name = "PATH")]
-    read: Vec<PathBuf>,
+    /// File or folder to allow reading and executing, with its device and inode (repeatable)
+    #[arg(long, num_args = 2, value_names = ["PATH", "IDENTITY"])]
+    read: Vec<OsString>,
     /// File or folder to allow writing, too (repeatable)
-    #[arg(long, value_name = "PATH")]
-    write: Vec<PathBuf>,
+    #[arg(long, num_args = 2, value_names = ["PATH", "IDENTITY"])]
+    write: Vec<OsString>,
     /// Allow network access
     #[arg(long)]
     network: bool,
@@ -34,6 +33,17 @@ pub(crate) struct Args {
 /// Enters the sandbox and executes the program. Returns only on failure.
 pub(crate) fn run(args: Args) -> CommandError {
     let Args { read, write, network, unix_sockets, program, for_program } = args;
+    let (Some(read), Some(write)) = (pinned(&read), pinned(&write)) else {
+        return CommandError::usage("invalid device or inode");
+    };
     let cell = SandboxRules { read, write, has_network: network, has_unix_sockets: unix_sockets };
     CommandError::usage(sandbox::confine_and_exec(&cell, &program, &for_program))
+}
+
+fn pinned(values: &[OsString]) -> Option<Vec<PinnedPath>> {
+    let (pairs, _) = values.as_chunks();
+    let pinned = pairs
+        .iter()
+        .map(|[path, identity]| PinnedPath::from_parts(path.into(), identity.to_str()?));
+    pinned.collect()
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::backend::launch::sandbox;
+use crate::backend::launch::named_paths;
 use crate::cli::GlobalArgs;
 use crate::config::Finding;
 use crate::os;
@@ -42,11 +42,15 @@ pub(crate) fn findings(global: &GlobalArgs, config: &Config) -> Vec<Finding> {
     for toolbox in &config.toolboxes {
         for server in &toolbox.servers {
             let Launch::Stdio(launch) = &server.launch else { continue };
-            let granted = launch.sandbox.as_ref().and_then(Sandbox::granted_paths);
-            let granted = granted.into_iter().flatten().flatten();
+            let granted_paths = launch.sandbox.as_ref().and_then(Sandbox::granted_paths);
+            let granted = granted_paths.into_iter().flatten().flatten();
             let granted =
                 granted.filter_map(|path| Some((path.to_str()?, path.canonicalize().ok()?)));
-            let found: BTreeSet<_> = sandbox::referenced_paths(launch)
+            // In a sandbox, variables grant only reading.
+            let variables = granted_paths.is_none().then(|| named_paths::in_variables(launch));
+            let named = named_paths::in_arguments(launch).chain(variables.into_iter().flatten());
+            let named = named.filter_map(|(text, path)| Some((text, path.canonicalize().ok()?)));
+            let found: BTreeSet<_> = named
                 .chain(granted)
                 .filter_map(|(text, path)| Some((reached(&path, &protected)?, text)))
                 .collect();

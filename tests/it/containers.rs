@@ -131,6 +131,34 @@ fn container_sees_only_its_mounts() {
     assert_eq!(podman(&bench, &["ps", "--all", "--quiet"]).as_deref(), Some(""));
 }
 
+// invariant: sandbox-confines
+#[test]
+fn link_planted_in_a_container_mounts_nothing_after_a_restart() {
+    let Some(bench) = engine() else { return };
+    let mut server = contained(json!({ "tools": ["shell", "crash"] }));
+    server["args"].as_array_mut().unwrap().push("./data".into());
+    server["env"] = json!({ "PATH": "/usr/bin:/bin", "BOOKS": bench.path_text("books") });
+    let bench = bench.server("box", "srv", server);
+    for folder in ["work/data", "private", "books"] {
+        fs::create_dir(bench.path(folder)).unwrap();
+    }
+    fs::write(bench.path("private/key"), "mine").unwrap();
+    let agent = bench.agent();
+    agent.initialize();
+    assert_eq!(shell(&agent, "echo x > \"$BOOKS/new\""), None, "a variable grants only reading");
+    let private = bench.path_text("private");
+    assert!(shell(&agent, &format!("rmdir data && ln -s {private} data")).is_some());
+    assert!(agent.call("box__srv__crash", json!({})).is_tool_error());
+    assert_eq!(shell(&agent, "cat own").as_deref(), Some("its own"), "it runs again");
+    assert_eq!(shell(&agent, "cat data/key"), None);
+    drop(agent);
+
+    let agent = bench.agent().relisting_on_change();
+    agent.initialize();
+    let opened = agent.open("box").structured();
+    assert!(opened.to_string().contains("`./data` leads through the link `"), "{opened}");
+}
+
 #[test]
 fn container_stops_on_exit_and_on_kill() {
     let Some(bench) = engine() else { return };

@@ -4,12 +4,15 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::process::Command;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, TestEnvironment, fake};
+use crate::support::process::descendants;
+use crate::support::{Agent, TestEnvironment, command, fake};
 
 fn bench(sandbox: &Value) -> TestEnvironment {
     let bench = TestEnvironment::new();
@@ -85,6 +88,185 @@ fn sandboxed_server_cannot_access_other_processes() {
     }
     assert_eq!(run("unshare --user true"), None);
     assert_eq!(run("sleep 60 & kill $! && echo ended").as_deref(), Some("ended"));
+}
+
+/// Python code that defines `refused(call)`: whether a call fails with `EPERM`. A call is a function
+/// that raises, or the result of a C function.
+const REFUSED: &str = r#"
+import ctypes, errno, os, platform, resource, sys
+c = ctypes.CDLL(None, use_errno=True)
+other, files = int(sys.argv[1]), resource.RLIMIT_NOFILE
+def refused(call):
+    ctypes.set_errno(0)
+    try:
+        result = call()
+    except PermissionError:
+        return True
+    return result == -1 and ctypes.get_errno() == errno.EPERM
+"#;
+
+#[test]
+fn sandboxed_server_cannot_change_other_processes_or_reach_their_ipc() {
+    let bench = bench(&json!("workspace"));
+    let agent = agent(&bench);
+    let pid = agent.pid();
+    let python = |calls: &str| {
+        let code =
+            format!("{REFUSED}\nfor name, call in {{{calls}}}.items(): print(name, refused(call))");
+        fs::write(bench.path("work/code.py"), code).unwrap();
+        shell(&agent, &format!("python3 code.py {pid}")).unwrap()
+    };
+    let refused = python(
+        r#"
+        "prlimit": lambda: resource.prlimit(other, files, (64, 64)),
+        "affinity": lambda: os.sched_setaffinity(other, {0}),
+        "scheduler": lambda: os.sched_setscheduler(other, os.SCHED_BATCH, os.sched_param(0)),
+        "param": lambda: os.sched_setparam(other, os.sched_param(0)),
+        "priority": lambda: os.setpriority(os.PRIO_PROCESS, other, 19),
+        "group priority": lambda: os.setpriority(os.PRIO_PGRP, os.getpgid(other), 19),
+        "user priority": lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19),
+        "io priority": lambda: c.syscall(251 if platform.machine() == "x86_64" else 30, 1, other, 7),
+        "signal to everyone": lambda: os.kill(-1, 0),
+        "shared memory": lambda: c.shmget(0x5eed, 4096, 0o1600),
+        "message queue": lambda: c.msgget(0x5eed, 0o1600),
+        "semaphore": lambda: c.semget(0x5eed, 1, 0o1600),
+        "named queue": lambda: c.mq_open(b"/5eed", os.O_RDWR | os.O_CREAT, 0o600, None),
+        "#,
+    );
+    assert_eq!(refused.lines().count(), 13, "{refused}");
+    assert!(refused.lines().all(|line| line.ends_with(" True")), "{refused}");
+    let allowed = python(
+        r#"
+        "prlimit": lambda: resource.prlimit(0, files, resource.getrlimit(files)),
+        "rlimit": lambda: resource.setrlimit(files, resource.getrlimit(files)),
+        "affinity": lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)),
+        "scheduler": lambda: os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)),
+        "priority": lambda: os.setpriority(os.PRIO_PROCESS, 0, 19),
+        "nice": lambda: os.nice(0),
+        "io priority": lambda: c.syscall(251 if platform.machine() == "x86_64" else 30, 1, 0, 4 << 13),
+        "#,
+    );
+    assert!(allowed.lines().all(|line| line.ends_with(" False")), "{allowed}");
+}
+
+/// Replaces the folder `data` by a link to `private`, and ends the server.
+fn plant_link(bench: &TestEnvironment, agent: &Agent) {
+    let private = bench.path_text("private");
+    assert!(shell(agent, &format!("rmdir data && ln -s {private} data")).is_some());
+    assert!(agent.call("box__srv__crash", json!({})).is_tool_error());
+}
+
+fn with_data_folder(sandbox: &Value) -> TestEnvironment {
+    let bench = bench(sandbox);
+    fs::create_dir(bench.path("work/data")).unwrap();
+    fs::create_dir(bench.path("private")).unwrap();
+    fs::write(bench.path("private/key"), "mine").unwrap();
+    with_data_argument(bench, sandbox)
+}
+
+/// Adds a server with the working directory `work` and the argument `./data`.
+fn with_data_argument(bench: TestEnvironment, sandbox: &Value) -> TestEnvironment {
+    let mut server = fake(json!({ "tools": ["shell", "crash"] }));
+    server["args"].as_array_mut().unwrap().push("./data".into());
+    server["cwd"] = "work".into();
+    server["sandbox"] = sandbox.clone();
+    bench.server("box", "srv", server)
+}
+
+// invariant: sandbox-confines
+#[test]
+fn link_planted_by_a_server_grants_nothing_after_a_restart() {
+    let bench = with_data_folder(&json!("workspace"));
+    let agent = agent(&bench);
+    plant_link(&bench, &agent);
+    assert_eq!(shell(&agent, "cat own").as_deref(), Some("its own"), "it runs again");
+    assert_eq!(shell(&agent, "cat data/key"), None);
+    assert_eq!(shell(&agent, "echo x > data/new"), None);
+    assert!(!bench.path("private/new").exists());
+}
+
+// invariant: sandbox-confines
+#[test]
+fn link_planted_by_a_server_stops_its_start_in_a_new_process() {
+    let bench = with_data_folder(&json!("workspace"));
+    plant_link(&bench, &agent(&bench));
+    let checked = bench.run(["check", "--connect"]);
+    assert_ne!(checked.code, Some(0));
+    let text = checked.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("`./data` leads through the link `"), "{text}");
+    assert!(text.contains("work/data`, which a sandboxed server can change"), "{text}");
+    let private = bench.path("private").canonicalize().unwrap();
+    // A user who created the link grants its target.
+    let bench = with_data_argument(bench, &json!({ "write": [private] }));
+    assert_eq!(shell(&agent(&bench), "cat data/key").as_deref(), Some("mine"));
+}
+
+#[test]
+fn folder_in_a_variable_is_only_readable() {
+    let bench = bench(&json!("workspace"));
+    let mut server = fake(json!({ "tools": ["shell"] }));
+    server["sandbox"] = "workspace".into();
+    server["env"] = json!({ "DATA_DIR": bench.path_text("shared") });
+    let bench = bench.server("box", "srv", server);
+    let started = agent(&bench);
+    assert_eq!(shell(&started, "cat \"$DATA_DIR/book\"").as_deref(), Some("to read"));
+    assert_eq!(shell(&started, "echo x > \"$DATA_DIR/new\""), None);
+    let checked = bench.run(["check", "--connect"]);
+    let text = checked.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("can only read the folders in its variables `DATA_DIR`"), "{text}");
+}
+
+/// Runs the program with descriptor 9 open on `secret`.
+fn with_inherited_file(bench: &TestEnvironment) -> Agent {
+    let serve = bench.serve();
+    let mut shell: Command = command("sh");
+    shell.args(["-c", "exec 9< \"$0\"; exec \"$@\"", &bench.path_text("secret")]);
+    shell.arg(serve.get_program()).args(serve.get_args()).current_dir(bench.dir());
+    for (name, value) in serve.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let agent = Agent::start(shell);
+    agent.initialize();
+    agent
+}
+
+// invariant: sandbox-confines
+#[test]
+fn servers_and_the_guard_inherit_no_open_files() {
+    for sandbox in ["workspace", "off"] {
+        let bench = bench(&json!(sandbox));
+        let agent = with_inherited_file(&bench);
+        let secret = fs::canonicalize(bench.path("secret")).unwrap();
+        assert_eq!(shell(&agent, "cat <&9"), None, "{sandbox}");
+        let has_secret = |pid: u32| {
+            let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            files.filter_map(|file| fs::read_link(file.path()).ok()).any(|file| file == secret)
+        };
+        assert!(has_secret(agent.pid()), "the workbench inherits it");
+        let started = descendants(agent.pid());
+        assert!(started.len() >= 2, "server and guard: {started:?}");
+        assert!(!started.into_iter().any(has_secret), "{sandbox}");
+    }
+}
+
+#[test]
+fn container_engines_inherit_no_open_files() {
+    let bench = TestEnvironment::new();
+    let engine = bench.path("docker");
+    let files = bench.path_text("files");
+    fs::write(bench.path("secret"), "mine").unwrap();
+    fs::write(&engine, format!("#!/bin/sh\nls -l /proc/self/fd > '{files}'\n")).unwrap();
+    fs::set_permissions(&engine, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut server = fake(json!({ "tools": ["shell"] }));
+    server["container"] = json!({ "image": "any", "engine": engine });
+    let bench = bench.server("box", "srv", server);
+    let agent = with_inherited_file(&bench);
+    agent.open("box");
+    let files = fs::read_to_string(files).unwrap();
+    assert!(files.contains("pipe:") && !files.contains("secret"), "{files}");
 }
 
 #[test]

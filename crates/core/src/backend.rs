@@ -51,6 +51,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::change_feed::ChangeFeed;
 use crate::backend::deadline::Deadlines;
+use crate::backend::launch::grants::GrantRegistry;
 use crate::backend::listing_store::ListingStoreWorker;
 use crate::backend::message_router::{Grace, InFlightRequest, MessageRouter};
 use crate::backend::paused_servers::PausedServers;
@@ -151,6 +152,7 @@ pub struct VersionedListing {
 pub(crate) struct PoolContext {
     pub(crate) program: Option<PathBuf>,
     pub(crate) homes: Option<PathBuf>,
+    pub(crate) grants: Arc<GrantRegistry>,
     pub(crate) reaper: Arc<ProcessReaper>,
     pub(crate) tasks: TaskTracker,
     pub(crate) deadlines: Arc<Deadlines>,

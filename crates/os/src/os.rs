@@ -35,7 +35,7 @@ pub use crate::os::allocator::Allocator;
 pub use crate::os::child::{Child, CommandSpec, DEFAULT_PATH};
 pub use crate::os::memory::ProcessMemory;
 pub use crate::os::pipe::Pipe;
-pub use crate::os::sandbox::SandboxRules;
+pub use crate::os::sandbox::{PinnedPath, SandboxRules};
 
 /// A platform, as far as it decides the locations of other programs' files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

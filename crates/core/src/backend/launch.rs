@@ -9,6 +9,9 @@ pub mod capture;
 pub mod container;
 pub mod detached;
 mod environment;
+pub mod grants;
+pub mod named_paths;
+pub mod program_files;
 pub mod sandbox;
 mod spawn_thread;
 
@@ -16,6 +19,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -24,12 +28,14 @@ use tokio::time::timeout;
 
 use crate::backend::StartError;
 use crate::backend::launch::container::{ContainerCleanup, ContainerCommand};
+use crate::backend::launch::grants::{Grant, GrantRegistry};
+use crate::backend::launch::sandbox::ServerHome;
 use crate::backend::process_reaper::LaunchGuard;
 use crate::backend::watchdog::LAUNCH_ID_VAR;
 use crate::name::PROGRAM;
 use crate::os::{
-    self, Child, ChildGuard, CommandSpec, Pipe, check_sandbox_support, kill_group, lead_session,
-    restore_file_limit, terminate_group, widen,
+    self, Child, ChildGuard, CommandSpec, PinnedPath, Pipe, check_sandbox_support, kill_group,
+    lead_session, restore_file_limit, terminate_group, widen,
 };
 use crate::settings::{Confinement, Sandbox, StdioLaunch};
 
@@ -71,6 +77,7 @@ pub(crate) struct SpawnOptions {
     pub(crate) launched: LaunchGuard,
     /// Home of a sandboxed server. `None` makes its start fail.
     pub(crate) home: Option<PathBuf>,
+    pub(crate) grants: Arc<GrantRegistry>,
 }
 
 /// Like [`spawn`], with options for servers that are sandboxed and whose descendants are tracked.
@@ -84,21 +91,30 @@ pub(crate) async fn spawn_as(
     if !cwd.is_dir() {
         return Err(no_folder(cwd));
     }
-    let (mut launched, home) =
-        custody.map(|SpawnOptions { launched, home }| (launched, home)).unzip();
-    let home = home.flatten();
+    let (mut launched, place) = match custody {
+        Some(SpawnOptions { launched, home, grants }) => {
+            (Some(launched), home.map(|home| (home, grants)))
+        }
+        None => (None, None),
+    };
     let mark = launched.as_ref().map(LaunchGuard::mark);
     let (mut program, cleanup) = match &launch.sandbox {
         None | Some(Sandbox::Off) => (unconfined_program(launch, environment, ourselves), None),
         Some(Sandbox::Process(confinement)) => {
-            (confined(launch, confinement, environment, (ourselves, home))?, None)
+            (confined(launch, confinement, environment, (ourselves, place))?, None)
         }
         Some(Sandbox::Container(container)) => {
-            let home = home.ok_or_else(no_home)?;
-            sandbox::make_home(&home)?;
+            let (home, registry) = place.ok_or_else(no_home)?;
+            let source = sandbox::make_home(&home)?.pinned;
+            let mut grants = registry.grants(launch, environment)?;
+            grants.push(Grant { source, target: home.clone(), is_writable: true });
+            let place = (&*home, &*grants);
             let mark = (LAUNCH_ID_VAR, mark.as_deref().unwrap_or_default());
             let ContainerCommand { program: name, args, env, cleanup } =
-                container::container_command(launch, container, environment, &home, mark)?;
+                container::container_command(launch, container, environment, place, mark)?;
+            if registry.is_changeable(Path::new(&name)) {
+                return Err(changeable_engine(&name));
+            }
             (CommandSpec { name, args, env, ..CommandSpec::default() }, Some(cleanup))
         }
     };
@@ -147,19 +163,23 @@ fn confined(
     launch: &StdioLaunch,
     confinement: &Confinement,
     environment: &ChildEnvironment,
-    (ourselves, home): (Option<&Path>, Option<PathBuf>),
+    (ourselves, place): (Option<&Path>, Option<(PathBuf, Arc<GrantRegistry>)>),
 ) -> Result<CommandSpec, StartError> {
     // A confined process can't report why it fails to start.
     if let Some(failure) = find_launch_problem(launch, environment, ourselves) {
         return Err(failure);
     }
-    let home = home.ok_or_else(no_home)?;
+    let (home, registry) = place.ok_or_else(no_home)?;
     let executable = ourselves.ok_or_else(not_ourselves)?;
     check_sandbox_support().map_err(|reason| cannot_confine(&reason))?;
-    let temporary = sandbox::make_home(&home)?;
-    let mut cell = sandbox::of_launch(launch, confinement, environment, &home);
-    // It may be an `mcp-workbench` server, whose executable is outside the readable folders.
-    cell.read.extend((launch.command == PROGRAM).then(|| executable.to_owned()));
+    let ServerHome { pinned, temporary } = sandbox::make_home(&home)?;
+    let mut cell = sandbox::rules(confinement, registry.grants(launch, environment)?);
+    cell.write.push(pinned);
+    // An `mcp-workbench` server, whose executable is outside the readable folders.
+    if launch.command == PROGRAM {
+        let program = executable.canonicalize().and_then(|program| PinnedPath::new(&program));
+        cell.read.extend(program.ok());
+    }
     let args = launch.args.iter().map(AsRef::as_ref);
     let inherited = environment
         .for_launch(launch)
@@ -187,6 +207,16 @@ fn cannot_confine(reason: &str) -> StartError {
     StartError::new(
         format!("cannot start the sandbox: {reason}"),
         "run it in a `container`, or set `\"sandbox\": \"off\"` if you trust it".to_owned(),
+    )
+}
+
+fn changeable_engine(engine: &OsStr) -> StartError {
+    StartError::new(
+        format!(
+            "container engine `{}` is in a folder that a sandboxed server can change",
+            Path::new(engine).display()
+        ),
+        "set `engine` to the full path of another program".to_owned(),
     )
 }
 

@@ -16,6 +16,7 @@ use url::Url;
 
 use crate::backend::actor::{Actor, BackendState};
 use crate::backend::change_feed::ChangeFeed;
+use crate::backend::launch::grants::GrantRegistry;
 use crate::backend::listing_store::{ListingStoreWorker, PendingSave};
 use crate::backend::login_scope::{PendingLogins, tell_of_login};
 use crate::backend::message_router::MessageRouter;
@@ -33,6 +34,7 @@ use crate::login::{
     self, LoginRegistry, LoginStorage, LoginTarget, OAuthLogin, Page, PendingLogin, RedirectTarget,
 };
 use crate::name::AgentName;
+use crate::settings::Config;
 use crate::telemetry::Telemetry;
 use crate::wire::memory_pool::MemoryPool;
 
@@ -126,6 +128,7 @@ impl Pool {
         let context = PoolContext {
             reaper: Arc::new(ProcessReaper::new(run, guard)),
             program,
+            grants: Arc::new(GrantRegistry::new(homes.as_deref())),
             homes,
             tasks,
             deadlines: Arc::default(),
@@ -151,6 +154,11 @@ impl Pool {
             is_served_elsewhere: options.serves_remote_agents,
             is_alone: options.is_single_server,
         }
+    }
+
+    /// Must be called before the servers of a configuration start.
+    pub(crate) fn learn_config(&self, config: &Config) {
+        self.context.grants.learn(config);
     }
 
     /// Returns the backend for a server. With `is_shared`, reuses the backend of an equal launch

@@ -1,5 +1,6 @@
 //! Starts servers: protocol attempts, handshake and first listing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::backend::exit_cause::{ExitCause, StderrTail, with_stderr_tail};
 use crate::backend::handshake::{self, Era, HandshakeError, HandshakeRejection, HandshakeResult};
+use crate::backend::launch::grants;
 use crate::backend::listing_reader::{self, ListKinds};
 use crate::backend::listing_store::ProtocolHint;
 use crate::backend::message_router::MessageRouter;
@@ -335,6 +337,25 @@ async fn initialize_and_list(
     Ok((handshake, Arc::new(listing)))
 }
 
+/// Returns the hint for a server that fails for a reason of its own.
+fn by_hand(spec: &BackendSpec) -> String {
+    let read_only = match &spec.reach {
+        ServerTransport::Stdio(launch) => grants::read_only_variables(launch),
+        ServerTransport::Http(_) => BTreeSet::new(),
+    };
+    let read_only: Vec<_> = read_only.iter().map(|name| format!("`{name}`")).collect();
+    let hint = "run its command in a terminal to find the cause (a missing package, folder or \
+                `env` variable)";
+    if read_only.is_empty() {
+        return hint.to_owned();
+    }
+    format!(
+        "{hint}; it can only read the folders in {}: if it must change them, add them to \
+         `sandbox.write`",
+        read_only.join(", ")
+    )
+}
+
 fn explain(
     words: Option<HandshakeError>,
     death: Option<ExitCause>,
@@ -348,8 +369,8 @@ fn explain(
         let tail = stderr.text();
         move |is_told| with_stderr_tail(&reason, &tail, is_told)
     };
-    let by_hand = "run its command in a terminal to find the cause (a missing package, folder or \
-                   `env` variable)";
+    let by_hand = by_hand(spec);
+    let by_hand = by_hand.as_str();
     if let Some(death) = death {
         let before = match &words {
             Some(HandshakeError::Refused(HandshakeRejection { message, .. })) => {

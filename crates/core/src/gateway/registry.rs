@@ -165,10 +165,13 @@ impl GatewayRegistry {
             is_single_server: is_alone,
             ..options
         };
+        let quotas = QuotaRegistry::new(&options.observer, bytes);
+        let pool = Arc::new(Pool::new(options));
+        pool.learn_config(&config);
         Self {
-            quotas: QuotaRegistry::new(&options.observer, bytes),
+            quotas,
             common: SharedServices {
-                pool: Arc::new(Pool::new(options)),
+                pool,
                 limiters: Limiters::new(Arc::clone(&store)),
                 stores: ResponseCaches::default(),
                 results: Arc::new(TruncatedResults(Arc::clone(&store))),
@@ -347,6 +350,7 @@ impl GatewayRegistry {
         if let Err(error) = self.common.pool.observer().open_audit(&config) {
             tracing::error!(%error, "failed to open the new audit log; the previous one stays in use");
         }
+        self.common.pool.learn_config(&config);
         let served = ActiveConfig::new(config);
         let current = || {
             self.state(|state| {

@@ -4,6 +4,7 @@ mod cell;
 mod files;
 mod local;
 mod orphans;
+mod pinned;
 mod processes;
 mod signals;
 mod streams;
@@ -20,6 +21,7 @@ pub use crate::os::unix::local::{LocalListener, LocalStream, connect_locally, re
 pub use crate::os::unix::orphans::{
     ChildGuard, OrphanReaper, kill, kill_if, list_processes, spawn_tracked, start_time, variable_of,
 };
+pub(crate) use crate::os::unix::pinned::identity_of;
 #[cfg(target_os = "linux")]
 pub(crate) use crate::os::unix::processes::file_limit_before;
 pub use crate::os::unix::processes::{

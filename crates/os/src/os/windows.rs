@@ -90,6 +90,11 @@ pub fn lead_session(_: &mut Command) {}
 /// Does nothing: handles are inherited only if a program asks for it.
 pub fn hide_inherited_files() {}
 
+/// Not implemented: files have no identity, so nothing can be granted.
+pub(crate) fn identity_of(_: &Path) -> io::Result<(u64, u64)> {
+    Err(ErrorKind::Unsupported.into())
+}
+
 pub fn terminate_group(_: u32) {}
 
 pub fn kill_group(_: u32) {}

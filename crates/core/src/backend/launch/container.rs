@@ -6,79 +6,19 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
 use crate::backend::StartError;
 use crate::backend::launch::environment::{ChildEnvironment, find, is_for_engine};
-use crate::backend::launch::sandbox;
+use crate::backend::launch::grants::Grant;
 use crate::os;
 use crate::settings::{Container, StdioLaunch};
 
 /// Engines to look for, in this order, if none is configured.
 const ENGINES: [&str; 2] = ["docker", "podman"];
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
-    pub source: PathBuf,
-    pub is_writable: bool,
-}
-
-/// Returns the mounts of a launch by their path in the container, which is the one used in
-/// arguments. `home` is the server's home.
-pub fn mounts(
-    launch: &StdioLaunch,
-    container: &Container,
-    environment: &ChildEnvironment,
-    home: &Path,
-) -> BTreeMap<PathBuf, Mount> {
-    let mut all = BTreeMap::new();
-    let mut put = |target: PathBuf, source: PathBuf, is_writable: bool| {
-        let mount = all.entry(target).or_insert(Mount { source, is_writable });
-        mount.is_writable |= is_writable;
-    };
-    put(home.to_owned(), home.to_owned(), true);
-    // The default `cwd` is the configuration's folder, which isn't mounted.
-    if launch.has_own_folder {
-        put(launch.cwd.clone(), launch.cwd.clone(), true);
-    }
-    for (text, source) in sandbox::referenced_paths(launch) {
-        // The image has its own system.
-        if sandbox::is_system_path(&source) {
-            continue;
-        }
-        if !source.is_dir() {
-            let package = sandbox::code_of(&source, environment, launch);
-            for path in package {
-                put(path.clone(), path, false);
-            }
-        }
-        put(cleaned(&launch.cwd.join(text)), source.clone(), source.is_dir());
-    }
-    for (paths, is_writable) in [(&container.read, false), (&container.write, true)] {
-        for path in paths.iter().filter(|path| path.exists()) {
-            put(cleaned(path), path.clone(), is_writable);
-        }
-    }
-    all
-}
-
-/// Removes `.` and `..` lexically: inside the container no part of the path is a symbolic link.
-fn cleaned(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                clean.pop();
-            }
-            other => clean.push(other),
-        }
-    }
-    clean
-}
 
 pub(crate) struct ContainerCommand {
     pub(crate) program: OsString,
@@ -89,12 +29,12 @@ pub(crate) struct ContainerCommand {
 }
 
 /// Returns the command that runs a server in a container. `mark` is the launch ID variable and its
-/// value. The server's `home` must exist.
+/// value. `grants` include the server's `home`.
 pub(crate) fn container_command(
     launch: &StdioLaunch,
     container: &Container,
     environment: &ChildEnvironment,
-    home: &Path,
+    (home, grants): (&Path, &[Grant]),
     mark: (&str, &str),
 ) -> Result<ContainerCommand, StartError> {
     let program = engine(container, &launch.cwd, environment)?;
@@ -120,11 +60,13 @@ pub(crate) fn container_command(
             ["--user".into(), OsString::from(format!("{user}:{group}"))]
         });
     }
-    let mounts = mounts(launch, container, environment, home);
-    let is_there = mounts.keys().any(|target| target.starts_with(&launch.cwd));
+    // A folder that is part of a larger one has no mount of its own.
+    let is_there = grants.iter().any(|grant| {
+        grant.target.starts_with(&launch.cwd) || launch.cwd.starts_with(&grant.target)
+    });
     args.extend(["--workdir".into(), if is_there { &launch.cwd } else { home }.into()]);
-    for (target, Mount { source, is_writable }) in &mounts {
-        args.extend(["--mount".into(), mount(source, target, *is_writable)]);
+    for Grant { source, target, is_writable } in grants {
+        args.extend(["--mount".into(), mount(source.path(), target, *is_writable)]);
     }
     // All users can see command lines, so values go through the client's environment, unless the
     // client uses the variable itself.
@@ -184,23 +126,30 @@ fn mount(source: &Path, target: &Path, is_writable: bool) -> OsString {
     all
 }
 
+/// Returns the program of the container engine.
 pub(crate) fn engine(
     container: &Container,
     cwd: &Path,
     environment: &ChildEnvironment,
 ) -> Result<OsString, StartError> {
+    // A relative folder would start in `cwd`, which servers may change.
     let path = environment.path_for_engine();
-    let is_there = |name: &str| find(name, cwd, &path).is_ok();
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    let path = std::env::join_paths(folders).unwrap_or_default();
+    let program = |name: &str| {
+        let program = find(name, cwd, &path).ok()?;
+        // On Windows the file has an extension that only the system knows.
+        Some(if program.is_file() { program.into_os_string() } else { name.into() })
+    };
     if let Some(engine) = &container.engine {
-        return is_there(engine).then(|| engine.into()).ok_or_else(|| {
+        return program(engine).ok_or_else(|| {
             StartError::new(
                 format!("container engine `{engine}` not found"),
                 "install it or fix `engine`".to_owned(),
             )
         });
     }
-    let found = ENGINES.into_iter().find(|name| is_there(name));
-    found.map(OsString::from).ok_or_else(|| {
+    ENGINES.into_iter().find_map(program).ok_or_else(|| {
         StartError::new(
             "no container engine found: neither `docker` nor `podman` is on PATH".to_owned(),
             "install one, set `engine`, or use a `sandbox` instead".to_owned(),

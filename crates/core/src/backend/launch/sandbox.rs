@@ -4,52 +4,16 @@
 //! own executable first. Each server has its own home folder. In a shared package cache, a confined
 //! server could plant programs that other servers run outside its sandbox.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use sha2::{Digest, Sha256};
 
 use crate::backend::StartError;
-use crate::backend::launch::environment::ChildEnvironment;
-use crate::os::{self, SandboxRules};
-use crate::settings::{Confinement, StdioLaunch};
-
-/// Programs, libraries and settings of the system, and machine information.
-const SYSTEM: &[&str] = &[
-    "/bin",
-    "/etc",
-    "/home/linuxbrew/.linuxbrew",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/nix/store",
-    "/opt",
-    "/proc",
-    "/run/NetworkManager/resolv.conf",
-    "/run/current-system",
-    "/run/resolvconf",
-    "/run/systemd/resolve",
-    "/sbin",
-    "/snap",
-    "/sys/devices/system",
-    "/sys/fs/cgroup",
-    "/usr",
-    "/dev/random",
-    "/dev/urandom",
-];
-
-/// Devices that retain nothing written to them.
-const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/zero"];
-
-/// Names of program folders with libraries next to them.
-const BESIDE_LIBRARIES: &[&str] = &["bin", "sbin", "shims"];
-
-const NOT_WHOLE: &[&str] = &["", ".cargo", ".local"];
-
-/// Files that mark the root of a package.
-const PACKAGES: &[&str] = &["package.json", "pyproject.toml"];
+use crate::backend::launch::grants::Grant;
+use crate::os::{self, PinnedPath, SandboxRules};
+use crate::settings::Confinement;
 
 /// Variables that point into the user's home, which a confined server doesn't get.
 pub(crate) const OF_THE_HOME: &[&str] = &[
@@ -62,10 +26,6 @@ pub(crate) const OF_THE_HOME: &[&str] = &[
     "TMP",
 ];
 
-pub fn is_system_path(path: &Path) -> bool {
-    SYSTEM.iter().chain(DEVICES).any(|known| path.starts_with(known))
-}
-
 pub fn home_of(homes: &Path, server: &str) -> PathBuf {
     // Names may contain anything, so only the digest is unique; the rest is for people.
     let digest = Sha256::digest(server.as_bytes());
@@ -75,130 +35,51 @@ pub fn home_of(homes: &Path, server: &str) -> PathBuf {
     homes.join(format!("{name}-{a:02x}{b:02x}{c:02x}{d:02x}"))
 }
 
-/// Returns the rules for a server: system and program files, paths in its arguments and variables,
-/// and configured extras. `path` is its `PATH`, `home` the user's home, `own` the server's home.
-fn sandbox_rules(
-    launch: &StdioLaunch,
-    confinement: &Confinement,
-    path: Option<&OsStr>,
-    home: Option<&Path>,
-    own: &Path,
-) -> SandboxRules {
-    let mut read: BTreeSet<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
-    let mut write: BTreeSet<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
-    write.insert(own.to_owned());
-    for folder in path.iter().flat_map(std::env::split_paths).filter(|path| path.is_absolute()) {
-        read.extend(folder.canonicalize().ok().map(|folder| install_prefix(&folder, home)));
-        read.insert(install_prefix(&folder, home));
-    }
-    if launch.command.contains(std::path::is_separator) {
-        code(&launch.cwd.join(&launch.command), home, &mut read);
-    }
-    // The default `cwd` is the configuration's folder, and grants no access.
-    write.extend(launch.has_own_folder.then(|| launch.cwd.clone()));
-    for (_, named) in referenced_paths(launch) {
-        if named.is_dir() {
-            write.insert(named);
-        } else {
-            code(&named, home, &mut read);
-        }
-    }
-    read.extend(confinement.read.iter().cloned());
-    write.extend(confinement.write.iter().cloned());
+/// Returns the rules for a server with these grants.
+pub fn rules(confinement: &Confinement, grants: Vec<Grant>) -> SandboxRules {
+    let (write, read): (Vec<_>, Vec<_>) = grants.into_iter().partition(|grant| grant.is_writable);
+    let [read, write] =
+        [read, write].map(|grants| grants.into_iter().map(|grant| grant.source).collect());
     SandboxRules {
-        read: read.into_iter().filter(|path| path.exists()).collect(),
-        write: write.into_iter().filter(|path| path.exists()).collect(),
+        read,
+        write,
         has_network: confinement.has_network,
         has_unix_sockets: confinement.has_unix_sockets,
     }
 }
 
-/// Returns the existing paths in arguments and variables, each as written and canonicalized.
-pub fn referenced_paths(launch: &StdioLaunch) -> impl Iterator<Item = (&str, PathBuf)> {
-    let values = launch.env.values().flat_map(|value| value.split(':'));
-    // As in `--root=/srv`.
-    let arguments = launch.args.iter().map(|argument| {
-        let value = argument.strip_prefix('-').and_then(|option| option.split_once('='));
-        value.map_or(argument.as_str(), |(_, value)| value)
-    });
-    let is_path = |text: &&str| text.contains(['/', '\\']) || matches!(*text, "." | "..");
-    arguments
-        .chain(values)
-        .filter(is_path)
-        .filter_map(|text| Some((text, launch.cwd.join(text).canonicalize().ok()?)))
+/// A server's home folder and the folder for its temporary files.
+pub(crate) struct ServerHome {
+    pub(crate) pinned: PinnedPath,
+    pub(crate) temporary: PathBuf,
 }
 
-pub fn of_launch(
-    launch: &StdioLaunch,
-    confinement: &Confinement,
-    environment: &ChildEnvironment,
-    own: &Path,
-) -> SandboxRules {
-    let path = environment.path_for(launch);
-    let home = home_for(launch, environment);
-    sandbox_rules(launch, confinement, Some(&path), home.as_deref(), own)
+/// Creates the home of a confined server, unless it exists. A folder that another user or a server
+/// could have put there is an error.
+pub(crate) fn make_home(own: &Path) -> Result<ServerHome, StartError> {
+    private_home(own).map_err(|error| {
+        StartError::new(
+            format!("failed to create its home folder `{}`: {error}", own.display()),
+            "remove the folder, or choose another one with `--cache-dir`".to_owned(),
+        )
+    })
 }
 
-/// Returns the parent of a program folder, which has its libraries, unless that contains much else.
-fn install_prefix(folder: &Path, home: Option<&Path>) -> PathBuf {
-    let is_beside =
-        folder.file_name().is_some_and(|name| BESIDE_LIBRARIES.iter().any(|known| name == *known));
-    let above = folder.parent().filter(|above| is_beside && !is_too_much(above, home));
-    above.unwrap_or(folder).to_owned()
-}
-
-fn is_too_much(folder: &Path, home: Option<&Path>) -> bool {
-    let in_home = home.and_then(|home| folder.strip_prefix(home).ok());
-    folder.parent().is_none()
-        || home.is_some_and(|home| home.starts_with(folder))
-        || in_home.is_some_and(|rest| NOT_WHOLE.iter().any(|known| rest == Path::new(known)))
-}
-
-/// Returns the paths that running the script `file` needs.
-pub(crate) fn code_of(
-    file: &Path,
-    environment: &ChildEnvironment,
-    launch: &StdioLaunch,
-) -> BTreeSet<PathBuf> {
-    let mut read = BTreeSet::new();
-    code(file, home_for(launch, environment).as_deref(), &mut read);
-    read
-}
-
-fn home_for(launch: &StdioLaunch, environment: &ChildEnvironment) -> Option<PathBuf> {
-    environment.for_launch(launch).find(|(key, _)| *key == "HOME").map(|(_, home)| home.into())
-}
-
-/// Adds a program or script and the package it belongs to.
-fn code(file: &Path, home: Option<&Path>, read: &mut BTreeSet<PathBuf>) {
-    let Ok(file) = file.canonicalize() else { return };
-    let folders = || file.ancestors().skip(1).filter(|folder| !is_too_much(folder, home));
-    // The outermost `node_modules` has all packages installed with this one.
-    let installed = folders().filter(|folder| folder.ends_with("node_modules")).last();
-    let is_package = |folder: &&Path| PACKAGES.iter().any(|name| folder.join(name).is_file());
-    let package = folders().find(is_package);
-    read.extend(installed.map(Path::to_owned));
-    read.extend(package.map(Path::to_owned));
-    read.extend(
-        file.parent()
-            .map(|folder| install_prefix(folder, home))
-            .filter(|folder| !is_too_much(folder, home)),
-    );
-    read.insert(file);
-}
-
-/// Creates the home of a confined server and returns its temporary folder.
-pub(crate) fn make_home(own: &Path) -> Result<PathBuf, StartError> {
+fn private_home(own: &Path) -> io::Result<ServerHome> {
+    os::make_private_folder(own)?;
+    os::check_private_dir(own)?;
+    let (Some(homes), Some(name)) = (own.parent(), own.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    // Fails if the home itself is a link.
+    let pinned = PinnedPath::new(&homes.canonicalize()?.join(name))?;
     let temporary = own.join("tmp");
-    os::make_private_folder(own).and_then(|()| fs::create_dir_all(&temporary)).map_err(
-        |error| {
-            StartError::new(
-                format!("failed to create its home folder `{}`: {error}", own.display()),
-                "choose another folder with `--cache-dir`".to_owned(),
-            )
-        },
-    )?;
-    Ok(temporary)
+    // The server may have replaced the folder.
+    if temporary.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir()) {
+        fs::remove_file(&temporary)?;
+    }
+    fs::create_dir_all(&temporary)?;
+    Ok(ServerHome { pinned, temporary })
 }
 
 /// Returns the arguments that make this executable confine itself and run `program`.
@@ -210,7 +91,9 @@ pub(crate) fn arguments<'a>(
     let mut all: Vec<OsString> = vec!["cell".into()];
     let paths = [("--read", &cell.read), ("--write", &cell.write)];
     for (option, paths) in paths {
-        all.extend(paths.iter().flat_map(|path| [option.into(), path.clone().into_os_string()]));
+        all.extend(paths.iter().flat_map(|pinned| {
+            [option.into(), pinned.path().into(), pinned.identity_text().into()]
+        }));
     }
     all.extend(cell.has_network.then(|| "--network".into()));
     all.extend(cell.has_unix_sockets.then(|| "--unix-sockets".into()));

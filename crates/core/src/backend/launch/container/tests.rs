@@ -1,6 +1,7 @@
-//! Tests of container mounts and engine arguments.
+//! Tests of the engine and its arguments.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use pretty_assertions::assert_eq;
 use tempfile::TempDir;
@@ -39,34 +40,29 @@ fn environment() -> ChildEnvironment {
 }
 
 #[test]
-fn paths_in_arguments_are_mounted_at_the_same_path() {
+fn mount_options_are_escaped() {
+    let source = Path::new("/srv/data, and more");
+    let expected = "type=bind,\"source=/srv/data, and more\",target=/d";
+    assert_eq!(mount(source, Path::new("/d"), true), expected);
+    let plain = mount(Path::new("/srv"), Path::new("/d"), false);
+    assert_eq!(plain, "type=bind,source=/srv,target=/d,readonly");
+}
+
+#[test]
+fn engine_is_never_searched_in_a_relative_folder() {
     let folder = TempDir::new().unwrap();
-    let root = folder.path().canonicalize().unwrap();
-    fs::create_dir_all(root.join("app/lib")).unwrap();
-    fs::create_dir_all(root.join("data, and more")).unwrap();
-    fs::write(root.join("app/package.json"), "{}").unwrap();
-    fs::write(root.join("app/server.js"), "").unwrap();
-    let root_text = root.to_str().unwrap();
-    let data = format!("--data={root_text}/data, and more");
-    let launch = launch(&root.join("app"), &["./server.js", &data, "/usr/bin/env"], &[]);
-    let mounts = mounts(&launch, &container(), &environment(), Path::new("/homes/own"));
-    let shown: Vec<_> = mounts
-        .iter()
-        .map(|(target, mount)| {
-            assert_eq!(target, &mount.source);
-            let path = target.strip_prefix(&root).unwrap_or(target);
-            (path.to_str().unwrap(), mount.is_writable)
-        })
-        .collect();
-    let expected =
-        [("/homes/own", true), ("app", false), ("app/server.js", false), ("data, and more", true)];
-    assert_eq!(shown, expected);
-    let source = root.join("data, and more");
-    let text = mount(&source, Path::new("/d"), true);
-    assert_eq!(
-        text.to_str().unwrap(),
-        format!("type=bind,\"source={}\",target=/d", source.display())
-    );
+    let program = folder.path().join("bin/docker");
+    fs::create_dir(folder.path().join("bin")).unwrap();
+    fs::write(&program, "").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let container = Container { engine: None, ..container() };
+    let search = |path: &str| {
+        let environment = ChildEnvironment::new([("PATH".into(), path.into())]);
+        engine(&container, folder.path(), &environment).ok()
+    };
+    assert_eq!(search("bin:."), None);
+    let absolute = folder.path().join("bin");
+    assert_eq!(search(&format!("bin:{}", absolute.display())), Some(program.into()));
 }
 
 #[test]
@@ -75,9 +71,8 @@ fn env_values_stay_off_the_command_line() {
     let env = [("TOKEN", "s3cret"), ("PATH", "/opt/bin")];
     let launch = launch(folder.path(), &["a b"], &env);
     let mark = ("MARK", "1-a.1");
-    let contained =
-        container_command(&launch, &container(), &environment(), Path::new("/homes/own"), mark)
-            .unwrap();
+    let place = (Path::new("/homes/own"), &[][..]);
+    let contained = container_command(&launch, &container(), &environment(), place, mark).unwrap();
     let args: Vec<_> = contained.args.iter().map(|arg| arg.to_str().unwrap()).collect();
     let env: Vec<_> =
         args.windows(2).filter(|pair| pair[0] == "--env").map(|pair| pair[1]).collect();
