@@ -74,7 +74,7 @@ pub use crate::telemetry::read_guard::PrimitiveReadGuard;
 pub use crate::telemetry::redaction::Redactor;
 pub use crate::telemetry::redaction::{
     SecretName, SecretReplacer, contains_secret, has_literal_secret, is_secret_name,
-    is_secret_variable, normalize_secret_name, redact_argument, url_password,
+    is_secret_variable, learn_secrets, normalize_secret_name, redact_argument, url_password,
 };
 pub use crate::telemetry::server_metrics::ServerMetrics;
 pub use crate::telemetry::server_run::ServerRunGuard;

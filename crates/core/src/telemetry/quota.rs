@@ -122,7 +122,7 @@ pub enum QuotaOwner {
     Address(IpAddr),
     /// The anonymous agent on standard input and output.
     Local,
-    /// A server, for all its agents.
+    /// A server, for all its agents. Without a toolbox for limits of its sign-in.
     Server(ServerRef),
 }
 
@@ -153,6 +153,9 @@ impl fmt::Display for QuotaOwner {
             Self::Agent(agent) => write!(f, "agent `{agent}`"),
             Self::Address(address) => write!(f, "the caller at {address}"),
             Self::Local => f.write_str("the agent"),
+            Self::Server(server) if server.toolbox.as_str().is_empty() => {
+                write!(f, "server `{}`", server.server)
+            }
             Self::Server(server) => write!(f, "server `{}/{}`", server.toolbox, server.server),
         }
     }

@@ -287,7 +287,9 @@ impl AuditEncoder {
             Some(QuotaOwner::Agent(agent)) => text(line, "agent", &cut(agent.as_str())),
             Some(QuotaOwner::Address(address)) => text(line, "address", &address.to_string()),
             Some(QuotaOwner::Server(server)) => {
-                text(line, "toolbox", server.toolbox.as_str());
+                if !server.toolbox.as_str().is_empty() {
+                    text(line, "toolbox", server.toolbox.as_str());
+                }
                 text(line, "server", server.server.as_str());
             }
             Some(QuotaOwner::Local) | None => {}

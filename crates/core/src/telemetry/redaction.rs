@@ -1,13 +1,14 @@
 //! Redacts secrets: known values, and JSON members whose name marks them as secret.
 
 mod arguments;
+mod learned;
 mod secret_names;
 mod shell_words;
 
 use std::borrow::Cow;
 
 use crate::json::{self, RawJson};
-use crate::settings::{Config, Launch, StdioLaunch};
+use crate::settings::{Config, GrantType, Launch, OAuthConfig, StdioLaunch};
 
 use crate::telemetry::redaction::secret_names::MIN_SECRET;
 
@@ -15,13 +16,14 @@ pub use crate::telemetry::redaction::arguments::{
     SecretName, SecretReplacer, contains_secret, has_literal_secret, is_secret_name,
     normalize_secret_name, redact_argument,
 };
+pub use crate::telemetry::redaction::learned::learn_secrets;
 pub use crate::telemetry::redaction::secret_names::is_secret_variable;
 
 const REDACTED: &str = "***";
 /// Maximum nesting depth of redacted JSON; deeper values are replaced entirely.
 const DEPTH: usize = 32;
 
-/// A set of secret values to redact.
+/// A set of secret values to redact. Secrets of logins ([`learn_secrets`]) are part of every set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redactor(Vec<String>);
 
@@ -68,6 +70,7 @@ impl Redactor {
                         [value, value.rsplit_once(' ').map_or("", |(_, last)| last)]
                     });
                     all.extend(Self::new(values.chain(launch.url.password())).0);
+                    all.extend(Self::new(oauth_secrets(&launch.oauth)).0);
                     let url = launch.url.as_str();
                     if contains_secret(url) {
                         all.extend(arguments::secrets_of_text(url));
@@ -101,11 +104,13 @@ impl Redactor {
     /// Replaces every secret in a text.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut redacted = Cow::Borrowed(text);
-        for secret in &self.0 {
-            if redacted.contains(secret.as_str()) {
-                redacted = Cow::Owned(redacted.replace(secret.as_str(), REDACTED));
+        let mut redact = |secret: &str| {
+            if redacted.contains(secret) {
+                redacted = Cow::Owned(redacted.replace(secret, REDACTED));
             }
-        }
+        };
+        learned::for_each(&mut redact);
+        self.0.iter().for_each(|secret| redact(secret));
         redacted
     }
 
@@ -165,6 +170,19 @@ impl Redactor {
             json.extend_from_slice(self.redact(&value.as_str()).as_bytes());
         }
     }
+}
+
+/// Returns the secrets in `oauth`, by line.
+fn oauth_secrets(oauth: &OAuthConfig) -> impl Iterator<Item = &str> {
+    let (key, provider) = match &oauth.grant {
+        GrantType::PrivateKeyJwt { key, .. } => (Some(key), None),
+        GrantType::IdentityAssertion(provider) => (None, Some(provider)),
+        _ => (None, None),
+    };
+    let provider =
+        provider.into_iter().flat_map(|it| it.client_secret.iter().chain([&it.id_token]));
+    let all = oauth.client_secret.iter().chain(key).chain(provider);
+    all.flat_map(|text| text.lines()).filter(|line| !line.starts_with("-----"))
 }
 
 /// Converts `apiKey` and `api-key` to `api_key`.
@@ -231,6 +249,32 @@ mod tests {
         config.search.embeddings = Some(model("hunter3-hunter3"));
         let secrets = Redactor::from_config(&config);
         assert_eq!(secrets.redact("a hunter2-hunter2 b hunter3-hunter3"), "a *** b ***");
+    }
+
+    #[test]
+    fn redacts_secrets_of_oauth() {
+        let provider = crate::settings::IdentityProvider {
+            token_endpoint: "https://login.example.com/token".parse().unwrap(),
+            client_id: "workbench".to_owned(),
+            client_secret: Some("secret-of-provider".to_owned()),
+            id_token: "the-id-token".to_owned(),
+        };
+        let key = "-----BEGIN PRIVATE KEY-----\nfirst-line\nsecond-line\n-----END PRIVATE KEY-----";
+        let grants = [
+            GrantType::IdentityAssertion(Box::new(provider)),
+            GrantType::PrivateKeyJwt {
+                key: key.to_owned(),
+                algorithm: "ES256".to_owned(),
+                key_id: None,
+            },
+        ];
+        let found = grants.map(|grant| {
+            let secret = Some("secret-of-client".to_owned());
+            let oauth = OAuthConfig { grant, client_secret: secret, ..OAuthConfig::default() };
+            oauth_secrets(&oauth).map(str::to_owned).collect::<Vec<_>>()
+        });
+        assert_eq!(found[0], ["secret-of-client", "secret-of-provider", "the-id-token"]);
+        assert_eq!(found[1], ["secret-of-client", "first-line", "second-line"]);
     }
 
     #[test]
