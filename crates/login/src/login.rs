@@ -13,6 +13,7 @@
 //! token to requests, and `renewal` renews it single-flight. All requests go through `http`, token
 //! requests through `token`.
 
+mod address_policy;
 mod assertion;
 mod attempt;
 mod attempt_record;
@@ -33,6 +34,7 @@ mod pkce;
 mod record;
 mod renewal;
 mod revocation;
+mod scopes;
 mod store;
 mod target;
 mod token;
@@ -60,7 +62,7 @@ pub use crate::login::store::{
     Keyring, LoginStore, RecordLockGuard, StorageBackend, SwitchableStore,
 };
 pub use crate::login::target::{
-    LoginError, LoginEvent, LoginStorage, LoginTarget, RedirectTarget, SignInStatus,
+    LoginError, LoginEvent, LoginLimit, LoginStorage, LoginTarget, RedirectTarget, SignInStatus,
 };
 
 /// The logins of this process.
@@ -111,7 +113,7 @@ impl LoginRegistry {
         Ok(all.collect())
     }
 
-    /// Passes the URL of a callback to the login with its `state`, and returns the target that is
+    /// Passes the URL of a callback, with its path, to the login with its `state`, and returns the target that is
     /// signed in afterwards. Each `state` is accepted once, and only for
     /// [`RedirectTarget::External`].
     ///

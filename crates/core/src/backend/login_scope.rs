@@ -7,11 +7,15 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 use tokio::sync::Mutex;
 
 use crate::login::{
-    LoginError, LoginEvent, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin, RedirectTarget,
+    LoginError, LoginEvent, LoginLimit, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin,
+    RedirectTarget,
 };
-use crate::name::AgentName;
+use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::settings::{AccountScope, HttpLaunch};
-use crate::telemetry::{Event, SignInChange, SignInContext, Telemetry};
+use crate::telemetry::{
+    Event, LimitReached, QuotaKind, QuotaOwner, SignInChange, SignInContext, Telemetry,
+    learn_secrets,
+};
 use crate::wire::http_client::{BoxFuture, Challenge, Credentials, RetryDecision, StaticHeaders};
 
 /// Selects the logins that an agent uses.
@@ -96,6 +100,20 @@ impl PendingLogins {
 /// Publishes a login change to the listeners.
 pub fn tell_of_login(observer: &Telemetry, event: LoginEvent<'_>) {
     let (target, change, why) = match event {
+        LoginEvent::SecretsLearned(target, secrets) => {
+            let account = target.account.as_deref().unwrap_or_default();
+            return learn_secrets(&format!("{}\n{account}", target.server), secrets);
+        }
+        LoginEvent::LimitReached(target, limit) => {
+            let quota = match limit {
+                LoginLimit::DiscoveryRequests => QuotaKind::DiscoveryRequests,
+                LoginLimit::Scopes => QuotaKind::Scopes,
+            };
+            // A login can serve equal entries of several toolboxes.
+            let (toolbox, server) = (ToolboxName::new(""), ServerName::new(&target.server));
+            let owner = QuotaOwner::Server(ServerRef { toolbox, server });
+            return observer.bus().emit(Event::LimitReached(&LimitReached { owner, quota }));
+        }
         LoginEvent::SignedIn(target) => (target, SignInChange::SignedIn, ""),
         LoginEvent::Renewed(target) => (target, SignInChange::Renewed, ""),
         LoginEvent::SignInRequired(target, why) => (target, SignInChange::Required, why),

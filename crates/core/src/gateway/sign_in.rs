@@ -16,7 +16,8 @@ use crate::settings::{Config, GrantType, OAuthConfig, is_loopback};
 
 pub use crate::login::{PAGE_HEADERS, Page as SignedInPage};
 
-/// Path of the OAuth redirect URI of a workbench that serves HTTP.
+/// Path of the OAuth redirect URIs of a workbench that serves HTTP. Clients that the workbench
+/// registers itself have a segment for the issuer below it.
 pub const CALLBACK_PATH: &str = "/oauth/callback";
 
 impl Gateway {

@@ -2,6 +2,7 @@
 
 use url::Url;
 
+use crate::login::http::MAX_URL;
 use crate::login::login_state::LoginState;
 use crate::login::record::{AuthorizationServer, LoginRecord, OAuthClient};
 
@@ -17,6 +18,7 @@ pub(crate) async fn new_record(
     let target = &login.target;
     let who = (target.server.as_str(), &target.url, target.account.as_deref());
     let record = LoginRecord::new(who, authority, resource, client);
+    login.learn(record.secrets().cloned());
     let has_login = before.is_some_and(|before| before.token.is_some());
     if !has_login && let Some(_guard) = login.shared.lock(&login.key).await {
         let wanted = before.map(|before| before.missing_scopes.clone()).unwrap_or_default();
@@ -29,5 +31,6 @@ pub(crate) async fn new_record(
 
 /// Parses an HTTP or HTTPS URL from an authorization server.
 pub(crate) fn page(address: &str) -> Option<Url> {
+    let address = Some(address).filter(|address| address.len() <= MAX_URL)?;
     Url::parse(address).ok().filter(|url| matches!(url.scheme(), "https" | "http"))
 }

@@ -7,11 +7,11 @@ use http::{Request, StatusCode};
 
 use crate::login::attempt::new_record;
 use crate::login::attempt_record::AttemptRecord;
-use crate::login::client_registration::{check_issuer, client};
+use crate::login::client_registration::{check_issuer, client, redirect_uri_for};
 use crate::login::device;
 use crate::login::discovery::{DiscoveryResult, discover};
 use crate::login::listener::LoopbackListener;
-use crate::login::login_state::LoginState;
+use crate::login::login_state::{LoginState, bounded_challenge};
 use crate::login::pending::{LoginAttempt, PendingLogin};
 use crate::login::pkce;
 use crate::login::record::{AuthorizationServer, LoginRecord, union};
@@ -44,7 +44,7 @@ pub(crate) async fn begin(
         Some(challenge) => Some(challenge),
         None => probe(login).await?,
     };
-    let found = discover(login.http(), target, challenge.as_deref()).await.map_err(|failure| {
+    let found = discover(login, challenge.as_deref()).await.map_err(|failure| {
         let wants_none = challenge.is_none() && target.oauth.metadata_url.is_none();
         if wants_none && failure.reason == crate::login::discovery::NO_METADATA {
             LoginError::new(WANTS_NONE, "use it without signing in")
@@ -91,7 +91,7 @@ async fn probe(login: &LoginState) -> Result<Option<String>, LoginError> {
     }
     let schemes = answer.headers.get_all(WWW_AUTHENTICATE).iter();
     let schemes: Vec<&str> = schemes.filter_map(|scheme| scheme.to_str().ok()).collect();
-    Ok(Some(schemes.join(", ")))
+    Ok(Some(bounded_challenge(schemes.join(", "))))
 }
 
 /// Checks that the authorization server supports PKCE with `S256`.
@@ -129,9 +129,11 @@ async fn begin_authorization_code(
         return Err(LoginError::new(reason, "choose another `oauth.grant`"));
     };
     let (listener, redirect_uri) = match back {
-        RedirectTarget::External(address) => (None, address),
+        RedirectTarget::External(address) => {
+            (None, redirect_uri_for(target, address, &authority.issuer, before))
+        }
         RedirectTarget::Listener => {
-            let listener = LoopbackListener::open(target, before).await?;
+            let listener = LoopbackListener::open(target, &authority.issuer, before).await?;
             let own = listener.as_ref().map(|listener| listener.redirect_uri().clone());
             let named = own.or_else(|| target.oauth.redirect_uri.clone());
             let hint = "check `oauth.redirectUri`";

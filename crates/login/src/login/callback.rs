@@ -1,5 +1,6 @@
 //! Parses and checks the authorization response (RFC 6749 §4.1.2, RFC 9207).
 
+use sha2::{Digest, Sha256};
 use url::Url;
 
 use crate::login::target::LoginError;
@@ -14,6 +15,8 @@ pub(crate) const UNEXPECTED_CALLBACK: &str = "no pending sign-in matches this re
 #[derive(Default)]
 pub(crate) struct Callback {
     pub(crate) state: String,
+    /// The last path segment of the URL.
+    place: String,
     issuer: Option<String>,
     code: Option<String>,
     error: Option<String>,
@@ -44,7 +47,15 @@ impl Callback {
         }
         let is_one = callback.code.is_some() || callback.error.is_some();
         callback.state = state.filter(|_| is_one)?;
+        callback.place = last_segment(address).to_owned();
         Some(callback)
+    }
+
+    /// Returns `true` unless the redirect URI is the issuer's own and the response arrived at
+    /// another one (RFC 9700 §4.4.2.2). A proxy can have removed the beginning of the path.
+    pub(crate) fn is_at(&self, redirect_uri: Option<&Url>, issuer: &str) -> bool {
+        let own = redirect_uri.map(last_segment).filter(|own| *own == issuer_segment(issuer));
+        own.is_none_or(|own| own == self.place)
     }
 
     /// Returns the authorization code if the response comes from `issuer`. `sends_issuer`: the
@@ -86,6 +97,24 @@ impl Callback {
     }
 }
 
+/// Returns the path segment that makes redirect URIs differ by issuer.
+fn issuer_segment(issuer: &str) -> String {
+    let digest = Sha256::digest(issuer);
+    digest[..8].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// Appends the issuer's segment to a redirect URI.
+pub(crate) fn with_issuer(mut redirect_uri: Url, issuer: &str) -> Url {
+    if let Ok(mut path) = redirect_uri.path_segments_mut() {
+        path.pop_if_empty().push(&issuer_segment(issuer));
+    }
+    redirect_uri
+}
+
+fn last_segment(address: &Url) -> &str {
+    address.path().rsplit('/').next().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -115,6 +144,32 @@ mod tests {
         }
         let unsaid = "the response does not name its authorization server (`iss`)";
         assert_eq!(code("state=s&code=c", true), Err(unsaid.to_owned()));
+    }
+
+    #[test]
+    fn response_must_arrive_at_the_redirect_uri_of_its_issuer() {
+        let plain = Url::parse("https://tools.example.com/work/oauth/callback").unwrap();
+        let own = with_issuer(plain.clone(), ISSUER);
+        assert_ne!(own, with_issuer(plain.clone(), "https://as.example.com/"));
+        let callback = |address: &Url| {
+            let mut address = address.clone();
+            address.set_query(Some("state=s&code=c"));
+            Callback::read(&address).unwrap()
+        };
+        let other = with_issuer(plain.clone(), "https://evil.example.com");
+        let mut stripped = own.clone();
+        stripped.set_path(own.path().strip_prefix("/work").unwrap());
+        for (arrived, used, is_at) in [
+            (&own, &own, true),
+            (&stripped, &own, true),
+            (&plain, &own, false),
+            (&other, &own, false),
+            // A client registered by hand has one redirect URI.
+            (&plain, &plain, true),
+            (&other, &plain, true),
+        ] {
+            assert_eq!(callback(arrived).is_at(Some(used), ISSUER), is_at, "{arrived} {used}");
+        }
     }
 
     #[test]

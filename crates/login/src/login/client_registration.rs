@@ -7,18 +7,37 @@ use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
+use crate::login::callback::with_issuer;
 use crate::login::http::{AuthHttpClient, redacted_url};
 use crate::login::record::{
     AuthorizationServer, ClientRegistration, LoginRecord, OAuthClient, TokenEndpointAuthMethod,
 };
 use crate::login::target::{LoginError, LoginTarget};
-use crate::login::token::sanitize_excerpt;
-use crate::settings::GrantType;
+use crate::login::token::{sanitize_excerpt, seconds};
+use crate::settings::{GrantType, OAuthConfig};
 
 /// The `client_name` of dynamic registrations.
 const NAME: &str = "MCP Workbench";
 const BY_HAND: &str = "register a client there manually and set `oauth.clientId` (and \
                        `oauth.clientSecret`) in the server's entry";
+
+/// Returns the redirect URI of an issuer (RFC 9700 §4.4.2.2), or `plain` if that is what the user,
+/// or an earlier version, registered.
+pub(crate) fn redirect_uri_for(
+    target: &LoginTarget,
+    plain: Url,
+    issuer: &str,
+    before: Option<&LoginRecord>,
+) -> Url {
+    let OAuthConfig { client_id, client_metadata_url, redirect_uri, .. } = &target.oauth;
+    let is_by_user = client_id.is_some() || client_metadata_url.is_some() || redirect_uri.is_some();
+    let is_earlier = before.is_some_and(|before| {
+        before.authority.issuer == issuer
+            && before.client.is_good()
+            && before.client.redirect_uri.as_ref() == Some(&plain)
+    });
+    if is_by_user || is_earlier { plain } else { with_issuer(plain, issuer) }
+}
 
 /// Returns the client from the configuration, if it names one.
 pub(crate) fn configured_client(
@@ -158,6 +177,7 @@ async fn register(
     struct Registered {
         client_id: String,
         client_secret: Option<String>,
+        #[serde(default, deserialize_with = "seconds")]
         client_secret_expires_at: Option<u64>,
         token_endpoint_auth_method: Option<String>,
     }

@@ -12,6 +12,8 @@ use tokio::time::timeout;
 use crate::login::login_state::{LoginState, REFUSED, RenewalOutcome, missing_scopes_reason};
 use crate::login::record::{LoginRecord, Token, union};
 use crate::login::renewal::renew;
+use crate::login::scopes;
+use crate::login::target::LoginLimit;
 use crate::wire::http_client::{Challenge, RetryDecision};
 
 /// How long a request waits for a renewal while its token is still valid.
@@ -157,9 +159,14 @@ async fn step_up(
         // The scopes can have been granted in the meantime.
         return RetryDecision::Retry;
     }
-    let wanted = union(&[&record.scopes, &record.missing_scopes, &scopes]);
+    let mut missing = union(&[&record.missing_scopes, &scopes]);
+    missing.retain(|scope| !record.scopes.contains(scope));
+    if scopes::limit(&mut missing) {
+        login.report_limit(LoginLimit::Scopes, "the server demands too many scopes");
+    }
+    let wanted = union(&[&record.scopes, &missing]);
     if !login.count_step_up(&wanted) {
-        tracing::warn!(server = login.target.server, "the server keeps demanding the same scopes");
+        login.report_limit(LoginLimit::Scopes, "the server demands scopes again and again");
         return RetryDecision::GiveUp;
     }
     if let Some(_guard) = login.shared.lock(&login.key).await

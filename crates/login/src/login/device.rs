@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 
 use crate::login::attempt::{new_record, page};
-use crate::login::attempt_record::AttemptRecord;
+use crate::login::attempt_record::{AttemptRecord, TIMEOUT};
 use crate::login::client_registration::client;
 use crate::login::discovery::DiscoveryResult;
 use crate::login::login_state::LoginState;
@@ -16,11 +16,12 @@ use crate::login::pending::{LoginAttempt, PendingLogin};
 use crate::login::pkce;
 use crate::login::record::LoginRecord;
 use crate::login::target::{LoginError, LoginTarget};
-use crate::login::token::{self, TokenError};
+use crate::login::token::{self, TokenError, seconds};
 
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// Default polling interval, and the increment for `slow_down`, in seconds (RFC 8628 §3.5).
 const PAUSE: u64 = 5;
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const AGAIN: &str = "sign in again";
 
@@ -34,8 +35,20 @@ struct Device {
     #[serde(alias = "verification_url")]
     verification_uri: String,
     verification_uri_complete: Option<String>,
-    expires_in: u64,
+    #[serde(default, deserialize_with = "seconds")]
+    expires_in: Option<u64>,
+    #[serde(default, deserialize_with = "seconds")]
     interval: Option<u64>,
+}
+
+impl Device {
+    /// Returns the polling interval, and the lifetime of the code.
+    fn times(&self) -> (Duration, Duration) {
+        let pause = Duration::from_secs(self.interval.unwrap_or(PAUSE));
+        let lifetime = self.expires_in.map_or(TIMEOUT, Duration::from_secs);
+        // The attempt itself ends after 5 min.
+        (pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE), lifetime.min(TIMEOUT))
+    }
 }
 
 pub(crate) async fn begin(
@@ -63,6 +76,7 @@ pub(crate) async fn begin(
     let answer = answer.map_err(|refusal| failed(refusal.to_string()))?;
     let device: Device = serde_json::from_slice(&answer.body)
         .map_err(|_| failed("the authorization server returned no device code".to_owned()))?;
+    login.learn([device.code.clone()]);
     let address = device.verification_uri_complete.as_deref().and_then(page);
     let address = address.or_else(|| page(&device.verification_uri));
     let address = address.ok_or_else(|| {
@@ -87,10 +101,10 @@ async fn poll(waiting: &LoginAttempt, device: &Device) -> Result<(), LoginError>
     let (login, record) = (waiting.login(), &waiting.attempt().record);
     let (http, endpoint) = (login.http(), &record.authority.token_endpoint);
     let resource = DiscoveryResult::resource_for(&login.target, record.resource.as_deref());
-    let mut pause = Duration::from_secs(device.interval.unwrap_or(PAUSE).max(1));
-    let deadline = Instant::now() + Duration::from_secs(device.expires_in);
+    let (mut pause, lifetime) = device.times();
+    let deadline = Instant::now() + lifetime;
     loop {
-        sleep(pause.min(LONGEST_PAUSE)).await;
+        sleep(pause).await;
         if Instant::now() >= deadline {
             return Err(LoginError::new("the code has expired", AGAIN));
         }
@@ -99,7 +113,9 @@ async fn poll(waiting: &LoginAttempt, device: &Device) -> Result<(), LoginError>
         match token::request_token(http, endpoint, &record.client, None, fields).await {
             Ok(granted) => return waiting.store_tokens(granted).await,
             Err(refusal) if refusal.is("authorization_pending") => {}
-            Err(refusal) if refusal.is("slow_down") => pause += Duration::from_secs(PAUSE),
+            Err(refusal) if refusal.is("slow_down") => {
+                pause = (pause + Duration::from_secs(PAUSE)).min(LONGEST_PAUSE);
+            }
             Err(refusal) if refusal.is("access_denied") => {
                 return Err(LoginError::new("access denied", AGAIN));
             }
@@ -107,10 +123,39 @@ async fn poll(waiting: &LoginAttempt, device: &Device) -> Result<(), LoginError>
                 return Err(LoginError::new("the code has expired", AGAIN));
             }
             // Back off exponentially after transient errors (RFC 8628 §3.5).
-            Err(TokenError::Transient { .. }) => pause *= 2,
+            Err(TokenError::Transient { .. }) => pause = (pause * 2).min(LONGEST_PAUSE),
             Err(refusal) => {
                 return Err(LoginError::new(format!("no token was issued: {refusal}"), AGAIN));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hostile_times_are_clamped() {
+        for (expires_in, interval, pause, lifetime) in [
+            (json!(u64::MAX), json!(u64::MAX), 60, 300),
+            (json!(1_u64 << 63), json!(1e300), 60, 300),
+            (json!(-1), json!(-1), 1, 0),
+            (json!("600"), json!("7"), 7, 300),
+            (json!(30.5), json!(0.5), 1, 30),
+            (json!(null), json!(null), 5, 300),
+            (json!([]), json!({}), 5, 300),
+        ] {
+            let device = json!({
+                "device_code": "c", "user_code": "u", "verification_uri": "v",
+                "expires_in": expires_in, "interval": interval,
+            });
+            let device: Device = serde_json::from_value(device).unwrap();
+            let expected = [pause, lifetime].map(Duration::from_secs);
+            assert_eq!(device.times(), expected.into(), "{expires_in} {interval}");
         }
     }
 }

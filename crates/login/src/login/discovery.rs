@@ -1,10 +1,12 @@
 //! Discovers the authorization server of a server, and the resource and scopes to request.
 //!
 //! The lookups (RFC 9728, RFC 8414, `OpenID` Connect Discovery and the fallbacks of older MCP
-//! revisions) are done by `rmcp` through `AuthHttpClient`. The endpoints found are then checked
-//! against the address policy.
+//! revisions) are done by `rmcp` through `DiscoveryHttpClient`. The endpoints found are then checked
+//! against the address policy, and must belong to one party.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource,
@@ -12,13 +14,27 @@ use rmcp::transport::auth::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use url::Url;
+use tokio::time::timeout;
+use url::{Origin, Url};
 
-use crate::login::http::{AuthHttpClient, redacted_url};
+use crate::login::http::{
+    AuthHttpClient, DiscoveryHttpClient, MAX_DISCOVERY_REQUESTS, MAX_URL, redacted_url,
+};
+use crate::login::login_state::LoginState;
 use crate::login::record::AuthorizationServer;
-use crate::login::target::{LoginError, LoginTarget};
+use crate::login::scopes;
+use crate::login::target::{LoginError, LoginLimit, LoginTarget};
 use crate::login::token::sanitize_excerpt;
-use crate::settings::ResourceIndicator;
+use crate::settings::{GrantType, ResourceIndicator};
+
+/// Time limit of one discovery, with all its requests.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Issuers with an endpoint on another origin of the same operator.
+const KNOWN_ORIGINS: [(&str, &str); 3] = [
+    ("https://accounts.google.com", "https://oauth2.googleapis.com"),
+    ("https://api.figma.com", "https://www.figma.com"),
+    ("https://cf.mcp.atlassian.com", "https://mcp.atlassian.com"),
+];
 
 /// The reason for a failure without any metadata.
 pub(crate) const NO_METADATA: &str = "the server has no OAuth metadata";
@@ -61,16 +77,85 @@ fn canonical(url: &Url) -> String {
 
 /// Discovers how to sign in at a target. `challenge`: the `WWW-Authenticate` of its server, if any.
 pub(crate) async fn discover(
-    http: &Arc<AuthHttpClient>,
-    target: &LoginTarget,
+    login: &LoginState,
     challenge: Option<&str>,
 ) -> Result<DiscoveryResult, LoginError> {
-    let found = match &target.oauth.metadata_url {
-        Some(url) => fetch_configured_metadata(http, url, challenge, target).await?,
-        None => discover_metadata(http, target, challenge).await?,
+    let (http, target) = (login.http(), &login.target);
+    let client = Arc::new(DiscoveryHttpClient::new(http));
+    let found = async {
+        match &target.oauth.metadata_url {
+            Some(url) => fetch_configured_metadata(http, url, challenge, target).await,
+            None => discover_metadata(&client, target, challenge).await,
+        }
     };
+    let found = timeout(TIMEOUT, found).await.unwrap_or_else(|_| {
+        let reason = format!("OAuth discovery took longer than {} s", TIMEOUT.as_secs());
+        Err(LoginError::new(reason, "try again later"))
+    });
+    if client.has_reached_limit() {
+        let reason = format!(
+            "OAuth discovery failed: the server led to more than {MAX_DISCOVERY_REQUESTS} requests"
+        );
+        login.report_limit(LoginLimit::DiscoveryRequests, &reason);
+        return Err(LoginError::new(reason, NAME_IT));
+    }
+    let mut found = found?;
+    drop_unused(target, &mut found.authority);
     check(http, &found.authority).await?;
+    check_origins(target, &found.authority)?;
+    if scopes::limit(&mut found.scopes) {
+        login.report_limit(LoginLimit::Scopes, "the server announces too many scopes");
+    }
     Ok(found)
+}
+
+/// Drops endpoints that the grant and the client don't need.
+fn drop_unused(target: &LoginTarget, authority: &mut AuthorizationServer) {
+    let oauth = &target.oauth;
+    if !matches!(oauth.grant, GrantType::AuthorizationCode) {
+        authority.authorization_endpoint = None;
+    }
+    if !matches!(oauth.grant, GrantType::DeviceCode) {
+        authority.device_authorization_endpoint = None;
+    }
+    if oauth.client_id.is_some() {
+        authority.registration_endpoint = None;
+    }
+}
+
+/// Checks that all endpoints belong to the party that the user signs in at. Otherwise the code that
+/// one authorization server issues could be sent to another one (mix-up, RFC 9700 §4.4).
+fn check_origins(target: &LoginTarget, authority: &AuthorizationServer) -> Result<(), LoginError> {
+    let endpoints = authority.endpoints();
+    let origins: HashSet<Origin> = endpoints.iter().map(|(_, url)| url.origin()).collect();
+    // The user chose the document, or a single party has all endpoints.
+    if target.oauth.metadata_url.is_some() || origins.len() == 1 {
+        return Ok(());
+    }
+    let issuer = Url::parse(&authority.issuer).ok().map(|url| url.origin());
+    let is_allowed = |origin: &Origin| {
+        let text = origin.ascii_serialization();
+        let issuer_text = issuer.as_ref().map(Origin::ascii_serialization).unwrap_or_default();
+        issuer.as_ref() == Some(origin)
+            || target.oauth.allowed_origins.contains(&text)
+            || KNOWN_ORIGINS.contains(&(issuer_text.as_str(), text.as_str()))
+    };
+    match endpoints.into_iter().find(|(_, url)| !is_allowed(&url.origin())) {
+        None => Ok(()),
+        Some((name, url)) => {
+            let origin = url.origin().ascii_serialization();
+            let reason = format!(
+                "its authorization server cannot be trusted: the {name} is at {origin}, but the \
+                 issuer is {}",
+                sanitize_excerpt(&authority.issuer)
+            );
+            let hint = format!(
+                "if both belong to the same operator, add \"{origin}\" to \
+                 `oauth.allowedOrigins` in the server's entry"
+            );
+            Err(LoginError::new(reason, hint))
+        }
+    }
 }
 
 /// Reads the metadata at `oauth.authServerMetadataUrl`.
@@ -103,11 +188,11 @@ async fn fetch_configured_metadata(
 }
 
 async fn discover_metadata(
-    http: &Arc<AuthHttpClient>,
+    client: &Arc<DiscoveryHttpClient>,
     target: &LoginTarget,
     challenge: Option<&str>,
 ) -> Result<DiscoveryResult, LoginError> {
-    let client = Arc::clone(http) as Arc<dyn OAuthHttpClient>;
+    let client = Arc::clone(client) as Arc<dyn OAuthHttpClient>;
     let manager =
         AuthorizationManager::new_with_oauth_http_client(target.url.clone(), client).await;
     let mut manager = manager.map_err(|error| failed(target, &error))?;
@@ -169,6 +254,9 @@ fn authority(raw: Map<String, Value>, is_guessed: bool) -> Option<AuthorizationS
     }
 
     let metadata: Metadata = serde_json::from_value(Value::Object(raw)).ok()?;
+    if metadata.issuer.len() > MAX_URL {
+        return None;
+    }
     let authorize = metadata.authorization_endpoint.filter(|url| !url.is_empty());
     Some(AuthorizationServer {
         issuer: metadata.issuer,
@@ -188,21 +276,7 @@ fn authority(raw: Map<String, Value>, is_guessed: bool) -> Option<AuthorizationS
 
 /// Checks that every endpoint uses TLS (or is on loopback) and is allowed by the address policy.
 async fn check(http: &AuthHttpClient, authority: &AuthorizationServer) -> Result<(), LoginError> {
-    let AuthorizationServer {
-        authorization_endpoint,
-        token_endpoint,
-        registration_endpoint,
-        revocation_endpoint,
-        device_authorization_endpoint,
-        ..
-    } = authority;
-    let others = [
-        authorization_endpoint,
-        registration_endpoint,
-        revocation_endpoint,
-        device_authorization_endpoint,
-    ];
-    for endpoint in others.into_iter().flatten().chain([token_endpoint]) {
+    for (_, endpoint) in authority.endpoints() {
         http.check(endpoint).await.map_err(|why| {
             LoginError::new(format!("its authorization server cannot be trusted: {why}"), NAME_IT)
         })?;

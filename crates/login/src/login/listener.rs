@@ -11,8 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use url::Url;
 
+use crate::login::address_policy::is_loopback;
 use crate::login::callback::{Callback, LONGEST};
-use crate::login::http::is_loopback;
+use crate::login::client_registration::redirect_uri_for;
 use crate::login::page::{PAGE_HEADERS, Page};
 use crate::login::pending::LoginAttempt;
 use crate::login::record::LoginRecord;
@@ -32,6 +33,7 @@ impl LoopbackListener {
     /// stays valid, or else any port. `None` if `oauth.redirectUri` isn't a loopback `http` URL.
     pub(crate) async fn open(
         target: &LoginTarget,
+        issuer: &str,
         before: Option<&LoginRecord>,
     ) -> Result<Option<Self>, LoginError> {
         let oauth = &target.oauth;
@@ -63,7 +65,8 @@ impl LoopbackListener {
         };
         let socket = socket.ok_or_else(|| failed(ErrorKind::AddrNotAvailable.into()))?;
         let port = socket.local_addr().map_err(failed)?.port();
-        Ok(Some(Self { sockets: vec![socket], redirect_uri: address("127.0.0.1", port) }))
+        let redirect_uri = redirect_uri_for(target, address("127.0.0.1", port), issuer, before);
+        Ok(Some(Self { sockets: vec![socket], redirect_uri }))
     }
 
     pub(crate) fn redirect_uri(&self) -> &Url {

@@ -5,13 +5,15 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::login::context::LoginContext;
 use crate::login::http::AuthHttpClient;
 use crate::login::record::LoginRecord;
-use crate::login::target::{LoginEvent, LoginTarget, SignInStatus};
+use crate::login::scopes;
+use crate::login::target::{LoginEvent, LoginLimit, LoginTarget, SignInStatus};
 use crate::settings::GrantType;
 
 /// How often to check whether another process has signed in.
@@ -20,6 +22,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const SPENT: usize = 16;
 /// How often a sign-in for the same scopes is required.
 const MAX_STEP_UPS: u32 = 3;
+/// How many different sets of scopes a server can demand until the next sign-in.
+const MAX_SCOPE_SETS: usize = 64;
+/// Maximum length of a challenge, in bytes.
+const MAX_CHALLENGE: usize = 16 * 1024;
 
 pub(crate) struct LoginState {
     pub(crate) shared: Arc<LoginContext>,
@@ -37,8 +43,10 @@ struct State {
     /// The last `WWW-Authenticate` of the server.
     challenge: Option<String>,
     wanted: Option<SignInRequest>,
-    /// How often each set of scopes was demanded.
-    steps: HashMap<Vec<String>, u32>,
+    /// How often each set of scopes was demanded since the last sign-in, by digest.
+    steps: HashMap<[u8; 32], u32>,
+    /// Whether each of the limits was reported since the last sign-in.
+    reported: Vec<LoginLimit>,
     /// Former secrets, which servers can still mention in messages.
     spent: VecDeque<String>,
     renewal: Option<watch::Receiver<Option<RenewalOutcome>>>,
@@ -127,6 +135,9 @@ impl LoginState {
 
     /// Replaces the cached record.
     pub(crate) fn adopt(&self, record: Option<Arc<LoginRecord>>) {
+        if let Some(record) = &record {
+            self.learn(record.secrets().cloned());
+        }
         let mut state = self.state();
         let before = state.record.take();
         if let Some(old) = &before {
@@ -154,6 +165,8 @@ impl LoginState {
         let login = |record: Option<&Arc<LoginRecord>>| record.map(|record| record.epoch);
         if login(before.as_ref()) != login(record.as_ref()) {
             state.quiet = None;
+            state.steps.clear();
+            state.reported.clear();
         }
         state.record = record;
         state.is_read = true;
@@ -189,21 +202,50 @@ impl LoginState {
     }
 
     pub(crate) fn hear(&self, challenge: String) {
-        self.state().challenge = Some(challenge);
+        self.state().challenge = Some(bounded_challenge(challenge));
     }
 
     pub(crate) fn challenge(&self) -> Option<String> {
         self.state().challenge.clone()
     }
 
-    /// Counts a demand for these scopes. Returns `false` once they were demanded too often.
+    /// Counts a demand for these scopes. Returns `false` once there were too many.
     pub(crate) fn count_step_up(&self, scopes: &[String]) -> bool {
-        let mut sorted = scopes.to_vec();
+        let mut sorted: Vec<_> = scopes.iter().collect();
         sorted.sort();
+        let mut digest = Sha256::new();
+        for scope in sorted {
+            digest.update((scope.len() as u64).to_le_bytes());
+            digest.update(scope);
+        }
+        let digest = digest.finalize().into();
         let mut state = self.state();
-        let count = state.steps.entry(sorted).or_default();
-        *count += 1;
+        if state.steps.len() >= MAX_SCOPE_SETS && !state.steps.contains_key(&digest) {
+            return false;
+        }
+        let count = state.steps.entry(digest).or_default();
+        *count = count.saturating_add(1);
         *count <= MAX_STEP_UPS
+    }
+
+    /// Logs and reports a limit, once until the next sign-in.
+    pub(crate) fn report_limit(&self, limit: LoginLimit, what: &str) {
+        let mut state = self.state();
+        if state.reported.contains(&limit) {
+            return;
+        }
+        state.reported.push(limit);
+        drop(state);
+        tracing::warn!(server = self.target.server, "{what}");
+        self.shared.tell(LoginEvent::LimitReached(&self.target, limit));
+    }
+
+    /// Reports secrets, before anything can repeat them.
+    pub(crate) fn learn(&self, secrets: impl IntoIterator<Item = String>) {
+        let secrets: Vec<_> = secrets.into_iter().collect();
+        if !secrets.is_empty() {
+            self.shared.tell(LoginEvent::SecretsLearned(&self.target, &secrets));
+        }
     }
 
     /// Returns all texts to redact.
@@ -286,6 +328,11 @@ impl LoginState {
     }
 }
 
+/// Drops the parameters of a challenge that is too long.
+pub(crate) fn bounded_challenge(challenge: String) -> String {
+    if challenge.len() <= MAX_CHALLENGE { challenge } else { "Bearer".to_owned() }
+}
+
 /// The reason for a sign-in after the server has rejected the token.
 pub(crate) const REFUSED: &str = "the server rejected the token";
 
@@ -307,5 +354,5 @@ pub(crate) fn standing_of(record: &LoginRecord) -> SignInStatus {
 }
 
 pub(crate) fn missing_scopes_reason(scopes: &[String]) -> String {
-    format!("additional scopes required: {}", scopes.join(" "))
+    format!("additional scopes required: {}", scopes::shown(scopes))
 }

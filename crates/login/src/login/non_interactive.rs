@@ -47,7 +47,7 @@ pub(crate) async fn obtain(
     before: Option<&LoginRecord>,
 ) -> Result<LoginRecord, ObtainTokenError> {
     let target = &login.target;
-    let found = discover(login.http(), target, login.challenge().as_deref()).await;
+    let found = discover(login, login.challenge().as_deref()).await;
     let found =
         found.map_err(|failure| ObtainTokenError { why: failure.reason, is_final: false })?;
     let DiscoveryResult { authority, resource, scopes } = found;
@@ -114,6 +114,7 @@ async fn ask(
         }
         GrantType::WorkloadJwt { token_file } => {
             let assertion = read(token_file).await?;
+            login.learn([assertion.clone()]);
             fields.splice(0..0, [("grant_type", JWT_BEARER), ("assertion", assertion.as_str())]);
             token::request_token(http, endpoint, client, None, fields).await
         }
@@ -186,7 +187,10 @@ async fn exchange(
             }
         })?;
     match granted.issued_token_type.as_deref() {
-        Some(ID_JAG) | None => Ok(granted.access_token),
+        Some(ID_JAG) | None => {
+            login.learn([granted.access_token.clone()]);
+            Ok(granted.access_token)
+        }
         Some(_) => {
             Err(ObtainTokenError::for_ever("the identity provider issued an unexpected token type"))
         }

@@ -13,7 +13,7 @@ use url::Url;
 use crate::login::attempt_record::{AttemptRecord, TIMEOUT};
 use crate::login::callback::Callback;
 use crate::login::login_state::LoginState;
-use crate::login::record::Token;
+use crate::login::record::{LoginRecord, Token};
 use crate::login::target::{LoginError, LoginEvent};
 use crate::login::token::{self, TokenResponse};
 
@@ -104,10 +104,13 @@ impl LoginAttempt {
         self.ended.cancel();
     }
 
-    /// Returns `true` if the callback has the `state` of this attempt, even if it is an error.
+    /// Returns `true` if the callback has the `state` of this attempt and arrived at its redirect
+    /// URI, even if it is an error.
     pub(crate) fn is_for(&self, callback: &Callback) -> bool {
+        let LoginRecord { client, authority, .. } = &self.attempt.record;
         // Compare digests, so that timing reveals nothing about the `state`.
         Sha256::digest(&callback.state) == Sha256::digest(&self.attempt.state)
+            && callback.is_at(client.redirect_uri.as_ref(), &authority.issuer)
     }
 
     /// Exchanges the code of a callback. Only the first callback is accepted.

@@ -8,6 +8,8 @@ use url::Url;
 
 /// Records of any other version are ignored.
 const VERSION: u32 = 1;
+/// The end of the year 9999, in seconds since the Unix epoch. Later times can't be printed.
+const MAX_TIME: u64 = 253_402_300_799;
 /// Tokens are renewed at most this many seconds before expiry.
 const LONGEST_BUFFER: u64 = 30;
 
@@ -166,7 +168,7 @@ impl Token {
     pub(crate) fn is_ending(&self) -> bool {
         self.end().is_some_and(|end| {
             let lifetime = end.saturating_sub(self.since);
-            unix_now() + LONGEST_BUFFER.min(lifetime / 4) >= end
+            unix_now().saturating_add(LONGEST_BUFFER.min(lifetime / 4)) >= end
         })
     }
 
@@ -175,13 +177,27 @@ impl Token {
     }
 
     pub(crate) fn expires(&self) -> Option<SystemTime> {
-        self.end().and_then(|end| UNIX_EPOCH.checked_add(Duration::from_secs(end)))
+        self.end().and_then(|end| UNIX_EPOCH.checked_add(Duration::from_secs(end.min(MAX_TIME))))
     }
 
     /// `expires_in: 0` is treated as unknown. Otherwise the token would be expired on arrival and
     /// every request would renew it.
     fn end(&self) -> Option<u64> {
         self.expires.filter(|expires| *expires > self.since)
+    }
+}
+
+impl AuthorizationServer {
+    /// Returns all endpoints with their names for error messages.
+    pub(crate) fn endpoints(&self) -> Vec<(&'static str, &Url)> {
+        let all = [
+            ("authorization endpoint", self.authorization_endpoint.as_ref()),
+            ("token endpoint", Some(&self.token_endpoint)),
+            ("registration endpoint", self.registration_endpoint.as_ref()),
+            ("revocation endpoint", self.revocation_endpoint.as_ref()),
+            ("device endpoint", self.device_authorization_endpoint.as_ref()),
+        ];
+        all.into_iter().filter_map(|(name, url)| Some((name, url?))).collect()
     }
 }
 

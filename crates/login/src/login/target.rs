@@ -69,6 +69,17 @@ pub enum LoginEvent<'a> {
     /// The server requires a sign-in. The text is the reason.
     SignInRequired(&'a LoginTarget, &'a str),
     SignedOut(&'a LoginTarget),
+    /// The server or its authorization server has reached a limit.
+    LimitReached(&'a LoginTarget, LoginLimit),
+    /// The login got these secrets, which must not appear in records.
+    SecretsLearned(&'a LoginTarget, &'a [String]),
+}
+
+/// A limit for servers that require sign-in, and their authorization servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginLimit {
+    DiscoveryRequests,
+    Scopes,
 }
 
 /// The status of a login.

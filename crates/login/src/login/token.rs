@@ -12,7 +12,10 @@ use url::{Url, form_urlencoded};
 
 use crate::login::http::{AuthHttpClient, AuthHttpResponse, redacted_url};
 use crate::login::record::{OAuthClient, TokenEndpointAuthMethod};
+use crate::login::scopes;
 
+/// The longest accepted lifetime.
+const MAX_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 /// Maximum length of quoted error messages, in bytes.
 const EXCERPT: usize = 200;
 
@@ -33,24 +36,31 @@ impl TokenResponse {
     /// Returns the granted scopes: the requested ones if the response names none (RFC 6749 §5.1).
     pub(crate) fn scopes(&self, asked: &[String]) -> Vec<String> {
         match &self.scope {
-            Some(scopes) => scopes.split_whitespace().map(str::to_owned).collect(),
+            Some(scopes) => {
+                let mut scopes = scopes.split_whitespace().map(str::to_owned).collect();
+                scopes::limit(&mut scopes);
+                scopes
+            }
             None => asked.to_vec(),
         }
     }
 }
 
-/// Accepts strings and fractions, because some servers send `expires_in` as text.
-fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+/// Deserializes a number of seconds. Accepts strings and fractions, because some servers send
+/// `expires_in` as text. Negative numbers count as 0, and numbers above 100 years as that.
+pub(crate) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let value = Option::<serde_json::Value>::deserialize(deserializer)?;
-    Ok(value.and_then(|value| match value {
-        serde_json::Value::String(text) => text.trim().parse().ok(),
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "approximate time"
-        )]
-        other => other.as_u64().or_else(|| other.as_f64().map(|seconds| seconds.max(0.0) as u64)),
-    }))
+    let seconds = value.and_then(|value| match value {
+        serde_json::Value::String(text) => text.trim().parse::<f64>().ok(),
+        other => other.as_f64(),
+    });
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "approximate time, and the cast saturates"
+    )]
+    let seconds = seconds.map(|seconds| seconds as u64);
+    Ok(seconds.map(|seconds| seconds.min(MAX_SECONDS)))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

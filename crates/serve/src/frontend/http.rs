@@ -173,6 +173,7 @@ fn router(server: &Arc<HttpServer>) -> Router {
         .route("/.well-known/oauth-protected-resource/{*path}", get(endpoint::metadata))
         .layer(from_fn_with_state(Arc::clone(server), cors::allow))
         .route(CALLBACK_PATH, any(sign_in_callback::complete_sign_in))
+        .route(&format!("{CALLBACK_PATH}/{{issuer}}"), any(sign_in_callback::complete_sign_in))
         .route("/health", get(health::liveness))
         .route("/ready", get(health::readiness))
         .route("/metrics", get(health::metrics))

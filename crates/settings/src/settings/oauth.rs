@@ -23,6 +23,8 @@ pub struct OAuthConfig {
     pub redirect_uri: Option<Url>,
     /// Metadata URL of the authorization server. Overrides discovery.
     pub metadata_url: Option<Url>,
+    /// Origins besides the issuer's where the authorization server may have endpoints.
+    pub allowed_origins: Vec<String>,
     pub resource: ResourceIndicator,
     pub grant: GrantType,
     pub account: AccountScope,

@@ -28,7 +28,7 @@ section! {
         "allowedOrigins" as pub(crate) allowed_origins: Vec<Located<String>>,
 
         /// URL under which clients on other machines reach the workbench, without `/mcp`. After a
-        /// sign-in, browsers return to `/oauth/callback` below it. Default: `auth.jwt.resource`
+        /// sign-in, browsers return to `/oauth/callback/…` below it. Default: `auth.jwt.resource`
         /// without `/mcp`.
         #[schemars(extend("examples" = ["https://workbench.example.com"]))]
         "publicUrl" as pub(crate) public_url: Located<String>,

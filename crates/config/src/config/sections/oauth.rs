@@ -59,6 +59,12 @@ keys! {
         /// announces.
         "authServerMetadataUrl" as pub auth_server_metadata_url: Located<String>,
 
+        /// Further origins where the authorization server has endpoints, such as
+        /// `https://login.example.com`. By default, all endpoints must be on one origin, or on the
+        /// issuer's.
+        #[schemars(extend("examples" = [["https://login.example.com"]]))]
+        "allowedOrigins" as pub allowed_origins: Vec<Located<String>>,
+
         /// Resource indicator of the token (RFC 8707): `auto` (what the server announces, otherwise
         /// its URL), `off` for authorization servers that reject one, or a URL.
         #[schemars(extend("default" = "auto"))]
@@ -227,7 +233,9 @@ impl RawOAuth {
                 ("idToken", provider.id_token.map(text)),
             ])
         });
-        let scopes = object.scopes.map(|all| all.into_iter().map(text).collect());
+        let list = |all: Vec<Located<String>>| all.into_iter().map(text).collect();
+        let scopes = object.scopes.map(list);
+        let origins = object.allowed_origins.map(list);
         let parameters = object.authorization_parameters.map(|all| {
             let all = all.0.into_iter();
             all.map(|(name, value)| (name.value, Json::from(value.value))).collect()
@@ -240,6 +248,7 @@ impl RawOAuth {
             ("callbackPort", object.callback_port.map(|port| port.value.into())),
             ("redirectUri", object.redirect_uri.map(text)),
             ("authServerMetadataUrl", object.auth_server_metadata_url.map(text)),
+            ("allowedOrigins", origins),
             ("resource", object.resource.map(text)),
             ("grant", object.grant.map(text)),
             ("privateKey", object.private_key.map(text)),

@@ -4,8 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use axum::extract::{RawQuery, State};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -44,8 +45,24 @@ pub(crate) struct Switches {
     pub(crate) is_old: bool,
     /// `true` once the device code is approved.
     pub(crate) has_agreed: bool,
+    /// `true` to redirect requests for metadata without end.
+    pub(crate) redirects: bool,
+    /// `true` to publish no metadata of the authorization server.
+    pub(crate) is_unknown: bool,
+    /// `true` to answer requests for metadata late, without any.
+    pub(crate) is_slow: bool,
+    /// `true` to name no scope in challenges.
+    pub(crate) is_terse: bool,
     /// Overrides the issuer.
     pub(crate) issuer: Option<String>,
+    /// Overrides members of the metadata. Members that are `null` are removed.
+    pub(crate) metadata: Value,
+    /// Overrides members of the resource metadata.
+    pub(crate) resource: Value,
+    /// Overrides members of token responses.
+    pub(crate) granted: Value,
+    /// Overrides members of device authorization responses.
+    pub(crate) device: Value,
     /// Runs before each token response.
     pub(crate) meanwhile: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -57,6 +74,8 @@ pub(crate) struct Seen {
     pub(crate) tokens: Vec<Fields>,
     pub(crate) refused: usize,
     pub(crate) revoked: Vec<String>,
+    /// All requests.
+    pub(crate) requests: usize,
 }
 
 #[derive(Default)]
@@ -98,7 +117,15 @@ impl Authority {
             refuses_well: false,
             is_old: false,
             has_agreed: false,
+            redirects: false,
+            is_unknown: false,
+            is_slow: false,
+            is_terse: false,
             issuer: None,
+            metadata: Value::Null,
+            resource: Value::Null,
+            granted: Value::Null,
+            device: Value::Null,
             meanwhile: None,
         };
         let own = Self { origin, switches: Arc::new(Mutex::new(switches)), books: Arc::default() };
@@ -111,6 +138,8 @@ impl Authority {
             .route("/token", post(token))
             .route("/device", post(device))
             .route("/revoke", post(revoke))
+            .route("/again/{number}", get(again))
+            .layer(from_fn_with_state(own.clone(), count))
             .with_state(own.clone());
         TaskTracker::new().spawn(async move { axum::serve(listener, app).await });
         own
@@ -147,6 +176,26 @@ impl Authority {
     }
 }
 
+async fn count(State(own): State<Authority>, request: Request, next: Next) -> Response {
+    own.books().seen.requests += 1;
+    next.run(request).await
+}
+
+/// Redirects again and again, within the origin.
+async fn again(Path(number): Path<usize>) -> Response {
+    let location = format!("/again/{}", number + 1);
+    (StatusCode::TEMPORARY_REDIRECT, [("location", location)]).into_response()
+}
+
+/// Replaces members of `value`, and removes those that are `null`.
+fn change(value: &mut Value, changes: &Value) {
+    let Some(members) = value.as_object_mut() else { return };
+    for (name, value) in changes.as_object().into_iter().flatten() {
+        members.insert(name.clone(), value.clone());
+    }
+    members.retain(|_, value| !value.is_null());
+}
+
 fn read(form: &str) -> Fields {
     form_urlencoded::parse(form.as_bytes()).into_owned().collect()
 }
@@ -164,24 +213,38 @@ async fn mcp(State(own): State<Authority>) -> Response {
         "Bearer".to_owned()
     } else {
         let place = format!("{origin}/.well-known/oauth-protected-resource/mcp");
-        format!("Bearer resource_metadata=\"{place}\", scope=\"read\"")
+        let scope = if own.switches().is_terse { "" } else { ", scope=\"read\"" };
+        format!("Bearer resource_metadata=\"{place}\"{scope}")
     };
     (StatusCode::UNAUTHORIZED, [("www-authenticate", challenge)]).into_response()
 }
 
 async fn resource(State(own): State<Authority>) -> Response {
     let switches = own.switches();
+    if switches.is_slow {
+        // The clock of the test is paused.
+        tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    if switches.redirects {
+        return again(Path(0)).await;
+    }
     if switches.is_old {
         return StatusCode::NOT_FOUND.into_response();
     }
     let server = switches.named.unwrap_or_else(|| own.origin.clone());
     let resource = format!("{}/mcp", own.origin);
-    Json(json!({ "resource": resource, "authorization_servers": [server] })).into_response()
+    let mut metadata = json!({ "resource": resource, "authorization_servers": [server] });
+    change(&mut metadata, &switches.resource);
+    Json(metadata).into_response()
 }
 
 async fn metadata(State(own): State<Authority>) -> Response {
     let (origin, switches) = (&own.origin, own.switches());
-    if switches.is_old {
+    if switches.redirects {
+        return again(Path(0)).await;
+    }
+    if switches.is_old || switches.is_unknown {
         return StatusCode::NOT_FOUND.into_response();
     }
     let mut metadata = json!({
@@ -197,6 +260,7 @@ async fn metadata(State(own): State<Authority>) -> Response {
     if !switches.pkce.is_null() {
         metadata["code_challenge_methods_supported"] = switches.pkce;
     }
+    change(&mut metadata, &switches.metadata);
     Json(metadata).into_response()
 }
 
@@ -321,18 +385,20 @@ async fn token(State(own): State<Authority>, headers: HeaderMap, form: String) -
         books.refresh.insert(refresh.clone(), family);
         answer["refresh_token"] = json!(refresh);
     }
+    change(&mut answer, &switches.granted);
     Json(answer).into_response()
 }
 
 async fn device(State(own): State<Authority>) -> Response {
-    Json(json!({
+    let mut answer = json!({
         "device_code": "device-code",
         "user_code": "WDJB-MJHT",
         "verification_uri": format!("{}/activate", own.origin),
         "expires_in": 600,
         "interval": 1,
-    }))
-    .into_response()
+    });
+    change(&mut answer, &own.switches().device);
+    Json(answer).into_response()
 }
 
 async fn revoke(State(own): State<Authority>, form: String) -> StatusCode {

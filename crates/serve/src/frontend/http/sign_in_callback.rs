@@ -29,9 +29,9 @@ pub(crate) async fn complete_sign_in(
         reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
         return reply;
     }
-    // The sign-in uses nothing but the query.
-    let query = head.uri.query().unwrap_or_default();
-    let page = match Url::parse(&format!("http://localhost/?{query}")) {
+    // The sign-in uses nothing but the query and the end of the path.
+    let (path, query) = (head.uri.path(), head.uri.query().unwrap_or_default());
+    let page = match Url::parse(&format!("http://localhost{path}?{query}")) {
         Ok(address) => Box::pin(server.app.gateways.complete_sign_in(&address)).await,
         Err(_) => SignedInPage::no_pending_login(),
     };

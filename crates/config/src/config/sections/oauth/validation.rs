@@ -57,6 +57,7 @@ impl RawOAuth {
             callback_port,
             redirect_uri,
             auth_server_metadata_url,
+            allowed_origins,
             authorization_parameters,
             ..
         } = object;
@@ -70,6 +71,8 @@ impl RawOAuth {
             reader.report_error(&it.location, message, None);
             None
         });
+        let origins = allowed_origins.into_iter().flatten();
+        let origins = origins.filter_map(|written| origin(&written, reader)).collect();
         let port = callback_port.and_then(|port| u16::try_from(port.value).ok());
         OAuthConfig {
             is_off: false,
@@ -80,6 +83,7 @@ impl RawOAuth {
             callback_port: port,
             redirect_uri: redirect_uri.and_then(|it| address(&it, reader)),
             metadata_url: auth_server_metadata_url.and_then(|it| address(&it, reader)),
+            allowed_origins: origins,
             resource,
             grant,
             account: match account {
@@ -263,6 +267,17 @@ fn address(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<U
         reader.report_error(&written.location, message, None);
     }
     url
+}
+
+/// Parses an origin, in its normal form.
+fn origin(written: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<String> {
+    let url = address(written, reader)?;
+    if url.path() == "/" && url.query().is_none() && url.fragment().is_none() {
+        return Some(url.origin().ascii_serialization());
+    }
+    let message = "expected an origin without a path, such as `https://login.example.com`";
+    reader.report_error(&written.location, message, None);
+    None
 }
 
 fn resource(written: &Located<String>, reader: &mut ConfigReader<'_>) -> ResourceIndicator {
