@@ -516,3 +516,43 @@ fn closes_streams_of_expired_tokens() {
     // The session belongs to the agent, which has another token now.
     assert_eq!(ask_with(http, &signed(&signer, &issuer, &json!({}))).status, 200);
 }
+
+#[test]
+fn failed_authentication_is_logged_once_a_minute_and_counted() {
+    let auth = json!({ "tokens": [entry("claude", CLAUDE)], "operators": [entry("ops", CODEX)] });
+    let (program, http) = bench().set("auth", auth).http();
+    let wrong = "wrong-secret-0123456789";
+    for _ in 0..3 {
+        assert_eq!(ask_with(http, wrong).status, 401);
+    }
+    assert_eq!(ask(http, &[("Authorization", "Bearer a\u{1b}[2J")]).status, 400);
+    assert_eq!(ask(http, &[]).status, 401);
+    let json = ("Content-Type", "application/json");
+    let act = json!({ "to": 1, "ask": { "ask": "findings" } }).to_string();
+    assert_eq!(http.send("POST", "/page/ask", &[json], &act).status, 403);
+    let bearer = format!("Bearer {wrong}");
+    let headers = [json, ("Authorization", bearer.as_str())];
+    assert_eq!(http.send("POST", "/page/ask", &headers, &act).status, 401);
+    assert_eq!(http.send("GET", "/oauth/callback?state=guess&code=c0de", &[], "").status, 400);
+    assert_eq!(http.send("GET", "/", &[("Host", "evil.example")], "").status, 403);
+
+    let metrics = http.send("GET", "/metrics", &[], "").text();
+    let log = program.0.stderr();
+    for (reason, times) in [
+        ("invalid_token", 4),
+        ("malformed_token", 1),
+        ("no_token", 1),
+        ("not_operator", 1),
+        ("unknown_sign_in", 1),
+        ("origin", 1),
+    ] {
+        let line = format!("mcp_workbench_auth_failures_total{{reason=\"{reason}\"}} {times}");
+        assert!(metrics.contains(&line), "no {line} in\n{metrics}");
+        let lines = log.lines().filter(|line| line.contains(&format!("reason=\"{reason}\"")));
+        let lines: Vec<_> = lines.collect();
+        assert!(lines.len() == 1 && lines[0].contains("127.0.0.1"), "{reason}: {lines:?}\n{log}");
+    }
+    for secret in [wrong, "c0de", "guess", "evil.example", "\u{1b}[2J"] {
+        assert!(!log.contains(secret), "{secret} in\n{log}");
+    }
+}

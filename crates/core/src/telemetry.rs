@@ -186,7 +186,7 @@ impl Telemetry {
     fn build_bus(&self, audit: Option<&AuditLog>) -> EventBus {
         let metrics = self.is_counting.then(|| Arc::clone(&self.metrics) as Arc<dyn EventListener>);
         let audit = audit.map(|audit| Arc::new(audit.clone()) as Arc<dyn EventListener>);
-        let log: Arc<dyn EventListener> = Arc::new(LogListener);
+        let log: Arc<dyn EventListener> = Arc::new(LogListener::default());
         let further = self.further.iter().cloned();
         let all = [log].into_iter().chain(metrics).chain(further).chain(audit);
         EventBus::new(all, self.process.clone())

@@ -354,6 +354,10 @@ pub enum AccessDenialReason {
     NoPolicy,
     /// The agent can't read the metrics: they name servers that are hidden from it.
     MetricsDenied,
+    /// The request on the dashboard needs an operator token.
+    NotOperator,
+    /// No sign-in in progress has the `state` of this redirect.
+    UnknownSignIn,
 }
 
 impl AccessDenialReason {
@@ -370,6 +374,27 @@ impl AccessDenialReason {
             Self::Certificate => "certificate",
             Self::NoPolicy => "no_policy",
             Self::MetricsDenied => "metrics_denied",
+            Self::NotOperator => "not_operator",
+            Self::UnknownSignIn => "unknown_sign_in",
+        }
+    }
+
+    /// Returns the reason for the log.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Origin => "its `Host` or `Origin` header is not allowed (`http.allowedHosts`, \
+                             `http.allowedOrigins`)",
+            Self::NoToken => "no token",
+            Self::MalformedToken => "malformed `Authorization` header",
+            Self::InvalidToken => "invalid token",
+            Self::ExpiredToken => "expired token",
+            Self::Scope => "the token lacks a required scope",
+            Self::UnknownAgent => "the token does not identify a known agent",
+            Self::Certificate => "invalid client certificate, or one of another agent",
+            Self::NoPolicy => "no entry for this agent in `agentPolicies`, and no `defaultPolicy`",
+            Self::MetricsDenied => "the metrics name servers that are hidden from this agent",
+            Self::NotOperator => "this request on the dashboard needs an operator token",
+            Self::UnknownSignIn => "no sign-in in progress has the `state` of this redirect",
         }
     }
 }

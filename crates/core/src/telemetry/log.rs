@@ -1,12 +1,16 @@
 //! The listener that writes events to the log.
 
+use std::time::Instant;
+
 use crate::catalog::DefinitionChange;
-use crate::name::AgentName;
+use crate::name::untrusted_text::display_name;
 use crate::telemetry::event::{
-    AccessDenial, AccessDenialReason, DriftEvent, Event, EventKinds, ServerStopReason,
-    SignInChange, SignInContext,
+    AccessDenialReason, DriftEvent, Event, EventKinds, ServerStopReason, SignInChange,
+    SignInContext,
 };
 use crate::telemetry::event_bus::EventListener;
+use crate::telemetry::quota::QuotaOwner;
+use crate::telemetry::rejections::{Rejection, RejectionCause, RejectionCounter};
 
 /// Maximum length of a logged agent name, in characters.
 const MAX_NAME: usize = 100;
@@ -16,7 +20,10 @@ const MAX_DRIFTED: usize = 20;
 /// The log target of events, for filters.
 pub const TARGET: &str = module_path!();
 
-pub(crate) struct LogListener;
+#[derive(Default)]
+pub(crate) struct LogListener {
+    denials: RejectionCounter,
+}
 
 impl EventListener for LogListener {
     fn interest(&self) -> EventKinds {
@@ -60,16 +67,12 @@ impl EventListener for LogListener {
                 tracing::info!(server = server.label, "server is reachable again");
             }
             Event::ServerStopped(server, why) if server.was_ready => stopped(&server.label, why),
-            // Other denials are not logged: there can be any number, and each response gives the
-            // reason.
-            Event::AccessDenied(
-                AccessDenial { agent: Some(agent), reason: AccessDenialReason::NoPolicy },
-                _,
-            ) => {
-                tracing::warn!(
-                    agent = cut(agent),
-                    "access denied: no entry for this agent in `agentPolicies`, and no `defaultPolicy`"
-                );
+            Event::AccessDenied(denied, address) => {
+                let who = Some(QuotaOwner::new(denied.agent.as_ref(), address));
+                let rejection = Rejection { who, cause: RejectionCause::Denied(denied.reason) };
+                for (rejection, times) in self.denials.count(rejection, Instant::now()) {
+                    access_denied(&rejection, times);
+                }
             }
             Event::SignIn(login, change) => {
                 let SignInContext { server, account, why } = login;
@@ -109,8 +112,23 @@ impl EventListener for LogListener {
     }
 }
 
-fn cut(agent: &AgentName) -> String {
-    agent.as_str().chars().take(MAX_NAME).collect()
+/// Logs a denial, or its repeats in the last minute. Contains no text from the request but the
+/// authenticated name of an agent.
+fn access_denied(rejection: &Rejection, times: u64) {
+    let RejectionCause::Denied(reason) = rejection.cause else { return };
+    let (agent, address) = match &rejection.who {
+        Some(QuotaOwner::Agent(agent)) => (Some(display_name(agent.as_str(), MAX_NAME)), None),
+        Some(QuotaOwner::Address(address)) => (None, Some(tracing::field::display(address))),
+        _ => (None, None),
+    };
+    let (why, reason, is_repeated) = (reason.describe(), reason.as_str(), times > 1);
+    let times = is_repeated.then_some(times);
+    // Clients with OAuth send their first request without a token.
+    if rejection.cause == RejectionCause::Denied(AccessDenialReason::NoToken) {
+        tracing::info!(agent, address, reason, times, "access denied: {why}");
+    } else {
+        tracing::warn!(agent, address, reason, times, "access denied: {why}");
+    }
 }
 
 fn stopped(server: &str, why: ServerStopReason) {

@@ -68,6 +68,8 @@ pub(crate) struct Metrics {
     pub(crate) holdings: QuotaUsage,
     /// By quota.
     limits_reached: Family<[(&'static str, &'static str); 1], Counter>,
+    /// By reason.
+    auth_failures: Family<[(&'static str, &'static str); 1], Counter>,
     /// By server and change.
     sign_ins: Family<Labels, Counter>,
     /// By toolbox and server.
@@ -103,6 +105,7 @@ impl Metrics {
             lost: Counter::default(),
             holdings: QuotaUsage::new(&caller_usage),
             limits_reached: Family::default(),
+            auth_failures: Family::default(),
             sign_ins: Family::default(),
             drift: Family::default(),
             shared_up: Family::default(),
@@ -129,6 +132,7 @@ impl Metrics {
         descriptors::LOST.register(to, metrics.lost.clone());
         descriptors::CALLER_USAGE.register(to, caller_usage);
         descriptors::LIMITS_REACHED.register(to, metrics.limits_reached.clone());
+        descriptors::AUTH_FAILURES.register(to, metrics.auth_failures.clone());
         descriptors::SIGN_INS.register(to, metrics.sign_ins.clone());
         descriptors::DRIFT.register(to, metrics.drift.clone());
         descriptors::SHARED_UP.register(to, metrics.shared_up.clone());
@@ -251,6 +255,10 @@ impl EventListener for Metrics {
                 let labels = [("quota", reached.quota.as_str())];
                 self.limits_reached.get_or_create_owned(&labels).inc();
             }
+            Event::AccessDenied(denied, _) => {
+                let labels = [("reason", denied.reason.as_str())];
+                self.auth_failures.get_or_create_owned(&labels).inc();
+            }
             Event::SignIn(login, change) => {
                 let labels = [("server", login.server.into()), ("change", change.as_str().into())];
                 self.sign_ins.get_or_create_owned(&labels).inc();
@@ -283,7 +291,8 @@ mod tests {
     use super::*;
     use crate::catalog::{DefinitionDrift, DriftKind, Listing};
     use crate::name::{ServerName, ServerRef, ToolboxName};
-    use crate::telemetry::event::{LimitReached, ServerStopReason, SignInChange, SignInContext};
+    use crate::telemetry::event::{
+        AccessDenial, AccessDenialReason, LimitReached, ServerStopReason, SignInChange, SignInContext};
     use crate::telemetry::outcome::CallEnd;
     use crate::telemetry::quota::{QuotaKind, QuotaOwner};
 
@@ -332,6 +341,8 @@ mod tests {
         let _ = metrics.for_server("dev", "git");
         let reached = LimitReached { owner: QuotaOwner::Local, quota: QuotaKind::Calls };
         metrics.on_event(Event::LimitReached(&reached));
+        let denied = AccessDenial { agent: None, reason: AccessDenialReason::InvalidToken };
+        metrics.on_event(Event::AccessDenied(&denied, None));
         let login = SignInContext { server: "hub", account: None, why: "" };
         metrics.on_event(Event::SignIn(&login, SignInChange::Renewed));
         let at = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("git") };

@@ -1,5 +1,5 @@
-//! Rate-limits audit lines about denials and exhausted quotas, so that a client that keeps retrying
-//! can't fill the disk. The first rejection of a kind is reported immediately, repeats once a
+//! Rate-limits audit and log lines about denials and exhausted quotas, so that a client that keeps
+//! retrying can't fill the disk. The first rejection of a kind is reported immediately, repeats once a
 //! minute with their count.
 
 use std::collections::HashMap;

@@ -83,6 +83,7 @@ metrics! {
     LOST = Counter, "audit_records_lost", &[], "Audit records that could not be written";
     CALLER_USAGE = Gauge, "caller_usage", &["quota"], "Resources that all callers hold at the moment, by quota";
     LIMITS_REACHED = Counter, "limits_reached", &["quota"], "Times that a caller or server reached a quota";
+    AUTH_FAILURES = Counter, "auth_failures", &["reason"], "HTTP requests denied for their `Host`, `Origin`, token, certificate or agent";
     SIGN_INS = Counter, "sign_ins", &["server", "change"], "Changes of logins at HTTP servers: signed_in, renewed, required, signed_out";
     DRIFT = Counter, "definition_drift", &["toolbox", "server"], "Definitions found to differ from `workbench.lock`";
     SHARED_UP = Gauge, "shared_store_up", &[], "1 if the shared store is available, otherwise 0; absent without a shared store";

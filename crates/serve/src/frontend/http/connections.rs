@@ -24,7 +24,7 @@ use crate::frontend::http::tls::acceptor::{TlsInfo, accept_tls};
 use crate::frontend::http::write_timeout::WriteTimeout;
 use crate::frontend::until_cancelled::until_cancelled;
 use crate::frontend::wake_gate::poll_when_woken;
-use crate::telemetry::QuotaOwner;
+use crate::telemetry::{Event, QuotaOwner};
 
 pub(crate) mod service;
 pub(crate) mod slots;
@@ -142,11 +142,14 @@ async fn serve(
         () = server.shutdown.cancelled() => return,
     };
     match greeted {
-        Ok(Some((stream, secured))) => {
+        Ok(Ok((stream, secured))) => {
             serve_http1(stream, ConnectionInfo { secured: Some(secured), ..from }, offer, &server)
                 .await;
         }
-        Ok(None) => {}
+        Ok(Err(Some(denied))) => {
+            server.app.gateways.observer().bus().emit(Event::AccessDenied(&denied, Some(peer)));
+        }
+        Ok(Err(None)) => {}
         Err(_) => tracing::debug!(address = %peer, "TLS handshake timed out"),
     }
 }

@@ -15,6 +15,7 @@ use url::Url;
 use crate::frontend::http::HttpServer;
 use crate::frontend::http::response::{self, HttpResponse};
 use crate::gateway::{PAGE_HEADERS, SignedInPage};
+use crate::telemetry::{AccessDenial, AccessDenialReason};
 
 pub(crate) async fn complete_sign_in(
     State(server): State<Arc<HttpServer>>,
@@ -36,9 +37,13 @@ pub(crate) async fn complete_sign_in(
         Err(_) => SignedInPage::no_pending_login(),
     };
     let mut reply = response::empty(StatusCode::from_u16(page.status).unwrap_or_default());
+    if page == SignedInPage::no_pending_login() {
+        let reason = AccessDenialReason::UnknownSignIn;
+        reply.extensions_mut().insert(AccessDenial { agent: None, reason });
+    }
     *reply.body_mut() = Body::from(page.html);
     for (name, value) in PAGE_HEADERS {
         reply.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
-    reply
+    server.deny(&head, reply).await
 }

@@ -108,6 +108,8 @@ async fn denials_are_reported_once_with_the_reason() {
         ("localhost", "/metrics", StatusCode::UNAUTHORIZED),
         ("evil.example", WELL_KNOWN, StatusCode::FORBIDDEN),
         ("localhost", "/ready", StatusCode::OK),
+        ("localhost", "/oauth/callback?state=unknown&code=x", StatusCode::BAD_REQUEST),
+        ("localhost", "/page/events", StatusCode::UNAUTHORIZED),
     ] {
         let request = Request::get(path).header(HOST, host).body(Body::empty()).unwrap();
         let answer = router.clone().oneshot(request).await.unwrap();
@@ -119,7 +121,9 @@ async fn denials_are_reported_once_with_the_reason() {
             AccessDenialReason::Origin,
             AccessDenialReason::NoToken,
             AccessDenialReason::NoToken,
-            AccessDenialReason::Origin
+            AccessDenialReason::Origin,
+            AccessDenialReason::UnknownSignIn,
+            AccessDenialReason::NoToken,
         ]
     );
 }

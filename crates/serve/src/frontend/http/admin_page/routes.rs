@@ -12,9 +12,10 @@ use crate::frontend::http::admin_page::request::{self, PageRequest};
 use crate::frontend::http::admin_page::{assets, with_private_headers};
 use crate::frontend::http::connection_timer::ConnectionTimer;
 use crate::frontend::http::endpoint::read;
-use crate::frontend::http::response::{HttpError, HttpResponse};
+use crate::frontend::http::response::{AccessDenied, HttpError, HttpResponse};
 use crate::frontend::http::{self, HttpServer};
 use crate::gateway::Caller;
+use crate::telemetry::{AccessDenial, AccessDenialReason};
 use crate::wire::code::INVALID_REQUEST;
 
 pub(crate) fn add(router: Router<Arc<HttpServer>>) -> Router<Arc<HttpServer>> {
@@ -77,7 +78,9 @@ async fn ask(State(server): State<Arc<HttpServer>>, request: Request) -> HttpRes
         let message = "operator token required: create one with `mcp-workbench token --operator \
                        <name>` and add its entry to `auth.operators` in the configuration";
         let refusal = HttpError::new(StatusCode::FORBIDDEN, INVALID_REQUEST, message);
-        return with_private_headers(refusal.into_response(None));
+        let denied = AccessDenial { agent: None, reason: AccessDenialReason::NotOperator };
+        let reply = AccessDenied { refusal, denied }.reply();
+        return with_private_headers(server.deny(&head, reply).await);
     }
     server.page.answer(asked).await
 }

@@ -30,6 +30,7 @@ use crate::frontend::http::response::{HttpError, HttpResponse, bad_request};
 use crate::frontend::http::write_timeout::WriteTimeout;
 use crate::frontend::http::{body, origin};
 use crate::settings::{HttpConfig, token_digest};
+use crate::telemetry::{AccessDenial, AccessDenialReason, Event, Telemetry};
 use crate::wire::code::INVALID_REQUEST;
 use crate::wire::memory_pool::MemoryReservation;
 
@@ -44,6 +45,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 struct StandalonePage<W> {
     page: Arc<AdminPage<W>>,
     digest: [u8; 32],
+    /// Logs denied requests.
+    telemetry: Telemetry,
 }
 
 /// Serves the page until `shutdown` to clients that present `token`.
@@ -82,7 +85,11 @@ pub(crate) fn router<W: AdminBackend>(
     leaving: &CancellationToken,
 ) -> Router {
     let page = Arc::new(AdminPage::new(workbenches, tasks, leaving));
-    let alone = Arc::new(StandalonePage { page, digest: token_digest(token) });
+    let alone = Arc::new(StandalonePage {
+        page,
+        digest: token_digest(token),
+        telemetry: Telemetry::default(),
+    });
     let router = Router::new()
         .route("/", get(|head: Parts| give(assets::PAGE.to_owned(), head)))
         .route("/page/events", get(events::<W>))
@@ -143,19 +150,31 @@ async fn give(name: String, head: Parts) -> HttpResponse {
 impl<W> StandalonePage<W> {
     fn check(&self, head: &mut Parts) -> Result<(), HttpError> {
         let presented = bearer::take_bearer_token(&mut head.headers);
-        origin::check(head, &HttpConfig::default())?;
-        let message = match presented {
+        let denied = |reason, refusal| {
+            let denied = AccessDenial { agent: None, reason };
+            self.telemetry.bus().emit(Event::AccessDenied(&denied, None));
+            Err(refusal)
+        };
+        if let Err(refusal) = origin::check(head, &HttpConfig::default()) {
+            return denied(AccessDenialReason::Origin, refusal);
+        }
+        let (reason, message) = match presented {
             PresentedToken::Token(token)
                 if bool::from(self.digest.ct_eq(&token_digest(&token))) =>
             {
                 return Ok(());
             }
-            PresentedToken::Absent => {
-                "missing token: open the full URL that `mcp-workbench dashboard` printed"
-            }
-            _ => "invalid token: open the full URL that `mcp-workbench dashboard` printed",
+            PresentedToken::Absent => (
+                AccessDenialReason::NoToken,
+                "missing token: open the full URL that `mcp-workbench dashboard` printed",
+            ),
+            _ => (
+                AccessDenialReason::InvalidToken,
+                "invalid token: open the full URL that `mcp-workbench dashboard` printed",
+            ),
         };
-        Err(HttpError::new(StatusCode::UNAUTHORIZED, INVALID_REQUEST, message))
+        let refusal = HttpError::new(StatusCode::UNAUTHORIZED, INVALID_REQUEST, message);
+        denied(reason, refusal)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::frontend::http::tls::TlsCertificates;
 use crate::frontend::http::tls::certificate::Certificate;
 use crate::frontend::http::write_timeout::WriteTimeout;
 use crate::name::AgentName;
+use crate::telemetry::{AccessDenial, AccessDenialReason};
 
 /// Content type of a handshake record (RFC 8446 §5.1).
 const HANDSHAKE: u8 = 22;
@@ -47,16 +48,16 @@ impl ClientCertificate {
     }
 }
 
-/// Performs the TLS handshake, without a timeout of its own. Returns `None` after logging the
-/// reason if it fails.
+/// Performs the TLS handshake, without a timeout of its own. If it fails, the error is a denial if
+/// the client certificate was rejected.
 pub(crate) async fn accept_tls(
     tls: &TlsCertificates,
     mut stream: TcpStream,
     peer: IpAddr,
-) -> Option<(TlsStream<WriteTimeout<TcpStream>>, TlsInfo)> {
+) -> Result<(TlsStream<WriteTimeout<TcpStream>>, TlsInfo), Option<AccessDenial>> {
     let mut first = [0];
     let speaks_tls = match stream.peek(&mut first).await {
-        Ok(0) | Err(_) => return None,
+        Ok(0) | Err(_) => return Err(None),
         Ok(_) => first[0] == HANDSHAKE,
     };
     if !speaks_tls {
@@ -67,20 +68,18 @@ pub(crate) async fn accept_tls(
         let _ = stream.read(&mut sent).await;
         let _ = stream.write_all(PLAIN).await;
         let _ = stream.shutdown().await;
-        return None;
+        return Err(None);
     }
     let used = tls.used();
     let acceptor = TlsAcceptor::from(Arc::clone(&used.config));
     let stream = match acceptor.accept(WriteTimeout::new(stream)).await {
         Ok(stream) => stream,
         Err(error) => {
+            tracing::debug!(address = %peer, %error, "TLS handshake failed");
             let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-            if let Some(rustls::Error::InvalidCertificate(why)) = inner {
-                tracing::info!(address = %peer, "rejected a client certificate: {why}");
-            } else {
-                tracing::debug!(address = %peer, %error, "TLS handshake failed");
-            }
-            return None;
+            let is_of_certificate = matches!(inner, Some(rustls::Error::InvalidCertificate(_)));
+            let reason = AccessDenialReason::Certificate;
+            return Err(is_of_certificate.then_some(AccessDenial { agent: None, reason }));
         }
     };
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -92,7 +91,7 @@ pub(crate) async fn accept_tls(
             distrusted: used.distrusted.clone(),
         }
     });
-    Some((stream, TlsInfo { holder }))
+    Ok((stream, TlsInfo { holder }))
 }
 
 fn complain(tls: &TlsCertificates, peer: IpAddr) {
