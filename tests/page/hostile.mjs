@@ -25,7 +25,18 @@ function serve() {
       anything: { anyOf: [{ type: 'string' }, { type: 'number' }] },
     },
   };
+  // It refers to itself: as a form, it has 200 fields on each level.
+  const endless = { type: 'object', properties: {} };
+  for (let number = 0; number < 200; number += 1) {
+    endless.properties[`field${number}`] = { $ref: '#' };
+  }
+  const list = { type: 'object', properties: { rows: { type: 'array', items: { type: 'object', properties: { endless } } } } };
+  list.properties.rows.items.properties.endless.properties = Object.fromEntries(
+    Object.keys(endless.properties).map((name) => [name, { $ref: '#/properties/rows/items/properties/endless' }]),
+  );
   const tools = [
+    { name: 'endless', description: 'Has a schema that refers to itself', inputSchema: endless },
+    { name: 'rows', description: 'Has rows whose schema refers to itself', inputSchema: list },
     { name: 'echo', title: EVIL, description: `Returns its arguments ${EVIL}`, inputSchema: schema },
     { name: 'danger', description: 'Deletes everything', inputSchema: { type: 'object' } },
     { name: 'show', description: 'Shows images and long texts', inputSchema: { type: 'object' } },

@@ -208,6 +208,42 @@ describe('the dashboard', { concurrency: false }, () => {
     await close();
   });
 
+  it('asks for JSON if the schema needs too many fields', async () => {
+    const { page, close } = await open({ part: 'tools' });
+    await live(page);
+    await choose(page, 'odd', 'hostile', 'endless');
+    await page.locator('#call-about').getByText('Enter the arguments as JSON: the schema needs more than').waitFor();
+    await page.getByLabel('Arguments as JSON').fill('{"field1":{}}');
+    await page.getByRole('button', { name: 'Call tool' }).click();
+    await page.locator('#answer pre', { hasText: '{"field1":{}}' }).waitFor();
+    // The same in a part that is only built on request.
+    await choose(page, 'odd', 'hostile', 'rows');
+    await page.getByRole('button', { name: 'Add to rows' }).click();
+    await page.getByRole('alert').getByText('for more: the schema needs more than').waitFor();
+    assert.equal(await page.locator('#call-about .item').count(), 0);
+    await close();
+  });
+
+  it('is replaced by newer dashboards, and does not reconnect by itself', async () => {
+    const [viewer, acting] = [await open({ held: null }), await open()];
+    await live(viewer.page);
+    await live(acting.page);
+    const control = new AbortController();
+    for (let number = 0; number < 40; number += 1) {
+      const events = await fetch(`${workbench.address}/page/events`, { signal: control.signal });
+      assert.equal(events.status, 200);
+    }
+    await viewer.page.getByText('a newer dashboard replaced this one').waitFor();
+    const again = viewer.page.getByRole('button', { name: 'Reconnect' });
+    await again.waitFor();
+    await acting.page.locator('#link').getByText('live', { exact: true }).waitFor();
+    control.abort();
+    await again.click();
+    await live(viewer.page);
+    await viewer.close();
+    await acting.close();
+  });
+
   it('asks for confirmation of a dangerous call', async () => {
     const { page, close } = await open({ part: 'tools' });
     await live(page);

@@ -112,10 +112,12 @@ function draw_head() {
 const label_of = (view) => `${view.config || "no configuration"} · ${view.mode} · ${view.endpoint} · ${view.pid}`;
 
 function draw_notice(workbench) {
-  const { is_live, is_denied, message } = known.status;
+  const { is_live, is_denied, is_replaced, message } = known.status;
   const texts = [];
   if (is_denied) {
     texts.push(h("p", { class: "notice" }, message, ". ", h("button", { type: "button", "data-token": true }, "Enter a token…")));
+  } else if (is_replaced) {
+    texts.push(h("p", { class: "notice" }, `Not connected: ${message}. `, h("button", { type: "button", "data-reconnect": true }, "Reconnect")));
   } else if (!is_live && message) {
     texts.push(h("p", { class: "notice" }, `Not connected: ${message}. Retrying…${workbench ? " Showing the last known state." : ""}`));
   } else if (is_live && !workbench) {
@@ -320,7 +322,7 @@ document.addEventListener("click", (event) => {
   if (!pressed) {
     return;
   }
-  const { act: what, fold: key, tool, tools: of, token } = pressed.dataset;
+  const { act: what, fold: key, tool, tools: of, token, reconnect: again } = pressed.dataset;
   if (what) {
     act(pressed);
   } else if (key) {
@@ -329,6 +331,8 @@ document.addEventListener("click", (event) => {
     lead_to(JSON.parse(tool));
   } else if (of) {
     lead_to(JSON.parse(of));
+  } else if (again !== undefined) {
+    reconnect();
   } else if (token !== undefined || pressed.id === "token-button") {
     ask_for_token();
   } else if (pressed.id === "token-cancel") {

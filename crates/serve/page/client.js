@@ -102,6 +102,12 @@ export function subscribe(on_view, on_status) {
         throw new FetchError(await error_message(response), response.status);
       }
       await events(response, (event) => {
+        if (event.isReplaced) {
+          current = null;
+          control.abort();
+          on_status({ is_live: false, is_replaced: true, message: "a newer dashboard replaced this one, because too many were open (limits.perCaller.maxViewers)" });
+          return;
+        }
         wait = MIN_RETRY_MS;
         on_status({ is_live: true });
         on_view(event);

@@ -7,6 +7,8 @@ import { joined, parse, RawNumber, write } from "./json.js";
 const MAX_DEPTH = 6;
 const MAX_ITEMS = 200;
 const MAX_CHOICES = 500;
+/** Maximum number of fields and choices in a form. A schema can refer to itself, so a short one can ask for any number. */
+const MAX_CONTROLS = 5000;
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 const INTEGER = /^-?(0|[1-9]\d*)$/;
 
@@ -20,13 +22,44 @@ export class FieldError extends Error {
   }
 }
 
+/** The schema needs more fields than a form can have. */
+class FormSizeError extends Error {
+  constructor() {
+    super(`the schema needs more than ${MAX_CONTROLS} fields and choices`);
+  }
+}
+
+/** Counts `number` controls of the form. Text and members of the schema count, too: many fields can refer to them. */
+function use(context, number, weight = 0) {
+  context.size.used += number + Math.floor(weight / 100);
+  if (context.size.used > MAX_CONTROLS) {
+    throw new FormSizeError();
+  }
+}
+
+/** Builds the form, or a JSON field and the reason if the form would be too large. */
+function top_field(root) {
+  try {
+    return { fields: object_field(root, { root, size: { used: 0 }, depth: 0, is_required: true, name: "Arguments", is_top: true }) };
+  } catch (error) {
+    if (!(error instanceof FormSizeError)) {
+      throw error;
+    }
+    return { why: `Enter the arguments as JSON: ${error.message}.` };
+  }
+}
+
 /**
  * Returns `element`, the form, and `text()`, which returns the input as JSON text or throws `FieldError`.
  */
 export function arguments_form(schema) {
   const root = { ...(is_object(schema) ? schema : {}) };
-  const fields = object_field(root, { root, depth: 0, is_required: true, name: "Arguments", is_top: true });
-  const raw = json_field({}, { name: "Arguments as JSON", is_required: true });
+  const { fields, why } = top_field(root);
+  const raw = json_field({}, { name: "Arguments as JSON", is_required: true, size: { used: 0 } });
+  if (!fields) {
+    raw.set_text("{}");
+    return { element: h("div", { class: "arguments" }, h("p", { class: "faint" }, why), raw.element), text: () => raw.text() ?? "{}" };
+  }
   const toggle = h("input", { type: "checkbox", id: next_id() });
   const said = h("p", { class: "bad", role: "alert" });
   const drawn = h("div", null, fields.element);
@@ -103,6 +136,8 @@ function resolved(schema, root, tries = 8) {
 
 function field(schema, context) {
   const known = resolved(schema, context.root);
+  const members = Object.keys(known).length + Object.keys(is_object(known.properties) ? known.properties : {}).length;
+  use(context, 1, members + ("default" in known ? write(known.default).length / 10 : 0));
   const type = Array.isArray(known.type) ? known.type.filter((name) => name !== "null") : [known.type];
   const is_plain = !["anyOf", "oneOf", "allOf", "not", "if"].some((key) => key in known);
   if (Array.isArray(known.enum) && known.enum.length <= MAX_CHOICES) {
@@ -230,6 +265,7 @@ function number_field(schema, type, context) {
 }
 
 function choice_field(schema, choices, context) {
+  use(context, choices.length, choices.reduce((sum, [value]) => sum + value.length / 10, 0));
   const control = h(
     "select",
     null,
@@ -291,12 +327,12 @@ function object_field(schema, context) {
   const members = Object.entries(is_object(schema.properties) ? schema.properties : {}).slice(0, MAX_ITEMS);
   const fields = members.map(([key, own]) => [
     key,
-    field(own, { root: context.root, depth: context.depth + 1, name: key, is_required: required.includes(key) && (context.is_required || context.is_top) }),
+    field(own, { root: context.root, size: context.size, depth: context.depth + 1, name: key, is_required: required.includes(key) && (context.is_required || context.is_top) }),
   ]);
   const inner = fields.map(([, own]) => own.element);
   const element = context.is_top
     ? h("div", null, inner.length > 0 ? inner : h("p", { class: "faint" }, "The schema lists no arguments."))
-    : h("fieldset", null, h("legend", null, context.name), schema.description && h("p", { class: "faint hint" }, schema.description), inner);
+    : h("fieldset", null, h("legend", null, context.name), schema.description && h("p", { class: "faint hint" }, String(schema.description).slice(0, 2000)), inner);
   return {
     element,
     set: (value) => {
@@ -321,12 +357,20 @@ function array_field(schema, context) {
     if (items.length >= MAX_ITEMS) {
       return;
     }
-    const own = field(schema.items, { root: context.root, depth: context.depth + 1, name: `${context.name} ${items.length + 1}`, is_required: true });
-    if (value !== undefined) {
-      own.set(value);
+    const before = context.size.used;
+    let own;
+    try {
+      own = field(schema.items, { root: context.root, size: context.size, depth: context.depth + 1, name: `${context.name} ${items.length + 1}`, is_required: true });
+      if (value !== undefined) {
+        own.set(value);
+      }
+    } catch (error) {
+      context.size.used = before;
+      throw error;
     }
-    const item = { own };
+    const item = { own, controls: context.size.used - before };
     const remove = () => {
+      context.size.used -= item.controls;
       items.splice(items.indexOf(item), 1);
       row.remove();
       more.focus();
@@ -339,12 +383,19 @@ function array_field(schema, context) {
   const more = h("button", {
     type: "button",
     click: () => {
-      add();
+      try {
+        add();
+        problem.textContent = "";
+      } catch (error) {
+        problem.textContent = `Use “Edit as JSON” for more: ${error.message}.`;
+      }
       items.at(-1)?.row.querySelector("input, select, textarea")?.focus();
     },
   }, `Add to ${context.name}`);
+  const problem = h("p", { class: "bad", role: "alert" });
   const set = (value) => {
-    for (const { row } of items.splice(0)) {
+    for (const { row, controls } of items.splice(0)) {
+      context.size.used -= controls;
       row.remove();
     }
     for (const item of Array.isArray(value) ? value : []) {
@@ -354,7 +405,7 @@ function array_field(schema, context) {
   set(prefilled(schema, context));
   const hint = hint_of(schema, context.is_required);
   return {
-    element: h("fieldset", null, h("legend", null, context.name, context.is_required && h("span", { class: "faint" }, " (required)")), hint && h("p", { class: "faint hint" }, hint), list, more),
+    element: h("fieldset", null, h("legend", null, context.name, context.is_required && h("span", { class: "faint" }, " (required)")), hint && h("p", { class: "faint hint" }, hint), list, more, problem),
     set,
     text: () => {
       const parts = items.map(({ own }) => own.text() ?? "null");

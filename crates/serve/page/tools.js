@@ -109,6 +109,9 @@ export function caller(ask, confirm, say) {
       known = answer.tools;
       options(tool, known.map(({ name }) => name), wanted);
       show_tool();
+      if (answer.omitted > 0) {
+        about.prepend(h("p", { class: "faint" }, `${count(answer.omitted, "more tool")} not listed: there are too many.`));
+      }
       if (known.length === 0) {
         about.replaceChildren(h("p", { class: "faint" }, "No tools. If the server has never run, start it first."));
       }

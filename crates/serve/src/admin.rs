@@ -5,6 +5,7 @@
 //! [`AdminApi`] reads status and controls servers through every gateway; it searches and calls
 //! tools as one caller.
 
+mod audit_usage;
 mod config_source;
 mod handlers;
 mod protocol;
@@ -16,6 +17,7 @@ mod tool_calls;
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
+use crate::admin::audit_usage::AuditUsage;
 use crate::admin::tool_calls::WaitingCalls;
 use crate::gateway::{Caller, GatewayRegistry};
 use crate::os::ProcessMemory;
@@ -40,6 +42,7 @@ struct AdminInner {
     caller: Caller,
     config_source: ConfigSource,
     since: SystemTime,
+    audit_usage: AuditUsage,
     memory: Mutex<Option<(Instant, Vec<u32>, ProcessMemory)>>,
     waiting: WaitingCalls,
 }
@@ -51,9 +54,15 @@ impl AdminApi {
         caller: Caller,
         config_source: ConfigSource,
     ) -> Self {
-        let (since, memory, waiting) =
-            (SystemTime::now(), Mutex::default(), WaitingCalls::default());
-        Self(Arc::new(AdminInner { gateways, caller, config_source, since, memory, waiting }))
+        Self(Arc::new(AdminInner {
+            gateways,
+            caller,
+            config_source,
+            since: SystemTime::now(),
+            audit_usage: AuditUsage::default(),
+            memory: Mutex::default(),
+            waiting: WaitingCalls::default(),
+        }))
     }
 }
 

@@ -382,8 +382,10 @@ impl AccessDenialReason {
     /// Returns the reason for the log.
     pub(crate) fn describe(self) -> &'static str {
         match self {
-            Self::Origin => "its `Host` or `Origin` header is not allowed (`http.allowedHosts`, \
-                             `http.allowedOrigins`)",
+            Self::Origin => {
+                "its `Host` or `Origin` header is not allowed (`http.allowedHosts`, \
+                             `http.allowedOrigins`)"
+            }
             Self::NoToken => "no token",
             Self::MalformedToken => "malformed `Authorization` header",
             Self::InvalidToken => "invalid token",

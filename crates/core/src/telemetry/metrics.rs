@@ -292,7 +292,9 @@ mod tests {
     use crate::catalog::{DefinitionDrift, DriftKind, Listing};
     use crate::name::{ServerName, ServerRef, ToolboxName};
     use crate::telemetry::event::{
-        AccessDenial, AccessDenialReason, LimitReached, ServerStopReason, SignInChange, SignInContext};
+        AccessDenial, AccessDenialReason, LimitReached, ServerStopReason, SignInChange,
+        SignInContext,
+    };
     use crate::telemetry::outcome::CallEnd;
     use crate::telemetry::quota::{QuotaKind, QuotaOwner};
 

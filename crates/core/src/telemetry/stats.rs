@@ -10,11 +10,11 @@ mod timeline;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io;
+use std::io::{self, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use foldhash::HashMap;
-use memchr::memchr_iter;
+use memchr::{memchr, memchr_iter};
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -221,10 +221,37 @@ impl StatsBuilder {
     ///
     /// Returns an error if a file can't be read.
     pub fn read(files: &[PathBuf], since: Option<&str>) -> io::Result<Self> {
+        Self::read_last(files, since, u64::MAX)
+    }
+
+    /// Reads the lines within the last `most` bytes of audit files, like [`Self::read`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a file can't be read.
+    pub fn read_last(files: &[PathBuf], since: Option<&str>, most: u64) -> io::Result<Self> {
+        let mut parts = Vec::new();
+        let mut left = most;
+        for file in files.iter().rev() {
+            let length = std::fs::metadata(file)?.len().min(left);
+            left -= length;
+            if length > 0 {
+                parts.push((file, length));
+            }
+        }
         let mut stats = Self::default();
-        for file in files {
-            let text = std::fs::read(file)?;
-            stats.summarise(&text, since);
+        for (file, length) in parts.into_iter().rev() {
+            let mut file = std::fs::File::open(file)?;
+            let begin = file.metadata()?.len().saturating_sub(length);
+            // The byte before the part shows whether a line begins with it.
+            file.seek(SeekFrom::Start(begin.saturating_sub(1)))?;
+            let mut text = Vec::new();
+            file.take(length.saturating_add(1)).read_to_end(&mut text)?;
+            let cut = if begin == 0 { None } else { memchr(b'\n', &text) };
+            let whole = cut.map_or(0, |end| end + 1);
+            let is_within_one_line = begin > 0 && cut.is_none();
+            let lines = if is_within_one_line { &[] } else { &text[whole..] };
+            stats.summarise(lines, since);
         }
         Ok(stats)
     }
@@ -411,6 +438,11 @@ impl AuditSummary {
     /// Returns the bytes of definitions that models did not get thanks to the workbench.
     pub fn saved_bytes(&self) -> u64 {
         self.clients.iter().fold(0, |sum, client| sum.saturating_add(client.saved_bytes))
+    }
+
+    /// Returns the tools that were called without being denied or unknown.
+    pub fn used_tools(&self) -> impl Iterator<Item = &ToolStats> {
+        self.tools.iter().filter(|tool| tool.calls > tool.denied())
     }
 
     /// Returns the statistics of a tool, if it was called.

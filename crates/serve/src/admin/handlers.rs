@@ -21,12 +21,17 @@ use crate::gateway::{
 use crate::json::RawJson;
 use crate::name::{ServerName, ServerRef, ToolId, ToolboxName, untrusted_text};
 use crate::settings::{Launch, ServerConfig};
-use crate::telemetry::{estimate_tokens, stats};
+use crate::telemetry::estimate_tokens;
 
 const MAX_HITS: usize = 20;
 /// Maximum length of a query, in bytes.
 const MAX_QUERY: usize = 4096;
 const MAX_UNUSED: usize = 1000;
+/// Maximum number of unused tools in the patch.
+const MAX_PATCHED: usize = 10_000;
+/// Maximum number of a server's tools, and of bytes of their definitions.
+const MAX_TOOLS: usize = 2000;
+const MAX_TOOLS_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum length of a name in an error and of a description, in characters.
 const MAX_NAME: usize = 200;
 const MAX_LINE: usize = 300;
@@ -105,7 +110,11 @@ impl AdminApi {
             }
         }
         problems.sort();
-        if problems.is_empty() { Ok(AdminResponse::Done) } else { Err(failed(problems.join("\n"))) }
+        if problems.is_empty() {
+            Ok(AdminResponse::Done)
+        } else {
+            Err(AdminError::failed(problems.join("\n")))
+        }
     }
 
     async fn sign_in(&self, toolbox: &str, server: &str) -> Result<AdminResponse, AdminError> {
@@ -115,8 +124,9 @@ impl AdminApi {
         let server = toolbox.server(server).ok_or_else(|| no_server(server))?;
         let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
         let begun = gateways.begin_sign_in(&at, &self.0.caller).await;
-        let SignInPage { address, code } =
-            begun.map_err(|it| failed(format!("`{}`: {}; {}", it.server, it.reason, it.hint)))?;
+        let SignInPage { address, code } = begun.map_err(|it| {
+            AdminError::failed(format!("`{}`: {}; {}", it.server, it.reason, it.hint))
+        })?;
         Ok(AdminResponse::SignInPage { address, code })
     }
 
@@ -146,9 +156,15 @@ impl AdminApi {
         let config = gateway.config().toolbox(toolbox).ok_or_else(|| no_toolbox(toolbox))?;
         let server = config.server(server).ok_or_else(|| no_server(server))?;
         let view = gateway.snapshot().view(&config.name);
-        let mut tools: Vec<_> = view
-            .tools_of(&server.name)
+        let listed = view.tools_of(&server.name);
+        let mut left = MAX_TOOLS_BYTES;
+        let mut tools: Vec<_> = listed
             .iter()
+            .take(MAX_TOOLS)
+            .take_while(|tool| {
+                left = left.saturating_sub(tool.definition.raw.len());
+                left > 0
+            })
             .map(|tool| ToolDetails {
                 name: tool.id.tool.clone(),
                 description: untrusted_text::clean_lines(
@@ -160,29 +176,20 @@ impl AdminApi {
             })
             .collect();
         tools.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(AdminResponse::Tools { tools })
+        let omitted = listed.len() - tools.len();
+        Ok(AdminResponse::Tools { tools, omitted })
     }
 
     async fn unused(&self) -> Result<AdminResponse, AdminError> {
         let gateway = self.gateway().await;
         let audit = self.0.gateways.config().audit.as_ref().map(|audit| audit.file.clone());
-        let summary = match audit {
-            Some(file) => {
-                let read = move || stats::StatsBuilder::read(&stats::audit_files(&file), None);
-                let read = spawn_blocking(read).await.map_err(|error| failed(error.to_string()))?;
-                let read =
-                    read.map_err(|error| failed(format!("failed to read the audit log: {error}")))?;
-                Some(read.finish())
-            }
+        let audited = match audit {
+            Some(file) => Some(self.0.audit_usage.used(file).await?),
             None => None,
         };
         let (noted, used) = self.0.gateways.observer().live().used_tools();
-        let is_used = |tool: &ToolId| match &summary {
-            Some(summary) => {
-                let (toolbox, server) = (tool.toolbox.as_str(), tool.server.as_str());
-                let called = summary.tool(toolbox, server, &tool.tool);
-                called.is_some_and(|called| called.calls > called.denied())
-            }
+        let is_used = |tool: &ToolId| match &audited {
+            Some(audited) => audited.contains(tool),
             None => used.contains(&(tool.toolbox.clone(), tool.server.clone(), tool.tool.clone())),
         };
         let idle = unused_server_tools(&gateway, is_used);
@@ -192,11 +199,17 @@ impl AdminApi {
             tools.map(move |(tool, _)| (toolbox.clone(), server_name.clone(), tool.clone()))
         });
         let tools = tools.take(MAX_UNUSED).collect();
-        let since = match &summary {
-            Some(summary) => stats::parse_unix_millis(&summary.from).unwrap_or_default(),
+        let since = match &audited {
+            Some(audited) => audited.since,
             None if noted > 0 => noted,
             None => millis(SystemTime::now()),
         };
+        let mut idle = idle;
+        let mut room = MAX_PATCHED;
+        for server in &mut idle {
+            server.tools.truncate(room);
+            room -= server.tools.len();
+        }
         let patch =
             self.with_config_source(move |config_source| (config_source.patch)(&idle)).await?;
         Ok(AdminResponse::Unused(UnusedTools { since, tools, patch }))
@@ -215,7 +228,7 @@ impl AdminApi {
     ) -> Result<T, AdminError> {
         let admin = self.clone();
         let done = spawn_blocking(move || work(&admin.0.config_source)).await;
-        done.map_err(|error| failed(error.to_string()))?.map_err(failed)
+        done.map_err(|error| AdminError::failed(error.to_string()))?.map_err(AdminError::failed)
     }
 }
 
@@ -261,10 +274,6 @@ fn unused_server_tools(
 
 pub(super) fn verbatim(raw: &RawJson) -> Box<RawValue> {
     raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
-}
-
-pub(super) fn failed(message: String) -> AdminError {
-    AdminError { kind: AdminErrorKind::Failed, message }
 }
 
 fn no_toolbox(name: &str) -> AdminError {

@@ -131,6 +131,9 @@ pub enum AdminResponse {
     Tools {
         /// Sorted by name.
         tools: Vec<ToolDetails>,
+        /// Number of further tools, which would make the response too large.
+        #[serde(default)]
+        omitted: usize,
     },
     /// The server's response, unchanged.
     Called {
@@ -213,6 +216,12 @@ pub struct AdminError {
     pub kind: AdminErrorKind,
     /// The reason, followed by a hint if there is one.
     pub message: String,
+}
+
+impl AdminError {
+    pub(crate) fn failed(message: String) -> Self {
+        Self { kind: AdminErrorKind::Failed, message }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::admin::AdminApi;
-use crate::admin::handlers::{error_from_call, failed, verbatim};
+use crate::admin::handlers::{error_from_call, verbatim};
 use crate::admin::protocol::{AdminError, AdminErrorKind, AdminResponse};
 use crate::backend::{RpcOutcome, events};
 use crate::gateway::{
@@ -155,7 +155,7 @@ impl AdminApi {
                 called = &mut call.work => break called,
             }
         };
-        let called = called.map_err(|_| failed("internal error; see the log".to_owned()))?;
+        let called = called.map_err(|_| AdminError::failed("internal error; see the log".to_owned()))?;
         let ms = (call.began.elapsed().as_secs_f64() * 100_000.0).round() / 100.0;
         match called {
             Ok(RpcOutcome::Result(result)) => {
@@ -174,7 +174,7 @@ impl AdminApi {
         question: ServerRequest,
     ) -> Result<AdminResponse, AdminError> {
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| failed(error.to_string()))?;
+        getrandom::fill(&mut random).map_err(|error| AdminError::failed(error.to_string()))?;
         let id = format!("{:032x}", u128::from_ne_bytes(random));
         let message = question.params.as_ref().and_then(|params| params.member("message"));
         let message = message.as_ref().and_then(RawJson::decode_string).unwrap_or_default();

@@ -42,6 +42,7 @@ pub const CALLER_STORED_RESULTS: usize = 100;
 pub const CALLER_STORED_BYTES: usize = 16 * 1024 * 1024;
 /// Ten clients with six isolated servers each.
 pub const CALLER_PROCESSES: usize = 64;
+pub const CALLER_VIEWERS: usize = 16;
 /// Agents stay open overnight.
 pub const SESSION_IDLE_MS: u64 = 24 * 60 * 60 * 1000;
 /// A client uses one connection for server messages and one for each request in flight.

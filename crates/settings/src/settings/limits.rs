@@ -74,6 +74,8 @@ pub struct CallerLimits {
     /// Maximum processes of servers that only this caller uses. Further servers don't start
     /// (`maxProcesses`).
     pub max_processes: usize,
+    /// Maximum open dashboards. One more closes the caller's oldest (`maxViewers`).
+    pub max_viewers: usize,
 }
 
 impl Default for CallerLimits {
@@ -88,6 +90,7 @@ impl Default for CallerLimits {
             max_stored_results: defaults::CALLER_STORED_RESULTS,
             max_stored_bytes: defaults::CALLER_STORED_BYTES,
             max_processes: defaults::CALLER_PROCESSES,
+            max_viewers: defaults::CALLER_VIEWERS,
         }
     }
 }

@@ -105,6 +105,11 @@ section! {
         /// because the server asked it for input. Further servers are not started.
         #[schemars(extend("default" = defaults::CALLER_PROCESSES))]
         "maxProcesses" as pub(crate) max_processes: Located<u64> [(1, ranges::MAX_CALLS)],
+
+        /// Maximum number of open dashboards. If it is reached, a new one closes the caller's
+        /// oldest. Operators are counted separately.
+        #[schemars(extend("default" = defaults::CALLER_VIEWERS))]
+        "maxViewers" as pub(crate) max_viewers: Located<u64> [(1, ranges::MAX_CALLS)],
     }
 }
 
@@ -182,6 +187,7 @@ impl RawCallerLimits {
             max_stored_results,
             max_stored_bytes,
             max_processes,
+            max_viewers,
         } = self;
         let usual = CallerLimits::default();
         let rate = narrow_number(sessions_per_minute).and_then(NonZeroU32::new);
@@ -198,6 +204,7 @@ impl RawCallerLimits {
                 .unwrap_or(usual.max_stored_results),
             max_stored_bytes: narrow_number(max_stored_bytes).unwrap_or(usual.max_stored_bytes),
             max_processes: narrow_number(max_processes).unwrap_or(usual.max_processes),
+            max_viewers: narrow_number(max_viewers).unwrap_or(usual.max_viewers),
         }
     }
 }

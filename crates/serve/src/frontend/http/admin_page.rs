@@ -11,6 +11,7 @@ mod events;
 mod request;
 mod routes;
 mod standalone;
+mod viewers;
 
 use std::process;
 use std::sync::Arc;
@@ -18,7 +19,6 @@ use std::sync::Arc;
 use hyper::header::{
     CACHE_CONTROL, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,12 +26,11 @@ use crate::admin::{
     AdminApi, AdminError, AdminErrorKind, AdminRequest, AdminResponse, WorkbenchStatus,
 };
 use crate::frontend::http::admin_page::events::StatusCache;
+use crate::frontend::http::admin_page::viewers::ViewerTable;
 use crate::frontend::http::response::HttpResponse;
 
 pub(crate) use crate::frontend::http::admin_page::routes::add;
 pub use crate::frontend::http::admin_page::standalone::serve_page;
-
-const MAX_WATCHERS: usize = 32;
 
 /// The running workbenches that the page shows.
 pub trait AdminBackend: Send + Sync + 'static {
@@ -44,7 +43,7 @@ pub trait AdminBackend: Send + Sync + 'static {
 pub(crate) struct AdminPage<W> {
     workbenches: W,
     seen: StatusCache,
-    watchers: Arc<Semaphore>,
+    viewers: Arc<ViewerTable>,
     tasks: TaskTracker,
     leaving: CancellationToken,
 }
@@ -54,7 +53,7 @@ impl<W: AdminBackend> AdminPage<W> {
         Self {
             workbenches,
             seen: StatusCache::default(),
-            watchers: Arc::new(Semaphore::new(MAX_WATCHERS)),
+            viewers: Arc::default(),
             tasks: tasks.clone(),
             leaving: leaving.clone(),
         }

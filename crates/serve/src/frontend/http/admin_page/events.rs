@@ -10,6 +10,8 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::admin::WorkbenchStatus;
+use crate::backend::CallerQuota;
+use crate::frontend::http::admin_page::viewers::MAX_VIEWERS;
 use crate::frontend::http::admin_page::{AdminBackend, AdminPage, with_private_headers};
 use crate::frontend::http::auth::AccessLevel;
 use crate::frontend::http::response::{self, HttpError, HttpResponse};
@@ -19,6 +21,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const CACHE_TTL: Duration = Duration::from_millis(900);
 /// Unchanged status is sent again after this time.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Tells the page not to reconnect.
+const REPLACED: Bytes = Bytes::from_static(b"data:{\"isReplaced\":true}\n\n");
 
 #[derive(Default)]
 pub(crate) struct StatusCache(Mutex<Option<StatusSnapshot>>);
@@ -39,20 +44,28 @@ struct StatusEvent<'a> {
 }
 
 impl<W: AdminBackend> AdminPage<W> {
-    /// Opens an event stream. It ends when the client leaves or the server shuts down. 503 if there
-    /// are too many.
-    pub(crate) fn events(self: &Arc<Self>, access: AccessLevel) -> HttpResponse {
-        let Ok(permit) = Arc::clone(&self.watchers).try_acquire_owned() else {
-            let message = "too many open dashboards; close one of them";
-            return with_private_headers(HttpError::unavailable(message).into_response(None));
+    /// Opens an event stream of a caller, who can have `most`. It ends when the client leaves, a
+    /// newer one replaces it, or the server shuts down. 503 if there are too many.
+    pub(crate) fn events(
+        self: &Arc<Self>,
+        access: AccessLevel,
+        quota: &Arc<CallerQuota>,
+        most: usize,
+    ) -> HttpResponse {
+        let Some(slot) = self.viewers.enter(quota, access == AccessLevel::Operate, most) else {
+            let message = format!(
+                "the limit of {MAX_VIEWERS} open dashboards is reached; an operator token gets in"
+            );
+            return with_private_headers(HttpError::unavailable(&message).into_response(None));
         };
         let (events, receiver) = mpsc::channel(1);
         let page = Arc::clone(self);
         let leaving = self.leaving.clone();
         self.tasks.spawn(async move {
-            let _place = permit;
             tokio::select! {
                 () = leaving.cancelled() => {}
+                // A client that doesn't read misses the reason.
+                () = slot.replaced.cancelled() => drop(events.try_send(REPLACED)),
                 () = events.closed() => {}
                 () = page.tell(access, &events) => {}
             }

@@ -51,7 +51,11 @@ async fn give(server: &HttpServer, head: &Parts, name: &str) -> HttpResponse {
 
 async fn events(State(server): State<Arc<HttpServer>>, mut head: Parts) -> HttpResponse {
     match server.identity.admin_access(&mut head).await {
-        Ok((access, lifetime)) => lifetime.limit_response(server.page.events(access)),
+        Ok((access, lifetime)) => {
+            let quota = server.quota(&head, &Caller::default());
+            let most = server.app.gateways.config().limits.per_caller.max_viewers;
+            lifetime.limit_response(server.page.events(access, &quota, most))
+        }
         Err(reply) => with_private_headers(server.deny(&head, reply).await),
     }
 }

@@ -21,6 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backend::{CallerQuota, MemoryPools, QuotaRegistry};
 use crate::frontend::http::admin_page::request::{self, PageRequest};
 use crate::frontend::http::admin_page::{AdminBackend, AdminPage, assets, with_private_headers};
 use crate::frontend::http::auth::AccessLevel;
@@ -30,7 +31,7 @@ use crate::frontend::http::response::{HttpError, HttpResponse, bad_request};
 use crate::frontend::http::write_timeout::WriteTimeout;
 use crate::frontend::http::{body, origin};
 use crate::settings::{HttpConfig, token_digest};
-use crate::telemetry::{AccessDenial, AccessDenialReason, Event, Telemetry};
+use crate::telemetry::{AccessDenial, AccessDenialReason, Event, QuotaOwner, Telemetry};
 use crate::wire::code::INVALID_REQUEST;
 use crate::wire::memory_pool::MemoryReservation;
 
@@ -46,7 +47,8 @@ struct StandalonePage<W> {
     page: Arc<AdminPage<W>>,
     digest: [u8; 32],
     /// Logs denied requests.
-    telemetry: Telemetry,
+    telemetry: Arc<Telemetry>,
+    quota: Arc<CallerQuota>,
 }
 
 /// Serves the page until `shutdown` to clients that present `token`.
@@ -85,11 +87,10 @@ pub(crate) fn router<W: AdminBackend>(
     leaving: &CancellationToken,
 ) -> Router {
     let page = Arc::new(AdminPage::new(workbenches, tasks, leaving));
-    let alone = Arc::new(StandalonePage {
-        page,
-        digest: token_digest(token),
-        telemetry: Telemetry::default(),
-    });
+    let telemetry = Arc::<Telemetry>::default();
+    let quotas = QuotaRegistry::new(&telemetry, MemoryPools::default());
+    let quota = quotas.quota_for(&QuotaOwner::Local);
+    let alone = Arc::new(StandalonePage { page, digest: token_digest(token), telemetry, quota });
     let router = Router::new()
         .route("/", get(|head: Parts| give(assets::PAGE.to_owned(), head)))
         .route("/page/events", get(events::<W>))
@@ -183,7 +184,7 @@ async fn events<W: AdminBackend>(
     mut head: Parts,
 ) -> HttpResponse {
     match alone.check(&mut head) {
-        Ok(()) => alone.page.events(AccessLevel::Operate),
+        Ok(()) => alone.page.events(AccessLevel::Operate, &alone.quota, MAX_CONNECTIONS),
         Err(refusal) => with_private_headers(refusal.into_response(None)),
     }
 }

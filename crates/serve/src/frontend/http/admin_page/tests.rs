@@ -13,8 +13,12 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::admin::{LockDrift, ServerStatus, ToolboxStatus};
+use crate::backend::{MemoryPools, QuotaRegistry};
 use crate::frontend::http::admin_page::request::PageRequest;
 use crate::frontend::http::auth::AccessLevel;
+use crate::telemetry::{QuotaOwner, Telemetry};
+
+const MOST: usize = 8;
 
 #[derive(Clone, Default)]
 pub(crate) struct Still(Arc<AtomicUsize>);
@@ -144,7 +148,7 @@ async fn server_text_needs_a_higher_access_level() {
     let tasks = TaskTracker::new();
     let page = Arc::new(AdminPage::new(Still::default(), &tasks, &CancellationToken::new()));
     let seen = async |access| {
-        let said = event(&mut page.events(access).into_body()).await.unwrap();
+        let said = event(&mut view(&page, access).into_body()).await.unwrap();
         let server = said["workbenches"][0]["toolboxes"][0]["servers"][0].clone();
         (said["mayAct"].clone(), server["stderrTail"].clone())
     };
@@ -181,13 +185,18 @@ async fn polls_once_for_all_watchers_and_not_without_any() {
     let looks = || still.0.load(Ordering::Relaxed);
     let page = Arc::new(AdminPage::new(still.clone(), &tasks, &leaving));
     let mut pages: Vec<Body> =
-        (0..MAX_WATCHERS).map(|_| page.events(AccessLevel::Operate).into_body()).collect();
+        (0..MOST).map(|_| view(&page, AccessLevel::Operate).into_body()).collect();
     for body in &mut pages {
         assert!(event(body).await.is_some());
     }
     assert_eq!(looks(), 1, "all watchers get the same status");
-    let refused = page.events(AccessLevel::Operate);
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    // One more replaces the oldest, and tells it not to reconnect.
+    pages.push(view(&page, AccessLevel::Operate).into_body());
+    assert_eq!(event(&mut pages[0]).await, Some(json!({ "isReplaced": true })));
+    assert_eq!(event(&mut pages[0]).await, None);
+    drop(pages.remove(0));
+    assert!(event(pages.last_mut().unwrap()).await.is_some());
+    assert_eq!(looks(), 1);
 
     // Unchanged status is repeated only after a while.
     let began = Instant::now();
@@ -197,7 +206,7 @@ async fn polls_once_for_all_watchers_and_not_without_any() {
     // Closed pages free their slots, and polling stops after the last one.
     pages.truncate(1);
     tokio::task::yield_now().await;
-    assert_eq!(page.events(AccessLevel::Operate).status(), StatusCode::OK);
+    assert_eq!(view(&page, AccessLevel::Operate).status(), StatusCode::OK);
     pages.clear();
     tasks.close();
     tasks.wait().await;
@@ -210,10 +219,16 @@ async fn polls_once_for_all_watchers_and_not_without_any() {
 async fn streams_end_at_shutdown() {
     let (tasks, leaving) = (TaskTracker::new(), CancellationToken::new());
     let page = Arc::new(AdminPage::new(Still::default(), &tasks, &leaving));
-    let mut body = page.events(AccessLevel::Operate).into_body();
+    let mut body = view(&page, AccessLevel::Operate).into_body();
     assert!(event(&mut body).await.is_some());
     leaving.cancel();
     assert!(event(&mut body).await.is_none());
+}
+
+/// Opens an event stream of a caller who can have `MOST`.
+fn view(page: &Arc<AdminPage<Still>>, access: AccessLevel) -> HttpResponse {
+    let quotas = QuotaRegistry::new(&Arc::new(Telemetry::default()), MemoryPools::default());
+    page.events(access, &quotas.quota_for(&QuotaOwner::Local), MOST)
 }
 
 async fn event(body: &mut Body) -> Option<Value> {
