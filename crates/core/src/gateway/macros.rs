@@ -24,9 +24,9 @@ use crate::backend::RpcOutcome;
 use crate::catalog::schema::{MAX_CHECKED, SchemaViolation};
 use crate::catalog::{Definition, Listing, ToolDefinition};
 use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::json::exact::ExactJson;
 use crate::json::{self, RawJson};
 use crate::name::{ServerRef, ToolId, ToolboxName};
-use crate::policy::strict_json;
 use crate::settings::{Config, MacroConfig};
 use crate::telemetry::CallContext;
 use crate::toolbox::ExposedTool;
@@ -137,7 +137,7 @@ fn check(tool: &ToolId, shown: &ExposedTool, given: Option<&RawJson>) -> Result<
         vec![SchemaViolation { property, problem, expected }]
     };
     // The schema check and a step could read different values of a repeated name.
-    let strict = given.map_or(Ok(()), |given| strict_json::parse(given.as_bytes()).map(drop));
+    let strict = given.map_or(Ok(()), |given| ExactJson::parse(given.as_bytes()).map(drop));
     let mismatches = match strict {
         _ if given.is_some_and(|given| given.len() > MAX_CHECKED) => {
             violation("is too long".to_owned(), &format!("at most {MAX_CHECKED} bytes"))
