@@ -246,6 +246,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         suggestions::reject_renamed_variables(|name| ProcessEnv.get(name))?;
     }
     let command = match command {
+        // Nothing may be opened or written before the sandbox, as the variables are the server's.
+        Command::Cell(args) => return Err(sandbox_exec::run(args)),
         Command::Connect(_) => match connect::run(&global)? {
             connect::ConnectOutcome::Finished(code) => return Ok(code),
             connect::ConnectOutcome::ServeLocally => Command::Serve(serve::Args::default()),

@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// File or folder to allow writing, too (repeatable)
     #[arg(long, num_args = 2, value_names = ["PATH", "IDENTITY"])]
     write: Vec<OsString>,
+    /// Environment variable to set for the program only (repeatable)
+    #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], allow_hyphen_values = true)]
+    variable: Vec<OsString>,
     /// Allow network access
     #[arg(long)]
     network: bool,
@@ -32,12 +35,14 @@ pub(crate) struct Args {
 
 /// Enters the sandbox and executes the program. Returns only on failure.
 pub(crate) fn run(args: Args) -> CommandError {
-    let Args { read, write, network, unix_sockets, program, for_program } = args;
+    let Args { read, write, variable, network, unix_sockets, program, for_program } = args;
     let (Some(read), Some(write)) = (pinned(&read), pinned(&write)) else {
         return CommandError::usage("invalid device or inode");
     };
     let cell = SandboxRules { read, write, has_network: network, has_unix_sockets: unix_sockets };
-    CommandError::usage(sandbox::confine_and_exec(&cell, &program, &for_program))
+    let (variables, _) = variable.as_chunks();
+    let variables = variables.iter().map(|[name, value]| (&**name, &**value));
+    CommandError::usage(sandbox::confine_and_exec(&cell, variables, &program, &for_program))
 }
 
 fn pinned(values: &[OsString]) -> Option<Vec<PinnedPath>> {

@@ -216,6 +216,28 @@ fn folder_in_a_variable_is_only_readable() {
     assert!(text.contains("can only read the folders in its variables `DATA_DIR`"), "{text}");
 }
 
+#[test]
+fn linker_variables_act_only_inside_the_sandbox() {
+    let bench = bench(&json!("workspace"));
+    let mut server = fake(json!({ "tools": ["shell"] }));
+    server["cwd"] = "work".into();
+    server["sandbox"] = "workspace".into();
+    // The linker writes a file for each program that gets these variables.
+    let [inside, outside] = ["work/linker", "linker"].map(|name| bench.path_text(name));
+    server["env"] = json!({ "LD_DEBUG": "statistics", "LD_DEBUG_OUTPUT": outside });
+    let bench = bench.server("box", "srv", server);
+    let agent = agent(&bench);
+    let printed = shell(&agent, &format!("LD_DEBUG_OUTPUT={inside} ls; echo $LD_DEBUG_OUTPUT"));
+    let printed = printed.unwrap();
+    assert_eq!(printed.lines().last(), Some(&*outside), "the server has its variables");
+    let files = |folder: &str| {
+        let files = fs::read_dir(bench.path(folder)).unwrap().flatten();
+        files.filter(|file| file.file_name().to_string_lossy().starts_with("linker.")).count()
+    };
+    // Without the GNU linker, there are none at all.
+    assert_eq!(files("."), 0, "{} in the sandbox", files("work"));
+}
+
 /// Runs the program with descriptor 9 open on `secret`.
 fn with_inherited_file(bench: &TestEnvironment) -> Agent {
     let serve = bench.serve();

@@ -15,6 +15,7 @@ pub mod program_files;
 pub mod sandbox;
 mod spawn_thread;
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ use tokio::time::timeout;
 
 use crate::backend::StartError;
 use crate::backend::launch::container::{ContainerCleanup, ContainerCommand};
+use crate::backend::launch::environment::is_for_linker;
 use crate::backend::launch::grants::{Grant, GrantRegistry};
 use crate::backend::launch::sandbox::ServerHome;
 use crate::backend::process_reaper::LaunchGuard;
@@ -112,7 +114,7 @@ pub(crate) async fn spawn_as(
             let mark = (LAUNCH_ID_VAR, mark.as_deref().unwrap_or_default());
             let ContainerCommand { program: name, args, env, cleanup } =
                 container::container_command(launch, container, environment, place, mark)?;
-            if registry.is_changeable(Path::new(&name)) {
+            if registry.is_replaceable(Path::new(&name)) {
                 return Err(changeable_engine(&name));
             }
             (CommandSpec { name, args, env, ..CommandSpec::default() }, Some(cleanup))
@@ -186,10 +188,13 @@ fn confined(
         .filter(|(name, _)| !sandbox::OF_THE_HOME.iter().any(|of_the_home| *name == of_the_home))
         .map(|(name, value)| (name.clone(), value.clone()));
     let of_the_home = [("HOME".into(), home.into()), ("TMPDIR".into(), temporary.into())];
+    let env: BTreeMap<_, _> = inherited.chain(of_the_home).chain(own_variables(launch)).collect();
+    let (for_linker, env) =
+        env.into_iter().partition(|(name, _)| name.to_str().is_some_and(is_for_linker));
     Ok(CommandSpec {
         name: executable.into(),
-        args: sandbox::arguments(&cell, name_of(launch, ourselves), args),
-        env: inherited.chain(of_the_home).chain(own_variables(launch)).collect(),
+        args: sandbox::arguments(&cell, for_linker, name_of(launch, ourselves), args),
+        env,
         ..CommandSpec::default()
     })
 }

@@ -181,7 +181,9 @@ fn kill_marked(run: &str) {
         if marked.is_empty() {
             return;
         }
-        marked.into_iter().for_each(|process| os::kill_if(process, is_marked));
+        for process in marked {
+            os::kill_if(process, is_marked);
+        }
     }
 }
 

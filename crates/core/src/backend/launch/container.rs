@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::StartError;
-use crate::backend::launch::environment::{ChildEnvironment, find, is_for_engine};
+use crate::backend::launch::environment::{ChildEnvironment, find, is_for_engine, is_for_linker};
 use crate::backend::launch::grants::Grant;
 use crate::os;
 use crate::settings::{Container, StdioLaunch};
@@ -69,13 +69,13 @@ pub(crate) fn container_command(
         args.extend(["--mount".into(), mount(source.path(), target, *is_writable)]);
     }
     // All users can see command lines, so values go through the client's environment, unless the
-    // client uses the variable itself.
+    // client or its linker uses the variable itself.
     let mut env = of_client.clone();
     let of_launch = launch.env.iter().map(|(key, value)| (key.as_str(), OsStr::new(value)));
     let own = [("HOME", home.as_os_str()), (mark.0, OsStr::new(mark.1))];
     for (key, value) in own.into_iter().chain(of_launch) {
         let mut variable = OsString::from(key);
-        if of_client.contains_key(OsStr::new(key)) || is_for_engine(key) {
+        if of_client.contains_key(OsStr::new(key)) || is_for_engine(key) || is_for_linker(key) {
             variable.push("=");
             variable.push(value);
         } else {

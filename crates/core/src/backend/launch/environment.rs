@@ -103,6 +103,12 @@ pub(crate) fn is_for_engine(key: &str) -> bool {
     is_passed_on(key) || OF_ENGINES.iter().any(|start| key.starts_with(start))
 }
 
+/// Returns `true` for variables that the dynamic linker reads: they can make any program load code.
+/// They must reach only programs in a sandbox, because a server may be able to change that code.
+pub(crate) fn is_for_linker(key: &str) -> bool {
+    ["DYLD_", "GLIBC_", "LD_", "NIX_LD"].iter().any(|start| key.starts_with(start))
+}
+
 /// Finds a program in the folders of `path`, as the system does for a process started in `cwd`.
 ///
 /// # Errors

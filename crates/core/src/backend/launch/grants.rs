@@ -48,7 +48,7 @@ struct GrantKey {
 impl GrantRegistry {
     /// `homes` is the folder of the servers' homes.
     pub fn new(homes: Option<&Path>) -> Self {
-        let homes = homes.map(|homes| follow(homes).map_or_else(|| homes.into(), |it| it.path));
+        let homes = homes.map(|homes| follow_existing(homes).path);
         Self { changeable: Mutex::new(homes.into_iter().collect()), ..Self::default() }
     }
 
@@ -64,10 +64,7 @@ impl GrantRegistry {
 
     fn learn_from<'a>(&self, launches: impl Iterator<Item = &'a StdioLaunch>) {
         let mut changeable = lock(&self.changeable);
-        let found = launches.flat_map(writable_paths).map(|path| {
-            // A folder that doesn't exist yet.
-            follow(&path).unwrap_or_else(|| FollowedPath { path: cleaned(&path), links: vec![] })
-        });
+        let found = launches.flat_map(writable_paths).map(|path| follow_existing(&path));
         let (linked, plain): (Vec<_>, Vec<_>) = found.partition(|found| !found.links.is_empty());
         changeable.extend(plain.into_iter().map(|found| found.path));
         let trusted: Vec<_> = linked
@@ -77,9 +74,11 @@ impl GrantRegistry {
         changeable.extend(trusted.into_iter().map(|found| found.path));
     }
 
-    /// Returns `true` if a confined server could replace this file or folder.
-    pub(crate) fn is_changeable(&self, path: &Path) -> bool {
-        is_below(path, &lock(&self.changeable))
+    /// Returns `true` if a confined server could replace this file or folder, or a link to it.
+    pub(crate) fn is_replaceable(&self, path: &Path) -> bool {
+        let changeable = lock(&self.changeable);
+        let FollowedPath { path, links } = follow_existing(path);
+        links.iter().chain([&path]).any(|path| is_below(path, &changeable))
     }
 
     /// Returns the files that a server may use, except its home. Empty without a sandbox.
@@ -161,7 +160,7 @@ impl GrantRegistry {
         for grant in grants {
             let path = grant.source.path();
             match PinnedPath::new(path) {
-                Ok(now) if now == grant.source || !self.is_changeable(path) => {
+                Ok(now) if now == grant.source || !self.is_replaceable(path) => {
                     unchanged.push(Grant { source: now, ..grant.clone() });
                 }
                 Err(error)
@@ -401,6 +400,20 @@ fn follow(path: &Path) -> Option<FollowedPath> {
         }
     }
     Some(FollowedPath { path: at, links })
+}
+
+/// Follows the links of the part of a path that exists.
+fn follow_existing(path: &Path) -> FollowedPath {
+    if let Some(found) = follow(path) {
+        return found;
+    }
+    let path = cleaned(path);
+    let found = path.ancestors().find_map(|folder| {
+        let found = follow(folder)?;
+        let rest = path.strip_prefix(folder).ok()?;
+        Some(FollowedPath { path: found.path.join(rest), links: found.links })
+    });
+    found.unwrap_or(FollowedPath { path, links: Vec::new() })
 }
 
 /// Removes `.` and `..` lexically: inside the container no part of the path is a symbolic link.

@@ -4,6 +4,7 @@
 //! own executable first. Each server has its own home folder. In a shared package cache, a confined
 //! server could plant programs that other servers run outside its sandbox.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -82,9 +83,11 @@ fn private_home(own: &Path) -> io::Result<ServerHome> {
     Ok(ServerHome { pinned, temporary })
 }
 
-/// Returns the arguments that make this executable confine itself and run `program`.
+/// Returns the arguments that make this executable confine itself and run `program`. `for_linker`
+/// are variables of the program that this executable must not get.
 pub(crate) fn arguments<'a>(
     cell: &SandboxRules,
+    for_linker: BTreeMap<OsString, OsString>,
     program: &'a OsStr,
     args: impl IntoIterator<Item = &'a OsStr>,
 ) -> Vec<OsString> {
@@ -95,6 +98,8 @@ pub(crate) fn arguments<'a>(
             [option.into(), pinned.path().into(), pinned.identity_text().into()]
         }));
     }
+    let variables = for_linker.into_iter();
+    all.extend(variables.flat_map(|(name, value)| ["--variable".into(), name, value]));
     all.extend(cell.has_network.then(|| "--network".into()));
     all.extend(cell.has_unix_sockets.then(|| "--unix-sockets".into()));
     all.extend(["--".into(), program.to_owned()]);
@@ -103,13 +108,18 @@ pub(crate) fn arguments<'a>(
 }
 
 /// Confines this process and executes `program`. Returns only on failure, with a message.
-pub fn confine_and_exec(cell: &SandboxRules, program: &OsStr, args: &[OsString]) -> String {
+pub fn confine_and_exec<'a>(
+    cell: &SandboxRules,
+    variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+    program: &OsStr,
+    args: &[OsString],
+) -> String {
     if let Err(reason) = os::enter_sandbox(cell) {
         return format!("server not started: cannot enter the sandbox: {reason}");
     }
     #[expect(clippy::disallowed_methods, reason = "the one place that starts servers")]
     let mut command = std::process::Command::new(program);
-    let error = os::exec(command.args(args));
+    let error = os::exec(command.args(args).envs(variables));
     format!("failed to start `{}` in its sandbox: {error}", program.to_string_lossy())
 }
 

@@ -68,7 +68,7 @@ fn engine_is_never_searched_in_a_relative_folder() {
 #[test]
 fn env_values_stay_off_the_command_line() {
     let folder = TempDir::new().unwrap();
-    let env = [("TOKEN", "s3cret"), ("PATH", "/opt/bin")];
+    let env = [("TOKEN", "s3cret"), ("PATH", "/opt/bin"), ("LD_PRELOAD", "/data/lib.so")];
     let launch = launch(folder.path(), &["a b"], &env);
     let mark = ("MARK", "1-a.1");
     let place = (Path::new("/homes/own"), &[][..]);
@@ -76,7 +76,9 @@ fn env_values_stay_off_the_command_line() {
     let args: Vec<_> = contained.args.iter().map(|arg| arg.to_str().unwrap()).collect();
     let env: Vec<_> =
         args.windows(2).filter(|pair| pair[0] == "--env").map(|pair| pair[1]).collect();
-    assert_eq!(env, ["HOME=/homes/own", "MARK", "PATH=/opt/bin", "TOKEN"]);
+    // A server could change a library that the client would load.
+    let preload = "LD_PRELOAD=/data/lib.so";
+    assert_eq!(env, ["HOME=/homes/own", "MARK", preload, "PATH=/opt/bin", "TOKEN"]);
     assert!(args.ends_with(&["--entrypoint", "node", "node:22", "a b"]), "{args:?}");
     assert!(args.windows(2).any(|pair| pair == ["--network", "none"]), "{args:?}");
     // The client gets the engine's variables and no others, even with `inherit_env`.
@@ -86,6 +88,7 @@ fn env_values_stay_off_the_command_line() {
     assert_eq!(of_client("DOCKER_HOST"), Some("tcp://box"));
     assert_eq!(of_client("TOKEN"), Some("s3cret"));
     assert_eq!(of_client("KEY"), None);
+    assert_eq!(of_client("LD_PRELOAD"), None);
     assert_eq!(contained.cleanup.args, ["rm", "--force", "mcp-workbench-1-a.1"]);
     assert!(!contained.cleanup.env.contains_key("TOKEN"));
 }

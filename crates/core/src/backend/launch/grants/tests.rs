@@ -289,6 +289,35 @@ fn mounts_of_a_container_have_the_paths_as_written() {
 }
 
 #[test]
+fn folder_that_is_missing_at_first_counts_with_its_real_path() {
+    let bench = Bench::new(&["disk/x", "private/key"]);
+    bench.plant("drive", "disk");
+    let cell = Confinement { write: [bench.home.join("drive/new")].into(), ..Default::default() };
+    let writer = bench.launch(&[], Sandbox::Process(cell));
+    let reader = bench.sandboxed(&["../disk/new/link"]);
+    bench.registry.learn_from([&writer, &reader].into_iter());
+    fs::create_dir(bench.home.join("disk/new")).unwrap();
+    bench.plant("disk/new/link", "private");
+    assert!(bench.access(&reader).unwrap_err().contains("leads through the link"));
+}
+
+#[test]
+fn program_in_reach_of_a_server_is_replaceable() {
+    let bench = Bench::new(&["work/bin/docker", "bin/docker"]);
+    bench.registry.learn_from([&bench.sandboxed(&["."])].into_iter());
+    bench.plant("tools", "work/bin");
+    for (program, expected) in [
+        ("work/bin/docker", true),
+        ("tools/docker", true),
+        ("work/new", true),
+        ("bin/docker", false),
+        ("new", false),
+    ] {
+        assert_eq!(bench.registry.is_replaceable(&bench.home.join(program)), expected, "{program}");
+    }
+}
+
+#[test]
 fn circular_links_lead_nowhere() {
     let bench = Bench::new(&[]);
     bench.plant("one", "other");

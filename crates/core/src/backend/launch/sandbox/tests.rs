@@ -20,9 +20,11 @@ fn sandbox_homes_are_unique_for_any_server_name() {
 fn option_like_program_name_follows_the_separator() {
     let usr = PinnedPath::from_parts("/usr".into(), "8:2").unwrap();
     let cell = SandboxRules { read: vec![usr], has_network: true, ..SandboxRules::default() };
-    let arguments = arguments(&cell, OsStr::new("--x"), ["--read".as_ref(), "y".as_ref()]);
-    let expected = ["cell", "--read", "/usr", "8:2", "--network", "--", "--x", "--read", "y"];
-    assert_eq!(arguments, expected);
+    let variables = [("LD_X".into(), "-v".into())].into();
+    let arguments =
+        arguments(&cell, variables, OsStr::new("--x"), ["--read".as_ref(), "y".as_ref()]);
+    let rules = ["cell", "--read", "/usr", "8:2", "--variable", "LD_X", "-v", "--network"];
+    assert_eq!(arguments, [&rules[..], &["--", "--x", "--read", "y"]].concat());
 }
 
 #[test]

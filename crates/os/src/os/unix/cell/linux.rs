@@ -112,7 +112,6 @@ fn by_landlock(
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::path::Path;
     use std::thread;
 
     use rustix::io::Errno;
@@ -123,12 +122,12 @@ mod tests {
     use super::*;
 
     /// Runs `test` on a thread in a sandbox, if this kernel has one.
-    fn sandboxed(cell: SandboxRules, test: impl FnOnce(Result<(), String>) + Send) {
+    fn sandboxed(cell: &SandboxRules, test: impl FnOnce(Result<(), String>) + Send) {
         if check_sandbox_support().is_err() {
             eprintln!("skipped: this kernel has no sandbox");
             return;
         }
-        thread::scope(|scope| scope.spawn(|| test(enter_sandbox(&cell))).join().unwrap());
+        thread::scope(|scope| scope.spawn(|| test(enter_sandbox(cell))).join().unwrap());
     }
 
     #[test]
@@ -137,20 +136,20 @@ mod tests {
         let folder = folder.path().canonicalize().unwrap();
         let [data, private] = ["data", "private"].map(|name| folder.join(name));
         fs::create_dir(&private).unwrap();
-        let replacements: [(&str, fn(&Path, &Path)); 2] = [
-            ("link", |data, private| symlink(private, data).unwrap()),
-            ("folder", |data, _| fs::create_dir(data).unwrap()),
-        ];
-        for (name, replace) in replacements {
+        for is_link in [true, false] {
             fs::create_dir(&data).unwrap();
             let pinned = PinnedPath::new(&data).unwrap();
             // Keeps the inode in use.
-            fs::rename(&data, folder.join(format!("before {name}"))).unwrap();
-            replace(&data, &private);
+            fs::rename(&data, folder.join(format!("before {is_link}"))).unwrap();
+            if is_link {
+                symlink(&private, &data).unwrap();
+            } else {
+                fs::create_dir(&data).unwrap();
+            }
             let cell = SandboxRules { write: vec![pinned], ..SandboxRules::default() };
-            sandboxed(cell, |entered| {
+            sandboxed(&cell, |entered| {
                 let error = entered.unwrap_err();
-                assert!(error.contains("was replaced during the start"), "{name}: {error}");
+                assert!(error.contains("was replaced during the start"), "{is_link}: {error}");
             });
             fs::remove_dir(&data).or_else(|_| fs::remove_file(&data)).unwrap();
         }
@@ -166,7 +165,7 @@ mod tests {
         let write = [&data, &gone].map(|path| PinnedPath::new(path).unwrap()).to_vec();
         fs::remove_dir(&gone).unwrap();
         let outside = folder.join("outside");
-        sandboxed(SandboxRules { write, ..SandboxRules::default() }, |entered| {
+        sandboxed(&SandboxRules { write, ..SandboxRules::default() }, |entered| {
             entered.unwrap();
             fs::write(data.join("file"), "").unwrap();
             assert!(fs::write(&outside, "").is_err());
@@ -176,7 +175,7 @@ mod tests {
     #[test]
     fn process_changes_its_own_limits_and_affinity_only() {
         let other = getppid().unwrap();
-        sandboxed(SandboxRules::default(), |entered| {
+        sandboxed(&SandboxRules::default(), |entered| {
             entered.unwrap();
             for own in [None, Some(getpid())] {
                 let limit = getrlimit(Resource::Core);
