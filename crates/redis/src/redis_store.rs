@@ -8,7 +8,8 @@
 //! Callers never wait long for the store: each command has a timeout, and a command without a
 //! response opens a circuit breaker ([`client`]). An in-memory store then serves all requests until
 //! a background task has reconnected. Values from Redis are untrusted, and an unreadable value
-//! counts as missing. [`logins`] and [`listings`] are encrypted and authenticated ([`sealing`]).
+//! counts as missing. With keys, every record is encrypted and authenticated ([`sealing`]). Without
+//! keys, [`logins`], [`listings`] and remainders of results stay out of the store.
 
 mod bounded_records;
 mod client;

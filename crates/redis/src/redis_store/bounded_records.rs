@@ -3,9 +3,11 @@
 //! Each record has its own key. Sorted sets, ordered by expiry, index all records by kind, owner
 //! and session; an entry has everything needed to find it in the other indexes. A record never
 //! changes. It also stays in memory in the workbench that put it, because agents usually fetch it
-//! there.
+//! there. Records are sealed if there are keys. Without keys, remainders stay in memory only: the
+//! results of tools can be confidential, and agents rely on them.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::cmd;
@@ -13,9 +15,10 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::name::AgentName;
-use crate::redis_store::client::{ConnectionClass, StoreClient};
+use crate::redis_store::client::{ConnectionClass, QueryError, StoreClient};
 use crate::redis_store::key_names::{BoundedKind, hash, session_hash};
 use crate::redis_store::scripts::{INDEX_DRAIN, INDEX_INSERT};
+use crate::redis_store::sealing::{SealingKeys, protect, reveal};
 use crate::state::{Capacity, MemoryStateStore, RecordKey, SessionKey, StateRecord, StateStore};
 
 const REMAINDER_TTL: Duration = Duration::from_mins(15);
@@ -24,13 +27,20 @@ const TASK_TTL: Duration = Duration::from_hours(24);
 const TOTAL_REMAINDER_CAPACITY: Capacity = Capacity { count: 1000, bytes: 64 * 1024 * 1024 };
 /// Capacity for the tasks of all callers together.
 const TOTAL_TASK_CAPACITY: Capacity = Capacity { count: 100_000, bytes: usize::MAX };
+/// Maximum size of a record in the store, in bytes.
+const MAX_RECORD: usize = 2 * TOTAL_REMAINDER_CAPACITY.bytes;
+/// Maximum number of records whose failed write is remembered.
+const MAX_UNPUBLISHED: usize = 10_000;
 /// Replaces the hash of a missing owner or session in an entry.
 const NO_OWNER: &str = "-";
 
 #[derive(Clone)]
 pub(crate) struct BoundedRecords {
     client: Arc<StoreClient>,
+    keys: Option<Arc<SealingKeys>>,
     local: Arc<MemoryStateStore>,
+    /// Hashes of records that are only in memory.
+    unpublished: Arc<Mutex<HashSet<String>>>,
     tasks: TaskTracker,
 }
 
@@ -82,19 +92,37 @@ impl IndexEntry {
 impl BoundedRecords {
     pub(crate) fn new(
         client: Arc<StoreClient>,
+        keys: Option<Arc<SealingKeys>>,
         local: Arc<MemoryStateStore>,
         tasks: TaskTracker,
     ) -> Self {
-        Self { client, local, tasks }
+        Self { client, keys, local, unpublished: Arc::default(), tasks }
+    }
+
+    fn unpublished(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.unpublished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_unpublished(&self, hash: String) {
+        let mut unpublished = self.unpublished();
+        if unpublished.len() >= MAX_UNPUBLISHED {
+            unpublished.clear();
+        }
+        unpublished.insert(hash);
+    }
+
+    /// Returns `true` if records of this kind go to the store.
+    fn is_shared(&self, kind: BoundedKind) -> bool {
+        kind != BoundedKind::Rest || self.keys.is_some()
     }
 
     /// Stores a record in memory immediately, and in the store within the response timeout or in
     /// the background.
     pub(crate) async fn put(&self, key: RecordKey, record: StateRecord, capacity: Capacity) {
-        if let Some((kind, hash)) = BoundedKind::of(&key)
-            && self.client.is_up()
+        if let Some((kind, hash)) = BoundedKind::of(&key).filter(|(kind, _)| self.is_shared(*kind))
             && let Ok(text) = record.encode()
         {
+            self.note_unpublished(hash.clone());
             let (records, entry) = (self.clone(), IndexEntry::new(hash, &record));
             let sharing =
                 self.tasks.spawn(async move { records.publish(kind, entry, text, capacity).await });
@@ -138,11 +166,16 @@ impl BoundedRecords {
             };
             gone.extend(out.iter().map(String::as_str).filter_map(IndexEntry::parse));
         }
-        if !gone.contains(&entry) {
+        let name = names.record(kind, &entry.hash);
+        if gone.contains(&entry) {
+            self.unpublished().remove(&entry.hash);
+        } else if let Some(text) = protect(self.keys.as_deref(), &name, &text) {
             let mut set = cmd("SET");
             let lifetime = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
-            set.arg(names.record(kind, &entry.hash)).arg(text).arg("PX").arg(lifetime);
-            let _: Result<(), _> = self.client.query(ConnectionClass::Bulk, &set).await;
+            set.arg(name).arg(text).arg("PX").arg(lifetime);
+            if self.client.query::<()>(ConnectionClass::Bulk, &set).await.is_ok() {
+                self.unpublished().remove(&entry.hash);
+            }
         }
         for entry in gone {
             self.delete(kind, &entry).await;
@@ -176,26 +209,42 @@ impl BoundedRecords {
         if let Some(found) = self.local.get(key).await {
             return Some(found);
         }
-        let (kind, hash) = BoundedKind::of(key)?;
-        let mut get = cmd("GET");
-        get.arg(self.client.names.record(kind, &hash));
-        let text: Vec<u8> =
-            self.client.query::<Option<_>>(ConnectionClass::Bulk, &get).await.ok()??;
-        read(kind, &text)
+        let (kind, hash) = BoundedKind::of(key).filter(|(kind, _)| self.is_shared(*kind))?;
+        self.fetch(kind, &hash).await.ok()?
     }
 
-    /// Removes and returns a record. The store decides between concurrent callers; if it is down,
-    /// memory does.
+    async fn fetch(
+        &self,
+        kind: BoundedKind,
+        hash: &str,
+    ) -> Result<Option<StateRecord>, QueryError> {
+        let name = self.client.names.record(kind, hash);
+        let mut get = cmd("GETRANGE");
+        get.arg(&name).arg(0).arg(MAX_RECORD);
+        let value = self.client.query(ConnectionClass::Bulk, &get).await?;
+        Ok(read(kind, &reveal(self.keys.as_deref(), &name, value).unwrap_or_default()))
+    }
+
+    /// Removes and returns a record. The store decides between concurrent callers; if it is down or
+    /// never got the record, memory does.
     pub(crate) async fn take(&self, key: &RecordKey) -> Option<StateRecord> {
         let local = self.local.take(key).await;
-        let (kind, hash) = BoundedKind::of(key)?;
-        let mut take = cmd("GETDEL");
-        take.arg(self.client.names.record(kind, &hash));
-        let Ok(text) = self.client.query::<Option<Vec<u8>>>(ConnectionClass::Bulk, &take).await
+        let Some((kind, hash)) = BoundedKind::of(key).filter(|(kind, _)| self.is_shared(*kind))
         else {
             return local;
         };
-        let record = read(kind, &text?)?;
+        if self.unpublished().remove(&hash) && local.is_some() {
+            return local;
+        }
+        let Ok(record) = self.fetch(kind, &hash).await else { return local };
+        let mut delete = cmd("DEL");
+        delete.arg(self.client.names.record(kind, &hash));
+        match self.client.query::<u64>(ConnectionClass::Interactive, &delete).await {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(_) => return local,
+        }
+        let record = record?;
         self.remove_from_indexes(kind, &IndexEntry::new(hash, &record)).await;
         Some(record)
     }
@@ -211,8 +260,8 @@ impl BoundedRecords {
     }
 }
 
-fn read(kind: BoundedKind, text: &[u8]) -> Option<StateRecord> {
-    let record = StateRecord::decode(str::from_utf8(text).ok()?)?;
+fn read(kind: BoundedKind, text: &str) -> Option<StateRecord> {
+    let record = StateRecord::decode(text)?;
     let is_it = match kind {
         BoundedKind::Rest => matches!(record, StateRecord::Remainder(_)),
         BoundedKind::Task => matches!(record, StateRecord::Task { .. }),

@@ -15,7 +15,7 @@ use crate::backend::SharedListingCache;
 use crate::redis_store::client::{ConnectionClass, StoreClient};
 use crate::redis_store::key_names::hash;
 use crate::redis_store::scripts::INDEX_INSERT;
-use crate::redis_store::sealing::SealingKeys;
+use crate::redis_store::sealing::{SEAL, SealingKeys};
 
 /// Lifetime of a listing that no workbench confirms.
 const LIFETIME: Duration = Duration::from_hours(30 * 24);
@@ -24,8 +24,6 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// Maximum number of listings and of bytes in total; beyond, the oldest are evicted.
 const COUNT: usize = 512;
 const TOTAL: usize = 32 * 1024 * 1024;
-/// Upper bound on the bytes that sealing adds.
-const SEAL: usize = 64;
 
 pub(crate) struct SealedListings {
     client: Arc<StoreClient>,

@@ -20,7 +20,7 @@ use crate::login::{LoginStore, RecordLockGuard};
 use crate::redis_store::client::{ConnectionClass, QueryError, StoreClient};
 use crate::redis_store::key_names::hex;
 use crate::redis_store::scripts::{COMPARE_AND_SET, RELEASE};
-use crate::redis_store::sealing::SealingKeys;
+use crate::redis_store::sealing::{SEAL, SealingKeys};
 
 /// TTL of a login lock: longer than a token request can take (30 s), shorter than others wait for
 /// the lock (45 s).
@@ -31,9 +31,8 @@ const TOMBSTONE_TTL: Duration = Duration::from_hours(7 * 24);
 /// logins.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 const VERIFY_INTERVAL: Duration = Duration::from_mins(1);
-/// Maximum size of a record, and an upper bound on the bytes that sealing adds.
+/// Maximum size of a record in bytes.
 const MAX_RECORD: usize = 1024 * 1024;
-const SEAL: usize = 64;
 /// Maximum number of logins returned by `all`.
 const MAX_LISTED: usize = 10_000;
 /// Maximum number of compare-and-set attempts against concurrent writers.

@@ -21,6 +21,8 @@ const VERSION: u8 = 1;
 const LENGTH: usize = 32;
 /// Maximum number of bytes read from a key file.
 const MAX_FILE: u64 = 4096;
+/// Upper bound on the bytes that sealing adds.
+pub(crate) const SEAL: usize = 64;
 /// Labels for deriving the two halves of the listing key.
 const LISTINGS: [&[u8]; 2] = [b"listings of mcp-workbench, 1", b"listings of mcp-workbench, 2"];
 
@@ -104,6 +106,24 @@ impl SealingKeys {
             key.open_in_place(nonce, Aad::from(name), &mut text).ok().map(|text| text.to_vec())
         })
     }
+}
+
+/// Seals a value for the Redis key `name`, if there are keys.
+pub(crate) fn protect(keys: Option<&SealingKeys>, name: &str, text: &str) -> Option<Vec<u8>> {
+    match keys {
+        Some(keys) => keys.seal(name, text.as_bytes()).ok(),
+        None => Some(text.as_bytes().to_vec()),
+    }
+}
+
+/// Returns the text of a value of the Redis key `name`. If there are keys, only sealed values have
+/// one.
+pub(crate) fn reveal(keys: Option<&SealingKeys>, name: &str, value: Vec<u8>) -> Option<String> {
+    let text = match keys {
+        Some(keys) => keys.open(name, &value)?,
+        None => value,
+    };
+    String::from_utf8(text).ok()
 }
 
 fn content(file: &Path) -> std::io::Result<Vec<u8>> {

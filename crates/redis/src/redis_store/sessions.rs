@@ -1,4 +1,5 @@
-//! Session records: each is a Redis hash with the owner, the epoch and the encoded record.
+//! Session records: each is a Redis hash with the owner, the epoch and the encoded record, which is
+//! sealed if there are keys.
 //!
 //! The replica that holds the lease keeps the record in memory and writes it back if the store
 //! loses it. An ended session leaves a tombstone for the idle timeout, so that a former owner
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::redis_store::client::{QueryError, StoreClient};
 use crate::redis_store::scripts::{END_SESSION, GET_SESSION, PUT_SESSION, RENEW_SESSION};
+use crate::redis_store::sealing::{SEAL, SealingKeys, protect, reveal};
 use crate::state::{
     Capacity, MemoryStateStore, RecordKey, SessionKey, SessionLease, SessionRecord, StateRecord,
     StateStore,
@@ -26,6 +28,7 @@ const PAUSE: Duration = Duration::from_mins(1);
 
 pub(crate) struct SessionRecords {
     client: Arc<StoreClient>,
+    keys: Option<Arc<SealingKeys>>,
     local: Arc<MemoryStateStore>,
     /// Idle timeout of a session in milliseconds.
     idle_ms: String,
@@ -38,17 +41,23 @@ pub(crate) struct SessionRecords {
 impl SessionRecords {
     pub(crate) fn new(
         client: Arc<StoreClient>,
+        keys: Option<Arc<SealingKeys>>,
         local: Arc<MemoryStateStore>,
         idle: Duration,
     ) -> Self {
         Self {
             client,
+            keys,
             local,
             idle_ms: idle.as_millis().max(1).to_string(),
             interval: INTERVAL.min(idle / 3),
             kept: Mutex::default(),
             warned: Mutex::default(),
         }
+    }
+
+    fn keys(&self) -> Option<&SealingKeys> {
+        self.keys.as_deref()
     }
 
     fn with_cached<T>(
@@ -79,10 +88,13 @@ impl SessionRecords {
         let tenure = record.tenure.clone();
         let text = StateRecord::Session(Arc::clone(&record)).encode().unwrap_or_default();
         let text = if text.len() > MAX_TEXT { self.warn_oversized(&text) } else { text.as_str() };
+        let name = self.client.names.session(session);
+        let sealed = if text.is_empty() { None } else { protect(self.keys(), &name, text) };
         let [owner, epoch] = words(&tenure);
-        let arguments = [&*owner, &*epoch, &*self.idle_ms, text].map(str::as_bytes);
-        let is_put =
-            self.client.run(&PUT_SESSION, &self.client.names.session(session), &arguments).await;
+        let words = [&*owner, &*epoch, &*self.idle_ms].map(str::as_bytes);
+        let [owner, epoch, idle] = words;
+        let arguments = [owner, epoch, idle, &sealed.unwrap_or_default()];
+        let is_put = self.client.run(&PUT_SESSION, &name, &arguments).await;
         if is_put == Ok(0_u8) {
             self.forget_lost(session);
             return false;
@@ -111,18 +123,18 @@ impl SessionRecords {
 
     pub(crate) async fn get(&self, session: &SessionKey) -> Option<StateRecord> {
         let key = RecordKey::Session(session.clone());
-        let most = MAX_TEXT.to_string();
-        let found: Result<Vec<Vec<u8>>, _> = self
-            .client
-            .run(&GET_SESSION, &self.client.names.session(session), &[most.as_bytes()])
-            .await;
+        let most = (MAX_TEXT + SEAL).to_string();
+        let name = self.client.names.session(session);
+        let found: Result<Vec<Vec<u8>>, _> =
+            self.client.run(&GET_SESSION, &name, &[most.as_bytes()]).await;
         match found.as_deref() {
             Ok([is_over, ..]) if is_over == b"1" => {
                 self.forget_lost(session);
                 None
             }
             Ok([_, text]) => {
-                let record = StateRecord::decode(str::from_utf8(text).ok()?)?;
+                let text = reveal(self.keys(), &name, text.clone())?;
+                let record = StateRecord::decode(&text)?;
                 matches!(record, StateRecord::Session(_)).then_some(record)
             }
             _ => self.local.get(&key).await,

@@ -60,8 +60,18 @@ impl RedisStore {
         client.connect().await;
         let local = Arc::new(MemoryStateStore::default());
         Self(Arc::new(Inner {
-            sessions: SessionRecords::new(Arc::clone(&client), Arc::clone(&local), session_idle),
-            records: BoundedRecords::new(Arc::clone(&client), Arc::clone(&local), tasks.clone()),
+            sessions: SessionRecords::new(
+                Arc::clone(&client),
+                keys.clone(),
+                Arc::clone(&local),
+                session_idle,
+            ),
+            records: BoundedRecords::new(
+                Arc::clone(&client),
+                keys.clone(),
+                Arc::clone(&local),
+                tasks.clone(),
+            ),
             local,
             client,
             keys,

@@ -2,6 +2,7 @@
 
 use futures_free::all;
 use pretty_assertions::assert_eq;
+use tempfile::TempDir;
 
 use super::*;
 use crate::name::{ServerName, ServerRef, ToolboxName};
@@ -21,6 +22,11 @@ mod futures_free {
     }
 }
 
+/// A workbench with a key.
+async fn sealing(server: &Server, folder: &TempDir) -> Workbench {
+    Workbench::with(&with_keys(server, folder.path(), &[1]), PATIENT).await
+}
+
 const ROOM: Capacity = Capacity { count: 3, bytes: 100 };
 
 fn key(name: &str) -> RecordKey {
@@ -29,8 +35,8 @@ fn key(name: &str) -> RecordKey {
 
 #[tokio::test]
 async fn remainders_are_shared_and_taken_once() {
-    let server = Server::start().await;
-    let (a, b) = (Workbench::at(&server).await, Workbench::at(&server).await);
+    let (server, folder) = (Server::start().await, TempDir::new().unwrap());
+    let (a, b) = (sealing(&server, &folder).await, sealing(&server, &folder).await);
     a.store.put(key("r"), rest("ann", None, "text"), ROOM).await;
     assert_eq!(b.store.get(&key("r")).await, Some(rest("ann", None, "text")));
     let at = server.key_with(":rest:").await;
@@ -45,9 +51,9 @@ async fn remainders_are_shared_and_taken_once() {
 
 #[tokio::test]
 async fn a_callers_capacity_spans_all_workbenches() {
-    let server = Server::start().await;
-    let (a, b, c) =
-        (Workbench::at(&server).await, Workbench::at(&server).await, Workbench::at(&server).await);
+    let (server, folder) = (Server::start().await, TempDir::new().unwrap());
+    let [a, b, c] = [(), (), ()].map(|()| sealing(&server, &folder));
+    let (a, b, c) = (a.await, b.await, c.await);
     a.store.put(key("other"), rest("bob", None, "x"), ROOM).await;
     for (workbench, name) in [(&a, "1"), (&b, "2"), (&a, "3"), (&b, "4")] {
         workbench.store.put(key(name), rest("ann", None, "x"), ROOM).await;
@@ -67,8 +73,8 @@ async fn a_callers_capacity_spans_all_workbenches() {
 
 #[tokio::test]
 async fn remainders_of_a_session_end_with_it() {
-    let server = Server::start().await;
-    let (a, b) = (Workbench::at(&server).await, Workbench::at(&server).await);
+    let (server, folder) = (Server::start().await, TempDir::new().unwrap());
+    let (a, b) = (sealing(&server, &folder).await, sealing(&server, &folder).await);
     let (id, session_at) = session_key("credential");
     a.store.put(session_at, session("a", 0), Capacity::UNLIMITED).await;
     a.store.put(key("its"), rest("ann", Some(&id), "x"), ROOM).await;
@@ -149,8 +155,8 @@ async fn rate_limits_use_the_servers_clock_and_ignore_junk() {
 
 #[tokio::test]
 async fn ignores_foreign_values_among_rest_records() {
-    let server = Server::start().await;
-    let (a, b) = (Workbench::at(&server).await, Workbench::at(&server).await);
+    let (server, folder) = (Server::start().await, TempDir::new().unwrap());
+    let (a, b) = (sealing(&server, &folder).await, sealing(&server, &folder).await);
     a.store.put(key("r"), rest("ann", None, "text"), ROOM).await;
     let all = server.keys().await;
     for at in &all {
@@ -167,4 +173,85 @@ async fn ignores_foreign_values_among_rest_records() {
     a.store.put(key("s"), rest("ann", None, "text"), ROOM).await;
     assert!(b.store.get(&key("s")).await.is_some());
     assert!(a.store.is_up() && b.store.is_up());
+}
+
+fn task() -> StateRecord {
+    let server = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("git") };
+    StateRecord::Task { agent: None, server }
+}
+
+#[tokio::test]
+async fn remainders_stay_in_the_process_without_a_key() {
+    let server = Server::start().await;
+    let (a, b) = (Workbench::at(&server).await, Workbench::at(&server).await);
+    a.store.put(key("r"), rest("ann", None, "text"), ROOM).await;
+    a.settled().await;
+    assert_eq!(server.keys().await, Vec::<String>::new());
+    assert_eq!(b.store.get(&key("r")).await, None);
+    assert_eq!(a.store.get(&key("r")).await, Some(rest("ann", None, "text")));
+    assert_eq!(a.store.take(&key("r")).await, Some(rest("ann", None, "text")));
+    assert_eq!(a.store.take(&key("r")).await, None);
+}
+
+#[tokio::test]
+async fn records_are_sealed_for_their_own_key() {
+    let (server, folder) = (Server::start().await, TempDir::new().unwrap());
+    let (a, b) = (sealing(&server, &folder).await, sealing(&server, &folder).await);
+    let (_, session_at) = session_key("credential");
+    let (_, other_at) = session_key("other");
+    a.store.put(session_at.clone(), session("secret", 0), Capacity::UNLIMITED).await;
+    let tasks = ["1", "2"].map(|name| RecordKey::Task(name.to_owned()));
+    for task_at in &tasks {
+        a.store.put(task_at.clone(), task(), Capacity::UNLIMITED).await;
+    }
+    a.store.put(key("r"), rest("secret", None, "secret"), ROOM).await;
+    let with = |word: &'static str| server.key_with(word);
+    let [session_name, task_name, rest_name] =
+        [with(":session:").await, with(":task:").await, with(":rest:").await];
+    for at in server.keys().await {
+        let dump: Vec<u8> = server.ask(&format!("DUMP {at}")).await;
+        let is_owner_field = at == session_name;
+        let word: &[u8] = if is_owner_field { b"introduction" } else { b"secret" };
+        assert!(!dump.windows(word.len()).any(|part| part == word), "{at}");
+    }
+    assert_eq!(b.store.get(&session_at).await, Some(session("secret", 0)));
+    assert_eq!(b.store.get(&tasks[0]).await, Some(task()));
+    assert_eq!(b.store.get(&key("r")).await, Some(rest("secret", None, "secret")));
+
+    // None can be moved to another key, or be replaced by one that isn't sealed.
+    a.store.put(other_at.clone(), session("b", 0), Capacity::UNLIMITED).await;
+    let keys = server.keys().await;
+    let other = keys.iter().find(|at| at.contains(":session:") && **at != session_name).unwrap();
+    let _: i64 = server.ask(&format!("COPY {session_name} {other} REPLACE")).await;
+    assert_eq!(b.store.get(&other_at).await, None);
+    let other = keys.iter().find(|at| at.contains(":task:") && **at != task_name).unwrap();
+    let c = sealing(&server, &folder).await;
+    let _: i64 = server.ask(&format!("COPY {task_name} {other} REPLACE")).await;
+    let found = [c.store.get(&tasks[0]).await, c.store.get(&tasks[1]).await];
+    assert_eq!(found.iter().flatten().count(), 1);
+    let _: i64 = server.ask(&format!("COPY {other} {rest_name} REPLACE")).await;
+    assert_eq!(b.store.get(&key("r")).await, None);
+    for (at, planted) in [(&session_at, session("b", 0)), (&key("r"), rest("b", None, "x"))] {
+        let text = planted.encode().unwrap();
+        let ask = match at {
+            RecordKey::Session(_) => format!("HSET {session_name} text {text}"),
+            _ => format!("SET {rest_name} {text}"),
+        };
+        let _: redis::Value = server.ask(&ask).await;
+        assert_eq!(b.store.get(at).await, None, "{planted:?}");
+    }
+    assert!(b.store.is_up());
+}
+
+#[tokio::test]
+async fn record_that_could_not_be_written_is_not_lost() {
+    let server = Server::start().await;
+    let a = Workbench::at(&server).await;
+    let at = RecordKey::Task("1".to_owned());
+    let _: String = server.ask("CONFIG SET maxmemory 1").await;
+    a.store.put(at.clone(), task(), Capacity::UNLIMITED).await;
+    let _: String = server.ask("CONFIG SET maxmemory 0").await;
+    until("it is found", async || a.store.is_up()).await;
+    assert_eq!(a.store.take(&at).await, Some(task()));
+    assert_eq!(a.store.take(&at).await, None);
 }

@@ -71,7 +71,9 @@ async fn passwords_and_credentials_are_never_shown() {
     let url = |login: &str, database: &str| {
         config(&format!("redis://{login}127.0.0.1:{}{database}", server.port()))
     };
-    let right = url(&format!(":{PASSWORD}@"), "/3");
+    let folder = tempfile::tempdir().unwrap();
+    let keys = with_keys(&server, folder.path(), &[1]).keys;
+    let right = SharedStoreConfig { keys, ..url(&format!(":{PASSWORD}@"), "/3") };
     assert!(tried(&right).await.unwrap().is_some_and(|version| version.starts_with("Redis 7")));
     let a = Workbench::with(&right, PATIENT).await;
     let (id, key) = session_key("a-credential");
