@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::SecondsFormat;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::error::CommandError;
 use crate::cli::logging::LogLine;
+use crate::cli::units::{format_time, system_time};
 use crate::cli::{GlobalArgs, completion, print};
 use crate::telemetry::process_registry::{LogFile, LogReader, list_logs};
 
@@ -125,8 +126,7 @@ fn show(lines: &[(u32, LogLine)], readers: &LogReaders, args: &Args) -> Result<b
 
 fn format_line(line: &LogLine, pid: Option<u32>) -> String {
     let LogLine { ms, level, server, is_stderr, text } = line;
-    let time = UNIX_EPOCH.checked_add(Duration::from_millis(*ms)).unwrap_or(UNIX_EPOCH);
-    let time = DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Millis, true);
+    let time = format_time(system_time(Duration::from_millis(*ms)), SecondsFormat::Millis);
     let pid = pid.map(|pid| format!(" [{pid}]")).unwrap_or_default();
     let server = server.as_ref().map(|server| format!(" {server}")).unwrap_or_default();
     if *is_stderr {
@@ -155,6 +155,10 @@ mod tests {
             format_line(&line(Some("a/b"), true), None),
             "1970-01-01T00:00:01.000Z a/b | hello"
         );
+        for ms in [u64::MAX, u64::MAX >> 1, 1 << 53] {
+            let line = LogLine { ms, ..line(None, false) };
+            assert!(format_line(&line, None).ends_with("WARN: hello"), "{ms}");
+        }
         assert_eq!(
             format_line(&line(None, false), Some(7)),
             "1970-01-01T00:00:01.000Z [7] WARN: hello"

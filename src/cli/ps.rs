@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::backend::strip_stderr_tail;
 use crate::cli::cache;
 use crate::cli::error::CommandError;
 use crate::cli::table::{Align, Table};
-use crate::cli::units::number;
+use crate::cli::units::{number, system_time};
 use crate::cli::{GlobalArgs, print};
 use crate::os::ProcessMemory;
 use crate::telemetry::process_registry::{
@@ -150,8 +150,7 @@ fn agents_text(record: &ProcessRecord) -> String {
 
 /// `since` is in seconds since the Unix epoch.
 fn ago(since: u64) -> String {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(since);
-    cache::format_age(cache::age(time))
+    cache::format_age(cache::age(system_time(Duration::from_secs(since))))
 }
 
 fn mebibytes(bytes: Option<u64>) -> String {
@@ -164,6 +163,13 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
+
+    #[test]
+    fn any_start_time_has_an_age() {
+        for since in (0..=64).map(|bit| u64::MAX.checked_shr(bit).unwrap_or(0)) {
+            assert!(!ago(since).is_empty(), "{since}");
+        }
+    }
 
     #[test]
     fn lists_agents_with_counts() {

@@ -1,7 +1,9 @@
-//! Sizes in bytes and estimated tokens, and numbers as text.
+//! Sizes in bytes and estimated tokens, numbers and times as text.
 
 use std::iter::Sum;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use indicatif::HumanCount;
 use serde::{Serialize, Serializer};
 
@@ -70,6 +72,20 @@ pub(crate) fn number(number: usize) -> String {
     HumanCount(number as u64).to_string()
 }
 
+/// Converts a time that came from a file or another process. Times that can't be represented become
+/// the Unix epoch.
+pub(crate) fn system_time(since_epoch: Duration) -> SystemTime {
+    UNIX_EPOCH.checked_add(since_epoch).unwrap_or(UNIX_EPOCH)
+}
+
+/// Formats a time as RFC 3339. `DateTime::from` would panic for times past its range.
+pub(crate) fn format_time(time: SystemTime, precision: SecondsFormat) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).ok();
+    let date = seconds.and_then(|at| DateTime::from_timestamp(at, since.subsec_nanos()));
+    date.unwrap_or(DateTime::<Utc>::MAX_UTC).to_rfc3339_opts(precision, true)
+}
+
 pub(crate) fn format_count(number: usize, thing: &str) -> String {
     let plural = match number {
         1 => "",
@@ -82,6 +98,19 @@ pub(crate) fn format_count(number: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_time_can_be_formatted() {
+        let text =
+            |seconds| format_time(system_time(Duration::from_secs(seconds)), SecondsFormat::Millis);
+        assert_eq!(text(1), "1970-01-01T00:00:01.000Z");
+        assert_eq!(text(u64::MAX), text(0), "no such time");
+        for seconds in (0..64).map(|bit| u64::MAX >> bit) {
+            assert!(text(seconds).ends_with('Z'), "{seconds}");
+        }
+        let before = UNIX_EPOCH - Duration::from_hours(1);
+        assert_eq!(format_time(before, SecondsFormat::Secs), "1970-01-01T00:00:00Z");
+    }
 
     #[test]
     fn formats_bytes_and_tokens_with_plurals() {

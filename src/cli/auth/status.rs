@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::SecondsFormat;
 use serde::Serialize;
 
 use crate::cli::auth::store::store_description;
 use crate::cli::auth::{LoginSelector, matching_logins, other_stored_logins, with_logins};
 use crate::cli::error::CommandError;
 use crate::cli::table::{Align, Table};
+use crate::cli::units::format_time;
 use crate::cli::{GlobalArgs, print};
 use crate::login::{LoginTarget, SignInStatus};
 
@@ -49,9 +50,7 @@ impl LoginStatusRow {
                 row.state = "signed_in";
                 (row.issuer, row.scopes, row.is_renewable) = (issuer, scopes, is_renewable);
                 row.is_expired = expires.is_some_and(|expires| expires <= SystemTime::now());
-                row.expires = expires.map(|expires| {
-                    DateTime::<Utc>::from(expires).to_rfc3339_opts(SecondsFormat::Secs, true)
-                });
+                row.expires = expires.map(|expires| format_time(expires, SecondsFormat::Secs));
             }
             SignInStatus::SignInRequired { why } => {
                 (row.state, row.reason) = ("sign_in_required", Some(why));
