@@ -238,6 +238,18 @@ impl ImportedEntry {
         Some((Self { launch, rest: rest.collect() }, remarks))
     }
 
+    /// Returns the keys that restrict this entry, but not `kept`, in the same way.
+    pub(super) fn restrictions_lost_in(&self, kept: &Self) -> Vec<&'static str> {
+        // The values can only be compared as text.
+        let text = |entry: &Self, key: &str| {
+            let mut members = entry.rest.iter();
+            members.find(|(other, _)| *other == key).map(|(_, value)| format!("{value:?}"))
+        };
+        let restricting = ["toolFilters", "resourceFilters", "promptFilters", "disabled"];
+        let is_lost = |key: &&str| text(self, key).is_some_and(|own| text(kept, key) != Some(own));
+        restricting.into_iter().filter(is_lost).collect()
+    }
+
     pub(super) fn into_value(self) -> CstInputValue {
         let object = |members: Vec<(String, String)>| {
             let members = members.into_iter().map(|(name, value)| (name, value.into()));

@@ -34,12 +34,12 @@ pub(super) struct ConfigMerger<'a> {
     added: Vec<AddedServer>,
 }
 
-/// A toolbox of the configuration, with the identity of each server.
+/// A toolbox of the configuration, with the entry of each server.
 struct KnownToolbox {
     name: String,
     /// `true` if it is a server of the top-level `mcpServers`, which cannot take another server.
     is_standalone: bool,
-    servers: Vec<(String, Option<LaunchIdentity>)>,
+    servers: Vec<(String, Option<ImportedEntry>)>,
 }
 
 impl<'a> ConfigMerger<'a> {
@@ -81,7 +81,7 @@ impl<'a> ConfigMerger<'a> {
     /// Returns the servers of the configuration, by name and launch.
     pub(super) fn servers(&self) -> impl Iterator<Item = (&str, &LaunchIdentity)> {
         let servers = self.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
-        servers.filter_map(|(name, launch)| Some((name.as_str(), launch.as_ref()?)))
+        servers.filter_map(|(name, entry)| Some((name.as_str(), &entry.as_ref()?.launch)))
     }
 
     pub(super) fn add_settings(&mut self, settings: Map<String, Value>) {
@@ -114,12 +114,21 @@ impl<'a> ConfigMerger<'a> {
             if found.block.launch.is_workbench() {
                 let message = "skipped: this entry is the workbench itself".to_owned();
                 findings.push(found.note(Grade::Exact, message, None));
-            } else if let Some(toolbox) = self.toolbox_with(&found, is_apart) {
+            } else if let Some((toolbox, kept)) = self.toolbox_with(&found, is_apart) {
                 if toolbox.is_standalone {
                     names.insert(found.name.clone(), toolbox.name.clone());
                 }
                 let message = format!("already in toolbox `{}`", toolbox.name);
-                findings.push(found.note(Grade::Exact, message, None));
+                findings.push(match found.block.restrictions_lost_in(kept).as_slice() {
+                    [] => found.note(Grade::Exact, message, None),
+                    keys => {
+                        let keys = keys.join("`, `");
+                        let hint = "copy them to the server in the configuration, or restrict the \
+                                    agent with `agentPolicies`";
+                        let message = format!("{message}, without the `{keys}` of this entry");
+                        found.note(Grade::Manual, message, Some(hint.to_owned()))
+                    }
+                });
             } else if by_server {
                 let own = found.name.clone();
                 names.insert(own, self.add_alone(found, findings));
@@ -200,13 +209,19 @@ impl<'a> ConfigMerger<'a> {
     }
 
     /// Returns the toolbox with the same server. `is_apart` considers only standalone servers.
-    fn toolbox_with(&self, found: &SourceServer, is_apart: bool) -> Option<&KnownToolbox> {
+    fn toolbox_with(
+        &self,
+        found: &SourceServer,
+        is_apart: bool,
+    ) -> Option<(&KnownToolbox, &ImportedEntry)> {
         let mut toolboxes =
             self.toolboxes.iter().filter(|toolbox| toolbox.is_standalone || !is_apart);
-        toolboxes.find(|toolbox| {
+        toolboxes.find_map(|toolbox| {
             let mut servers = toolbox.servers.iter();
-            servers.any(|(name, launch)| {
-                *name == found.name && launch.as_ref() == Some(&found.block.launch)
+            servers.find_map(|(name, entry)| {
+                let entry = entry.as_ref()?;
+                let is_same = *name == found.name && entry.launch == found.block.launch;
+                is_same.then_some((toolbox, entry))
             })
         })
     }
@@ -254,8 +269,7 @@ impl<'a> ConfigMerger<'a> {
         let taken = |name: &str| toolbox.servers.iter().any(|(other, _)| other == name);
         let name = unique_name(&found.name, taken);
         findings.extend(renamed(&found, &name));
-        let launch = found.block.launch.clone();
-        toolbox.servers.push((name.clone(), Some(launch)));
+        toolbox.servers.push((name.clone(), Some(found.block.clone())));
         self.added.push(AddedServer {
             toolbox: toolbox.name.clone(),
             server: name.clone(),
@@ -276,7 +290,7 @@ impl<'a> ConfigMerger<'a> {
         self.toolboxes.push(KnownToolbox {
             name: name.clone(),
             is_standalone: true,
-            servers: vec![(found.name, Some(found.block.launch.clone()))],
+            servers: vec![(found.name, Some(found.block.clone()))],
         });
         self.added.push(AddedServer {
             toolbox: name.clone(),
@@ -317,7 +331,7 @@ fn toolboxes(existing: &SourceFile) -> Vec<KnownToolbox> {
         return Vec::new();
     };
     let root = Node::root(&tree);
-    let launch = |node: &Node<'_>| {
+    let entry = |node: &Node<'_>| {
         let mut reader = config::Dialect::Native.reader(None).with_references_preserved();
         let mut fields = reader.read_fields(node)?;
         let raw = RawServer::read_entry(&mut fields, &mut reader);
@@ -325,7 +339,7 @@ fn toolboxes(existing: &SourceFile) -> Vec<KnownToolbox> {
         let means = TransportChoice::select(&raw, &name, &mut reader)?;
         let (block, _) =
             ImportedEntry::new(raw, means, &ClientConventions::default(), ("", &mut NoExtraction))?;
-        Some(block.launch)
+        Some(block)
     };
     let mut toolboxes = Vec::new();
     for (name, node) in root.get("toolboxes").iter().flat_map(object_entries) {
@@ -334,12 +348,12 @@ fn toolboxes(existing: &SourceFile) -> Vec<KnownToolbox> {
         toolboxes.push(KnownToolbox {
             name: name.value,
             is_standalone: false,
-            servers: servers.map(|(name, node)| (name.value, launch(&node))).collect(),
+            servers: servers.map(|(name, node)| (name.value, entry(&node))).collect(),
         });
     }
     for (name, node) in root.get("mcpServers").iter().flat_map(object_entries) {
         toolboxes.push(KnownToolbox {
-            servers: vec![(name.value.clone(), launch(&node))],
+            servers: vec![(name.value.clone(), entry(&node))],
             name: name.value,
             is_standalone: true,
         });

@@ -105,6 +105,21 @@ fn an_existing_configuration_keeps_its_comments() {
 }
 
 #[test]
+fn restrictions_of_an_existing_server_are_not_lost_silently() {
+    let existing = r#"{"mcpServers": {"a": {"command": "x", "toolFilters": ["!b"]}}}"#;
+    let found = |entry: &str| {
+        let text = format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#);
+        said(&import(Some(existing), "settings.json", &text)).join("\n")
+    };
+    let same = r#"{"command": "x", "excludeTools": ["b"]}"#;
+    assert_eq!(found(same), "exact: settings.json:1:16: mcpServers.a: already in toolbox `a`");
+    assert!(!found(r#"{"command": "x"}"#).contains("without"));
+    let other = found(r#"{"command": "x", "excludeTools": ["b", "c"], "disabled": true}"#);
+    let lost = "already in toolbox `a`, without the `toolFilters`, `disabled` of this entry";
+    assert!(other.contains("manual: ") && other.contains(lost), "{other}");
+}
+
+#[test]
 fn importing_twice_changes_nothing() {
     let text =
         r#"{"mcpServers": {"a": {"command": "x", "env": {"B": "1", "A": "2"}, "cwd": "/c"}}}"#;
