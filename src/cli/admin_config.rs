@@ -10,6 +10,7 @@ use crate::cli::stats::{UnusedTool, patch_for_unused};
 use crate::cli::{GlobalArgs, config_remarks};
 use crate::config::{self, LoadError, Severity};
 use crate::name::untrusted_text;
+use crate::os::read_input_text;
 
 pub(crate) fn admin_config(global: &GlobalArgs, file: &str) -> ConfigSource {
     let (of_patch, of_findings) = (global.clone(), global.clone());
@@ -58,8 +59,7 @@ fn findings(global: &GlobalArgs) -> Result<(Option<String>, Vec<ConfigFinding>),
         Err(error) => return Err(CommandError::config(error)),
     };
     let file = global.source_file()?;
-    let text =
-        file.filter(|file| file.is_file()).and_then(|file| std::fs::read_to_string(file).ok());
+    let text = file.filter(|file| file.is_file()).and_then(|file| read_input_text(&file).ok());
     let text = text.map(|text| redact(&text).into_owned());
     Ok((text, found.iter().map(finding).collect()))
 }

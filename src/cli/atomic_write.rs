@@ -1,12 +1,12 @@
 //! Atomic file replacement.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
 use crate::cli::error::CommandError;
 use crate::config::ConfigLocation;
-use crate::os::{set_private_mode, strictest_permissions};
+use crate::os::{check_replaceable, strictest_permissions};
 
 /// Replaces a configuration file atomically. Its permissions are the strictest of all `models`,
 /// whose secrets it can contain.
@@ -21,22 +21,19 @@ pub(crate) fn write_atomically(
     };
     // Replace the target of a symlink and keep the link.
     let path = fs::canonicalize(&target.path).unwrap_or_else(|_| target.path.clone());
+    check_replaceable(&path).map_err(failed)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    let folder = path.parent().unwrap_or(Path::new("."));
     // Created private, before it gets its final permissions.
-    let written = set_private_mode(OpenOptions::new().write(true).create_new(true))
-        .open(&draft)
-        .and_then(|mut file| {
-            if let Some(permissions) = strictest_permissions(models) {
-                file.set_permissions(permissions)?;
-            }
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&draft, &path));
-    written.map_err(|error| {
-        // The temporary file may not exist, depending on the step that failed.
-        let _ = fs::remove_file(&draft);
-        failed(error)
-    })
+    let draft =
+        tempfile::Builder::new().prefix(&format!(".{name}.")).suffix(".new").tempfile_in(folder);
+    let mut draft = draft.map_err(failed)?;
+    let file = draft.as_file_mut();
+    let written = match strictest_permissions(models) {
+        Some(permissions) => file.set_permissions(permissions),
+        None => Ok(()),
+    };
+    let written =
+        written.and_then(|()| file.write_all(text.as_bytes())).and_then(|()| file.sync_all());
+    written.and_then(|()| Ok(draft.persist(&path)?)).map(|_| ()).map_err(failed)
 }

@@ -1,7 +1,6 @@
 //! The background service of a configuration: its file, and starting and stopping it.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,8 +16,8 @@ use crate::backend::launch::detached::detach;
 use crate::cli::GlobalArgs;
 use crate::cli::error::CommandError;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os;
-use crate::telemetry::process_registry;
+use crate::os::{ProcessHandle, read_input_text};
+use crate::telemetry::process_registry::{self, ProcessRecord};
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,7 +35,7 @@ pub(crate) fn read(config: &Path) -> Result<Option<UserService>, CommandError> {
             .with_cause(&why)
             .with_hint("run `mcp-workbench setup --service` to recreate it")
     };
-    match fs::read_to_string(&path) {
+    match read_input_text(&path) {
         Ok(text) => UserService::parse(&text).map(Some).map_err(broken),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(broken(error.to_string())),
@@ -67,23 +66,48 @@ pub(crate) async fn ensure_running(service: &UserService, config: &Path) -> Resu
     Ok(())
 }
 
-pub(crate) fn processes(global: &GlobalArgs, address: SocketAddr) -> io::Result<Vec<u32>> {
+/// Returns the workbenches that serve at an address.
+pub(crate) fn processes(
+    global: &GlobalArgs,
+    address: SocketAddr,
+) -> io::Result<Vec<ProcessRecord>> {
     let cache =
         global.resolve_cache_dir().map_err(|error| io::Error::other(error.into_root_cause()))?;
     let own = ["http", "https"].map(|scheme| format!("{scheme}://{address}/"));
     let is_own = |at: &str| own.iter().any(|own| at.starts_with(own));
-    let record =
-        process_registry::read_processes(&cache)?.into_iter().filter(|record| is_own(&record.at));
-    Ok(record.map(|record| record.pid).collect())
+    let mut all = process_registry::read_processes(&cache)?;
+    all.retain(|record| is_own(&record.at));
+    Ok(all)
+}
+
+/// Sends a signal to each of these workbenches.
+///
+/// # Errors
+///
+/// Fails if a process has not proven to be the workbench of its record.
+pub(crate) fn signal(
+    all: &[ProcessRecord],
+    send: impl Fn(&ProcessHandle) -> io::Result<()>,
+) -> Result<(), String> {
+    let signalled = crate::cli::block_on(async {
+        for record in all {
+            match record.process().await.and_then(|process| send(&process)) {
+                // It has ended in the meantime.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                sent => sent?,
+            }
+        }
+        io::Result::Ok(())
+    });
+    signalled.map_err(CommandError::into_root_cause)?.map_err(|error| error.to_string())
 }
 
 /// Terminates the processes that serve at an address, and waits until they have ended.
 pub(crate) fn stop(global: &GlobalArgs, address: SocketAddr) -> Result<(), String> {
     let started = std::time::Instant::now();
     let all = || processes(global, address).map_err(|error| error.to_string());
-    for process in all()? {
-        os::terminate_group(process);
-    }
+    let running = all()?;
+    signal(&running, ProcessHandle::terminate)?;
     while !all()?.is_empty() {
         if started.elapsed() > STOP_TIMEOUT {
             let seconds = STOP_TIMEOUT.as_secs();

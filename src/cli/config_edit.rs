@@ -1,6 +1,5 @@
 //! Finds, checks and writes the configuration file for `add` and `remove`.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use crate::cli::error::CommandError;
 use crate::cli::{GlobalArgs, atomic_write};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, ConfigLocation, LoadError};
+use crate::os::{MAX_INPUT_BYTES, read_input};
 
 const CONTEXT: usize = 3;
 
@@ -36,7 +36,7 @@ impl EditTarget {
             let message = format!("`{shown}` is a catalog folder, which this command cannot edit");
             return Err(CommandError::usage(message).with_hint("edit its files by hand"));
         }
-        let text = match fs::read(&location.path) {
+        let text = match read_input(&location.path, MAX_INPUT_BYTES) {
             Ok(bytes) => {
                 Some(String::from_utf8(bytes).map_err(|error| unreadable(&location, &error))?)
             }
@@ -63,7 +63,7 @@ impl EditTarget {
     /// Writes the file atomically, unless it has changed since it was read.
     pub(crate) fn write(&self, text: &str) -> Result<(), CommandError> {
         let path: &Path = &self.location.path;
-        let now = match fs::read(path) {
+        let now = match read_input(path, MAX_INPUT_BYTES) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unreadable(&self.location, &error)),

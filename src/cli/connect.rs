@@ -3,7 +3,6 @@
 //! Messages pass unchanged. Without a usable service, this process serves the client itself, as
 //! `serve` does.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use crate::cli::error::CommandError;
 use crate::cli::{GlobalArgs, background_service, block_on, logging, print};
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
+use crate::os::read_input_text;
 use crate::settings::Limits;
 use crate::wire::http_client::StaticHeaders;
 use crate::wire::http_client::bridge::{BridgeOutcome, BridgeUpstream};
@@ -99,7 +99,7 @@ fn find(global: &GlobalArgs) -> Result<Result<ServiceTarget, String>, CommandErr
     let Some(token) = token else {
         return Ok(Err(format!("the background service has no token for agent `{agent}`")));
     };
-    let text = fs::read_to_string(&config).unwrap_or_default();
+    let text = read_input_text(&config).unwrap_or_default();
     let own = client_variables(&config, &text, &ProcessEnv);
     if !own.is_empty() {
         let names = own.join("`, `");
@@ -115,7 +115,7 @@ fn find(global: &GlobalArgs) -> Result<Result<ServiceTarget, String>, CommandErr
 /// differ in the service. Excludes variables that every server gets and those in the secrets file.
 pub(crate) fn client_variables(config: &Path, text: &str, env: &dyn EnvSource) -> Vec<String> {
     let secrets = config::secrets_env_path(config);
-    let kept = fs::read_to_string(&secrets).unwrap_or_default();
+    let kept = read_input_text(&secrets).unwrap_or_default();
     let (kept, _) = config::parse_secrets_env(&secrets, &kept);
     let mut own: Vec<String> = config::variable_names(text)
         .into_iter()
@@ -130,6 +130,7 @@ pub(crate) fn client_variables(config: &Path, text: &str, env: &dyn EnvSource) -
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::fs;
 
     use pretty_assertions::assert_eq;
 

@@ -3,7 +3,6 @@
 mod primitives;
 
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use crate::cli::login_summary::{self, LoginSummary};
 use crate::cli::{GlobalArgs, block_on, cached_listings, completion, print};
 use crate::config::{KeyLocation, LoadedConfig, locate_key};
 use crate::name::{self, AgentName, ServerRef, ToolId};
+use crate::os::read_input_text;
 use crate::policy::{Explanation, Policies, ResourceOrPrompt, RiskReason, ToolTraits, UnixTime};
 use crate::settings::{Config, DriftPolicy, ToolOverride};
 
@@ -189,10 +189,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 fn settings(global: &GlobalArgs, shown: String) -> Result<(String, Option<String>), CommandError> {
     let Some(source) = global.source_file()? else { return Ok((shown, None)) };
     let mut names = ["_config.yaml", "_config.yml"].into_iter();
-    let in_it = names.find_map(|name| Some((name, fs::read_to_string(source.join(name)).ok()?)));
+    let in_it = names.find_map(|name| Some((name, read_input_text(&source.join(name)).ok()?)));
     Ok(match in_it {
         Some((name, text)) => (Path::new(&shown).join(name).display().to_string(), Some(text)),
-        None => (shown, fs::read_to_string(source).ok()),
+        None => (shown, read_input_text(&source).ok()),
     })
 }
 

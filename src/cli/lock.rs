@@ -16,6 +16,7 @@ use crate::cli::units::format_count;
 use crate::cli::{GlobalArgs, atomic_write, print, unpinned_packages};
 use crate::config::{self, ConfigLocation, ConfigOrigin, Finding};
 use crate::name::ServerRef;
+use crate::os;
 use crate::settings::{Config, LockedServer, Lockfile};
 
 mod accept;
@@ -219,7 +220,7 @@ fn show(args: &Args, report: &DriftReport) -> Result<ExitCode, CommandError> {
     for file in &args.report {
         let mut text = ReportFormat::of_file(file)?.text(report)?;
         text.push('\n');
-        std::fs::write(file, text).map_err(|error| {
+        os::write_output(file, text).map_err(|error| {
             CommandError::failed(format!("failed to write `{}`", file.display()))
                 .with_cause(&error.to_string())
         })?;
@@ -268,7 +269,7 @@ fn write(
     recorded: &LockRecording,
 ) -> Result<ExitCode, CommandError> {
     let text = config::render_lockfile(next);
-    let old = std::fs::read_to_string(&place.lock.path).ok();
+    let old = os::read_input_text(&place.lock.path).ok();
     let is_same = old.as_deref() == Some(text.as_str());
     if !is_same {
         atomic_write::write_atomically(&place.lock, &text, &[&place.config.path])?;

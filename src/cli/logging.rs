@@ -4,7 +4,6 @@ mod json_layer;
 mod non_blocking;
 
 use std::fmt;
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use crate::cli::escape::escape_controls;
 use crate::cli::logging::json_layer::JsonLayer;
 use crate::cli::logging::non_blocking::{FlushGuard, NonBlocking};
 use crate::cli::redaction::redact;
+use crate::os::open_log;
 use crate::telemetry;
 use crate::telemetry::process_registry::ProcessFiles;
 
@@ -68,13 +68,12 @@ pub(crate) fn init(
             (log, flush, io::stderr().is_terminal())
         }
         Some(path) => {
-            let file =
-                OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
-                    CommandError::usage_with_cause(
-                        format!("failed to open the log file `{}`", path.display()),
-                        &error,
-                    )
-                })?;
+            let file = open_log(path).map_err(|error| {
+                CommandError::usage_with_cause(
+                    format!("failed to open the log file `{}`", path.display()),
+                    &error,
+                )
+            })?;
             let (log, flush) =
                 NonBlocking::start(file, Duration::ZERO).map_err(CommandError::internal)?;
             (log, flush, false)

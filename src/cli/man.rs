@@ -10,6 +10,7 @@ use clap_mangen::Man;
 use crate::cli::error::CommandError;
 use crate::cli::units::format_count;
 use crate::cli::{Cli, print};
+use crate::os::write_output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     let mut commands = vec![&command];
     while let Some(command) = commands.pop() {
         let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-        fs::write(folder.join(format!("{name}.1")), page(command)?).map_err(failed)?;
+        write_output(&folder.join(format!("{name}.1")), page(command)?).map_err(failed)?;
         written += 1;
         commands.extend(command.get_subcommands().filter(|command| !command.is_hide_set()));
     }

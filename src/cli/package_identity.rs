@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::env::EnvSource;
+use crate::os::read_input_text;
 use crate::settings::{Ecosystem, LockedPackage, Package, StdioLaunch, VersionRequest};
 
 mod npm;
@@ -190,8 +191,5 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn read(file: &Path) -> Option<String> {
-    const MAX_BYTES: u64 = 64 << 20;
-    let metadata = std::fs::metadata(file).ok()?;
-    (metadata.is_file() && metadata.len() <= MAX_BYTES)
-        .then(|| std::fs::read_to_string(file).ok())?
+    read_input_text(file).ok()
 }

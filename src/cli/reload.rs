@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use crate::cli::error::CommandError;
 use crate::cli::units::format_count;
 use crate::cli::{GlobalArgs, print};
-use crate::os;
 use crate::telemetry::process_registry;
 
 const EXAMPLES: &str = "\
@@ -39,9 +38,17 @@ pub(crate) fn run(global: &GlobalArgs, _: &Args) -> Result<ExitCode, CommandErro
         _ => false,
     };
     let serving: Vec<_> = record.iter().filter(|record| is_same(&record.config)).collect();
-    for record in &serving {
-        os::send_reload_signal(record.pid).map_err(|error| {
-            CommandError::failed(format!("failed to signal the workbench with PID {}", record.pid))
+    let signals = crate::cli::block_on(async {
+        let mut signals = Vec::new();
+        for record in &serving {
+            let signal = record.process().await.and_then(|process| process.reload());
+            signals.push((record.pid, signal));
+        }
+        signals
+    })?;
+    for (pid, signal) in signals {
+        signal.map_err(|error| {
+            CommandError::failed(format!("failed to signal the workbench with PID {pid}"))
                 .with_cause(&error.to_string())
                 .with_hint("restart it to apply the configuration")
         })?;

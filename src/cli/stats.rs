@@ -18,6 +18,7 @@ use crate::cli::units::{ContextSize, format_count};
 use crate::cli::{GlobalArgs, print, with_gateway, without_policy};
 use crate::config::{Dialect, LoadError, LoadedConfig};
 use crate::gateway::Gateway;
+use crate::os::read_input_text;
 use crate::settings::Config;
 use crate::telemetry::stats::{
     AuditSummary, ClientStats, LoginStats, ModelStats, ReadStats, StatsBuilder, ToolStats,
@@ -263,7 +264,7 @@ fn build_patch(
     loaded: &LoadedConfig,
     known: &ConfiguredTools,
 ) -> Result<Option<Value>, CommandError> {
-    let text = std::fs::read_to_string(&global.config_file()?).map_err(CommandError::internal)?;
+    let text = read_input_text(&global.config_file()?).map_err(CommandError::internal)?;
     let tree = jsonc_parser::parse_to_ast(
         text.trim_start_matches('\u{feff}'),
         &jsonc_parser::CollectOptions::default(),

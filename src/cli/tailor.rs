@@ -15,6 +15,7 @@ use crate::cli::units::format_count;
 use crate::cli::{GlobalArgs, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, ConfigLocation, LoadError};
+use crate::os::read_input_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,7 +93,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 }
 
 fn read(shown: &Path, path: &Path) -> Result<SourceFile, CommandError> {
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = read_input_text(path).map_err(|error| {
         let error =
             CommandError::usage_with_cause(format!("cannot read `{}`", shown.display()), &error);
         error.with_hint("nothing was written; check the path")

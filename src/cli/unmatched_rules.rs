@@ -6,6 +6,7 @@ use crate::cli::error::CommandError;
 use crate::cli::{GlobalArgs, cached_listings, with_gateway, without_policy};
 use crate::config::{Finding, locate_key};
 use crate::name::{self, ServerRef};
+use crate::os::read_input_text;
 use crate::policy;
 use crate::settings::{Config, ConfirmationPolicy};
 
@@ -32,7 +33,7 @@ pub(crate) fn findings(global: &GlobalArgs, config: &Config) -> Result<Vec<Findi
     }
     let source = global.source_file()?;
     let text = source.and_then(|file| {
-        let text = std::fs::read_to_string(&file).ok()?;
+        let text = read_input_text(&file).ok()?;
         Some((file, text))
     });
     let place = |keys: &[String], otherwise: &str| -> (String, Option<(usize, usize)>) {

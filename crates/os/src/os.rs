@@ -6,6 +6,7 @@
 
 mod allocator;
 mod child;
+mod files;
 mod memory;
 mod pipe;
 mod sandbox;
@@ -20,12 +21,12 @@ use crate::os::unix as native;
 use crate::os::windows as native;
 
 pub use crate::os::native::{
-    ChildGuard, LocalListener, LocalStream, OrphanReaper, Signals, Socket, can_others_read,
-    check_executable, check_private_dir, check_sandbox_support, connect_locally,
+    ChildGuard, LocalListener, LocalStream, OrphanReaper, ProcessHandle, Signals, Socket,
+    can_others_read, check_executable, check_private_dir, check_sandbox_support, connect_locally,
     disable_process_dumping, drop_clean_program_pages, enter_sandbox, exec, has_terminal,
     hide_inherited_files, is_private_key_exposed, is_same_file, is_writable_by_others, kill,
-    kill_group, kill_if, lead_group, lead_session, list_processes, make_private_folder,
-    raise_file_limit, remove_dead_socket, restore_file_limit, send_reload_signal, set_nonblocking,
+    kill_group, kill_if, lead_group, lead_session, list_processes, listening_process,
+    make_private_folder, raise_file_limit, remove_dead_socket, restore_file_limit,
     set_private_mode, spawn_tracked, standard_sockets, start_time, strictest_permissions,
     supports_signal_scope, terminate_group, tune_malloc, user, variable_of, widen, widen_input,
     widen_output,
@@ -33,6 +34,10 @@ pub use crate::os::native::{
 
 pub use crate::os::allocator::Allocator;
 pub use crate::os::child::{Child, CommandSpec, DEFAULT_PATH};
+pub use crate::os::files::{
+    MAX_INPUT_BYTES, OpenMode, check_replaceable, open_input, open_log, open_own, read_input,
+    read_input_text, read_own, write_output,
+};
 pub use crate::os::memory::ProcessMemory;
 pub use crate::os::pipe::Pipe;
 pub use crate::os::sandbox::{PinnedPath, SandboxRules};

@@ -20,6 +20,7 @@ use crate::config::env::ProcessEnv;
 use crate::config::{ConfigLocation, ConfigOrigin, expand_variables};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::ServerRef;
+use crate::os::write_output;
 use crate::settings::{CatalogTool, FileNameAllocator};
 
 #[derive(Default)]
@@ -201,7 +202,7 @@ impl CatalogDraft {
         for (path, text) in &self.files {
             let path = folder.join(path);
             let written = path.parent().map_or(Ok(()), fs::create_dir_all);
-            let written = written.and_then(|()| fs::write(&path, text));
+            let written = written.and_then(|()| write_output(&path, text));
             // Otherwise an older file with the other extension would define the tool twice.
             written.and_then(|()| remove(&path.with_extension("yml"))).map_err(|error| {
                 let message = format!("cannot write `{}`", path.display());

@@ -10,6 +10,7 @@ use crate::cli::error::CommandError;
 use crate::cli::units::format_count;
 use crate::cli::{EMBEDDED_CONFIG, GlobalArgs, print, with_gateway, without_policy};
 use crate::config::LoadedConfig;
+use crate::os::read_input_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -104,9 +105,7 @@ fn categories(count: usize) -> String {
 
 fn launches(source: Option<&Path>, loaded: &LoadedConfig) -> Result<NativeEntries, CommandError> {
     let (file, text) = match source {
-        Some(path) => {
-            (loaded.file.clone(), fs::read_to_string(path).map_err(CommandError::internal)?)
-        }
+        Some(path) => (loaded.file.clone(), read_input_text(path).map_err(CommandError::internal)?),
         None => ("embedded.json".to_owned(), EMBEDDED_CONFIG.to_owned()),
     };
     Ok(NativeEntries::read(&SourceFile { file, text }))

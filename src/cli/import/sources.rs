@@ -9,7 +9,7 @@ use crate::authoring::import::{SourceFile, has_servers};
 use crate::cli::error::CommandError;
 use crate::cli::print;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os::Platform;
+use crate::os::{Platform, read_input_text};
 
 #[derive(Debug, Default)]
 pub(super) struct ImportSources {
@@ -30,7 +30,7 @@ pub(super) fn read(named: &[PathBuf], folder: &Path) -> Result<ImportSources, Co
 }
 
 pub(super) fn source(shown: &Path, path: &Path) -> Result<SourceFile, CommandError> {
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = read_input_text(path).map_err(|error| {
         let error =
             CommandError::usage_with_cause(format!("cannot read `{}`", shown.display()), &error);
         error.with_hint("nothing was written; check the path")

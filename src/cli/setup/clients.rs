@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::authoring::client_files::{ClientApp, FileScope, FileSyntax, KnownFile, known_files};
 use crate::config::env::EnvSource;
-use crate::os::{Platform, is_same_file};
+use crate::os::{Platform, is_same_file, read_input_text};
 
 #[derive(Clone, Debug)]
 pub(super) struct ClientFile {
@@ -85,11 +85,8 @@ pub(super) fn shown(path: &Path, home: Option<&Path>) -> String {
 }
 
 pub(super) fn read(path: &Path) -> Result<Option<String>, String> {
-    match fs::read(path) {
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => Ok(Some(text)),
-            Err(_) => Err("not valid UTF-8".to_owned()),
-        },
+    match read_input_text(path) {
+        Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.to_string()),
     }
@@ -158,6 +155,6 @@ mod tests {
         let env: BTreeMap<_, _> = [("HOME".to_owned(), home.path().display().to_string())].into();
         let here = find(Platform::Linux, &env, Path::new("/nowhere"), &[]);
         let told: Vec<_> = here.unreadable.iter().map(|(_, file, why)| (&**file, &**why)).collect();
-        assert_eq!(told, [("~/.cursor/mcp.json", "not valid UTF-8")]);
+        assert_eq!(told, [("~/.cursor/mcp.json", "it is not valid UTF-8")]);
     }
 }

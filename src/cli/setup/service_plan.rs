@@ -14,7 +14,7 @@ use crate::cli::setup::clients;
 use crate::cli::token;
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os::{self, Platform};
+use crate::os::{self, Platform, ProcessHandle};
 
 pub(super) struct ServicePlan {
     pub(super) service: UserService,
@@ -113,9 +113,7 @@ impl ServicePlan {
             run_manager(&words)?;
         }
         // A running service must read the new tokens.
-        runs.into_iter().try_for_each(|process| {
-            os::send_reload_signal(process).map_err(|error| error.to_string())
-        })?;
+        background_service::signal(&runs, ProcessHandle::reload)?;
         let answer =
             crate::cli::block_on(background_service::ensure_running(&self.service, config));
         answer.map_err(CommandError::into_root_cause)?

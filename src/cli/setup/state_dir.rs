@@ -2,6 +2,7 @@
 //! because client files contain secrets.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::authoring::setup::journal::{Journal, VERSION};
@@ -11,7 +12,7 @@ use crate::cli::setup::clients::{read, shown};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{ConfigLocation, ConfigOrigin};
 use crate::name::PROGRAM;
-use crate::os::make_private_folder;
+use crate::os::{MAX_INPUT_BYTES, make_private_folder, read_own};
 
 /// The folder of the original files, inside the state folder.
 const BACKUPS: &str = "before";
@@ -35,8 +36,13 @@ pub(super) fn journal() -> Result<Option<Journal>, CommandError> {
             .with_cause(why)
             .with_hint(format!("the original files are in `{}`", shown_backup_folder()))
     };
-    let Some(text) = read(&path).map_err(|why| broken(&why))? else { return Ok(None) };
-    let journal: Journal = serde_json::from_str(&text).map_err(|e| broken(&e.to_string()))?;
+    // The journal decides which files `undo` writes.
+    let text = match read_own(&path, MAX_INPUT_BYTES) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(broken(&error.to_string())),
+    };
+    let journal: Journal = serde_json::from_slice(&text).map_err(|e| broken(&e.to_string()))?;
     if journal.version == VERSION {
         Ok(Some(journal))
     } else {
@@ -103,7 +109,7 @@ pub(super) fn write_if_unchanged(
     before: Option<&str>,
     text: &str,
 ) -> Result<(), String> {
-    check(path, before)?;
+    check_unchanged(path, before)?;
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }
@@ -118,7 +124,7 @@ pub(super) fn write_private_if_unchanged(
     before: Option<&str>,
     text: &str,
 ) -> Result<(), String> {
-    check(path, before)?;
+    check_unchanged(path, before)?;
     private(path, text).map_err(CommandError::into_root_cause)
 }
 
@@ -128,7 +134,7 @@ pub(super) fn write_secret_if_unchanged(
     before: Option<&str>,
     text: &str,
 ) -> Result<(), String> {
-    check(path, before)?;
+    check_unchanged(path, before)?;
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }
@@ -136,7 +142,8 @@ pub(super) fn write_secret_if_unchanged(
         .map_err(CommandError::into_root_cause)
 }
 
-fn check(path: &Path, before: Option<&str>) -> Result<(), String> {
+/// Fails if a file is no longer as in `before`; `None` means that it didn't exist.
+pub(super) fn check_unchanged(path: &Path, before: Option<&str>) -> Result<(), String> {
     if read(path)?.as_deref() == before {
         Ok(())
     } else {

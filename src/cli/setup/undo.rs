@@ -216,10 +216,10 @@ fn undo_own_file(record: &FileRecord, is_kept: bool, is_dry: bool) -> (UndoOutco
     }
 }
 
-/// Writes the file, or removes it if `text` is `None`. Writing fails if it is no longer as in
-/// `before`.
+/// Writes the file, or removes it if `text` is `None`. Fails if it is no longer as in `before`.
 fn put(path: &Path, before: Option<&str>, text: Option<&str>) -> Result<(), String> {
     let Some(text) = text else {
+        state_dir::check_unchanged(path, before)?;
         fs::remove_file(path).map_err(|error| error.to_string())?;
         // Remove the workbench's own folder if it is empty now; clients' folders existed before.
         if let Some(folder) = path.parent().filter(|folder| folder.ends_with(crate::name::PROGRAM))
@@ -229,4 +229,24 @@ fn put(path: &Path, before: Option<&str>, text: Option<&str>) -> Result<(), Stri
         return Ok(());
     };
     state_dir::write_if_unchanged(path, before, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn file_that_changed_since_it_was_read_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        fs::write(&path, "edited meanwhile").unwrap();
+        let changed = "the file changed on disk in the meantime".to_owned();
+        assert_eq!(put(&path, Some("as read"), None), Err(changed.clone()));
+        assert_eq!(put(&path, Some("as read"), Some("before setup")), Err(changed));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "edited meanwhile");
+        assert_eq!(put(&path, Some("edited meanwhile"), None), Ok(()));
+        assert!(!path.exists());
+    }
 }

@@ -1,6 +1,5 @@
 //! Values read from files.
 
-use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -32,13 +31,8 @@ pub(super) fn read_file(path: &Path) -> Result<SecretValue, SecretError> {
         };
         SecretError { reason, hint: hint.to_owned() }
     };
-    let metadata = fs::metadata(path).map_err(|error| failure(&error))?;
-    if !metadata.is_file() {
-        // Reading a pipe or a terminal could block forever.
-        return Err(failure(&io::Error::other("not a regular file")));
-    }
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| failure(&error))?;
+    let file = os::open_input(path).map_err(|error| failure(&error))?;
     file.take(MAX_VALUE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| failure(&error))?;
     let mut value = SecretValue::from_bytes(&reference, bytes)?;
     if os::can_others_read(path) {
@@ -52,6 +46,7 @@ pub(super) fn read_file(path: &Path) -> Result<SecretValue, SecretError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use pretty_assertions::assert_eq;
@@ -87,9 +82,12 @@ mod tests {
         let reason = read_file(folder.path()).unwrap_err().reason;
         assert_eq!(
             reason,
-            format!("failed to read `{}`: not a regular file", folder.path().display())
+            format!(
+                "failed to read `{}`: it is a folder, not a regular file",
+                folder.path().display()
+            )
         );
         let reason = read_file(Path::new("/dev/zero")).unwrap_err().reason;
-        assert_eq!(reason, "failed to read `/dev/zero`: not a regular file");
+        assert_eq!(reason, "failed to read `/dev/zero`: it is a device, not a regular file");
     }
 }

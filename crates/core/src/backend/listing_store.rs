@@ -15,7 +15,7 @@ mod vectors;
 mod worker;
 
 use std::collections::HashMap;
-use std::fs::{self, DirEntry, File};
+use std::fs::{self, DirEntry, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -25,7 +25,7 @@ use tempfile::NamedTempFile;
 
 use crate::backend::ServerTransport;
 use crate::backend::listing_store::fingerprint::StoreKey;
-use crate::os::{check_private_dir, make_private_folder, set_nonblocking};
+use crate::os::{OpenMode, check_private_dir, make_private_folder, open_own, read_own};
 use crate::settings::Protocol;
 
 pub use crate::backend::listing_store::fingerprint::Fingerprint;
@@ -182,8 +182,8 @@ impl ListingStore {
             tracing::debug!(server = record.server, "tool list too large to cache");
             return absent_is_fine(fs::remove_file(path));
         }
-        if read(&path).is_ok_and(|last| last == text) {
-            return File::options().append(true).open(path)?.set_modified(SystemTime::now());
+        if read_own(&path, MAX_FILE).is_ok_and(|last| last == text) {
+            return open_own(&path, OpenMode::Append)?.set_modified(SystemTime::now());
         }
         let mut file = self.unfinished()?;
         file.write_all(&text)?;
@@ -219,7 +219,7 @@ impl ListingStore {
     }
 
     fn entry(&self, fingerprint: Fingerprint) -> io::Result<Option<StoredListing>> {
-        let file = match open(&self.path(&fingerprint)) {
+        let file = match open_own(&self.path(&fingerprint), OpenMode::Read) {
             Ok(file) => file,
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -228,7 +228,9 @@ impl ListingStore {
         let record = if metadata.len() > MAX_FILE {
             Err(ListingRecordError::TooLarge)
         } else {
-            ListingRecord::decode(&bounded(file)?)
+            let mut text = Vec::new();
+            file.take(MAX_FILE).read_to_end(&mut text)?;
+            ListingRecord::decode(&text)
         };
         Ok(Some(StoredListing {
             fingerprint,
@@ -255,7 +257,7 @@ impl ListingStore {
     }
 
     fn read_key(&self) -> io::Result<Option<StoreKey>> {
-        match read(&self.folder.join(KEY)) {
+        match read_own(&self.folder.join(KEY), MAX_FILE) {
             Ok(key) => {
                 // Models read the listings, so files of other users aren't trusted.
                 check_private_dir(&self.folder)?;
@@ -268,9 +270,9 @@ impl ListingStore {
 
     fn own_key(&self) -> io::Result<StoreKey> {
         make_private_folder(&self.folder)?;
+        check_private_dir(&self.folder)?;
         // Read it again: another process may have cleared the store.
-        let there_is = self.read_key()?;
-        let key = if let Some(key) = there_is {
+        let key = if let Ok(Some(key)) = self.read_key() {
             key
         } else {
             let mut key = [0; StoreKey::LENGTH];
@@ -278,7 +280,9 @@ impl ListingStore {
             let mut file = self.unfinished()?;
             file.write_all(&key)?;
             let path = self.folder.join(KEY);
-            if path.metadata().is_ok_and(|metadata| metadata.len() != key.len() as u64) {
+            let is_key = |found: &Metadata| found.is_file() && found.len() == key.len() as u64;
+            if path.symlink_metadata().is_ok_and(|found| !is_key(&found)) {
+                // Damaged, or a link or FIFO. The rename replaces it without opening it.
                 file.persist(path)?;
             } else if let Err(error) = file.persist_noclobber(path)
                 && error.error.kind() != ErrorKind::AlreadyExists
@@ -302,7 +306,7 @@ impl ListingStore {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = held.as_mut().is_some_and(|held| {
             held.files += 1;
-            held.bytes += bytes;
+            held.bytes = held.bytes.saturating_add(bytes);
             held.files <= MAX_FILES && held.bytes <= MAX_BYTES && held.at.elapsed() < LOOK_AGAIN
         });
         if !has_room {
@@ -332,7 +336,7 @@ impl ListingStore {
         let mut held = DiskUsage { files: 0, bytes: 0, at: Instant::now() };
         let mut is_full = false;
         for (_, length, path) in listings {
-            is_full |= held.files == MAX_FILES || held.bytes + length > MAX_BYTES;
+            is_full |= held.files == MAX_FILES || held.bytes.saturating_add(length) > MAX_BYTES;
             if is_full {
                 absent_is_fine(fs::remove_file(path))?;
             } else {
@@ -362,23 +366,6 @@ fn kind(file: &DirEntry) -> Kind {
         Some((stem, EXTENSION)) => Fingerprint::parse(stem).map_or(Kind::Foreign, Kind::Listing),
         _ => Kind::Foreign,
     }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    bounded(open(path)?)
-}
-
-/// Opens a regular file for reading. Fails on a pipe, which would block forever.
-fn open(path: &Path) -> io::Result<File> {
-    let file = set_nonblocking(File::options().read(true)).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
-}
-
-/// Reads a file, but at most one byte more than `MAX_FILE`.
-fn bounded(file: File) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Returns `true` if the file or a folder of its path doesn't exist.

@@ -6,7 +6,7 @@
 //! that run for longer than `IN_FLIGHT_AFTER` are also listed next to the file ([`LeaseFile`]), so
 //! a killed process leaves a record of them.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use memchr::memchr_iter;
 use prometheus_client::metrics::counter::Counter;
 
+use crate::os::{OpenMode, open_own};
 use crate::settings::AuditConfig;
 use crate::telemetry::context::{CallProgress, CallStart};
 use crate::telemetry::event::{CertificateExpiry, DriftEvent, Event, EventKinds};
@@ -257,7 +258,7 @@ fn key(audit: &Path) -> io::Result<Vec<u8>> {
     let path = sibling_path(audit, ".key");
     let read = || -> io::Result<Vec<u8>> {
         let mut key = Vec::with_capacity(KEY);
-        std::fs::File::open(&path)?.take(KEY as u64).read_to_end(&mut key)?;
+        open_own(&path, OpenMode::ReadShared)?.take(KEY as u64).read_to_end(&mut key)?;
         Ok(key)
     };
     match read() {
@@ -267,8 +268,8 @@ fn key(audit: &Path) -> io::Result<Vec<u8>> {
     let mut key = [0; KEY];
     getrandom::fill(&mut key).map_err(io::Error::from)?;
     // The file gets its name when it is complete. If processes race, all use the key of the first.
-    let file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-    std::fs::write(file.path(), key)?;
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    file.write_all(&key)?;
     match file.persist_noclobber(&path) {
         Ok(_) => Ok(key.to_vec()),
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => read(),

@@ -4,11 +4,11 @@
 //! killed process leaves a record of them. An unlocked file belongs to a dead process: the next
 //! process to start appends its lines to the audit file and deletes it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::os::set_private_mode;
+use crate::os::{OpenMode, open_own};
 use crate::telemetry::rotating_file::is_at;
 
 /// Maximum number of bytes read from an orphaned file.
@@ -36,9 +36,9 @@ impl LeaseFile {
             return removed.map_or(Ok(()), |(removed, _)| removed);
         }
         let new = self.path.with_extension("new");
-        let mut file = set_private_mode(OpenOptions::new().write(true).create(true).truncate(true))
-            .open(&new)?;
+        let mut file = open_own(&new, OpenMode::Write)?;
         file.lock()?;
+        file.set_len(0)?;
         file.write_all(lines)?;
         fs::rename(&new, &self.path)?;
         self.file = Some(file);
@@ -58,7 +58,7 @@ pub(crate) fn take_orphans(audit: &Path) -> io::Result<Vec<u8>> {
         if run.is_none_or(|run| !run.starts_with('.')) {
             continue;
         }
-        let Ok(file) = File::open(&path) else { continue };
+        let Ok(file) = open_own(&path, OpenMode::ReadShared) else { continue };
         // A locked file has a live owner. If the path now leads to another file, the owner replaced
         // this one.
         if file.try_lock().is_err() || !is_at(&file, &path)? {
@@ -101,6 +101,16 @@ mod tests {
         assert_eq!(take_orphans(&audit).unwrap(), b"{\"a\":2}\n");
         assert_eq!(take_orphans(&audit).unwrap(), b"");
         assert!(running.path.exists() && elsewhere.exists());
+        #[cfg(unix)]
+        {
+            use rustix::fs::{CWD, Mode, mkfifoat};
+
+            let pipe = folder.path().join("audit.jsonl.pipe.open");
+            mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+            let link = folder.path().join("audit.jsonl.link.open");
+            std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+            assert_eq!(take_orphans(&audit).unwrap(), b"", "links and pipes are skipped");
+        }
         running.replace(b"").unwrap();
         assert!(!running.path.exists());
     }

@@ -18,7 +18,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::os::{check_private_dir, make_private_folder};
+use crate::os::{
+    OpenMode, ProcessHandle, check_private_dir, listening_process, make_private_folder, open_own,
+    start_time,
+};
 use crate::telemetry::rotating_file::{RotatingFile, is_at, rotated_path};
 
 pub use crate::telemetry::process_registry::logs::{LogFile, LogReader, list_logs};
@@ -144,6 +147,9 @@ pub struct ProcessRecord {
     pub version: String,
     /// Start time, in seconds since the Unix epoch.
     pub since: u64,
+    /// Start time as [`start_time`] reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticks: Option<u64>,
     /// Path of the configuration, as the user gave it.
     pub config: String,
     /// `stdio`, or the HTTP address it listens on.
@@ -155,6 +161,32 @@ pub struct ProcessRecord {
     pub agents: Vec<ProcessAgentRecord>,
     /// Servers that are running or failed to start.
     pub servers: Vec<ProcessServerRecord>,
+}
+
+impl ProcessRecord {
+    /// Returns the process that wrote this record, for signals. A file can name any process, and a
+    /// PID can be reused, so the process has to listen on the socket of the record, or, if no
+    /// process does, have its start time.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such process, or this can't be proven.
+    pub async fn process(&self) -> io::Result<ProcessHandle> {
+        // Opened first: from here on, the PID can't be reused unnoticed.
+        let handle = ProcessHandle::open(self.pid)?;
+        let listener = match &self.socket {
+            Some(socket) => listening_process(socket).await.ok(),
+            None => None,
+        };
+        let is_proven = match listener {
+            Some(pid) => pid == self.pid,
+            None => self.ticks.is_some() && self.ticks == start_time(self.pid),
+        };
+        if is_proven {
+            return Ok(handle);
+        }
+        Err(io::Error::other(format!("process {} is not known to be a workbench", self.pid)))
+    }
 }
 
 /// A connected agent.
@@ -195,6 +227,10 @@ pub enum ServerRunState {
 
 /// Reads the records of all running processes, oldest first. Orphaned and unreadable files are
 /// skipped.
+///
+/// # Errors
+///
+/// Fails if the folder belongs to another user, or others can write to it.
 pub fn read_processes(cache: &Path) -> io::Result<Vec<ProcessRecord>> {
     let mut all = Vec::new();
     for path in files(cache, OPEN)? {
@@ -210,7 +246,7 @@ pub fn read_processes(cache: &Path) -> io::Result<Vec<ProcessRecord>> {
 /// Returns the file if a live process holds its lock.
 fn held(path: &Path) -> Option<File> {
     for _ in 0..TRIES {
-        let file = File::open(path).ok()?;
+        let file = open_own(path, OpenMode::Read).ok()?;
         if file.try_lock_shared().is_err() {
             return Some(file);
         }
@@ -233,6 +269,7 @@ fn files(cache: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
         }
         Err(error) => return Err(error),
     };
+    check_private_dir(&folder)?;
     let paths = entries.flatten().map(|entry| entry.path());
     let is_ours = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME))

@@ -7,11 +7,11 @@
 //! If the disk is full, a partial line is truncated, and the caller learns how much of the batch
 //! was written. A partial line left by a killed process is terminated before the next line.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::os::{is_same_file, set_private_mode};
+use crate::os::{OpenMode, is_same_file, make_private_folder, open_own};
 
 /// How often other processes can rotate the file before a write fails.
 const TRIES: usize = 16;
@@ -28,13 +28,9 @@ impl RotatingFile {
     /// Opens the file, and creates it and its folder if necessary.
     pub(crate) fn open(path: &Path, max_bytes: u64, keep: u32) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+            make_private_folder(folder)?;
         }
-        // A write to a FIFO would block until another process reads it.
-        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            return Err(io::Error::other("not a regular file"));
-        }
-        let file = append(path)?;
+        let file = open_own(path, OpenMode::Append)?;
         Ok(Self { path: path.to_owned(), max_bytes, keep, file })
     }
 
@@ -54,7 +50,7 @@ impl RotatingFile {
                 // The lines are in the file even if it can't be unlocked.
                 return unlocked.map_err(|error| PartialWriteError { error, written: lines.len() });
             }
-            self.file = append(&self.path)?;
+            self.file = open_own(&self.path, OpenMode::Append)?;
         }
         Err(io::Error::other("rotated by other processes too often").into())
     }
@@ -148,11 +144,6 @@ pub(crate) fn rotated_path(path: &Path, number: u32) -> PathBuf {
     }
 }
 
-/// Opens a file for appending, readable only by its owner.
-pub(crate) fn append(path: &Path) -> io::Result<File> {
-    set_private_mode(OpenOptions::new().read(true).append(true).create(true)).open(path)
-}
-
 /// Returns `true` if the open file is still the one at `path`.
 pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let open = file.metadata()?;
@@ -215,6 +206,29 @@ mod tests {
     fn rejects_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         assert!(RotatingFile::open(folder.path(), 10, 1).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn rejects_links_and_pipes_planted_later() {
+        use std::os::unix::fs::symlink;
+
+        use rustix::fs::{CWD, Mode, mkfifoat};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("audit"), folder.path().join("victim"));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &path).unwrap();
+        assert!(RotatingFile::open(&path, 10, 0).is_err());
+        fs::remove_file(&path).unwrap();
+        let mut file = RotatingFile::open(&path, 10, 0).unwrap();
+        fs::remove_file(&path).unwrap();
+        symlink(&victim, &path).unwrap();
+        assert!(file.write(b"line\n").is_err());
+        fs::remove_file(&path).unwrap();
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        assert!(file.write(b"line\n").is_err());
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     }
 
     #[test]

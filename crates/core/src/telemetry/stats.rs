@@ -18,6 +18,7 @@ use memchr::{memchr, memchr_iter};
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::os::open_input;
 use crate::telemetry::CallOutcome;
 use crate::telemetry::record::{DENIED, LOST, UNKNOWN};
 use crate::telemetry::rotating_file::rotated_path;
@@ -241,7 +242,7 @@ impl StatsBuilder {
         }
         let mut stats = Self::default();
         for (file, length) in parts.into_iter().rev() {
-            let mut file = std::fs::File::open(file)?;
+            let mut file = open_input(file)?;
             let begin = file.metadata()?.len().saturating_sub(length);
             // The byte before the part shows whether a line begins with it.
             file.seek(SeekFrom::Start(begin.saturating_sub(1)))?;

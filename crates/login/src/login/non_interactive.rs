@@ -132,9 +132,8 @@ async fn ask(
 async fn read(file: &std::path::Path) -> Result<String, ObtainTokenError> {
     let path = file.to_owned();
     let read = tokio::task::spawn_blocking(move || {
-        use std::io::Read;
-        let mut text = String::new();
-        std::fs::File::open(path)?.take(LONGEST_FILE).read_to_string(&mut text).map(|_| text)
+        let bytes = crate::os::read_input(&path, LONGEST_FILE)?;
+        String::from_utf8(bytes).map_err(std::io::Error::other)
     });
     let read = read.await.map_err(std::io::Error::other).and_then(|read| read);
     let text = read.map_err(|error| ObtainTokenError {

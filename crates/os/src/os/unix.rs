@@ -5,6 +5,7 @@ mod files;
 mod local;
 mod orphans;
 mod pinned;
+mod process_handle;
 mod processes;
 mod signals;
 mod streams;
@@ -14,20 +15,25 @@ pub use crate::os::unix::cell::{
 };
 pub use crate::os::unix::files::{
     can_others_read, check_executable, check_private_dir, is_private_key_exposed, is_same_file,
-    is_writable_by_others, make_private_folder, set_nonblocking, set_private_mode,
-    strictest_permissions,
+    is_writable_by_others, make_private_folder, set_private_mode, strictest_permissions,
 };
-pub use crate::os::unix::local::{LocalListener, LocalStream, connect_locally, remove_dead_socket};
+pub(crate) use crate::os::unix::files::{
+    check_owner, is_fifo, set_blocking, set_guarded, special_kind,
+};
+pub use crate::os::unix::local::{
+    LocalListener, LocalStream, connect_locally, listening_process, remove_dead_socket,
+};
 pub use crate::os::unix::orphans::{
     ChildGuard, OrphanReaper, kill, kill_if, list_processes, spawn_tracked, start_time, variable_of,
 };
 pub(crate) use crate::os::unix::pinned::identity_of;
+pub use crate::os::unix::process_handle::ProcessHandle;
 #[cfg(target_os = "linux")]
 pub(crate) use crate::os::unix::processes::file_limit_before;
 pub use crate::os::unix::processes::{
     disable_process_dumping, drop_clean_program_pages, hide_inherited_files, kill_group,
-    lead_group, lead_session, raise_file_limit, restore_file_limit, send_reload_signal,
-    terminate_group, tune_malloc, user,
+    lead_group, lead_session, raise_file_limit, restore_file_limit, terminate_group, tune_malloc,
+    user,
 };
 pub use crate::os::unix::signals::{Signals, has_terminal};
 pub use crate::os::unix::streams::{Socket, standard_sockets, widen, widen_input, widen_output};

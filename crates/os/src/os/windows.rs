@@ -1,6 +1,6 @@
 //! The Windows implementation. It is incomplete and has never been run.
 
-use std::fs::{self, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::future::pending;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -32,9 +32,24 @@ pub fn widen_output<S>(stream: &S, bytes: usize) -> io::Result<()> {
     widen(stream, bytes)
 }
 
-/// Changes nothing: files in folders are never pipes.
-pub fn set_nonblocking(options: &mut OpenOptions) -> &mut OpenOptions {
-    options
+/// Changes nothing: files in folders are never pipes, and creating a link needs a privilege.
+pub(crate) fn set_guarded(_: &mut OpenOptions, _: bool) {}
+
+pub(crate) fn set_blocking(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn is_fifo(_: &Metadata) -> bool {
+    false
+}
+
+pub(crate) fn special_kind(_: &Metadata) -> &'static str {
+    "a device"
+}
+
+/// Not implemented: access lists aren't read.
+pub(crate) fn check_owner(_: &Metadata, _: Option<&Path>, _: &str) -> io::Result<()> {
+    Ok(())
 }
 
 /// Creates a folder and its missing parents, with the access list of the parent.
@@ -99,9 +114,23 @@ pub fn terminate_group(_: u32) {}
 
 pub fn kill_group(_: u32) {}
 
-/// Always fails: Windows has no signal for it.
-pub fn send_reload_signal(_: u32) -> io::Result<()> {
-    Err(io::Error::new(ErrorKind::Unsupported, "Windows has no reload signal"))
+/// A process to signal, which Windows doesn't have.
+#[derive(Debug)]
+pub enum ProcessHandle {}
+
+impl ProcessHandle {
+    /// Always fails: Windows has no signals.
+    pub fn open(_: u32) -> io::Result<Self> {
+        Err(io::Error::new(ErrorKind::Unsupported, "Windows has no signals"))
+    }
+
+    pub fn reload(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub fn terminate(&self) -> io::Result<()> {
+        match *self {}
+    }
 }
 
 /// Returns `None`: the number of open files is unlimited.
@@ -263,6 +292,10 @@ impl LocalListener {
 }
 
 pub async fn connect_locally(_: &Path) -> io::Result<LocalStream> {
+    Err(not_yet())
+}
+
+pub async fn listening_process(_: &Path) -> io::Result<u32> {
     Err(not_yet())
 }
 

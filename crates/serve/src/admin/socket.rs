@@ -51,6 +51,7 @@ pub fn listen(folders: &[PathBuf], run: &str) -> Option<(LocalListener, PathBuf)
 
 fn listen_in(folder: &Path, run: &str) -> std::io::Result<(LocalListener, PathBuf)> {
     crate::os::make_private_folder(folder)?;
+    crate::os::check_private_dir(folder)?;
     for entry in std::fs::read_dir(folder)?.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();

@@ -155,7 +155,8 @@ impl AdminApi {
                 called = &mut call.work => break called,
             }
         };
-        let called = called.map_err(|_| AdminError::failed("internal error; see the log".to_owned()))?;
+        let called =
+            called.map_err(|_| AdminError::failed("internal error; see the log".to_owned()))?;
         let ms = (call.began.elapsed().as_secs_f64() * 100_000.0).round() / 100.0;
         match called {
             Ok(RpcOutcome::Result(result)) => {

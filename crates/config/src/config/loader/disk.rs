@@ -1,12 +1,13 @@
 //! Access to a catalog folder on disk. Only this module and `file` access the file system.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::config::loader::catalog_fs::{
     CatalogFs, DirEntry, DirEntryKind, MAX_CATALOG_FILE_BYTES,
 };
+use crate::os::read_input;
 
 /// Maximum number of entries read from one folder: one more than the catalog's limit, to detect
 /// excess.
@@ -48,19 +49,11 @@ impl CatalogFs for DiskFs {
     }
 
     fn read(&self, file: &str) -> Result<Option<String>, String> {
-        let path = self.root.join(file);
-        match fs::metadata(&path) {
-            Ok(found) if !found.is_file() => return Err("not a regular file".to_owned()),
+        let bytes = match read_input(&self.root.join(file), MAX_CATALOG_FILE_BYTES as u64) {
+            Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Ok(_) | Err(_) => {}
-        }
-        let mut bytes = Vec::new();
-        let opened = fs::File::open(&path).map_err(|error| reason(&error))?;
-        let most = MAX_CATALOG_FILE_BYTES as u64 + 1;
-        opened.take(most).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
-        if bytes.len() > MAX_CATALOG_FILE_BYTES {
-            return Err("larger than 4 MiB".to_owned());
-        }
+            Err(error) => return Err(reason(&error)),
+        };
         String::from_utf8(bytes).map(Some).map_err(|_| "not valid UTF-8".to_owned())
     }
 }
@@ -87,8 +80,11 @@ fn kind(path: &Path, here: &Path) -> DirEntryKind {
     }
 }
 
-/// The error message without `(os error N)`.
+/// The error message. Messages of the system lose their `(os error N)` and capital letters.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+    match text.split_once(" (os error") {
+        Some((message, _)) => message.to_lowercase(),
+        None => text,
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::config::dialect::{Dialect, is_toml};
@@ -20,6 +20,7 @@ use crate::config::syntax::document::{self, Node};
 use crate::config::syntax::finding::{ConfigReport, Finding};
 use crate::config::syntax::paths::{PathResolver, resolve_path};
 use crate::name::PROGRAM;
+use crate::os::read_input;
 use crate::settings::Lockfile;
 
 const VARIABLE: &str = "WORKBENCH_CONFIG";
@@ -241,16 +242,11 @@ fn load_secrets_env(
     }
 }
 
-/// Maximum size of a configuration file. Bounds reading from a device or pipe.
+/// Maximum size of a configuration file.
 const MAX_CONFIG_BYTES: u64 = 16 * 1024 * 1024;
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(path)?.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(read).is_ok_and(|read| read > MAX_CONFIG_BYTES) {
-        return Err(io::Error::other("larger than 16 MiB"));
-    }
-    Ok(bytes)
+    read_input(path, MAX_CONFIG_BYTES)
 }
 
 /// Parses and checks the text of a configuration. `name` determines the dialect, and relative paths

@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::future::{pending, ready};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -232,6 +233,38 @@ fn damaged_key_is_replaced() {
     assert_eq!(tools(&other, "a"), None);
     other.save(&reach("a"), PROTOCOL, &record("add")).unwrap();
     assert_eq!(tools(&bench.other(), "a").unwrap(), ["add"]);
+}
+
+// invariant: store-is-a-cache
+#[cfg(unix)]
+#[test]
+fn planted_links_and_pipes_are_replaced_unopened() {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    let cache = TempDir::new().unwrap();
+    let victim = cache.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let link = |path: &Path| symlink(&victim, path).unwrap();
+    let pipe = |path: &Path| mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).unwrap();
+    let plants: [&dyn Fn(&Path); 2] = [&link, &pipe];
+    for plant in plants {
+        let store = ListingStore::new(cache.path());
+        store.save(&reach("calc"), PROTOCOL, &record("one")).unwrap();
+        let entry = store.entries().unwrap().remove(0).fingerprint;
+        for path in [store.path(&entry), store.folder.join(KEY)] {
+            fs::remove_file(&path).unwrap();
+            plant(&path);
+            let store = ListingStore::new(cache.path());
+            assert_eq!(tools(&store, "calc"), None, "unusable, and nothing waits for it");
+            store.save(&reach("calc"), PROTOCOL, &record("one")).unwrap();
+            assert!(path.symlink_metadata().unwrap().is_file());
+            assert_eq!(tools(&ListingStore::new(cache.path()), "calc"), Some(vec!["one".into()]));
+        }
+        store.clear().unwrap();
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,10 +12,10 @@ use sha2::{Digest, Sha256};
 
 use crate::backend::listing_store::fingerprint::hex;
 use crate::backend::listing_store::{
-    ABANDONED, ListingStore, UNFINISHED, absent_is_fine, is_absent, open,
+    ABANDONED, ListingStore, UNFINISHED, absent_is_fine, is_absent,
 };
 use crate::catalog::rank::QuantizedVector;
-use crate::os::{check_private_dir, make_private_folder};
+use crate::os::{check_private_dir, make_private_folder, read_own};
 
 /// Subfolder of the cache folder.
 pub(super) const FOLDER: &str = "vectors";
@@ -130,13 +130,11 @@ fn encode<'a>(texts: impl Iterator<Item = (&'a TextKey, &'a Arc<QuantizedVector>
 }
 
 fn read(folder: &Path, path: &Path) -> io::Result<KnownTexts> {
-    let file = match open(path) {
+    let text = match read_own(path, MAX_FILE as u64) {
         Err(error) if is_absent(&error) => return Ok(KnownTexts::new()),
-        file => file?,
+        text => text?,
     };
     check_private_dir(folder)?;
-    let mut text = Vec::new();
-    file.take(MAX_FILE as u64).read_to_end(&mut text)?;
     decode(&text).ok_or_else(|| io::Error::other("the file is damaged"))
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::os::{OpenMode, open_own};
 use crate::telemetry::process_registry::{KEPT_LOGS, LOG, files};
 use crate::telemetry::rotating_file::{is_at, rotated_path};
 
@@ -44,7 +45,7 @@ pub struct LogReader {
 impl LogReader {
     /// Starts at the beginning of the rotated file, if there is one.
     pub fn new(log: &LogFile) -> Self {
-        let before = File::open(rotated_path(&log.path, KEPT_LOGS)).ok();
+        let before = open_own(&rotated_path(&log.path, KEPT_LOGS), OpenMode::Read).ok();
         Self { path: log.path.clone(), file: before, rest: Vec::new() }
     }
 
@@ -66,7 +67,7 @@ impl LogReader {
                 }
             }
             // It was rotated, or did not exist yet.
-            let Ok(next) = File::open(&self.path) else { break };
+            let Ok(next) = open_own(&self.path, OpenMode::Read) else { break };
             self.file = Some(next);
         }
         lines

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::name::AgentName;
+use crate::os::start_time;
 use crate::telemetry::event::{Event, EventKinds, ServerContext};
 use crate::telemetry::event_bus::EventListener;
 use crate::telemetry::lease_file::LeaseFile;
@@ -59,6 +60,7 @@ impl ProcessPublisher {
             record: ProcessRecord {
                 pid: std::process::id(),
                 since: seconds(SystemTime::now()),
+                ticks: start_time(std::process::id()),
                 ..record
             },
             agents: BTreeMap::new(),

@@ -174,3 +174,67 @@ fn files_are_private_to_their_owner() {
         "other users can write to the folder"
     );
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn record_gives_a_process_only_if_that_process_wrote_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("a.sock");
+    let own = std::process::id();
+    let record = |pid, ticks, socket: Option<&Path>| ProcessRecord {
+        pid,
+        ticks,
+        socket: socket.map(Path::to_owned),
+        ..ProcessRecord::default()
+    };
+    let is_proven = async |record: ProcessRecord| record.process().await.is_ok();
+    let started = start_time(own);
+    assert!(is_proven(record(own, started, None)).await);
+    assert!(!is_proven(record(own, None, None)).await, "no proof");
+    assert!(!is_proven(record(own, start_time(1), None)).await, "a reused PID");
+    assert!(!is_proven(record(1, started, None)).await, "another process");
+    for pid in [0, u32::MAX, i32::MAX.unsigned_abs()] {
+        assert!(!is_proven(record(pid, None, None)).await, "{pid}");
+    }
+    // The socket of an ended process proves nothing.
+    assert!(is_proven(record(own, started, Some(&socket))).await);
+    assert!(!is_proven(record(own, None, Some(&socket))).await);
+    let listener = crate::os::LocalListener::bind(&socket).unwrap();
+    // Records of earlier versions have no start time.
+    assert!(is_proven(record(own, None, Some(&socket))).await);
+    let other = record(1, start_time(1), Some(&socket));
+    assert!(!is_proven(other).await, "the socket belongs to another process");
+    drop(listener);
+}
+
+#[cfg(unix)]
+#[test]
+fn planted_files_are_no_records() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    let cache = tempfile::tempdir().unwrap();
+    let folder = ProcessFiles::folder(cache.path());
+    make_folder(&folder).unwrap();
+    let lock = |name: &str| {
+        let mut file = File::create(folder.join(name)).unwrap();
+        file.write_all(&serde_json::to_vec(&ProcessRecord::default()).unwrap()).unwrap();
+        file.lock().unwrap();
+        file
+    };
+    let own = lock("workbench.1-own.open");
+    let shared = lock("workbench.1-shared.open");
+    shared.set_permissions(fs::Permissions::from_mode(0o666)).unwrap();
+    symlink(folder.join("workbench.1-own.open"), folder.join("workbench.1-link.open")).unwrap();
+    for pipe in ["workbench.1-pipe.open", "workbench.1-pipe.log"] {
+        mkfifoat(CWD, folder.join(pipe), Mode::RUSR | Mode::WUSR).unwrap();
+    }
+    assert_eq!(read_processes(cache.path()).unwrap().len(), 1);
+    assert_eq!(list_logs(cache.path()).unwrap(), []);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let error = read_processes(cache.path()).unwrap_err().to_string();
+    assert!(error.starts_with("other users can write to"), "{error}");
+    assert!(list_logs(cache.path()).is_err());
+    drop((own, shared));
+}

@@ -3,13 +3,13 @@
 //! Files are replaced atomically. Each record has an empty lock file next to it, which is never
 //! replaced: writers hold a lock on it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs::{self, TryLockError};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::login::store::{LoginStore, RecordLockGuard};
-use crate::os::{check_private_dir, make_private_folder, set_private_mode};
+use crate::os::{OpenMode, check_private_dir, make_private_folder, open_own, read_own};
 
 pub(super) const RECORD: &str = "json";
 const LOCK: &str = "lock";
@@ -98,14 +98,11 @@ impl FileStore {
     }
 
     fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let mut text = Vec::new();
-        file.take(MAX_FILE).read_to_end(&mut text)?;
-        Ok(Some(text))
+        match read_own(path, MAX_FILE) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -129,9 +126,7 @@ impl LoginStore for FileStore {
 
     fn try_lock(&self, key: &str) -> io::Result<Option<RecordLockGuard>> {
         self.own()?;
-        let mut options = OpenOptions::new();
-        options.create(true).write(true).truncate(false);
-        let file = set_private_mode(&mut options).open(self.path(key, LOCK))?;
+        let file = open_own(&self.path(key, LOCK), OpenMode::Write)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(RecordLockGuard::new(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -146,6 +141,7 @@ fn is_absent(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::time::SystemTime;
 
     use super::*;

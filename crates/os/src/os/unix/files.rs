@@ -1,20 +1,73 @@
 //! Owners and permissions of files and folders.
 
-use std::fs::{self, DirBuilder, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{Access, OFlags, access};
+use rustix::fs::{Access, OFlags, access, fcntl_getfl, fcntl_setfl};
+
+const ROOT: u32 = 0;
 
 /// Makes the options create files with mode 0600.
 pub fn set_private_mode(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }
 
-/// Opens a named pipe without waiting for the other end.
-pub fn set_nonblocking(options: &mut OpenOptions) -> &mut OpenOptions {
-    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+/// Opens FIFOs without waiting for the other end, and terminals without making them the controlling
+/// one. Without `follows_links`, fails if the last component of the path is a link.
+pub(crate) fn set_guarded(options: &mut OpenOptions, follows_links: bool) {
+    let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    flags.set(OFlags::NOFOLLOW, !follows_links);
+    options.custom_flags(flags.bits().cast_signed());
+}
+
+/// Makes writes to a FIFO or device wait, after an `open` that didn't.
+pub(crate) fn set_blocking(file: &File) -> io::Result<()> {
+    Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::NONBLOCK)?)
+}
+
+pub(crate) fn is_fifo(metadata: &Metadata) -> bool {
+    metadata.file_type().is_fifo()
+}
+
+/// Returns the kind of a file that is neither a regular file, a folder nor a link.
+pub(crate) fn special_kind(metadata: &Metadata) -> &'static str {
+    match metadata.file_type() {
+        kind if kind.is_fifo() => "a FIFO",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
+
+/// Checks that a file belongs to this user, root or the owner of `folder`. Without a folder, also
+/// checks that no other user can write to it. Root can use files of all users.
+pub(crate) fn check_owner(
+    metadata: &Metadata,
+    folder: Option<&Path>,
+    subject: &str,
+) -> io::Result<()> {
+    let user = rustix::process::geteuid().as_raw();
+    let owner = metadata.uid();
+    let owns_folder = || folder.and_then(|f| f.metadata().ok()).is_some_and(|f| f.uid() == owner);
+    if !may_use_files_of(user, owner) && !owns_folder() {
+        return Err(io::Error::other(format!("{subject} belongs to user {owner}")));
+    }
+    if folder.is_none() && is_open(metadata) {
+        return Err(io::Error::other(format!("other users can write to {subject}")));
+    }
+    Ok(())
+}
+
+fn may_use_files_of(user: u32, owner: u32) -> bool {
+    user == owner || [user, owner].contains(&ROOT)
+}
+
+/// Returns `true` if users other than the owner have write access. A group with the owner's id
+/// counts as the user's private group.
+fn is_open(metadata: &Metadata) -> bool {
+    let group = if metadata.gid() == metadata.uid() { 0 } else { 0o020 };
+    metadata.mode() & (0o002 | group) != 0
 }
 
 /// Creates a folder and its missing parents with mode 0700. An existing folder keeps its mode.
@@ -25,11 +78,14 @@ pub fn make_private_folder(folder: &Path) -> io::Result<()> {
 /// Checks that this user owns a folder and no other user can write to it.
 pub fn check_private_dir(folder: &Path) -> io::Result<()> {
     let metadata = folder.metadata()?;
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    if is_ours && metadata.mode() & 0o022 == 0 {
-        return Ok(());
+    let (owner, shown) = (metadata.uid(), folder.display());
+    if owner != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!("`{shown}` belongs to user {owner}")));
     }
-    Err(io::Error::other(format!("other users can write to `{}`", folder.display())))
+    if metadata.mode() & 0o022 != 0 {
+        return Err(io::Error::other(format!("other users can write to `{shown}`")));
+    }
+    Ok(())
 }
 
 /// Returns `true` if users other than the owner can write to or replace a file.
@@ -38,12 +94,8 @@ pub fn check_private_dir(folder: &Path) -> io::Result<()> {
 /// can replace files. Returns `false` if the file can't be examined.
 pub fn is_writable_by_others(file: &Path) -> bool {
     const STICKY: u32 = 0o1000;
-    let is_open = |metadata: Metadata| {
-        let group = if metadata.gid() == metadata.uid() { 0 } else { 0o020 };
-        metadata.mode() & (0o002 | group) != 0
-    };
-    let may_replace = |folder: Metadata| folder.mode() & STICKY == 0 && is_open(folder);
-    file.metadata().is_ok_and(is_open)
+    let may_replace = |folder: Metadata| folder.mode() & STICKY == 0 && is_open(&folder);
+    file.metadata().is_ok_and(|metadata| is_open(&metadata))
         || file.parent().is_some_and(|folder| folder.metadata().is_ok_and(may_replace))
 }
 
@@ -65,7 +117,6 @@ pub fn can_others_read(file: &Path) -> bool {
 /// A file that belongs to root may be readable by its group: containers get keys that way. A folder
 /// that others can't enter also protects the key.
 pub fn is_private_key_exposed(file: &Path) -> bool {
-    const ROOT: u32 = 0;
     let Ok(path) = file.canonicalize() else { return false };
     let Ok(metadata) = path.metadata() else { return false };
     let is_roots_group = metadata.uid() == ROOT && metadata.mode() & 0o004 == 0;
@@ -119,6 +170,13 @@ mod tests {
         let file = folder.join("file");
         set_private_mode(File::options().write(true).create_new(true)).open(&file).unwrap();
         assert_eq!(mode(&file), 0o600);
+    }
+
+    #[test]
+    fn files_of_other_users_are_not_used() {
+        assert!(may_use_files_of(1000, 1000) && may_use_files_of(1000, ROOT));
+        assert!(may_use_files_of(ROOT, 1000));
+        assert!(!may_use_files_of(1000, 1001) && !may_use_files_of(65534, 1000));
     }
 
     #[test]

@@ -90,6 +90,17 @@ pub async fn connect_locally(path: &Path) -> io::Result<LocalStream> {
     ))
 }
 
+/// Returns the PID of the process that listens on a socket, as reported by the kernel.
+///
+/// # Errors
+///
+/// Returns an error if no process of this user listens there.
+pub async fn listening_process(path: &Path) -> io::Result<u32> {
+    let peer = connect_locally(path).await?.peer_cred()?;
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+    pid.ok_or_else(|| io::Error::other("the kernel does not report the process"))
+}
+
 /// Removes a socket file that no process listens on any more.
 pub fn remove_dead_socket(path: &Path) {
     let answer = net::UnixStream::connect(path);
@@ -114,6 +125,7 @@ mod tests {
         let listener = LocalListener::bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let come = async {
+            assert_eq!(listening_process(&path).await.unwrap(), std::process::id());
             let _stream = connect_locally(&path).await.unwrap();
             std::future::pending::<()>().await;
         };

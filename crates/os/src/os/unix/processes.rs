@@ -8,8 +8,8 @@ use std::{fs, io};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getegid, geteuid, getrlimit, kill_process, kill_process_group,
-    setrlimit, setsid,
+    Pid, Resource, Rlimit, Signal, getegid, geteuid, getrlimit, kill_process_group, setrlimit,
+    setsid,
 };
 
 /// Returns the effective user and group ids.
@@ -127,17 +127,6 @@ fn signal_group(group: u32, signal: Signal) {
         // Fails if no process of the group is left.
         let _ = kill_process_group(group, signal);
     }
-}
-
-/// Asks a workbench to reload its configuration, with SIGHUP.
-///
-/// # Errors
-///
-/// Returns an error if the process doesn't exist or belongs to another user.
-pub fn send_reload_signal(process: u32) -> io::Result<()> {
-    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let process = process.ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(kill_process(process, Signal::HUP)?)
 }
 
 /// The soft and hard limit of open files before they were raised; `None` is unlimited.

@@ -12,8 +12,6 @@ pub(crate) mod certificate;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
@@ -259,10 +257,8 @@ fn key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 }
 
 fn text(file: &Path) -> Result<Vec<u8>, TlsError> {
-    let mut bytes = Vec::new();
-    let read = File::open(file).and_then(|open| open.take(MAX_BYTES).read_to_end(&mut bytes));
-    match read {
-        Ok(_) => Ok(bytes),
+    match os::read_input(file, MAX_BYTES) {
+        Ok(bytes) => Ok(bytes),
         Err(error) => tls_error(
             format!("failed to read `{}`: {error}", file.display()),
             "check the file paths in `http.tls`, or of `--tls-cert` and `--tls-key`",
