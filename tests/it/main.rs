@@ -74,6 +74,7 @@ mod old_sse;
 mod one_policy;
 mod overrides;
 mod pairings;
+mod planted_files;
 mod policy_changes;
 mod process_sharing;
 mod questions;

@@ -245,9 +245,9 @@ impl ImportedEntry {
             let mut members = entry.rest.iter();
             members.find(|(other, _)| *other == key).map(|(_, value)| format!("{value:?}"))
         };
-        let restricting = ["toolFilters", "resourceFilters", "promptFilters", "disabled"];
-        let is_lost = |key: &&str| text(self, key).is_some_and(|own| text(kept, key) != Some(own));
-        restricting.into_iter().filter(is_lost).collect()
+        let restricting = |key: &str| key.ends_with("Filters") || key == "disabled";
+        let keys = self.rest.iter().map(|(key, _)| *key).filter(|key| restricting(key));
+        keys.filter(|key| text(self, key) != text(kept, key)).collect()
     }
 
     pub(super) fn into_value(self) -> CstInputValue {

@@ -112,7 +112,7 @@ fn restrictions_of_an_existing_server_are_not_lost_silently() {
         said(&import(Some(existing), "settings.json", &text)).join("\n")
     };
     let same = r#"{"command": "x", "excludeTools": ["b"]}"#;
-    assert_eq!(found(same), "exact: settings.json:1:16: mcpServers.a: already in toolbox `a`");
+    assert_eq!(found(same), "exact: settings.json:1:22: mcpServers.a: already in toolbox `a`");
     assert!(!found(r#"{"command": "x"}"#).contains("without"));
     let other = found(r#"{"command": "x", "excludeTools": ["b", "c"], "disabled": true}"#);
     let lost = "already in toolbox `a`, without the `toolFilters`, `disabled` of this entry";

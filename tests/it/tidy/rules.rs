@@ -147,6 +147,34 @@ fn only_launcher_spawns_processes() {
 
 // invariant: confined-effects
 #[test]
+fn files_are_opened_in_one_place() {
+    Rule {
+        pattern: concat!(
+            r"\bfs::(read|read_to_string|write|copy)\(|\bOpenOptions\b",
+            r"|\bFile::(open|create|create_new|options)\b",
+        ),
+        only_in: &[
+            OS,
+            // Reads the first line of a program that is about to be started.
+            "crates/core/src/backend/launch/environment.rs",
+            // Read keys and certificates that the configuration names.
+            "crates/redis/src/redis_store/sealing.rs",
+            "crates/redis/src/redis_store/target.rs",
+        ],
+        rejects: &[
+            "std::fs::read(path)",
+            "fs::read_to_string(&path).ok()",
+            "File::open(path)?",
+            "OpenOptions::new().append(true)",
+            "fs::write(folder.join(name), text)",
+        ],
+        accepts: &["fs::read_dir(folder)", "RotatingFile::open(path, 1, 2)", "use std::fs::File;"],
+    }
+    .check();
+}
+
+// invariant: confined-effects
+#[test]
 fn only_env_file_reads_environment_variables() {
     Rule {
         pattern: r"\benv::(vars?(_os)?|home_dir|temp_dir|set_var|remove_var)\b|\bstd::env::\{",

@@ -180,5 +180,6 @@ fn read_bounded(file: File, max: u64, subject: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
