@@ -92,7 +92,7 @@ fn sandboxed_server_cannot_access_other_processes() {
 
 /// Python code that defines `refused(call)`: whether a call fails with `EPERM`. A call is a function
 /// that raises, or the result of a C function.
-const REFUSED: &str = r#"
+const REFUSED: &str = r"
 import ctypes, errno, os, platform, resource, sys
 c = ctypes.CDLL(None, use_errno=True)
 other, files = int(sys.argv[1]), resource.RLIMIT_NOFILE
@@ -103,7 +103,7 @@ def refused(call):
     except PermissionError:
         return True
     return result == -1 and ctypes.get_errno() == errno.EPERM
-"#;
+";
 
 #[test]
 fn sandboxed_server_cannot_change_other_processes_or_reach_their_ipc() {
@@ -244,12 +244,8 @@ fn with_inherited_file(bench: &TestEnvironment) -> Agent {
     let mut shell: Command = command("sh");
     shell.args(["-c", "exec 9< \"$0\"; exec \"$@\"", &bench.path_text("secret")]);
     shell.arg(serve.get_program()).args(serve.get_args()).current_dir(bench.dir());
-    for (name, value) in serve.get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
+    shell.env_remove("WORKBENCH_CACHE_DIR");
+    shell.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let agent = Agent::start(shell);
     agent.initialize();
     agent
