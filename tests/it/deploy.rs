@@ -61,6 +61,7 @@ fn deployed_configurations_have_no_errors() {
         for name in ["TOKEN_FOR_MEMORY", "GITHUB_TOKEN", "REDIS_PASSWORD"] {
             bench = bench.env(name, "0123456789abcdefghijklmnop");
         }
+        bench = bench.env("POD_IP", "10.1.2.3");
         let checked = bench.run_bare(["check", "--json", "--config", "config.json"]);
         let report: Value = serde_json::from_str(&checked.stdout).expect("JSON");
         // Warnings are ignored: which programs exist depends on the image.
@@ -80,4 +81,23 @@ fn tailor_reproduces_the_per_task_example() {
     assert_eq!(output.code, Some(0), "{output}");
     let made = fs::read_to_string(made).expect("a written file");
     assert_eq!(made, fs::read_to_string(folder.join("workbench-config.json")).unwrap());
+}
+
+#[test]
+fn proxies_forward_every_path_of_clients_and_none_of_operators() {
+    for file in [
+        "proxies/haproxy.cfg",
+        "proxies/nginx.conf",
+        "kubernetes/overlays/replicas/ingress.yaml",
+        "kubernetes/overlays/replicas-gateway/gateway.yaml",
+    ] {
+        let text = read(&format!("deploy/{file}"));
+        let text: Vec<_> =
+            text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+        let text = text.join("\n");
+        for path in ["/mcp", "/.well-known/oauth-protected-resource", "/oauth/callback"] {
+            assert!(text.contains(path), "{file}: {path}");
+        }
+        assert!(!text.contains("/metrics") && !text.contains("/page"), "{file}");
+    }
 }

@@ -1,10 +1,11 @@
 //! HTTP limits on headers, bodies, connections and sessions.
 
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
+use sha2::Digest;
 
 use crate::support::http::{HttpClient, HttpWorkbench, Response, Session, request, tool};
 use crate::support::{DEADLINE, TestEnvironment, fake};
@@ -140,4 +141,50 @@ fn longest_idle_session_is_evicted() {
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("2")));
     assert_eq!(refused.json()["error"]["code"], -32000);
     drop(running);
+}
+
+/// Opens an event stream of the dashboard, and reads its first event.
+fn watch(http: HttpClient, token: Option<&str>) -> (BufReader<TcpStream>, Value) {
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+    let token = token.unwrap_or_default();
+    let head = format!("GET /page/events HTTP/1.1\r\nHost: localhost\r\n{token}\r\n");
+    let mut stream = BufReader::new(said(http, &head));
+    let event = next_event(&mut stream);
+    (stream, event)
+}
+
+/// Returns the next event of the dashboard that a test may get.
+fn next_event(stream: &mut BufReader<TcpStream>) -> Value {
+    loop {
+        let mut line = String::new();
+        assert!(stream.read_line(&mut line).expect("an event") > 0, "the stream ended");
+        if let Some(data) = line.strip_prefix("data:") {
+            return serde_json::from_str(data).expect("JSON");
+        }
+    }
+}
+
+#[test]
+fn many_viewers_of_the_dashboard_do_not_keep_an_operator_out() {
+    let token = "an-operator-token-0123456789";
+    let sha256 = sha2::Sha256::digest(token.as_bytes());
+    let sha256 = sha256.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    let auth = json!({ "anonymous": true, "operators": [{ "agent": "ops", "sha256": sha256 }] });
+    let script = fake(json!({ "tools": ["echo"] }));
+    let bench = TestEnvironment::new().server("box", "fake", script).set("auth", auth);
+    let (_program, http) = bench.http();
+    let (mut operator, event) = watch(http, Some(token));
+    assert_eq!(event["mayAct"], true, "{event}");
+    let mut crowd: Vec<_> = (0..16).map(|_| watch(http, None).0).collect();
+    let metrics = || http.send("GET", "/metrics", &[], "").text();
+    let reached = "mcp_workbench_limits_reached_total{quota=\"viewers\"}";
+    assert!(!metrics().contains(reached), "16 are allowed");
+    crowd.extend((0..24).map(|_| watch(http, None).0));
+    for replaced in &mut crowd[..24] {
+        while next_event(replaced) != json!({ "isReplaced": true }) {}
+    }
+    assert!(metrics().contains(&format!("{reached} 24")), "{}", metrics());
+    assert_eq!(watch(http, Some(token)).1["mayAct"], true);
+    assert_eq!(next_event(&mut operator)["mayAct"], true, "the first operator stays");
+    assert_eq!(next_event(&mut crowd[39])["mayAct"], false, "the newest stays");
 }

@@ -89,6 +89,11 @@ impl Redis {
         serde_json::from_str(&text).expect("JSON")
     }
 
+    /// The store without keys: sessions aren't sealed then, as in the previous version.
+    fn without_keys(&self, env: TestEnvironment) -> TestEnvironment {
+        env.set("sharedStore", json!({ "url": format!("redis://{}", self.process.address) }))
+    }
+
     /// An environment with one of the fixture's configurations and this store.
     fn environment(&self, config: &str) -> TestEnvironment {
         let url = format!("redis://{}", self.process.address);
@@ -189,7 +194,7 @@ fn session_of_the_previous_version_continues() {
         .map(|(agent, token)| json!({ "agent": agent, "sha256": sha256_hex(token) }));
     let env = redis.environment("shared/dynamic.json");
     let env = with_fake_on_path(env.set("auth", json!({ "tokens": [ann, bob] })));
-    let (_program, http) = env.http();
+    let (_program, http) = redis.without_keys(env).http();
     let session = StoredSession::find(&mut redis, "dynamic", http);
 
     let foreign = session.send(TOKEN_OF_BOB, "tools/list", json!({}));
@@ -198,14 +203,23 @@ fn session_of_the_previous_version_continues() {
     let called = session.call("box__srv__echo");
     assert_eq!(called["structuredContent"]["text"], "hello", "{called}");
     let read = session.ask("resources/read", json!({ "uri": session.stored["remainder"] }));
-    assert_eq!(read["result"]["contents"][0]["text"], session.stored["rest"], "{read}");
+    assert!(read["error"].is_object(), "remainders aren't shared without keys: {read}");
     session.assert_same_record(&mut redis);
+}
+
+#[test]
+fn unsealed_session_is_unknown_with_keys() {
+    let mut redis = Redis::start();
+    let (_program, http) = with_fake_on_path(redis.environment("shared/dynamic.json")).http();
+    let session = StoredSession::find(&mut redis, "dynamic", http);
+    assert_eq!(session.send(TOKEN_OF_ANN, "tools/list", json!({})).status, 404);
 }
 
 #[test]
 fn session_of_the_previous_version_keeps_its_active_tools_and_isolated_servers() {
     let mut redis = Redis::start();
-    let (_program, http) = with_fake_on_path(redis.environment("shared/activate.json")).http();
+    let env = with_fake_on_path(redis.environment("shared/activate.json"));
+    let (_program, http) = redis.without_keys(env).http();
     let session = StoredSession::find(&mut redis, "activate", http);
     session.assert_same_tools();
     session.assert_same_record(&mut redis);

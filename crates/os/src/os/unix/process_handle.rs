@@ -73,28 +73,8 @@ fn explain(error: Errno) -> io::Error {
     }
 }
 
-<<<<<<< ours
-#[cfg(all(test, target_os = "linux"))]
-=======
-/// Returns when a process started, in clock ticks since boot. With the PID, this identifies a
-/// process until the next boot.
-#[cfg(target_os = "linux")]
-pub fn process_start(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses can contain anything. The start is the 22nd field.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    fields.split(' ').nth(19)?.parse().ok()
-}
-
-/// Returns `None`: only Linux has `/proc`.
-#[cfg(not(target_os = "linux"))]
-pub fn process_start(_: u32) -> Option<u64> {
-    None
-}
-
 #[cfg(target_os = "linux")]
 #[cfg(test)]
->>>>>>> theirs
 mod tests {
     use super::*;
     use crate::os::{Child, CommandSpec, start_time};
