@@ -224,7 +224,7 @@ pub(crate) fn of_failure(failure: &LlmError) -> LlmOutcome {
     match failure.plain() {
         LlmError::Unreachable(_) | LlmError::Disconnected(_) => LlmOutcome::Unreachable,
         LlmError::TimedOut => LlmOutcome::TimedOut,
-        LlmError::Unauthorized(_) => LlmOutcome::Unauthorized,
+        LlmError::Unauthorized(_) | LlmError::InvalidKey => LlmOutcome::Unauthorized,
         LlmError::UnknownModel(_) => LlmOutcome::UnknownModel,
         LlmError::PaymentRequired => LlmOutcome::PaymentRequired,
         LlmError::RateLimited(_) => LlmOutcome::RateLimited,

@@ -212,6 +212,7 @@ fn may_have_read(failure: &LlmError) -> bool {
         LlmError::Status(status) => *status >= 500,
         LlmError::Unreachable(_)
         | LlmError::Unauthorized(_)
+        | LlmError::InvalidKey
         | LlmError::UnknownModel(_)
         | LlmError::PaymentRequired
         | LlmError::RateLimited(_)

@@ -82,7 +82,7 @@ impl Endpoint {
         let mut builder = Client::builder()
             .redirect(Policy::none())
             .pool_idle_timeout(IDLE_CONNECTION)
-            .default_headers(headers(config).map_err(|_| LlmError::Unauthorized(401))?);
+            .default_headers(headers(config).map_err(|_| LlmError::InvalidKey)?);
         if config.base_url.scheme() == "http" {
             // Plain HTTP needs no root certificates, and the system may have none.
             builder = builder.tls_certs_only([]);

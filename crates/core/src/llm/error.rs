@@ -26,6 +26,9 @@ pub enum LlmError {
     TimedOut,
     #[error("API key rejected (HTTP status {0})")]
     Unauthorized(u16),
+    /// The API key can't be sent, for example because it contains a line break.
+    #[error("the API key is not a valid header value")]
+    InvalidKey,
     #[error("unknown model `{0}` or wrong `baseUrl` (HTTP status 404)")]
     UnknownModel(String),
     #[error("payment required (HTTP status 402)")]

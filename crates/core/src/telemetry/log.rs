@@ -22,7 +22,16 @@ pub const TARGET: &str = module_path!();
 
 #[derive(Default)]
 pub(crate) struct LogListener {
-    denials: RejectionCounter,
+    rejections: RejectionCounter,
+}
+
+impl LogListener {
+    fn reject(&self, owner: QuotaOwner, cause: RejectionCause) {
+        let rejection = Rejection { who: Some(owner), cause };
+        for (rejection, times) in self.rejections.count(rejection, Instant::now()) {
+            rejected(&rejection, times);
+        }
+    }
 }
 
 impl EventListener for LogListener {
@@ -68,11 +77,11 @@ impl EventListener for LogListener {
             }
             Event::ServerStopped(server, why) if server.was_ready => stopped(&server.label, why),
             Event::AccessDenied(denied, address) => {
-                let who = Some(QuotaOwner::new(denied.agent.as_ref(), address));
-                let rejection = Rejection { who, cause: RejectionCause::Denied(denied.reason) };
-                for (rejection, times) in self.denials.count(rejection, Instant::now()) {
-                    access_denied(&rejection, times);
-                }
+                let owner = QuotaOwner::new(denied.agent.as_ref(), address);
+                self.reject(owner, RejectionCause::Denied(denied.reason));
+            }
+            Event::LimitReached(reached) => {
+                self.reject(reached.owner.clone(), RejectionCause::Limit(reached.quota));
             }
             Event::SignIn(login, change) => {
                 let SignInContext { server, account, why } = login;
@@ -112,17 +121,28 @@ impl EventListener for LogListener {
     }
 }
 
-/// Logs a denial, or its repeats in the last minute. Contains no text from the request but the
+/// Logs a rejection, or its repeats in the last minute. Contains no text from the request but the
 /// authenticated name of an agent.
-fn access_denied(rejection: &Rejection, times: u64) {
-    let RejectionCause::Denied(reason) = rejection.cause else { return };
-    let (agent, address) = match &rejection.who {
-        Some(QuotaOwner::Agent(agent)) => (Some(display_name(agent.as_str(), MAX_NAME)), None),
-        Some(QuotaOwner::Address(address)) => (None, Some(tracing::field::display(address))),
-        _ => (None, None),
+fn rejected(rejection: &Rejection, times: u64) {
+    let (agent, address, server) = match &rejection.who {
+        Some(QuotaOwner::Agent(agent)) => {
+            (Some(display_name(agent.as_str(), MAX_NAME)), None, None)
+        }
+        Some(QuotaOwner::Address(address)) => (None, Some(tracing::field::display(address)), None),
+        Some(QuotaOwner::Server(at)) => {
+            (None, None, Some(display_name(&format!("{}/{}", at.toolbox, at.server), MAX_NAME)))
+        }
+        Some(QuotaOwner::Local) | None => (None, None, None),
     };
-    let (why, reason, is_repeated) = (reason.describe(), reason.as_str(), times > 1);
-    let times = is_repeated.then_some(times);
+    let times = (times > 1).then_some(times);
+    let reason = match rejection.cause {
+        RejectionCause::Limit(quota) => {
+            let quota = quota.as_str();
+            return tracing::warn!(agent, address, server, quota, times, "limit reached");
+        }
+        RejectionCause::Denied(reason) => reason,
+    };
+    let (why, reason) = (reason.describe(), reason.as_str());
     // Clients with OAuth send their first request without a token.
     if rejection.cause == RejectionCause::Denied(AccessDenialReason::NoToken) {
         tracing::info!(agent, address, reason, times, "access denied: {why}");

@@ -24,9 +24,9 @@ keys! {
         #[schemars(extend("examples" = ["tls/redis-ca.crt"]))]
         "ca" as pub(crate) ca: Located<String>,
 
-        /// Key files, each with 32 bytes, raw or in base64. They encrypt logins and tool lists in
-        /// the store; without keys, both stay on each machine. The first key encrypts and all
-        /// decrypt, so that keys can be rotated.
+        /// Key files, each with 32 bytes, raw or in base64. They encrypt the records in the store.
+        /// Without keys, logins, tool lists and remainders of truncated results stay on each
+        /// machine. The first key encrypts and all decrypt, so that keys can be rotated.
         #[schemars(extend("examples" = [["/run/secrets/workbench-key"]]))]
         "keys" as pub(crate) keys: Vec<Located<String>>,
     }

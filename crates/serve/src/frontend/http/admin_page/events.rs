@@ -10,11 +10,12 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::admin::WorkbenchStatus;
-use crate::backend::CallerQuota;
+
 use crate::frontend::http::admin_page::viewers::MAX_VIEWERS;
 use crate::frontend::http::admin_page::{AdminBackend, AdminPage, with_private_headers};
 use crate::frontend::http::auth::AccessLevel;
 use crate::frontend::http::response::{self, HttpError, HttpResponse};
+use crate::gateway::CallerQuota;
 
 /// The polling interval, and how long its result is shared with other watchers.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -21,7 +21,6 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::backend::{CallerQuota, MemoryPools, QuotaRegistry};
 use crate::frontend::http::admin_page::request::{self, PageRequest};
 use crate::frontend::http::admin_page::{AdminBackend, AdminPage, assets, with_private_headers};
 use crate::frontend::http::auth::AccessLevel;
@@ -30,6 +29,7 @@ use crate::frontend::http::catch_panic::catch_panics;
 use crate::frontend::http::response::{HttpError, HttpResponse, bad_request};
 use crate::frontend::http::write_timeout::WriteTimeout;
 use crate::frontend::http::{body, origin};
+use crate::gateway::{CallerQuota, MemoryPools, QuotaRegistry};
 use crate::settings::{HttpConfig, token_digest};
 use crate::telemetry::{AccessDenial, AccessDenialReason, Event, QuotaOwner, Telemetry};
 use crate::wire::code::INVALID_REQUEST;

@@ -13,9 +13,10 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::admin::{LockDrift, ServerStatus, ToolboxStatus};
-use crate::backend::{MemoryPools, QuotaRegistry};
+
 use crate::frontend::http::admin_page::request::PageRequest;
 use crate::frontend::http::auth::AccessLevel;
+use crate::gateway::{MemoryPools, QuotaRegistry};
 use crate::telemetry::{QuotaOwner, Telemetry};
 
 const MOST: usize = 8;

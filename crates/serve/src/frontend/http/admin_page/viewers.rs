@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{CallerQuota, QuotaGuard};
+use crate::gateway::{CallerQuota, QuotaGuard};
 use crate::telemetry::{QuotaKind, QuotaOwner};
 
 /// Maximum number of streams of all callers.
@@ -101,7 +101,8 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::backend::{MemoryPools, QuotaRegistry};
+
+    use crate::gateway::{MemoryPools, QuotaRegistry};
     use crate::telemetry::Telemetry;
 
     fn quota(quotas: &QuotaRegistry, number: usize) -> Arc<CallerQuota> {
