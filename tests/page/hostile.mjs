@@ -25,15 +25,11 @@ function serve() {
       anything: { anyOf: [{ type: 'string' }, { type: 'number' }] },
     },
   };
-  // It refers to itself: as a form, it has 200 fields on each level.
-  const endless = { type: 'object', properties: {} };
-  for (let number = 0; number < 200; number += 1) {
-    endless.properties[`field${number}`] = { $ref: '#' };
-  }
-  const list = { type: 'object', properties: { rows: { type: 'array', items: { type: 'object', properties: { endless } } } } };
-  list.properties.rows.items.properties.endless.properties = Object.fromEntries(
-    Object.keys(endless.properties).map((name) => [name, { $ref: '#/properties/rows/items/properties/endless' }]),
-  );
+  // They refer to themselves: as forms, they have 200 fields on each level.
+  const fields = ($ref) => Object.fromEntries([...Array(200).keys()].map((number) => [`field${number}`, { $ref }]));
+  const endless = { type: 'object', properties: fields('#') };
+  const row = { type: 'object', properties: fields('#/properties/rows/items') };
+  const list = { type: 'object', properties: { rows: { type: 'array', items: row } } };
   const tools = [
     { name: 'endless', description: 'Has a schema that refers to itself', inputSchema: endless },
     { name: 'rows', description: 'Has rows whose schema refers to itself', inputSchema: list },

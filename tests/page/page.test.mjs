@@ -253,10 +253,10 @@ describe('the dashboard', { concurrency: false }, () => {
     await run.click();
     await dialog.getByText('danger').first().waitFor();
     await page.keyboard.press('Escape');
-    await page.locator('#answer').getByText('The tool was not called').waitFor();
+    await page.locator('#answer').getByText('The call was not confirmed').waitFor();
     await run.click();
     await dialog.getByRole('button', { name: 'Cancel' }).click();
-    await page.locator('#answer').getByText('The tool was not called').waitFor();
+    await page.locator('#answer').getByText('The call was not confirmed').waitFor();
     await run.click();
     await dialog.getByRole('button', { name: 'Call tool' }).click();
     await page.locator('#answer').getByText('everything deleted').waitFor();
