@@ -122,4 +122,5 @@ mod tls;
 mod tls_clients;
 mod tls_files;
 mod traces;
+mod unreadable_names;
 mod values;

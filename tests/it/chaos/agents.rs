@@ -119,7 +119,6 @@ fn invalid_messages_are_rejected_without_ending_the_session() {
         "\"text\"",
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"",
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}",
-        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\\ud800\"}",
         &deep[..30_001],
     ] {
         agent.write(format!("{line}\n"));
@@ -127,6 +126,8 @@ fn invalid_messages_are_rejected_without_ending_the_session() {
     }
     agent.write(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":\"\xff\"}\n");
     agent.refused("null", -32700);
+    agent.write("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\\ud800\"}\n");
+    agent.refused("1", -32600);
     for line in ["{}", "[]", "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", "{\"id\":7}"] {
         agent.write(format!("{line}\r\n"));
         agent.refused("null", -32600);

@@ -148,3 +148,23 @@ fn inputs_too_long_to_validate_are_rejected() {
     let answer = agent.call("long", json!({"n": "x".repeat(30_000)}));
     assert!(!answer.is_tool_error(), "{}", answer.text());
 }
+
+#[test]
+fn inputs_that_parsers_read_differently_are_rejected() {
+    let mut tool =
+        in_box(json!({"a": {"tool": "one:echo", "arguments": {"n": {"$from": "/inputs/n"}}}}));
+    tool["inputSchema"] = json!({"type": "object", "properties": {"n": {"const": "ok"}}});
+    let bench = bench("direct", json!({"checked": tool}));
+    let call = |inputs: &str| bench.run(["call", "box", "macros", "checked", inputs]);
+    assert_eq!(call(r#"{"n":"ok"}"#).code, Some(0));
+    for inputs in [
+        r#"{"n":"other","n":"ok"}"#,
+        r#"{"\u006e":"other","n":"ok"}"#,
+        r#"{"n":"other","big":1e400}"#,
+        r#"{"n":"other","half":"\ud800"}"#,
+    ] {
+        let output = call(inputs);
+        assert_eq!(output.code, Some(1), "{output}");
+        assert!(output.to_string().contains("is invalid"), "{output}");
+    }
+}

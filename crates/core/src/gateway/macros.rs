@@ -17,8 +17,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::backend::RpcOutcome;
 use crate::catalog::schema::{MAX_CHECKED, SchemaViolation};
@@ -130,15 +130,14 @@ impl Gateway {
     }
 }
 
-/// Rejects invalid arguments and those too long to validate, because no server checks them later.
+/// Rejects invalid arguments and those that can't be validated, because no server checks them later.
 fn check(tool: &ToolId, shown: &ExposedTool, given: Option<&RawJson>) -> Result<(), CallError> {
     let violation = |problem: String, expected: &str| {
         let (property, expected) = (String::new(), expected.to_owned());
         vec![SchemaViolation { property, problem, expected }]
     };
-    // The schema check and a step could read different values of a repeated name.
-    let strict = given.map_or(Ok(()), |given| ExactJson::parse(given.as_bytes()).map(drop));
-    let mismatches = match strict {
+    let short = given.filter(|given| given.len() <= MAX_CHECKED);
+    let mismatches = match short.map_or(Ok(()), check_readable) {
         _ if given.is_some_and(|given| given.len() > MAX_CHECKED) => {
             violation("is too long".to_owned(), &format!("at most {MAX_CHECKED} bytes"))
         }
@@ -149,6 +148,13 @@ fn check(tool: &ToolId, shown: &ExposedTool, given: Option<&RawJson>) -> Result<
         return Ok(());
     }
     Err(CallError::InvalidArguments { tool: tool.clone(), mismatches })
+}
+
+/// Rejects arguments that the schema check and a step could read differently, such as a repeated
+/// name, and those that the schema check can't read, such as a number beyond the range of a float.
+fn check_readable(given: &RawJson) -> Result<(), String> {
+    ExactJson::parse(given.as_bytes())?;
+    given.parse::<Value>().map(drop).map_err(|error| error.to_string())
 }
 
 fn result(value: &RawJson) -> RpcOutcome {

@@ -41,9 +41,10 @@ impl RequestMeta {
     pub(crate) fn read(meta: Option<&RawJson>) -> Result<Self, RawJson> {
         let mut read = Self::legacy();
         let not_an_object = || error_object(INVALID_PARAMS, "`_meta` is not an object", None);
-        let members = meta.map(|meta| meta.each_member().ok_or_else(not_an_object)).transpose()?;
-        for member in members.into_iter().flatten() {
-            let (key, value) = member.ok_or_else(not_an_object)?;
+        let members = meta.map(|meta| meta.members().ok_or_else(not_an_object)).transpose()?;
+        let members = members.unwrap_or_default();
+        check_unique(&members)?;
+        for (key, value) in members {
             let reserved = key.strip_prefix(PREFIX).filter(|key| RESERVED.contains(key));
             match (reserved, &*key) {
                 (Some("protocolVersion"), _) => read.is_modern = is_modern(&value)?,
@@ -90,6 +91,19 @@ impl RequestMeta {
 
     pub(crate) fn list_mutability(&self) -> ListMutability {
         if self.is_modern { ListMutability::Fixed } else { ListMutability::Mutable }
+    }
+}
+
+/// Rejects repeated members: checks could read one and the server another.
+pub(crate) fn check_unique(params: &[Member]) -> Result<(), RawJson> {
+    let mut names: Vec<&str> = params.iter().map(|(name, _)| &**name).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let message = format!("the parameter `{}` is repeated", pair[0]);
+            Err(error_object(INVALID_PARAMS, &message, None))
+        }
+        None => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::pin::Pin;
 
 use crate::backend::RpcOutcome;
-use crate::frontend::era::RequestMeta;
+use crate::frontend::era::{RequestMeta, check_unique};
 use crate::gateway::QuotaGuard;
 use crate::json::{Member, RawJson};
 use crate::wire::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
@@ -50,19 +50,6 @@ impl AgentRequest {
     }
 }
 
-/// Rejects repeated members: checks could read one and the server another.
-fn check_unique(params: &[Member]) -> Result<(), RawJson> {
-    let mut names: Vec<&str> = params.iter().map(|(name, _)| &**name).collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => {
-            let message = format!("the parameter `{}` is repeated", pair[0]);
-            Err(error_object(INVALID_PARAMS, &message, None))
-        }
-        None => Ok(()),
-    }
-}
-
 pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(crate) async fn send(responder: Responder, outcome: RpcOutcome) {
@@ -92,6 +79,7 @@ mod tests {
             (r#"{"uri":"a","uri":"b"}"#, "uri"),
             (r#"{"name":"a","arguments":{},"n\u0061me":"b"}"#, "name"),
             (r#"{"_meta":{},"a":1,"_meta":{}}"#, "_meta"),
+            (r#"{"_meta":{"progressToken":1,"progressToken":2}}"#, "progressToken"),
         ] {
             let expected = format!("the parameter `{name}` is repeated");
             assert_eq!(refusal(params), Some(expected), "{params}");
