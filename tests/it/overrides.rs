@@ -112,7 +112,7 @@ fn other_arguments_are_passed_verbatim() {
         r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"get__files__fetch","arguments":{ "root" : 7,  "path":"\u0061" }}}"#,
     );
     agent.wait_line(
-        r#"{"jsonrpc":"2.0","id":"x","result":{"content":[{"type":"text","text":"{ \"root\" : \"/srv\",  \"path\":\"\\u0061\" }"}],"structuredContent":{ "root" : "/srv",  "path":"\u0061" }}}"#,
+        r#"{"jsonrpc":"2.0","id":"x","result":{"content":[{"type":"text","text":"{  \"path\":\"\\u0061\" ,\"root\":\"/srv\"}"}],"structuredContent":{  "path":"\u0061" ,"root":"/srv"}}}"#,
     );
 }
 

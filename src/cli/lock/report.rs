@@ -211,7 +211,7 @@ impl DriftRow {
         let before = before.and_then(|locked| locked.spellings.first());
         let before = before.and_then(|one| serde_json::from_str::<RawJson>(&one.text).ok());
         let lines = |raw: Option<RawJson>| {
-            let raw = raw.and_then(|raw| raw.without_member("_meta").ok());
+            let raw = raw.and_then(|raw| raw.without_meta().ok());
             raw.map(|raw| {
                 raw.to_pretty_string(0, |_| false).unwrap_or_else(|| raw.as_str().into_owned())
             })

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::json::{RawJson, array};
+use crate::json::{EditError, RawJson, array};
 
 /// Replaces an ignored word.
 const IGNORED: &str = "\u{0}";
@@ -16,9 +16,7 @@ impl RawJson {
     /// Each ignored part is a JSON pointer and the indexes of ignored words in that string; no
     /// indexes means the whole value. `None` if the definition is ambiguous.
     pub fn canonical_definition(&self, ignored: &[(String, Vec<usize>)]) -> Option<Vec<u8>> {
-        // Instructions are a string, without members.
-        let is_object = self.text.starts_with(b"{");
-        let mut said = if is_object { self.without_member("_meta").ok()? } else { self.clone() };
+        let mut said = self.without_meta().ok()?;
         for (pointer, words) in ignored {
             let steps: Option<Vec<String>> = match pointer.as_str() {
                 "" => Some(Vec::new()),
@@ -33,6 +31,15 @@ impl RawJson {
             said = steps.and_then(|steps| hidden(&said, &steps, words)).unwrap_or(said);
         }
         said.canonical(usize::MAX)
+    }
+
+    /// Returns a definition without `_meta`. Instructions are a string, which has no members.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a member can't be read.
+    pub fn without_meta(&self) -> Result<Self, EditError> {
+        if self.text.starts_with(b"{") { self.without_member("_meta") } else { Ok(self.clone()) }
     }
 
     /// Formats the value with one member or item a line, members sorted, and invisible characters

@@ -43,7 +43,8 @@ pub(crate) fn check(input: &[u8]) {
     expected.extend(members.clone());
     assert_eq!(first, Some(expected));
     assert_eq!(edited(whole.with_first(&[])), whole);
-    let mut last = edited(whole.with_last(&[(&key, &value)])).members().unwrap_or_default();
+    let last = edited(whole.with_last(&[(&key, &value)]));
+    let mut last = last.members().unwrap_or_default();
     assert_eq!(last.pop(), Some((key.clone().into_owned().into(), value.clone())));
     assert_eq!(last, members);
 
