@@ -277,6 +277,16 @@ mod tests {
         assert_eq!(found[1], ["secret-of-client", "first-line", "second-line"]);
     }
 
+    // invariant: no-secrets-in-records
+    #[test]
+    fn redacts_secrets_in_text_that_is_not_valid_unicode() {
+        let secrets = Redactor::from_environment([("TOKEN", "hunter2hunter2")]);
+        let raw: RawJson =
+            serde_json::from_str(r#"["a","\u0068unter2hunter2\ud800","\ud83d\ude00\ud83d"]"#)
+                .unwrap();
+        assert_eq!(redacted(&secrets, &raw), "[\"a\",\"***\u{fffd}\",\"😀\u{fffd}\"]");
+    }
+
     #[test]
     fn redacts_secrets_written_with_json_escapes() {
         let secrets = Redactor::from_environment([("TOKEN", "geheim-ä")]);

@@ -126,7 +126,7 @@ impl PostedMessage {
         };
         *params = continued().map_err(|error| {
             let message = format!("cannot add the trace context to `_meta`: {error}");
-            HttpError { id: Some(id.clone()), ..bad_request(INVALID_PARAMS, &message) }
+            HttpError { id: Some(Box::new(id.clone())), ..bad_request(INVALID_PARAMS, &message) }
         })?;
         Ok(())
     }
@@ -154,7 +154,7 @@ impl PostedMessage {
 /// server that waits for it gets an answer.
 fn reject(malformed: wire::MessageParseError) -> Result<wire::JsonRpcMessage, HttpError> {
     let (code, message) = malformed.to_rpc_error("expected one JSON-RPC message");
-    let id = malformed.request_id().cloned();
+    let id = malformed.request_id().cloned().map(Box::new);
     if let wire::MessageParseError::UnreadableName(unreadable) = malformed
         && let wire::JsonRpcMessage::Response { id, .. } = *unreadable
     {

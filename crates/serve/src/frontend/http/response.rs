@@ -49,7 +49,7 @@ pub(crate) struct HttpError {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) error: RawJson,
     /// The id of a request that was rejected when it was parsed.
-    pub(crate) id: Option<RawJson>,
+    pub(crate) id: Option<Box<RawJson>>,
 }
 
 impl HttpError {
@@ -71,7 +71,7 @@ impl HttpError {
     /// Turns the error into a response to the request `id`.
     pub(crate) fn into_response(self, id: Option<&RawJson>) -> HttpResponse {
         let version = RawJson::encode(&"2.0");
-        let id = id.or(self.id.as_ref()).map(|id| ("id", id));
+        let id = id.or(self.id.as_deref()).map(|id| ("id", id));
         let members = [("jsonrpc", &version)].into_iter().chain(id);
         let text = json::object(members.chain([("error", &self.error)]));
         let mut reply = json(self.status, text.into_bytes());
