@@ -71,7 +71,7 @@ fn page(replica: &Process) -> Url {
 fn agree(authority: &Authority, page: &Url) -> String {
     let came = authority.browse(page.as_str());
     let came = Url::parse(came["url"].as_str().unwrap()).unwrap();
-    format!("/oauth/callback?{}", came.query().unwrap())
+    format!("{}?{}", came.path(), came.query().unwrap())
 }
 
 fn come_back(replica: &Process, path: &str) -> (u16, String) {

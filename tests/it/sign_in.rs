@@ -2,6 +2,7 @@
 //! browser.
 
 pub(crate) mod authority;
+mod hostile;
 mod reading;
 mod remote_browser;
 mod reporting;

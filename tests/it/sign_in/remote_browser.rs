@@ -31,14 +31,16 @@ struct CameBack {
 fn agree(authority: &Authority, page: &str) -> CameBack {
     let page_address = Url::parse(page).unwrap();
     let back = page_address.query_pairs().find(|(key, _)| key == "redirect_uri").unwrap().1;
-    assert_eq!(back, BACK);
+    // Below the URL of all sign-ins is a segment for the issuer.
+    assert!(back.starts_with(&format!("{BACK}/")), "{back}");
     let came = authority.browse(page);
     let came = Url::parse(came["url"].as_str().unwrap()).unwrap();
-    assert!(came.as_str().starts_with(&format!("{BACK}?")), "{came}");
+    assert!(came.as_str().starts_with(&format!("{back}?")), "{came}");
     let secrets = came.query_pairs().filter(|(key, _)| matches!(&**key, "code" | "state"));
     let secrets: Vec<_> = secrets.map(|(_, value)| value.into_owned()).collect();
     assert_eq!(secrets.len(), 2);
-    CameBack { path: format!("/oauth/callback?{}", came.query().unwrap()), secrets }
+    let path = came.path().strip_prefix("/work").unwrap();
+    CameBack { path: format!("{path}?{}", came.query().unwrap()), secrets }
 }
 
 fn get(http: HttpClient, path: &str) -> Response {
@@ -61,7 +63,10 @@ fn remote_browser_returns_to_the_workbench() {
     let refused =
         "<p>Sign-in failed: no pending sign-in matches this response. Hint: sign in again.</p>";
     let [code, state] = &secrets[..] else { panic!("{secrets:?}") };
+    let query = path.split_once('?').unwrap().1;
     for wrong in [
+        format!("/oauth/callback?{query}"),
+        format!("/oauth/callback/0123456789abcdef?{query}"),
         "/oauth/callback".to_owned(),
         format!("/oauth/callback?code={code}"),
         format!("/oauth/callback?code={code}&state="),

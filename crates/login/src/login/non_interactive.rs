@@ -58,6 +58,7 @@ pub(crate) async fn obtain(
     let asked = union(&[wanted, target.oauth.scopes.as_ref().unwrap_or(&scopes)]);
     let resource_asked = DiscoveryResult::resource_for(target, resource.as_deref());
     let granted = ask(login, &authority, &client, &asked, resource_asked.as_deref()).await?;
+    login.learn(granted.secrets());
     let who = (target.server.as_str(), &target.url, target.account.as_deref());
     let mut record = LoginRecord::new(who, authority, resource, client);
     record.scopes = granted.scopes(&asked);

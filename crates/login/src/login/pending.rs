@@ -156,6 +156,7 @@ impl LoginAttempt {
 
     /// Stores the tokens and reports the sign-in.
     pub(crate) async fn store_tokens(&self, granted: TokenResponse) -> Result<(), LoginError> {
+        self.login.learn(granted.secrets());
         let mut record = self.attempt.record.clone();
         record.scopes = granted.scopes(&self.attempt.asked);
         record.missing_scopes.clear();

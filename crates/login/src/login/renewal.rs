@@ -134,6 +134,7 @@ async fn refresh(
     let mut renewed = record.clone();
     match answer {
         Ok(granted) => {
+            login.learn(granted.secrets());
             renewed.scopes = granted.scopes(&record.scopes);
             renewed.token = Some(Token::new(granted.access_token, granted.expires_in));
             // A refresh token that isn't replaced stays valid.

@@ -27,12 +27,20 @@ pub(crate) struct TokenResponse {
     #[serde(default, deserialize_with = "seconds")]
     pub(crate) expires_in: Option<u64>,
     pub(crate) refresh_token: Option<String>,
+    /// Not used, but secret (`OpenID` Connect Core §3.1.3.3).
+    id_token: Option<String>,
     scope: Option<String>,
     /// The type of the issued token (RFC 8693 §2.2.1).
     pub(crate) issued_token_type: Option<String>,
 }
 
 impl TokenResponse {
+    /// Returns all tokens of the response.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
+        let optional = [&self.refresh_token, &self.id_token].into_iter().flatten();
+        [&self.access_token].into_iter().chain(optional).cloned()
+    }
+
     /// Returns the granted scopes: the requested ones if the response names none (RFC 6749 §5.1).
     pub(crate) fn scopes(&self, asked: &[String]) -> Vec<String> {
         match &self.scope {

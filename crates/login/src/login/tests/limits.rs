@@ -179,6 +179,7 @@ async fn secrets_of_a_login_are_reported_before_use() {
     authority.set(|switches| {
         switches.method = "client_secret_basic";
         switches.lifetime = 60;
+        switches.granted = json!({ "id_token": "of-the-user" });
     });
     let process = Process::new(folder.path());
     let at = process.at(&authority);
@@ -187,7 +188,7 @@ async fn secrets_of_a_login_are_reported_before_use() {
     assert_eq!(learned().last().unwrap(), "secret of client-1/+%");
     browse(pending.address()).await;
     pending.done().await.unwrap();
-    for secret in ["access-2", "refresh-2"] {
+    for secret in ["access-2", "refresh-2", "of-the-user"] {
         assert!(learned().iter().any(|learned| learned == secret), "{secret}");
     }
     expire(&at).await;
