@@ -209,7 +209,7 @@ pub(crate) fn call_error(error: &CallError) -> CommandError {
             "did you mean {}? Run `mcp-workbench list` to see all tools",
             list(nearest.iter().take(MAX_SUGGESTIONS).map(String::as_str))
         )),
-        CallError::UnknownPrimitive { .. } => failed,
+        CallError::UnknownPrimitive { .. } | CallError::TooManySubscriptions(_) => failed,
         CallError::Refused { hint, .. } => failed.with_hint(hint).with_link(Symptom::CallDenied),
         CallError::NotAnObject { .. } => {
             failed.with_hint("pass a JSON object in single quotes: '{\"name\": \"value\"}'")

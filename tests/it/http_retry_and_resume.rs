@@ -310,3 +310,38 @@ fn idle_sse_server_that_disconnects_has_not_failed() {
     }
     assert_eq!(call(&agent).text(), "done");
 }
+
+#[test]
+fn stream_that_ends_after_each_event_is_reopened_at_a_limited_rate() {
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let server = Scripted::start("/mcp", move |asked, stream| {
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let message = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":1}}"#;
+        let events = format!("retry: 0\nid: {number}\ndata: {message}\n\n");
+        let resumes = asked.headers.contains_key("last-event-id");
+        if resumes || asked.message["method"] == "tools/call" {
+            stream_of(&stream, &events);
+        } else {
+            streamable(asked, stream);
+        }
+    });
+    let bench = server
+        .bench(json!({ "protocol": "legacy" }))
+        .set("limits", json!({ "perServer": { "reconnectsPerMinute": 5 } }));
+    let (program, http) = bench.http();
+    let agent = Agent::over_http((program, http)).begin(false, json!({}));
+    let path = json!({ "toolbox": "web", "server": "far", "tool": "do" });
+    let call = agent.send_call("use_tool", json!({ "tool": path, "arguments": {} }));
+    let is_reached = || {
+        let figures = http.send("GET", "/metrics", &[], "").text();
+        let name = "mcp_workbench_limits_reached_total{quota=\"reconnects\"}";
+        figures.lines().any(|line| line.starts_with(name) && !line.ends_with(" 0"))
+    };
+    while !is_reached() {
+        thread::yield_now();
+    }
+    let resumed = server.seen().iter().filter(|line| line.starts_with("GET")).count();
+    // One GET asks for the stream of server messages, which this server doesn't offer.
+    assert_eq!(resumed, 5 + 1);
+    agent.cancel(&call);
+}

@@ -15,6 +15,7 @@
 mod arguments;
 mod audit;
 #[cfg(target_os = "linux")]
+mod budgets;
 mod caching;
 mod catalog;
 mod catalog_navigate;

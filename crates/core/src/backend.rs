@@ -30,6 +30,7 @@ mod process_reaper;
 mod quota;
 mod remote_error;
 mod resource_subscriptions;
+pub mod server_quota;
 mod server_request;
 mod spec;
 mod start;
@@ -53,6 +54,7 @@ use crate::backend::change_feed::ChangeFeed;
 use crate::backend::deadline::Deadlines;
 use crate::backend::launch::grants::GrantRegistry;
 use crate::backend::listing_store::ListingStoreWorker;
+pub(crate) use crate::backend::message_router::task_key;
 use crate::backend::message_router::{Grace, InFlightRequest, MessageRouter};
 use crate::backend::paused_servers::PausedServers;
 use crate::backend::principal::Principal;
@@ -63,6 +65,7 @@ use crate::catalog::Listing;
 use crate::json::RawJson;
 use crate::login::LoginRegistry;
 use crate::policy::{Admission, Permit};
+use crate::settings::CallerLimits;
 use crate::telemetry::Telemetry;
 use crate::wire::memory_pool::MemoryPool;
 
@@ -87,7 +90,7 @@ pub use crate::backend::login_scope::{LoginScope, tell_of_login};
 pub use crate::backend::pool::{Pool, PoolOptions};
 pub use crate::backend::principal::AgentId;
 pub use crate::backend::quota::{
-    CallerQuota, MemoryPools, QuotaExceededError, QuotaGuard, QuotaRegistry,
+    CallerQuota, MemoryPools, QuotaExceededError, QuotaGuard, QuotaRegistry, SubscriptionLimitError,
 };
 pub use crate::backend::remote_error::RemoteError;
 pub use crate::backend::server_request::{AgentEvent, ServerRequest};
@@ -336,9 +339,14 @@ impl Backend {
         self.shared.router.may_hold_task(task, holder)
     }
 
-    pub fn watch_task(&self, agent: &AgentHandle, task: &str) {
+    pub fn watch_task(
+        &self,
+        agent: &AgentHandle,
+        task: &str,
+        limits: &CallerLimits,
+    ) -> Result<(), SubscriptionLimitError> {
         self.shared.router.attach(agent, &self.name);
-        self.shared.router.watch_task(agent, task);
+        self.shared.router.watch_task(agent, task, limits)
     }
 
     /// Reserves the server for one agent. Returns `false` if another agent has used it.

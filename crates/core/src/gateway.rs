@@ -81,7 +81,7 @@ use crate::telemetry::{EventBus, Redactor, ServerMetrics};
 pub use crate::backend::{
     Affinity, AgentEvent, AgentHandle, AgentId, BackendStatus, CallerQuota, ClientCapabilities,
     LogLevel, MemoryPools, Phase, QuotaExceededError, QuotaGuard, QuotaRegistry, ServerRequest,
-    StartPriority, may_require_input,
+    StartPriority, SubscriptionLimitError, may_require_input,
 };
 pub use crate::gateway::access::RequestTarget;
 pub use crate::gateway::caller::Caller;
@@ -328,10 +328,17 @@ impl Gateway {
     }
 
     /// Subscribes an agent to status changes of a task.
-    pub fn watch_task(&self, at: &ServerRef, task: &str, agent: &AgentHandle) {
+    pub fn watch_task(
+        &self,
+        at: &ServerRef,
+        task: &str,
+        agent: &AgentHandle,
+    ) -> Result<(), CallError> {
         if let Some(server) = self.managed_server(&at.toolbox, &at.server) {
-            server.current_backend(agent).watch_task(agent, task);
+            let limits = &self.config.limits.per_caller;
+            server.current_backend(agent).watch_task(agent, task, limits)?;
         }
+        Ok(())
     }
 
     /// Returns the running servers, in the order of the configuration.
@@ -412,6 +419,7 @@ fn backend_spec(
         startup_timeout: server.startup_timeout,
         idle_timeout: server.idle_timeout,
         max_message_bytes: config.limits.max_message_bytes,
+        quotas: config.limits.server_quotas,
     })
 }
 

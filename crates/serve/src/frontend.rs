@@ -48,9 +48,10 @@ use crate::frontend::suspended_calls::SuspendedCalls;
 use crate::frontend::wakers::{ChildWaker, ParentWaker};
 use crate::gateway::{Caller, GatewayRegistry};
 use crate::state::{SessionKey, round_trip};
-use crate::telemetry::QuotaOwner;
+use crate::telemetry::{QuotaKind, QuotaOwner};
 use crate::wire;
 use crate::wire::incoming::IncomingMessage;
+use crate::wire::memory_pool::ReadLimits;
 
 /// How long calls in flight may take once the agent's output has ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
@@ -129,9 +130,13 @@ pub async fn serve_stream<R, W>(
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let max = app.gateways.config().limits.max_message_bytes;
-    let (mut messages, notifier) = wire::agent::connect(reader, writer, max, tasks);
-    let last_words = notifier.clone();
     let quota = app.gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
+    let full = Arc::clone(&quota);
+    let account =
+        quota.sent().clone().on_full(Arc::new(move || full.report_limit_reached(QuotaKind::Bytes)));
+    let intake = ReadLimits { account, ..ReadLimits::from(max) };
+    let (mut messages, notifier) = wire::agent::connect(reader, writer, intake, tasks);
+    let last_words = notifier.clone();
     let mut session = AgentSession::new(app, caller, quota, Some(notifier), SessionKey::random());
     let mut ending = pin!(shutdown.cancelled());
     let task = Arc::new(ParentWaker::default());

@@ -218,6 +218,17 @@ impl RawJson {
         items.map(|item| Some(Self::from_range(&self.text, item.ok()?.value))).collect()
     }
 
+    /// Passes the items of an array to `take` in order, until it returns `false`. Returns `None` if
+    /// the value isn't an array, or an item up to there is malformed.
+    pub fn take_items(&self, mut take: impl FnMut(RawJson) -> bool) -> Option<()> {
+        for item in JsonEntries::of_array(&self.text, StringHint::Plain).ok()? {
+            if !take(Self::from_range(&self.text, item.ok()?.value)) {
+                break;
+            }
+        }
+        Some(())
+    }
+
     /// Returns the array with `item` appended. Keeps the rest of the text unchanged.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ pub mod mailbox;
 pub mod memory_pool;
 pub mod offload;
 pub mod outgoing;
+pub mod pacer;
 pub mod peer;
 #[cfg(test)]
 mod properties;

@@ -11,10 +11,12 @@ use tokio_util::task::TaskTracker;
 use crate::backend::handshake::{self, HandshakeResult};
 use crate::backend::launch::{self, Process};
 use crate::backend::listing_reader::{self, ListKinds};
+use crate::backend::server_quota::ServerQuota;
 use crate::backend::{Era, PoolOptions, StderrTail};
 use crate::catalog::{Listing, ToolDefinition};
 use crate::json::{self, RawJson};
-use crate::settings::{Limits, Protocol, StdioLaunch};
+use crate::name::{ServerName, ServerRef, ToolboxName};
+use crate::settings::{Limits, Protocol, ServerQuotas, StdioLaunch};
 use crate::wire::incoming::IncomingMessage;
 use crate::wire::server::{self, ServerConnection};
 
@@ -24,6 +26,7 @@ pub(in crate::cli) struct StdioClient {
     process: Process,
     connection: ServerConnection,
     handshake: HandshakeResult,
+    quota: ServerQuota,
     tools_changed: Arc<Notify>,
     stderr: StderrTail,
     drain: JoinHandle<()>,
@@ -63,7 +66,12 @@ impl StdioClient {
         .await;
         let handshake =
             handshake.map_err(|unwelcome| format!("{unwelcome:?}\n{}", stderr.text()))?;
-        Ok(Self { process, connection, handshake, tools_changed, stderr, drain })
+        let quota = ServerQuota::new(
+            ServerRef { toolbox: ToolboxName::new("demo"), server: ServerName::new("demo") },
+            ServerQuotas::default(),
+            Arc::clone(&options.observer),
+        );
+        Ok(Self { process, connection, handshake, quota, tools_changed, stderr, drain })
     }
 
     pub(in crate::cli) fn instructions(&self) -> String {
@@ -74,7 +82,7 @@ impl StdioClient {
         let kinds = ListKinds { tools: true, ..ListKinds::default() };
         let before = Listing::default();
         let listing =
-            listing_reader::read(&self.connection, &self.handshake, &before, kinds, "demo");
+            listing_reader::read(&self.connection, &self.handshake, &before, kinds, &self.quota);
         listing.await.map(|listing| listing.tools).map_err(|unread| self.explain(&unread.why))
     }
 

@@ -22,6 +22,7 @@ use crate::backend::handshake::Era;
 use crate::backend::listing_reader;
 use crate::backend::listing_store::{PendingSave, ProtocolHint};
 use crate::backend::message_router::MessageRouter;
+use crate::backend::server_quota::ServerQuota;
 use crate::backend::start::{self, FailedStart, StartGate, StartedServer};
 use crate::backend::status::StatusRecorder;
 use crate::backend::{
@@ -30,7 +31,8 @@ use crate::backend::{
 };
 use crate::catalog::{DefinitionTracker, Listing};
 use crate::json::RawJson;
-use crate::telemetry::{ServerRunGuard, ServerStopReason};
+use crate::telemetry::{QuotaKind, ServerRunGuard, ServerStopReason};
+use crate::wire::pacer::Pacer;
 use crate::wire::server::ServerConnection;
 
 pub(crate) use crate::backend::actor::waiters::Waiter;
@@ -280,7 +282,18 @@ impl Actor {
         run.record_changes(&self.known.update(&started.listing, Instant::now().into_std()));
         let since = Instant::now();
         let trouble = started.connection.unavailable_reason();
-        RunningServer { started, live, since, listed, death, run, trouble, relisting: None }
+        RunningServer {
+            started,
+            live,
+            since,
+            listed,
+            death,
+            run,
+            trouble,
+            relisting: None,
+            relist_pacer: Pacer::per_minute(self.spec.quotas.list_changes_per_minute),
+            has_warned_of_changes: false,
+        }
     }
 
     /// Replays the agents' log level and subscriptions to a new process.
@@ -375,13 +388,18 @@ impl Actor {
                 let handshake = Arc::clone(&running.started.handshake);
                 let last = running.live.listed().listing;
                 let (spec, router) = (Arc::clone(&self.spec), Arc::clone(&self.router));
+                let quota = ServerQuota::of(&spec, &self.context.observer);
+                let pause = running.relist_pacer.count(Instant::now()).max(DEBOUNCE);
+                if pause > DEBOUNCE {
+                    self.report_frequent_changes(running, &quota);
+                }
                 running.relisting = Some(self.context.tasks.spawn(async move {
-                    sleep(DEBOUNCE).await;
+                    sleep(pause).await;
                     let kinds = router.take_changed();
                     if kinds.is_empty() {
                         return Ok(None);
                     }
-                    let listing = listing_reader::read(&connection, &handshake, &last, kinds, &spec.label);
+                    let listing = listing_reader::read(&connection, &handshake, &last, kinds, &quota);
                     let listing = timeout(spec.startup_timeout, listing).await;
                     let listing = listing.map_err(|_| "no response in time".to_owned())?;
                     listing.map_err(|unread| unread.why).map(Some)
@@ -428,6 +446,18 @@ impl Actor {
                     Transition::None
                 }
             }
+        }
+    }
+
+    fn report_frequent_changes(&self, running: &mut RunningServer, quota: &ServerQuota) {
+        quota.report_limit_reached(QuotaKind::Reconnects);
+        if !std::mem::replace(&mut running.has_warned_of_changes, true) {
+            tracing::warn!(
+                server = self.spec.label,
+                "the server changes its lists too often; they are read at most {} times per minute \
+                 (limits.perServer.listChangesPerMinute)",
+                self.spec.quotas.list_changes_per_minute
+            );
         }
     }
 

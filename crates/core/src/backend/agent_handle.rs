@@ -9,9 +9,10 @@ use serde::Deserialize;
 
 use crate::backend::events;
 use crate::backend::principal::{AgentId, Principal};
-use crate::backend::quota::CallerQuota;
+use crate::backend::quota::{CallerQuota, SubscriptionGuard, SubscriptionLimitError};
 use crate::json::RawJson;
 use crate::name::{AgentName, ServerRef};
+use crate::settings::CallerLimits;
 
 /// Session affinity: how requests are attributed to the same agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +94,15 @@ impl AgentHandle {
 
     pub(crate) fn purse(&self) -> Option<&Arc<CallerQuota>> {
         self.quota.as_ref()
+    }
+
+    /// Acquires a subscription whose URI or task ID has this many bytes. `None` without a quota.
+    pub(crate) fn subscribe(
+        &self,
+        bytes: usize,
+        limits: &CallerLimits,
+    ) -> Result<Option<SubscriptionGuard>, SubscriptionLimitError> {
+        self.quota.as_ref().map(|quota| quota.subscribe(bytes, limits)).transpose()
     }
 
     /// Returns the identity that separates this agent from others.

@@ -25,15 +25,27 @@ use crate::backend::message_router::routing_table::{
     ActiveRequest, AttachedAgent, ResourceSubscriber, RoutingTable,
 };
 use crate::backend::principal::{AgentId, Principal, ProcessUsers};
+use crate::backend::quota::SubscriptionLimitError;
 use crate::backend::server_request::{AgentEvent, ServerRequest};
 use crate::json;
 use crate::policy::ResourceScope;
+use crate::settings::CallerLimits;
 use crate::telemetry::Redactor;
 use crate::wire::RpcOutcome;
 use crate::wire::code::{INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::wire::incoming::{IncomingMessage, IncomingRequest, Responder, error_object};
 
-pub(crate) use crate::backend::message_router::routing_table::{Grace, MessageRouter};
+pub(crate) use crate::backend::message_router::routing_table::{Grace, MessageRouter, task_key};
+
+/// What a request to subscribe to a resource added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewSubscription {
+    /// Nothing: the agent was subscribed already.
+    None,
+    /// The resource's first subscriber.
+    First,
+    Further,
+}
 
 const AMBIGUOUS: &str = "the request could be for more than one agent";
 /// Maximum number of server requests that wait for an agent.
@@ -253,21 +265,33 @@ impl MessageRouter {
         self.has_roots || self.state(|state| state.asks)
     }
 
-    /// Subscribes an agent to a resource. Returns `true` for the resource's first subscriber.
+    /// Subscribes an agent to a resource.
     pub(crate) fn subscribe(
         &self,
         agent: &AgentHandle,
         uri: &str,
         as_known: &str,
         hears: Option<&ResourceScope>,
-    ) -> bool {
+        limits: &CallerLimits,
+    ) -> Result<NewSubscription, SubscriptionLimitError> {
         let principal = agent.principal();
         self.state(|state| {
             state.users.add(&principal);
+            if state.is_subscribed(agent.id, uri, as_known) {
+                return Ok(NewSubscription::None);
+            }
+            let place = agent.subscribe(as_known.len(), limits)?.map(Arc::new);
             let (uri_known, hears) = (as_known.to_owned(), hears.cloned());
-            let subscriber =
-                ResourceSubscriber { agent: agent.id, principal, uri: uri_known, hears };
-            state.subscribe(uri, subscriber)
+            let subscriber = ResourceSubscriber {
+                agent: agent.id,
+                principal,
+                uri: uri_known,
+                hears,
+                _place: place,
+            };
+            let is_first = !state.subscriptions.contains_key(uri);
+            state.subscribe(uri, subscriber);
+            Ok(if is_first { NewSubscription::First } else { NewSubscription::Further })
         })
     }
 

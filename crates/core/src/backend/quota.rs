@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use crate::settings::Limits;
+use thiserror::Error;
+
+use crate::settings::{CallerLimits, Limits};
 use crate::telemetry::{Event, LimitReached, QuotaKind, QuotaOwner, QuotaUsage, Telemetry};
 use crate::wire::memory_pool::{MemoryConsumer, MemoryPool, MemoryPoolConfig, UNMETERED_BYTES};
 
@@ -51,9 +53,14 @@ impl MemoryPools {
             let own = limits.per_caller.max_bytes_in_flight.unwrap_or(bounds.share);
             MemoryPool::new(MemoryPoolConfig { share: own.min(bounds.share), ..bounds })
         };
+        let of_servers = bounds(longest);
+        let most = limits.server_quotas.max_bytes_in_flight.unwrap_or(usize::MAX);
+        // A quarter keeps three servers from delaying a fourth.
+        let share = most.min((bytes - longest) / 4);
+        let of_servers = MemoryPoolConfig { share, lease: Some(LEASE), ..of_servers };
         Self {
             requests: of_callers(longest),
-            said: MemoryPool::new(MemoryPoolConfig { lease: Some(LEASE), ..bounds(longest) }),
+            said: MemoryPool::new(of_servers),
             // Undelivered messages are complete, so none needs the reserve to finish.
             undelivered: of_callers(0),
         }
@@ -73,6 +80,8 @@ pub struct CallerQuota {
     held: [AtomicUsize; QuotaKind::ALL.len()],
     holdings: QuotaUsage,
     observer: Arc<Telemetry>,
+    /// Bytes of the URIs and task IDs of its subscriptions.
+    subscription_bytes: AtomicUsize,
     sent: MemoryConsumer,
     untaken: MemoryConsumer,
 }
@@ -85,6 +94,26 @@ pub struct QuotaGuard {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaExceededError;
+
+/// One subscription of a caller, released on drop.
+pub struct SubscriptionGuard {
+    place: QuotaGuard,
+    bytes: usize,
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SubscriptionLimitError {
+    #[error(
+        "{owner} has reached its limit of {most} subscriptions \
+         (`limits.perCaller.maxSubscriptions`): end other subscriptions first"
+    )]
+    Count { owner: QuotaOwner, most: usize },
+    #[error(
+        "the subscriptions of {owner} would exceed {most} bytes \
+         (`limits.perCaller.maxSubscriptionBytes`): end other subscriptions first"
+    )]
+    Bytes { owner: QuotaOwner, most: usize },
+}
 
 impl QuotaRegistry {
     pub fn new(observer: &Arc<Telemetry>, bytes: MemoryPools) -> Self {
@@ -112,6 +141,7 @@ impl QuotaRegistry {
             held: Default::default(),
             holdings: self.observer.quota_usage().clone(),
             observer: Arc::clone(&self.observer),
+            subscription_bytes: AtomicUsize::new(0),
             sent: self.bytes.requests.account(),
             untaken: self.bytes.undelivered.account(),
         });
@@ -159,6 +189,28 @@ impl CallerQuota {
         Ok(QuotaGuard { quota: Arc::clone(self), holding })
     }
 
+    /// Acquires a subscription whose URI or task ID has this many bytes.
+    pub fn subscribe(
+        self: &Arc<Self>,
+        bytes: usize,
+        limits: &CallerLimits,
+    ) -> Result<SubscriptionGuard, SubscriptionLimitError> {
+        let (owner, most) = (self.payer.clone(), limits.max_subscriptions);
+        let place = self.try_acquire(QuotaKind::Subscriptions, most);
+        let place = place.map_err(|QuotaExceededError| SubscriptionLimitError::Count {
+            owner: owner.clone(),
+            most,
+        })?;
+        let most = limits.max_subscription_bytes;
+        let more = |held: usize| held.checked_add(bytes).filter(|all| *all <= most);
+        let held = &self.subscription_bytes;
+        if held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            self.report_limit_reached(QuotaKind::Subscriptions);
+            return Err(SubscriptionLimitError::Bytes { owner, most });
+        }
+        Ok(SubscriptionGuard { place, bytes })
+    }
+
     /// Reports to listeners that the caller wanted more than its limit.
     pub fn report_limit_reached(&self, holding: QuotaKind) {
         let reached = LimitReached { owner: self.payer.clone(), quota: holding };
@@ -176,6 +228,12 @@ impl Drop for QuotaGuard {
     fn drop(&mut self) {
         self.quota.held[self.holding as usize].fetch_sub(1, Ordering::Relaxed);
         self.quota.holdings.of(self.holding).dec();
+    }
+}
+
+impl Drop for SubscriptionGuard {
+    fn drop(&mut self) {
+        self.place.quota.subscription_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -204,6 +262,29 @@ mod tests {
         drop((guard, others));
         assert!(observer.render().contains("mcp_workbench_caller_usage{quota=\"calls\"} 0\n"));
         assert_eq!(quota.count(QuotaKind::Calls), 0);
+    }
+
+    #[test]
+    fn subscriptions_are_limited_in_number_and_bytes() {
+        let observer = Arc::new(Telemetry::default());
+        let quotas = QuotaRegistry::new(&observer, MemoryPools::default());
+        let quota = quotas.quota_for(&QuotaOwner::Local);
+        let usual = CallerLimits::default();
+        let limits = CallerLimits { max_subscriptions: 3, max_subscription_bytes: 100, ..usual };
+        let [first, second] = [60, 40].map(|bytes| quota.subscribe(bytes, &limits).unwrap());
+        let owner = QuotaOwner::Local;
+        let too_long = SubscriptionLimitError::Bytes { owner: owner.clone(), most: 100 };
+        assert_eq!(quota.subscribe(1, &limits).err(), Some(too_long.clone()));
+        assert_eq!(quota.subscribe(usize::MAX, &limits).err(), Some(too_long));
+        drop(second);
+        let rest: Vec<_> = (0..2).map(|_| quota.subscribe(20, &limits).unwrap()).collect();
+        let too_many = SubscriptionLimitError::Count { owner, most: 3 };
+        assert_eq!(quota.subscribe(0, &limits).err(), Some(too_many));
+        let reached = "mcp_workbench_limits_reached_total{quota=\"subscriptions\"} 3\n";
+        assert!(observer.render().contains(reached));
+        drop((first, rest));
+        assert_eq!(quota.count(QuotaKind::Subscriptions), 0);
+        assert!(quota.subscribe(100, &limits).is_ok());
     }
 
     #[test]

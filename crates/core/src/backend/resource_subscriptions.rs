@@ -1,33 +1,44 @@
 //! Resource subscriptions of agents.
 
 use crate::backend::handshake::Era;
+use crate::backend::message_router::NewSubscription;
 use crate::backend::principal::AgentId;
+use crate::backend::quota::SubscriptionLimitError;
 use crate::backend::{AgentHandle, Backend, BackendConnection, BackendError, StartPriority};
 use crate::json::{self, RawJson};
 use crate::policy::Admission;
+use crate::settings::CallerLimits;
 use crate::wire::server::RpcOutcome;
 
 impl Backend {
-    /// Subscribes an agent to a resource, which it knows as `as_known`.
+    /// Subscribes an agent to a resource, which it knows as `as_known`. The outer error says that
+    /// the agent has too many subscriptions.
     pub async fn subscribe(
         &self,
         admission: &Admission,
         agent: &AgentHandle,
-        uri: &str,
-        as_known: &str,
-    ) -> Result<RpcOutcome, BackendError> {
-        self.shared.router.attach(agent, &self.name);
-        let is_first =
-            self.shared.router.subscribe(agent, uri, as_known, admission.resource_scope());
-        let live = self.ensure_running(Some(agent), StartPriority::Call).await?;
-        if is_first {
-            let answer = self.tell_of_subscription(&live, "resources/subscribe", uri).await;
-            if let Err(RpcOutcome::Error(error)) = answer {
-                self.shared.router.unsubscribe(agent.id, uri);
-                return Ok(RpcOutcome::Error(error));
+        (uri, as_known): (&str, &str),
+        limits: &CallerLimits,
+    ) -> Result<Result<RpcOutcome, BackendError>, SubscriptionLimitError> {
+        let router = &self.shared.router;
+        router.attach(agent, &self.name);
+        let hears = admission.resource_scope();
+        let added = router.subscribe(agent, uri, as_known, hears, limits)?;
+        let subscribed = async {
+            let live = self.ensure_running(Some(agent), StartPriority::Call).await?;
+            if added == NewSubscription::First
+                && let Err(refused @ RpcOutcome::Error(_)) =
+                    self.tell_of_subscription(&live, "resources/subscribe", uri).await
+            {
+                return Ok(refused);
             }
+            Ok(RpcOutcome::Result(json::object([])))
+        };
+        let subscribed = subscribed.await;
+        if added != NewSubscription::None && !matches!(subscribed, Ok(RpcOutcome::Result(_))) {
+            router.unsubscribe(agent.id, uri);
         }
-        Ok(RpcOutcome::Result(json::object([])))
+        Ok(subscribed)
     }
 
     /// Ends the subscriptions of an agent that `admit` no longer allows, and restricts the others.

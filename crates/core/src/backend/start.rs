@@ -16,6 +16,7 @@ use crate::backend::message_router::MessageRouter;
 use crate::backend::remote_error::{
     ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, WANTS_TOKEN, of_sign_in,
 };
+use crate::backend::server_quota::ServerQuota;
 use crate::backend::upstream::Upstream;
 use crate::backend::{
     BackendSpec, PoolContext, ServerTransport, StartError, StartPriority, start_scheduler,
@@ -324,7 +325,7 @@ async fn initialize_and_list(
         &handshake,
         &Listing::default(),
         ListKinds::ALL,
-        &spec.label,
+        &ServerQuota::of(spec, &context.observer),
     )
     .await
     .map_err(|unread| {

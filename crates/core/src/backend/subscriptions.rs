@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::backend::handshake::HandshakeResult;
 use crate::backend::listing_reader::ListKinds;
@@ -18,9 +18,12 @@ use crate::wire::http_client::HttpTransportError;
 use crate::wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnection};
 
 /// Delay before resubscribing when the server has ended a subscription. It doubles while the server
-/// is unreachable, up to `LONGEST_PAUSE`.
+/// is unreachable or ends each subscription at once, up to `LONGEST_PAUSE`.
 const RELISTEN: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// Subscriptions of agents within this time are requested together.
+const DEBOUNCE: Duration = Duration::from_millis(20);
 
 /// Opens a subscription; `None` if the server has nothing to subscribe to.
 pub(crate) async fn open_subscription(
@@ -64,6 +67,7 @@ pub(crate) async fn run_subscription(
 ) {
     let mut trouble = connection.unavailable_reason();
     let (mut pause, mut is_behind) = (RELISTEN, false);
+    let mut since = Instant::now();
     loop {
         let answered = async {
             match &mut listening {
@@ -80,7 +84,10 @@ pub(crate) async fn run_subscription(
                 router.mark_lists_changed(ListKinds::ALL);
                 continue;
             }
-            () = router.subscriptions_changed.notified() => None,
+            () = router.subscriptions_changed.notified() => {
+                sleep(DEBOUNCE).await;
+                None
+            }
             answer = answered => Some(answer),
         };
         let has_ended = answer.is_some();
@@ -95,7 +102,10 @@ pub(crate) async fn run_subscription(
                 () = connection.closed() => return,
                 () = sleep(pause) => {}
             }
-            pause = if is_away { LONGEST_PAUSE.min(pause * 2) } else { RELISTEN };
+            // The time includes the pause before.
+            let is_short = since.elapsed() < 2 * pause + RELISTEN;
+            pause = if is_away || is_short { LONGEST_PAUSE.min(pause * 2) } else { RELISTEN };
+            since = Instant::now();
         }
         let next = open_subscription(&connection, &handshake, &router).await;
         drop(std::mem::replace(&mut listening, next));

@@ -8,11 +8,12 @@ use tokio::time::timeout;
 
 use crate::backend::exit_cause::{ExitCause, StderrTail};
 use crate::backend::launch::{self, Process, SpawnOptions, sandbox};
+use crate::backend::server_quota::ServerQuota;
 use crate::backend::{BackendSpec, HttpEndpoint, PoolContext, ServerTransport, StartError};
 use crate::settings::{HttpTransport, StdioLaunch};
-use crate::telemetry::Redactor;
+use crate::telemetry::{QuotaKind, Redactor};
 use crate::wire::http_client::{self, ServerAddress, TransportMode};
-use crate::wire::memory_pool::ReadLimits;
+use crate::wire::memory_pool::{ReadLimits, ReconnectLimit};
 use crate::wire::server::{self, DisconnectReason, IncomingHandler, ServerConnection};
 
 /// Maximum time to read the rest of stderr after the process has ended.
@@ -117,7 +118,15 @@ impl Upstream {
 }
 
 fn intake(spec: &BackendSpec, context: &PoolContext) -> ReadLimits {
-    ReadLimits { max_message_bytes: spec.max_message_bytes, account: context.said.account() }
+    let quota = ServerQuota::of(spec, &context.observer);
+    ReadLimits {
+        max_message_bytes: spec.max_message_bytes,
+        account: context.said.account().on_full(quota.reporter(QuotaKind::ServerBytes)),
+        reconnects: ReconnectLimit {
+            per_minute: spec.quotas.reconnects_per_minute,
+            on_reached: Some(quota.reporter(QuotaKind::Reconnects)),
+        },
+    }
 }
 
 async fn start_child(

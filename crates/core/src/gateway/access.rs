@@ -201,7 +201,8 @@ impl Gateway {
         let admission = self.admit(at, &target, &context, None).await?;
         self.check_definitions(at, &target, &context).await?;
         let backend = server.backend(agent, &self.pool).map_err(|error| server_error(at, error))?;
-        let subscribed = backend.subscribe(&admission, agent, uri, as_known).await;
+        let limits = &self.config.limits.per_caller;
+        let subscribed = backend.subscribe(&admission, agent, (uri, as_known), limits).await?;
         let subscribed = subscribed.map_err(|error| server_error(at, error));
         self.mask_missing_resource(at, &target, subscribed, &context).await
     }

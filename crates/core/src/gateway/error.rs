@@ -42,6 +42,8 @@ pub enum CallError {
         what: &'static str,
         wanted: String,
     },
+    #[error(transparent)]
+    TooManySubscriptions(#[from] backend::SubscriptionLimitError),
     #[error("server `{server}`: {error}")]
     Server { server: ServerName, error: backend::BackendError },
 }

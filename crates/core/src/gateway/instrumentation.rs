@@ -154,7 +154,7 @@ fn outcome_of_error(error: &CallError) -> CallOutcome {
         CallError::InvalidArguments { .. } | CallError::NotAnObject { .. } => {
             CallOutcome::InvalidArguments
         }
-        CallError::Refused { .. } => CallOutcome::Denied,
+        CallError::Refused { .. } | CallError::TooManySubscriptions(_) => CallOutcome::Denied,
         CallError::Server { error, .. } => match error {
             backend::BackendError::StartFailed(_) => CallOutcome::ServerUnavailable,
             backend::BackendError::Crashed(_) | backend::BackendError::Remote(_) => {

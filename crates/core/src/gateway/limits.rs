@@ -20,7 +20,8 @@ use crate::state::{Rate, StateStore};
 
 /// Version of the encoding of counter keys.
 const COUNTER_VERSION: u32 = 2;
-/// Maximum number of limiters. Above it, agents share the limiter of anonymous agents.
+/// Maximum number of limiters, apart from those in use, of which each gateway has one. Beyond it,
+/// unused ones are dropped; the store keeps their counts.
 const MAX_LIMITERS: usize = 10_000;
 /// The first sweep of idle limiters happens at this number.
 const FIRST_SWEEP: usize = 64;
@@ -91,7 +92,7 @@ impl Limiters {
 
     /// Returns the limiter of a subject, or `None` if nothing is limited. An existing one is
     /// reused, with its counts.
-    fn limiter(&self, mut subject: LimitSubject, rates: RateLimits) -> Option<Arc<Limiter>> {
+    fn limiter(&self, subject: LimitSubject, rates: RateLimits) -> Option<Arc<Limiter>> {
         if rates.calls_per_minute().is_none() && rates.max_concurrent_calls().is_none() {
             return None;
         }
@@ -100,10 +101,10 @@ impl Limiters {
             known
                 .limiters
                 .retain(|_, limiter| Arc::strong_count(limiter) > 1 || !limiter.is_clear());
-            known.sweep_at = FIRST_SWEEP.max(2 * known.limiters.len()).min(MAX_LIMITERS);
-            if known.limiters.len() >= MAX_LIMITERS && matches!(subject, LimitSubject::Agent(_)) {
-                subject = LimitSubject::Agent(None);
+            if known.limiters.len() >= MAX_LIMITERS {
+                known.limiters.retain(|_, limiter| Arc::strong_count(limiter) > 1);
             }
+            known.sweep_at = FIRST_SWEEP.max(2 * known.limiters.len()).min(MAX_LIMITERS);
         }
         let entry = known.limiters.entry((subject, rates));
         let limiter = entry.or_insert_with_key(|(subject, rates)| {

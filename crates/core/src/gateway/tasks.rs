@@ -13,7 +13,7 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::{Affinity, AgentHandle, ClientCapabilities, RpcOutcome};
+use crate::backend::{Affinity, AgentHandle, ClientCapabilities, RpcOutcome, task_key};
 use crate::gateway::access::RequestTarget;
 use crate::gateway::{CallError, Caller, Gateway, RequestContext};
 use crate::json::{Member, RawJson};
@@ -65,7 +65,7 @@ impl TaskRegistry {
     }
 
     fn key(id: &str, holder: &str) -> RecordKey {
-        RecordKey::Task(format!("{holder} {id}"))
+        RecordKey::Task(format!("{holder} {}", task_key(id)))
     }
 
     /// Stores the server of a task, unless one is already known.
@@ -132,6 +132,7 @@ impl Gateway {
     ) -> Result<RpcOutcome, CallError> {
         let rest: Vec<_> = params.iter().filter(|(key, _)| &**key != "cursor").cloned().collect();
         let (mut own, mut cursor): (Vec<RawJson>, Option<RawJson>) = (Vec::new(), None);
+        let mut room = self.config.limits.max_message_bytes;
         for _ in 0..MAX_PAGES {
             let cursors = cursor.take().map(|cursor| ("cursor".into(), cursor));
             let params: Vec<_> = rest.iter().cloned().chain(cursors).collect();
@@ -145,7 +146,10 @@ impl Gateway {
                     && self.task_server(&task_id, context.agent, context.session).await.as_ref()
                         == Some(at)
                 {
-                    own.push(task);
+                    let Some(rest) = room.checked_sub(task.len()) else { return Ok(too_many()) };
+                    room = rest;
+                    // A copy doesn't keep its page in memory.
+                    own.push(task.to_detached());
                 }
             }
             cursor = page.member("nextCursor").filter(|next| next.as_bytes() != b"null");
@@ -155,9 +159,13 @@ impl Gateway {
                 return Ok(RpcOutcome::from_edit(list));
             }
         }
-        let message = "too many tasks to list; get them by ID";
-        Ok(RpcOutcome::Error(error_object(INTERNAL_ERROR, message, None)))
+        Ok(too_many())
     }
+}
+
+fn too_many() -> RpcOutcome {
+    let message = "too many tasks to list; get them by ID";
+    RpcOutcome::Error(error_object(INTERNAL_ERROR, message, None))
 }
 
 fn malformed() -> RpcOutcome {

@@ -86,7 +86,7 @@ pub struct SessionRecord {
     pub introduction: Option<ClientIntroduction>,
     pub chosen: SessionChoices,
     pub lists: ListState,
-    pub subscriptions: BTreeSet<String>,
+    pub subscriptions: BTreeSet<Arc<str>>,
     /// As set by `logging/setLevel`.
     pub log_level: Option<String>,
     /// Servers with `isolation` that were started for this session. Their state is lost if another

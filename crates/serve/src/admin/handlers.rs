@@ -296,7 +296,9 @@ pub(super) fn error_from_call(error: &CallError) -> AdminError {
         CallError::NotAnObject { .. } | CallError::InvalidArguments { .. } => {
             AdminErrorKind::Malformed
         }
-        CallError::Refused { .. } => AdminErrorKind::NotAllowed,
+        CallError::Refused { .. } | CallError::TooManySubscriptions(_) => {
+            AdminErrorKind::NotAllowed
+        }
         CallError::Server { .. } => AdminErrorKind::Failed,
     };
     let hint = match error {

@@ -53,7 +53,9 @@ pub fn error_text(error: &CallError) -> String {
             format!("{error}. Did you mean: {}?", offer(nearest))
         }
         CallError::Refused { hint, .. } => format!("{error}.\nWhat to do: {hint}."),
-        CallError::UnknownPrimitive { .. } => format!("{error}."),
+        CallError::UnknownPrimitive { .. } | CallError::TooManySubscriptions(_) => {
+            format!("{error}.")
+        }
         CallError::NotAnObject { .. } => format!(
             "{error}, so it was not called.\nWhat to do: pass a JSON object, {{\"<name>\": \
              <value>}}."

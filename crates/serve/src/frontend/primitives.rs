@@ -14,7 +14,7 @@ use crate::frontend::session::AgentSession;
 use crate::gateway::{AgentHandle, CallError, Caller, Gateway, LogLevel, RequestTarget};
 use crate::json::{self, RawJson};
 use crate::name::ServerRef;
-use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS};
+use crate::wire::code::{INTERNAL_ERROR, INVALID_PARAMS, UNAVAILABLE};
 use crate::wire::incoming::{Responder, error_object};
 
 /// Handles `resources/read`. Tries the candidate servers in order until one has the resource.
@@ -169,7 +169,11 @@ async fn relay(
 }
 
 pub(crate) fn call_error_outcome(error: &CallError) -> RpcOutcome {
-    RpcOutcome::Error(error_object(INTERNAL_ERROR, &error_text(error), None))
+    let code = match error {
+        CallError::TooManySubscriptions(_) => UNAVAILABLE,
+        _ => INTERNAL_ERROR,
+    };
+    RpcOutcome::Error(error_object(code, &error_text(error), None))
 }
 
 fn unknown(what: &'static str, wanted: String) -> RpcOutcome {

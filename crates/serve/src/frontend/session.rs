@@ -86,7 +86,7 @@ struct SessionState {
     version: u64,
     /// The version that the client didn't list in time, if any.
     ignored: Option<u64>,
-    subscriptions: BTreeSet<String>,
+    subscriptions: BTreeSet<Arc<str>>,
     /// Digests of the lists last given. Empty unless another process could take the session over.
     digests: ListDigests,
     moves: Takeovers,

@@ -1,6 +1,7 @@
 //! `subscriptions/listen`, the long-lived request through which modern agents receive change
 //! notifications (2026-07-28, basic/patterns/subscriptions).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,17 +15,20 @@ use crate::exposure::{Exposure, ListMutability, SessionChoices};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::handshake::{over_capacity, server_info};
 use crate::frontend::name_resolution;
-use crate::frontend::primitives::subscribe_at_first;
+use crate::frontend::primitives::{call_error_outcome, subscribe_at_first};
 use crate::frontend::request::{AgentRequest, send};
 use crate::frontend::session::{AgentClient, AgentSession};
 use crate::frontend::shown_lists::{ListChanges, ShownLists};
-use crate::gateway::{AgentEvent, AgentHandle, Gateway};
+use crate::gateway::{AgentEvent, AgentHandle, CallError, Gateway, SubscriptionLimitError};
 use crate::json::{self, RawJson};
+use crate::telemetry::QuotaKind;
 use crate::wire::ConnectionClosed;
 use crate::wire::code::INVALID_PARAMS;
 use crate::wire::incoming::{Responder, error_object};
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// Bytes for all other members of a filter.
+const OTHER_MEMBERS: usize = 64 * 1024;
 const EVENTS: usize = 256;
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
@@ -34,8 +38,8 @@ struct SubscriptionFilter {
     tools_list_changed: bool,
     resources_list_changed: bool,
     prompts_list_changed: bool,
-    resource_subscriptions: Vec<String>,
-    task_ids: Vec<String>,
+    resource_subscriptions: BTreeSet<String>,
+    task_ids: BTreeSet<String>,
 }
 
 impl SubscriptionFilter {
@@ -76,9 +80,15 @@ pub(crate) async fn listen(
     request: AgentRequest,
     responder: Responder,
 ) {
-    let wanted =
-        request.param("notifications").and_then(|wanted| wanted.parse::<SubscriptionFilter>().ok());
-    let Some(wanted) = wanted else {
+    let wanted = request.param("notifications");
+    if wanted.is_some_and(|wanted| wanted.len() > longest_filter(&session)) {
+        let limits = session.app().gateways.config().limits.per_caller;
+        let most = limits.max_subscription_bytes;
+        session.quota().report_limit_reached(QuotaKind::Subscriptions);
+        let error = SubscriptionLimitError::Bytes { owner: session.quota().payer().clone(), most };
+        return send(responder, call_error_outcome(&error.into())).await;
+    }
+    let Some(wanted) = wanted.and_then(|wanted| wanted.parse::<SubscriptionFilter>().ok()) else {
         let message = "`notifications` is missing or invalid";
         return send(responder, RpcOutcome::Error(error_object(INVALID_PARAMS, message, None)))
             .await;
@@ -102,15 +112,40 @@ pub(crate) async fn listen(
         agent: &agent,
         responder: &responder,
     };
-    if listening.run(wanted, events).await.is_err() {
-        tracing::debug!("the agent disconnected during its subscription");
-    }
+    let ended = listening.run(wanted, events).await;
     session.app().gateways.remove_agent(agent.id);
+    match ended {
+        Ok(()) => {}
+        Err(ListenError::Refused(refusal)) => return send(responder, refusal).await,
+        Err(ListenError::Closed) => {
+            tracing::debug!("the agent disconnected during its subscription");
+        }
+    }
     let meta = json!({"io.modelcontextprotocol/serverInfo": server_info()});
     let meta = RawJson::encode(&meta).with_member(SUBSCRIPTION_ID, responder.id());
     let complete = RawJson::encode(&"complete");
     let result = meta.map(|meta| json::object([("resultType", &complete), ("_meta", &meta)]));
     send(responder, RpcOutcome::from_edit(result)).await;
+}
+
+/// Returns the maximum bytes of a filter that can be within the caller's limits: each byte of a URI
+/// takes up to six as JSON, and each entry three for its quotation marks and comma.
+fn longest_filter(session: &AgentSession) -> usize {
+    let limits = session.app().gateways.config().limits.per_caller;
+    let text = limits.max_subscription_bytes.saturating_mul(6);
+    text.saturating_add(limits.max_subscriptions.saturating_mul(3)).saturating_add(OTHER_MEMBERS)
+}
+
+enum ListenError {
+    Closed,
+    /// The caller has too many subscriptions.
+    Refused(RpcOutcome),
+}
+
+impl From<ConnectionClosed> for ListenError {
+    fn from(ConnectionClosed: ConnectionClosed) -> Self {
+        Self::Closed
+    }
 }
 
 struct Subscription<'a> {
@@ -128,7 +163,7 @@ impl Subscription<'_> {
         &mut self,
         mut wanted: SubscriptionFilter,
         mut events: events::Receiver,
-    ) -> Result<(), ConnectionClosed> {
+    ) -> Result<(), ListenError> {
         // Take the baseline before acknowledging, so that no change in between is missed.
         let mut snapshots = self.exposure.gateway().snapshots();
         let mut shown = ShownLists::default();
@@ -139,16 +174,17 @@ impl Subscription<'_> {
         shown.give(&self.exposure, &self.exposure.tools(mutability, &chosen));
         let uris = std::mem::take(&mut wanted.resource_subscriptions);
         for uri in uris {
-            if self.subscribe(&uri).await {
-                wanted.resource_subscriptions.push(uri);
+            if self.subscribe(&uri).await? {
+                wanted.resource_subscriptions.insert(uri);
             }
         }
         let tasks = std::mem::take(&mut wanted.task_ids);
         for task in tasks {
             let gateway = self.exposure.gateway();
             if let Some(server) = gateway.task_server(&task, self.agent, self.session.key()).await {
-                gateway.watch_task(&server, &task, self.agent);
-                wanted.task_ids.push(task);
+                let watched = gateway.watch_task(&server, &task, self.agent);
+                watched.map_err(|error| ListenError::Refused(call_error_outcome(&error)))?;
+                wanted.task_ids.insert(task);
             }
         }
         let accepted = json::object([("notifications", &wanted.encode())]);
@@ -190,12 +226,18 @@ impl Subscription<'_> {
         }
     }
 
-    async fn subscribe(&self, uri: &str) -> bool {
+    /// Returns whether the server accepted the subscription.
+    async fn subscribe(&self, uri: &str) -> Result<bool, ListenError> {
         let known = name_resolution::resource_owners(self.session, &self.exposure, self.meta, uri);
         let subscriber = (self.agent, self.session.caller());
         let known = known.unwrap_or_default();
         let subscribed = subscribe_at_first(self.exposure.gateway(), known, uri, subscriber).await;
-        matches!(subscribed, Some(Ok(RpcOutcome::Result(_))))
+        match subscribed {
+            Some(Err(error @ CallError::TooManySubscriptions(_))) => {
+                Err(ListenError::Refused(call_error_outcome(&error)))
+            }
+            subscribed => Ok(matches!(subscribed, Some(Ok(RpcOutcome::Result(_))))),
+        }
     }
 
     async fn pass_on(

@@ -128,6 +128,9 @@ fn error_from_call(error: &CallError) -> TaskError {
             ),
         },
         CallError::Refused { hint, .. } => TaskError::new(TaskErrorKind::Refused, &message, hint),
+        CallError::TooManySubscriptions(_) => {
+            TaskError::new(TaskErrorKind::Refused, &message, "end other subscriptions first")
+        }
         CallError::NotAnObject { .. } => TaskError::new(
             TaskErrorKind::InvalidArguments,
             &message,

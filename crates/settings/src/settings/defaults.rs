@@ -43,6 +43,14 @@ pub const CALLER_STORED_BYTES: usize = 16 * 1024 * 1024;
 /// Ten clients with six isolated servers each.
 pub const CALLER_PROCESSES: usize = 64;
 pub const CALLER_VIEWERS: usize = 16;
+pub const CALLER_SUBSCRIPTIONS: usize = 1_000;
+pub const CALLER_SUBSCRIPTION_BYTES: usize = 1024 * 1024;
+/// The largest known servers list about 1,000 tools.
+pub const SERVER_LIST_ENTRIES: usize = 10_000;
+pub const SERVER_LIST_BYTES: usize = 16 * 1024 * 1024;
+/// One change every two seconds, after the first ones.
+pub const LIST_CHANGES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(30).unwrap();
+pub const RECONNECTS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(30).unwrap();
 /// Agents stay open overnight.
 pub const SESSION_IDLE_MS: u64 = 24 * 60 * 60 * 1000;
 /// A client uses one connection for server messages and one for each request in flight.

@@ -29,6 +29,8 @@ pub struct Limits {
     pub max_bytes_in_flight: usize,
     /// Quotas of each caller (`perCaller`).
     pub per_caller: CallerLimits,
+    /// Quotas of each server (`perServer`).
+    pub server_quotas: ServerQuotas,
 }
 
 impl Limits {
@@ -76,6 +78,39 @@ pub struct CallerLimits {
     pub max_processes: usize,
     /// Maximum open dashboards. One more closes the caller's oldest (`maxViewers`).
     pub max_viewers: usize,
+    /// Maximum subscriptions to resources and tasks; further ones are rejected
+    /// (`maxSubscriptions`).
+    pub max_subscriptions: usize,
+    /// Maximum bytes of their URIs and task IDs (`maxSubscriptionBytes`).
+    pub max_subscription_bytes: usize,
+}
+
+/// The quotas of one server, for all agents together (`perServer`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerQuotas {
+    /// Maximum entries of one list, on all its pages; further ones are left out (`maxListEntries`).
+    pub max_list_entries: usize,
+    /// Maximum bytes of one list, on all its pages; further entries are left out (`maxListBytes`).
+    pub max_list_bytes: usize,
+    /// Maximum rate of reading changed lists (`listChangesPerMinute`).
+    pub list_changes_per_minute: NonZeroU32,
+    /// Maximum rate of reopening one event stream (`reconnectsPerMinute`).
+    pub reconnects_per_minute: NonZeroU32,
+    /// Maximum bytes of its messages in memory. By default a quarter of the memory for messages of
+    /// all servers (`maxBytesInFlight`).
+    pub max_bytes_in_flight: Option<usize>,
+}
+
+impl Default for ServerQuotas {
+    fn default() -> Self {
+        Self {
+            max_list_entries: defaults::SERVER_LIST_ENTRIES,
+            max_list_bytes: defaults::SERVER_LIST_BYTES,
+            list_changes_per_minute: defaults::LIST_CHANGES_PER_MINUTE,
+            reconnects_per_minute: defaults::RECONNECTS_PER_MINUTE,
+            max_bytes_in_flight: None,
+        }
+    }
 }
 
 impl Default for CallerLimits {
@@ -91,6 +126,8 @@ impl Default for CallerLimits {
             max_stored_bytes: defaults::CALLER_STORED_BYTES,
             max_processes: defaults::CALLER_PROCESSES,
             max_viewers: defaults::CALLER_VIEWERS,
+            max_subscriptions: defaults::CALLER_SUBSCRIPTIONS,
+            max_subscription_bytes: defaults::CALLER_SUBSCRIPTION_BYTES,
         }
     }
 }
@@ -108,6 +145,7 @@ impl Default for Limits {
             confirm_timeout: Duration::from_millis(defaults::CONFIRM_TIMEOUT_MS),
             max_bytes_in_flight: defaults::BYTES_IN_FLIGHT,
             per_caller: CallerLimits::default(),
+            server_quotas: ServerQuotas::default(),
         }
     }
 }

@@ -4,28 +4,38 @@
 //! error here, and the connection continues. At the end of input [`Messages::next`] returns `None`
 //! immediately, even if requests are still running.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::TaskTracker;
 
 use crate::json::RawJson;
 use crate::wire::ConnectionClosed;
-use crate::wire::code::INVALID_REQUEST;
+use crate::wire::code::{INVALID_REQUEST, UNAVAILABLE};
 use crate::wire::envelope::{self, MessageParseError, RpcOutcome};
 use crate::wire::incoming::{self, IncomingMessage, error_object};
 use crate::wire::line::{InputLine, LineReader};
 use crate::wire::mailbox::RequestError;
+use crate::wire::memory_pool::ReadLimits;
 use crate::wire::outgoing::PendingRequest;
 use crate::wire::peer::Peer;
 use crate::wire::writer::MessageWriter;
 
+/// How long a message waits for memory while none of the agent's is released. Messages behind it
+/// wait as well, such as cancellations.
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(30);
+const NO_MEMORY: &str = "was not read, because too many bytes are in flight \
+                         (limits.maxBytesInFlight, limits.perCaller.maxBytesInFlight)";
+
 /// Connects to an agent over its streams. The writer runs as a task on `tasks`.
 ///
-/// `max` limits one message, in bytes; a longer one is answered with an error.
+/// `intake` limits incoming messages. A longer one is answered with an error, and so is one that
+/// gets no memory in time: waiting for it forever could block the responses that release memory.
 pub fn connect<R, W>(
     reader: R,
     writer: W,
-    max: usize,
+    intake: impl Into<ReadLimits>,
     tasks: &TaskTracker,
 ) -> (Messages<R>, Notifier)
 where
@@ -33,7 +43,9 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let notifier = Notifier { peer: Peer::new(), writer: MessageWriter::start(writer, tasks) };
-    (Messages { lines: LineReader::new(reader, max), notifier: notifier.clone() }, notifier)
+    let ReadLimits { max_message_bytes: max, account, .. } = intake.into();
+    let lines = LineReader::new(reader, max).with_consumer(account).with_patience(MEMORY_TIMEOUT);
+    (Messages { lines, notifier: notifier.clone() }, notifier)
 }
 
 /// The messages of an agent, in the order of its lines.
@@ -53,10 +65,11 @@ impl<R: AsyncRead + Unpin> Messages<R> {
                     Ok(None) => continue,
                     Err(malformed) => parse_error_response(&malformed),
                 },
-                InputLine::Oversized { head, tail, length } => {
-                    tracing::warn!(length, "client message exceeds the size limit");
+                InputLine::Oversized { head, tail, length, lacks_memory } => {
+                    let why = if lacks_memory { NO_MEMORY } else { "exceeds the size limit" };
+                    tracing::warn!(length, "client message {why}");
                     let id = peer.take_oversized(&head, &tail, length);
-                    refuse_oversized(id, length)
+                    if lacks_memory { refuse_for_memory(id) } else { refuse_oversized(id, length) }
                 }
             };
             // If the agent no longer reads, its input ends soon as well.
@@ -75,6 +88,13 @@ pub(crate) fn parse_error_response(malformed: &MessageParseError) -> Vec<Bytes> 
 /// Returns the error response to an oversized message, from its beginning and end.
 pub(crate) fn refuse_edges(head: &[u8], tail: &[u8], length: usize) -> Vec<Bytes> {
     refuse_oversized(envelope::recover_id(head, tail), length)
+}
+
+fn refuse_for_memory(id: Option<RawJson>) -> Vec<Bytes> {
+    let message =
+        format!("the message {NO_MEMORY}; wait for running requests to finish, then retry");
+    let error = error_object(UNAVAILABLE, &message, None);
+    incoming::encode_response(id.unwrap_or_else(|| RawJson::encode(&())), RpcOutcome::Error(error))
 }
 
 fn refuse_oversized(id: Option<RawJson>, length: usize) -> Vec<Bytes> {

@@ -87,7 +87,7 @@ fn check_lines(text: &[u8], max: usize, lines: &[InputLine]) {
                 assert!(rest.starts_with(line), "a line that is not next in the text");
                 line.len()
             }
-            InputLine::Oversized { head, tail, length } => {
+            InputLine::Oversized { head, tail, length, .. } => {
                 assert!(*length > max, "a line of {length} bytes is oversized, with {max} allowed");
                 let edge = KEPT_EDGE.min(*length);
                 assert!(head == &rest[..edge], "the head differs from the start of the line");

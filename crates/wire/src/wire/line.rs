@@ -1,5 +1,7 @@
 //! Splits a byte stream into lines of bounded length. Reads are cancel safe.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -26,7 +28,7 @@ const LINE_COST: usize = 1024;
 pub enum InputLine {
     /// A whole line, without its line ending.
     Message(Bytes),
-    /// A line that exceeds the limit. Only its edges are stored.
+    /// A line that exceeds the limit, or got no memory in time. Only its edges are stored.
     Oversized {
         /// The first bytes of the line.
         head: Vec<u8>,
@@ -34,6 +36,8 @@ pub enum InputLine {
         tail: Vec<u8>,
         /// Length of the line in bytes.
         length: usize,
+        /// `true` if the line is within the limit, but got no memory in time.
+        lacks_memory: bool,
     },
 }
 
@@ -50,8 +54,11 @@ pub struct LineReader<R> {
     spent: usize,
     /// Set while the rest of an oversized line is skipped.
     oversized: Option<OversizedMessage>,
+    lacks_memory: bool,
     account: MemoryConsumer,
     charge: MemoryReservation,
+    /// How long a line waits for memory; `None` for no limit.
+    patience: Option<Duration>,
 }
 
 /// The edges and the length of a message that exceeds the limit.
@@ -78,13 +85,30 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     pub fn new(reader: R, max: usize) -> Self {
         let (buffer, oversized) = (BytesMut::new(), None);
         let (account, charge) = (MemoryConsumer::default(), MemoryReservation::default());
-        Self { reader, buffer, scanned: 0, max, spent: 0, oversized, account, charge }
+        Self {
+            reader,
+            buffer,
+            scanned: 0,
+            max,
+            spent: 0,
+            oversized,
+            lacks_memory: false,
+            account,
+            charge,
+            patience: None,
+        }
     }
 
     /// Charges the buffer to a memory pool: reading waits until the pool has room.
     #[must_use]
     pub fn with_consumer(self, account: MemoryConsumer) -> Self {
         Self { charge: account.charge(), account, ..self }
+    }
+
+    /// Skips a line if the pool has released no memory of the consumer for this time.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience: Some(patience), ..self }
     }
 
     /// Returns the next line that isn't blank, or `None` at the end of input.
@@ -111,7 +135,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 // No message exceeds `max`, so the buffer needn't either.
                 let most = self.max.saturating_add(2 * FIRST_READ);
                 let wanted = held.saturating_mul(2).min(most).max(held + FIRST_READ);
-                self.charge.grow(wanted).await;
+                if !self.get_memory(wanted).await {
+                    self.oversized = Some(OversizedMessage::default());
+                    self.lacks_memory = true;
+                    self.scanned = 0;
+                    continue;
+                }
                 self.buffer.reserve(wanted - held);
             }
             match self.reader.read_buf(&mut self.buffer).await {
@@ -119,6 +148,14 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 Ok(read) => self.spent += read,
             }
         }
+    }
+
+    async fn get_memory(&mut self, bytes: usize) -> bool {
+        if let Some(patience) = self.patience {
+            return self.charge.grow_timeout(bytes, patience).await;
+        }
+        self.charge.grow(bytes).await;
+        true
     }
 
     /// Moves the buffer's reservation to `line`, which is a slice of it, and continues in a new
@@ -181,7 +218,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     fn finish_oversized(&mut self) -> Option<InputLine> {
         let OversizedMessage { head, tail, length } = self.oversized.take()?;
-        Some(InputLine::Oversized { head, tail, length })
+        let lacks_memory = std::mem::take(&mut self.lacks_memory);
+        Some(InputLine::Oversized { head, tail, length, lacks_memory })
     }
 }
 

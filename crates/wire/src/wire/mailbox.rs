@@ -10,6 +10,8 @@ use crate::wire::envelope::RpcOutcome;
 /// Progress notifications queued for one request. Further ones are dropped until the agent catches
 /// up.
 pub(crate) const MAX_PROGRESS: usize = 1024;
+/// Bytes of queued progress notifications, after the first. Further ones are dropped.
+const MAX_PROGRESS_BYTES: usize = 1024 * 1024;
 
 /// Why a request got no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,11 +54,19 @@ impl Mailbox {
 
     pub(crate) fn progress(&self, params: RawJson) {
         let waker = self.with(|arrived| {
-            if arrived.progress.len() == MAX_PROGRESS {
+            let Some(first) = arrived.progress.front() else {
+                arrived.progress.push_back(params);
+                return arrived.waker.take();
+            };
+            let queued: usize = arrived.progress.iter().map(RawJson::len).sum();
+            if arrived.progress.len() == MAX_PROGRESS
+                || queued - first.len() + params.len() > MAX_PROGRESS_BYTES
+            {
                 tracing::debug!("dropped progress: its queue is full");
                 return None;
             }
-            arrived.progress.push_back(params);
+            // A copy doesn't keep the buffer in memory that the message was read to.
+            arrived.progress.push_back(params.to_detached());
             arrived.waker.take()
         });
         if let Some(waker) = waker {

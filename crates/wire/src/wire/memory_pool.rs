@@ -6,13 +6,16 @@
 //! share doesn't block others. If partly read messages hold all common memory and would wait for
 //! each other, one at a time gets the reserve, which lets it finish.
 //!
+//! In a pool with a lease ([`MemoryPoolConfig::lease`]), a consumer beyond its share gets the
+//! reserve only after its complete messages are released, so it delays only its own messages.
+//!
 //! To avoid deadlock, a reader must never wait for memory whose release depends on that reader.
 //! Agent requests, server messages and responses not yet taken by agents therefore use separate
-//! pools. If nothing bounds how long a message is needed, its reservation expires
-//! ([`MemoryPoolConfig::lease`]).
+//! pools. If nothing bounds how long a message is needed, its lease expires.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +25,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// The longest message, in bytes, that needs no reservation.
 pub const UNMETERED_BYTES: usize = 64 * 1024;
+const RECONNECTS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(30).unwrap();
 /// How often waiting reservations check for expired leases.
 const CHECK: Duration = Duration::from_secs(1);
 
@@ -34,13 +38,15 @@ pub struct MemoryPoolConfig {
     /// The total, in bytes, including the reserve.
     pub bytes: usize,
     /// Bytes outside the reserve that one consumer may hold. A consumer that holds nothing may
-    /// exceed this with one message.
+    /// exceed this with one message. In a pool with a lease, that message must leave a share for
+    /// others.
     pub share: usize,
     /// Bytes reserved for one message at a time that would have to wait for others.
     pub reserve: usize,
     /// The longest message, in bytes, that needs no reservation.
     pub unmetered: usize,
-    /// How long a complete message may hold its memory; `None` for no limit.
+    /// How long a complete message may hold its memory, and an incomplete one the reserve; `None`
+    /// for no limit.
     pub lease: Option<Duration>,
 }
 
@@ -59,15 +65,18 @@ struct State {
     charges: HashMap<u64, Entry>,
     /// Waiting reservations, in the order of their requests.
     waiting: VecDeque<u64>,
-    /// The reservation that uses the reserve.
-    reserved: Option<u64>,
+    /// The reservation that uses the reserve, and since when.
+    reserved: Option<(u64, Instant)>,
     next: u64,
 }
 
-/// A consumer's usage of the common memory.
+/// A consumer's usage of the pool.
 #[derive(Clone, Copy)]
 struct Usage {
+    /// Bytes held of the common memory.
     bytes: usize,
+    /// Number of its complete messages.
+    complete: usize,
     /// When it began to hold memory, or last released some.
     since: Instant,
 }
@@ -81,6 +90,8 @@ struct Entry {
     wanted: Option<usize>,
     /// When the message was completely read.
     whole: Option<Instant>,
+    /// `true` once it had the reserve for too long: it needs no further memory.
+    is_exempt: bool,
     granted: Arc<Notify>,
 }
 
@@ -89,7 +100,11 @@ struct Entry {
 pub struct MemoryConsumer {
     budget: MemoryPool,
     number: u64,
+    on_full: Option<LimitHook>,
 }
+
+/// Called when a limit is reached. Must not block.
+pub type LimitHook = Arc<dyn Fn() + Send + Sync>;
 
 /// The memory reserved for one message, released on drop.
 #[derive(Default)]
@@ -112,12 +127,28 @@ pub struct ReadLimits {
     pub max_message_bytes: usize,
     /// The consumer that reserves memory for the messages.
     pub account: MemoryConsumer,
+    /// How often each event stream of a server over HTTP is reopened at most.
+    pub reconnects: ReconnectLimit,
+}
+
+#[derive(Clone)]
+pub struct ReconnectLimit {
+    pub per_minute: NonZeroU32,
+    /// Called when a stream has to wait because of the limit.
+    pub on_reached: Option<LimitHook>,
+}
+
+impl Default for ReconnectLimit {
+    fn default() -> Self {
+        Self { per_minute: RECONNECTS_PER_MINUTE, on_reached: None }
+    }
 }
 
 impl From<usize> for ReadLimits {
     /// Limits only the length of each message.
     fn from(max: usize) -> Self {
-        Self { max_message_bytes: max, account: MemoryConsumer::default() }
+        let reconnects = ReconnectLimit::default();
+        Self { max_message_bytes: max, account: MemoryConsumer::default(), reconnects }
     }
 }
 
@@ -147,7 +178,7 @@ impl MemoryPool {
     /// Creates a consumer that holds nothing yet.
     pub fn account(&self) -> MemoryConsumer {
         let number = self.0.as_ref().map_or(0, |shared| shared.state().number());
-        MemoryConsumer { budget: self.clone(), number }
+        MemoryConsumer { budget: self.clone(), number, on_full: None }
     }
 
     pub fn held(&self) -> usize {
@@ -162,6 +193,12 @@ impl fmt::Debug for MemoryPool {
 }
 
 impl MemoryConsumer {
+    /// Calls `hook` when a message has to wait because the consumer holds its share.
+    #[must_use]
+    pub fn on_full(self, hook: LimitHook) -> Self {
+        Self { on_full: Some(hook), ..self }
+    }
+
     /// Creates an empty reservation for a new message.
     pub fn charge(&self) -> MemoryReservation {
         MemoryReservation { account: self.clone(), slot: None }
@@ -210,7 +247,10 @@ impl MemoryReservation {
             let (number, granted) = shared.state().begin(self.account.number);
             Slot { shared: Arc::clone(shared), number, granted }
         });
-        shared.state().want(slot.number, bytes);
+        let is_over_share = shared.state().want(slot.number, bytes);
+        if is_over_share && let Some(hook) = &self.account.on_full {
+            hook();
+        }
         Some(slot)
     }
 
@@ -285,29 +325,45 @@ impl State {
             common: 0,
             wanted: None,
             whole: None,
+            is_exempt: false,
             granted: Arc::clone(&granted),
         };
         self.charges.insert(number, entry);
         (number, granted)
     }
 
-    /// Records that a reservation needs `bytes` in total, and grants them if available.
-    fn want(&mut self, number: u64, bytes: usize) {
-        let Some(entry) = self.charges.get_mut(&number) else { return };
-        if bytes <= entry.bytes {
-            return;
+    /// Records that a reservation needs `bytes` in total, and grants them if available. Returns
+    /// `true` if it now waits because its consumer holds its share.
+    fn want(&mut self, number: u64, bytes: usize) -> bool {
+        let Some(entry) = self.charges.get_mut(&number) else { return false };
+        if bytes <= entry.bytes || entry.is_exempt {
+            return false;
         }
-        if entry.wanted.replace(bytes).is_none() {
+        let is_new = entry.wanted.replace(bytes).is_none();
+        if is_new {
             self.waiting.push_back(number);
         }
         self.share_out();
+        is_new
+            && self.need(number).is_some_and(|(account, more)| {
+                let own = self.charges.get(&number).map_or(0, |entry| entry.common);
+                let used = self.used(account);
+                used > own && used.saturating_add(more) > self.bounds.share
+            })
     }
 
     fn mark_complete(&mut self, number: u64) {
         if let Some(entry) = self.charges.get_mut(&number) {
             entry.whole = Some(Instant::now());
+            let account = entry.account;
+            self.usage(account).complete += 1;
         }
         self.share_out();
+    }
+
+    fn usage(&mut self, account: u64) -> &mut Usage {
+        let nothing = || Usage { bytes: 0, complete: 0, since: Instant::now() };
+        self.accounts.entry(account).or_insert_with(nothing)
     }
 
     /// Returns when the consumer of a reservation last released memory.
@@ -332,9 +388,8 @@ impl State {
         let mut is_full = false;
         for number in std::mem::take(&mut self.waiting) {
             let Some((account, more)) = self.need(number) else { continue };
-            let used = self.used(account);
-            let is_within_share = used == 0 || used.saturating_add(more) <= self.bounds.share;
-            if self.reserved == Some(number) {
+            let is_within_share = self.is_within_share(number, account, more);
+            if self.reserved.is_some_and(|(reserved, _)| reserved == number) {
                 self.grant(number, false);
             } else if is_within_share && !is_full && more <= self.free() {
                 self.grant(number, true);
@@ -349,11 +404,39 @@ impl State {
         // Give the reserve to the consumer that holds least, and among its reservations to the
         // oldest.
         let used = |number: &u64| self.need(*number).map_or(0, |(account, _)| self.used(account));
-        if let Some(number) = self.waiting.iter().copied().min_by_key(used) {
-            self.reserved = Some(number);
+        let waiting = self.waiting.iter().copied().filter(|number| self.may_use_reserve(*number));
+        if let Some(number) = waiting.min_by_key(used) {
+            self.reserved = Some((number, Instant::now()));
             self.waiting.retain(|waiting| *waiting != number);
             self.grant(number, false);
         }
+    }
+
+    /// Returns `true` if the common memory may hold `more` bytes of a reservation, if it is free.
+    fn is_within_share(&self, number: u64, account: u64, more: usize) -> bool {
+        let used = self.used(account);
+        if used.saturating_add(more) <= self.bounds.share {
+            return true;
+        }
+        if self.bounds.lease.is_none() {
+            return used == 0;
+        }
+        let own = self.charges.get(&number).map_or(0, |entry| entry.common);
+        used == own && more <= self.free_beyond_share()
+    }
+
+    /// Returns the unused common memory for a message beyond its consumer's share. In a pool with a
+    /// lease, it leaves a share for others.
+    fn free_beyond_share(&self) -> usize {
+        let kept = if self.bounds.lease.is_some() { self.bounds.share } else { 0 };
+        self.free().saturating_sub(kept)
+    }
+
+    fn may_use_reserve(&self, number: u64) -> bool {
+        let Some((account, more)) = self.need(number) else { return false };
+        self.bounds.lease.is_none()
+            || self.used(account).saturating_add(more) <= self.bounds.share
+            || self.accounts.get(&account).is_none_or(|usage| usage.complete == 0)
     }
 
     /// Returns the consumer of a waiting reservation, and how many more bytes it needs.
@@ -377,14 +460,14 @@ impl State {
 
     fn take_common(&mut self, account: u64, more: usize) {
         self.common += more;
-        let nothing = || Usage { bytes: 0, since: Instant::now() };
-        self.accounts.entry(account).or_insert_with(nothing).bytes += more;
+        self.usage(account).bytes += more;
     }
 
     /// Moves a complete message from the reserve to the common memory, if there is space for it.
     fn clear_reserve(&mut self) {
-        let free = self.free();
-        let Some(entry) = self.reserved.and_then(|number| self.charges.get_mut(&number)) else {
+        let free = self.free_beyond_share();
+        let Some(entry) = self.reserved.and_then(|(number, _)| self.charges.get_mut(&number))
+        else {
             return;
         };
         let more = entry.bytes - entry.common;
@@ -402,6 +485,14 @@ impl State {
         for number in over.map(|(number, _)| *number).collect::<Vec<_>>() {
             self.end(number);
         }
+        // An incomplete message keeps its common memory. It goes on without the reserve.
+        if let Some((number, _)) = self.reserved.take_if(|(_, since)| since.elapsed() >= lease)
+            && let Some(entry) = self.charges.get_mut(&number)
+        {
+            self.held -= entry.bytes - entry.common;
+            entry.bytes = entry.common;
+            entry.is_exempt = true;
+        }
         self.share_out();
     }
 
@@ -410,19 +501,17 @@ impl State {
         if entry.wanted.is_some() {
             self.waiting.retain(|waiting| *waiting != number);
         }
-        if self.reserved == Some(number) {
-            self.reserved = None;
-        }
+        self.reserved.take_if(|(reserved, _)| *reserved == number);
         self.held -= entry.bytes;
         self.common -= entry.common;
-        if entry.common > 0
-            && let Some(usage) = self.accounts.get_mut(&entry.account)
-        {
-            usage.bytes -= entry.common;
+        let Some(usage) = self.accounts.get_mut(&entry.account) else { return };
+        usage.bytes -= entry.common;
+        usage.complete -= usize::from(entry.whole.is_some());
+        if entry.common > 0 {
             usage.since = Instant::now();
-            if usage.bytes == 0 {
-                self.accounts.remove(&entry.account);
-            }
+        }
+        if usage.bytes == 0 && usage.complete == 0 {
+            self.accounts.remove(&entry.account);
         }
     }
 }

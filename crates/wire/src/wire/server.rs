@@ -86,7 +86,7 @@ where
 {
     let connection = ServerConnection::new(Peer::new(), MessageWriter::start(writer, tasks));
     let (reading, label) = (connection.clone(), label.to_owned());
-    let ReadLimits { max_message_bytes: max, account } = intake.into();
+    let ReadLimits { max_message_bytes: max, account, .. } = intake.into();
     let lines = LineReader::new(reader, max).with_consumer(account);
     tasks.spawn(async move {
         let peer = reading.peer.clone();
@@ -116,7 +116,7 @@ async fn read<R: AsyncRead + Unpin>(
                     yield_now().await;
                 }
             }
-            InputLine::Oversized { head, tail, length } => {
+            InputLine::Oversized { head, tail, length, .. } => {
                 tracing::warn!(server, length, "dropped a message that exceeds the size limit");
                 connection.peer.take_oversized(&head, &tail, length);
             }

@@ -6,7 +6,9 @@ use crate::config::sections::ranges;
 use crate::config::syntax::checks::{duration_from_millis, narrow_number};
 use crate::config::syntax::reader::Located;
 use crate::config::syntax::section::section;
-use crate::settings::{CallerLimits, Limits, RateLimits, ResultCacheConfig, defaults};
+use crate::settings::{
+    CallerLimits, Limits, RateLimits, ResultCacheConfig, ServerQuotas, defaults,
+};
 
 section! {
     /// Limits on message sizes, call rates and concurrency.
@@ -42,9 +44,9 @@ section! {
         /// Limits for each agent. Overridden by `limits` in `agentPolicies`.
         "perAgent" as pub(crate) per_agent: RawRateLimits,
 
-        /// Limits for each server, for all agents together. Overridden by the server's own
-        /// `limits`.
-        "perServer" as pub(crate) per_server: RawRateLimits,
+        /// Limits for each server, for all agents together. Limits on calls are overridden by the
+        /// server's own `limits`.
+        "perServer" as pub(crate) per_server: RawServerLimits,
 
         /// How long a call waits if too many others are running, in milliseconds.
         #[schemars(extend("default" = defaults::WAIT_MS))]
@@ -110,6 +112,52 @@ section! {
         /// oldest. Operators are counted separately.
         #[schemars(extend("default" = defaults::CALLER_VIEWERS))]
         "maxViewers" as pub(crate) max_viewers: Located<u64> [(1, ranges::MAX_CALLS)],
+
+        /// Maximum number of subscriptions to resources and tasks. Further ones are rejected.
+        #[schemars(extend("default" = defaults::CALLER_SUBSCRIPTIONS))]
+        "maxSubscriptions" as pub(crate) max_subscriptions: Located<u64> [(1, ranges::MAX_CALLS)],
+
+        /// Maximum bytes of the URIs and task IDs of these subscriptions.
+        #[schemars(extend("default" = defaults::CALLER_SUBSCRIPTION_BYTES))]
+        "maxSubscriptionBytes" as pub(crate) max_subscription_bytes: Located<u64> [ranges::SUBSCRIPTION_BYTES],
+    }
+}
+
+section! {
+    /// Limits of one server. They keep it from blocking others.
+    #[schemars(rename = "PerServer")]
+    pub(crate) struct RawServerLimits in "`limits.perServer`" {
+        /// Maximum calls per minute; 0 means no limit. All may come at once; after that, they are
+        /// admitted at an even rate.
+        "callsPerMinute" as pub(crate) calls_per_minute: Located<u64> [(0, ranges::MAX_CALLS)],
+
+        /// Maximum concurrent calls; 0 means no limit. Further calls wait.
+        "maxConcurrentCalls" as pub(crate) max_concurrent_calls: Located<u64> [(0, ranges::MAX_CALLS)],
+
+        /// Maximum number of entries in each of its lists (tools, prompts, resources, resource
+        /// templates). Further entries are left out.
+        #[schemars(extend("default" = defaults::SERVER_LIST_ENTRIES))]
+        "maxListEntries" as pub(crate) max_list_entries: Located<u64> [(1, ranges::MAX_CALLS)],
+
+        /// Maximum bytes of each of its lists, on all pages together. Further entries are left
+        /// out.
+        #[schemars(extend("default" = defaults::SERVER_LIST_BYTES))]
+        "maxListBytes" as pub(crate) max_list_bytes: Located<u64> [ranges::LIST_BYTES],
+
+        /// How often per minute its changed lists are read again. All may come at once; after that,
+        /// they are read at an even rate.
+        #[schemars(extend("default" = defaults::LIST_CHANGES_PER_MINUTE))]
+        "listChangesPerMinute" as pub(crate) list_changes_per_minute: Located<u64> [(1, ranges::MAX_CALLS)],
+
+        /// How often per minute an event stream that it closed is opened again. All may come at
+        /// once; after that, it is opened at an even rate.
+        #[schemars(extend("default" = defaults::RECONNECTS_PER_MINUTE))]
+        "reconnectsPerMinute" as pub(crate) reconnects_per_minute: Located<u64> [(1, ranges::MAX_CALLS)],
+
+        /// Memory for the server's messages that were not passed on yet, in bytes. Reading from the
+        /// server pauses when it is used up. A single message may always be longer. Default: a
+        /// quarter of the memory for messages of all servers.
+        "maxBytesInFlight" as pub(crate) max_bytes_in_flight: Located<u64> [ranges::BYTES_IN_FLIGHT],
     }
 }
 
@@ -158,6 +206,7 @@ impl RawLimits {
         let usual = Limits::default();
         let rates =
             |raw: Option<RawRateLimits>| raw.map(RawRateLimits::checked).unwrap_or_default();
+        let (per_server, server_quotas) = per_server.unwrap_or_default().checked();
         Limits {
             max_listing_bytes: narrow_number(max_listing_bytes).unwrap_or(usual.max_listing_bytes),
             max_message_bytes: narrow_number(max_message_bytes).unwrap_or(usual.max_message_bytes),
@@ -166,7 +215,8 @@ impl RawLimits {
             max_result_bytes: narrow_number(max_result_bytes),
             global: rates(Some(RawRateLimits { calls_per_minute, max_concurrent_calls })),
             per_agent: rates(per_agent),
-            per_server: rates(per_server),
+            per_server,
+            server_quotas,
             max_wait: duration_from_millis(max_wait_ms).unwrap_or(usual.max_wait),
             confirm_timeout: duration_from_millis(confirm_timeout_ms)
                 .unwrap_or(usual.confirm_timeout),
@@ -188,6 +238,8 @@ impl RawCallerLimits {
             max_stored_bytes,
             max_processes,
             max_viewers,
+            max_subscriptions,
+            max_subscription_bytes,
         } = self;
         let usual = CallerLimits::default();
         let rate = narrow_number(sessions_per_minute).and_then(NonZeroU32::new);
@@ -205,7 +257,36 @@ impl RawCallerLimits {
             max_stored_bytes: narrow_number(max_stored_bytes).unwrap_or(usual.max_stored_bytes),
             max_processes: narrow_number(max_processes).unwrap_or(usual.max_processes),
             max_viewers: narrow_number(max_viewers).unwrap_or(usual.max_viewers),
+            max_subscriptions: narrow_number(max_subscriptions).unwrap_or(usual.max_subscriptions),
+            max_subscription_bytes: narrow_number(max_subscription_bytes)
+                .unwrap_or(usual.max_subscription_bytes),
         }
+    }
+}
+
+impl RawServerLimits {
+    fn checked(self) -> (RateLimits, ServerQuotas) {
+        let Self {
+            calls_per_minute,
+            max_concurrent_calls,
+            max_list_entries,
+            max_list_bytes,
+            list_changes_per_minute,
+            reconnects_per_minute,
+            max_bytes_in_flight,
+        } = self;
+        let usual = ServerQuotas::default();
+        let rate = |number| narrow_number(number).and_then(NonZeroU32::new);
+        let quotas = ServerQuotas {
+            max_list_entries: narrow_number(max_list_entries).unwrap_or(usual.max_list_entries),
+            max_list_bytes: narrow_number(max_list_bytes).unwrap_or(usual.max_list_bytes),
+            list_changes_per_minute: rate(list_changes_per_minute)
+                .unwrap_or(usual.list_changes_per_minute),
+            reconnects_per_minute: rate(reconnects_per_minute)
+                .unwrap_or(usual.reconnects_per_minute),
+            max_bytes_in_flight: narrow_number(max_bytes_in_flight),
+        };
+        (RawRateLimits { calls_per_minute, max_concurrent_calls }.checked(), quotas)
     }
 }
 

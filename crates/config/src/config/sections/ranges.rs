@@ -16,6 +16,10 @@ pub(crate) const RESULT_BYTES: (u64, u64) = (1_000, 1024 * 1024 * 1024);
 
 pub(crate) const STORED_BYTES: (u64, u64) = RESULT_BYTES;
 
+pub(crate) const SUBSCRIPTION_BYTES: (u64, u64) = RESULT_BYTES;
+
+pub(crate) const LIST_BYTES: (u64, u64) = (1_000, 1024 * 1024 * 1024);
+
 /// Maximum of all call, rate and process limits.
 pub(crate) const MAX_CALLS: u64 = 1_000_000;
 

@@ -12,6 +12,7 @@ use crate::backend::start::{FailedStart, StartedServer};
 use crate::backend::{BackendConnection, StartPriority, VersionedListing};
 use crate::catalog::Listing;
 use crate::telemetry::{ServerRunGuard, ServerStopReason};
+use crate::wire::pacer::Pacer;
 
 pub(super) enum ActorState {
     Stopped,
@@ -38,6 +39,9 @@ pub(super) struct RunningServer {
     /// Why the HTTP server is unreachable, while it is.
     pub(super) trouble: watch::Receiver<Option<Arc<str>>>,
     pub(super) relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
+    pub(super) relist_pacer: Pacer,
+    /// `true` once the log has mentioned that the lists change too often.
+    pub(super) has_warned_of_changes: bool,
 }
 
 impl StartingServer {

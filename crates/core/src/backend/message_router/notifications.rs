@@ -13,12 +13,14 @@ use crate::backend::events;
 use crate::backend::listing_reader::ListKinds;
 use crate::backend::message_router::routing_table::{
     ActiveRequest, AttachedAgent, MessageRouter, ResourceSubscriber, RoutingTable, TaskOwner,
-    TaskSubscriber,
+    TaskSubscriber, task_key,
 };
 use crate::backend::principal::{AgentId, ProcessUsers};
+use crate::backend::quota::SubscriptionLimitError;
 use crate::backend::server_request::AgentEvent;
 use crate::json::{EditError, RawJson};
 use crate::name::untrusted_text;
+use crate::settings::CallerLimits;
 
 /// Metadata key of the subscription stream, which is removed before forwarding.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -36,9 +38,8 @@ impl MessageRouter {
             if state.claims.len() >= MAX_CLAIMS {
                 state.claims.clear();
             }
-            let claim = state.claims.entry(task.to_owned()).or_insert_with(|| TaskOwner {
-                holder: Some(Arc::clone(holder)),
-                principal: agent.principal(),
+            let claim = state.claims.entry(task_key(task).into_owned()).or_insert_with(|| {
+                TaskOwner { holder: Some(Arc::clone(holder)), principal: agent.principal() }
             });
             if claim.holder.as_ref() != Some(holder) {
                 claim.holder = None;
@@ -49,21 +50,32 @@ impl MessageRouter {
     /// Returns `true` unless the process runs such a task for another agent.
     pub(crate) fn may_hold_task(&self, task: &str, holder: &str) -> bool {
         self.state(|state| {
-            let claim = state.claims.get(task);
+            let claim = state.claims.get(&*task_key(task));
             claim.is_none_or(|claim| claim.holder.as_deref() == Some(holder))
         })
     }
 
-    pub(crate) fn watch_task(&self, agent: &AgentHandle, task: &str) {
-        let watcher = TaskSubscriber { agent: agent.id, principal: agent.principal() };
+    pub(crate) fn watch_task(
+        &self,
+        agent: &AgentHandle,
+        task: &str,
+        limits: &CallerLimits,
+    ) -> Result<(), SubscriptionLimitError> {
         let is_first = self.state(|state| {
+            let watchers = state.tasks.get(task);
+            if watchers.is_some_and(|all| all.iter().any(|one| one.agent == agent.id)) {
+                return Ok(false);
+            }
+            let _place = agent.subscribe(task.len(), limits)?;
+            let watcher = TaskSubscriber { agent: agent.id, principal: agent.principal(), _place };
             let watchers = state.tasks.entry(task.to_owned()).or_default();
             watchers.push(watcher);
-            watchers.len() == 1
-        });
+            Ok(watchers.len() == 1)
+        })?;
         if is_first {
             self.subscriptions_changed.notify_one();
         }
+        Ok(())
     }
 
     /// Returns the most verbose log level that users of the process want, if it differs from the

@@ -1,9 +1,11 @@
 //! The routing table: attached agents, requests in flight, and who a message can be for.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -11,9 +13,13 @@ use crate::backend::agent_handle::{AgentHandle, LogLevel};
 use crate::backend::events;
 use crate::backend::listing_reader::ListKinds;
 use crate::backend::principal::{AgentId, Principal, ProcessUsers};
+use crate::backend::quota::SubscriptionGuard;
 use crate::backend::server_request::ServerRequest;
 use crate::policy::ResourceScope;
 use crate::telemetry::Redactor;
+
+/// Bytes of a task ID that is stored as it is.
+const LONGEST_TASK_KEY: usize = 256;
 
 /// Grace period for requests in flight when a process has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,17 +96,30 @@ pub(super) struct ResourceSubscriber {
     pub(super) uri: String,
     /// The permitted resources; `None` if unrestricted.
     pub(super) hears: Option<ResourceScope>,
+    /// `None` if the agent has no quota.
+    pub(super) _place: Option<Arc<SubscriptionGuard>>,
 }
 
 pub(super) struct TaskSubscriber {
     pub(super) agent: AgentId,
     pub(super) principal: Principal,
+    pub(super) _place: Option<SubscriptionGuard>,
 }
 
 pub(super) struct TaskOwner {
     /// Key of the agents that may query the task; `None` if several were given the same ID.
     pub(super) holder: Option<Arc<str>>,
     pub(super) principal: Principal,
+}
+
+/// Returns the key under which a task is stored: its ID, or a digest of a long one.
+pub(crate) fn task_key(id: &str) -> Cow<'_, str> {
+    if id.len() <= LONGEST_TASK_KEY {
+        return id.into();
+    }
+    let (mut key, digest) = ([0; 16], Sha256::digest(id));
+    key.copy_from_slice(&digest[..16]);
+    format!("{:032x}", u128::from_be_bytes(key)).into()
 }
 
 impl MessageRouter {
@@ -117,13 +136,16 @@ impl RoutingTable {
         agents
     }
 
-    pub(super) fn subscribe(&mut self, uri: &str, subscriber: ResourceSubscriber) -> bool {
-        let subscribers = self.subscriptions.entry(uri.to_owned()).or_default();
-        let is_first = subscribers.is_empty();
-        if !subscribers.iter().any(|s| s.agent == subscriber.agent && s.uri == subscriber.uri) {
-            subscribers.push(subscriber);
+    pub(super) fn is_subscribed(&self, agent: AgentId, uri: &str, as_known: &str) -> bool {
+        let subscribers = self.subscriptions.get(uri).into_iter().flatten();
+        subscribers.into_iter().any(|one| one.agent == agent && one.uri == as_known)
+    }
+
+    /// Adds a subscriber, unless it is subscribed already.
+    pub(super) fn subscribe(&mut self, uri: &str, subscriber: ResourceSubscriber) {
+        if !self.is_subscribed(subscriber.agent, uri, &subscriber.uri) {
+            self.subscriptions.entry(uri.to_owned()).or_default().push(subscriber);
         }
-        is_first
     }
 
     /// Returns `true` if only this principal has used the process. Anonymous requests are
@@ -162,7 +184,7 @@ impl RoutingTable {
 
     /// Returns the agent that a task belongs to, if that is unambiguous.
     pub(super) fn owner_of_task(&self, task: &str) -> Option<Principal> {
-        if let Some(claim) = self.claims.get(task) {
+        if let Some(claim) = self.claims.get(&*task_key(task)) {
             return claim.holder.as_ref().map(|_| claim.principal.clone());
         }
         let (first, others) = self.tasks.get(task)?.split_first()?;

@@ -4,8 +4,10 @@ use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, Lines};
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::backend::quota::{MemoryPools, QuotaRegistry};
 use crate::json::RawJson;
 use crate::name::AgentName;
+use crate::telemetry::{QuotaKind, QuotaOwner};
 use crate::wire::peer::Peer;
 use crate::wire::writer::MessageWriter;
 
@@ -295,12 +297,70 @@ async fn task_notification_goes_to_its_owner_if_unambiguous() {
     assert_eq!((methods(&mut to_ann).len(), methods(&mut to_bob).len()), (0, 0));
 }
 
+/// Limits a caller to three subscriptions of 30 bytes.
+fn subscribe(
+    router: &MessageRouter,
+    agent: &AgentHandle,
+    uri: &str,
+    as_known: &str,
+) -> Result<NewSubscription, SubscriptionLimitError> {
+    router.subscribe(agent, uri, as_known, None, &few())
+}
+
+fn few() -> CallerLimits {
+    CallerLimits { max_subscriptions: 3, max_subscription_bytes: 30, ..CallerLimits::default() }
+}
+
+// invariant: limits-hit-own-caller
+#[test]
+fn subscriptions_are_limited_per_caller_and_freed() {
+    let router = shared(false);
+    let quotas = QuotaRegistry::new(&Arc::default(), MemoryPools::default());
+    let [ann, bob] = ["ann", "bob"].map(|name| {
+        let owner = QuotaOwner::Agent(AgentName::new(name));
+        AgentHandle::new(None).with_quota(quotas.quota_for(&owner))
+    });
+    assert_eq!(subscribe(&router, &ann, "a", "a"), Ok(NewSubscription::First));
+    assert_eq!(subscribe(&router, &ann, "a", "a"), Ok(NewSubscription::None));
+    assert_eq!(subscribe(&router, &bob, "a", "a"), Ok(NewSubscription::Further));
+    router.watch_task(&ann, "t", &few()).unwrap();
+    router.watch_task(&ann, "t", &few()).unwrap();
+    assert!(subscribe(&router, &ann, "b", &"b".repeat(29)).is_err(), "too many bytes");
+    assert_eq!(subscribe(&router, &ann, "b", &"b".repeat(28)), Ok(NewSubscription::First));
+    assert!(router.watch_task(&ann, "u", &few()).is_err(), "too many subscriptions");
+    assert_eq!(subscribe(&router, &ann, "a", "a"), Ok(NewSubscription::None));
+    assert_eq!(router.tasks(), ["t"]);
+    assert_eq!(subscribe(&router, &bob, "c", "c"), Ok(NewSubscription::First));
+    router.unsubscribe(ann.id, "b");
+    assert_eq!(subscribe(&router, &ann, "d", "d"), Ok(NewSubscription::First));
+    // A server that replaces this one takes them over, and they count once.
+    let next = shared(false);
+    next.inherit(&router);
+    drop(router);
+    assert!(subscribe(&next, &ann, "e", "e").is_ok(), "the task isn't watched there");
+    assert!(subscribe(&next, &ann, "f", "f").is_err());
+    next.detach(ann.id);
+    let quota = quotas.quota_for(&QuotaOwner::Agent(AgentName::new("ann")));
+    assert_eq!(quota.count(QuotaKind::Subscriptions), 0);
+}
+
+#[test]
+fn long_task_ids_are_stored_as_digests() {
+    let router = shared(false);
+    let (ann, holder, other) = (AgentHandle::new(None), "ann".into(), "bob");
+    let task = "t".repeat(100_000);
+    router.claim_task(&ann, &task, &holder);
+    assert!(router.may_hold_task(&task, &holder) && !router.may_hold_task(&task, other));
+    assert!(router.may_hold_task(&task[1..], other));
+    assert!(router.state(|state| state.claims.keys().all(|key| key.len() <= 256)));
+}
+
 #[tokio::test]
 async fn resource_updates_depend_on_own_subscriptions_only() {
     let (server, router) = (Server::new(), shared(false));
     let (ann, mut to_ann) = attached(&router, Some("ann"));
     let (bob, mut to_bob) = attached(&router, Some("bob"));
-    router.subscribe(&ann, "file:///a", "a_file:///a", None);
+    subscribe(&router, &ann, "file:///a", "a_file:///a").unwrap();
     let said = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
         "params": {"uri": "file:///a/b"}});
     let uris = |events: &mut events::Receiver| {
@@ -314,7 +374,7 @@ async fn resource_updates_depend_on_own_subscriptions_only() {
     };
     server.says(&router, &said);
     let alone = uris(&mut to_ann);
-    router.subscribe(&bob, "file:///a/b", "b_file:///a/b", None);
+    subscribe(&router, &bob, "file:///a/b", "b_file:///a/b").unwrap();
     server.says(&router, &said);
     assert_eq!(uris(&mut to_ann), alone);
     assert_eq!(alone, [r#""file:///a/b""#]);

@@ -36,6 +36,11 @@ async fn idle_limiters_are_swept() {
         named(name).count().await.ok();
     }
     assert!(known() <= MAX_LIMITERS + 1, "{}", known());
+    for name in [2 * FIRST_SWEEP + 1, MAX_LIMITERS + 1] {
+        assert_eq!(named(name).subject_label, format!("by agent `{name}`"));
+        assert!(named(name).count().await.is_err(), "a dropped limiter keeps its count");
+    }
+    assert!(named(MAX_LIMITERS + 2 * FIRST_SWEEP).count().await.is_ok());
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn session() -> SessionRecord {
             is_ignored: true,
             digests: ListDigests { tools: Some("0f".to_owned()), ..ListDigests::default() },
         },
-        subscriptions: BTreeSet::from(["file:///a".to_owned()]),
+        subscriptions: BTreeSet::from(["file:///a".into()]),
         log_level: Some("error".to_owned()),
         isolated: BTreeSet::from([ServerRef {
             toolbox: ToolboxName::new("box"),

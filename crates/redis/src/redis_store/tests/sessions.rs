@@ -102,7 +102,7 @@ async fn oversized_records_are_not_shared() {
     let (id, key) = session_key("credential");
     a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await;
     let StateRecord::Session(long) = session("a", 0) else { unreachable!() };
-    let uris = (0..2000).map(|n| format!("file:///{n}")).collect();
+    let uris = (0..2000).map(|n| format!("file:///{n}").into()).collect();
     let long =
         StateRecord::Session(Arc::new(SessionRecord { subscriptions: uris, ..(*long).clone() }));
     assert!(a.store.put(key.clone(), long.clone(), Capacity::UNLIMITED).await);

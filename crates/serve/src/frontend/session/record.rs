@@ -75,7 +75,7 @@ impl AgentSession {
     pub(crate) async fn record_subscription(&self, uri: &str, is_on: bool) {
         self.state(|state| {
             if is_on {
-                state.subscriptions.insert(uri.to_owned());
+                state.subscriptions.insert(uri.into());
             } else {
                 state.subscriptions.remove(uri);
             }

@@ -4,6 +4,7 @@ use tokio::io::{
 };
 
 use super::*;
+use crate::wire::memory_pool::{MemoryPool, MemoryPoolConfig};
 use tokio::sync::mpsc;
 
 /// The agent's end of a connection.
@@ -40,7 +41,7 @@ impl Pulled {
     }
 }
 
-fn link(max: usize) -> (Pulled, Agent) {
+fn link(max: impl Into<ReadLimits>) -> (Pulled, Agent) {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(ours);
     let tasks = TaskTracker::new();
@@ -121,4 +122,37 @@ async fn end_of_input_is_noticed_while_a_request_runs() {
     let _running = messages.request().await;
     agent.output.shutdown().await.unwrap();
     assert!(messages.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_without_memory_is_refused_and_responses_still_arrive() {
+    let pool = MemoryPool::new(MemoryPoolConfig {
+        bytes: 200_000,
+        share: 100_000,
+        reserve: 100_000,
+        unmetered: 20_000,
+        lease: None,
+    });
+    let intake = ReadLimits { account: pool.account(), ..ReadLimits::from(1 << 20) };
+    let (mut messages, mut agent) = link(intake);
+    let long = |id: u32| {
+        format!(r#"{{"id":{id},"method":"tools/call","params":["{}"]}}"#, "x".repeat(60_000))
+    };
+    let mut running = Vec::new();
+    for id in [1, 2] {
+        agent.says(&long(id)).await;
+        running.push(messages.request().await);
+    }
+    let began = tokio::time::Instant::now();
+    agent.says(&long(3)).await;
+    agent.says(r#"{"id":4,"method":"ping"}"#).await;
+    let refused = agent.reads().await;
+    assert!(refused.starts_with(r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32000"#), "{refused}");
+    assert!(refused.contains("limits.maxBytesInFlight"), "{refused}");
+    assert!(began.elapsed() >= MEMORY_TIMEOUT);
+    assert_eq!(messages.request().await.method, "ping");
+    drop(running);
+    agent.says(&long(5)).await;
+    // Until the answers are written, their ids hold the requests.
+    assert_eq!(messages.request().await.params.unwrap().len(), 60_004);
 }

@@ -155,7 +155,7 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
                         self.pass(line).await;
                         Ok(())
                     }
-                    Some(InputLine::Oversized { head, tail, length }) => {
+                    Some(InputLine::Oversized { head, tail, length, .. }) => {
                         self.client.refuse(agent::refuse_edges(&head, &tail, length)).await;
                         Ok(())
                     }
@@ -169,6 +169,7 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
     }
 
     async fn pass(&mut self, line: Bytes) {
+        let mut request_id = None;
         match JsonRpcMessage::parse(&line) {
             Ok(JsonRpcMessage::Request { id, method, .. }) => {
                 self.replay.record_request(&method, &id, &line);
@@ -179,8 +180,10 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
                     since,
                     generation: self.generation,
                     tries: 0,
+                    is_untaken: false,
                 };
                 self.client.wait_for(&id, request);
+                request_id = Some(id);
             }
             Ok(JsonRpcMessage::Notification { method, params }) => {
                 self.replay.record_notification(&method, &line);
@@ -208,8 +211,12 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
                 return self.client.refuse(agent::parse_error_response(&malformed)).await;
             }
         }
-        // Delivery errors are reported through the sink.
-        let _ = self.current.writer.send(vec![line]).await;
+        // Later delivery errors are reported through the sink.
+        if self.current.writer.send(vec![line]).await.is_err()
+            && let Some(id) = request_id
+        {
+            self.client.resend(id);
+        }
     }
 
     /// Handles one event. Fails if the session can't continue.
@@ -232,8 +239,10 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
             }
             self.reconnect().await?;
         }
-        if self.client.moved(&id, self.generation) {
-            let _ = self.current.writer.send(vec![request.line]).await;
+        if self.client.moved(&id, self.generation)
+            && self.current.writer.send(vec![request.line]).await.is_err()
+        {
+            self.client.resend(id);
         }
         Ok(())
     }
@@ -270,9 +279,10 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
             // No session was established, so nothing is lost.
             return self
                 .connect()
+                .await
                 .map_or_else(ReinitializeOutcome::Later, |()| ReinitializeOutcome::Yes);
         };
-        if let Err(why) = self.connect() {
+        if let Err(why) = self.connect().await {
             return ReinitializeOutcome::Later(why);
         }
         let result = match self.ask_again(&hello.id, hello.line).await {
@@ -304,14 +314,15 @@ impl<F: AsyncFn() -> Result<(), String>> Bridge<F> {
     }
 
     /// Opens a new connection. Requests on the previous one can still complete; the one before that
-    /// is closed.
-    fn connect(&mut self) -> Result<(), String> {
+    /// is closed, and its requests fail.
+    async fn connect(&mut self) -> Result<(), String> {
         self.generation += 1;
         let sink = BridgeSink::new(Arc::clone(&self.client), self.generation);
         let span = BridgeConnection::new(&self.upstream, sink, &self.tasks)?;
         let before = std::mem::replace(&mut self.current, span);
         if let Some(older) = self.previous.replace(before) {
             older.sink.close();
+            self.client.fail_requests_before(self.generation - 1).await;
         }
         Ok(())
     }

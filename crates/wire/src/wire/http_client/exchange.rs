@@ -22,6 +22,7 @@ use crate::wire::http_client::sse::{SseEvent, SseParser};
 use crate::wire::http_client::{HttpConnection, OutboundMessage, SESSION_ID, Session, lock};
 use crate::wire::mailbox::RequestError;
 use crate::wire::memory_pool::{self, ReadLimits};
+use crate::wire::pacer::Pacer;
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -250,6 +251,7 @@ impl<T: MessageSink> HttpConnection<T> {
     async fn follow(&self, sent: &OutboundMessage, mut response: Response) {
         let mut events = SseParser::new(self.intake.max_message_bytes);
         let mut retries = 0;
+        let mut pacer = Pacer::per_minute(self.intake.reconnects.per_minute);
         loop {
             let why = match self.read_events(Some(sent), response, &mut events).await {
                 StreamEnd::Answered => return,
@@ -266,7 +268,7 @@ impl<T: MessageSink> HttpConnection<T> {
                     let message = format!("response interrupted: {why}");
                     return self.fail(sent, HttpTransportError::Broken.error(&message)).await;
                 };
-                sleep(events.retry().unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
+                self.pause(events.retry().unwrap_or(PAUSE).min(LONGEST_PAUSE), &mut pacer).await;
                 match self.open_stream(Some(id)).await {
                     Ok(stream) => break stream,
                     Err(OpenStreamError::Refused(response)) => {
@@ -283,6 +285,7 @@ impl<T: MessageSink> HttpConnection<T> {
     pub(super) async fn listen(&self) {
         let mut events = SseParser::new(self.intake.max_message_bytes);
         let (mut pause, mut was_open) = (PAUSE, false);
+        let mut pacer = Pacer::per_minute(self.intake.reconnects.per_minute);
         loop {
             match self.open_stream(events.last_id()).await {
                 Ok(response) => {
@@ -304,9 +307,28 @@ impl<T: MessageSink> HttpConnection<T> {
                 }
                 Err(OpenStreamError::Unreachable) => {}
             }
-            sleep(events.retry().unwrap_or(pause).max(pause).min(LONGEST_PAUSE)).await;
+            let wanted = events.retry().unwrap_or(pause).max(pause).min(LONGEST_PAUSE);
+            self.pause(wanted, &mut pacer).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Waits before a stream is reopened: as long as `wanted`, or longer if the stream was reopened
+    /// too often.
+    async fn pause(&self, wanted: Duration, pacer: &mut Pacer) {
+        let wait = pacer.count(Instant::now());
+        if wait > wanted {
+            tracing::debug!(
+                server = self.label,
+                "the server closes its event streams too often; they are reopened at most {} times \
+                 per minute (limits.perServer.reconnectsPerMinute)",
+                self.intake.reconnects.per_minute
+            );
+            if let Some(hook) = &self.intake.reconnects.on_reached {
+                hook();
+            }
+        }
+        sleep(wait.max(wanted)).await;
     }
 
     /// Opens an event stream of the session, resuming after the event `last_id`.
@@ -439,7 +461,7 @@ pub(super) async fn read_error(response: Response) -> Bytes {
 
 /// Reads a body up to the limit, waiting for memory from the pool.
 pub(super) async fn read(mut response: Response, intake: ReadLimits) -> reqwest::Result<Body> {
-    let ReadLimits { max_message_bytes: max, account } = intake;
+    let ReadLimits { max_message_bytes: max, account, .. } = intake;
     let said = response.content_length().and_then(|length| usize::try_from(length).ok());
     let (mut charge, mut text) = (account.charge(), BytesMut::new());
     while let Some(chunk) = response.chunk().await? {

@@ -11,6 +11,11 @@ use crate::wire::memory_pool::MemoryReservation;
 
 /// Bytes that a line may hold beyond the data limit: room for the field name.
 const FIELD: usize = 16;
+/// The longest event id, in bytes; longer ones are ignored. It is sent in a header, which servers
+/// limit to 8 KiB or more.
+const MAX_ID: usize = 4 * 1024;
+/// The longest event type that is stored.
+const MAX_NAME: usize = 256;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SseEvent {
@@ -138,9 +143,10 @@ impl SseParser {
             b"data" => self.add_data(value, &surplus),
             b"event" => {
                 let is_other = !value.is_empty() && value != b"message";
-                self.event.name = is_other.then(text);
+                let value = &value[..value.len().min(MAX_NAME)];
+                self.event.name = is_other.then(|| String::from_utf8_lossy(value).into_owned());
             }
-            b"id" if !value.contains(&0) => self.event.id = Some(text()),
+            b"id" if value.len() <= MAX_ID && !value.contains(&0) => self.event.id = Some(text()),
             b"retry" => self.retry = text().parse().ok().map(Duration::from_millis).or(self.retry),
             _ => {}
         }

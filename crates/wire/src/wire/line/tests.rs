@@ -18,7 +18,7 @@ async fn lines(max: usize, chunks: &[&[u8]]) -> Vec<String> {
         while let Some(line) = lines.next().await {
             found.push(match line {
                 InputLine::Message(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                InputLine::Oversized { head, tail, length } => format!(
+                InputLine::Oversized { head, tail, length, .. } => format!(
                     "oversized {length}: {}..{}",
                     String::from_utf8_lossy(&head),
                     String::from_utf8_lossy(&tail)

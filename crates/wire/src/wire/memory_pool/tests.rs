@@ -123,9 +123,9 @@ async fn expired_leases_are_released() {
     let budget = MemoryPool::new(MemoryPoolConfig { lease: Some(LEASE), ..bounds(200, 50, 100) });
     let account = budget.account();
     let mut kept = Vec::new();
-    for _ in 0..2 {
+    for (account, bytes) in [(&account, 50), (&budget.account(), 50), (&budget.account(), 100)] {
         let mut charge = account.charge();
-        charge.grow(100).await;
+        assert!(grows(&mut charge, bytes).await);
         kept.push(charge.attach_to(Bytes::from_static(b"kept by somebody")));
     }
     let start = Instant::now();
@@ -160,6 +160,92 @@ async fn released_memory_extends_the_timeout() {
     assert!(!account.charge().grow_timeout(10, LEASE).await);
     assert!(start.elapsed() <= LEASE);
     assert_eq!(budget.held(), 100);
+}
+
+/// A pool with a lease: 100 bytes common, of which a consumer may hold 25, and 100 in reserve.
+fn leased() -> MemoryPool {
+    MemoryPool::new(MemoryPoolConfig { lease: Some(LEASE), ..bounds(200, 25, 100) })
+}
+
+fn whole(charge: MemoryReservation) -> Bytes {
+    charge.attach_to(Bytes::from_static(b"whole"))
+}
+
+// invariant: limits-hit-own-caller
+#[tokio::test]
+async fn consumer_beyond_its_share_waits_only_for_itself() {
+    let pool = leased();
+    let [greedy, other, third] = [pool.account(), pool.account(), pool.account()];
+    let mut kept = Vec::new();
+    for bytes in [40, 60, 90] {
+        let mut charge = greedy.charge();
+        if grows(&mut charge, bytes).await {
+            kept.push(whole(charge));
+        }
+    }
+    assert_eq!((kept.len(), pool.held()), (1, 40), "only one message may exceed the share");
+    for account in [&other, &third] {
+        let mut charge = account.charge();
+        assert!(grows(&mut charge, 25).await, "others get their share");
+        kept.push(whole(charge));
+    }
+    let mut long = pool.account().charge();
+    assert!(grows(&mut long, 100).await, "others can read a message of any length");
+    drop(kept);
+    assert!(grows(&mut greedy.charge(), 25).await);
+}
+
+#[tokio::test]
+async fn long_message_leaves_a_share_for_others() {
+    let pool = leased();
+    let mut long = pool.account().charge();
+    for bytes in [20, 40, 80, 100] {
+        assert!(grows(&mut long, bytes).await);
+    }
+    let _long = whole(long);
+    let mut others: Vec<_> = (0..3).map(|_| pool.account().charge()).collect();
+    for other in &mut others {
+        assert!(grows(other, 20).await);
+    }
+    assert!(pool.held() <= 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_message_loses_the_reserve() {
+    let pool = leased();
+    let [mut stalled, mut held] = [pool.account().charge(), pool.account().charge()];
+    assert!(grows(&mut stalled, 100).await && grows(&mut held, 60).await);
+    let start = Instant::now();
+    let mut other = pool.account().charge();
+    other.grow(90).await;
+    assert!(start.elapsed() >= LEASE && start.elapsed() < LEASE + 2 * CHECK);
+    stalled.grow(1000).await;
+    drop((stalled, held, other));
+    assert_eq!(pool.held(), 0);
+}
+
+#[tokio::test]
+async fn full_share_is_reported() {
+    let full = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = || full.load(std::sync::atomic::Ordering::Relaxed);
+    let counter = Arc::clone(&full);
+    let hook = move || {
+        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    };
+    let pool = leased();
+    let account = pool.account().on_full(Arc::new(hook));
+    let [mut first, mut second] = [account.charge(), account.charge()];
+    assert!(grows(&mut first, 15).await);
+    let first = whole(first);
+    assert!(grows(&mut second, 10).await);
+    assert_eq!(count(), 0);
+    let second = whole(second);
+    let mut third = account.charge();
+    assert!(!grows(&mut third, 1).await && !grows(&mut third, 1).await);
+    assert_eq!(count(), 1, "a wait is reported once");
+    drop((first, second));
+    assert!(grows(&mut third, 100).await);
+    assert_eq!(count(), 1, "a single message may be longer than the share");
 }
 
 #[tokio::test]
@@ -199,10 +285,12 @@ proptest! {
             ]),
             0..60,
         ),
+        is_leased in any::<bool>(),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let budget = MemoryPool::new(bounds(170, 60, 50));
+            let lease = is_leased.then_some(LEASE);
+            let budget = MemoryPool::new(MemoryPoolConfig { lease, ..bounds(170, 60, 50) });
             let accounts = [budget.account(), budget.account(), budget.account()];
             let mut charges: Vec<_> = (0..6).map(|n| accounts[n % 3].charge()).collect();
             let mut read = Vec::new();

@@ -22,6 +22,8 @@ use crate::wire::mailbox::RequestError;
 use crate::wire::server::DisconnectReason;
 use crate::wire::writer::MessageWriter;
 
+const LOST: &str = "the background service exited during this request, which may have had effects";
+
 pub(super) enum BridgeEvent {
     /// The server didn't accept the request with this id.
     Resend(RawJson),
@@ -37,6 +39,8 @@ pub(super) struct BridgeRequest {
     /// The connection that it was last sent on.
     pub(super) generation: u64,
     pub(super) tries: u32,
+    /// `true` if the server certainly didn't accept it, and it will be sent again.
+    pub(super) is_untaken: bool,
 }
 
 /// The client, shared by all connections to the server.
@@ -82,6 +86,7 @@ impl BridgeClient {
         request.is_some_and(|request| {
             request.generation = generation;
             request.tries += 1;
+            request.is_untaken = false;
             true
         })
     }
@@ -146,6 +151,27 @@ impl BridgeClient {
         let ids: Vec<Bytes> = lock(&self.waiting).keys().cloned().collect();
         for id in ids {
             self.give_up(&RawJson::from_range(&id, 0..id.len()), why).await;
+        }
+    }
+
+    /// Queues the request to be sent again.
+    pub(super) fn resend(&self, id: RawJson) {
+        if let Some(request) = lock(&self.waiting).get_mut(id.as_bytes()) {
+            request.is_untaken = true;
+        }
+        // Fails only if the bridge has ended.
+        let _ = self.events.send(BridgeEvent::Resend(id));
+    }
+
+    /// Fails the requests on connections before `generation`, which are closed. Those that the
+    /// server didn't accept are sent again instead.
+    pub(super) async fn fail_requests_before(&self, generation: u64) {
+        let lost = lock(&self.waiting)
+            .extract_if(|_, request| request.generation < generation && !request.is_untaken)
+            .map(|(id, _)| id)
+            .collect::<Vec<_>>();
+        for id in lost {
+            self.fail(RawJson::from_range(&id, 0..id.len()), LOST).await;
         }
     }
 
@@ -255,7 +281,7 @@ impl MessageSink for BridgeSink {
         }
         if is_untaken(&outcome) {
             if self.is_waiting(id) {
-                let _ = client.events.send(BridgeEvent::Resend(id.clone()));
+                client.resend(id.clone());
             }
             return;
         }
@@ -274,9 +300,7 @@ impl MessageSink for BridgeSink {
                 client.fail(id.clone(), &format!("invalid response: {UNREADABLE_NAME}")).await;
             }
             Err(RequestError::NotSent | RequestError::Closed) => {
-                let message =
-                    "the background service exited during this request, which may have had effects";
-                client.fail(id.clone(), message).await;
+                client.fail(id.clone(), LOST).await;
             }
         }
     }

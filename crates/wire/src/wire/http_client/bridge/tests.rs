@@ -197,3 +197,37 @@ async fn changed_protocol_version_ends_the_session() {
         "{end:?}"
     );
 }
+
+// invariant: one-response
+#[tokio::test]
+async fn requests_on_a_closed_connection_fail() {
+    let mut server = Server::start().await;
+    let mut client = Client::of(&server);
+    client.begins(&mut server, "s-1").await;
+    client.says(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call"}"#).await;
+    let mut under_way = server.next().await;
+    under_way.begins("200 OK", EVENTS, ": no answer\n\n").await;
+    client.says(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#).await;
+    server.next().await.says("404 Not Found", "", "").await;
+    // The first new connection fails, and the second closes the one that the call was sent on.
+    let hello = server.next().await;
+    assert_eq!(hello.body["method"], "initialize");
+    hello.says("500 Internal Server Error", "", "").await;
+    greets(&mut server, "s-2").await;
+    let lost = client.hears().await;
+    assert!(lost.contains(r#""id":2,"error""#) && lost.contains("may have had effects"), "{lost}");
+    loop {
+        let got = server.next().await;
+        match got.body["method"].as_str() {
+            Some("tools/list") => break got.answers(json!({ "tools": [] })).await,
+            Some(_) => got.says("202 Accepted", "", "").await,
+            None => refuses_stream(got).await,
+        }
+    }
+    loop {
+        let heard = client.hears().await;
+        if !heard.contains("list_changed") {
+            break assert_eq!(heard, answer(&json!(3), json!({ "tools": [] })));
+        }
+    }
+}

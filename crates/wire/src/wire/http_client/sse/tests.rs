@@ -61,3 +61,13 @@ fn reconnect_drops_partial_event_and_keeps_last_id() {
     assert_eq!(events.last_id(), Some("7"));
     assert_eq!(events.retry(), Some(Duration::from_millis(5)));
 }
+
+#[test]
+fn long_ids_and_types_are_not_stored() {
+    let long = "x".repeat(MAX_ID);
+    let stream = format!("id: {long}\nevent: {long}\ndata: 1\n\nid: {long}y\ndata: 2\n\n");
+    let (found, events) = read(1_000_000, stream.as_bytes(), 1000);
+    let other = SseEvent::Other { name: "x".repeat(MAX_NAME), data: Bytes::from_static(b"1") };
+    assert_eq!(found, [other, message("2")]);
+    assert_eq!(events.last_id(), Some(long.as_str()));
+}

@@ -94,7 +94,7 @@ async fn unusable_records_are_unknown_and_junk_grants_nothing() {
     let mut junk = record;
     junk.mode = "no such mode".to_owned();
     junk.log_level = Some("no such level".to_owned());
-    junk.subscriptions.insert("no address".to_owned());
+    junk.subscriptions.insert("no address".into());
     junk.chosen.opened.insert(crate::name::ToolboxName::new("no such toolbox"));
     junk.tenure = SessionLease { owner: "\n\"".repeat(100), epoch: u64::MAX - 1 };
     let introduction = junk.introduction.as_mut().unwrap();
