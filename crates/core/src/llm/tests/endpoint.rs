@@ -190,7 +190,8 @@ async fn debug_output_contains_no_secrets() {
 #[tokio::test]
 async fn key_that_is_no_header_value_is_not_reported_as_rejected() {
     let server = FakeEndpoint::start(|_, _| http_response(200, "", "{}")).await;
-    let config = LlmConfig { api_key: Some("a\nb".to_owned()), ..server.config.clone() };
+    let config =
+        crate::settings::LlmConfig { api_key: Some("a\nb".to_owned()), ..server.config.clone() };
     assert_eq!(Endpoint::new(&config).err(), Some(LlmError::InvalidKey));
     assert!(server.asked().is_empty());
 }

@@ -176,3 +176,26 @@ fn reads_rotated_files_oldest_first() {
     assert_eq!(all, [rotated_path(&audit, 2), rotated_path(&audit, 1), audit]);
     assert_eq!(StatsBuilder::read(&all, None).unwrap().finish().calls(), 3);
 }
+
+#[test]
+fn only_whole_lines_at_the_end_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = folder.path().join("audit.jsonl");
+    let [old, new] = [call(1, "log", "ok", 1), call(2, "log", "ok", 1)];
+    fs::write(rotated_path(&audit, 1), &old).unwrap();
+    fs::write(&audit, format!("{new}{new}")).unwrap();
+    let (files, line) = (audit_files(&audit), u64::try_from(new.len()).unwrap());
+    for (bytes, calls) in [
+        (0, 0),
+        (line - 1, 0),
+        (line, 1),
+        (2 * line - 1, 1),
+        (2 * line, 2),
+        (3 * line - 1, 2),
+        (3 * line, 3),
+        (u64::MAX, 3),
+    ] {
+        let summary = StatsBuilder::read_last(&files, None, bytes).unwrap().finish();
+        assert_eq!((summary.calls(), summary.unreadable), (calls, 0), "{bytes} bytes");
+    }
+}
