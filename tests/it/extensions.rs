@@ -37,7 +37,7 @@ fn acme(bench: TestEnvironment, server: &str, methods: Value) -> TestEnvironment
 
 fn arrived(bench: &TestEnvironment, server: &str, method: &str) -> usize {
     let requests = std::fs::read_to_string(bench.path(&format!("{server}.requests")));
-    requests.unwrap_or_default().matches(&format!("\"{method}\"")).count()
+    requests.unwrap_or_default().lines().filter(|line| *line == method).count()
 }
 
 fn speaking() -> Value {
@@ -115,7 +115,7 @@ fn extension_methods_reach_the_server_that_implements_them() {
 // invariant: forbidden-equals-missing
 #[test]
 fn unlisted_extension_method_is_not_forwarded() {
-    let rules = json!({"reader": {"toolOverrides": {"one": ["read_*", "other/*"]}}});
+    let rules = json!({"reader": {"toolOverrides": {"one": ["echo", "other/*"]}}});
     for over_http in [false, true] {
         let bench = TestEnvironment::new().set("toolMode", json!("direct"));
         let bench = acme(bench, "one", json!(["acme/read"])).set("agentPolicies", rules.clone());
@@ -131,7 +131,7 @@ fn unlisted_extension_method_is_not_forwarded() {
         for is_modern in [true, false] {
             let agent = start("reader").begin(is_modern, claims.clone());
             agent.tools();
-            agent.call("echo", json!({}));
+            agent.call("echo", json!({})).ok();
             let missing = agent.request("none/such", json!({})).error();
             for method in
                 ["acme/read", "acme/wipe", "other/read", "Acme/read", "tools/read", "tasks/wipe"]
@@ -140,9 +140,12 @@ fn unlisted_extension_method_is_not_forwarded() {
                 let expected = missing.to_string().replace("none/such", method);
                 assert_eq!(error.to_string(), expected, "{method} {is_modern} {over_http}");
             }
-            agent.notify("acme/wipe", json!({}));
-            agent.call("echo", json!({}));
+            if !over_http {
+                agent.notify("acme/wipe", json!({}));
+            }
+            agent.call("echo", json!({})).ok();
         }
+        assert_ne!(arrived(&bench, "one", "tools/call"), 0);
         for method in METHODS {
             assert_eq!(arrived(&bench, "one", method), 0, "{method}");
         }
@@ -159,7 +162,7 @@ fn listed_extension_method_is_limited_confirmed_and_audited() {
             .set("dangerousTools", json!(["one:acme/wipe"]))
             .set(
                 "agentPolicies",
-                json!({"ann": {"when": [
+                json!({"ann": {"toolOverrides": {"one": ["*"]}, "when": [
                     {"tools": ["acme/read"], "arguments": {"/path": {"matches": "^/tmp/"}}},
                 ]}}),
             );
@@ -192,16 +195,16 @@ fn listed_extension_method_is_limited_confirmed_and_audited() {
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
             .filter(|line| line["tool"].is_string())
-            .map(|line| format!("{} {}", line["tool"].as_str().unwrap_or(""), line["outcome"]))
+            .map(|line| [line["tool"].clone(), line["decision"].clone()])
             .collect();
         assert_eq!(
-            outcomes,
-            [
-                "acme/read \"ok\"",
-                "acme/read \"denied\"",
-                "acme/wipe \"denied\"",
-                "acme/wipe \"ok\""
-            ],
+            json!(outcomes),
+            json!([
+                ["acme/read", "allowed"],
+                ["acme/read", "denied"],
+                ["acme/wipe", "denied"],
+                ["acme/wipe", "allowed"],
+            ]),
             "{audit}"
         );
     }

@@ -233,7 +233,9 @@ fn dashboard_confirms_only_the_question_that_it_showed() {
 #[test]
 fn macro_inputs_with_repeated_names_are_rejected() {
     let step = json!({"a": {"tool": "one:echo", "arguments": {"n": {"$from": "/inputs/n"}}}});
-    let bench = bench("direct", json!({"fine": in_box(step)}));
+    let mut fine = in_box(step);
+    fine["inputSchema"] = json!({"type": "object", "properties": {"n": {}}});
+    let bench = bench("direct", json!({"fine": fine}));
     let agent = bench.agent().begin(false, json!({}));
     agent.tools();
     agent.send_raw(

@@ -185,10 +185,10 @@ impl AdminApi {
     }
 }
 
-/// Returns `true` for a confirmation of the workbench. Requests of servers are for agents, and the
-/// page has its own button to sign in.
+/// Returns `true` for a confirmation of the workbench. Requests of servers and to models are for
+/// agents, and the page has its own button to sign in.
 fn is_confirmation(asked: &ServerRequest) -> bool {
     let mode = asked.params.as_ref().and_then(|params| params.member("mode"));
     let is_page = mode.as_ref().and_then(RawJson::decode_string).as_deref() == Some("url");
-    !asked.is_of_server && !is_page
+    asked.method == "elicitation/create" && !asked.is_of_server && !is_page
 }
