@@ -17,7 +17,7 @@ use crate::cli::{GlobalArgs, atomic_write, print, unpinned_packages};
 use crate::config::{self, ConfigLocation, ConfigOrigin, Finding};
 use crate::name::ServerRef;
 use crate::os;
-use crate::settings::{Config, LockedServer, Lockfile};
+use crate::settings::{Config, LockedDefinitions, LockedServer, Lockfile};
 
 mod accept;
 mod launch_record;
@@ -324,7 +324,10 @@ fn sums(lock: &Lockfile) -> String {
         format_count(lock.servers.len(), "server"),
         format_count(all(|one| one.tools.len()), "tool"),
         format_count(all(|one| one.prompts.len()), "prompt"),
-        format_count(all(|one| one.resources.as_ref().map_or(0, |all| all.len())), "resource"),
+        format_count(
+            all(|one| one.resources.as_ref().map_or(0, LockedDefinitions::len)),
+            "resource"
+        ),
         format_count(all(|one| one.templates.len()), "resource template"),
     )
 }

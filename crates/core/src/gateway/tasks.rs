@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::backend::{Affinity, AgentHandle, ClientCapabilities, RpcOutcome, task_key};
+use crate::catalog::ServerCapabilities;
 use crate::gateway::access::RequestTarget;
 use crate::gateway::{CallError, Caller, Gateway, RequestContext};
 use crate::json::{Member, RawJson};
@@ -97,6 +98,17 @@ impl Gateway {
         let at = self.tasks.find(id, &holder).await?;
         let server = self.managed_server(&at.toolbox, &at.server)?;
         server.current_backend(agent).can_access_task(id, &holder).then_some(at)
+    }
+
+    /// Returns the running servers that declare tasks, in the order of the configuration.
+    pub fn running_servers_with_tasks(&self) -> Vec<ServerRef> {
+        let snapshot = self.snapshot();
+        let mut running = self.running_servers();
+        running.retain(|at| {
+            let view = snapshot.view(&at.toolbox);
+            view.abilities_of(&at.server).is_some_and(ServerCapabilities::has_tasks)
+        });
+        running
     }
 
     /// Returns `true` if all agents may see all tasks: there is one agent, and no per-agent rules.

@@ -13,7 +13,7 @@ use crate::frontend::forwarding::{ForwardedRequest, forward as pass_on};
 use crate::frontend::request::{AgentRequest, method_not_found};
 use crate::frontend::session::AgentSession;
 use crate::frontend::{name_resolution, primitives};
-use crate::gateway::{CallError, Gateway, RequestTarget};
+use crate::gateway::{CallError, RequestTarget};
 use crate::json::{self, Member, RawJson};
 use crate::name::{ServerRef, ToolId, untrusted_text};
 use crate::wire::code::INVALID_PARAMS;
@@ -82,21 +82,10 @@ async fn find_task_server(passed: &ForwardedRequest) -> Option<ServerRef> {
     if known.is_some() {
         return known;
     }
-    let speaking = servers_with_tasks(gateway);
+    let speaking = gateway.running_servers_with_tasks();
     let [only] = speaking.as_slice() else { return None };
     let may_ask = || gateway.can_query_task(&task, only, &passed.agent, passed.session.key());
     (request.method == LIST || may_ask()).then(|| only.clone())
-}
-
-/// Returns the running servers that declare tasks.
-fn servers_with_tasks(gateway: &Gateway) -> Vec<ServerRef> {
-    let snapshot = gateway.snapshot();
-    let mut running = gateway.running_servers();
-    running.retain(|at| {
-        let view = snapshot.view(&at.toolbox);
-        view.abilities_of(&at.server).is_some_and(|abilities| abilities.has_tasks())
-    });
-    running
 }
 
 /// Returns `None` if no server of the agent has the method.
