@@ -366,3 +366,34 @@ fn lock_files_have_no_download_addresses() {
         assert_eq!(download_addresses(path, &text), [""; 0]);
     }
 }
+
+/// Returns the names of test functions in backticks.
+fn named_tests(text: &str) -> BTreeSet<String> {
+    let name = Regex::new(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`").expect("a pattern");
+    name.captures_iter(text).map(|found| found[1].to_owned()).collect()
+}
+
+/// Returns the names of all test functions in Rust source code.
+fn test_functions(source: &str) -> BTreeSet<String> {
+    let test = Regex::new(
+        r"#\[(?:tokio::)?test\b[^\n]*\n(?:\s*(?:#\[|//)[^\n]*\n)*\s*(?:async )?fn (\w+)",
+    );
+    let test = test.expect("a pattern");
+    test.captures_iter(source).map(|found| found[1].to_owned()).collect()
+}
+
+#[test]
+fn promises_of_the_security_model_name_existing_tests() {
+    let example = "#[test]\nfn a_b() {}\nfn c_d() {}\n#[tokio::test(x)]\n// y\nasync fn e_f() {}\n";
+    assert_eq!(test_functions(example), ["a_b", "e_f"].map(str::to_owned).into());
+    let promises = documentation_section("Tests of these promises");
+    let rows = promises.lines().filter(|line| line.starts_with("| ")).skip(2);
+    let untested: Vec<_> = rows.filter(|row| named_tests(row).is_empty()).collect();
+    assert_eq!(untested, [""; 0], "promises without tests");
+    let named = named_tests(&promises);
+    assert!(named.len() > 30, "{named:?}");
+    let sources = ["src", "crates", "tests"].iter().flat_map(|folder| files(folder, "rs"));
+    let known: BTreeSet<_> = sources.flat_map(|source| test_functions(&source.text)).collect();
+    let missing: Vec<_> = named.difference(&known).collect();
+    assert_eq!(missing, [""; 0], "tests that don't exist");
+}

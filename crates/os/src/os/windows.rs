@@ -167,7 +167,7 @@ impl OrphanReaper {
         pending::<()>().await;
     }
 
-    pub fn list(&self) -> Vec<u32> {
+    pub fn reap(&self) -> Vec<u32> {
         Vec::new()
     }
 }

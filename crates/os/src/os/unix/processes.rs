@@ -187,7 +187,7 @@ pub fn disable_process_dumping() -> io::Result<()> {
 
 /// Does nothing: only Linux supports this.
 #[cfg(not(target_os = "linux"))]
-pub fn seal_process() -> io::Result<()> {
+pub fn disable_process_dumping() -> io::Result<()> {
     Ok(())
 }
 
@@ -210,7 +210,7 @@ pub fn drop_clean_program_pages() {
 
 /// Does nothing: only Linux tells which pages are clean.
 #[cfg(not(target_os = "linux"))]
-pub fn release_program_pages() {}
+pub fn drop_clean_program_pages() {}
 
 /// Makes glibc reuse the memory of large messages. By default it returns the memory after each
 /// message, and the kernel zeroes every page again, which costs more than handling the message. At
@@ -231,7 +231,7 @@ const TRIM_THRESHOLD: libc::c_int = 8 * 1024 * 1024;
 
 /// Does nothing: other allocators have no such setting.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub fn reuse_memory() {}
+pub fn tune_malloc() {}
 
 /// Returns the start and length of a line of `/proc/self/maps` if its pages are unmodified parts of
 /// the program's file. These are the code, and the read-only first segment, which holds constants.
