@@ -419,7 +419,7 @@ fn backend_spec(
         startup_timeout: server.startup_timeout,
         idle_timeout: server.idle_timeout,
         max_message_bytes: config.limits.max_message_bytes,
-        quotas: config.limits.server_quotas,
+        quotas: config.limits.server_limits,
     })
 }
 

@@ -20,7 +20,7 @@ pub use clients::ClientConfig;
 pub use extension_methods::is_core_method;
 pub use http::{HttpConfig, TlsConfig};
 pub use launch::{HttpLaunch, HttpTransport, Launch, StdioLaunch};
-pub use limits::{CallerLimits, Limits, RateLimits, ResultCacheConfig, ServerQuotas};
+pub use limits::{CallerLimits, Limits, RateLimits, ResultCacheConfig, ServerLimits};
 pub use llm::LlmConfig;
 pub use lockfile::{
     DefinitionDigest, DefinitionVariant, DriftPolicy, IgnoreRule, LockedDefinition,

@@ -16,7 +16,7 @@ use crate::backend::{Era, PoolOptions, StderrTail};
 use crate::catalog::{Listing, ToolDefinition};
 use crate::json::{self, RawJson};
 use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::settings::{Limits, Protocol, ServerQuotas, StdioLaunch};
+use crate::settings::{Limits, Protocol, ServerLimits, StdioLaunch};
 use crate::wire::incoming::IncomingMessage;
 use crate::wire::server::{self, ServerConnection};
 
@@ -68,7 +68,7 @@ impl StdioClient {
             handshake.map_err(|unwelcome| format!("{unwelcome:?}\n{}", stderr.text()))?;
         let quota = ServerQuota::new(
             ServerRef { toolbox: ToolboxName::new("demo"), server: ServerName::new("demo") },
-            ServerQuotas::default(),
+            ServerLimits::default(),
             Arc::clone(&options.observer),
         );
         Ok(Self { process, connection, handshake, quota, tools_changed, stderr, drain })

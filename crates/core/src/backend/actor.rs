@@ -389,10 +389,7 @@ impl Actor {
                 let last = running.live.listed().listing;
                 let (spec, router) = (Arc::clone(&self.spec), Arc::clone(&self.router));
                 let quota = ServerQuota::of(&spec, &self.context.observer);
-                let pause = running.relist_pacer.count(Instant::now()).max(DEBOUNCE);
-                if pause > DEBOUNCE {
-                    self.report_frequent_changes(running, &quota);
-                }
+                let pause = self.relist_pause(running, &quota);
                 running.relisting = Some(self.context.tasks.spawn(async move {
                     sleep(pause).await;
                     let kinds = router.take_changed();
@@ -449,7 +446,12 @@ impl Actor {
         }
     }
 
-    fn report_frequent_changes(&self, running: &mut RunningServer, quota: &ServerQuota) {
+    /// Counts a change of the lists, and returns how long to wait before they are read.
+    fn relist_pause(&self, running: &mut RunningServer, quota: &ServerQuota) -> Duration {
+        let pause = running.relist_pacer.count(Instant::now());
+        if pause <= DEBOUNCE {
+            return DEBOUNCE;
+        }
         quota.report_limit_reached(QuotaKind::Reconnects);
         if !std::mem::replace(&mut running.has_warned_of_changes, true) {
             tracing::warn!(
@@ -459,6 +461,7 @@ impl Actor {
                 self.spec.quotas.list_changes_per_minute
             );
         }
+        pause
     }
 
     /// An HTTP server that was lost while unused has not crashed: the next use reconnects.

@@ -10,7 +10,7 @@ use crate::catalog::{
 };
 use crate::json::{Member, RawJson};
 use crate::name::untrusted_text;
-use crate::settings::ServerQuotas;
+use crate::settings::ServerLimits;
 use crate::telemetry::QuotaKind;
 use crate::wire::code::METHOD_NOT_FOUND;
 use crate::wire::http_client::HttpTransportError;
@@ -172,7 +172,7 @@ impl ListReader<'_> {
 
 /// The entries of a list up to its limits.
 struct BoundedList {
-    limits: ServerQuotas,
+    limits: ServerLimits,
     entries: Vec<RawJson>,
     /// Bytes of the entries and cursors.
     bytes: usize,
@@ -186,7 +186,7 @@ enum ListLimit {
 }
 
 impl BoundedList {
-    fn new(limits: &ServerQuotas) -> Self {
+    fn new(limits: &ServerLimits) -> Self {
         Self { limits: *limits, entries: Vec::new(), bytes: 0, exceeded: None }
     }
 
@@ -221,7 +221,7 @@ impl ListLimit {
         }
     }
 
-    fn describe(&self, method: &str, limits: &ServerQuotas) -> String {
+    fn describe(&self, method: &str, limits: &ServerLimits) -> String {
         let (most, unit, key) = match self {
             Self::Entries => (limits.max_list_entries, "entries", "maxListEntries"),
             Self::Bytes => (limits.max_list_bytes, "bytes", "maxListBytes"),
@@ -288,8 +288,8 @@ mod tests {
     use super::*;
 
     fn list(max_list_entries: usize, max_list_bytes: usize) -> BoundedList {
-        let usual = ServerQuotas::default();
-        BoundedList::new(&ServerQuotas { max_list_entries, max_list_bytes, ..usual })
+        let usual = ServerLimits::default();
+        BoundedList::new(&ServerLimits { max_list_entries, max_list_bytes, ..usual })
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl MemoryPools {
             MemoryPool::new(MemoryPoolConfig { share: own.min(bounds.share), ..bounds })
         };
         let of_servers = bounds(longest);
-        let most = limits.server_quotas.max_bytes_in_flight.unwrap_or(usize::MAX);
+        let most = limits.server_limits.max_bytes_in_flight.unwrap_or(usize::MAX);
         // A quarter keeps three servers from delaying a fourth.
         let share = most.min((bytes - longest) / 4);
         let of_servers = MemoryPoolConfig { share, lease: Some(LEASE), ..of_servers };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::BackendSpec;
 use crate::name::{ServerName, ServerRef, ToolboxName};
-use crate::settings::ServerQuotas;
+use crate::settings::ServerLimits;
 use crate::telemetry::{Event, LimitReached, QuotaKind, QuotaOwner, Telemetry};
 use crate::wire::memory_pool::LimitHook;
 
@@ -13,13 +13,13 @@ use crate::wire::memory_pool::LimitHook;
 pub struct ServerQuota {
     /// Name in logs: `toolbox/server`.
     pub(crate) label: String,
-    pub(crate) limits: ServerQuotas,
+    pub(crate) limits: ServerLimits,
     owner: QuotaOwner,
     observer: Arc<Telemetry>,
 }
 
 impl ServerQuota {
-    pub fn new(server: ServerRef, limits: ServerQuotas, observer: Arc<Telemetry>) -> Self {
+    pub fn new(server: ServerRef, limits: ServerLimits, observer: Arc<Telemetry>) -> Self {
         let label = format!("{}/{}", server.toolbox, server.server);
         Self { label, limits, owner: QuotaOwner::Server(server), observer }
     }

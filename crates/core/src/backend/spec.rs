@@ -11,7 +11,7 @@ use crate::backend::login_scope::LoginCredentials;
 use crate::backend::{Account, ChildEnvironment, ClientCapabilities, LoginScope, StartError};
 use crate::login::OAuthLogin;
 use crate::settings::{
-    HttpLaunch, HttpTransport, Launch, Protocol, ServerConfig, ServerQuotas, StdioLaunch,
+    HttpLaunch, HttpTransport, Launch, Protocol, ServerConfig, ServerLimits, StdioLaunch,
 };
 use crate::telemetry::Redactor;
 use crate::wire::http_client::{Credentials, StaticHeaders};
@@ -32,7 +32,7 @@ pub struct BackendSpec {
     /// Time after which an unused server is stopped; `None` keeps it running.
     pub idle_timeout: Option<Duration>,
     pub max_message_bytes: usize,
-    pub quotas: ServerQuotas,
+    pub quotas: ServerLimits,
 }
 
 impl BackendSpec {

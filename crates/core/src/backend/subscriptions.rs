@@ -22,7 +22,7 @@ use crate::wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnec
 const RELISTEN: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Subscriptions of agents within this time are requested together.
+/// Subscriptions of agents within this time after a request are requested together.
 const DEBOUNCE: Duration = Duration::from_millis(20);
 
 /// Opens a subscription; `None` if the server has nothing to subscribe to.
@@ -68,6 +68,7 @@ pub(crate) async fn run_subscription(
     let mut trouble = connection.unavailable_reason();
     let (mut pause, mut is_behind) = (RELISTEN, false);
     let mut since = Instant::now();
+    let mut opened = since;
     loop {
         let answered = async {
             match &mut listening {
@@ -85,7 +86,8 @@ pub(crate) async fn run_subscription(
                 continue;
             }
             () = router.subscriptions_changed.notified() => {
-                sleep(DEBOUNCE).await;
+                // A single change is requested at once.
+                sleep(DEBOUNCE.saturating_sub(opened.elapsed())).await;
                 None
             }
             answer = answered => Some(answer),
@@ -107,6 +109,7 @@ pub(crate) async fn run_subscription(
             pause = if is_away || is_short { LONGEST_PAUSE.min(pause * 2) } else { RELISTEN };
             since = Instant::now();
         }
+        opened = Instant::now();
         let next = open_subscription(&connection, &handshake, &router).await;
         drop(std::mem::replace(&mut listening, next));
         is_behind |= has_ended;

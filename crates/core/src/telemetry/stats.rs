@@ -234,7 +234,7 @@ impl StatsBuilder {
         let mut parts = Vec::new();
         let mut left = most;
         for file in files.iter().rev() {
-            let length = std::fs::metadata(file)?.len().min(left);
+            let length = open_input(file)?.metadata()?.len().min(left);
             left -= length;
             if length > 0 {
                 parts.push((file, length));

@@ -47,7 +47,7 @@ impl Callback {
         }
         let is_one = callback.code.is_some() || callback.error.is_some();
         callback.state = state.filter(|_| is_one)?;
-        callback.place = last_segment(address).to_owned();
+        last_segment(address).clone_into(&mut callback.place);
         Some(callback)
     }
 

@@ -30,7 +30,7 @@ pub struct Limits {
     /// Quotas of each caller (`perCaller`).
     pub per_caller: CallerLimits,
     /// Quotas of each server (`perServer`).
-    pub server_quotas: ServerQuotas,
+    pub server_limits: ServerLimits,
 }
 
 impl Limits {
@@ -87,7 +87,7 @@ pub struct CallerLimits {
 
 /// The quotas of one server, for all agents together (`perServer`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerQuotas {
+pub struct ServerLimits {
     /// Maximum entries of one list, on all its pages; further ones are left out (`maxListEntries`).
     pub max_list_entries: usize,
     /// Maximum bytes of one list, on all its pages; further entries are left out (`maxListBytes`).
@@ -101,7 +101,7 @@ pub struct ServerQuotas {
     pub max_bytes_in_flight: Option<usize>,
 }
 
-impl Default for ServerQuotas {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             max_list_entries: defaults::SERVER_LIST_ENTRIES,
@@ -145,7 +145,7 @@ impl Default for Limits {
             confirm_timeout: Duration::from_millis(defaults::CONFIRM_TIMEOUT_MS),
             max_bytes_in_flight: defaults::BYTES_IN_FLIGHT,
             per_caller: CallerLimits::default(),
-            server_quotas: ServerQuotas::default(),
+            server_limits: ServerLimits::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::config::syntax::checks::{duration_from_millis, narrow_number};
 use crate::config::syntax::reader::Located;
 use crate::config::syntax::section::section;
 use crate::settings::{
-    CallerLimits, Limits, RateLimits, ResultCacheConfig, ServerQuotas, defaults,
+    CallerLimits, Limits, RateLimits, ResultCacheConfig, ServerLimits, defaults,
 };
 
 section! {
@@ -23,7 +23,7 @@ section! {
         #[schemars(extend("default" = defaults::MESSAGE_BYTES))]
         "maxMessageBytes" as pub(crate) max_message_bytes: Located<u64> [ranges::MESSAGE_BYTES],
 
-        /// Memory for long messages, in bytes. A third each is for requests over HTTP, messages
+        /// Memory for long messages, in bytes. A third each is for requests of agents, messages
         /// from servers, and responses that agents have not received yet; reading pauses while its
         /// third is full. At least six times `maxMessageBytes`, even if set lower.
         #[schemars(extend("default" = defaults::BYTES_IN_FLIGHT))]
@@ -206,7 +206,7 @@ impl RawLimits {
         let usual = Limits::default();
         let rates =
             |raw: Option<RawRateLimits>| raw.map(RawRateLimits::checked).unwrap_or_default();
-        let (per_server, server_quotas) = per_server.unwrap_or_default().checked();
+        let (per_server, server_limits) = per_server.unwrap_or_default().checked();
         Limits {
             max_listing_bytes: narrow_number(max_listing_bytes).unwrap_or(usual.max_listing_bytes),
             max_message_bytes: narrow_number(max_message_bytes).unwrap_or(usual.max_message_bytes),
@@ -216,7 +216,7 @@ impl RawLimits {
             global: rates(Some(RawRateLimits { calls_per_minute, max_concurrent_calls })),
             per_agent: rates(per_agent),
             per_server,
-            server_quotas,
+            server_limits,
             max_wait: duration_from_millis(max_wait_ms).unwrap_or(usual.max_wait),
             confirm_timeout: duration_from_millis(confirm_timeout_ms)
                 .unwrap_or(usual.confirm_timeout),
@@ -265,7 +265,7 @@ impl RawCallerLimits {
 }
 
 impl RawServerLimits {
-    fn checked(self) -> (RateLimits, ServerQuotas) {
+    fn checked(self) -> (RateLimits, ServerLimits) {
         let Self {
             calls_per_minute,
             max_concurrent_calls,
@@ -275,9 +275,9 @@ impl RawServerLimits {
             reconnects_per_minute,
             max_bytes_in_flight,
         } = self;
-        let usual = ServerQuotas::default();
+        let usual = ServerLimits::default();
         let rate = |number| narrow_number(number).and_then(NonZeroU32::new);
-        let quotas = ServerQuotas {
+        let quotas = ServerLimits {
             max_list_entries: narrow_number(max_list_entries).unwrap_or(usual.max_list_entries),
             max_list_bytes: narrow_number(max_list_bytes).unwrap_or(usual.max_list_bytes),
             list_changes_per_minute: rate(list_changes_per_minute)

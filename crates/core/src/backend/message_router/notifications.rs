@@ -66,8 +66,9 @@ impl MessageRouter {
             if watchers.is_some_and(|all| all.iter().any(|one| one.agent == agent.id)) {
                 return Ok(false);
             }
-            let _place = agent.subscribe(task.len(), limits)?;
-            let watcher = TaskSubscriber { agent: agent.id, principal: agent.principal(), _place };
+            let place = agent.subscribe(task.len(), limits)?;
+            let principal = agent.principal();
+            let watcher = TaskSubscriber { agent: agent.id, principal, _place: place };
             let watchers = state.tasks.entry(task.to_owned()).or_default();
             watchers.push(watcher);
             Ok(watchers.len() == 1)

@@ -51,7 +51,7 @@ fn child(variables: &[(&str, &str)], inherit_env: bool) -> BackendSpec {
         startup_timeout: Duration::from_secs(30),
         idle_timeout: None,
         max_message_bytes: 1 << 20,
-        quotas: crate::settings::ServerQuotas::default(),
+        quotas: crate::settings::ServerLimits::default(),
     }
 }
 
