@@ -179,7 +179,7 @@ fn client_certificate_identifies_the_agent() {
     let stranger = Ca::new("CA of agents").issue("claude");
     let refused = known.connect(Some(&stranger)).ask("GET /health", &[], "");
     assert!(refused.is_err(), "{refused:?}");
-    known.program.0.wait_stderr("rejected a client certificate");
+    known.program.0.wait_stderr("access denied: invalid client certificate");
     let old = known.agents.issue_for("claude", [2020, 2021]);
     let refused = known.connect(Some(&old)).ask("GET /health", &[], "");
     assert!(refused.is_err(), "{refused:?}");

@@ -99,6 +99,8 @@ mod tests {
         let handle = ProcessHandle::open(child.id().unwrap()).unwrap();
         handle.terminate().unwrap();
         child.wait().await.unwrap();
+        // An exited child keeps its ID until it is dropped.
+        drop(child);
         assert_eq!(handle.reload().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }
