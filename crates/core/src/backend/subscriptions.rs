@@ -86,8 +86,10 @@ pub(crate) async fn run_subscription(
                 continue;
             }
             () = router.subscriptions_changed.notified() => {
-                // A single change is requested at once.
-                sleep(DEBOUNCE.saturating_sub(opened.elapsed())).await;
+                // A single change is requested at once: even an elapsed timer takes 1 ms.
+                if let Some(left) = DEBOUNCE.checked_sub(opened.elapsed()) {
+                    sleep(left).await;
+                }
                 None
             }
             answer = answered => Some(answer),
