@@ -8,7 +8,7 @@ use crate::settings::ServerLimits;
 use crate::telemetry::{Event, LimitReached, QuotaKind, QuotaOwner, Telemetry};
 use crate::wire::memory_pool::LimitHook;
 
-/// The limits of a server, and where it is reported that one is reached.
+/// The limits of a server, and the telemetry that records when it reaches one.
 #[derive(Clone)]
 pub struct ServerQuota {
     /// Name in logs: `toolbox/server`.

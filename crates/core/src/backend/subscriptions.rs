@@ -22,9 +22,6 @@ use crate::wire::server::{PendingRequest, RequestError, RpcOutcome, ServerConnec
 const RELISTEN: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Subscriptions of agents within this time after a request are requested together.
-const DEBOUNCE: Duration = Duration::from_millis(20);
-
 /// Opens a subscription; `None` if the server has nothing to subscribe to.
 pub(crate) async fn open_subscription(
     connection: &ServerConnection,
@@ -68,7 +65,6 @@ pub(crate) async fn run_subscription(
     let mut trouble = connection.unavailable_reason();
     let (mut pause, mut is_behind) = (RELISTEN, false);
     let mut since = Instant::now();
-    let mut opened = since;
     loop {
         let answered = async {
             match &mut listening {
@@ -85,13 +81,8 @@ pub(crate) async fn run_subscription(
                 router.mark_lists_changed(ListKinds::ALL);
                 continue;
             }
-            () = router.subscriptions_changed.notified() => {
-                // A single change is requested at once: even an elapsed timer takes 1 ms.
-                if let Some(left) = DEBOUNCE.checked_sub(opened.elapsed()) {
-                    sleep(left).await;
-                }
-                None
-            }
+            // Without a delay: an update right after the subscription would be lost.
+            () = router.subscriptions_changed.notified() => None,
             answer = answered => Some(answer),
         };
         let has_ended = answer.is_some();
@@ -111,7 +102,6 @@ pub(crate) async fn run_subscription(
             pause = if is_away || is_short { LONGEST_PAUSE.min(pause * 2) } else { RELISTEN };
             since = Instant::now();
         }
-        opened = Instant::now();
         let next = open_subscription(&connection, &handshake, &router).await;
         drop(std::mem::replace(&mut listening, next));
         is_behind |= has_ended;

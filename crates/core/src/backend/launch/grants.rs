@@ -264,7 +264,7 @@ impl PathResolution<'_> {
 
     fn add_program_folders(&mut self, path: &OsString) {
         for folder in std::env::split_paths(path).filter(|path| path.is_absolute()) {
-            // The libraries can be beside the folder as written, or beside the target of a link.
+            // The libraries can be next to the folder as written, or next to the target of a link.
             let beside = program_files::install_prefix(&folder, self.home);
             for folder in [&folder, &beside].into_iter().filter_map(|folder| follow(folder)) {
                 let prefix = program_files::install_prefix(&folder.path, self.home);
