@@ -19,11 +19,18 @@ const CORE_FAMILIES: [&str; 15] = [
     "",
 ];
 
+/// Methods of published extensions whose first segment is MCP's: the skills extension (SEP-2640)
+/// lists the files of a skill with this one.
+const EXTENSION_METHODS_IN_CORE_FAMILIES: [&str; 1] = ["resources/directory/read"];
+
 /// Returns `true` if a method belongs to MCP itself. The workbench handles such methods or rejects
 /// them; it never forwards them as methods of an extension.
 ///
 /// Ignores case and white space, in case a server does.
 pub fn is_core_method(method: &str) -> bool {
+    if EXTENSION_METHODS_IN_CORE_FAMILIES.contains(&method) {
+        return false;
+    }
     let family = method.split('/').next().unwrap_or_default().trim().to_ascii_lowercase();
     CORE_FAMILIES.contains(&family.as_str())
 }
@@ -38,7 +45,8 @@ mod tests {
             "tools/call",
             "Tools/Call",
             " tools/call",
-            "resources/directory/read",
+            "resources/directory",
+            "Resources/directory/read",
             "initialize",
             "ping",
             "tasks/invent",
@@ -49,7 +57,13 @@ mod tests {
         ] {
             assert!(is_core_method(method), "{method}");
         }
-        for method in ["skills/list", "acme/tools/call", "toolset/list", "x"] {
+        for method in [
+            "skills/list",
+            "resources/directory/read",
+            "acme/tools/call",
+            "toolset/list",
+            "x",
+        ] {
             assert!(!is_core_method(method), "{method}");
         }
     }
