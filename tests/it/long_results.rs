@@ -178,6 +178,8 @@ fn stored_results_are_limited_per_caller() {
     assert!(longest.to_string().contains("The first 20000 of them can be read"));
     assert_eq!([&second, &third, &rest(&longest)].map(|uri| is_there(uri)), [false, false, true]);
     assert_eq!(read_all(&agent, &rest(&longest)).len(), 20_000);
+    agent.wait_stderr("limit reached");
+    agent.wait_stderr("quota=\"stored_bytes\"");
 }
 
 #[test]

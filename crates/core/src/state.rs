@@ -21,8 +21,9 @@ pub use crate::state::choices::{Activation, ActivePrimitives, SessionChoices};
 pub use crate::state::memory::MemoryStateStore;
 pub use crate::state::rate::Rate;
 pub use crate::state::record::{
-    Capacity, ClientInfo, ClientIntroduction, ListDigests, ListState, RecordKey, RecordKind,
-    ResultRemainder, SessionKey, SessionLease, SessionRecord, StateRecord, Suspended, Takeovers,
+    Capacity, ClientInfo, ClientIntroduction, ListDigests, ListState, PutOutcome, RecordKey,
+    RecordKind, ResultRemainder, SessionKey, SessionLease, SessionRecord, StateRecord, Suspended,
+    Takeovers,
 };
 
 /// Result of a store operation; immediately ready if the store is in memory.
@@ -42,9 +43,13 @@ pub trait StateStore: Send + Sync {
     /// Stores a record, replacing the previous one. If its caller exceeds `capacity`, or all
     /// callers exceed the total capacity, the oldest records are evicted, the caller's own first.
     ///
-    /// Returns `false` and stores nothing if another process has taken the session over.
-    fn put(&self, key: RecordKey, record: StateRecord, capacity: Capacity)
-    -> StoreFuture<'_, bool>;
+    /// Stores nothing if another process has taken the session over.
+    fn put(
+        &self,
+        key: RecordKey,
+        record: StateRecord,
+        capacity: Capacity,
+    ) -> StoreFuture<'_, PutOutcome>;
 
     /// Reads a record. The caller has to check its owner.
     fn get<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, Option<StateRecord>>;

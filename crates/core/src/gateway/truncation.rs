@@ -16,7 +16,10 @@ use crate::backend::RpcOutcome;
 use crate::gateway::truncation::cut::{SplitResult, cut, json_prefix_len};
 use crate::gateway::{Gateway, RequestContext};
 use crate::json::{self, EditError, RawJson};
-use crate::state::{Capacity, RecordKey, RecordKind, ResultRemainder, StateRecord, StateStore};
+use crate::state::{
+    Capacity, PutOutcome, RecordKey, RecordKind, ResultRemainder, StateRecord, StateStore,
+};
+use crate::telemetry::QuotaKind;
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
 
@@ -25,14 +28,15 @@ const OFFSET: &str = "?offset=";
 pub(crate) struct TruncatedResults(pub(crate) Arc<dyn StateStore>);
 
 impl TruncatedResults {
-    /// Stores a remainder and returns its id, or `None` without a source of randomness.
+    /// Stores as much of a remainder as fits the caller's quota. Returns its id and the number of
+    /// bytes stored, or `None` without a source of randomness.
     async fn keep(
         &self,
         text: &str,
         piece: usize,
         capacity: Capacity,
         context: &RequestContext<'_>,
-    ) -> Option<String> {
+    ) -> Option<(String, usize)> {
         let mut random = [0_u8; 16];
         getrandom::fill(&mut random).ok()?;
         let mut id = String::with_capacity(2 * random.len());
@@ -43,10 +47,17 @@ impl TruncatedResults {
         // A legacy request always has a session.
         let session = if context.is_modern { None } else { Some(context.session?.clone()) };
         let agent = context.caller.agent.clone();
-        let owner = context.agent.purse().map(|quota| quota.payer().to_string());
-        let rest = ResultRemainder { agent, session, owner, text: text.into(), piece };
-        self.0.put(RecordKey::Rest(id.clone()), StateRecord::Remainder(rest), capacity).await;
-        Some(id)
+        let quota = context.agent.purse();
+        let owner = quota.map(|quota| quota.payer().to_string());
+        let kept = &text[..text.floor_char_boundary(capacity.bytes)];
+        let rest = ResultRemainder { agent, session, owner, text: kept.into(), piece };
+        let key = RecordKey::Rest(id.clone());
+        let put = self.0.put(key, StateRecord::Remainder(rest), capacity).await;
+        let is_over = put == PutOutcome::StoredWithEviction || kept.len() < text.len();
+        if let Some(quota) = quota.filter(|_| is_over) {
+            quota.report_limit_reached(QuotaKind::StoredBytes);
+        }
+        Some((id, kept.len()))
     }
 
     /// Returns the text and piece size of a remainder, if the caller may read it.
@@ -108,13 +119,12 @@ impl Gateway {
         let limits = &self.config.limits.per_caller;
         let capacity =
             Capacity { count: limits.max_stored_results, bytes: limits.max_stored_bytes };
-        let kept = &rest[..rest.floor_char_boundary(capacity.bytes)];
-        let id = self.results.keep(kept, most, capacity, context).await;
-        let id = id.ok_or("the operating system has no random numbers")?;
+        let stored = self.results.keep(&rest, most, capacity, context).await;
+        let (id, kept) = stored.ok_or("the operating system has no random numbers")?;
         let uri = format!("{PREFIX}{id}");
         let structured = if is_structured { ", including `structuredContent`," } else { "" };
-        let of_which = if kept.len() < rest.len() {
-            format!(" The first {} of them", kept.len())
+        let of_which = if kept < rest.len() {
+            format!(" The first {kept} of them")
         } else {
             " They".to_owned()
         };
@@ -131,7 +141,7 @@ impl Gateway {
                 "uri": uri,
                 "name": format!("rest of the result of {of}"),
                 "mimeType": "text/plain",
-                "size": kept.len(),
+                "size": kept,
             })));
         }
         content.push(RawJson::encode(&json!({"type": "text", "text": note})));

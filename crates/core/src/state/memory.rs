@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::state::record::Capacity;
+use crate::state::record::{Capacity, PutOutcome};
 use crate::state::{
     Rate, RecordKey, RecordKind, SessionKey, SessionLease, StateRecord, StateStore, StoreFuture,
 };
@@ -55,7 +55,8 @@ impl Used {
 }
 
 impl RecordTable {
-    fn put(&mut self, key: RecordKey, record: StateRecord, own: Capacity) {
+    /// Stores a record. Returns `true` if older records of its caller were evicted.
+    fn put(&mut self, key: RecordKey, record: StateRecord, own: Capacity) -> bool {
         self.remove(&key);
         let kind = key.kind();
         let in_all = kind.room().or(own);
@@ -67,12 +68,15 @@ impl RecordTable {
         self.charge(&record);
         self.order.push_back((key.clone(), number));
         self.record.insert(key, StoredRecord { record, number, until });
+        let mut has_evicted = false;
         while self.used.get(&owner).is_some_and(|used| used.is_too_much(own)) {
+            has_evicted = true;
             self.evict_oldest(|record| record.payer() == owner.as_deref());
         }
         while self.in_all.is_too_much(in_all) {
             self.evict_oldest(|_| true);
         }
+        has_evicted
     }
 
     /// Returns `true` unless another process holds the session's lease.
@@ -187,20 +191,22 @@ impl StateStore for MemoryStateStore {
         key: RecordKey,
         record: StateRecord,
         capacity: Capacity,
-    ) -> StoreFuture<'_, bool> {
-        let is_put = self.shelf(&key, |records| {
+    ) -> StoreFuture<'_, PutOutcome> {
+        let outcome = self.shelf(&key, |records| {
             let tenure = if let StateRecord::Session(session) = &record {
                 Some(&session.tenure)
             } else {
                 None
             };
-            let is_ours = tenure.is_none_or(|tenure| records.follows(&key, tenure));
-            if is_ours {
-                records.put(key.clone(), record, capacity);
+            if !tenure.is_none_or(|tenure| records.follows(&key, tenure)) {
+                PutOutcome::Superseded
+            } else if records.put(key.clone(), record, capacity) {
+                PutOutcome::StoredWithEviction
+            } else {
+                PutOutcome::Stored
             }
-            is_ours
         });
-        Box::pin(ready(is_put))
+        Box::pin(ready(outcome))
     }
 
     fn get<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, Option<StateRecord>> {

@@ -258,6 +258,22 @@ impl Capacity {
     }
 }
 
+/// What storing a record did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutOutcome {
+    Stored,
+    /// Stored, and older records of the same caller were evicted for it.
+    StoredWithEviction,
+    /// Not stored, because another process has taken the session over.
+    Superseded,
+}
+
+impl PutOutcome {
+    pub fn is_stored(self) -> bool {
+        self != Self::Superseded
+    }
+}
+
 impl RecordKind {
     /// `None` if such records don't expire.
     pub const fn lifetime(self) -> Option<Duration> {

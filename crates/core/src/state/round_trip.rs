@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::state::{
-    Capacity, MemoryStateStore, Rate, RecordKey, SessionKey, SessionLease, StateRecord, StateStore,
-    StoreFuture,
+    Capacity, MemoryStateStore, PutOutcome, Rate, RecordKey, SessionKey, SessionLease, StateRecord,
+    StateStore, StoreFuture,
 };
 
 /// Member removed from session records, so that tests can show that it is needed.
@@ -55,10 +55,10 @@ impl StateStore for RoundTripStore {
         key: RecordKey,
         record: StateRecord,
         capacity: Capacity,
-    ) -> StoreFuture<'_, bool> {
+    ) -> StoreFuture<'_, PutOutcome> {
         match reread(&record) {
             Some(record) => self.0.put(key, record, capacity),
-            None => Box::pin(async { true }),
+            None => Box::pin(async { PutOutcome::Stored }),
         }
     }
 

@@ -161,7 +161,7 @@ async fn step_up(
     }
     let mut missing = union(&[&record.missing_scopes, &scopes]);
     missing.retain(|scope| !record.scopes.contains(scope));
-    if scopes::limit(&mut missing) {
+    if scopes::limit(&mut missing, login.target.oauth.max_scopes()) {
         login.report_limit(LoginLimit::Scopes, "the server demands too many scopes");
     }
     let wanted = union(&[&record.scopes, &missing]);

@@ -17,9 +17,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use url::{Origin, Url};
 
-use crate::login::http::{
-    AuthHttpClient, DiscoveryHttpClient, MAX_DISCOVERY_REQUESTS, MAX_URL, redacted_url,
-};
+use crate::login::http::{AuthHttpClient, DiscoveryHttpClient, MAX_URL, redacted_url};
 use crate::login::login_state::LoginState;
 use crate::login::record::AuthorizationServer;
 use crate::login::scopes;
@@ -81,7 +79,8 @@ pub(crate) async fn discover(
     challenge: Option<&str>,
 ) -> Result<DiscoveryResult, LoginError> {
     let (http, target) = (login.http(), &login.target);
-    let client = Arc::new(DiscoveryHttpClient::new(http));
+    let most = target.oauth.max_discovery_requests();
+    let client = Arc::new(DiscoveryHttpClient::new(http, most));
     let found = async {
         match &target.oauth.metadata_url {
             Some(url) => fetch_configured_metadata(http, url, challenge, target).await,
@@ -94,7 +93,8 @@ pub(crate) async fn discover(
     });
     if client.has_reached_limit() {
         let reason = format!(
-            "OAuth discovery failed: the server led to more than {MAX_DISCOVERY_REQUESTS} requests"
+            "OAuth discovery failed: the server led to more than {most} requests \
+             (oauth.maxDiscoveryRequests)"
         );
         login.report_limit(LoginLimit::DiscoveryRequests, &reason);
         return Err(LoginError::new(reason, NAME_IT));
@@ -103,7 +103,7 @@ pub(crate) async fn discover(
     drop_unused(target, &mut found.authority);
     check(http, &found.authority).await?;
     check_origins(target, &found.authority)?;
-    if scopes::limit(&mut found.scopes) {
+    if scopes::limit(&mut found.scopes, target.oauth.max_scopes()) {
         login.report_limit(LoginLimit::Scopes, "the server announces too many scopes");
     }
     Ok(found)

@@ -21,8 +21,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 const MAX_BODY: usize = 256 * 1024;
 /// Maximum length of a metadata document, in bytes.
 const MAX_METADATA: usize = 64 * 1024;
-/// Maximum number of requests of one discovery, redirects included.
-pub(crate) const MAX_DISCOVERY_REQUESTS: usize = 20;
 /// Maximum length of a URL from a server or its metadata, and of a URL in messages, in bytes.
 pub(crate) const MAX_URL: usize = 4096;
 const MAX_SHOWN_URL: usize = 200;
@@ -162,24 +160,26 @@ impl AuthHttpClient {
 pub(crate) struct DiscoveryHttpClient {
     http: Arc<AuthHttpClient>,
     sent: AtomicUsize,
+    /// Maximum number of requests, redirects included.
+    most: usize,
 }
 
 impl DiscoveryHttpClient {
-    pub(crate) fn new(http: &Arc<AuthHttpClient>) -> Self {
-        Self { http: Arc::clone(http), sent: AtomicUsize::default() }
+    pub(crate) fn new(http: &Arc<AuthHttpClient>, most: usize) -> Self {
+        Self { http: Arc::clone(http), sent: AtomicUsize::default(), most }
     }
 
     /// Returns `true` if a request was refused because of the limit.
     pub(crate) fn has_reached_limit(&self) -> bool {
-        self.sent.load(Ordering::Relaxed) > MAX_DISCOVERY_REQUESTS
+        self.sent.load(Ordering::Relaxed) > self.most
     }
 }
 
 impl OAuthHttpClient for DiscoveryHttpClient {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
-            if self.sent.fetch_add(1, Ordering::Relaxed) >= MAX_DISCOVERY_REQUESTS {
-                return Err(format!("more than {MAX_DISCOVERY_REQUESTS} requests").into());
+            if self.sent.fetch_add(1, Ordering::Relaxed) >= self.most {
+                return Err(format!("more than {} requests", self.most).into());
             }
             let mut request = request.request;
             if let Some(version) = request.headers_mut().get_mut(PROTOCOL_VERSION) {

@@ -61,7 +61,7 @@ pub(crate) async fn obtain(
     login.learn(granted.secrets());
     let who = (target.server.as_str(), &target.url, target.account.as_deref());
     let mut record = LoginRecord::new(who, authority, resource, client);
-    record.scopes = granted.scopes(&asked);
+    record.scopes = granted.scopes(&asked, target.oauth.max_scopes());
     record.epoch = before.map(|before| before.epoch).unwrap_or_default();
     record.token = Some(Token::new(granted.access_token, granted.expires_in));
     Ok(record)

@@ -158,7 +158,7 @@ impl LoginAttempt {
     pub(crate) async fn store_tokens(&self, granted: TokenResponse) -> Result<(), LoginError> {
         self.login.learn(granted.secrets());
         let mut record = self.attempt.record.clone();
-        record.scopes = granted.scopes(&self.attempt.asked);
+        record.scopes = granted.scopes(&self.attempt.asked, self.login.target.oauth.max_scopes());
         record.missing_scopes.clear();
         let mut login = [0; 8];
         getrandom::fill(&mut login).map_err(|error| {

@@ -135,7 +135,7 @@ async fn refresh(
     match answer {
         Ok(granted) => {
             login.learn(granted.secrets());
-            renewed.scopes = granted.scopes(&record.scopes);
+            renewed.scopes = granted.scopes(&record.scopes, login.target.oauth.max_scopes());
             renewed.token = Some(Token::new(granted.access_token, granted.expires_in));
             // A refresh token that isn't replaced stays valid.
             renewed.refresh_token = granted.refresh_token.or(renewed.refresh_token);

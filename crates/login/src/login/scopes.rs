@@ -1,16 +1,14 @@
 //! Limits for the scopes that servers and authorization servers name.
 
-/// Maximum number of scopes in one list.
-const MAX_SCOPES: usize = 256;
 /// Maximum length of one list, in bytes with separators.
 const MAX_BYTES: usize = 8 * 1024;
 /// Maximum length of a list in messages and logs, in bytes.
 const MAX_SHOWN: usize = 200;
 
-/// Removes the scopes beyond the limits. Returns `true` if there were any.
-pub(crate) fn limit(scopes: &mut Vec<String>) -> bool {
+/// Keeps the first `most` scopes, and at most 8 KiB. Returns `true` if there were more.
+pub(crate) fn limit(scopes: &mut Vec<String>, most: usize) -> bool {
     let mut bytes = 0;
-    let fitting = scopes.iter().take(MAX_SCOPES).take_while(|scope| {
+    let fitting = scopes.iter().take(most).take_while(|scope| {
         bytes += scope.len() + 1;
         bytes <= MAX_BYTES
     });
@@ -47,8 +45,8 @@ mod tests {
     #[test]
     fn number_and_bytes_of_scopes_are_limited() {
         for (count, length, kept) in [
-            (MAX_SCOPES, 8, MAX_SCOPES),
-            (MAX_SCOPES + 1, 8, MAX_SCOPES),
+            (256, 8, 256),
+            (257, 8, 256),
             (8, MAX_BYTES / 8 - 1, 8),
             (9, MAX_BYTES / 8 - 1, 8),
             (1, MAX_BYTES - 1, 1),
@@ -56,7 +54,7 @@ mod tests {
             (0, 0, 0),
         ] {
             let mut all = scopes(count, length);
-            assert_eq!(limit(&mut all), kept < count, "{count} {length}");
+            assert_eq!(limit(&mut all, 256), kept < count, "{count} {length}");
             assert_eq!(all.len(), kept, "{count} {length}");
         }
     }

@@ -41,12 +41,12 @@ impl TokenResponse {
         [&self.access_token].into_iter().chain(optional).cloned()
     }
 
-    /// Returns the granted scopes: the requested ones if the response names none (RFC 6749 §5.1).
-    pub(crate) fn scopes(&self, asked: &[String]) -> Vec<String> {
+    /// Returns the first `most` granted scopes: the requested ones if the response names none (RFC 6749 §5.1).
+    pub(crate) fn scopes(&self, asked: &[String], most: usize) -> Vec<String> {
         match &self.scope {
             Some(scopes) => {
                 let mut scopes = scopes.split_whitespace().map(str::to_owned).collect();
-                scopes::limit(&mut scopes);
+                scopes::limit(&mut scopes, most);
                 scopes
             }
             None => asked.to_vec(),

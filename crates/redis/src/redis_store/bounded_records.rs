@@ -19,7 +19,9 @@ use crate::redis_store::client::{ConnectionClass, QueryError, StoreClient};
 use crate::redis_store::key_names::{BoundedKind, hash, session_hash};
 use crate::redis_store::scripts::{INDEX_DRAIN, INDEX_INSERT};
 use crate::redis_store::sealing::{SealingKeys, protect, reveal};
-use crate::state::{Capacity, MemoryStateStore, RecordKey, SessionKey, StateRecord, StateStore};
+use crate::state::{
+    Capacity, MemoryStateStore, PutOutcome, RecordKey, SessionKey, StateRecord, StateStore,
+};
 
 const REMAINDER_TTL: Duration = Duration::from_mins(15);
 const TASK_TTL: Duration = Duration::from_hours(24);
@@ -118,7 +120,12 @@ impl BoundedRecords {
 
     /// Stores a record in memory immediately, and in the store within the response timeout or in
     /// the background.
-    pub(crate) async fn put(&self, key: RecordKey, record: StateRecord, capacity: Capacity) {
+    pub(crate) async fn put(
+        &self,
+        key: RecordKey,
+        record: StateRecord,
+        capacity: Capacity,
+    ) -> PutOutcome {
         if let Some((kind, hash)) = BoundedKind::of(&key).filter(|(kind, _)| self.is_shared(*kind))
             && let Ok(text) = record.encode()
         {
@@ -126,11 +133,12 @@ impl BoundedRecords {
             let (records, entry) = (self.clone(), IndexEntry::new(hash, &record));
             let sharing =
                 self.tasks.spawn(async move { records.publish(kind, entry, text, capacity).await });
-            self.local.put(key, record, capacity).await;
+            let outcome = self.local.put(key, record, capacity).await;
             // On a timeout, publishing continues in the background.
             let _ = timeout(self.client.limits.response, sharing).await;
+            outcome
         } else {
-            self.local.put(key, record, capacity).await;
+            self.local.put(key, record, capacity).await
         }
     }
 

@@ -100,7 +100,8 @@ impl SessionRecords {
             return false;
         }
         let key = RecordKey::Session(session.clone());
-        let is_ours = self.local.put(key, StateRecord::Session(record), Capacity::UNLIMITED).await;
+        let put = self.local.put(key, StateRecord::Session(record), Capacity::UNLIMITED).await;
+        let is_ours = put.is_stored();
         if is_put.is_ok() && is_ours {
             self.note_renewal(session, &tenure);
         }

@@ -18,8 +18,8 @@ use crate::redis_store::sealing::SealingKeys;
 use crate::redis_store::sessions::SessionRecords;
 use crate::redis_store::target::RedisTarget;
 use crate::state::{
-    Capacity, MemoryStateStore, Rate, RecordKey, SessionKey, SessionLease, StateRecord, StateStore,
-    StoreFuture,
+    Capacity, MemoryStateStore, PutOutcome, Rate, RecordKey, SessionKey, SessionLease, StateRecord,
+    StateStore, StoreFuture,
 };
 use crate::telemetry::Telemetry;
 
@@ -108,16 +108,19 @@ impl StateStore for RedisStore {
         key: RecordKey,
         record: StateRecord,
         capacity: Capacity,
-    ) -> StoreFuture<'_, bool> {
+    ) -> StoreFuture<'_, PutOutcome> {
         let inner = &self.0;
         Box::pin(async move {
             match (&key, record) {
                 (RecordKey::Session(session), StateRecord::Session(record)) => {
-                    inner.sessions.put(session, record).await
+                    if inner.sessions.put(session, record).await {
+                        PutOutcome::Stored
+                    } else {
+                        PutOutcome::Superseded
+                    }
                 }
                 (RecordKey::Rest(_) | RecordKey::Task(_), record) => {
-                    inner.records.put(key, record, capacity).await;
-                    true
+                    inner.records.put(key, record, capacity).await
                 }
                 (_, record) => inner.local.put(key, record, capacity).await,
             }

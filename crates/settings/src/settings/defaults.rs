@@ -50,6 +50,9 @@ pub const SERVER_LIST_ENTRIES: usize = 10_000;
 pub const SERVER_LIST_BYTES: usize = 16 * 1024 * 1024;
 /// One change every two seconds, after the first ones.
 pub const LIST_CHANGES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(30).unwrap();
+pub const DISCOVERY_REQUESTS: usize = 20;
+/// The largest known authorization servers advertise about 100 scopes.
+pub const SCOPES: usize = 256;
 pub const RECONNECTS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(30).unwrap();
 /// Agents stay open overnight.
 pub const SESSION_IDLE_MS: u64 = 24 * 60 * 60 * 1000;

@@ -57,13 +57,9 @@ mod tests {
         ] {
             assert!(is_core_method(method), "{method}");
         }
-        for method in [
-            "skills/list",
-            "resources/directory/read",
-            "acme/tools/call",
-            "toolset/list",
-            "x",
-        ] {
+        for method in
+            ["skills/list", "resources/directory/read", "acme/tools/call", "toolset/list", "x"]
+        {
             assert!(!is_core_method(method), "{method}");
         }
     }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use url::Url;
 
+use crate::settings::defaults;
+
 /// OAuth settings of a server over HTTP. Everything left out is discovered, so most servers need
 /// none of them.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -25,6 +27,11 @@ pub struct OAuthConfig {
     pub metadata_url: Option<Url>,
     /// Origins besides the issuer's where the authorization server may have endpoints.
     pub allowed_origins: Vec<String>,
+    /// Maximum requests of one discovery. `None`: `defaults::DISCOVERY_REQUESTS`.
+    pub max_discovery_requests: Option<usize>,
+    /// Maximum scopes that a server or authorization server may name in one list. `None`:
+    /// `defaults::SCOPES`.
+    pub max_scopes: Option<usize>,
     pub resource: ResourceIndicator,
     pub grant: GrantType,
     pub account: AccountScope,
@@ -32,6 +39,18 @@ pub struct OAuthConfig {
     pub authorization_parameters: Vec<(String, String)>,
     /// `true` to accept an authorization server that doesn't advertise PKCE.
     pub allows_no_pkce: bool,
+}
+
+impl OAuthConfig {
+    /// Returns the maximum number of requests of one discovery.
+    pub fn max_discovery_requests(&self) -> usize {
+        self.max_discovery_requests.unwrap_or(defaults::DISCOVERY_REQUESTS)
+    }
+
+    /// Returns the maximum number of scopes in one list of a server or authorization server.
+    pub fn max_scopes(&self) -> usize {
+        self.max_scopes.unwrap_or(defaults::SCOPES)
+    }
 }
 
 /// The `resource` parameter of authorization and token requests (RFC 8707 §2).

@@ -14,6 +14,7 @@ use crate::config::syntax::document::{Node, SourceLocation};
 use crate::config::syntax::objects::LocatedMap;
 use crate::config::syntax::reader::{ConfigReader, Located, did_you_mean};
 use crate::config::syntax::section::{ConfigSection, FromNode, SectionSpec, keys, section};
+use crate::settings::defaults;
 
 /// The value of `oauth`.
 pub enum RawOAuth {
@@ -64,6 +65,15 @@ keys! {
         /// issuer's.
         #[schemars(extend("examples" = [["https://login.example.com"]]))]
         "allowedOrigins" as pub allowed_origins: Vec<Located<String>>,
+
+        /// Maximum requests that look for the authorization server, within 30 s.
+        #[schemars(extend("default" = defaults::DISCOVERY_REQUESTS))]
+        "maxDiscoveryRequests" as pub max_discovery_requests: Located<u64> [ranges::DISCOVERY_REQUESTS],
+
+        /// Maximum scopes that the server or its authorization server can name in one list. Further
+        /// ones are ignored. The list is also limited to 8 KiB.
+        #[schemars(extend("default" = defaults::SCOPES))]
+        "maxScopes" as pub max_scopes: Located<u64> [ranges::SCOPES],
 
         /// Resource indicator of the token (RFC 8707): `auto` (what the server announces, otherwise
         /// its URL), `off` for authorization servers that reject one, or a URL.
@@ -249,6 +259,8 @@ impl RawOAuth {
             ("redirectUri", object.redirect_uri.map(text)),
             ("authServerMetadataUrl", object.auth_server_metadata_url.map(text)),
             ("allowedOrigins", origins),
+            ("maxDiscoveryRequests", object.max_discovery_requests.map(|it| it.value.into())),
+            ("maxScopes", object.max_scopes.map(|it| it.value.into())),
             ("resource", object.resource.map(text)),
             ("grant", object.grant.map(text)),
             ("privateKey", object.private_key.map(text)),

@@ -12,6 +12,8 @@ pub(crate) const MESSAGE_BYTES: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024);
 
 pub(crate) const BYTES_IN_FLIGHT: (u64, u64) = (64 * 1024, 1024 * 1024 * 1024 * 1024);
 
+pub(crate) const DISCOVERY_REQUESTS: (u64, u64) = (1, 1_000);
+pub(crate) const SCOPES: (u64, u64) = (1, 100_000);
 pub(crate) const RESULT_BYTES: (u64, u64) = (1_000, 1024 * 1024 * 1024);
 
 pub(crate) const STORED_BYTES: (u64, u64) = RESULT_BYTES;

@@ -66,7 +66,9 @@ async fn eviction_prefers_the_oldest_records_of_the_same_caller() {
     let [of_one, in_all] = [ROOM, RecordKind::Rest.room()];
     memory.put(key("bob's"), rest("bob", None, "other"), ROOM).await;
     for n in 0..of_one.count + 10 {
-        memory.put(key(n), rest("ann", None, "rest"), ROOM).await;
+        let expected =
+            if n < of_one.count { PutOutcome::Stored } else { PutOutcome::StoredWithEviction };
+        assert_eq!(memory.put(key(n), rest("ann", None, "rest"), ROOM).await, expected, "{n}");
     }
     assert_eq!(kept(&memory).0, of_one.count + 1);
     assert!(!has(&memory, &key(9)).await && has(&memory, &key(10)).await);
@@ -136,7 +138,8 @@ async fn newest_lease_owns_the_session() {
     let put = async |tenure: &SessionLease| {
         let record = SessionRecord { tenure: tenure.clone(), ..SessionRecord::default() };
         let key = RecordKey::Session(session.clone());
-        memory.put(key, StateRecord::Session(Arc::new(record)), Capacity::UNLIMITED).await
+        let record = StateRecord::Session(Arc::new(record));
+        memory.put(key, record, Capacity::UNLIMITED).await.is_stored()
     };
     let (first, second, late) = (at("a", 0), at("b", 1), at("c", 1));
     assert!(put(&first).await && put(&first).await, "the owner can write again");

@@ -3,8 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::login::http::MAX_DISCOVERY_REQUESTS;
-use crate::settings::GrantType;
+use crate::settings::{GrantType, defaults};
 
 #[tokio::test]
 async fn discovery_sends_a_limited_number_of_requests() {
@@ -27,7 +26,7 @@ async fn discovery_sends_a_limited_number_of_requests() {
             let failure = sign_in(&at).await.unwrap_err();
             let sent = authority.seen().requests - before;
             // One more to provoke the challenge.
-            assert!(sent <= MAX_DISCOVERY_REQUESTS + 1, "{sent}");
+            assert!(sent <= defaults::DISCOVERY_REQUESTS + 1, "{sent}");
             assert!(failure.reason.starts_with("OAuth discovery failed"), "{failure}");
         }
         if !is_redirected {
@@ -35,6 +34,34 @@ async fn discovery_sends_a_limited_number_of_requests() {
             assert_eq!(process.told(), ["limit: DiscoveryRequests"]);
         }
     }
+}
+
+#[tokio::test]
+async fn limits_of_an_entry_override_the_defaults() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    authority.set(|switches| {
+        switches.is_terse = true;
+        switches.resource = json!({ "scopes_supported": ["a", "b", "c"] });
+    });
+    let process = Process::new(folder.path());
+    let oauth = OAuthConfig { max_scopes: Some(2), ..OAuthConfig::default() };
+    sign_in(&process.with(&authority, oauth)).await.unwrap();
+    assert_eq!(authority.seen().authorizations[0]["scope"], "a b");
+    assert_eq!(process.told()[0], "limit: Scopes");
+    let before = authority.seen().requests;
+    for (most, is_refused) in [(1, true), (20, false)] {
+        let oauth = OAuthConfig { max_discovery_requests: Some(most), ..OAuthConfig::default() };
+        let process = Process::new(tempfile::tempdir().unwrap().path());
+        let outcome = sign_in(&process.with(&authority, oauth)).await;
+        assert_eq!(outcome.is_err(), is_refused, "{most} {outcome:?}");
+        if let Err(failure) = outcome {
+            assert!(
+                failure.reason.ends_with("1 requests (oauth.maxDiscoveryRequests)"),
+                "{failure}"
+            );
+        }
+    }
+    assert!(authority.seen().requests > before);
 }
 
 #[tokio::test]

@@ -25,10 +25,10 @@ async fn falls_back_to_memory_and_reconnects_after_a_crash() {
     let mut server = Server::start().await;
     let a = Workbench::with(&server.config(), SHORT).await;
     let (id, key) = session_key("credential");
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     server.kill();
     let (other, other_key) = session_key("another");
-    assert!(a.store.put(other_key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(other_key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     assert_eq!(a.store.get(&other_key).await, Some(session("a", 0)));
     assert_eq!(a.store.get(&key).await, Some(session("a", 0)));
     assert!(a.store.renew_lease(&other, &tenure("a", 0)).await);
@@ -64,7 +64,7 @@ async fn waits_for_a_hung_store_once_and_then_uses_memory() {
     let server = Server::start().await;
     let a = Workbench::with(&server.config(), SHORT).await;
     let (_, key) = session_key("credential");
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     let _: String = server.ask("CLIENT PAUSE 3000 ALL").await;
     let since = Instant::now();
     for _ in 0..100 {
@@ -85,10 +85,10 @@ async fn connects_once_the_store_comes_up() {
     let a = Workbench::with(&server.config(), SHORT).await;
     assert!(!a.store.is_up());
     let (_, key) = session_key("credential");
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     server.restart().await;
     until("it is found", async || a.store.is_up()).await;
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     let b = Workbench::at(&server).await;
     assert!(b.store.get(&key).await.is_some());
 }
@@ -99,7 +99,7 @@ async fn falls_back_to_memory_if_the_store_rejects_writes() {
     let a = Workbench::with(&server.config(), SHORT).await;
     let (_, key) = session_key("credential");
     let _: String = server.ask("CONFIG SET maxmemory 1").await;
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     assert_eq!(a.store.get(&key).await, Some(session("a", 0)));
     until("it is told", async || a.heard.all().len() >= 2).await;
     let heard = a.heard.all();
@@ -114,9 +114,9 @@ async fn resends_scripts_after_a_script_flush() {
     let server = Server::start().await;
     let a = Workbench::at(&server).await;
     let (_, key) = session_key("credential");
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     let _: String = server.ask("SCRIPT FLUSH").await;
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     assert_eq!(a.heard.all(), [None]);
 }
 
@@ -178,7 +178,12 @@ async fn falls_back_to_memory_on_malformed_responses() {
         let since = Instant::now();
         let a = Workbench::with(&config, SHORT).await;
         let (_, session_key) = session_key("credential");
-        assert!(a.store.put(session_key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+        assert!(
+            a.store
+                .put(session_key.clone(), session("a", 0), Capacity::UNLIMITED)
+                .await
+                .is_stored()
+        );
         assert_eq!(a.store.get(&session_key).await, Some(session("a", 0)));
         assert!(a.store.count("ann", rate(1)).await.is_ok());
         let (logins, listings) = (a.store.logins().unwrap(), a.store.listings().unwrap());

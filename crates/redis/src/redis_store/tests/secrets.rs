@@ -125,7 +125,7 @@ async fn the_documented_acl_commands_suffice() {
     let a = Workbench::with(&config(&url), PATIENT).await;
     assert!(a.store.is_up(), "{:?}", a.heard.all());
     let (id, key) = session_key("credential");
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     let rests = RecordKey::Rest("r".to_owned());
     a.store.put(rests.clone(), rest("ann", Some(&id), "x"), Capacity { count: 1, bytes: 9 }).await;
     a.store.count("ann", rate(1)).await.unwrap();
@@ -200,7 +200,7 @@ async fn tls_verifies_the_server_against_the_ca() {
     assert!(tried(&with("rediss", Some(&right))).await.unwrap().is_some());
     let a = Workbench::with(&with("rediss", Some(&right)), PATIENT).await;
     let (_, key) = session_key("credential");
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     assert_eq!(a.store.get(&key).await, Some(session("a", 0)));
     for wrong in [Some(&wrong), None] {
         let error = tried(&with("rediss", wrong)).await.unwrap_err().to_string();

@@ -11,10 +11,10 @@ async fn the_former_owner_notices_a_takeover() {
     let server = Server::start().await;
     let (a, b) = (Workbench::at(&server).await, Workbench::at(&server).await);
     let (id, key) = session_key("credential");
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     assert_eq!(b.store.get(&key).await, Some(session("a", 0)));
-    assert!(b.store.put(key.clone(), session("b", 1), Capacity::UNLIMITED).await);
-    assert!(!a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
+    assert!(b.store.put(key.clone(), session("b", 1), Capacity::UNLIMITED).await.is_stored());
+    assert!(!a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
     assert!(!a.store.renew_lease(&id, &tenure("a", 0)).await);
     assert!(b.store.renew_lease(&id, &tenure("b", 1)).await);
     // A former owner can't end the session.
@@ -30,11 +30,14 @@ async fn only_one_of_two_concurrent_adoptions_wins() {
     let (a, b) = (Workbench::at(&server).await, Workbench::at(&server).await);
     for round in 0..20 {
         let (_, key) = session_key(&format!("credential {round}"));
-        assert!(a.store.put(key.clone(), session("gone", 0), Capacity::UNLIMITED).await);
+        assert!(
+            a.store.put(key.clone(), session("gone", 0), Capacity::UNLIMITED).await.is_stored()
+        );
         let (one, other) = tokio::join!(
             a.store.put(key.clone(), session("a", 1), Capacity::UNLIMITED),
             b.store.put(key.clone(), session("b", 1), Capacity::UNLIMITED),
         );
+        let (one, other) = (one.is_stored(), other.is_stored());
         assert!(one != other, "both: {one}");
         let expected = if one { session("a", 1) } else { session("b", 1) };
         assert_eq!(a.store.get(&key).await, Some(expected));
@@ -46,15 +49,15 @@ async fn a_tombstone_prevents_a_session_from_being_put_again() {
     let server = Server::start().await;
     let (a, b) = (Workbench::at(&server).await, Workbench::at(&server).await);
     let (id, key) = session_key("credential");
-    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
-    assert!(b.store.put(key.clone(), session("b", 1), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
+    assert!(b.store.put(key.clone(), session("b", 1), Capacity::UNLIMITED).await.is_stored());
     b.store.end(&id, &tenure("b", 1));
     b.settled().await;
     assert_eq!(b.store.get(&key).await, None);
     // Neither the former owner nor a concurrent takeover can put it again.
     assert_eq!(a.store.get(&key).await, None);
-    assert!(!a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await);
-    assert!(!a.store.put(key.clone(), session("a", 2), Capacity::UNLIMITED).await);
+    assert!(!a.store.put(key.clone(), session("a", 0), Capacity::UNLIMITED).await.is_stored());
+    assert!(!a.store.put(key.clone(), session("a", 2), Capacity::UNLIMITED).await.is_stored());
     assert_eq!(a.store.get(&key).await, None);
 }
 
@@ -105,7 +108,7 @@ async fn oversized_records_are_not_shared() {
     let uris = (0..2000).map(|n| format!("file:///{n}").into()).collect();
     let long =
         StateRecord::Session(Arc::new(SessionRecord { subscriptions: uris, ..(*long).clone() }));
-    assert!(a.store.put(key.clone(), long.clone(), Capacity::UNLIMITED).await);
+    assert!(a.store.put(key.clone(), long.clone(), Capacity::UNLIMITED).await.is_stored());
     assert_eq!(a.store.get(&key).await, Some(long));
     // The previous record is outdated and must not be found.
     assert_eq!(b.store.get(&key).await, None);
@@ -137,7 +140,10 @@ async fn ignores_foreign_values_and_other_record_versions() {
         let _: i64 = server.ask(&format!("DEL {at}")).await;
         let _: redis::Value = server.ask(&junk).await;
         assert_eq!(b.store.get(&key).await, None, "{junk}");
-        assert!(b.store.put(key.clone(), session("b", 1), Capacity::UNLIMITED).await, "{junk}");
+        assert!(
+            b.store.put(key.clone(), session("b", 1), Capacity::UNLIMITED).await.is_stored(),
+            "{junk}"
+        );
         assert_eq!(b.store.get(&key).await, Some(session("b", 1)), "{junk}");
         b.store.end(&id, &tenure("b", 1));
         b.settled().await;

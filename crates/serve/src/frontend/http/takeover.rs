@@ -153,8 +153,8 @@ impl HttpServer {
         let (key, record) = self.find(id, who).await?;
         let ended = state::SessionRecord::ended(&record.tenure).ok_or_else(unknown)?;
         let ended = StateRecord::Session(Arc::new(ended));
-        if self.app.gateways.store().put(RecordKey::Session(key), ended, Capacity::UNLIMITED).await
-        {
+        let store = self.app.gateways.store();
+        if store.put(RecordKey::Session(key), ended, Capacity::UNLIMITED).await.is_stored() {
             Ok(())
         } else {
             Err(takeover_conflict())
@@ -246,7 +246,7 @@ impl HttpServer {
         });
         let put = StateRecord::Session(Arc::clone(&record));
         let store = self.app.gateways.store();
-        if !store.put(RecordKey::Session(key.clone()), put, Capacity::UNLIMITED).await {
+        if !store.put(RecordKey::Session(key.clone()), put, Capacity::UNLIMITED).await.is_stored() {
             return Err(takeover_conflict());
         }
         if record.moves.is_flapping(now) {

@@ -23,8 +23,8 @@ impl AgentSession {
         let Some(record) = self.changed_record() else { return };
         let store = self.app.gateways.store();
         let (place, record) = (RecordKey::Session(key.clone()), StateRecord::Session(record));
-        let is_ours = store.put(place, record, Capacity::UNLIMITED).await;
-        self.live.record_ownership(is_ours);
+        let put = store.put(place, record, Capacity::UNLIMITED).await;
+        self.live.record_ownership(put.is_stored());
         if self.live.ended.is_cancelled() {
             self.live.remove_record();
         }

@@ -3,6 +3,7 @@
 use url::Url;
 
 use crate::config::sections::oauth::{RawIdentityProvider, RawOAuth, RawOAuthObject};
+use crate::config::syntax::checks::narrow_number;
 use crate::config::syntax::document::SourceLocation;
 use crate::config::syntax::objects::LocatedMap;
 use crate::config::syntax::paths::{PathResolver, resolve_path};
@@ -58,6 +59,8 @@ impl RawOAuth {
             redirect_uri,
             auth_server_metadata_url,
             allowed_origins,
+            max_discovery_requests,
+            max_scopes,
             authorization_parameters,
             ..
         } = object;
@@ -84,6 +87,8 @@ impl RawOAuth {
             redirect_uri: redirect_uri.and_then(|it| address(&it, reader)),
             metadata_url: auth_server_metadata_url.and_then(|it| address(&it, reader)),
             allowed_origins: origins,
+            max_discovery_requests: narrow_number(max_discovery_requests),
+            max_scopes: narrow_number(max_scopes),
             resource,
             grant,
             account: match account {

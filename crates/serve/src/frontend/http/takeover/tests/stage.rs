@@ -23,7 +23,7 @@ use crate::frontend::http::tests::server_over;
 use crate::frontend::http::{ENDPOINT, router};
 use crate::name::AgentName;
 use crate::settings::{AnonymousPolicy, AuthConfig, Config, TokenConfig, token_digest};
-use crate::state::{MemoryStateStore, Rate, SessionLease, StateStore, StoreFuture};
+use crate::state::{MemoryStateStore, PutOutcome, Rate, SessionLease, StateStore, StoreFuture};
 use crate::telemetry::{EventKinds, EventListener, Telemetry};
 
 pub(super) const COUNT: &str = "box__srv__count";
@@ -48,7 +48,7 @@ impl StateStore for SharedMemoryStore {
         key: RecordKey,
         record: StateRecord,
         capacity: Capacity,
-    ) -> StoreFuture<'_, bool> {
+    ) -> StoreFuture<'_, PutOutcome> {
         // Encode and decode, as a remote store does.
         let mut text: Value = serde_json::from_str(&record.encode().unwrap()).unwrap();
         let session = text["record"].get_mut("session").and_then(Value::as_object_mut);
@@ -252,7 +252,7 @@ impl ReplicaTestbed {
         let record = StateRecord::Session(Arc::new(record));
         let key = RecordKey::Session(SessionKey::of_id(id));
         self.store.memory.remove(&key);
-        assert!(self.store.memory.put(key, record, Capacity::UNLIMITED).await);
+        assert!(self.store.memory.put(key, record, Capacity::UNLIMITED).await.is_stored());
     }
 
     pub(super) async fn until(&self, id: &str, is_such: impl Fn(&state::SessionRecord) -> bool) {
