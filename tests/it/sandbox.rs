@@ -201,6 +201,26 @@ fn link_planted_by_a_server_stops_its_start_in_a_new_process() {
     assert_eq!(shell(&agent(&bench), "cat data/key").as_deref(), Some("mine"));
 }
 
+// invariant: sandbox-confines
+#[test]
+fn home_of_a_server_is_never_behind_a_link_of_a_server() {
+    let bench = bench(&json!({ "write": ["home/.cache"] }));
+    let private = bench.path("private");
+    fs::create_dir(&private).unwrap();
+    fs::create_dir_all(bench.path("home/.cache")).unwrap();
+    let agent = agent(&bench);
+    let homes = bench.path_text("home/.cache/mcp-workbench/homes");
+    let planted = format!("mv {homes} {homes}.old && ln -s {} {homes}", private.display());
+    assert!(shell(&agent, &planted).is_some());
+    drop(agent);
+    let checked = bench.run(["check", "--connect"]);
+    assert_ne!(checked.code, Some(0));
+    let text = checked.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("failed to create its home folder"), "{text}");
+    assert!(text.contains("leads through the link"), "{text}");
+    assert_eq!(fs::read_dir(private).unwrap().count(), 0);
+}
+
 #[test]
 fn folder_in_a_variable_is_only_readable() {
     let bench = bench(&json!("workspace"));
@@ -341,6 +361,8 @@ fn check_reports_the_reach_of_each_server() {
     let text = checked.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("`box/srv` is sandboxed: "), "{text}");
     assert!(text.contains(", no network"), "{text}");
+    let system = self::bench(&json!({ "write": ["/opt"] })).run(["check", "--connect"]).stdout;
+    assert!(system.contains("/opt") && !system.contains("/dev/null"), "{system}");
     assert!(text.contains("with your full permissions: `box/free`"), "{text}");
     let checked = bench.run(["check", "--connect", "--json"]);
     let report: Value = serde_json::from_str(&checked.stdout).unwrap();

@@ -108,7 +108,14 @@ fn reach_of(
         let grants = grants.iter().filter(move |grant| grant.is_writable == is_writable);
         let paths = grants.map(|grant| grant.source.path().to_owned());
         // A container has its own system. Mounted files of this one are listed.
-        paths.filter(|path| is_container || !program_files::is_system_path(path))
+        paths.filter(move |path| {
+            let is_usual = if is_writable {
+                program_files::is_device(path)
+            } else {
+                program_files::is_system_path(path)
+            };
+            is_container || !is_usual
+        })
     };
     let read: Vec<_> = shown(false).collect();
     let mut write: Vec<_> = shown(true).chain([own]).collect();

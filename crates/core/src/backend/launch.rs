@@ -107,7 +107,7 @@ pub(crate) async fn spawn_as(
         }
         Some(Sandbox::Container(container)) => {
             let (home, registry) = place.ok_or_else(no_home)?;
-            let source = sandbox::make_home(&home)?.pinned;
+            let source = sandbox::make_home(&home, &registry)?.pinned;
             let mut grants = registry.grants(launch, environment)?;
             grants.push(Grant { source, target: home.clone(), is_writable: true });
             let place = (&*home, &*grants);
@@ -174,7 +174,7 @@ fn confined(
     let (home, registry) = place.ok_or_else(no_home)?;
     let executable = ourselves.ok_or_else(not_ourselves)?;
     check_sandbox_support().map_err(|reason| cannot_confine(&reason))?;
-    let ServerHome { pinned, temporary } = sandbox::make_home(&home)?;
+    let ServerHome { pinned, temporary } = sandbox::make_home(&home, &registry)?;
     let mut cell = sandbox::rules(confinement, registry.grants(launch, environment)?);
     cell.write.push(pinned);
     // An `mcp-workbench` server, whose executable is outside the readable folders.

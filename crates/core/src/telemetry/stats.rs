@@ -295,7 +295,7 @@ impl StatsBuilder {
                     tokens: [line.tokens_read, line.tokens_written],
                 });
             }
-            "lost" => self.lost += line.records,
+            "lost" => self.lost = self.lost.saturating_add(line.records),
             "sign_in" => {
                 let [server, account] =
                     [&line.server, &line.account].map(|text| text_or_empty(text.as_ref()));
@@ -358,8 +358,8 @@ impl StatsBuilder {
         };
         let Some(tool) = self.tools.get_mut(index) else { return };
         tool.calls += 1;
-        tool.argument_bytes += line.argument_bytes;
-        tool.result_bytes += line.result_bytes;
+        tool.argument_bytes = tool.argument_bytes.saturating_add(line.argument_bytes);
+        tool.result_bytes = tool.result_bytes.saturating_add(line.result_bytes);
         let outcome = line.outcome();
         self.course.add(&line.time.0, is_failure(outcome));
         if let Some(outcome) = outcome_words().position(|word| word == outcome)

@@ -14,12 +14,11 @@ pub use crate::os::unix::cell::{
     check_sandbox_support, enter_sandbox, exec, supports_signal_scope,
 };
 pub use crate::os::unix::files::{
-    can_others_read, check_executable, check_private_dir, is_private_key_exposed, is_same_file,
-    is_writable_by_others, make_private_folder, set_private_mode, strictest_permissions,
+    can_others_read, check_executable, check_owner, check_private_dir, is_private_key_exposed,
+    is_same_file, is_writable_by_others, make_private_folder, set_private_mode,
+    strictest_permissions,
 };
-pub(crate) use crate::os::unix::files::{
-    check_owner, is_fifo, set_blocking, set_guarded, special_kind,
-};
+pub(crate) use crate::os::unix::files::{is_fifo, set_blocking, set_guarded, special_kind};
 pub use crate::os::unix::local::{
     LocalListener, LocalStream, connect_locally, listening_process, remove_dead_socket,
 };

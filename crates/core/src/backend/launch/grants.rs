@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,8 +63,13 @@ impl GrantRegistry {
     }
 
     fn learn_from<'a>(&self, launches: impl Iterator<Item = &'a StdioLaunch>) {
+        self.learn_writable(launches.flat_map(writable_paths));
+    }
+
+    /// Remembers paths that a confined server can change.
+    pub(crate) fn learn_writable(&self, paths: impl IntoIterator<Item = PathBuf>) {
         let mut changeable = lock(&self.changeable);
-        let found = launches.flat_map(writable_paths).map(|path| follow_existing(&path));
+        let found = paths.into_iter().map(|path| follow_existing(&path));
         let (linked, plain): (Vec<_>, Vec<_>) = found.partition(|found| !found.links.is_empty());
         changeable.extend(plain.into_iter().map(|found| found.path));
         let trusted: Vec<_> = linked
@@ -79,6 +84,23 @@ impl GrantRegistry {
         let changeable = lock(&self.changeable);
         let FollowedPath { path, links } = follow_existing(path);
         links.iter().chain([&path]).any(|path| is_below(path, &changeable))
+    }
+
+    /// Returns the path of a folder without links.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a confined server could have created one of the links.
+    pub(crate) fn resolve(&self, folder: &Path) -> io::Result<PathBuf> {
+        let FollowedPath { path, links } = follow_existing(folder);
+        let changeable = lock(&self.changeable);
+        match links.iter().find(|link| is_below(link, &changeable)) {
+            None => Ok(path),
+            Some(link) => Err(io::Error::other(format!(
+                "it leads through the link `{}`, which a sandboxed server can change",
+                link.display()
+            ))),
+        }
     }
 
     /// Returns the files that a server may use, except its home. Empty without a sandbox.
@@ -102,12 +124,13 @@ impl GrantRegistry {
             return self.check_unchanged(&Arc::clone(grants));
         }
         self.learn_from([launch].into_iter());
-        let grants: Arc<[Grant]> = self.resolve(launch, &key.path, key.home.as_deref())?.into();
+        let grants: Arc<[Grant]> =
+            self.resolve_launch(launch, &key.path, key.home.as_deref())?.into();
         resolved.insert(key, Arc::clone(&grants));
         Ok(grants.to_vec())
     }
 
-    fn resolve(
+    fn resolve_launch(
         &self,
         launch: &StdioLaunch,
         path: &OsString,

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::os;
+
 /// Programs, libraries and settings of the system, and machine information.
 pub(crate) const SYSTEM: &[&str] = &[
     "/bin",
@@ -38,6 +40,11 @@ const NOT_WHOLE: &[&str] = &["", ".cargo", ".local"];
 /// Files that mark the root of a package.
 const PACKAGES: &[&str] = &["package.json", "pyproject.toml"];
 
+/// Returns `true` for devices that every confined server can write to.
+pub fn is_device(path: &Path) -> bool {
+    DEVICES.iter().any(|known| path == Path::new(known))
+}
+
 pub fn is_system_path(path: &Path) -> bool {
     SYSTEM.iter().chain(DEVICES).any(|known| path.starts_with(known))
 }
@@ -62,7 +69,12 @@ pub(crate) fn code(file: &Path, home: Option<&Path>) -> BTreeSet<PathBuf> {
     let folders = || file.ancestors().skip(1).filter(|folder| !is_too_much(folder, home));
     // The outermost `node_modules` has all packages installed with this one.
     let installed = folders().filter(|folder| folder.ends_with("node_modules")).last();
-    let is_package = |folder: &&Path| PACKAGES.iter().any(|name| folder.join(name).is_file());
+    // Another user's file in a shared folder must not extend the access.
+    let is_marker = |marker: &Path| {
+        let metadata = marker.symlink_metadata().ok().filter(|_| marker.is_file());
+        metadata.is_some_and(|it| os::check_owner(&it, Some(file), "the package").is_ok())
+    };
+    let is_package = |folder: &&Path| PACKAGES.iter().any(|name| is_marker(&folder.join(name)));
     let package = folders().find(is_package);
     let prefix = file
         .parent()

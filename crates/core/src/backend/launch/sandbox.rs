@@ -12,7 +12,7 @@ use std::{fs, io};
 use sha2::{Digest, Sha256};
 
 use crate::backend::StartError;
-use crate::backend::launch::grants::Grant;
+use crate::backend::launch::grants::{Grant, GrantRegistry};
 use crate::os::{self, PinnedPath, SandboxRules};
 use crate::settings::Confinement;
 
@@ -57,8 +57,8 @@ pub(crate) struct ServerHome {
 
 /// Creates the home of a confined server, unless it exists. A folder that another user or a server
 /// could have put there is an error.
-pub(crate) fn make_home(own: &Path) -> Result<ServerHome, StartError> {
-    private_home(own).map_err(|error| {
+pub(crate) fn make_home(own: &Path, registry: &GrantRegistry) -> Result<ServerHome, StartError> {
+    private_home(own, registry).map_err(|error| {
         StartError::new(
             format!("failed to create its home folder `{}`: {error}", own.display()),
             "remove the folder, or choose another one with `--cache-dir`".to_owned(),
@@ -66,14 +66,15 @@ pub(crate) fn make_home(own: &Path) -> Result<ServerHome, StartError> {
     })
 }
 
-fn private_home(own: &Path) -> io::Result<ServerHome> {
-    os::make_private_folder(own)?;
-    os::check_private_dir(own)?;
+fn private_home(own: &Path, registry: &GrantRegistry) -> io::Result<ServerHome> {
     let (Some(homes), Some(name)) = (own.parent(), own.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
+    let resolved = registry.resolve(homes)?.join(name);
+    os::make_private_folder(&resolved)?;
+    os::check_private_dir(&resolved)?;
     // Fails if the home itself is a link.
-    let pinned = PinnedPath::new(&homes.canonicalize()?.join(name))?;
+    let pinned = PinnedPath::new(&resolved)?;
     let temporary = own.join("tmp");
     // The server may have replaced the folder.
     if temporary.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir()) {

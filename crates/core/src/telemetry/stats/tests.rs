@@ -51,6 +51,15 @@ fn counts_calls_by_tool_and_outcome() {
 }
 
 #[test]
+fn extreme_numbers_do_not_overflow() {
+    let most = call(1, "log", "ok", 1).replace(":10,", ":18446744073709551615,");
+    let lost = "{\"time\":\"a\",\"kind\":\"lost\",\"records\":18446744073709551615}\n";
+    let summary = summarise(&[&*most, &most, lost, lost].concat(), None);
+    assert_eq!(summary.tool("dev", "git", "log").unwrap().argument_bytes, u64::MAX);
+    assert_eq!(summary.lost, u64::MAX);
+}
+
+#[test]
 fn counts_saved_bytes_lost_records_and_malformed_lines() {
     let text = "{\"time\":\"b\",\"kind\":\"session\",\"withoutWorkbenchBytes\":1000,\"shownBytes\":100}\n\
                 {\"time\":\"c\",\"kind\":\"session\",\"withoutWorkbenchBytes\":10,\"shownBytes\":100}\n\

@@ -42,11 +42,7 @@ pub(crate) fn special_kind(metadata: &Metadata) -> &'static str {
 
 /// Checks that a file belongs to this user, root or the owner of `folder`. Without a folder, also
 /// checks that no other user can write to it. Root can use files of all users.
-pub(crate) fn check_owner(
-    metadata: &Metadata,
-    folder: Option<&Path>,
-    subject: &str,
-) -> io::Result<()> {
+pub fn check_owner(metadata: &Metadata, folder: Option<&Path>, subject: &str) -> io::Result<()> {
     let user = rustix::process::geteuid().as_raw();
     let owner = metadata.uid();
     let owns_folder = || folder.and_then(|f| f.metadata().ok()).is_some_and(|f| f.uid() == owner);
