@@ -112,6 +112,26 @@ fn extension_methods_reach_the_server_that_implements_them() {
     }
 }
 
+#[test]
+fn only_usable_capabilities_are_declared() {
+    let declared = |bench: TestEnvironment| {
+        let agent = bench.agent().modern_with(speaking());
+        agent.tools();
+        agent.request("server/discover", json!({})).ok()["capabilities"].clone()
+    };
+    let bench = || TestEnvironment::new().set("toolMode", json!("direct"));
+    let one = declared(acme(bench(), "one", json!(["acme/*"])));
+    assert_eq!(one["extensions"], json!({ "example.com/acme": {}, TASKS: {} }));
+    assert!(one.get("logging").is_none(), "{one}");
+    // A method without an owner would be ambiguous.
+    let two = acme(acme(bench(), "one", json!(["acme/*"])), "two", json!(["acme/*"]));
+    assert_eq!(declared(two)["extensions"], json!({ TASKS: {} }));
+    let logging =
+        json!({ "tools": ["echo"], "protocol": "modern", "capabilities": { "logging": {} } });
+    let logging = declared(bench().server("box", "logging", fake(logging)));
+    assert_eq!(logging["logging"], json!({}));
+}
+
 // invariant: forbidden-equals-missing
 #[test]
 fn unlisted_extension_method_is_not_forwarded() {

@@ -171,14 +171,11 @@ fn large_toolbox_falls_back_to_signatures() {
     );
     assert_eq!(
         opened["more"],
-        r#"for full definitions call open_toolbox with "tools": ["tool_0"] and "detail": "full""#
+        r#"for full definitions call open_toolbox with "tools": ["tool_0"]"#
     );
 
     let full = agent
-        .call(
-            "open_toolbox",
-            json!({"toolbox": "big", "tools": ["tool_3", "big__srv__tool_4"], "detail": "full"}),
-        )
+        .call("open_toolbox", json!({"toolbox": "big", "tools": ["tool_3", "big__srv__tool_4"]}))
         .text();
     let full: Value = serde_json::from_str(&full).unwrap();
     assert_eq!(full["tools"].as_array().unwrap().len(), 2);

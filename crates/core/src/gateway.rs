@@ -88,6 +88,7 @@ pub use crate::gateway::caller::Caller;
 pub use crate::gateway::drift::ListingDrift;
 pub use crate::gateway::eager_servers::UnreadyServer;
 pub use crate::gateway::error::{CallError, FailedServer};
+pub use crate::gateway::extension_methods::is_own_extension;
 pub use crate::gateway::macros::UnavailableMacro;
 pub use crate::gateway::models::{ModelReply, SamplingError};
 pub use crate::gateway::open_toolbox::OpenedToolbox;

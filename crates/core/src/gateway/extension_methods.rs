@@ -15,6 +15,11 @@ use crate::telemetry::CallContext;
 /// Extensions that the workbench implements itself: tasks, and the pages of MCP Apps.
 const OWN_EXTENSIONS: [&str; 2] = ["io.modelcontextprotocol/tasks", "io.modelcontextprotocol/ui"];
 
+/// Returns `true` if the workbench implements the extension for all servers together.
+pub fn is_own_extension(name: &str) -> bool {
+    OWN_EXTENSIONS.contains(&name)
+}
+
 impl Gateway {
     /// Returns the method at each server whose entry lists it and whose rules allow it. If rules
     /// deny it everywhere, returns it at the first server that lists it, so that the denial can be
@@ -50,7 +55,7 @@ impl Gateway {
         let toolbox = self.config.toolbox(at.toolbox.as_str());
         let server = toolbox.and_then(|toolbox| toolbox.server(at.server.as_str()));
         let is_open = server.is_some_and(|server| !server.extension_methods.is_empty());
-        declared.retain(|(name, _)| is_open || OWN_EXTENSIONS.contains(&&**name));
+        declared.retain(|(name, _)| is_open || is_own_extension(name));
         declared
     }
 

@@ -133,10 +133,9 @@ pub(crate) fn open_result(
         && (wanted.detail.is_some() || wanted.tools.is_none());
     if listing.step > 0 || listing.omitted > 0 || has_signatures {
         let example = tools.first().map_or("<name>", |tool| tool.id.tool.as_str());
-        let more = format!(
-            "for full definitions call open_toolbox with \"tools\": [\"{example}\"] and \
-             \"detail\": \"full\""
-        );
+        // Not every client's schema has `detail`, and `tools` implies full definitions.
+        let more =
+            format!("for full definitions call open_toolbox with \"tools\": [\"{example}\"]");
         header.insert("more".to_owned(), more.into());
     }
     let mut result = json!({"content": [{"type": "text", "text": listing.text(&header)}]});

@@ -10,7 +10,7 @@ use crate::backend::RpcOutcome;
 use crate::exposure::{Exposure, InitializeInfo, ListMutability};
 use crate::frontend::request::{AgentRequest, method_not_found};
 use crate::frontend::session::AgentSession;
-use crate::gateway::GatewayLimitError;
+use crate::gateway::{GatewayLimitError, is_own_extension};
 use crate::json::RawJson;
 use crate::name::ServerRef;
 use crate::state::{ClientInfo, ClientIntroduction};
@@ -161,22 +161,30 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();
     let toolboxes = exposure.visible_toolboxes(ListMutability::Fixed, &BTreeSet::new());
-    let mut extensions = Map::new();
+    let (mut extensions, mut ambiguous, mut has_logs) = (Map::new(), BTreeSet::new(), false);
     for toolbox in toolboxes {
         for (server, abilities) in snapshot.view(&toolbox).abilities() {
+            has_logs |= abilities.logging.is_some();
             let at = ServerRef { toolbox: toolbox.clone(), server: server.clone() };
             for (name, settings) in gateway.usable_extensions(&at, abilities) {
-                extensions.entry(name).or_insert_with(|| json!(settings));
+                if extensions.insert(name.to_string(), json!(settings)).is_some() {
+                    ambiguous.insert(name);
+                }
             }
         }
     }
+    // A method that several servers implement can't be forwarded.
+    extensions.retain(|name, _| is_own_extension(name) || !ambiguous.contains(&**name));
     let mut capabilities = json!({
         "tools": {"listChanged": true},
         "resources": {"listChanged": true, "subscribe": true},
         "prompts": {"listChanged": true},
         "completions": {},
-        "logging": {},
     });
+    // Deprecated, so it is declared only for servers that log.
+    if has_logs {
+        capabilities["logging"] = json!({});
+    }
     if !extensions.is_empty() {
         capabilities["extensions"] = extensions.into();
     }
