@@ -91,7 +91,11 @@ fn pinned_arguments_replace_every_spelling_of_their_name() {
     for (at, (given, sent)) in [
         (r#"{"root":"/etc","a":1.0,"r\u006fot":"/b"}"#, r#"{"a":1.0,"root":"/srv"}"#),
         (r#"{ "a" : "\ud800" }"#, r#"{ "a" : "\ud800" ,"root":"/srv"}"#),
-        (r#"{"ROOT":"/etc"}"#, r#"{"ROOT":"/etc","root":"/srv"}"#),
+        (r#"{"ROOT":"/etc"}"#, r#"{"root":"/srv"}"#),
+        (
+            r#"{"a":1.0,"Root":{"up":"/etc"},"roo\u0054":1,"x":"\ud800"}"#,
+            r#"{"a":1.0,"x":"\ud800","root":"/srv"}"#,
+        ),
     ]
     .into_iter()
     .enumerate()
@@ -113,6 +117,77 @@ fn repeated_parameters_of_a_request_are_rejected() {
     agent.wait_line(
         r#"{"jsonrpc":"2.0","id":"two","error":{"code":-32602,"message":"the parameter `name` is repeated"}}"#,
     );
+}
+
+/// Some servers ignore the case of names.
+#[test]
+fn parameters_that_differ_only_in_case_never_reach_the_server() {
+    let script = json!({
+        "tools": ["echo", "count"],
+        "capabilities": {"prompts": {}, "resources": {}, "completions": {}},
+        "answers": {
+            "prompts/list": {"prompts": [{"name": "p"}]},
+            "resources/list": {"resources": [{"uri": "file:///a", "name": "a"}]},
+        },
+        "repeat": ["prompts/get", "resources/read", "completion/complete"],
+    });
+    let bench = TestEnvironment::new()
+        .set("toolMode", json!("direct"))
+        .set("agentPolicies", json!({ "a": { "toolOverrides": { "srv": ["count"] } } }))
+        .server("box", "srv", fake(script));
+    for (over_http, is_modern) in [(false, false), (false, true), (true, false), (true, true)] {
+        let agent = if over_http {
+            Agent::over_http(bench.http_with(["--agent", "a"]))
+        } else {
+            bench.agent_with(["--agent", "a"])
+        };
+        let agent = agent.begin(is_modern, json!({}));
+        agent.tools();
+        for (method, params) in [
+            ("tools/call", json!({"name": "count", "arguments": {}, "Name": "echo"})),
+            ("tools/call", json!({"name": "count", "arguments": {}, "NAME": "echo", "x": 1})),
+            ("tools/call", json!({"name": "count", "arguments": {}, "Arguments": {"a": 1}})),
+            ("tools/call", json!({"name": "count", "argument\u{17f}": {"a": 1}})),
+            ("resources/read", json!({"uri": "file:///a", "URI": "file:///b"})),
+            ("prompts/get", json!({"name": "p", "Name": "q"})),
+            (
+                "completion/complete",
+                json!({"ref": {"type": "ref/prompt", "name": "p"}, "Ref": {"type": "ref/prompt", "name": "q"},
+                    "argument": {"name": "x", "value": ""}}),
+            ),
+            ("tasks/get", json!({"taskId": "1", "taskID": "2"})),
+        ] {
+            let refused = agent.request(method, params.clone());
+            let told = format!("{params} {over_http} {is_modern}: {}", refused.line);
+            let error = refused.error();
+            assert_eq!(error["code"], -32602, "{told}");
+            let message = error["message"].as_str().unwrap();
+            assert!(
+                message.contains("differ only in case") || message.contains("must be spelled"),
+                "{told}"
+            );
+        }
+        let params =
+            json!({"name": "count", "arguments": {}, "Other": 1, "other_2": {"a": 1, "A": 2}});
+        let counted = agent.request("tools/call", params).ok();
+        assert_eq!(counted["structuredContent"]["calls"]["echo"], Value::Null);
+        agent.request("prompts/get", json!({"name": "p", "arguments": {}})).ok();
+    }
+}
+
+#[test]
+fn unusable_request_is_answered_with_its_id() {
+    let bench = bench();
+    let agent = begun(&bench);
+    agent.send_raw(r#"{"jsonrpc":"2.0","id":"twice","method":"ping","method":"tools/list"}"#);
+    assert_eq!(agent.wait(&"twice".into()).error()["code"], -32700);
+    let (_workbench, http) = bench.http();
+    let session = Session::begin(http);
+    let twice = r#"{"jsonrpc":"2.0","params":{},"params":{},"id":"twice","method":"ping"}"#;
+    let answer = http.send("POST", "/mcp", &session.headers(), twice);
+    assert_eq!(answer.status, 400);
+    let error = answer.json();
+    assert_eq!((&error["id"], &error["error"]["code"]), (&json!("twice"), &json!(-32700)));
 }
 
 #[test]

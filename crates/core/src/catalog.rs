@@ -170,6 +170,11 @@ impl ToolDefinition {
         &self.schema
     }
 
+    /// Returns `true` if the schema names this argument.
+    pub fn has_argument(&self, name: &str) -> bool {
+        self.schema.member("properties").is_some_and(|all| all.member(name).is_some())
+    }
+
     /// Returns the arguments, each with its type and description.
     pub fn parameters(&self) -> Vec<schema::Parameter> {
         schema::parameters(&self.schema)

@@ -8,7 +8,7 @@ use crate::catalog::schema::SchemaViolation;
 use crate::catalog::{
     DefinitionOverride, Prompt, Resource, ResourceTemplate, ServerCapabilities, ToolDefinition,
 };
-use crate::json::{self, EditError, RawJson};
+use crate::json::{self, EditError, RawJson, similar};
 use crate::name::{self, ExposedName, ServerName, ToolId};
 use crate::policy::ToolTraits;
 use crate::settings::ToolOverride;
@@ -252,8 +252,8 @@ impl ExposedTool {
     }
 
     /// Merges the pinned arguments into `given`, which is otherwise passed on as written and isn't
-    /// checked against the schema. Pinned arguments come last: parsers that ignore the case of
-    /// names use the last of similar ones.
+    /// checked against the schema. Arguments whose names differ from pinned ones only in case are
+    /// removed, unless the schema has them.
     ///
     /// # Errors
     ///
@@ -272,12 +272,27 @@ impl ExposedTool {
         let given = given.cloned().unwrap_or_else(|| json::object([]));
         let with_pinned = || {
             let pinned = pinned.members().ok_or(EditError::NotAnObject)?;
-            let names: Vec<&str> = pinned.iter().map(|(name, _)| &**name).collect();
             let pinned: Vec<_> = pinned.iter().map(|(name, value)| (&**name, value)).collect();
-            given.without_members(&names)?.with_last(&pinned)
+            self.without_pinned(&given, &pinned)?.with_last(&pinned)
         };
         // Arguments without the pinned ones must not reach the server.
         with_pinned().map(Some).map_err(|_: EditError| NotAnObjectError(UNREADABLE))
+    }
+
+    fn without_pinned(
+        &self,
+        given: &RawJson,
+        pinned: &[(&str, &RawJson)],
+    ) -> Result<RawJson, EditError> {
+        let members = given.members().ok_or(EditError::NotAnObject)?;
+        let names = members.iter().map(|(name, _)| &**name).filter(|name| {
+            pinned.iter().any(|(pinned, _)| {
+                pinned == name
+                    || similar::is_similar(pinned, name)
+                        && !self.server_definition.has_argument(name)
+            })
+        });
+        given.without_members(&names.collect::<Vec<_>>())
     }
 
     /// Returns the schema violations in `given`, in terms of the schema that the agent sees.
@@ -291,8 +306,9 @@ impl ExposedTool {
         // The server's schema decides. The exposed schema may be stricter, for example if one of
         // two alternative arguments is pinned.
         let pinned = pinned.members().unwrap_or_default();
-        let names: Vec<&str> = pinned.iter().map(|(name, _)| &**name).collect();
-        let Ok(seen) = given.map(|given| given.without_members(&names)).transpose() else {
+        let pinned: Vec<_> = pinned.iter().map(|(name, value)| (&**name, value)).collect();
+        let seen = given.map(|given| self.without_pinned(given, &pinned)).transpose();
+        let Ok(seen) = seen else {
             return mismatches;
         };
         self.definition.validate_arguments(seen.as_ref()).err().unwrap_or(mismatches)

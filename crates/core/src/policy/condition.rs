@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 
 use crate::json::exact::{ExactJson, compare_numbers};
+use crate::json::similar;
 use crate::policy::rule::RulePath;
 use crate::policy::time_window::{self, UnixTime};
 use crate::settings::{ArgumentTest, PolicyCondition, TimeWindow};
@@ -111,14 +112,9 @@ impl PathSegment {
 /// Returns the member called `name`; `None` if it is missing, or if another name differs from it
 /// only in case: some servers, such as those in Go, read either of them.
 fn only_member<'v>(members: &'v [(String, ExactJson)], name: &str) -> Option<&'v ExactJson> {
-    let mut similar = members.iter().filter(|(key, _)| folded(key).eq(folded(name)));
+    let mut similar = members.iter().filter(|(key, _)| similar::is_similar(key, name));
     let (key, value) = similar.next()?;
     (key == name && similar.next().is_none()).then_some(value)
-}
-
-/// Both steps are needed: `ſ` is `S` in upper case, and the Kelvin sign `k` in lower case.
-fn folded(name: &str) -> impl Iterator<Item = char> {
-    name.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase)
 }
 
 /// Indexes with a sign or a leading zero are invalid (RFC 6901 §4).

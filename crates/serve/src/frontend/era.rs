@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::backend::RpcOutcome;
 use crate::exposure::ListMutability;
 use crate::gateway::LogLevel;
-use crate::json::{self, EditError, Member, RawJson};
+use crate::json::{self, EditError, Member, RawJson, similar};
 use crate::state::ClientInfo;
 use crate::wire::code::{
     HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY,
@@ -19,8 +19,13 @@ use crate::wire::incoming::{edit_error, error_object};
 
 const PREFIX: &str = "io.modelcontextprotocol/";
 /// Members that describe the client. They aren't forwarded: the gateway sends its own to servers.
-const RESERVED: [&str; 5] =
-    ["protocolVersion", "clientInfo", "clientCapabilities", "logLevel", "subscriptionId"];
+const RESERVED: [&str; 5] = [
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientInfo",
+    "io.modelcontextprotocol/clientCapabilities",
+    "io.modelcontextprotocol/logLevel",
+    "io.modelcontextprotocol/subscriptionId",
+];
 
 #[derive(Debug)]
 pub(crate) struct RequestMeta {
@@ -43,9 +48,10 @@ impl RequestMeta {
         let not_an_object = || error_object(INVALID_PARAMS, "`_meta` is not an object", None);
         let members = meta.map(|meta| meta.members().ok_or_else(not_an_object)).transpose()?;
         let members = members.unwrap_or_default();
-        check_unique(&members)?;
+        check_names(&members, &RESERVED)?;
+        check_names(&members, &["progressToken"])?;
         for (key, value) in members {
-            let reserved = key.strip_prefix(PREFIX).filter(|key| RESERVED.contains(key));
+            let reserved = key.strip_prefix(PREFIX).filter(|_| RESERVED.contains(&&*key));
             match (reserved, &*key) {
                 (Some("protocolVersion"), _) => read.is_modern = is_modern(&value)?,
                 (Some("clientCapabilities"), _) => read.capabilities = Some(value),
@@ -94,17 +100,32 @@ impl RequestMeta {
     }
 }
 
-/// Rejects repeated members: checks could read one and the server another.
-pub(crate) fn check_unique(params: &[Member]) -> Result<(), RawJson> {
-    let mut names: Vec<&str> = params.iter().map(|(name, _)| &**name).collect();
-    names.sort_unstable();
-    match names.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => {
-            let message = format!("the parameter `{}` is repeated", pair[0]);
-            Err(error_object(INVALID_PARAMS, &message, None))
+/// Rejects names that are repeated or differ only in case, from each other or from one in `read`:
+/// checks could read one member and the server another.
+pub(crate) fn check_names(members: &[Member], read: &[&str]) -> Result<(), RawJson> {
+    let refuse = |message: &str| Err(error_object(INVALID_PARAMS, message, None));
+    let mut names: Vec<&str> = members.iter().map(|(name, _)| &**name).collect();
+    names.sort_by(|one, other| similar::compare(one, other));
+    for pair in names.windows(2) {
+        match *pair {
+            [one, other] if one == other => {
+                return refuse(&format!("the parameter `{one}` is repeated"));
+            }
+            [one, other] if similar::is_similar(one, other) => {
+                return refuse(&format!(
+                    "the parameters `{one}` and `{other}` differ only in case"
+                ));
+            }
+            _ => {}
         }
-        None => Ok(()),
     }
+    for name in names {
+        let is_variant = |known: &&&str| **known != name && similar::is_similar(known, name);
+        if let Some(known) = read.iter().find(is_variant) {
+            return refuse(&format!("the parameter `{name}` must be spelled `{known}`"));
+        }
+    }
+    Ok(())
 }
 
 fn is_modern(version: &RawJson) -> Result<bool, RawJson> {

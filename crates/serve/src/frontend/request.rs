@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::pin::Pin;
 
 use crate::backend::RpcOutcome;
-use crate::frontend::era::{RequestMeta, check_unique};
+use crate::frontend::era::{RequestMeta, check_names};
 use crate::gateway::QuotaGuard;
 use crate::json::{Member, RawJson};
 use crate::wire::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
@@ -27,7 +27,7 @@ impl AgentRequest {
         let mut params =
             params.map(|params| params.members().ok_or_else(not_an_object)).transpose()?;
         let params = params.get_or_insert_default();
-        check_unique(params)?;
+        check_names(params, params_read(&method))?;
         let meta = params.iter().position(|(key, _)| key == "_meta").map(|at| params.remove(at).1);
         let meta = RequestMeta::read(meta.as_ref())?;
         Ok(Self { method, params: std::mem::take(params), meta, permit: None })
@@ -47,6 +47,22 @@ impl AgentRequest {
             let message = format!("`{key}` is missing or not a string");
             RpcOutcome::Error(error_object(INVALID_PARAMS, &message, None))
         })
+    }
+}
+
+/// Returns the parameters that the gateway reads. No client has others of such a name, in whatever
+/// case. Extensions have their own parameters.
+fn params_read(method: &str) -> &'static [&'static str] {
+    match method {
+        "tools/call" | "prompts/get" => {
+            &["_meta", "requestState", "inputResponses", "name", "arguments"]
+        }
+        "resources/read" => &["_meta", "requestState", "inputResponses", "uri"],
+        "completion/complete" => &["_meta", "requestState", "inputResponses", "ref", "argument"],
+        task if task.starts_with("tasks/") => {
+            &["_meta", "requestState", "inputResponses", "taskId"]
+        }
+        _ => &["_meta", "requestState", "inputResponses"],
     }
 }
 
@@ -85,6 +101,63 @@ mod tests {
             assert_eq!(refusal(params), Some(expected), "{params}");
         }
         assert_eq!(refusal(r#"{"name":"a","arguments":{"a":1,"a":2}}"#), None);
+    }
+
+    #[test]
+    fn parameters_that_differ_only_in_case_are_rejected() {
+        let refusal = |method: &str, params: &str| {
+            let params: RawJson = serde_json::from_str(params).unwrap();
+            let error = AgentRequest::read(method.to_owned(), Some(&params)).err()?;
+            error.member("message")?.decode_string().map(Cow::into_owned)
+        };
+        for (method, params, expected) in [
+            ("m", r#"{"a":1,"A":2}"#, "the parameters `a` and `A` differ only in case"),
+            (
+                "m",
+                r#"{"URI":1,"x":0,"uri":2}"#,
+                "the parameters `URI` and `uri` differ only in case",
+            ),
+            (
+                "m",
+                r#"{"ta\u017fk":1,"task":2}"#,
+                "the parameters `ta\u{17f}k` and `task` differ only in case",
+            ),
+            ("m", r#"{"_Meta":{}}"#, "the parameter `_Meta` must be spelled `_meta`"),
+            (
+                "m",
+                r#"{"RequestState":"x"}"#,
+                "the parameter `RequestState` must be spelled `requestState`",
+            ),
+            ("tools/call", r#"{"NAME":"x"}"#, "the parameter `NAME` must be spelled `name`"),
+            (
+                "tools/call",
+                r#"{"name":"x","Arguments":{}}"#,
+                "the parameter `Arguments` must be spelled `arguments`",
+            ),
+            ("prompts/get", r#"{"Name":"x"}"#, "the parameter `Name` must be spelled `name`"),
+            (
+                "resources/read",
+                r#"{"ur\u0130":"x"}"#,
+                "the parameter `ur\u{130}` must be spelled `uri`",
+            ),
+            ("completion/complete", r#"{"Ref":{}}"#, "the parameter `Ref` must be spelled `ref`"),
+            ("tasks/get", r#"{"taskID":"1"}"#, "the parameter `taskID` must be spelled `taskId`"),
+            (
+                "m",
+                r#"{"_meta":{"ProgressToken":1}}"#,
+                "the parameter `ProgressToken` must be spelled `progressToken`",
+            ),
+            ("m", r#"{"_meta":{"a":1,"A":2}}"#, "the parameters `a` and `A` differ only in case"),
+        ] {
+            assert_eq!(refusal(method, params).as_deref(), Some(expected), "{method} {params}");
+        }
+        for (method, params) in [
+            ("acme/query", r#"{"Name":"x","Uri":"y"}"#),
+            ("tools/call", r#"{"name":"x","arguments":{"a":1,"A":2},"Other":1}"#),
+            ("tools/call", r#"{"name":"x","_meta":{"Example.com/a":1}}"#),
+        ] {
+            assert_eq!(refusal(method, params), None, "{method} {params}");
+        }
     }
 
     #[test]

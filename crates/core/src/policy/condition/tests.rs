@@ -155,6 +155,8 @@ fn names_that_differ_only_in_case_are_ambiguous() {
     }
     let unusual = "{\"tasks\": \"a\", \"ta\u{17f}\u{212a}s\": \"b\"}";
     assert!(test_at("/tasks", matches("^a"), unusual).is_err());
+    let dotted = "{\"size\": \"a\", \"s\u{130}ze\": \"b\"}";
+    assert!(test_at("/size", matches("^a"), dotted).is_err());
     assert_eq!(test(matches("^a"), r#"{"path": "a", "paths": "b", "x": {"PATH": "b"}}"#), Ok(()));
 }
 
