@@ -72,6 +72,70 @@ fn declined_call_never_reaches_the_server() {
     }
 }
 
+// invariant: confirm-before-send
+#[test]
+fn confirmation_shows_the_exact_characters() {
+    let bench = bench(60_000);
+    let agent = bench
+        .agent()
+        .with_reply(QUESTION, json!({ "action": "decline" }))
+        .begin(false, json!({ "elicitation": {} }));
+    let asked = |arguments: Value| {
+        agent.call("echo", arguments);
+        agent.next_request(QUESTION)["params"]["message"].as_str().unwrap().to_owned()
+    };
+    for (arguments, shown) in [
+        (json!({"a": "x `id`"}), r#"{"a":"x `id`"}"#),
+        (json!({"a": "x 'id'"}), r#"{"a":"x 'id'"}"#),
+        (json!({"`": 1}), r#"{"`":1}"#),
+        (json!({"a": format!("x{}y", " ".repeat(20))}), r#"{"a":"x" … 20 spaces … "y"}"#),
+        (json!({"a": "x … 20 spaces … y"}), r#"{"a":"x … 20 spaces … y"}"#),
+        (json!({"a": "x\" … 20 spaces … \"y"}), r#"{"a":"x\" … 20 spaces … \"y"}"#),
+    ] {
+        let message = asked(arguments);
+        assert!(message.contains(&format!("\nArguments: {shown}\nAllow")), "{message}");
+    }
+}
+
+// invariant: confirm-before-send
+#[test]
+fn confirmed_call_is_refused_if_the_rules_changed_meanwhile() {
+    let with = |bench: TestEnvironment, tools: Value| {
+        bench.set("agentPolicies", json!({ "a": { "toolOverrides": { "srv": tools } } }))
+    };
+    for is_modern in [false, true] {
+        let bench = with(bench(60_000), json!(["echo", "count"]));
+        let agent = bench
+            .agent_with(["--agent", "a"])
+            .without_reply(QUESTION)
+            .begin(is_modern, json!({ "elicitation": {} }));
+        agent.tools();
+        let call = agent.send_call("echo", json!({}));
+        let (asked, required) = if is_modern {
+            (Value::Null, agent.wait(&call).ok())
+        } else {
+            (agent.next_request(QUESTION), Value::Null)
+        };
+        let narrower = with(bench.clone(), json!(["count"]));
+        narrower.write_config();
+        assert_eq!(narrower.run(["reload"]).code, Some(0));
+        agent.wait_stderr("configuration reloaded: ");
+        let accept = json!({ "action": "accept", "content": {} });
+        let answer = if is_modern {
+            let again = json!({
+                "name": "echo", "arguments": {}, "requestState": required["requestState"],
+                "inputResponses": { "question": accept },
+            });
+            agent.request("tools/call", again)
+        } else {
+            agent.respond(&asked, accept);
+            agent.wait(&call)
+        };
+        refused(&answer, "the rules have changed");
+        assert_eq!(calls(&agent), Value::Null, "{is_modern}");
+    }
+}
+
 fn refused(answer: &Response, reason: &str) {
     assert!(answer.is_tool_error());
     let text = answer.text();

@@ -195,6 +195,12 @@ fn listed_extension_method_is_limited_confirmed_and_audited() {
         let agent = begin("decline");
         let read = |path: &str| agent.request("acme/read", json!({"path": path, "n": 1.50}));
         assert!(read("/tmp/x").line.contains(r#""repeated":{"path":"/tmp/x","n":1.5"#));
+        let similar = json!({"path": "/tmp/x", "Path": "/etc/passwd"});
+        let error = agent.request("acme/read", similar).error();
+        assert_eq!(error["code"], -32602, "{error}");
+        for method in ["acme/re\u{1b}ad", "acme/read\r\n", "acme/\u{202e}read"] {
+            assert_eq!(agent.request(method, json!({"path": "/tmp/x"})).error()["code"], -32601);
+        }
         let refused = read("/etc/passwd").error().to_string();
         assert!(refused.contains("was not called"), "{refused}");
         let wipe = json!({"path": "/tmp/x"});

@@ -27,6 +27,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 
+use crate::name::untrusted_text::is_invisible;
 use crate::name::{AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::policy::access::Access;
 use crate::policy::condition::Condition;
@@ -62,6 +63,8 @@ pub struct Permit {
     rule: RulePath,
     danger: Option<RiskReason>,
     confirmation: Option<RiskReason>,
+    /// The conditions that allowed the call only at this time.
+    windows: Vec<Arc<Condition>>,
 }
 
 impl Permit {
@@ -83,6 +86,11 @@ impl Permit {
     /// Returns why the user has to confirm the call, if so.
     pub fn confirmation(&self) -> Option<RiskReason> {
         self.confirmation
+    }
+
+    /// Returns `true` if the time windows that allowed the call are still open.
+    pub fn is_in_time(&self, now: impl Fn() -> UnixTime) -> bool {
+        self.windows.iter().all(|condition| condition.holds(&now))
     }
 }
 
@@ -462,7 +470,8 @@ impl ServerRules {
 
     fn lists_extension_method(&self, method: &str) -> bool {
         let listed = self.extension_methods.as_ref();
-        !is_core_method(method) && listed.is_some_and(|all| all.allows(method))
+        let is_plain = !is_core_method(method) && !method.chars().any(is_invisible);
+        is_plain && listed.is_some_and(|all| all.allows(method))
     }
 
     /// Decides on a tool, or returns the rule that hides it.
@@ -474,7 +483,7 @@ impl ServerRules {
     ) -> Result<Grant, RulePath> {
         let candidate = self.candidate(tool, traits);
         let (rule, is_listed) = self.listed(&candidate, traits)?;
-        let mut conditions = Vec::new();
+        let (mut conditions, mut windows) = (Vec::new(), Vec::new());
         for (condition, names) in &self.conditions {
             if !names.has(&candidate).unwrap_or(true) {
                 continue;
@@ -485,11 +494,15 @@ impl ServerRules {
             if condition.asks_for_arguments() {
                 conditions.push(Arc::clone(condition));
             }
+            if condition.window().is_some() {
+                windows.push(Arc::clone(condition));
+            }
         }
         let danger = self.concerns.danger(&candidate, traits);
         let confirmation = self.concerns.confirmation(&candidate, danger, is_listed);
         let rule = rule.clone();
-        Ok(Grant { permit: Permit { tool: tool.clone(), rule, danger, confirmation }, conditions })
+        let permit = Permit { tool: tool.clone(), rule, danger, confirmation, windows };
+        Ok(Grant { permit, conditions })
     }
 
     /// Returns the rule that allows a tool at some time, if any does.

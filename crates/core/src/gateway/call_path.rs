@@ -1,6 +1,8 @@
 //! The path of a call, from a tool ID to the server's response. Other requests to servers share its
 //! last part.
 
+use std::sync::atomic::Ordering;
+
 use crate::backend::{self, RpcOutcome, StartPriority};
 use crate::gateway::access::RequestTarget;
 use crate::gateway::error::server_error;
@@ -173,6 +175,15 @@ impl Gateway {
         }
         if let Some(concern) = permit.confirmation() {
             Box::pin(self.confirm_call(tool, concern, given, context, call)).await?;
+            // Nothing was sent yet, and the user took some time.
+            if self.is_replaced.load(Ordering::Relaxed) || !permit.is_in_time(|| self.clock.now()) {
+                return Err(CallError::Refused {
+                    tool: tool.clone(),
+                    reason: "the rules have changed while it waited for the confirmation"
+                        .to_owned(),
+                    hint: "call it again, so that the current rules apply".to_owned(),
+                });
+            }
         }
         loop {
             let places = if self.is_concurrency_limited(server) {

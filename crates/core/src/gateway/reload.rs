@@ -2,7 +2,7 @@
 //!
 //! A server with the same name and launch parameters keeps its process, and the new snapshot starts
 //! with its listing. Requests in flight finish in the old gateway, but a macro starts no further
-//! step there. Servers that only the old gateway has stop once idle. A server with other launch
+//! step there, and a call that waits for its confirmation is refused. Servers that only the old gateway has stop once idle. A server with other launch
 //! parameters starts after its predecessor has stopped.
 
 use std::collections::{HashMap, HashSet};
@@ -20,6 +20,7 @@ impl Gateway {
     /// Prepares to replace `before`, which continues to run. `in_use` holds the backends that any
     /// gateway uses after the reload.
     pub(crate) fn prepare_takeover(&self, before: &Self, in_use: &HashSet<BackendId>) {
+        before.is_replaced.store(true, Ordering::Relaxed);
         let old = before.shared_backend_ids();
         let previous = |at: &ServerRef| before.managed_server(&at.toolbox, &at.server);
         let id_of = |server: &ManagedServer| server.shared.id();
@@ -51,7 +52,6 @@ impl Gateway {
         in_use: &HashSet<BackendId>,
         tasks: &TaskTracker,
     ) {
-        before.is_replaced.store(true, Ordering::Relaxed);
         let (old, new) = (before.shared_backend_ids(), self.shared_backend_ids());
         let mut ran = HashMap::new();
         for (at, server) in before.servers_in_order() {

@@ -247,12 +247,19 @@ fn tool_outside_its_time_window_is_denied() {
         "when": [{"tools": ["deploy"], "time": {"between": ["22:00", "06:00"]}}],
     }}});
     let policy = Policies::new(config(&["github"], &keys)).for_agent(agent("night").as_ref());
-    let at = |called: &str, hour: i64| {
-        let now = || UnixTime::new(hour * 60 * 60);
-        policy.decide(&tool("github", called), ToolTraits::default(), now).is_ok()
+    let hour = |hour: i64| UnixTime::new(hour * 60 * 60);
+    let at = |called: &str, now: i64| {
+        policy.decide(&tool("github", called), ToolTraits::default(), || hour(now)).is_ok()
     };
     assert!(at("deploy", 23) && at("deploy", 5) && at("get", 12));
     assert!(!at("deploy", 12) && !at("deploy", 6));
+    // A permit ends with its window.
+    let permit = |called: &str| {
+        let grant = policy.decide(&tool("github", called), ToolTraits::default(), || hour(23));
+        grant.unwrap().permit(None).unwrap()
+    };
+    assert!(permit("deploy").is_in_time(|| hour(5)) && permit("get").is_in_time(|| hour(6)));
+    assert!(!permit("deploy").is_in_time(|| hour(6)));
     let next = policy.next_transition(noon());
     assert_eq!(next, Some(UnixTime::new(22 * 60 * 60)));
     let asked = |called: &str| {
@@ -352,6 +359,10 @@ fn extension_methods_need_an_entry_and_follow_the_rules_of_tools() {
         let denial = decides(&open, "", "other", method).unwrap_err();
         let rule = denial.rule().unwrap().to_string();
         assert_eq!(rule, "mcp_servers.other.extension_methods");
+    }
+    for method in ["acme/re\u{7}ad", "acme/read\n", "acme/\u{202e}daer", "acme/a\u{a0}b", "acme/\0"]
+    {
+        assert!(decides(&open, "", "one", method).is_err(), "{method:?}");
     }
     for method in ["skills/get", "acme/delete", "Skills/list", "skills/list ", "acme"] {
         assert!(decides(&open, "", "one", method).is_err(), "{method}");

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Longer runs of spaces are replaced by their count: they could push the rest out of view.
-const MAX_SPACES: usize = 8;
+pub const MAX_SPACES: usize = 8;
 const FENCE: &str = "> ";
 
 /// Returns `true` for a character that is invisible or changes how others look: control, format,

@@ -3,10 +3,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
 
 use crate::json::RawJson;
 use crate::json::exact::ExactJson;
-use crate::name::untrusted_text::escape_invisible;
+use crate::name::untrusted_text::{MAX_SPACES, escape_invisible, is_invisible};
 use crate::name::{AgentName, ToolId};
 use crate::policy::RiskReason;
 use crate::telemetry::Redactor;
@@ -55,12 +56,9 @@ fn describe(arguments: &RawJson, secrets: &Redactor) -> Result<String, String> {
         format!("its arguments are invalid: {}", escape_invisible(&elide_middle(&why, EDGE)))
     })?;
     let in_words = |most: usize| {
-        escape_invisible(
-            &map_texts(read.clone(), &|text| {
-                elide_middle(&secrets.redact(text), most).into_owned()
-            })
-            .to_string(),
-        )
+        let mut shown = String::new();
+        write_value(&mut shown, &read, &|text| quote(&secrets.redact(text), most));
+        shown
     };
     let whole = in_words(usize::MAX);
     if whole.chars().count() <= MAX_ARGUMENTS {
@@ -75,38 +73,87 @@ fn describe(arguments: &RawJson, secrets: &Redactor) -> Result<String, String> {
     }
 }
 
-fn map_texts(value: ExactJson, made: &impl Fn(&str) -> String) -> ExactJson {
+/// Appends a value, with `quoted` for its texts and names.
+fn write_value(shown: &mut String, value: &ExactJson, quoted: &impl Fn(&str) -> String) {
+    let mut separator = "";
     match value {
-        ExactJson::Text(text) => ExactJson::Text(made(&text)),
+        ExactJson::Text(text) => shown.push_str(&quoted(text)),
         ExactJson::Array(items) => {
-            ExactJson::Array(items.into_iter().map(|item| map_texts(item, made)).collect())
+            shown.push('[');
+            for item in items {
+                shown.push_str(std::mem::replace(&mut separator, ","));
+                write_value(shown, item, quoted);
+            }
+            shown.push(']');
         }
         ExactJson::Object(members) => {
-            let (mut all, mut keys) = (Vec::with_capacity(members.len()), HashSet::new());
-            for (key, value) in members {
-                let mut key = made(&key);
-                // Keep keys distinct that look alike after redaction.
-                while !keys.insert(key.clone()) {
-                    key.push('\'');
+            let mut names = HashSet::new();
+            shown.push('{');
+            for (name, value) in members {
+                let mut name = quoted(name);
+                // Keep names distinct that look alike after redaction.
+                while !names.insert(name.clone()) {
+                    name.push('\'');
                 }
-                all.push((key, map_texts(value, made)));
+                shown.push_str(std::mem::replace(&mut separator, ","));
+                shown.push_str(&name);
+                shown.push(':');
+                write_value(shown, value, quoted);
             }
-            ExactJson::Object(all)
+            shown.push('}');
         }
-        other => other,
+        other => shown.push_str(&other.to_string()),
     }
+}
+
+/// Returns the text as JSON, with invisible characters escaped, and without its middle if that has
+/// more than `most` characters at each end. Omissions are outside the quotes, so that no text looks
+/// like one.
+fn quote(text: &str, most: usize) -> String {
+    match middle(text, most) {
+        Some(Range { start, end }) => {
+            let (begin, rest) = (write_text(&text[..start]), write_text(&text[end..]));
+            format!("{begin} … {} bytes … {rest}", end - start)
+        }
+        None => write_text(text),
+    }
+}
+
+fn write_text(text: &str) -> String {
+    let json = ExactJson::Text(text.to_owned()).to_string();
+    let (mut shown, mut rest) = (String::with_capacity(json.len()), json.as_str());
+    while let Some(c) = rest.chars().next() {
+        let spaces = rest.len() - rest.trim_start_matches(' ').len();
+        if spaces > MAX_SPACES {
+            shown.push_str(&format!("\" … {spaces} spaces … \""));
+            rest = &rest[spaces..];
+            continue;
+        }
+        if is_invisible(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    shown
 }
 
 /// Elides the middle of a text with more than `most` characters at each end.
 fn elide_middle(text: &str, most: usize) -> Cow<'_, str> {
-    let Some((begin, _)) = text.char_indices().nth(most) else { return text.into() };
-    let Some((end, _)) = text.char_indices().rev().nth(most.saturating_sub(1)) else {
-        return text.into();
-    };
-    if end <= begin {
-        return text.into();
+    match middle(text, most) {
+        Some(Range { start, end }) => {
+            format!("{} … {} bytes … {}", &text[..start], end - start, &text[end..]).into()
+        }
+        None => text.into(),
     }
-    format!("{} … {} bytes … {}", &text[..begin], end - begin, &text[end..]).into()
+}
+
+/// Returns the middle of a text with more than `most` characters at each end.
+fn middle(text: &str, most: usize) -> Option<Range<usize>> {
+    let (start, _) = text.char_indices().nth(most)?;
+    let (end, _) = text.char_indices().rev().nth(most.saturating_sub(1))?;
+    (start < end).then_some(start..end)
 }
 
 #[cfg(test)]
@@ -170,7 +217,38 @@ mod tests {
         let shown = described(&json!({ "text": text, "then": "rm" })).unwrap();
         assert!(shown.starts_with(r#"{"text":"begin xxx"#), "{shown}");
         assert!(shown.ends_with(r#"x end","then":"rm"}"#), "{shown}");
-        assert!(shown.contains(" … 99210 bytes … "), "{shown}");
+        assert!(shown.contains("xxx\" … 99210 bytes … \"xxx"), "{shown}");
+    }
+
+    // invariant: confirm-before-send
+    #[test]
+    fn different_arguments_look_different() {
+        let long = |middle: &str| format!("{}{middle}{}", "a".repeat(EDGE), "a".repeat(EDGE));
+        let wide = " ".repeat(9);
+        let values = [
+            json!("echo `id`"),
+            json!("echo 'id'"),
+            json!("echo \u{2018}id\u{2019}"),
+            json!({"`": 1, "'": 2}),
+            json!({"'": 1, "`": 2}),
+            json!(long(" … 9 bytes … ")),
+            json!(long("\" … 9 bytes … \"")),
+            json!(format!("a{wide}b")),
+            json!("a … 9 spaces … b"),
+            json!("a\" … 9 spaces … \"b"),
+            json!("a\u{202e}"),
+            json!("a\\u{202e}"),
+            json!("a\\\\u{202e}"),
+            json!({"a": 1, "a'": 2}),
+            json!({"a\"'": 1, "a": 2}),
+        ];
+        let shown: Vec<_> = values.iter().map(|value| described(value).unwrap()).collect();
+        let distinct: HashSet<_> = shown.iter().collect();
+        assert_eq!(distinct.len(), values.len(), "{shown:#?}");
+        assert_eq!(shown[0], r#""echo `id`""#);
+        assert_eq!(shown[7], r#""a" … 9 spaces … "b""#);
+        assert_eq!(shown[10], r#""a\u{202e}""#);
+        assert_eq!(shown[11], r#""a\\u{202e}""#);
     }
 
     // invariant: confirm-before-send
@@ -204,6 +282,6 @@ mod tests {
         let shown = r#"{"apiKey":"abcdef","url":"https://u:$(reboot)@x","say":"***"}"#;
         assert_eq!(described(&value), Ok(shown.to_owned()));
         let value = json!({"hunter2hunter2": 1, "***": 2});
-        assert_eq!(described(&value), Ok(r#"{"***":1,"***'":2}"#.to_owned()));
+        assert_eq!(described(&value), Ok(r#"{"***":1,"***"':2}"#.to_owned()));
     }
 }
