@@ -85,6 +85,21 @@ name_type! {
     AgentName
 }
 
+impl AgentName {
+    /// In bytes.
+    const MAX_PROVEN: usize = 256;
+
+    /// Returns the name in a token or certificate, exactly as it is. `None` if it is empty, too
+    /// long, starts or ends with white space, or has control characters.
+    pub fn from_credential(name: &str) -> Option<Self> {
+        let is_name = !name.is_empty()
+            && name.len() <= Self::MAX_PROVEN
+            && name.trim() == name
+            && !name.chars().any(char::is_control);
+        is_name.then(|| Self::new(name))
+    }
+}
+
 /// The identity of a tool: toolbox, server and tool name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolId {

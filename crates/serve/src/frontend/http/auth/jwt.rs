@@ -17,8 +17,6 @@ use crate::settings::JwtConfig;
 /// Accepted `typ` headers. The issuer may sign other tokens, such as logout tokens, with the same
 /// keys.
 const TYPES: [&str; 3] = ["JWT", "at+jwt", "application/at+jwt"];
-/// In bytes.
-const MAX_NAME: usize = 256;
 
 type Claims = Map<String, Value>;
 
@@ -108,10 +106,7 @@ impl JwtValidator {
         if let Some(agents) = &self.config.agents {
             return agents.get(said).cloned().ok_or(AuthError::UnknownHolder);
         }
-        let is_name = !said.trim().is_empty()
-            && said.len() <= MAX_NAME
-            && !said.chars().any(char::is_control);
-        if is_name { Ok(AgentName::new(said.trim())) } else { Err(AuthError::UnknownHolder) }
+        AgentName::from_credential(said).ok_or(AuthError::UnknownHolder)
     }
 }
 

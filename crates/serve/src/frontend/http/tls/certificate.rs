@@ -10,9 +10,6 @@ use x509_cert::ext::pkix::name::GeneralName;
 
 use crate::name::AgentName;
 
-/// In bytes, as for tokens.
-const MAX_NAME: usize = 256;
-
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ALTERNATIVE_NAMES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
 
@@ -34,7 +31,7 @@ impl Certificate {
         let subject = fields.subject().iter();
         let common: Vec<_> = subject.filter(|attribute| attribute.oid == COMMON_NAME).collect();
         let agent = match common.as_slice() {
-            [name] => text(name).and_then(named),
+            [name] => text(name).and_then(AgentName::from_credential),
             [] => fields.extensions().and_then(|all| alternative_name(all)),
             _ => None,
         };
@@ -73,14 +70,8 @@ fn alternative_name(extensions: &[Extension]) -> Option<AgentName> {
             _ => None,
         },
     ];
-    kinds.into_iter().find_map(|kind| named(names.iter().find_map(kind)?))
-}
-
-/// Same rules as for agent names in tokens.
-fn named(name: &str) -> Option<AgentName> {
-    let name = name.trim();
-    let is_name = !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control);
-    is_name.then(|| AgentName::new(name))
+    let name = kinds.into_iter().find_map(|kind| names.iter().find_map(kind))?;
+    AgentName::from_credential(name)
 }
 
 #[cfg(test)]

@@ -56,6 +56,9 @@ async fn validates_the_registered_claims() {
         (json!({ "sub": 1 }), AuthError::Invalid),
         (json!({ "sub": "a\nb" }), AuthError::UnknownHolder),
         (json!({ "sub": " " }), AuthError::UnknownHolder),
+        (json!({ "sub": " claude" }), AuthError::UnknownHolder),
+        (json!({ "sub": "claude\u{2003}" }), AuthError::UnknownHolder),
+        (json!({ "sub": "claude\t" }), AuthError::UnknownHolder),
         (json!({ "sub": "a".repeat(300) }), AuthError::UnknownHolder),
     ] {
         assert_eq!(check(&signer, claims.clone()).await, Err(expected), "{claims}");

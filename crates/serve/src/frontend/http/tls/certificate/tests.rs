@@ -40,7 +40,9 @@ fn reads_the_agent_name() {
     let uri = || SanType::URI("spiffe://example.com/ci".try_into().unwrap());
     let mail = || SanType::Rfc822Name("ci@example.com".try_into().unwrap());
     assert_eq!(agent(&["claude"], vec![dns()]).as_deref(), Some("claude"));
-    assert_eq!(agent(&[" Ärger "], Vec::new()).as_deref(), Some("Ärger"));
+    assert_eq!(agent(&["Ärger"], Vec::new()).as_deref(), Some("Ärger"));
+    assert_eq!(agent(&["claude "], vec![dns()]), None, "a name counts exactly as it is");
+    assert_eq!(agent(&["\u{2003}claude"], Vec::new()), None);
     assert_eq!(agent(&[], vec![mail(), dns(), uri()]).as_deref(), Some("spiffe://example.com/ci"));
     assert_eq!(agent(&[], vec![mail(), dns()]).as_deref(), Some("ci.example.com"));
     assert_eq!(agent(&[], vec![mail()]).as_deref(), Some("ci@example.com"));
