@@ -21,7 +21,7 @@ pub use crate::telemetry::redaction::secret_names::is_secret_variable;
 
 const REDACTED: &str = "***";
 /// Maximum nesting depth of redacted JSON; deeper values are replaced entirely.
-const DEPTH: usize = 32;
+const DEPTH: usize = 128;
 
 /// A set of secret values to redact. Secrets of logins ([`learn_secrets`]) are part of every set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -47,11 +47,14 @@ struct EnvelopeMembers {
     result: Option<Range<usize>>,
     error: Option<Range<usize>>,
     outline: Option<Arc<Outline>>,
+    /// The position of the first value whose name is repeated.
+    repeated: Option<usize>,
 }
 
 impl EnvelopeMembers {
     fn find(line: &[u8], strings: StringHint) -> Result<Self, JsonSyntaxError> {
         let mut members = Self::default();
+        let mut is_id_repeated = false;
         let mut cursor = Cursor::in_whole(line, strings)?;
         while let Some(key) = cursor.advance()? {
             let at = cursor.at();
@@ -73,10 +76,12 @@ impl EnvelopeMembers {
                 _ => continue,
             };
             if place.replace(value).is_some() {
-                return Err(JsonSyntaxError { at, expected: "a unique key" });
+                members.repeated.get_or_insert(at);
+                is_id_repeated |= *key == *b"id";
             }
         }
         cursor.finish()?;
+        members.id.take_if(|_| is_id_repeated);
         // Except for `result`, a `null` member counts as missing.
         for place in [&mut members.id, &mut members.method, &mut members.params, &mut members.error]
         {
@@ -84,12 +89,29 @@ impl EnvelopeMembers {
         }
         Ok(members)
     }
+
+    /// Returns the error for a message that can't be used, with its id if it is a request.
+    fn refusal(self, line: &Bytes, error: JsonSyntaxError) -> MessageParseError {
+        let id = self.id.filter(|_| self.method.is_some());
+        let id = id.map(|place| RawJson::from_range(line, place));
+        let is_simple = |id: &RawJson| {
+            let text = id.as_bytes();
+            matches!(text.first(), Some(b'"' | b'-' | b'0'..=b'9'))
+                && !id.as_str().contains(char::REPLACEMENT_CHARACTER)
+        };
+        match id.filter(is_simple) {
+            Some(id) => MessageParseError::UnusableRequest(id, error),
+            None => MessageParseError::NotJson(error),
+        }
+    }
 }
 
 #[derive(Debug)]
 pub enum MessageParseError {
     /// The text isn't valid JSON or isn't an object.
     NotJson(JsonSyntaxError),
+    /// The request with this id repeats a member, or isn't valid UTF-8.
+    UnusableRequest(RawJson, JsonSyntaxError),
     /// The text is a batch, or an object that isn't a request, notification or response.
     NoMessage,
     /// The name of a member, at any depth, has an unpaired surrogate. Edits and checks of such a
@@ -104,7 +126,9 @@ impl MessageParseError {
     /// starts the message for invalid JSON.
     pub fn to_rpc_error(&self, expected: &str) -> (i64, String) {
         match self {
-            Self::NotJson(error) => (PARSE_ERROR, format!("{expected}: {error}")),
+            Self::NotJson(error) | Self::UnusableRequest(_, error) => {
+                (PARSE_ERROR, format!("{expected}: {error}"))
+            }
             Self::NoMessage => (
                 INVALID_REQUEST,
                 "expected a JSON-RPC request, notification or response".to_owned(),
@@ -119,7 +143,7 @@ impl MessageParseError {
     /// Returns the id of the rejected request, if it could be read.
     pub fn request_id(&self) -> Option<&RawJson> {
         match self {
-            Self::UnreadableMethod(id) => Some(id),
+            Self::UnreadableMethod(id) | Self::UnusableRequest(id, _) => Some(id),
             Self::UnreadableName(message) => match &**message {
                 JsonRpcMessage::Request { id, .. } => Some(id),
                 _ => None,
@@ -157,10 +181,12 @@ impl JsonRpcMessage {
         if strings == StringHint::Any
             && let Err(error) = std::str::from_utf8(line)
         {
-            return Err(MessageParseError::NotJson(JsonSyntaxError {
-                at: error.valid_up_to(),
-                expected: "valid UTF-8",
-            }));
+            let error = JsonSyntaxError { at: error.valid_up_to(), expected: "valid UTF-8" };
+            let readable = Bytes::from(String::from_utf8_lossy(line).into_owned());
+            return Err(match EnvelopeMembers::find(&readable, strings) {
+                Ok(members) => members.refusal(&readable, error),
+                Err(_) => MessageParseError::NotJson(error),
+            });
         }
         if line.trim_ascii_start().first() == Some(&b'[') {
             let checked = scan::check(line);
@@ -169,6 +195,9 @@ impl JsonRpcMessage {
             );
         }
         let members = EnvelopeMembers::find(line, strings).map_err(MessageParseError::NotJson)?;
+        if let Some(at) = members.repeated {
+            return Err(members.refusal(line, JsonSyntaxError { at, expected: "a unique key" }));
+        }
         let raw = |place: Range<usize>| RawJson::from_range(line, place);
         let params = members.params.map(|place| match members.outline {
             Some(outline) => raw(place).outlined(outline),

@@ -199,7 +199,7 @@ fn check_refusal(line: &[u8], whole: Option<&Map<String, Value>>, malformed: &Me
         // Serde rejects such names too, so there is no value to compare with.
         MessageParseError::UnreadableName(_) => panic!("its names are readable"),
         MessageParseError::UnreadableMethod(_) => panic!("its method is readable"),
-        MessageParseError::NotJson(error) => {
+        MessageParseError::NotJson(error) | MessageParseError::UnusableRequest(_, error) => {
             let line = Bytes::copy_from_slice(line);
             let members = serde_json::from_slice::<&RawValue>(&line).ok();
             let members = members.and_then(|value| RawJson::from_borrowed(&line, value).members());

@@ -135,6 +135,31 @@ fn repeated_envelope_members_are_rejected() {
 }
 
 #[test]
+fn unusable_request_is_rejected_with_its_id() {
+    let id = |text: &[u8]| {
+        let malformed = JsonRpcMessage::parse(&Bytes::copy_from_slice(text)).unwrap_err();
+        assert_eq!(malformed.to_rpc_error("x").0, PARSE_ERROR);
+        malformed.request_id().map(|id| id.as_str().into_owned())
+    };
+    for (text, expected) in [
+        (&br#"{"id":1,"method":"m","method":"n"}"#[..], Some("1")),
+        (br#"{"params":{},"params":{},"method":"m","id":"a"}"#, Some(r#""a""#)),
+        (b"{\"id\":-2,\"method\":\"m\",\"params\":{\"a\":\"\xff\"}}", Some("-2")),
+        // Which id is meant is unclear, or whether it is an id of a request.
+        (br#"{"id":1,"id":1,"method":"m"}"#, None),
+        (br#"{"id":1,"id":2,"id":3,"method":"m"}"#, None),
+        (br#"{"id":1,"result":1,"result":2}"#, None),
+        (br#"{"method":"m","method":"n"}"#, None),
+        (br#"{"id":{},"method":"m","method":"n"}"#, None),
+        (br#"{"id":null,"method":"m","method":"n"}"#, None),
+        (b"{\"id\":\"\xff\",\"method\":\"m\"}", None),
+        (b"{\"id\":1,\"method\":\"m\",\"params\":\"\xff\"", None),
+    ] {
+        assert_eq!(id(text).as_deref(), expected, "{}", String::from_utf8_lossy(text));
+    }
+}
+
+#[test]
 fn invalid_unicode_and_odd_numbers_pass_through() {
     let inside = r#"["\ud800","\udc00\ud800\u0000",-0,1e400,-1.0E-400]"#;
     assert_eq!(
