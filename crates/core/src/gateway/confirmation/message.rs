@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt::Write;
 use std::ops::Range;
 
 use crate::json::RawJson;
@@ -125,7 +126,8 @@ fn write_text(text: &str) -> String {
     while let Some(c) = rest.chars().next() {
         let spaces = rest.len() - rest.trim_start_matches(' ').len();
         if spaces > MAX_SPACES {
-            shown.push_str(&format!("\" … {spaces} spaces … \""));
+            // Writing to a string can't fail.
+            _ = write!(shown, "\" … {spaces} spaces … \"");
             rest = &rest[spaces..];
             continue;
         }
