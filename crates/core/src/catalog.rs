@@ -138,6 +138,11 @@ impl Definition for ToolDefinition {
 }
 
 impl ToolDefinition {
+    /// Marks the definition as one of the user, so that its validation has no bounds.
+    pub(crate) fn of_user(self) -> Self {
+        Self { check: ArgumentValidator::unbounded(&self.schema).into(), ..self }
+    }
+
     /// Returns `true` if the server sets `destructiveHint` (MCP, server/tools).
     pub fn is_destructive(&self) -> bool {
         let annotations = self.raw.member("annotations");

@@ -4,13 +4,14 @@
 //! for missing arguments before a task runs, and decides for the workbench's own tools, which have
 //! no server.
 
+mod budget;
 mod parameters;
 mod violation;
 
 use std::collections::HashSet;
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ValidationError, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
 use crate::catalog::fast_path::FastPathSchema;
@@ -19,9 +20,13 @@ use crate::json::RawJson;
 pub use crate::catalog::schema::parameters::{Parameter, parameters};
 pub use crate::catalog::schema::violation::{SchemaViolation, format_violations};
 
-/// Longer arguments, in bytes, are left to the server to validate.
+/// Longer arguments, in bytes, are left to the server to validate. Arguments of tools with a longer
+/// schema, too.
 pub(crate) const MAX_CHECKED: usize = 256 * 1024;
 const MAX_REPORTED: usize = 5;
+/// Limits for each pattern of a schema: its compiled size, in bytes, and the steps of one match.
+const MAX_PATTERN: usize = 256 * 1024;
+const MAX_BACKTRACKS: usize = 100_000;
 /// The longest excerpt of a schema, and the longest problem text, in bytes.
 const MAX_QUOTED: usize = 1000;
 const MAX_PROBLEM: usize = 200;
@@ -34,29 +39,33 @@ pub const MISSING: &str = "is required but missing";
 /// The schema keyword that mirrors an argument in a header.
 const ANNOTATION: &str = "x-mcp-header";
 
-/// A compiled schema. An invalid schema accepts all arguments.
+/// A compiled schema. An invalid schema accepts all arguments, and so does one that takes too long
+/// to validate.
 #[derive(Debug)]
 pub struct ArgumentValidator {
     validator: Option<Validator>,
     glance: Option<FastPathSchema>,
+    is_bounded: bool,
 }
 
 impl ArgumentValidator {
-    /// Compiles a schema. References to other documents aren't followed, and properties with a
-    /// default count as optional.
+    /// Compiles the schema of a server. References to other documents aren't followed, and
+    /// properties with a default count as optional.
     pub fn new(schema: &RawJson) -> Self {
-        let compiled =
-            schema.parse::<Value>().map_err(|error| error.to_string()).and_then(|mut schema| {
-                drop_defaulted_required(&mut schema);
-                let validator =
-                    jsonschema::validator_for(&schema).map_err(|error| error.to_string())?;
-                Ok((validator, FastPathSchema::compile(&schema)))
-            });
-        let compiled = compiled.inspect_err(|error| {
+        Self::compile(schema, true)
+    }
+
+    /// Compiles a schema of the user, who can make it as expensive as needed.
+    pub(crate) fn unbounded(schema: &RawJson) -> Self {
+        Self::compile(schema, false)
+    }
+
+    fn compile(schema: &RawJson, is_bounded: bool) -> Self {
+        let compiled = compile(schema, is_bounded).inspect_err(|error| {
             tracing::debug!(error, "invalid schema, arguments are not validated");
         });
         let (validator, glance) = compiled.ok().unzip();
-        Self { validator, glance: glance.flatten() }
+        Self { validator, glance: glance.flatten(), is_bounded }
     }
 
     /// Validates arguments against `schema`, which must be the compiled one. `None` counts as an
@@ -83,10 +92,14 @@ impl ArgumentValidator {
             // Numbers and nesting that `serde_json` can't represent are for the server to judge.
             Some(Err(_)) => return Ok(()),
         };
+        let schema = schema.parse::<Value>().unwrap_or_default();
+        if self.is_bounded && !budget::can_validate(&schema, &arguments) {
+            tracing::debug!("arguments are not validated, this would take too long");
+            return Ok(());
+        }
         if validator.is_valid(&arguments) {
             return Ok(());
         }
-        let schema = schema.parse::<Value>().unwrap_or_default();
         let mismatches: Vec<_> = validator
             .iter_errors(&arguments)
             .take(MAX_REPORTED)
@@ -98,6 +111,26 @@ impl ArgumentValidator {
             .collect();
         if mismatches.is_empty() { Ok(()) } else { Err(mismatches) }
     }
+}
+
+fn compile(
+    schema: &RawJson,
+    is_bounded: bool,
+) -> Result<(Validator, Option<FastPathSchema>), String> {
+    let parse = || schema.parse::<Value>().map_err(|error| error.to_string());
+    let mut options = jsonschema::options();
+    let mut schema = if is_bounded {
+        let short = (schema.len() <= MAX_CHECKED).then(parse).transpose()?;
+        let patterns = PatternOptions::fancy_regex();
+        let patterns = patterns.size_limit(MAX_PATTERN).backtrack_limit(MAX_BACKTRACKS);
+        options = options.with_pattern_options(patterns);
+        short.filter(budget::can_compile).ok_or("it is too large")?
+    } else {
+        parse()?
+    };
+    drop_defaulted_required(&mut schema);
+    let validator = options.build(&schema).map_err(|error| error.to_string())?;
+    Ok((validator, FastPathSchema::compile(&schema)))
 }
 
 fn mismatch(error: &ValidationError<'_>, schema: &Value) -> SchemaViolation {

@@ -87,7 +87,7 @@ fn definition(config: &MacroConfig) -> Option<ToolDefinition> {
     let schema: Box<RawValue> = serde_json::from_str(input_schema).ok()?;
     let schema = RawJson::encode(&schema);
     let members = [("name", &name), ("description", &description), ("inputSchema", &schema)];
-    ToolDefinition::parse(json::object(members)).ok()
+    ToolDefinition::parse(json::object(members)).ok().map(ToolDefinition::of_user)
 }
 
 impl Gateway {
