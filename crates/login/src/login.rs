@@ -204,6 +204,12 @@ impl OAuthLogin {
         self.login.is_wanted()
     }
 
+    /// Returns `true` if the server has demanded more scopes than its limits allow since the last
+    /// sign-in.
+    pub fn demands_too_many_scopes(&self) -> bool {
+        self.login.has_reached(LoginLimit::Scopes)
+    }
+
     /// Returns why a non-interactive grant has no token. `None` for interactive grants, or if there
     /// is a token.
     pub fn why_no_token(&self) -> Option<String> {

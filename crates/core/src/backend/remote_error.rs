@@ -11,6 +11,9 @@ use crate::wire::http_client::HttpTransportError;
 pub(crate) const WANTS_TOKEN: &str =
     "set an access token in `headers`, such as `\"Authorization\": \"Bearer ${TOKEN}\"`";
 
+const TOO_MANY_SCOPES: &str = "the server demands too many different scopes: ask its operator which \
+     scopes it needs, set them as `oauth.scopes` in the server's entry, and sign in again";
+
 const WANTS_SIGN_IN: &str = "sign-in required";
 
 /// Returns the reason and hint if the user has to sign in or no token could be obtained.
@@ -90,6 +93,11 @@ impl RemoteError {
                 "check that the server is running and that its `url` is correct, then try again"
             }
             HttpTransportError::Untrusted => UNTRUSTED,
+            HttpTransportError::HttpStatus(403)
+                if login.is_some_and(OAuthLogin::demands_too_many_scopes) =>
+            {
+                TOO_MANY_SCOPES
+            }
             HttpTransportError::HttpStatus(401 | 403) => WANTS_TOKEN,
             HttpTransportError::HttpStatus(410) => ENDED_TRANSPORT,
             HttpTransportError::HttpStatus(429) => "rate limit reached: try again later",

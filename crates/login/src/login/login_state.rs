@@ -228,6 +228,11 @@ impl LoginState {
         *count <= MAX_STEP_UPS
     }
 
+    /// Returns `true` if the limit was reported since the last sign-in.
+    pub(crate) fn has_reached(&self, limit: LoginLimit) -> bool {
+        self.state().reported.contains(&limit)
+    }
+
     /// Logs and reports a limit, once until the next sign-in.
     pub(crate) fn report_limit(&self, limit: LoginLimit, what: &str) {
         let mut state = self.state();

@@ -106,6 +106,17 @@ impl fmt::Display for TokenError {
 
 pub(crate) type Fields<'a> = Vec<(&'a str, &'a str)>;
 
+/// Fields that the authorization server may repeat in an error.
+const SECRET_FIELDS: [&str; 7] = [
+    "code",
+    "code_verifier",
+    "refresh_token",
+    "device_code",
+    "assertion",
+    "subject_token",
+    "token",
+];
+
 /// Requests a token. `assertion` is the signed assertion of a `private_key_jwt` client.
 pub(crate) async fn request_token(
     http: &AuthHttpClient,
@@ -116,9 +127,10 @@ pub(crate) async fn request_token(
 ) -> Result<TokenResponse, TokenError> {
     let answer = post(http, endpoint, client, assertion, fields).await?;
     let granted = serde_json::from_slice::<TokenResponse>(&answer.body).ok();
-    let granted = granted.filter(|granted| !granted.access_token.is_empty());
+    let is_usable = |token: &str| !token.is_empty() && HeaderValue::try_from(token).is_ok();
+    let granted = granted.filter(|granted| is_usable(&granted.access_token));
     let Some(granted) = granted else {
-        let why = format!("{} returned no token", redacted_url(endpoint));
+        let why = format!("{} returned no usable token", redacted_url(endpoint));
         return Err(TokenError::Transient { why, after: None });
     };
     // Token exchange uses `N_A` for tokens that aren't access tokens (RFC 8693 §2.2.1).
@@ -144,12 +156,16 @@ pub(crate) async fn post(
 ) -> Result<AuthHttpResponse, TokenError> {
     let for_now = |why| TokenError::Transient { why, after: None };
     http.check(endpoint).await.map_err(for_now)?;
+    let secret = fields.iter().filter(|(field, _)| SECRET_FIELDS.contains(field));
+    let secrets: Vec<_> = secret.map(|(_, value)| *value).collect();
+    let secrets = secrets.into_iter().chain(assertion).chain(client.secret.as_deref());
+    let secrets: Vec<String> = secrets.map(str::to_owned).collect();
     let request = request(endpoint, client, assertion, fields);
     let answer = http.send(request.map_err(|error| for_now(error.to_string()))?).await;
     let answer = answer.map_err(for_now)?;
     // Some servers report errors with a success status.
     let is_granted = answer.status.is_success() && error_of(&answer).is_none();
-    if is_granted { Ok(answer) } else { Err(refusal(endpoint, &answer)) }
+    if is_granted { Ok(answer) } else { Err(refusal(endpoint, &answer, &secrets)) }
 }
 
 fn request(
@@ -206,7 +222,7 @@ fn error_of(answer: &AuthHttpResponse) -> Option<Error> {
     serde_json::from_slice(&answer.body).ok()
 }
 
-fn refusal(endpoint: &Url, answer: &AuthHttpResponse) -> TokenError {
+fn refusal(endpoint: &Url, answer: &AuthHttpResponse, secrets: &[String]) -> TokenError {
     let status = answer.status;
     let error = error_of(answer);
     let is_for_now = status.is_server_error()
@@ -217,8 +233,9 @@ fn refusal(endpoint: &Url, answer: &AuthHttpResponse) -> TokenError {
                 && !status.is_redirection()
                 && !matches!(error.as_str(), "temporarily_unavailable" | "server_error") =>
         {
-            let said = sanitize_excerpt(error_description.as_deref().unwrap_or_default());
-            TokenError::Rejected { code: sanitize_excerpt(&error), said }
+            let excerpt = |said: &str| sanitize_excerpt(&redacted(said, secrets));
+            let said = excerpt(error_description.as_deref().unwrap_or_default());
+            TokenError::Rejected { code: excerpt(&error), said }
         }
         _ => {
             let after = answer.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok());
@@ -227,6 +244,11 @@ fn refusal(endpoint: &Url, answer: &AuthHttpResponse) -> TokenError {
             TokenError::Transient { why, after }
         }
     }
+}
+
+fn redacted(said: &str, secrets: &[String]) -> String {
+    let secrets = secrets.iter().filter(|secret| !secret.is_empty());
+    secrets.fold(said.to_owned(), |said, secret| said.replace(secret.as_str(), "***"))
 }
 
 /// Returns the first 200 bytes of untrusted text on one line, without control characters.

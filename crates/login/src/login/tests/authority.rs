@@ -41,6 +41,8 @@ pub(crate) struct Switches {
     pub(crate) refuses_resource: bool,
     /// `true` to send errors with status 200.
     pub(crate) refuses_well: bool,
+    /// `true` to reject token requests with an error that repeats their fields.
+    pub(crate) repeats: bool,
     /// `true` to publish no metadata (MCP 2025-03-26).
     pub(crate) is_old: bool,
     /// `true` once the device code is approved.
@@ -115,6 +117,7 @@ impl Authority {
             pkce: json!(["S256"]),
             refuses_resource: false,
             refuses_well: false,
+            repeats: false,
             is_old: false,
             has_agreed: false,
             redirects: false,
@@ -331,6 +334,12 @@ async fn token(State(own): State<Authority>, headers: HeaderMap, form: String) -
     }
     if let Some(status) = switches.token_status {
         return StatusCode::from_u16(status).unwrap().into_response();
+    }
+    if switches.repeats {
+        let mut sent: Vec<_> = fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        sent.sort();
+        let error = json!({ "error": "invalid_grant", "error_description": sent.join(" ") });
+        return (StatusCode::BAD_REQUEST, Json(error)).into_response();
     }
     let Some(client) = client(&own, &headers, &fields) else {
         return refuse(&own, "invalid_client");

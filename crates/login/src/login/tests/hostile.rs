@@ -156,3 +156,28 @@ async fn client_is_used_only_at_its_own_authorization_server() {
     at.sign_out().await.unwrap();
     sign_in(&at).await.unwrap();
 }
+
+#[tokio::test]
+async fn token_that_fits_no_header_is_no_sign_in() {
+    for unusable in ["a\r\nX-Other: b", "a\nb", "a\0b", ""] {
+        let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+        authority.set(|switches| switches.granted = json!({ "access_token": unusable }));
+        let at = Process::new(folder.path()).at(&authority);
+        let said = failure(&at).await;
+        assert!(said.contains("returned no usable token"), "{said}");
+        assert!(!matches!(at.status().await, SignInStatus::SignedIn { .. }));
+    }
+}
+
+#[tokio::test]
+async fn secrets_that_an_authorization_server_repeats_are_redacted() {
+    let (authority, folder) = (Authority::start().await, tempfile::tempdir().unwrap());
+    authority.set(|switches| switches.repeats = true);
+    let at = Process::new(folder.path()).at(&authority);
+    let said = failure(&at).await;
+    let sent = authority.seen().tokens.pop().unwrap();
+    assert!(said.contains("code=***") && said.contains("code_verifier=***"), "{said}");
+    for field in ["code", "code_verifier"] {
+        assert!(!said.contains(&sent[field]), "{field} in {said}");
+    }
+}

@@ -136,9 +136,12 @@ async fn different_scopes_are_demanded_only_so_often() {
     for number in 0..64 {
         assert_eq!(demand(number).await, RetryDecision::AwaitSignIn, "{number}");
     }
+    assert!(!at.demands_too_many_scopes());
     assert_eq!(demand(64).await, RetryDecision::GiveUp);
+    assert!(at.demands_too_many_scopes(), "the hint depends on it");
     // A new sign-in starts anew.
     sign_in(&at).await.unwrap();
+    assert!(!at.demands_too_many_scopes());
     let shown = token(&at).await;
     let more = "Bearer error=\"insufficient_scope\", scope=\"one-more\"";
     let decision = at.on_challenge(challenge(403, more, shown.as_deref(), false)).await;
