@@ -30,7 +30,7 @@ pub use crate::catalog::lock::{
     DefinitionDrift, DriftDetector, DriftKind, ListingSamples, accept_command,
 };
 pub use crate::catalog::overrides::DefinitionOverride;
-pub use crate::catalog::uri_template::{expands_to, may_expand_to};
+pub use crate::catalog::uri_template::{expands_to, literal_length, may_expand_to};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::catalog::uri_template::may_expand_to;
+use crate::catalog::uri_template::{literal_length, may_expand_to};
 use crate::json::{self, EditError, RawJson};
 
 /// Maximum length of a timestamp (ISO 8601).
@@ -157,9 +157,9 @@ impl ResourceTemplate {
         name(&self.raw)
     }
 
-    /// Returns `true` if `uri` may be an expansion of the template.
-    pub fn may_expand_to(&self, uri: &str) -> bool {
-        may_expand_to(&self.uri, uri)
+    /// Returns how many bytes of `uri` the template fixes, if `uri` may be an expansion of it.
+    pub fn literal_match(&self, uri: &str) -> Option<usize> {
+        may_expand_to(&self.uri, uri).then(|| literal_length(&self.uri))
     }
 }
 

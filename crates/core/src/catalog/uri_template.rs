@@ -23,6 +23,12 @@ pub fn may_expand_to(template: &str, uri: &str) -> bool {
     false
 }
 
+/// Returns the number of literal bytes of a template. The more there are, the fewer URIs match.
+pub fn literal_length(template: &str) -> usize {
+    let literal = |part: &str| part.split_once('}').map_or(part.len(), |(_, text)| text.len());
+    template.split('{').map(literal).sum()
+}
+
 /// Returns `true` if `uri` is an expansion of `template` (RFC 6570).
 ///
 /// Stricter than [`may_expand_to`]: a value can't contain characters that its expression would have
@@ -62,6 +68,12 @@ mod tests {
         assert!(!may_expand_to("test://template/{id}/data", "test://template/12"));
         assert!(!may_expand_to("a.c/{x}", "abc/1"));
         assert!(!may_expand_to("broken{x", "broken"));
+    }
+
+    #[test]
+    fn only_literal_text_counts_for_the_length_of_a_template() {
+        let lengths = ["{+x}", "q://{x}", "q://{x}/{y}.txt", "q://a", ""].map(literal_length);
+        assert_eq!(lengths, [0, 4, 9, 5, 0]);
     }
 
     #[test]

@@ -99,6 +99,13 @@ impl Snapshot {
         self.uri_names().is_qualified(uri) || self.templates().is_qualified(uri)
     }
 
+    /// Returns `true` for a URI that several servers list, so that it leads to none of them.
+    pub fn is_ambiguous_uri(&self, uri: &str) -> bool {
+        !name::has_our_scheme(uri)
+            && self.is_changed_uri(uri)
+            && self.uri_names().resolve(uri).is_none()
+    }
+
     /// Returns the exposed name of a server's prompt.
     pub fn exposed_prompt(&self, server: &ServerRef, prompt: &str) -> String {
         if self.prompts().is_qualified(prompt) {

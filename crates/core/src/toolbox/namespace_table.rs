@@ -6,13 +6,14 @@
 //! because strict clients reject a `_` there; the documented form with `_` is accepted too. Names
 //! are looked up, never parsed.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 
-use crate::catalog::may_expand_to;
+use crate::catalog::{literal_length, may_expand_to};
 use crate::json::{EditError, RawJson};
 use crate::name::{
     self, ExposedName, ServerRef, ToolId, ToolboxName, namespaced_name, scheme_of_namespace,
@@ -310,7 +311,11 @@ impl NamespaceTable {
             let (_, own) = named.iter().find(|(owner, _)| owner.at == item.at)?;
             may_expand_to(&item.own, own).then(|| (item.at.clone(), (*own).to_owned(), Some(item)))
         });
-        let made: Vec<_> = made.collect();
+        let mut made: Vec<UriTarget<'_>> = made.collect();
+        // The most literal template wins.
+        let literal =
+            |item: Option<&NamespacedPrimitive>| item.map(|item| literal_length(&item.own));
+        made.sort_by_key(|(.., item)| Reverse(literal(*item)));
         if !made.is_empty() {
             return made;
         }

@@ -1,5 +1,7 @@
 //! Resolves the names of resources and prompts that agents see to servers and their own names.
 
+use std::cmp::Reverse;
+
 use serde::Deserialize;
 
 use crate::backend::RpcOutcome;
@@ -53,6 +55,8 @@ pub(crate) fn resource_owners(
 ) -> Result<Vec<(ServerRef, String)>, RpcOutcome> {
     let (chosen, _) = session.chosen();
     match exposure.resource_owners(uri, meta.list_mutability(), &chosen) {
+        // Several servers list it, each under its full name.
+        None if exposure.gateway().snapshot().is_ambiguous_uri(uri) => Ok(Vec::new()),
         None => Ok(in_views(exposure, uri)),
         Some(Ok(found)) => Ok(found),
         Some(Err(ResourceError { message, data })) => {
@@ -85,14 +89,16 @@ fn in_views(exposure: &Exposure, uri: &str) -> Vec<(ServerRef, String)> {
     for server_ref in running {
         let view = snapshot.view(&server_ref.toolbox);
         let Some(part) = view.part(server_ref.server.as_str()) else { continue };
-        if part.templates().iter().any(|template| template.may_expand_to(uri)) {
-            likely.push((server_ref, uri.to_owned()));
+        let matches = part.templates().iter().filter_map(|template| template.literal_match(uri));
+        if let Some(literal) = matches.max() {
+            likely.push((literal, (server_ref, uri.to_owned())));
         } else if part.abilities().is_some_and(|capabilities| capabilities.resources.is_some()) {
             others.push((server_ref, uri.to_owned()));
         }
     }
-    likely.extend(others);
-    likely
+    // The most literal template wins.
+    likely.sort_by_key(|(literal, _)| Reverse(*literal));
+    likely.into_iter().map(|(_, target)| target).chain(others).collect()
 }
 
 pub(crate) async fn resolve_prompt(

@@ -17,6 +17,9 @@ pub(crate) fn resource_owners(
     on: &ActivePrimitives,
 ) -> Result<Vec<(ServerRef, String)>, ResourceError> {
     let targets = at.namespaced().resolve_uri(uri);
+    if targets.len() > 1 && at.is_ambiguous_uri(uri) {
+        return Ok(Vec::new());
+    }
     let may_read = |item: Option<&NamespacedPrimitive>| {
         item.is_none_or(|item| mutability == ListMutability::Fixed || on.has(item))
     };
