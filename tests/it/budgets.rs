@@ -230,3 +230,62 @@ fn unread_messages_of_one_server_do_not_delay_another() {
     assert!(figure(http, done).is_some_and(|done| done <= 2));
     drop(unread);
 }
+
+// invariant: limits-hit-own-caller
+#[test]
+fn server_with_many_unanswered_requests_gets_errors() {
+    const ELICIT: &str = "elicitation/create";
+    let limits = json!({ "perServer": { "maxOpenRequests": 2 } });
+    let bench = TestEnvironment::new().set("toolMode", json!("direct")).set("limits", limits);
+    let bench = bench.server("box", "srv", fake(json!({ "tools": ["ask"] })));
+    let ask = json!({ "method": ELICIT, "params": {
+        "message": "Sure?", "requestedSchema": { "type": "object", "properties": {} } } });
+    for over_http in [false, true] {
+        let http = over_http.then(|| bench.http());
+        let figures = http.as_ref().map(|(_, http)| *http);
+        let agent = http.map_or_else(|| bench.agent(), Agent::over_http);
+        let agent = agent.without_reply(ELICIT).begin(false, json!({ "elicitation": {} }));
+        let calls = [(); 2].map(|()| {
+            let call = agent.send_call("ask", ask.clone());
+            (call, agent.next_request(ELICIT))
+        });
+        let refused = agent.call("ask", ask.clone()).structured();
+        assert_eq!(refused["error"]["code"], -32000, "{refused}");
+        for (call, request) in calls {
+            agent.respond(&request, json!({ "action": "accept", "content": {} }));
+            assert_eq!(agent.wait(&call).structured()["result"]["action"], "accept");
+        }
+        let unknown = json!({ "method": "x/unknown", "params": {} });
+        assert_eq!(agent.call("ask", unknown).structured()["error"]["code"], -32601);
+        if let Some(http) = figures {
+            wait_reached(http, "server_requests");
+        }
+    }
+}
+
+// invariant: no-unrelated-failures
+#[test]
+fn schema_of_one_server_does_not_delay_calls_of_others() {
+    let next = |number: usize| json!({ "$ref": format!("#/$defs/d{number}") });
+    let defs = (1..40).map(|number| {
+        let before = next(number - 1);
+        (format!("d{number}"), json!({ "anyOf": [before, before] }))
+    });
+    let mut defs: serde_json::Map<_, _> = defs.collect();
+    defs.insert("d0".to_owned(), json!({ "type": "integer" }));
+    let schema = json!({ "type": "object", "$defs": defs, "properties": { "p": next(39) } });
+    let slow = fake(json!({
+        "tools": [{ "name": "slow", "inputSchema": schema }],
+        "behavior": { "slow": { "tool_error": { "text": "failed" } } },
+    }));
+    let bench = TestEnvironment::new().set("toolMode", json!("proxy"));
+    let bench = bench.server("bad", "bad", slow);
+    let bench = bench.server("box", "srv", fake(json!({ "tools": ["echo"] })));
+    for over_http in [false, true] {
+        let agent = if over_http { Agent::over_http(bench.http()) } else { bench.agent() };
+        let agent = agent.begin(false, json!({}));
+        let failed = agent.use_tool(["bad", "bad", "slow"], json!({ "p": "text" }));
+        assert!(failed.is_tool_error() && failed.text().contains("failed"), "{failed:?}");
+        agent.use_tool(["box", "srv", "echo"], json!({})).ok();
+    }
+}

@@ -187,7 +187,9 @@ fn resource_of_one_server_is_not_read_from_another() {
         for is_first in [true, false] {
             let evil = library("evil", "acc://1", "{+all}");
             let bank = library("bank", "acc://1", "pay://{id}");
-            let bench = TestEnvironment::new().set("toolMode", json!(mode));
+            let bench = TestEnvironment::new()
+                .set("toolMode", json!(mode))
+                .set("activeToolsets", json!(["*"]));
             let bench = if is_first {
                 bench.server("misc", "evil", evil).server("bank", "bank", bank)
             } else {

@@ -26,13 +26,14 @@ use crate::backend::message_router::routing_table::{
 };
 use crate::backend::principal::{AgentId, Principal, ProcessUsers};
 use crate::backend::quota::SubscriptionLimitError;
+use crate::backend::server_quota::ServerQuota;
 use crate::backend::server_request::{AgentEvent, ServerRequest};
 use crate::json;
 use crate::policy::ResourceScope;
-use crate::settings::CallerLimits;
-use crate::telemetry::Redactor;
+use crate::settings::{CallerLimits, ServerLimits};
+use crate::telemetry::{QuotaKind, Redactor};
 use crate::wire::RpcOutcome;
-use crate::wire::code::{INVALID_REQUEST, METHOD_NOT_FOUND};
+use crate::wire::code::{INVALID_REQUEST, METHOD_NOT_FOUND, UNAVAILABLE};
 use crate::wire::incoming::{IncomingMessage, IncomingRequest, Responder, error_object};
 
 pub(crate) use crate::backend::message_router::routing_table::{Grace, MessageRouter, task_key};
@@ -48,6 +49,18 @@ pub(crate) enum NewSubscription {
 }
 
 const AMBIGUOUS: &str = "the request could be for more than one agent";
+/// Requests that servers send to clients (MCP 2025-11-25, `ServerRequest`), except `ping`.
+const REQUESTS: [&str; 7] = [
+    "elicitation/create",
+    "roots/list",
+    "sampling/createMessage",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/list",
+    "tasks/result",
+];
+/// The longest id of a server request, in bytes.
+const MAX_ID: usize = 1024;
 /// Maximum number of server requests that wait for an agent.
 const MAX_WAITING: usize = 64;
 
@@ -101,6 +114,7 @@ impl MessageRouter {
             has_roots,
             is_sole,
             secrets,
+            quota: None,
             state: Mutex::default(),
             serials: AtomicU64::new(0),
             lists_changed: Notify::new(),
@@ -111,6 +125,10 @@ impl MessageRouter {
     /// Forwards log messages without the server's name in `logger`.
     pub(crate) fn unlabelled(self) -> Self {
         Self { is_labelled: false, ..self }
+    }
+
+    pub(crate) fn limited(self, quota: ServerQuota) -> Self {
+        Self { quota: Some(quota), ..self }
     }
 
     pub(crate) fn server(&self) -> &str {
@@ -379,8 +397,21 @@ impl MessageRouter {
 
     fn handle_request(self: &Arc<Self>, request: IncomingRequest) {
         let IncomingRequest { method, params, responder } = request;
+        let limits = self.quota.as_ref().map_or_else(ServerLimits::default, |quota| quota.limits);
         match method.as_str() {
             "ping" => responder.try_respond(RpcOutcome::Result(json::object([]))),
+            method if !REQUESTS.contains(&method) => {
+                decline(responder, METHOD_NOT_FOUND, "the method is not defined for clients");
+            }
+            _ if responder.id().len() > MAX_ID => {
+                decline(responder, INVALID_REQUEST, "the id of the request is too long");
+            }
+            _ if responder.open_requests() > limits.max_open_requests => {
+                if let Some(quota) = &self.quota {
+                    quota.report_limit_reached(QuotaKind::ServerRequests);
+                }
+                decline(responder, UNAVAILABLE, "too many requests of this server are unanswered");
+            }
             "roots/list" if !self.has_roots => {
                 decline(responder, METHOD_NOT_FOUND, "roots are not available to this server");
             }

@@ -22,6 +22,7 @@ use crate::backend::login_scope::{PendingLogins, tell_of_login};
 use crate::backend::message_router::MessageRouter;
 use crate::backend::paused_servers::PausedServers;
 use crate::backend::process_reaper::{self, ProcessReaper};
+use crate::backend::server_quota::ServerQuota;
 use crate::backend::start_scheduler::StartScheduler;
 use crate::backend::status::StatusRecorder;
 use crate::backend::watchdog::Watchdog;
@@ -180,7 +181,8 @@ impl Pool {
         let (reports, vitals) = (Arc::new(ChangeFeed::default()), StatusRecorder::default());
         let (name, has_roots) = (spec.server.clone(), spec.capabilities.has_roots());
         let secrets = Arc::new(spec.secrets());
-        let board = MessageRouter::new(name.clone(), has_roots, self.context.is_sole, secrets);
+        let board = MessageRouter::new(name.clone(), has_roots, self.context.is_sole, secrets)
+            .limited(ServerQuota::of(&spec, &self.context.observer));
         let board = Arc::new(if self.is_alone { board.unlabelled() } else { board });
         let actor = Actor {
             id,

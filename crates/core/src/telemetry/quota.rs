@@ -42,11 +42,13 @@ pub enum QuotaKind {
     DiscoveryRequests,
     /// Scopes that a server asks for.
     Scopes,
+    /// A server's requests that are not answered yet.
+    ServerRequests,
 }
 
 impl QuotaKind {
     /// All kinds, in the order of their discriminants.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Connections,
         Self::Sessions,
         Self::Calls,
@@ -62,6 +64,7 @@ impl QuotaKind {
         Self::Reconnects,
         Self::DiscoveryRequests,
         Self::Scopes,
+        Self::ServerRequests,
     ];
 
     /// Returns whether callers hold this, as opposed to servers.
@@ -87,6 +90,7 @@ impl QuotaKind {
             Self::Reconnects => "reconnects",
             Self::DiscoveryRequests => "discovery_requests",
             Self::Scopes => "scopes",
+            Self::ServerRequests => "server_requests",
         }
     }
 }

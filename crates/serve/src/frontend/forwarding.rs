@@ -237,11 +237,11 @@ impl InFlightCall {
 fn ask(
     session: &Arc<AgentSession>,
     responder: &Responder,
-    request: ServerRequest,
+    mut request: ServerRequest,
 ) -> AbortOnDropHandle<()> {
     let (asking, asker) = (Arc::clone(session), responder.request_sender());
     let asked = session.app().tasks.spawn(async move {
-        let (method, params) = (request.method.clone(), request.params.clone());
+        let (method, params) = (request.method.clone(), request.params.take());
         asking.ask_agent(request, asker.send_request(&method, params)).await;
     });
     AbortOnDropHandle::new(asked)

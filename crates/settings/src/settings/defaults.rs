@@ -47,6 +47,7 @@ pub const CALLER_SUBSCRIPTIONS: usize = 1_000;
 pub const CALLER_SUBSCRIPTION_BYTES: usize = 1024 * 1024;
 /// The largest known servers list about 1,000 tools.
 pub const SERVER_LIST_ENTRIES: usize = 10_000;
+pub const SERVER_OPEN_REQUESTS: usize = 1000;
 pub const SERVER_LIST_BYTES: usize = 16 * 1024 * 1024;
 /// One change every two seconds, after the first ones.
 pub const LIST_CHANGES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(30).unwrap();

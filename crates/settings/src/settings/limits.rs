@@ -96,6 +96,8 @@ pub struct ServerLimits {
     pub list_changes_per_minute: NonZeroU32,
     /// Maximum rate of reopening one event stream (`reconnectsPerMinute`).
     pub reconnects_per_minute: NonZeroU32,
+    /// Maximum unanswered requests of it; further ones are rejected (`maxOpenRequests`).
+    pub max_open_requests: usize,
     /// Maximum bytes of its messages in memory. By default a quarter of the memory for messages of
     /// all servers (`maxBytesInFlight`).
     pub max_bytes_in_flight: Option<usize>,
@@ -108,6 +110,7 @@ impl Default for ServerLimits {
             max_list_bytes: defaults::SERVER_LIST_BYTES,
             list_changes_per_minute: defaults::LIST_CHANGES_PER_MINUTE,
             reconnects_per_minute: defaults::RECONNECTS_PER_MINUTE,
+            max_open_requests: defaults::SERVER_OPEN_REQUESTS,
             max_bytes_in_flight: None,
         }
     }

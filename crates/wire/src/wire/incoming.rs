@@ -95,6 +95,8 @@ impl Peer {
     }
 
     fn reply(&self, id: RawJson, outlet: MessageWriter) -> Responder {
+        // The request waits without the rest of its message, which can be long.
+        let id = RawJson::from_range(&Bytes::copy_from_slice(id.as_bytes()), 0..id.len());
         let (serial, cancelled) = self.register_incoming(&id);
         Responder::new(id, serial, self.clone(), outlet, cancelled)
     }
@@ -131,6 +133,11 @@ impl Responder {
 
     pub fn id(&self) -> &RawJson {
         &self.id
+    }
+
+    /// Returns the number of the peer's unanswered requests, including this one.
+    pub fn open_requests(&self) -> usize {
+        self.peer.open_requests()
     }
 
     /// Resolves once the peer cancels the request. No response is sent then.

@@ -9,7 +9,7 @@
 //! Everything else is returned as an [`IncomingMessage`](crate::wire::incoming::IncomingMessage)
 //! with its parameters untouched.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -28,6 +28,8 @@ pub struct Peer(Arc<Shared>);
 struct Shared {
     /// Unanswered requests from the other side, by the JSON text of their ids.
     incoming: Mutex<HashMap<Bytes, RunningRequest>>,
+    /// Number of unanswered requests from the other side, also of those that wrongly share an id.
+    open: AtomicUsize,
     /// Requests to the other side, by id. `None` once the connection has ended.
     outgoing: Mutex<Option<HashMap<u64, Arc<Mailbox>>>>,
     next_id: AtomicU64,
@@ -60,6 +62,7 @@ impl Peer {
     pub fn with_first_id(first: u64) -> Self {
         Self(Arc::new(Shared {
             incoming: Mutex::default(),
+            open: AtomicUsize::new(0),
             outgoing: Mutex::new(Some(HashMap::new())),
             next_id: AtomicU64::new(first),
             next_serial: AtomicU64::new(0),
@@ -127,10 +130,17 @@ impl Peer {
         let serial = self.0.next_serial.fetch_add(1, Ordering::Relaxed);
         let running = RunningRequest { serial, cancelled: cancelled.clone() };
         self.incoming(|table| table.insert(id.clone().into_bytes(), running));
+        self.0.open.fetch_add(1, Ordering::Relaxed);
         (serial, cancelled)
     }
 
+    /// Returns the number of unanswered requests from the other side.
+    pub(crate) fn open_requests(&self) -> usize {
+        self.0.open.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn forget(&self, id: &RawJson, serial: u64) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
         self.incoming(|table| {
             // A later request with the same id keeps its entry.
             if let Some((id, running)) = table.remove_entry(id.as_bytes())

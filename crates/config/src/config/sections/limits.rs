@@ -154,6 +154,11 @@ section! {
         #[schemars(extend("default" = defaults::RECONNECTS_PER_MINUTE))]
         "reconnectsPerMinute" as pub(crate) reconnects_per_minute: Located<u64> [(1, ranges::MAX_CALLS)],
 
+        /// Maximum number of its requests that its client has not answered yet. Further ones are
+        /// rejected.
+        #[schemars(extend("default" = defaults::SERVER_OPEN_REQUESTS))]
+        "maxOpenRequests" as pub(crate) max_open_requests: Located<u64> [(1, ranges::MAX_CALLS)],
+
         /// Memory for the server's messages that were not passed on yet, in bytes. Reading from the
         /// server pauses when it is used up. A single message may always be longer. Default: a
         /// quarter of the memory for messages of all servers.
@@ -273,6 +278,7 @@ impl RawServerLimits {
             max_list_bytes,
             list_changes_per_minute,
             reconnects_per_minute,
+            max_open_requests,
             max_bytes_in_flight,
         } = self;
         let usual = ServerLimits::default();
@@ -284,6 +290,7 @@ impl RawServerLimits {
                 .unwrap_or(usual.list_changes_per_minute),
             reconnects_per_minute: rate(reconnects_per_minute)
                 .unwrap_or(usual.reconnects_per_minute),
+            max_open_requests: narrow_number(max_open_requests).unwrap_or(usual.max_open_requests),
             max_bytes_in_flight: narrow_number(max_bytes_in_flight),
         };
         (RawRateLimits { calls_per_minute, max_concurrent_calls }.checked(), quotas)

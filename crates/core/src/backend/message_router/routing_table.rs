@@ -14,6 +14,7 @@ use crate::backend::events;
 use crate::backend::listing_reader::ListKinds;
 use crate::backend::principal::{AgentId, Principal, ProcessUsers};
 use crate::backend::quota::SubscriptionGuard;
+use crate::backend::server_quota::ServerQuota;
 use crate::backend::server_request::ServerRequest;
 use crate::policy::ResourceScope;
 use crate::telemetry::Redactor;
@@ -40,6 +41,8 @@ pub(crate) struct MessageRouter {
     pub(super) is_sole: bool,
     /// Secrets that the server was given, which are redacted in the log.
     pub(super) secrets: Arc<Redactor>,
+    /// The limits of the server. `None` for the default ones.
+    pub(super) quota: Option<ServerQuota>,
     pub(super) state: Mutex<RoutingTable>,
     pub(super) serials: AtomicU64,
     pub(crate) lists_changed: Notify,

@@ -6,7 +6,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::quota::{MemoryPools, QuotaRegistry};
 use crate::json::RawJson;
-use crate::name::AgentName;
+use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::telemetry::{QuotaKind, QuotaOwner};
 use crate::wire::peer::Peer;
 use crate::wire::writer::MessageWriter;
@@ -114,6 +114,54 @@ async fn roots_list_is_rejected_without_permission() {
     server.asks(&router, "roots/list");
     assert_eq!(server.answer().await["error"]["code"], METHOD_NOT_FOUND);
     assert!(question(&mut events).is_none());
+}
+
+// invariant: limits-hit-own-caller
+#[tokio::test]
+async fn unanswered_server_requests_beyond_the_limit_are_rejected() {
+    let mut server = Server::new();
+    let limits = ServerLimits { max_open_requests: 3, ..ServerLimits::default() };
+    let at = ServerRef { toolbox: ToolboxName::new("box"), server: ServerName::new("s") };
+    let secrets = Arc::new(Redactor::from_environment([("TOKEN", "hunter2hunter2")]));
+    let router = MessageRouter::new("s".to_owned(), false, false, secrets);
+    let router = Arc::new(router.limited(ServerQuota::new(at, limits, Arc::default())));
+    let (_entry, mut events) = calling(&router);
+    // Requests that wrongly share an id count, too.
+    for _ in 0..4 {
+        server.asks(&router, "elicitation/create");
+    }
+    assert_eq!(server.answer().await["error"]["code"], UNAVAILABLE);
+    let asked = [(); 3].map(|()| question(&mut events).unwrap());
+    assert!(question(&mut events).is_none());
+    server.asks(&router, "ping");
+    assert_eq!(server.answer().await["result"], json!({}));
+    drop(asked);
+    for _ in 0..3 {
+        server.answer().await;
+    }
+    server.asks(&router, "elicitation/create");
+    assert!(question(&mut events).is_some(), "answered requests are free again");
+}
+
+#[tokio::test]
+async fn undefined_server_requests_are_not_forwarded() {
+    let (mut server, router) = (Server::new(), shared(false));
+    let (_entry, mut events) = calling(&router);
+    for method in ["tools/call", "elicitation/other", "", &"x".repeat(10_000)] {
+        server.asks(&router, method);
+        let error = &server.answer().await["error"];
+        assert_eq!(error["code"], METHOD_NOT_FOUND);
+        assert!(error.to_string().len() < 200, "{error}");
+    }
+    let id = "x".repeat(2000);
+    server.says(&router, &json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create"}));
+    assert_eq!(server.answer().await["error"]["code"], INVALID_REQUEST);
+    assert!(question(&mut events).is_none());
+    assert!(!router.is_interactive());
+    for method in ["tasks/get", "sampling/createMessage"] {
+        server.asks(&router, method);
+        assert_eq!(question(&mut events).unwrap().method, method);
+    }
 }
 
 #[tokio::test]

@@ -30,11 +30,11 @@ impl AgentSession {
                 AgentEvent::Request(request) => {
                     let session = current.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
                     let (Some(session), notifier) = (session, notifier.clone()) else { return };
-                    let request =
+                    let mut request =
                         attribute_server_request(&session.app().gateways.config(), *request);
                     let asking = Arc::clone(&session);
                     asking.spawn(async move {
-                        let (method, params) = (request.method.clone(), request.params.clone());
+                        let (method, params) = (request.method.clone(), request.params.take());
                         let asked = notifier.send_request(&method, params);
                         session.ask_agent(request, asked).await;
                     });
