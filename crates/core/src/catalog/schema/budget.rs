@@ -5,14 +5,16 @@
 //! arguments, with `$ref` expanded and without the shortcuts of a validator, until the walk ends or
 //! exceeds the bound.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 /// The largest schema that is compiled: values in it, plus the surcharges below.
-const MAX_COMPILED: usize = 20_000;
+const MAX_COMPILED: usize = 10_000;
 /// Surcharges of references and patterns: compiling takes quadratic time in the number of
 /// references, and up to milliseconds for each pattern.
-const REFERENCE: usize = 20;
-const PATTERN: usize = 200;
+const REFERENCE: usize = 10;
+const PATTERN: usize = 100;
 /// Maximum number of keywords that one validation may visit.
 const MAX_VISITS: u64 = 50_000;
 /// Maximum number of nested schemas and references. Validators recurse.
@@ -24,27 +26,84 @@ const MATCHED_BYTE: u64 = 16;
 
 /// Returns `true` if compiling the schema takes little time.
 pub(super) fn can_compile(schema: &Value) -> bool {
-    weight(schema) <= MAX_COMPILED
+    let mut sizes = Sizes { root: schema, known: HashMap::new() };
+    sizes.weight(schema, false).is_some_and(|weight| weight <= MAX_COMPILED)
 }
 
+/// The sizes of the parts of a schema. A compiler expands `$ref` to find out which properties are
+/// evaluated, and which alternative a constant selects.
+struct Sizes<'a> {
+    root: &'a Value,
+    known: HashMap<*const Value, usize>,
+}
+
+impl<'a> Sizes<'a> {
+    /// Returns the work of compiling a part; `None` if it is too large or unknown.
+    fn weight(&mut self, part: &'a Value, has_base: bool) -> Option<usize> {
+        let has_base = has_base || has_own_base(self.root, part);
+        let mut weight = self.expanded(part, 0)?;
+        match part {
+            Value::Array(items) => {
+                for item in items {
+                    weight = weight.saturating_add(self.weight(item, has_base)?);
+                }
+            }
+            Value::Object(members) => {
+                for (key, value) in members {
+                    let surcharge = match (key.as_str(), value) {
+                        // It may refer to another part than the root would.
+                        ("$ref", Value::String(_)) if has_base => return None,
+                        ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(_)) => REFERENCE,
+                        ("pattern", Value::String(_)) => PATTERN,
+                        ("patternProperties", Value::Object(patterns)) => PATTERN * patterns.len(),
+                        _ => 0,
+                    };
+                    let value = self.weight(value, has_base)?;
+                    weight = weight.saturating_add(value).saturating_add(surcharge);
+                }
+            }
+            _ => {}
+        }
+        Some(weight)
+    }
+
+    /// Returns the number of schemas that apply to the same value as this one, with `$ref`
+    /// expanded.
+    fn expanded(&mut self, schema: &'a Value, depth: usize) -> Option<usize> {
+        let Value::Object(keywords) = schema else { return Some(1) };
+        if let Some(known) = self.known.get(&std::ptr::from_ref(schema)) {
+            return Some(*known);
+        }
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let mut size: usize = 1;
+        for (keyword, value) in keywords {
+            let parts: Vec<&Value> = match (keyword.as_str(), value) {
+                ("$ref", Value::String(reference)) => vec![target(self.root, reference)?],
+                ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => parts.iter().collect(),
+                ("not" | "if" | "then" | "else", part) => vec![part],
+                ("dependentSchemas" | "dependencies", Value::Object(parts)) => {
+                    parts.values().collect()
+                }
+                _ => continue,
+            };
+            for part in parts {
+                size = size.saturating_add(self.expanded(part, depth + 1)?);
+            }
+        }
+        self.known.insert(std::ptr::from_ref(schema), size);
+        Some(size)
+    }
+}
+
+/// Returns the number of values in a value.
 fn weight(value: &Value) -> usize {
-    let members = match value {
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(members) => members
-            .iter()
-            .map(|(key, value)| {
-                let surcharge = match (key.as_str(), value) {
-                    ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(_)) => REFERENCE,
-                    ("pattern", Value::String(_)) => PATTERN,
-                    ("patternProperties", Value::Object(patterns)) => PATTERN * patterns.len(),
-                    _ => 0,
-                };
-                weight(value) + surcharge
-            })
-            .sum(),
-        _ => 0,
-    };
-    members + 1
+    match value {
+        Value::Array(items) => 1 + items.iter().map(weight).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(weight).sum::<usize>(),
+        _ => 1,
+    }
 }
 
 /// Returns `true` if validating the arguments takes little time. `false` also if that is unknown,
@@ -80,7 +139,7 @@ impl<'a> Walk<'a> {
 
     fn visit(&mut self, schema: &'a Value, instance: &Value, at: Position) -> bool {
         let Value::Object(keywords) = schema else { return self.spend(1, at) };
-        if at.depth > MAX_DEPTH || self.has_own_base(schema) {
+        if at.depth > MAX_DEPTH || has_own_base(self.root, schema) {
             return false;
         }
         let is_repeated = ["unevaluatedProperties", "unevaluatedItems"]
@@ -106,7 +165,7 @@ impl<'a> Walk<'a> {
                 let matched = instance.as_str().map_or(0, |text| count(text.len()));
                 self.spend(compiled + MATCHED_BYTE * matched, at)
             }
-            "$ref" => match value.as_str().and_then(|reference| self.target(reference)) {
+            "$ref" => match value.as_str().and_then(|reference| target(self.root, reference)) {
                 Some(target) => self.visit(target, instance, at),
                 None => false,
             },
@@ -146,28 +205,28 @@ impl<'a> Walk<'a> {
             },
         }
     }
+}
 
-    /// Returns the target of a JSON pointer into the whole schema.
-    fn target(&self, reference: &str) -> Option<&'a Value> {
-        // A validator also decodes percent signs.
-        let pointer = reference.strip_prefix('#').filter(|pointer| !pointer.contains('%'))?;
-        if pointer.is_empty() {
-            return Some(self.root);
-        }
-        pointer.strip_prefix('/')?.split('/').try_fold(self.root, |within, step| {
-            let found = match within {
-                Value::Array(items) => items.get(step.parse::<usize>().ok()?),
-                _ => within.get(step.replace("~1", "/").replace("~0", "~")),
-            };
-            found.filter(|found| !self.has_own_base(found))
-        })
+/// Returns the target of a JSON pointer into the whole schema.
+fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+    // A validator also decodes percent signs.
+    let pointer = reference.strip_prefix('#').filter(|pointer| !pointer.contains('%'))?;
+    if pointer.is_empty() {
+        return Some(root);
     }
+    pointer.strip_prefix('/')?.split('/').try_fold(root, |within, step| {
+        let found = match within {
+            Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+            _ => within.get(step.replace("~1", "/").replace("~0", "~")),
+        };
+        found.filter(|found| !has_own_base(root, found))
+    })
+}
 
-    /// Returns `true` for a part of the schema whose references may mean something else.
-    fn has_own_base(&self, schema: &Value) -> bool {
-        let is_text = |key: &str| schema.get(key).is_some_and(Value::is_string);
-        !std::ptr::eq(schema, self.root) && ["$id", "id", "$schema"].into_iter().any(is_text)
-    }
+/// Returns `true` for a part of the schema whose references may mean something else.
+fn has_own_base(root: &Value, schema: &Value) -> bool {
+    let is_text = |key: &str| schema.get(key).is_some_and(Value::is_string);
+    !std::ptr::eq(schema, root) && ["$id", "id", "$schema"].into_iter().any(is_text)
 }
 
 fn schemas(value: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -110,6 +110,25 @@ fn schemas_that_take_long_to_compile_are_left_to_the_server() {
 }
 
 #[test]
+fn expansion_that_takes_exponential_time_to_compile_is_left_to_the_server() {
+    // The compiler looks for a constant that selects one of three alternatives.
+    let many = |before: Value| json!({"allOf": vec![before; 12]});
+    let mut schema = chain(16, json!({"required": ["k"]}), many);
+    let last = schema["properties"]["p"].clone();
+    schema["properties"] = json!({"p": {"oneOf": [last, last, last]}});
+    schema["required"] = json!(["q"]);
+    assert!(is_valid(&schema, &json!({})));
+    // It expands schemas to find evaluated properties.
+    let mut schema = chain(
+        40,
+        json!({"properties": {"k": {}}}),
+        |before| json!({"allOf": [before, before], "unevaluatedProperties": false}),
+    );
+    schema["required"] = json!(["q"]);
+    assert!(is_valid(&schema, &json!({})));
+}
+
+#[test]
 fn work_that_grows_with_the_arguments_is_bounded() {
     let numbers = Value::from_iter(0..60_000);
     let schema = json!({"properties": {"p": {"items": {"type": "integer"}}}, "required": ["q"]});
