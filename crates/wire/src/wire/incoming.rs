@@ -69,7 +69,7 @@ impl Peer {
     ) -> Option<IncomingMessage> {
         match message {
             JsonRpcMessage::Request { id, method, params } => {
-                let responder = self.reply(id, outlet.clone());
+                let responder = self.reply(&id, outlet.clone());
                 Some(IncomingMessage::Request(IncomingRequest { method, params, responder }))
             }
             JsonRpcMessage::Response { id, outcome } => {
@@ -94,7 +94,7 @@ impl Peer {
         }
     }
 
-    fn reply(&self, id: RawJson, outlet: MessageWriter) -> Responder {
+    fn reply(&self, id: &RawJson, outlet: MessageWriter) -> Responder {
         // The request waits without the rest of its message, which can be long.
         let id = RawJson::from_range(&Bytes::copy_from_slice(id.as_bytes()), 0..id.len());
         let (serial, cancelled) = self.register_incoming(&id);

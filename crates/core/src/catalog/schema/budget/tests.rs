@@ -130,15 +130,15 @@ fn expansion_that_takes_exponential_time_to_compile_is_left_to_the_server() {
 
 #[test]
 fn work_that_grows_with_the_arguments_is_bounded() {
-    let numbers = Value::from_iter(0..60_000);
+    let numbers: Value = (0..60_000).collect();
     let schema = json!({"properties": {"p": {"items": {"type": "integer"}}}, "required": ["q"]});
     assert!(is_valid(&schema, &json!({ "p": numbers })));
     let text = "a".repeat(10_000);
     let schema = json!({"properties": {"p": {"pattern": "^(?=(a+)+$)b"}}, "required": ["q"]});
     assert!(is_valid(&schema, &json!({ "p": text })));
     assert!(!is_valid(&schema, &json!({"p": "b"})));
-    let choices = Value::from_iter(0..3000);
-    let items = Value::from_iter(0..100);
+    let choices: Value = (0..3000).collect();
+    let items: Value = (0..100).collect();
     let schema = json!({"properties": {"p": {"items": {"enum": choices}}}, "required": ["q"]});
     assert!(is_valid(&schema, &json!({ "p": items })));
 }
