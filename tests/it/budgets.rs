@@ -195,7 +195,7 @@ fn list_that_always_changes_is_read_at_a_limited_rate() {
     let requests = std::fs::read_to_string(&file).expect("requests");
     let lists = requests.lines().filter(|method| *method == "tools/list").count();
     assert_eq!(lists, 1 + 3, "the first list and three changes");
-    assert!(agent.program_log().contains("limits.perServer.listChangesPerMinute"));
+    agent.wait_program_log("limits.perServer.listChangesPerMinute");
     agent.call("echo", json!({})).ok();
 }
 

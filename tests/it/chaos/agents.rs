@@ -125,7 +125,7 @@ fn invalid_messages_are_rejected_without_ending_the_session() {
         agent.refused("null", -32700);
     }
     agent.write(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":\"\xff\"}\n");
-    agent.refused("null", -32700);
+    agent.refused("1", -32700);
     agent.write("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\\ud800\"}\n");
     agent.refused("1", -32600);
     for line in ["{}", "[]", "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", "{\"id\":7}"] {
