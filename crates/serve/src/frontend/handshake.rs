@@ -161,10 +161,9 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
     let gateway = exposure.gateway();
     let snapshot = gateway.snapshot();
     let toolboxes = exposure.visible_toolboxes(ListMutability::Fixed, &BTreeSet::new());
-    let (mut extensions, mut ambiguous, mut has_logs) = (Map::new(), BTreeSet::new(), false);
+    let (mut extensions, mut ambiguous) = (Map::new(), BTreeSet::new());
     for toolbox in toolboxes {
         for (server, abilities) in snapshot.view(&toolbox).abilities() {
-            has_logs |= abilities.logging.is_some();
             let at = ServerRef { toolbox: toolbox.clone(), server: server.clone() };
             for (name, settings) in gateway.usable_extensions(&at, abilities) {
                 if extensions.insert(name.to_string(), json!(settings)).is_some() {
@@ -181,8 +180,14 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
         "prompts": {"listChanged": true},
         "completions": {},
     });
-    // Deprecated, so it is declared only for servers that log.
-    if has_logs {
+    // Deprecated, so it is declared only for servers that log, or that nobody has started yet.
+    let may_log = gateway.config().toolboxes.iter().any(|toolbox| {
+        let view = snapshot.view(&toolbox.name);
+        let known: Vec<_> = view.abilities().collect();
+        known.len() < toolbox.servers.len()
+            || known.iter().any(|(_, abilities)| abilities.logging.is_some())
+    });
+    if may_log {
         capabilities["logging"] = json!({});
     }
     if !extensions.is_empty() {
