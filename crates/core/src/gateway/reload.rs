@@ -2,8 +2,9 @@
 //!
 //! A server with the same name and launch parameters keeps its process, and the new snapshot starts
 //! with its listing. Requests in flight finish in the old gateway, but a macro starts no further
-//! step there, and a call that waits for its confirmation is refused. Servers that only the old gateway has stop once idle. A server with other launch
-//! parameters starts after its predecessor has stopped.
+//! step there, and a call that waits for its confirmation is refused. Servers that only the old
+//! gateway has stop once idle. A server with other launch parameters starts after its predecessor
+//! has stopped.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

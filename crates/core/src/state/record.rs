@@ -258,7 +258,7 @@ impl Capacity {
     }
 }
 
-/// What storing a record did.
+/// The outcome of storing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
     Stored,

@@ -41,7 +41,8 @@ impl TokenResponse {
         [&self.access_token].into_iter().chain(optional).cloned()
     }
 
-    /// Returns the first `most` granted scopes: the requested ones if the response names none (RFC 6749 §5.1).
+    /// Returns the first `most` granted scopes: the requested ones if the response names none
+    /// (RFC 6749 §5.1).
     pub(crate) fn scopes(&self, asked: &[String], most: usize) -> Vec<String> {
         match &self.scope {
             Some(scopes) => {
@@ -156,9 +157,8 @@ pub(crate) async fn post(
 ) -> Result<AuthHttpResponse, TokenError> {
     let for_now = |why| TokenError::Transient { why, after: None };
     http.check(endpoint).await.map_err(for_now)?;
-    let secret = fields.iter().filter(|(field, _)| SECRET_FIELDS.contains(field));
-    let secrets: Vec<_> = secret.map(|(_, value)| *value).collect();
-    let secrets = secrets.into_iter().chain(assertion).chain(client.secret.as_deref());
+    let secrets = fields.iter().filter(|(field, _)| SECRET_FIELDS.contains(field));
+    let secrets = secrets.map(|(_, value)| *value).chain(assertion).chain(client.secret.as_deref());
     let secrets: Vec<String> = secrets.map(str::to_owned).collect();
     let request = request(endpoint, client, assertion, fields);
     let answer = http.send(request.map_err(|error| for_now(error.to_string()))?).await;

@@ -4,13 +4,12 @@
 //! such text for one kind of place, so that nothing in it is invisible, disguises the text around
 //! it, or looks like a line of the gateway.
 
-use std::fmt::Write;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 /// Longer runs of spaces are replaced by their count: they could push the rest out of view.
-pub const MAX_SPACES: usize = 8;
+const MAX_SPACES: usize = 8;
 const FENCE: &str = "> ";
 
 /// Returns `true` for a character that is invisible or changes how others look: control, format,
@@ -27,20 +26,25 @@ pub fn is_invisible(c: char) -> bool {
 /// Escapes invisible characters, abbreviates long runs of spaces, and turns backticks into `'`, so
 /// that the result fits between backticks.
 pub fn escape_invisible(text: &str) -> String {
+    escape_with(text, |spaces| format!(" … {spaces} spaces … ")).replace('`', "'")
+}
+
+/// Escapes invisible characters, and replaces each long run of spaces by `abbreviated`, which gets
+/// their number.
+pub fn escape_with(text: &str, abbreviated: impl Fn(usize) -> String) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let spaces = rest.len() - rest.trim_start_matches(' ').len();
         if spaces > MAX_SPACES {
-            // Writing to a string can't fail.
-            _ = write!(shown, " … {spaces} spaces … ");
+            shown.push_str(&abbreviated(spaces));
             rest = &rest[spaces..];
             continue;
         }
-        match c {
-            '`' => shown.push('\''),
-            c if is_invisible(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
+        if is_invisible(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
         }
         rest = &rest[c.len_utf8()..];
     }

@@ -18,13 +18,15 @@ use crate::wire::code::{
 use crate::wire::incoming::{edit_error, error_object};
 
 const PREFIX: &str = "io.modelcontextprotocol/";
-/// Members that describe the client. They aren't forwarded: the gateway sends its own to servers.
-const RESERVED: [&str; 5] = [
+/// Members that the gateway reads. Those with the prefix describe the client and aren't forwarded:
+/// the gateway sends its own to servers.
+const READ: [&str; 6] = [
     "io.modelcontextprotocol/protocolVersion",
     "io.modelcontextprotocol/clientInfo",
     "io.modelcontextprotocol/clientCapabilities",
     "io.modelcontextprotocol/logLevel",
     "io.modelcontextprotocol/subscriptionId",
+    "progressToken",
 ];
 
 #[derive(Debug)]
@@ -48,10 +50,9 @@ impl RequestMeta {
         let not_an_object = || error_object(INVALID_PARAMS, "`_meta` is not an object", None);
         let members = meta.map(|meta| meta.members().ok_or_else(not_an_object)).transpose()?;
         let members = members.unwrap_or_default();
-        check_names(&members, &RESERVED)?;
-        check_names(&members, &["progressToken"])?;
+        check_names(&members, &READ)?;
         for (key, value) in members {
-            let reserved = key.strip_prefix(PREFIX).filter(|_| RESERVED.contains(&&*key));
+            let reserved = key.strip_prefix(PREFIX).filter(|_| READ.contains(&&*key));
             match (reserved, &*key) {
                 (Some("protocolVersion"), _) => read.is_modern = is_modern(&value)?,
                 (Some("clientCapabilities"), _) => read.capabilities = Some(value),

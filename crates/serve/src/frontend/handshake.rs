@@ -172,7 +172,7 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
             }
         }
     }
-    // A method that several servers implement can't be forwarded.
+    // Methods of an extension that several servers offer can be ambiguous.
     extensions.retain(|name, _| is_own_extension(name) || !ambiguous.contains(&**name));
     let mut capabilities = json!({
         "tools": {"listChanged": true},
@@ -180,7 +180,7 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
         "prompts": {"listChanged": true},
         "completions": {},
     });
-    // Deprecated, so it is declared only for servers that log, or that nobody has started yet.
+    // Deprecated, so it is declared only if a server logs, or is unknown until it starts.
     let may_log = gateway.config().toolboxes.iter().any(|toolbox| {
         let view = snapshot.view(&toolbox.name);
         let known: Vec<_> = view.abilities().collect();

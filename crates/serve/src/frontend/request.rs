@@ -50,8 +50,8 @@ impl AgentRequest {
     }
 }
 
-/// Returns the parameters that the gateway reads. No client has others of such a name, in whatever
-/// case. Extensions have their own parameters.
+/// Returns the parameters of a method that the gateway reads. Variants of these names in another
+/// case are rejected. Extensions have their own parameters.
 fn params_read(method: &str) -> &'static [&'static str] {
     match method {
         "tools/call" | "prompts/get" => {

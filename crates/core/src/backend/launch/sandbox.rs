@@ -61,7 +61,8 @@ pub(crate) fn make_home(own: &Path, registry: &GrantRegistry) -> Result<ServerHo
     private_home(own, registry).map_err(|error| {
         StartError::new(
             format!("failed to create its home folder `{}`: {error}", own.display()),
-            "remove the folder, or choose another one with `--cache-dir`".to_owned(),
+            "remove the folder or link, or choose another cache folder with `--cache-dir`"
+                .to_owned(),
         )
     })
 }

@@ -3,12 +3,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::ops::Range;
 
 use crate::json::RawJson;
 use crate::json::exact::ExactJson;
-use crate::name::untrusted_text::{MAX_SPACES, escape_invisible, is_invisible};
+use crate::name::untrusted_text::{escape_invisible, escape_with};
 use crate::name::{AgentName, ToolId};
 use crate::policy::RiskReason;
 use crate::telemetry::Redactor;
@@ -113,32 +112,16 @@ fn write_value(shown: &mut String, value: &ExactJson, quoted: &impl Fn(&str) -> 
 fn quote(text: &str, most: usize) -> String {
     match middle(text, most) {
         Some(Range { start, end }) => {
-            let (begin, rest) = (write_text(&text[..start]), write_text(&text[end..]));
+            let (begin, rest) = (quote_whole(&text[..start]), quote_whole(&text[end..]));
             format!("{begin} … {} bytes … {rest}", end - start)
         }
-        None => write_text(text),
+        None => quote_whole(text),
     }
 }
 
-fn write_text(text: &str) -> String {
+fn quote_whole(text: &str) -> String {
     let json = ExactJson::Text(text.to_owned()).to_string();
-    let (mut shown, mut rest) = (String::with_capacity(json.len()), json.as_str());
-    while let Some(c) = rest.chars().next() {
-        let spaces = rest.len() - rest.trim_start_matches(' ').len();
-        if spaces > MAX_SPACES {
-            // Writing to a string can't fail.
-            _ = write!(shown, "\" … {spaces} spaces … \"");
-            rest = &rest[spaces..];
-            continue;
-        }
-        if is_invisible(c) {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-        rest = &rest[c.len_utf8()..];
-    }
-    shown
+    escape_with(&json, |spaces| format!("\" … {spaces} spaces … \""))
 }
 
 /// Elides the middle of a text with more than `most` characters at each end.

@@ -48,10 +48,10 @@ async fn limits_of_an_entry_override_the_defaults() {
     sign_in(&process.with(&authority, oauth)).await.unwrap();
     assert_eq!(authority.seen().authorizations[0]["scope"], "a b");
     assert_eq!(process.told()[0], "limit: Scopes");
-    let before = authority.seen().requests;
     for (most, is_refused) in [(1, true), (20, false)] {
         let oauth = OAuthConfig { max_discovery_requests: Some(most), ..OAuthConfig::default() };
-        let process = Process::new(tempfile::tempdir().unwrap().path());
+        let folder = tempfile::tempdir().unwrap();
+        let process = Process::new(folder.path());
         let outcome = sign_in(&process.with(&authority, oauth)).await;
         assert_eq!(outcome.is_err(), is_refused, "{most} {outcome:?}");
         if let Err(failure) = outcome {
@@ -61,7 +61,6 @@ async fn limits_of_an_entry_override_the_defaults() {
             );
         }
     }
-    assert!(authority.seen().requests > before);
 }
 
 #[tokio::test]
