@@ -216,6 +216,15 @@ impl OAuthLogin {
         self.login.why_wanted().filter(|_| self.login.is_non_interactive())
     }
 
+    /// Returns why the last attempt to get a token failed, until the next attempt can start. `None`
+    /// if the user has to act.
+    pub fn failed_renewal(&self) -> Option<String> {
+        match self.login.backoff_outcome()? {
+            RenewalOutcome::Transient(why) => Some(why),
+            RenewalOutcome::Fresh | RenewalOutcome::SignInRequired(_) => None,
+        }
+    }
+
     /// Starts a login. Probes the server first if its challenge isn't known yet.
     ///
     /// # Errors

@@ -29,7 +29,8 @@ pub(crate) struct TokenResponse {
     pub(crate) refresh_token: Option<String>,
     /// Not used, but secret (`OpenID` Connect Core §3.1.3.3).
     id_token: Option<String>,
-    scope: Option<String>,
+    #[serde(default, deserialize_with = "scope_list")]
+    scope: Option<Vec<String>>,
     /// The type of the issued token (RFC 8693 §2.2.1).
     pub(crate) issued_token_type: Option<String>,
 }
@@ -46,7 +47,7 @@ impl TokenResponse {
     pub(crate) fn scopes(&self, asked: &[String], most: usize) -> Vec<String> {
         match &self.scope {
             Some(scopes) => {
-                let mut scopes = scopes.split_whitespace().map(str::to_owned).collect();
+                let mut scopes = scopes.clone();
                 scopes::limit(&mut scopes, most);
                 scopes
             }
@@ -70,6 +71,19 @@ pub(crate) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
     )]
     let seconds = seconds.map(|seconds| seconds as u64);
     Ok(seconds.map(|seconds| seconds.min(MAX_SECONDS)))
+}
+
+/// Deserializes scopes. Accepts a list, because some servers send that instead of a text with
+/// spaces. Anything else counts as missing.
+fn scope_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    Ok(match Option::<serde_json::Value>::deserialize(deserializer)? {
+        Some(serde_json::Value::String(text)) => Some(words(&text)),
+        Some(serde_json::Value::Array(scopes)) => {
+            Some(scopes.iter().filter_map(|scope| scope.as_str()).flat_map(words).collect())
+        }
+        _ => None,
+    })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,7 +254,14 @@ fn refusal(endpoint: &Url, answer: &AuthHttpResponse, secrets: &[String]) -> Tok
         _ => {
             let after = answer.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok());
             let after = after.and_then(|after| after.parse().ok()).map(Duration::from_secs);
-            let why = format!("{} returned HTTP status {status}", redacted_url(endpoint));
+            let body = String::from_utf8_lossy(&answer.body);
+            // A page for browsers says nothing in its beginning.
+            let is_page = body.trim_start().starts_with('<');
+            let said = if is_page { "" } else { &body };
+            let said = sanitize_excerpt(&redacted(said, secrets));
+            let colon = if said.is_empty() { "" } else { ": " };
+            let why =
+                format!("{} returned HTTP status {status}{colon}{said}", redacted_url(endpoint));
             TokenError::Transient { why, after }
         }
     }
@@ -257,4 +278,30 @@ pub(crate) fn sanitize_excerpt(said: &str) -> String {
     said.retain(|character| !character.is_control());
     said.truncate(said.floor_char_boundary(EXCERPT));
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn scope_can_be_a_list() {
+        let asked = ["asked".to_owned()];
+        for (scope, expected) in [
+            (r#""a b""#, vec!["a", "b"]),
+            (r#"["a","b"]"#, vec!["a", "b"]),
+            (r#"["a b",7]"#, vec!["a", "b"]),
+            (r"[]", vec![]),
+            ("null", vec!["asked"]),
+            ("{}", vec!["asked"]),
+        ] {
+            let text = format!(r#"{{"access_token":"t","scope":{scope}}}"#);
+            let response: TokenResponse = serde_json::from_str(&text).unwrap();
+            assert_eq!(response.scopes(&asked, 9), expected, "{scope}");
+        }
+        let response: TokenResponse = serde_json::from_str(r#"{"access_token":"t"}"#).unwrap();
+        assert_eq!(response.scopes(&asked, 9), asked);
+    }
 }
