@@ -22,7 +22,7 @@ use crate::backend::PoolOptions;
 use crate::frontend::http::{
     DefaultAccess, DrainControl, DrainTimeouts, HttpListeners, TlsCertificates,
 };
-use crate::frontend::{self, AppState};
+use crate::frontend::{self, AppState, StreamDrain};
 use crate::gateway::{Caller, Gateway, GatewayRegistry};
 use crate::json::RawJson;
 use crate::login::LoginStorage;
@@ -54,7 +54,8 @@ pub struct ServeOptions {
 }
 
 /// Serves one agent, `caller`, on standard input and output until the input ends or a signal comes.
-/// Returns when all servers are gone, within 2 s. With a source, the configuration is reloaded when
+/// After the end of the input, requests in flight get the time of `grace`, unless the agent has
+/// closed its end of the output. Returns when all servers are gone, within another 2 s. With a source, the configuration is reloaded when
 /// its file changes and on SIGHUP.
 ///
 /// # Errors
@@ -64,10 +65,12 @@ pub async fn serve_stdio(
     served: ServeOptions,
     options: PoolOptions,
     caller: Caller,
+    grace: Duration,
 ) -> Result<(), AppError> {
-    serve(served, options, caller.clone(), None, |app, tasks, shutdown| async move {
-        let (input, output) = stdio::streams();
-        frontend::serve_stream(&app, caller, input, output, &tasks, &shutdown).await;
+    serve(served, options, caller.clone(), None, move |app, tasks, shutdown| async move {
+        let streams = stdio::streams();
+        let drain = StreamDrain { timeout: grace, agent_left: os::output_closed() };
+        frontend::serve_stream(&app, caller, streams, &tasks, &shutdown, drain).await;
         tracing::info!("the client disconnected");
     })
     .await

@@ -37,6 +37,9 @@ const DISABLED: &str = "OTEL_SDK_DISABLED";
 /// Serializes every stored record and reads it back, if set. The value names a member that session
 /// records lose.
 #[cfg(feature = "test-fakes")]
+/// The default of `--shutdown-timeout`.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+
 const REHEARSAL: &str = "WORKBENCH_REHEARSAL";
 
 const EXAMPLES: &str = "\
@@ -67,10 +70,12 @@ pub(crate) struct Args {
     /// Listen for HTTP on this address, e.g. 127.0.0.1:8000
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     http: Option<SocketAddr>,
-    /// Time for running calls to finish after SIGTERM or SIGINT
-    #[arg(long, value_name = "DURATION", default_value = "10s", requires = "http")]
+    /// Time for running calls to finish after SIGTERM or SIGINT (HTTP), or after the client closes
+    /// stdin [default: 10s]
+    // Without a default of clap, because `mcp-workbench` without a command has no arguments.
+    #[arg(long, value_name = "DURATION")]
     #[arg(value_parser = duration::parse, hide_short_help = true)]
-    shutdown_timeout: Duration,
+    shutdown_timeout: Option<Duration>,
     /// Time to keep accepting requests after the signal while /ready already reports 503, so that
     /// load balancers notice
     #[arg(long, value_name = "DURATION", default_value = "0s", requires = "http")]
@@ -196,8 +201,9 @@ pub(crate) fn serve_loaded(
         ..source
     });
     let papers = admin_config(global, &loaded.file);
+    let shutdown_timeout = args.shutdown_timeout.unwrap_or(SHUTDOWN_TIMEOUT);
     if let Some(address) = args.http {
-        let grace = DrainTimeouts { delay: args.drain_delay, drain: args.shutdown_timeout };
+        let grace = DrainTimeouts { delay: args.drain_delay, drain: shutdown_timeout };
         let is_open = address.ip().is_loopback() || args.insecure_no_auth;
         if let Some(reason) = open_access_reason(&loaded.config, is_open) {
             return Err(CommandError::usage(format!(
@@ -249,7 +255,7 @@ pub(crate) fn serve_loaded(
         admin_socket: socket,
         memory_reclaimer: settling,
     };
-    block_on(app::serve_stdio(served, options, global.caller()))?
+    block_on(app::serve_stdio(served, options, global.caller(), shutdown_timeout))?
         .map_err(CommandError::internal)?;
     Ok(ExitCode::SUCCESS)
 }

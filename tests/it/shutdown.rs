@@ -1,10 +1,12 @@
 //! No process that the workbench started outlives it, however it ends.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::process::{
     StartedProcesses, alive, descendants, signal, signal_group, wait_until_exited,
@@ -38,7 +40,7 @@ fn bench(daemon: &str) -> TestEnvironment {
 }
 
 fn busy(bench: &TestEnvironment) -> (Agent, Vec<u32>) {
-    let agent = bench.agent().relisting_on_change();
+    let agent = bench.agent_with(["--shutdown-timeout", "200ms"]).relisting_on_change();
     agent.initialize();
     assert_eq!(agent.open("box").structured()["servers_connected"], 5);
     agent.send_call("box__good__never", json!({}));
@@ -192,7 +194,7 @@ fn exits_while_servers_are_starting() {
     let script =
         json!({"hangOnInitialize": true, "stubborn": true, "grandchild": true, "pidFile": pids});
     let bench = bench.server("box", "endless", fake(script));
-    let agent = bench.agent();
+    let agent = bench.agent_with(["--shutdown-timeout", "200ms"]);
     agent.initialize();
     agent.send_call("open_toolbox", json!({"toolbox": "box"}));
     let started = loop {
@@ -215,16 +217,55 @@ fn exits_without_any_message() {
     assert_eq!(agent.wait_exit(GONE).code(), Some(0));
 }
 
-#[test]
-fn answers_pending_requests_before_exit() {
-    let bench = TestEnvironment::new().server("box", "srv", fake(json!({"tools": ["echo"]})));
-    let lines = [
+/// The messages of a client that calls the tool `name`.
+fn messages(name: &str, arguments: Value) -> [Value; 3] {
+    [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
         }}),
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
-        json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "box__srv__echo"}}),
-    ];
+        json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": name, "arguments": arguments}}),
+    ]
+}
+
+#[test]
+fn slow_calls_are_answered_after_the_end_of_input() {
+    let server = fake(json!({"tools": ["sleep"], "startDelayMs": 300}));
+    let bench = TestEnvironment::new().server("box", "srv", server);
+    let lines = messages("box__srv__sleep", json!({"ms": 700}));
+    for separator in ["\n", "\r\n\r\n"] {
+        // The last line has no end.
+        let input = lines.iter().map(Value::to_string).collect::<Vec<_>>().join(separator);
+        let output = bench.run_with_input([], &input);
+        let answers = output.json_lines();
+        let answer = answers.iter().find(|line| line["id"] == 3).expect("a response");
+        assert!(answer["result"]["content"].is_array(), "{answer}");
+        assert_eq!(output.code, Some(0), "{output}");
+    }
+}
+
+#[test]
+fn client_that_closes_both_pipes_is_not_waited_for() {
+    let server = fake(json!({"tools": ["never"]}));
+    let bench = TestEnvironment::new().server("box", "srv", server);
+    let mut command = bench.serve();
+    command.args(["--shutdown-timeout", "1h"]);
+    let mut program =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut input = program.stdin.take().unwrap();
+    for line in messages("box__srv__never", json!({})) {
+        writeln!(input, "{line}").unwrap();
+    }
+    let mut output = BufReader::new(program.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    drop((input, output));
+    assert_eq!(program.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn answers_pending_requests_before_exit() {
+    let bench = TestEnvironment::new().server("box", "srv", fake(json!({"tools": ["echo"]})));
+    let lines = messages("box__srv__echo", json!({}));
     let output = bench.run_with_input(["serve"], &lines.map(|line| format!("{line}\n")).concat());
     let mut ids: Vec<_> =
         output.json_lines().iter().filter_map(|line| line["id"].as_u64()).collect();

@@ -26,7 +26,7 @@ pub use crate::os::native::{
     connect_locally, disable_process_dumping, drop_clean_program_pages, enter_sandbox, exec,
     has_terminal, hide_inherited_files, is_private_key_exposed, is_same_file,
     is_writable_by_others, kill, kill_group, kill_if, lead_group, lead_session, list_processes,
-    listening_process, make_private_folder, raise_file_limit, remove_dead_socket,
+    listening_process, make_private_folder, output_closed, raise_file_limit, remove_dead_socket,
     restore_file_limit, set_private_mode, spawn_tracked, standard_sockets, start_time,
     strictest_permissions, supports_signal_scope, terminate_group, tune_malloc, user, variable_of,
     widen, widen_input, widen_output,

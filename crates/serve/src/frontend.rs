@@ -53,9 +53,6 @@ use crate::wire;
 use crate::wire::incoming::IncomingMessage;
 use crate::wire::memory_pool::ReadLimits;
 
-/// How long calls in flight may take once the agent's output has ended.
-const LAST_ANSWERS: Duration = Duration::from_millis(300);
-
 /// State shared by all sessions. Clones refer to the same state.
 #[derive(Clone)]
 pub struct AppState {
@@ -113,21 +110,30 @@ impl AppState {
     }
 }
 
-/// Serves the agent `caller` over `reader` and `writer` until its output ends or `shutdown` is
+/// How to end after the agent's output has ended, with requests in flight.
+pub struct StreamDrain<F> {
+    /// How long the requests may take.
+    pub timeout: Duration,
+    /// Resolves if the agent reads no responses any more.
+    pub agent_left: F,
+}
+
+/// Serves the agent `caller` over two streams until its output ends or `shutdown` is
 /// cancelled.
 ///
-/// When the output ends, calls in flight have 300 ms to finish. On `shutdown`, they are dropped at
-/// once. Stopping their servers is left to the gateway.
-pub async fn serve_stream<R, W>(
+/// When the output ends, requests in flight are finished as `drain` says. On `shutdown`, they are
+/// dropped at once. Stopping their servers is left to the gateway.
+pub async fn serve_stream<R, W, F>(
     app: &AppState,
     caller: Caller,
-    reader: R,
-    writer: W,
+    (reader, writer): (R, W),
     tasks: &TaskTracker,
     shutdown: &CancellationToken,
+    drain: StreamDrain<F>,
 ) where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = ()> + Send,
 {
     let max = app.gateways.config().limits.max_message_bytes;
     let quota = app.gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
@@ -176,15 +182,17 @@ pub async fn serve_stream<R, W>(
         }
     }
     // An agent that closes its output right after its last request still reads the answers.
-    // Subscriptions end now.
+    // Subscriptions end now, and so do requests to the agent, which can't answer them.
     session.close_subscriptions();
+    last_words.fail_requests();
     let last_answers = async {
         answers.drain().await;
         last_words.flush().await
     };
     tokio::select! {
         () = ending => {}
-        _ = timeout(LAST_ANSWERS, last_answers) => {}
+        () = drain.agent_left => {}
+        _ = timeout(drain.timeout, last_answers) => {}
     }
     session.end();
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_workbench::backend::PoolOptions;
 use mcp_workbench::config;
 use mcp_workbench::frontend::http::{DefaultAccess, DrainControl, DrainTimeouts, HttpListeners};
-use mcp_workbench::frontend::{self, AppState};
+use mcp_workbench::frontend::{self, AppState, StreamDrain};
 use mcp_workbench::gateway::{Caller, GatewayRegistry};
 use mcp_workbench::name::{AgentName, ServerName, ToolboxName};
 use mcp_workbench::settings::Config;
@@ -172,10 +173,14 @@ impl Workbench {
             return None;
         }
         let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let (reader, writer) = tokio::io::split(theirs);
+        let streams = tokio::io::split(theirs);
         let (app, tasks, shutdown) = (self.app.clone(), self.tasks.clone(), self.shutdown.clone());
         self.tasks.spawn(async move {
-            frontend::serve_stream(&app, caller, reader, writer, &tasks, &shutdown).await;
+            let drain = StreamDrain {
+                timeout: Duration::from_millis(300),
+                agent_left: std::future::pending(),
+            };
+            frontend::serve_stream(&app, caller, streams, &tasks, &shutdown, drain).await;
         });
         Some(Agent::on(ours, &self.tasks))
     }

@@ -24,6 +24,11 @@ pub fn widen<P>(_: &P, _: usize) -> io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
+/// Never resolves: not implemented.
+pub async fn output_closed() {
+    pending().await
+}
+
 pub fn widen_input<S>(stream: &S, bytes: usize) -> io::Result<()> {
     widen(stream, bytes)
 }

@@ -115,6 +115,12 @@ impl Notifier {
         Self { peer, writer }
     }
 
+    /// Fails all requests to the agent, now and later: its output has ended, so that it can't
+    /// respond.
+    pub fn fail_requests(&self) {
+        self.peer.close();
+    }
+
     /// Waits until all earlier messages are written.
     pub async fn flush(&self) -> Result<(), ConnectionClosed> {
         self.writer.flush().await

@@ -1,5 +1,6 @@
 //! Sockets and pipes as standard streams.
 
+use std::future::pending;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net;
@@ -7,6 +8,8 @@ use std::os::unix::net;
 use rustix::fs::{FileType, fstat};
 #[cfg(target_os = "linux")]
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
+
+use tokio::io::unix::AsyncFd;
 
 /// A socket as a standard stream.
 pub type Socket = tokio::net::UnixStream;
@@ -40,6 +43,28 @@ pub fn widen(_: &impl AsFd, _: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Resolves once nobody reads stdout any more. Never does for a file.
+pub async fn output_closed() {
+    reader_left(&io::stdout()).await;
+}
+
+async fn reader_left(output: &impl AsFd) {
+    let copy = output.as_fd().try_clone_to_owned();
+    // A file can't be registered.
+    #[expect(deprecated, reason = "the safe alternative to `AsyncFd::register`; the copy is owned")]
+    let watched = copy.and_then(AsyncFd::new);
+    if let Ok(output) = watched {
+        // Each change is a new event, so clearing the readiness doesn't lose the next one.
+        while let Ok(mut ready) = output.writable().await {
+            if ready.ready().is_write_closed() || ready.ready().is_error() {
+                return;
+            }
+            ready.clear_ready();
+        }
+    }
+    pending::<()>().await;
+}
+
 /// Sets the minimum capacity of the stdin pipe, as [`widen`] does.
 pub fn widen_input<S>(_: &S, bytes: usize) -> io::Result<()> {
     widen(&io::stdin(), bytes)
@@ -56,4 +81,29 @@ fn socket(stream: &impl AsFd) -> Option<Socket> {
     // The flag is shared with the original descriptor, which is unused in stdio mode.
     socket.set_nonblocking(true).ok()?;
     Socket::from_std(socket).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn output_is_closed_when_its_reader_has_left() {
+        let (pipe_reader, pipe_writer) = io::pipe().unwrap();
+        let (socket_reader, socket_writer) = net::UnixStream::pair().unwrap();
+        let (mut pipe, mut socket) =
+            (Box::pin(reader_left(&pipe_writer)), Box::pin(reader_left(&socket_writer)));
+        for _ in 0..100 {
+            tokio::select! {
+                biased;
+                () = &mut pipe => panic!("the pipe has a reader"),
+                () = &mut socket => panic!("the socket has a reader"),
+                () = yield_now() => {}
+            }
+        }
+        drop((pipe_reader, socket_reader));
+        tokio::join!(pipe, socket);
+    }
 }
