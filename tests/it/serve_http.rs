@@ -61,6 +61,58 @@ fn toolbox_path_serves_only_that_toolbox() {
 }
 
 #[test]
+fn initialize_with_an_unknown_session_starts_a_new_one() {
+    let (_program, http) = serve();
+    let params = json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": { "name": "test-agent", "version": "1.0.0" },
+    });
+    for old in ["11111111-2222-3333-4444-555555555555", &"0".repeat(32)] {
+        let headers = [("Mcp-Session-Id", old)];
+        assert_eq!(http.post(&headers, &request(1, "tools/list", json!({}))).status, 404);
+        let answer = http.post(&headers, &request(2, "initialize", params.clone()));
+        let new = answer.header("mcp-session-id").expect("a session").to_owned();
+        assert_eq!(answer.status, 200);
+        assert_ne!(new, old);
+        let headers = [("Mcp-Session-Id", new.as_str())];
+        assert_eq!(http.post(&headers, &request(3, "tools/list", json!({}))).status, 200);
+    }
+    // A live session stays the same one.
+    let session = Session::begin(http);
+    let again = session.post(&request(4, "initialize", params));
+    assert_eq!(again.header("mcp-session-id"), None);
+}
+
+#[test]
+fn slash_at_the_end_of_the_path_changes_nothing() {
+    let (_program, http) = serve();
+    let session = Session::begin(http);
+    let list = request(1, "tools/list", json!({})).to_string();
+    for path in ["/mcp", "/mcp/"] {
+        assert_eq!(http.send("POST", path, &session.headers(), &list).status, 200, "{path}");
+        assert_eq!(http.send("GET", path, &[], "").status, 405, "{path}");
+    }
+    for path in ["/mcp/", "/mcp/box", "/mcp/box/"] {
+        let answer = http.modern_at(path, "tools/list", json!({}), &[]);
+        assert_eq!(answer.status, 200, "{path}");
+    }
+    assert_eq!(http.modern_at("/mcp/no-box/", "tools/list", json!({}), &[]).status, 404);
+}
+
+#[test]
+fn request_with_a_null_id_is_rejected() {
+    let (_program, http) = serve();
+    let session = Session::begin(http);
+    let message = json!({ "jsonrpc": "2.0", "id": null, "method": "tools/list" });
+    let answer = session.post(&message);
+    assert_eq!(answer.status, 400);
+    assert_eq!(answer.json()["error"]["code"], -32600);
+    let message = json!({ "jsonrpc": "2.0", "id": null, "method": "notifications/initialized" });
+    assert_eq!(session.post(&message).status, 202);
+}
+
+#[test]
 fn health_reports_alive() {
     let (_program, http) = serve();
     let alive = http.send("GET", "/health", &[], "");

@@ -168,7 +168,9 @@ struct HttpServer {
 fn router(server: &Arc<HttpServer>) -> Router {
     let router = Router::new()
         .route(ENDPOINT, any(endpoint::serve_all_toolboxes))
+        .route("/mcp/", any(endpoint::serve_all_toolboxes))
         .route("/mcp/{toolbox}", any(endpoint::serve_toolbox))
+        .route("/mcp/{toolbox}/", any(endpoint::serve_toolbox))
         .route(WELL_KNOWN, get(endpoint::metadata))
         .route("/.well-known/oauth-protected-resource/{*path}", get(endpoint::metadata))
         .layer(from_fn_with_state(Arc::clone(server), cors::allow))

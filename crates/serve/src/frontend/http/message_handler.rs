@@ -115,12 +115,21 @@ impl HttpServer {
         who: &RequestScope,
     ) -> Result<HttpResponse, HttpError> {
         let is_request = message.id().is_some();
-        let begins =
-            is_request && message.method() == "initialize" && !headers.contains_key(&SESSION);
-        let connected = match (begins, message.belongs_to_request()) {
-            (true, _) => self.begin(who).await?,
-            (false, false) => self.find_or_adopt(headers, who).await?,
-            (false, true) => self.local_session(headers, who, message.answered_id()).await?,
+        let is_initialize = is_request && message.method() == "initialize";
+        // After a restart, some clients send `initialize` with the id of their lost session.
+        let current = if is_initialize && headers.contains_key(&SESSION) {
+            self.find_or_adopt(headers, who).await.ok()
+        } else {
+            None
+        };
+        let begins = is_initialize && current.is_none();
+        let connected = match current {
+            Some(connected) => connected,
+            None if begins => self.begin(who).await?,
+            None if message.belongs_to_request() => {
+                self.local_session(headers, who, message.answered_id()).await?
+            }
+            None => self.find_or_adopt(headers, who).await?,
         };
         connected.touch();
         // Requests in flight still use the current session, so it is only rebuilt between requests.

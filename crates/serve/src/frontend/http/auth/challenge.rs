@@ -194,8 +194,8 @@ pub(crate) fn metadata(head: &Parts, jwt: &JwtConfig) -> Option<HttpResponse> {
     let ours = base.split_once("://").and_then(|(_, rest)| Some(rest.split_at(rest.find('/')?).1));
     let below = ours.and_then(|ours| path.strip_prefix(ours)).or(path.strip_prefix(ENDPOINT));
     let toolbox = match (path, below) {
-        ("" | "/", _) | (_, Some("")) => None,
-        (_, Some(below)) => Some(toolbox_name(below.strip_prefix('/')?)?),
+        ("" | "/", _) | (_, Some("" | "/")) => None,
+        (_, Some(below)) => Some(toolbox_name(without_slash(below.strip_prefix('/')?))?),
         _ => return None,
     };
     let resource = ProtectedResource { jwt: Some(jwt), base, toolbox };
@@ -231,7 +231,12 @@ fn is_secured(head: &Parts) -> bool {
 }
 
 fn toolbox(path: &str) -> Option<&str> {
-    toolbox_name(path.strip_prefix(ENDPOINT)?.strip_prefix('/')?)
+    toolbox_name(without_slash(path.strip_prefix(ENDPOINT)?.strip_prefix('/')?))
+}
+
+/// Many clients add a slash to a URL.
+fn without_slash(path: &str) -> &str {
+    path.strip_suffix('/').unwrap_or(path)
 }
 
 /// Accepts only characters that are safe in a URL and in a quoted header value.
