@@ -175,7 +175,7 @@ fn protocol_error(tool: &ToolId, error: &RawJson) -> CommandError {
     ))
     .with_cause(&cause);
     let hint = error.member("data").and_then(|data| data.member("hint"));
-    match hint.as_ref().and_then(RawJson::decode_string) {
+    match hint.as_ref().and_then(RawJson::decode_string_lossy) {
         Some(hint) => failed.with_cause(&hint),
         None => failed,
     }

@@ -178,7 +178,7 @@ impl AdminApi {
         getrandom::fill(&mut random).map_err(|error| AdminError::failed(error.to_string()))?;
         let id = format!("{:032x}", u128::from_ne_bytes(random));
         let message = question.params.as_ref().and_then(|params| params.member("message"));
-        let message = message.as_ref().and_then(RawJson::decode_string).unwrap_or_default();
+        let message = message.as_ref().and_then(RawJson::decode_string_lossy).unwrap_or_default();
         let response = AdminResponse::Confirm { question: message.into_owned(), id: id.clone() };
         self.0.waiting.add(WaitingCall { id, call, question });
         Ok(response)

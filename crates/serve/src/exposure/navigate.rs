@@ -198,11 +198,11 @@ impl ExecuteTask {
     /// Accepts other names for the task, a plain text, and arguments encoded as a string.
     fn parse(arguments: Option<&RawJson>) -> Result<Self, &'static str> {
         let given = meta_tools::unwrap_json_string(arguments).ok_or("no task given")?;
-        if let Some(task) = given.decode_string() {
+        if let Some(task) = given.decode_string_lossy() {
             return Self::checked(task.into_owned(), None, None);
         }
         let task = TASK.iter().find_map(|key| given.member(key)).ok_or("no task given")?;
-        let task = task.decode_string().ok_or("the task is not a string")?.into_owned();
+        let task = task.decode_string_lossy().ok_or("the task is not a string")?.into_owned();
         let tool = given.member("tool").filter(|tool| tool.as_bytes() != b"null");
         let tool = match tool {
             Some(tool) => Some(tool.decode_string().ok_or("`tool` is not a string")?.into_owned()),

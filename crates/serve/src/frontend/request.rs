@@ -86,7 +86,7 @@ mod tests {
     fn refusal(params: &str) -> Option<String> {
         let params: RawJson = serde_json::from_str(params).unwrap();
         let error = AgentRequest::read("m".to_owned(), Some(&params)).err()?;
-        error.member("message")?.decode_string().map(Cow::into_owned)
+        error.member("message")?.decode_string_lossy().map(Cow::into_owned)
     }
 
     #[test]

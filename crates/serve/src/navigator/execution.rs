@@ -173,7 +173,7 @@ pub(crate) fn blocks(result: &RawJson) -> Vec<RawJson> {
 pub(crate) fn text(block: &RawJson) -> Option<String> {
     let kind = block.member("type")?;
     (kind.decode_string()? == "text").then_some(())?;
-    block.member("text")?.decode_string().map(std::borrow::Cow::into_owned)
+    block.member("text")?.decode_string_lossy().map(std::borrow::Cow::into_owned)
 }
 
 pub(crate) fn texts(result: &RawJson) -> Vec<String> {

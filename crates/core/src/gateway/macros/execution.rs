@@ -220,7 +220,11 @@ fn ended(called: Result<RpcOutcome, CallError>) -> Result<RawJson, String> {
         }
         Ok(RpcOutcome::Error(error)) => {
             let message = error.member("message");
-            Err(message.as_ref().and_then(RawJson::decode_string).unwrap_or_default().into_owned())
+            Err(message
+                .as_ref()
+                .and_then(RawJson::decode_string_lossy)
+                .unwrap_or_default()
+                .into_owned())
         }
         Err(error) => Err(describe_call_error(&error)),
     }

@@ -58,8 +58,11 @@ impl<'a> Values<'a> {
                 for part in parts {
                     let part = self.fill(part)?;
                     // Writing to a `String` can't fail.
-                    let _ =
-                        write!(joined, "{}", part.decode_string().unwrap_or_else(|| part.as_str()));
+                    let _ = write!(
+                        joined,
+                        "{}",
+                        part.decode_string_lossy().unwrap_or_else(|| part.as_str())
+                    );
                 }
                 RawJson::from_text(&joined)
             }
@@ -104,7 +107,7 @@ pub(crate) fn text_of(result: &RawJson) -> String {
     let blocks = result.member("content").and_then(|content| content.items()).unwrap_or_default();
     let texts = blocks.iter().filter_map(|block| {
         let is_text = block.member("type").is_some_and(|kind| kind.as_bytes() == b"\"text\"");
-        Some(block.member("text").filter(|_| is_text)?.decode_string()?.into_owned())
+        Some(block.member("text").filter(|_| is_text)?.decode_string_lossy()?.into_owned())
     });
     texts.collect::<Vec<_>>().join("\n")
 }

@@ -66,7 +66,7 @@ impl SearchTools {
 }
 
 fn texts(value: &RawJson) -> Option<Vec<String>> {
-    if let Some(text) = value.decode_string() {
+    if let Some(text) = value.decode_string_lossy() {
         let written = serde_json::from_str::<Box<RawValue>>(text.trim()).ok();
         let list = written.and_then(|list| RawJson::encode(&list).items());
         let Some(items) = list else { return Some(vec![text.into_owned()]) };
@@ -81,8 +81,8 @@ fn texts(value: &RawJson) -> Option<Vec<String>> {
 /// Accepts a string, a number, or an object with a `query`.
 fn parse_text(item: &RawJson) -> Option<String> {
     match item.as_bytes().first() {
-        Some(b'"') => item.decode_string().map(Cow::into_owned),
-        Some(b'{') => item.member("query")?.decode_string().map(Cow::into_owned),
+        Some(b'"') => item.decode_string_lossy().map(Cow::into_owned),
+        Some(b'{') => item.member("query")?.decode_string_lossy().map(Cow::into_owned),
         Some(b'[') => None,
         _ if item.as_bytes() == b"null" => Some(String::new()),
         _ => Some(item.as_str().into_owned()),
