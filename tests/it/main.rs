@@ -61,6 +61,7 @@ mod http_drain;
 mod http_limits;
 mod http_load;
 mod http_retry_and_resume;
+mod imperfect_servers;
 mod isolation;
 mod limits;
 mod listing_store;

@@ -41,7 +41,7 @@ mod upstream;
 pub mod watchdog;
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
@@ -123,7 +123,7 @@ pub enum BackendError {
     #[error("response of {0} bytes exceeds `limits.maxMessageBytes`")]
     Oversized(usize),
     #[error("invalid response: {0}")]
-    InvalidResponse(&'static str),
+    InvalidResponse(Arc<str>),
     #[error("the workbench is shutting down")]
     ShuttingDown,
 }
@@ -198,6 +198,8 @@ struct BackendInner {
     vitals: StatusRecorder,
     /// `true` once a server that stops when unused has stopped.
     gone: watch::Receiver<bool>,
+    /// `true` if a caller has waited in vain for the last start.
+    is_slow: AtomicBool,
 }
 
 pub(crate) struct WeakBackend(Weak<BackendInner>);
@@ -312,6 +314,15 @@ impl Backend {
             actor::BackendState::Failed(failure) => Some(Arc::clone(failure)),
             actor::BackendState::Stopped | actor::BackendState::Ready(_) => None,
         }
+    }
+
+    /// Returns `true` if a caller has waited in vain for the last start.
+    pub fn is_slow_to_start(&self) -> bool {
+        self.shared.is_slow.load(Ordering::Relaxed)
+    }
+
+    pub fn set_slow_to_start(&self, is_slow: bool) {
+        self.shared.is_slow.store(is_slow, Ordering::Relaxed);
     }
 
     /// Registers a request of an agent, so that server messages about it reach the agent. The

@@ -417,9 +417,14 @@ pub enum Protocol {
     Auto,
     /// 2024-11-05 to 2025-11-25: sessions that begin with `initialize`.
     Legacy,
+    /// Like [`Protocol::Legacy`], but `initialize` requests this version.
+    Pinned(&'static str),
     /// 2026-07-28: stateless requests.
     Modern,
 }
+
+/// The versions whose sessions begin with `initialize`, newest first.
+pub const LEGACY_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 impl Protocol {
     /// Parses a value as written in the file.
@@ -427,8 +432,18 @@ impl Protocol {
         match word {
             "auto" => Some(Self::Auto),
             "legacy" => Some(Self::Legacy),
-            "modern" => Some(Self::Modern),
-            _ => None,
+            "modern" | "2026-07-28" => Some(Self::Modern),
+            _ => LEGACY_VERSIONS.into_iter().find(|version| *version == word).map(Self::Pinned),
+        }
+    }
+
+    /// Returns the value as written in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Legacy => "legacy",
+            Self::Pinned(version) => version,
+            Self::Modern => "modern",
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::backend::server_request::AgentEvent;
 use crate::backend::{BackendError, RemoteError, RpcOutcome, VersionedListing, events};
 use crate::json::{Member, RawJson};
 use crate::login::OAuthLogin;
+use crate::name::untrusted_text;
 use crate::wire::UNREADABLE_NAME;
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::incoming::error_object;
@@ -292,7 +293,13 @@ impl BackendConnection {
     async fn failure(&self, error: RequestError, entry: &InFlightRequest) -> BackendError {
         match error {
             RequestError::Oversized(length) => BackendError::Oversized(length),
-            RequestError::UnreadableName(_) => BackendError::InvalidResponse(UNREADABLE_NAME),
+            RequestError::UnreadableName(_) => {
+                BackendError::InvalidResponse(UNREADABLE_NAME.into())
+            }
+            RequestError::Malformed(why) => {
+                let why = entry.secrets().redact_json_text(&why);
+                BackendError::InvalidResponse(untrusted_text::single_line(&why).into())
+            }
             RequestError::NotSent | RequestError::Closed => {
                 let death = self.wait_for_crash_report().await;
                 let Some(CrashReport { cause, users }) = death.as_deref() else {

@@ -19,8 +19,17 @@ const MAX_LINE: usize = 16 * 1024;
 /// The last lines of a server's stderr, redacted. Clones share the lines.
 #[derive(Clone, Debug)]
 pub struct StderrTail {
-    lines: Arc<Mutex<VecDeque<String>>>,
+    lines: Arc<Mutex<LastLines>>,
     secrets: Arc<Redactor>,
+}
+
+#[derive(Debug, Default)]
+struct LastLines {
+    lines: VecDeque<String>,
+    /// The last line that names an error. JavaScript and Java print it before the stack trace.
+    cause: Option<String>,
+    /// `true` if stack frames followed the cause.
+    has_frames: bool,
 }
 
 impl StderrTail {
@@ -50,18 +59,43 @@ impl StderrTail {
 
     fn push(&self, text: &str) {
         let end = (0..=KEPT_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == KEPT_LINES {
-            lines.pop_front();
+        let text = text[..end.unwrap_or_default()].to_owned();
+        let mut last = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_stack_frame(&text) {
+            last.has_frames = last.cause.is_some();
+            return;
         }
-        lines.push_back(text[..end.unwrap_or_default()].to_owned());
+        if names_error(&text) {
+            (last.cause, last.has_frames) = (Some(text.clone()), false);
+        }
+        if last.lines.len() == KEPT_LINES {
+            last.lines.pop_front();
+        }
+        last.lines.push_back(text);
     }
 
-    /// Returns the retained lines, oldest first, separated by newlines.
+    /// Returns the retained lines, oldest first, separated by newlines. Stack frames are left out,
+    /// and the error that they belong to comes first.
     pub fn text(&self) -> String {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+        let last = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let cause = last.cause.as_ref().filter(|_| last.has_frames);
+        let at = cause.and_then(|cause| last.lines.iter().rposition(|line| line == cause));
+        let lost = cause.filter(|_| at.is_none());
+        let lines = lost.into_iter().chain(last.lines.iter().skip(at.unwrap_or_default()));
+        lines.map(String::as_str).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Returns `true` for a frame of a stack trace of JavaScript, Java or .NET.
+fn is_stack_frame(line: &str) -> bool {
+    line.starts_with([' ', '\t']) && line.trim_start().starts_with("at ")
+}
+
+/// Returns `true` for lines such as `TypeError: x is not a function`.
+fn names_error(line: &str) -> bool {
+    let line = line.strip_prefix("Uncaught ").unwrap_or(line);
+    let Some((name, _)) = line.split_once([':', ' ']) else { return false };
+    ["Error", "Exception", "error"].iter().any(|end| name.ends_with(end))
 }
 
 #[derive(Clone, Debug)]
@@ -118,9 +152,22 @@ pub(crate) fn describe_status(status: ExitStatus) -> String {
 }
 
 const LAST_LINES: &str = "; last lines of stderr:";
+const STDOUT_LINES: &str = "stdout has lines that are not responses to the workbench:";
 
+/// Returns the text without the lines that it quotes of stderr and stdout.
 pub fn strip_stderr_tail(text: &str) -> &str {
-    text.split_once(LAST_LINES).map_or(text, |(text, _)| text)
+    let text = text.split_once(LAST_LINES).map_or(text, |(text, _)| text);
+    text.split_once(STDOUT_LINES).map_or(text, |(text, _)| text.trim_end_matches("; "))
+}
+
+/// Appends unusable lines of stdout if `with_words`.
+pub(crate) fn with_stdout(text: String, lines: &[String], with_words: bool) -> String {
+    if lines.is_empty() || !with_words {
+        return text;
+    }
+    let separator = if text.contains('\n') { "\n" } else { "; " };
+    let lines = untrusted_text::quote_lines(&lines.join("\n"));
+    format!("{text}{separator}{STDOUT_LINES}\n{lines}")
 }
 
 /// Appends the last stderr lines if `with_words`, and otherwise a reference to the log.

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::catalog::{ServerCapabilities, shorten};
 use crate::json::{Member, RawJson};
 use crate::name::untrusted_text;
-use crate::settings::Protocol;
+use crate::settings::{LEGACY_VERSIONS, Protocol};
 use crate::wire::UNREADABLE_NAME;
 use crate::wire::code::UNSUPPORTED_PROTOCOL_VERSION;
 use crate::wire::http_client::HttpTransportError;
@@ -74,6 +74,8 @@ pub struct HandshakeRejection {
     pub(crate) failure: Option<HttpTransportError>,
     /// `true` if the server rejected 2026-07-28 but lists it as supported.
     speaks_ours: bool,
+    /// The newest known version with `initialize` that the rejection names.
+    offered: Option<&'static str>,
 }
 
 impl HandshakeRejection {
@@ -98,9 +100,23 @@ impl HandshakeRejection {
             message: message(error),
             failure: HttpTransportError::from_error_object(error),
             speaks_ours,
+            offered: offered_version(&error.as_str()),
         }
     }
 }
+
+/// Returns the newest known version with `initialize` that a rejection names, other than the one
+/// that was sent.
+fn offered_version(rejection: &str) -> Option<&'static str> {
+    if !rejection.to_ascii_lowercase().contains("version") {
+        return None;
+    }
+    let mut known = LEGACY_VERSIONS.into_iter().filter(|version| *version != NEWEST);
+    known.find(|version| rejection.contains(version))
+}
+
+/// The version that `initialize` requests first.
+const NEWEST: &str = LEGACY_VERSIONS[0];
 
 /// Negotiates the protocol. With `Protocol::Auto`, tries `first`, and the other era if that is
 /// rejected or unanswered for `patience`.
@@ -129,18 +145,25 @@ async fn handshake_in_both_eras(
 ) -> Result<HandshakeResult, HandshakeError> {
     let (first, second) = match protocol {
         Protocol::Auto => (first, Some(first.other())),
-        Protocol::Legacy => (Era::Legacy, None),
+        Protocol::Legacy | Protocol::Pinned(_) => (Era::Legacy, None),
         Protocol::Modern => (Era::Modern, None),
     };
-    let mut asked = send_hello(connection, first, capabilities).await?;
+    let version = match protocol {
+        Protocol::Pinned(version) => version,
+        _ => NEWEST,
+    };
+    let mut asked = send_hello(connection, first, version, capabilities).await?;
     let Some(second) = second else {
-        return read(connection, first, asked.response().await, capabilities);
+        let answer = asked.response().await;
+        return read_or_offer(connection, first, protocol, answer, capabilities).await;
     };
     let mut refusal = match timeout(patience, asked.response()).await {
-        Ok(answer) => match read(connection, first, answer, capabilities) {
-            Err(HandshakeError::Refused(refusal)) => Some(refusal),
-            read => return read,
-        },
+        Ok(answer) => {
+            match read_or_offer(connection, first, protocol, answer, capabilities).await {
+                Err(HandshakeError::Refused(refusal)) => Some(refusal),
+                read => return read,
+            }
+        }
         Err(_) => None,
     };
     let is_unreachable = |refusal: &HandshakeRejection| {
@@ -156,9 +179,11 @@ async fn handshake_in_both_eras(
     if timeout(STDERR_DRAIN_TIMEOUT, connection.closed()).await.is_ok() {
         return Err(refusal.map_or(HandshakeError::Closed, HandshakeError::Refused));
     }
-    let mut also_asked = send_hello(connection, second, capabilities).await?;
+    let offered = refusal.as_ref().and_then(|refusal| refusal.offered).unwrap_or(version);
+    let mut also_asked = send_hello(connection, second, offered, capabilities).await?;
     if let Some(refusal) = refusal {
-        return match read(connection, second, also_asked.response().await, capabilities) {
+        let answer = also_asked.response().await;
+        return match read_or_offer(connection, second, protocol, answer, capabilities).await {
             // Report the rejection by the era that servers commonly speak.
             Err(HandshakeError::Refused(_)) if first == Era::Legacy => {
                 Err(HandshakeError::Refused(refusal))
@@ -186,15 +211,43 @@ async fn handshake_in_both_eras(
     }
 }
 
+/// Reads a response. If a legacy server rejects the version and offers an older one, sends
+/// `initialize` again with that, unless the configuration pins a version.
+async fn read_or_offer(
+    connection: &ServerConnection,
+    era: Era,
+    protocol: Protocol,
+    answer: Result<RpcOutcome, RequestError>,
+    capabilities: &RawJson,
+) -> Result<HandshakeResult, HandshakeError> {
+    let rejection = match read(connection, era, answer, capabilities) {
+        Err(HandshakeError::Refused(rejection)) if era == Era::Legacy => rejection,
+        read => return read,
+    };
+    let Some(offered) = rejection.offered.filter(|_| !matches!(protocol, Protocol::Pinned(_)))
+    else {
+        return Err(HandshakeError::Refused(rejection));
+    };
+    tracing::debug!(offered, "the server rejected the protocol version and offers another one");
+    let mut asked = send_hello(connection, era, offered, capabilities).await?;
+    match read(connection, era, asked.response().await, capabilities) {
+        Err(HandshakeError::Refused(_) | HandshakeError::Closed) => {
+            Err(HandshakeError::Refused(rejection))
+        }
+        read => read,
+    }
+}
+
+/// `version` is the version that `initialize` requests.
 async fn send_hello(
     connection: &ServerConnection,
     era: Era,
+    version: &'static str,
     capabilities: &RawJson,
 ) -> Result<PendingRequest, HandshakeError> {
     let sent = match era {
         Era::Legacy => {
-            // The newest revision with `initialize`: some servers reject anything newer.
-            let version = RawJson::encode(&ProtocolVersion::LATEST_WITH_INITIALIZE);
+            let version = RawJson::from_text(version);
             let ourselves = RawJson::encode(&implementation());
             let params = [
                 ("protocolVersion", &version),
@@ -220,8 +273,6 @@ fn read(
     struct Said {
         #[serde(default)]
         capabilities: ServerCapabilities,
-        #[serde(default)]
-        instructions: Option<String>,
     }
 
     let result = match answer {
@@ -238,6 +289,13 @@ fn read(
             return Err(HandshakeError::InvalidResponse(format!(
                 "invalid response to `{}`: {UNREADABLE_NAME}",
                 era.method()
+            )));
+        }
+        Err(RequestError::Malformed(why)) => {
+            return Err(HandshakeError::InvalidResponse(format!(
+                "malformed response to `{}`: {}",
+                era.method(),
+                untrusted_text::single_line(&why)
             )));
         }
         Err(RequestError::NotSent | RequestError::Closed) => return Err(HandshakeError::Closed),
@@ -258,8 +316,9 @@ fn read(
     };
     let in_meta = || result.member("_meta")?.member("io.modelcontextprotocol/serverInfo");
     let info = result.member("serverInfo").or_else(in_meta).map(|info| info.to_detached());
-    let Said { capabilities: abilities, instructions } = said;
-    Ok(HandshakeResult { era, capabilities: abilities, instructions, info, meta })
+    let instructions = result.member("instructions");
+    let instructions = instructions.and_then(|text| Some(text.decode_string_lossy()?.into_owned()));
+    Ok(HandshakeResult { era, capabilities: said.capabilities, instructions, info, meta })
 }
 
 /// Maximum characters quoted from a server's error.
@@ -267,16 +326,9 @@ const MAX_MESSAGE: usize = 1000;
 
 /// Returns the message of an error object, or the whole object if it has none, on one line.
 pub(crate) fn message(error: &RawJson) -> String {
-    #[derive(Deserialize)]
-    struct Message {
-        message: String,
-    }
-
-    let said = error.parse::<Message>().map(|error| error.message);
-    shorten(
-        &untrusted_text::single_line(&said.unwrap_or_else(|_| error.as_str().into_owned())),
-        MAX_MESSAGE,
-    )
+    let message = error.member("message");
+    let said = message.as_ref().and_then(RawJson::decode_string_lossy);
+    shorten(&untrusted_text::single_line(&said.unwrap_or_else(|| error.as_str())), MAX_MESSAGE)
 }
 
 fn implementation() -> Implementation {

@@ -260,6 +260,10 @@ pub async fn ask(
         Err(RequestError::NotSent | RequestError::Closed) => {
             Err("the server closed the connection".to_owned().into())
         }
+        Err(RequestError::Malformed(why)) => {
+            let why = untrusted_text::single_line(&why);
+            Err(format!("malformed response to `{method}`: {why}").into())
+        }
         Err(RequestError::Oversized(length)) => {
             Err(format!("response of {length} bytes exceeds `limits.maxMessageBytes`").into())
         }

@@ -91,6 +91,11 @@ impl InFlightRequest {
         &self.principal
     }
 
+    /// Secrets of the server's process, for redaction.
+    pub(crate) fn secrets(&self) -> &Redactor {
+        self.router.secrets()
+    }
+
     /// Returns now while the agent has to answer a server request, else the time of its last
     /// answer.
     pub(crate) fn agent_active_at(&self) -> Option<Instant> {

@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -201,7 +202,9 @@ impl Pool {
         };
         self.context.tasks.spawn(actor.run());
         let (status, gone) = (status_receiver, gone_receiver);
-        let shared = BackendInner { id, commands, status, router: board, reports, vitals, gone };
+        let is_slow = AtomicBool::new(false);
+        let shared =
+            BackendInner { id, commands, status, router: board, reports, vitals, gone, is_slow };
         let backend = Backend { name: name.into(), shared: Arc::new(shared) };
         if is_shared {
             backends.shared.retain(|_, other| other.is_alive());

@@ -27,6 +27,19 @@ pub(crate) fn of_sign_in(login: Option<&OAuthLogin>) -> (String, String) {
     }
 }
 
+/// Returns the reason and hint of a 401 or 403 that isn't known to need a sign-in. `reason` is the
+/// server's; a token that could not be obtained is a better one.
+pub(crate) fn of_unauthorized(reason: String, login: Option<&OAuthLogin>) -> (String, String) {
+    match login.and_then(OAuthLogin::failed_renewal) {
+        Some(why) => {
+            let hint = "the authorization server may be down: try again later; else check `oauth` \
+                        in the server's entry";
+            (format!("cannot obtain an access token: {why}"), hint.to_owned())
+        }
+        None => (reason, WANTS_TOKEN.to_owned()),
+    }
+}
+
 fn how_to_sign_in(login: Option<&OAuthLogin>) -> String {
     let Some(login) = login else { return WANTS_TOKEN.to_owned() };
     let LoginTarget { server, account, .. } = login.target();
@@ -98,7 +111,15 @@ impl RemoteError {
             {
                 TOO_MANY_SCOPES
             }
-            HttpTransportError::HttpStatus(401 | 403) => WANTS_TOKEN,
+            HttpTransportError::HttpStatus(401 | 403) => {
+                let (reason, hint) = of_unauthorized(message(error), login);
+                return Some(Self {
+                    reason,
+                    hint,
+                    wants_sign_in: false,
+                    may_have_been_received: false,
+                });
+            }
             HttpTransportError::HttpStatus(410) => ENDED_TRANSPORT,
             HttpTransportError::HttpStatus(429) => "rate limit reached: try again later",
             HttpTransportError::HttpStatus(300..500) => OTHER_PATH,

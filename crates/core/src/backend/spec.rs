@@ -47,7 +47,10 @@ impl BackendSpec {
     /// Returns the protocol to use. HTTP with SSE is always legacy.
     pub(crate) fn spoken(&self) -> Protocol {
         match &self.reach {
-            ServerTransport::Http(remote) if remote.transport == HttpTransport::Sse => {
+            ServerTransport::Http(remote)
+                if remote.transport == HttpTransport::Sse
+                    && !matches!(self.protocol, Protocol::Pinned(_)) =>
+            {
                 Protocol::Legacy
             }
             ServerTransport::Http(_) | ServerTransport::Stdio(_) => self.protocol,

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::backend::exit_cause::{ExitCause, StderrTail, with_stderr_tail};
+use crate::backend::exit_cause::{ExitCause, StderrTail, with_stderr_tail, with_stdout};
 use crate::backend::handshake::{self, Era, HandshakeError, HandshakeRejection, HandshakeResult};
 use crate::backend::launch::grants;
 use crate::backend::listing_reader::{self, ListKinds};
 use crate::backend::listing_store::ProtocolHint;
 use crate::backend::message_router::MessageRouter;
 use crate::backend::remote_error::{
-    ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, WANTS_TOKEN, of_sign_in,
+    ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, of_sign_in, of_unauthorized,
 };
 use crate::backend::server_quota::ServerQuota;
 use crate::backend::upstream::Upstream;
@@ -165,7 +165,11 @@ async fn start_now(
         None => first_protocol(spec, context).await,
     };
     if is_old {
-        let way = AttemptProtocol { protocol: Protocol::Legacy, era: Era::Legacy, is_old: true };
+        let protocol = match spec.protocol {
+            pinned @ Protocol::Pinned(_) => pinned,
+            _ => Protocol::Legacy,
+        };
+        let way = AttemptProtocol { protocol, era: Era::Legacy, is_old: true };
         match attempt(spec, context, router, way, urgency).await {
             Ok(started) => return Ok(started),
             Err(AttemptError::Refused(failed) | AttemptError::Failed(failed)) if failed.is_away => {
@@ -290,10 +294,10 @@ async fn attempt(
     };
     let last_words = upstream.stderr_tail();
     let death = upstream.end(&connection).await;
-    let said = last_words.clone();
-    let mut failed = explain(failure, has_ended.then_some(death), spec, last_words);
+    let output = ServerOutput { stderr: last_words.clone(), stdout: connection.unusable_output() };
+    let mut failed = explain(failure, has_ended.then_some(death), spec, &output);
     let (AttemptError::Refused(failure) | AttemptError::Failed(failure)) = &mut failed;
-    failure.stderr_tail = said;
+    failure.stderr_tail = last_words;
     Err(failed.without(router.secrets()))
 }
 
@@ -357,18 +361,26 @@ fn by_hand(spec: &BackendSpec) -> String {
     )
 }
 
+/// Output of a server that failed to start, which its error quotes.
+struct ServerOutput {
+    /// `None` for an HTTP server.
+    stderr: Option<StderrTail>,
+    /// Lines that were no messages or matched no request.
+    stdout: Vec<String>,
+}
+
 fn explain(
     words: Option<HandshakeError>,
     death: Option<ExitCause>,
     spec: &BackendSpec,
-    stderr: Option<StderrTail>,
+    ServerOutput { stderr, stdout }: &ServerOutput,
 ) -> AttemptError {
     let Some(stderr) = stderr else {
         return explain_remote(words, spec);
     };
     let words_of = |reason: String| {
         let tail = stderr.text();
-        move |is_told| with_stderr_tail(&reason, &tail, is_told)
+        move |is_told| with_stdout(with_stderr_tail(&reason, &tail, is_told), stdout, is_told)
     };
     let by_hand = by_hand(spec);
     let by_hand = by_hand.as_str();
@@ -377,9 +389,15 @@ fn explain(
             Some(HandshakeError::Refused(HandshakeRejection { message, .. })) => {
                 format!("rejected the handshake ({message}) and ")
             }
+            Some(HandshakeError::InvalidResponse(message)) => {
+                format!("handshake failed: {message}; then the server ")
+            }
             _ => String::new(),
         };
-        let exit = |is_told| format!("{before}{}", death.describe_exit("during startup", is_told));
+        let exit = |is_told| {
+            let exit = format!("{before}{}", death.describe_exit("during startup", is_told));
+            with_stdout(exit, stdout, is_told)
+        };
         let failed = FailedStart::new(exit, by_hand);
         return match words {
             Some(HandshakeError::Refused(_)) => AttemptError::Refused(failed),
@@ -396,9 +414,15 @@ fn explain(
         )),
         // A child process needs no sign-in.
         None | Some(HandshakeError::Closed | HandshakeError::SignIn) => {
+            let hint = if stdout.is_empty() {
+                "try again (a first start may download packages) or raise `startupTimeoutMs`"
+            } else {
+                "its stdout must hold only MCP messages, one per line and with the ids of the \
+                 requests; if the server only starts slowly, raise `startupTimeoutMs`"
+            };
             AttemptError::Failed(FailedStart::new(
                 words_of(format!("not ready within {} ms", spec.startup_timeout.as_millis())),
-                "try again (a first start may download packages) or raise `startupTimeoutMs`",
+                hint,
             ))
         }
     }
@@ -430,7 +454,11 @@ fn explain_remote(words: Option<HandshakeError>, spec: &BackendSpec) -> AttemptE
             Some(HttpTransportError::SignIn) => {
                 return AttemptError::Failed(sign_in_required(spec).into());
             }
-            Some(HttpTransportError::HttpStatus(401 | 403)) => (message, WANTS_TOKEN),
+            Some(HttpTransportError::HttpStatus(401 | 403)) => {
+                let login = spec.reach.login().map(|login| &**login);
+                let (reason, hint) = of_unauthorized(message, login);
+                return AttemptError::Failed(StartError::new(reason, hint).into());
+            }
             Some(HttpTransportError::HttpStatus(410)) => (message, ENDED_TRANSPORT),
             Some(HttpTransportError::HttpStatus(300..500)) => (message, OTHER_PATH),
             Some(HttpTransportError::HttpStatus(_) | HttpTransportError::Broken) => {

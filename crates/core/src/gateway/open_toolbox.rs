@@ -39,6 +39,8 @@ pub struct OpenedToolbox {
     pub connected: usize,
     /// Servers still starting whose stored listings are usable, in configuration order.
     pub starting: Vec<ServerName>,
+    /// Servers still starting whose tools aren't known yet, in configuration order.
+    pub unlisted: Vec<ServerName>,
     /// The remaining servers, in configuration order.
     pub failed: Vec<FailedServer>,
 }
@@ -46,14 +48,15 @@ pub struct OpenedToolbox {
 impl OpenedToolbox {
     /// Returns `true` if servers failed and none is running or starting.
     pub fn is_failure(&self) -> bool {
-        self.connected == 0 && self.starting.is_empty() && !self.failed.is_empty()
+        let is_starting = !self.starting.is_empty() || !self.unlisted.is_empty();
+        self.connected == 0 && !is_starting && !self.failed.is_empty()
     }
 }
 
 impl Gateway {
     /// Starts the servers of a toolbox in parallel and waits until they run: at most 3 s for
     /// servers with a stored listing, at most 45 s for others. Slower ones continue to start in the
-    /// background.
+    /// background, and later openings don't wait for them if another server is usable.
     ///
     /// Servers that fail are reported and retried by a later call. Dropping the future stops the
     /// wait, not the servers.
@@ -69,28 +72,32 @@ impl Gateway {
         for (index, server) in toolbox.launchable_servers().enumerate() {
             let member = self.managed_server(&toolbox.name, &server.name);
             let is_known = member.is_some_and(|server| snapshot.has_listed(server.shared.id()));
-            starts.push(PendingStart { is_known, outcome: None });
+            let is_slow = member.is_some_and(|server| server.shared.is_slow_to_start());
+            starts.push(PendingStart { is_known, is_slow, outcome: None });
             let urgency = StartPriority::Opening;
             let start = self.start(&toolbox.name, &server.name, context.agent, urgency);
             starting.spawn(async move { (index, start.await) });
         }
         let what = format!("toolbox `{}`", toolbox.name);
         let names = toolbox.launchable_servers().map(|server| server.name.to_string()).collect();
-        let waited = wait(starting, &mut starts, StartProgress::new(what, names, context)).await;
+        wait(starting, &mut starts, StartProgress::new(what, names, context)).await;
         let view = self.snapshot().view(&toolbox.name);
-        let mut opened =
-            OpenedToolbox { view, connected: 0, starting: Vec::new(), failed: Vec::new() };
+        let mut opened = OpenedToolbox {
+            view,
+            connected: 0,
+            starting: vec![],
+            unlisted: vec![],
+            failed: vec![],
+        };
         for (server, start) in toolbox.launchable_servers().zip(starts) {
+            if let Some(member) = self.managed_server(&toolbox.name, &server.name) {
+                member.shared.set_slow_to_start(start.is_slow);
+            }
             match start.outcome {
                 Some(Ok(())) => opened.connected += 1,
                 Some(Err(failed)) => opened.failed.push(failed),
                 None if start.is_known => opened.starting.push(server.name.clone()),
-                None => opened.failed.push(FailedServer {
-                    server: server.name.clone(),
-                    reason: format!("still starting after {} s", waited.as_secs()),
-                    hint: "retry in a moment".to_owned(),
-                    wants_sign_in: false,
-                }),
+                None => opened.unlisted.push(server.name.clone()),
             }
         }
         opened
@@ -99,23 +106,28 @@ impl Gateway {
 
 struct PendingStart {
     is_known: bool,
+    /// `true` if an opening, this one included, has waited in vain for the start.
+    is_slow: bool,
     /// `None` while it is starting.
     outcome: Option<Result<(), FailedServer>>,
 }
 
-/// Records the outcomes of starts until the timeout. Returns the time waited.
+/// Records the outcomes of starts until the timeout.
 async fn wait(
     mut starting: JoinSet<(usize, Result<(), FailedServer>)>,
     starts: &mut [PendingStart],
     mut report: StartProgress<'_>,
-) -> Duration {
+) {
     let began = Instant::now();
     let mut heartbeat = heartbeat();
     while starts.iter().any(|start| start.outcome.is_none()) {
         tokio::select! {
             started = starting.join_next() => match started {
                 None => break,
-                Some(Ok((index, outcome))) => starts[index].outcome = Some(outcome),
+                Some(Ok((index, outcome))) => {
+                    starts[index].is_slow = outcome.is_err() && began.elapsed() > LISTED_TIMEOUT;
+                    starts[index].outcome = Some(outcome);
+                }
                 // Its server counts as still starting.
                 Some(Err(error)) => tracing::error!(%error, "internal error while starting a server"),
             },
@@ -125,20 +137,25 @@ async fn wait(
         let is_done: Vec<bool> = starts.iter().map(|start| start.outcome.is_some()).collect();
         report.send(&is_done).await;
     }
+    for start in starts.iter_mut().filter(|start| start.outcome.is_none()) {
+        start.is_slow = true;
+    }
     starting.detach_all();
-    began.elapsed()
 }
 
 /// Returns the timeout for the servers still missing, counted from the start of the opening.
 fn patience(starts: &[PendingStart]) -> Duration {
-    let waited_for = |start: &&PendingStart| start.outcome.is_none() && !start.is_known;
+    let missing = || starts.iter().filter(|start| start.outcome.is_none() && !start.is_slow);
     let is_of_use = |start: &PendingStart| match &start.outcome {
         Some(outcome) => outcome.is_ok(),
         None => start.is_known,
     };
-    match starts.iter().filter(waited_for).count() {
+    let is_any_of_use = starts.iter().any(is_of_use);
+    match missing().filter(|start| !start.is_known).count() {
+        // Only slow servers are missing, and the agent can work without them.
+        0 if missing().next().is_none() && is_any_of_use => Duration::ZERO,
         0 => LISTED_TIMEOUT,
-        1 if starts.iter().any(is_of_use) => LAST_UNKNOWN,
+        1 if is_any_of_use => LAST_UNKNOWN,
         _ => OPEN_TIMEOUT,
     }
 }

@@ -148,8 +148,14 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &OpenedToolbox) -> Map<Str
         header.insert("servers_connected".to_owned(), opened.connected.into());
     }
     header.insert("failed_servers".to_owned(), failed.collect());
-    if !opened.starting.is_empty() {
-        header.insert("still_starting".to_owned(), still_starting(&opened.starting).into());
+    let starting = [
+        (&opened.starting, "these tools were cached; a call waits until the server is ready"),
+        (&opened.unlisted, "tools not known yet; open the toolbox again in a moment"),
+    ];
+    let starting = starting.into_iter().filter(|(servers, _)| !servers.is_empty());
+    let starting: Vec<_> = starting.map(|(servers, hint)| still_starting(servers, hint)).collect();
+    if !starting.is_empty() {
+        header.insert("still_starting".to_owned(), starting.join(". ").into());
     }
     let servers = || opened.view.instructions();
     if let Some(max) = MAX_INSTRUCTIONS.checked_div(servers().count()) {
@@ -161,13 +167,13 @@ pub(crate) fn header(toolbox: &ToolboxConfig, opened: &OpenedToolbox) -> Map<Str
     header
 }
 
-fn still_starting(servers: &[ServerName]) -> String {
+fn still_starting(servers: &[ServerName], hint: &str) -> String {
     let names = servers.iter().map(ServerName::as_str);
     let names = match names_that_fit(MAX_STARTING, names) {
         (names, 0) => names,
         (names, more) => format!("{names}, and {more} more"),
     };
-    format!("{names}: these tools were cached; a call waits until the server is ready")
+    format!("{names}: {hint}")
 }
 
 /// Returns the bytes of `max` that remain after the header.
@@ -176,13 +182,16 @@ pub(crate) fn remaining_bytes(max: usize, header: &Map<String, Value>) -> usize 
     max.saturating_sub(header + REMARK)
 }
 
-/// Truncates at the start, because the cause of an error is usually at the end.
+/// Removes the middle: the beginning says what happened, and the cause of an error is usually at the
+/// end, but Node.js prints it before the rest of a stack trace.
 fn cut(text: &str, max: usize) -> String {
-    let surplus = text.chars().count().saturating_sub(max);
-    match text.char_indices().nth(surplus) {
-        Some((start, _)) if surplus > 0 => format!("…{}", &text[start..]),
-        _ => text.to_owned(),
+    let length = text.chars().count();
+    if length <= max {
+        return text.to_owned();
     }
+    let offset = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    let head = max * 2 / 5;
+    format!("{}…{}", &text[..offset(head)], &text[offset(length - (max - head))..])
 }
 
 #[cfg(test)]

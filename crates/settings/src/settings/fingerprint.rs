@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::settings::{
     AgentPolicy, ArgumentTest, ClientConfig, Config, ConfirmationPolicy, DriftPolicy, Isolation,
     Launch, LockedDefinition, LockedDefinitions, LockedServer, PolicyCondition, PolicyConfig,
-    Protocol, RateLimits, ServerConfig, TimeWindow, ToolboxConfig, UnknownAgentPolicy,
+    RateLimits, ServerConfig, TimeWindow, ToolboxConfig, UnknownAgentPolicy,
 };
 
 /// Version of the encoding.
@@ -127,11 +127,7 @@ fn encode_server(server: &ServerConfig) -> Value {
         Isolation::Shared => "shared",
         Isolation::Session => "session",
     };
-    let protocol = match server.protocol {
-        Protocol::Auto => "auto",
-        Protocol::Legacy => "legacy",
-        Protocol::Modern => "modern",
-    };
+    let protocol = server.protocol.word();
     let launch = match &server.launch {
         Launch::Stdio(launch) => json!(["stdio", launch.command]),
         Launch::Http(_) => json!(["http"]),

@@ -11,6 +11,7 @@ use crate::json::outline::Outline;
 use crate::json::scan::{self, Cursor, JsonSyntaxError, StringHint};
 use crate::json::{self, RawJson};
 use crate::wire::code::{INVALID_REQUEST, PARSE_ERROR};
+use crate::wire::line::KEPT_EDGE;
 
 /// A message, parsed only down to the members of JSON-RPC 2.0.
 #[derive(Debug)]
@@ -46,6 +47,7 @@ struct EnvelopeMembers {
     params: Option<Range<usize>>,
     result: Option<Range<usize>>,
     error: Option<Range<usize>>,
+    has_null_id: bool,
     outline: Option<Arc<Outline>>,
     /// The position of the first value whose name is repeated.
     repeated: Option<usize>,
@@ -82,10 +84,12 @@ impl EnvelopeMembers {
         }
         cursor.finish()?;
         members.id.take_if(|_| is_id_repeated);
+        let is_null = |place: &Range<usize>| &line[place.clone()] == b"null";
+        members.has_null_id = members.id.as_ref().is_some_and(is_null);
         // Except for `result`, a `null` member counts as missing.
         for place in [&mut members.id, &mut members.method, &mut members.params, &mut members.error]
         {
-            place.take_if(|place| &line[place.clone()] == b"null");
+            place.take_if(|place| is_null(place));
         }
         Ok(members)
     }
@@ -119,6 +123,10 @@ pub enum MessageParseError {
     UnreadableName(Box<JsonRpcMessage>),
     /// The method of the request with this id isn't valid Unicode.
     UnreadableMethod(RawJson),
+    /// The text is a request with the id `null`. A notification with such an id is accepted.
+    NullId,
+    /// The text is an error response without an id.
+    ErrorWithoutId(RawJson),
 }
 
 impl MessageParseError {
@@ -129,9 +137,13 @@ impl MessageParseError {
             Self::NotJson(error) | Self::UnusableRequest(_, error) => {
                 (PARSE_ERROR, format!("{expected}: {error}"))
             }
-            Self::NoMessage => (
+            Self::NoMessage | Self::ErrorWithoutId(_) => (
                 INVALID_REQUEST,
                 "expected a JSON-RPC request, notification or response".to_owned(),
+            ),
+            Self::NullId => (
+                INVALID_REQUEST,
+                "the id of a request must be a string or a number, not null".to_owned(),
             ),
             Self::UnreadableName(_) => (INVALID_REQUEST, UNREADABLE_NAME.to_owned()),
             Self::UnreadableMethod(_) => {
@@ -148,10 +160,27 @@ impl MessageParseError {
                 JsonRpcMessage::Request { id, .. } => Some(id),
                 _ => None,
             },
-            Self::NotJson(_) | Self::NoMessage => None,
+            Self::NotJson(_) | Self::NoMessage | Self::NullId | Self::ErrorWithoutId(_) => None,
         }
     }
+
+    /// Describes the error with an excerpt of `line`, from shortly before the place of the error.
+    pub(crate) fn describe(&self, line: &[u8]) -> String {
+        let (_, message) = self.to_rpc_error("malformed JSON");
+        let at = match self {
+            Self::NotJson(error) | Self::UnusableRequest(_, error) => error.at.min(line.len()),
+            _ => 0,
+        };
+        let from = at.saturating_sub(EXCERPT / 2);
+        let shown = String::from_utf8_lossy(&line[from..line.len().min(from + EXCERPT)]);
+        let (before, after) =
+            (if from > 0 { "…" } else { "" }, if line.len() > from + EXCERPT { "…" } else { "" });
+        format!("{message}, in `{before}{}{after}`", shown.trim())
+    }
 }
+
+/// Bytes of a malformed message that an error quotes.
+const EXCERPT: usize = 120;
 
 /// Why a message with an unreadable name is rejected.
 pub const UNREADABLE_NAME: &str = "the name of a member has an unpaired surrogate (\\ud800 to \\udfff), which is not valid Unicode";
@@ -213,12 +242,20 @@ impl JsonRpcMessage {
         });
         let message = match (method.transpose()?, members.id, members.result, members.error) {
             (Some(method), Some(id), _, _) => Self::Request { id: raw(id), method, params },
+            (Some(method), None, _, _)
+                if members.has_null_id && !method.starts_with("notifications/") =>
+            {
+                return Err(MessageParseError::NullId);
+            }
             (Some(method), None, _, _) => Self::Notification { method, params },
             (None, Some(id), _, Some(error)) => {
                 Self::Response { id: raw(id), outcome: RpcOutcome::Error(raw(error)) }
             }
             (None, Some(id), Some(result), None) => {
                 Self::Response { id: raw(id), outcome: RpcOutcome::Result(raw(result)) }
+            }
+            (None, None, _, Some(error)) => {
+                return Err(MessageParseError::ErrorWithoutId(raw(error)));
             }
             (None, _, _, _) => return Err(MessageParseError::NoMessage),
         };
@@ -264,6 +301,34 @@ fn id_member(text: &str) -> Option<(RawJson, &str)> {
     // A value at the very end may be truncated.
     (is_id && !rest.is_empty()).then(|| (RawJson::encode(&id), rest))
 }
+
+/// The ids of a malformed line, and what it seems to be.
+pub(crate) struct RecoveredIds {
+    /// Several if several messages share the line.
+    pub(crate) ids: Vec<RawJson>,
+    /// A message without a `method` is a response.
+    pub(crate) is_response: bool,
+}
+
+/// Ids recovered from one line. Further ones are ignored.
+const MAX_IDS: usize = 16;
+
+/// Recovers the ids of a malformed line, which may have any errors.
+pub(crate) fn recover_ids(line: &[u8]) -> RecoveredIds {
+    let text = String::from_utf8_lossy(line);
+    let members = || depths(&text, 0).filter(|(_, depth)| *depth == 1);
+    let starts = members().filter_map(|(at, _)| text.get(at..));
+    let mut ids: Vec<_> =
+        starts.filter_map(|text| Some(id_member(text)?.0)).take(MAX_IDS).collect();
+    if ids.is_empty() {
+        ids.extend(recover_id(&[], &line[line.len().saturating_sub(KEPT_EDGE)..]));
+    }
+    let has_method = members().filter_map(|(at, _)| text.get(at..)?.strip_prefix(METHOD));
+    let is_response = !has_method.into_iter().any(|text| text.trim_start().starts_with(':'));
+    RecoveredIds { ids, is_response }
+}
+
+const METHOD: &str = "\"method\"";
 
 /// Returns the nesting depth at each byte outside strings, given the depth at the start. A string
 /// yields only its opening quote.

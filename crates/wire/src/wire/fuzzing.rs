@@ -199,6 +199,10 @@ fn check_refusal(line: &[u8], whole: Option<&Map<String, Value>>, malformed: &Me
         // Serde rejects such names too, so there is no value to compare with.
         MessageParseError::UnreadableName(_) => panic!("its names are readable"),
         MessageParseError::UnreadableMethod(_) => panic!("its method is readable"),
+        MessageParseError::NullId => {
+            assert!(whole.get("id").is_some_and(Value::is_null) && is_complete);
+        }
+        MessageParseError::ErrorWithoutId(_) => assert!(!has("id") && has("error")),
         MessageParseError::NotJson(error) | MessageParseError::UnusableRequest(_, error) => {
             let line = Bytes::copy_from_slice(line);
             let members = serde_json::from_slice::<&RawValue>(&line).ok();

@@ -16,6 +16,7 @@ mod exchange;
 mod failure;
 mod headers;
 mod retry;
+mod session;
 mod sink;
 mod sse;
 mod sse_transport;
@@ -36,8 +37,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::json::{self, RawJson};
 use crate::wire::code::INTERNAL_ERROR;
-use crate::wire::envelope::{JsonRpcMessage, RpcOutcome};
+use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome};
 use crate::wire::http_client::headers::ToolHeaderParams;
+use crate::wire::http_client::session::Session;
 use crate::wire::http_client::sink::{ConnectionSink, MessageSink};
 use crate::wire::http_client::sse_transport::TransportState;
 use crate::wire::incoming;
@@ -63,6 +65,8 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Timeout of the DELETE that ends the session.
 const SESSION_DELETE_TIMEOUT: Duration = Duration::from_millis(700);
 const REDIRECTS: usize = 4;
+/// Longer messages aren't searched for errors of the transport, in bytes.
+const MAX_ERROR: usize = 16 * 1024;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -157,14 +161,6 @@ struct HttpConnection<T> {
     /// Requests in flight, by the JSON text of their ids.
     running: Mutex<HashMap<Bytes, InFlightExchange>>,
     tasks: TaskTracker,
-}
-
-/// The session of a legacy server. Its id is sent with every request.
-#[derive(Clone, Default)]
-struct Session {
-    id: Option<HeaderValue>,
-    version: Option<HeaderValue>,
-    is_lost: bool,
 }
 
 struct InFlightExchange {
@@ -352,8 +348,38 @@ impl<T: MessageSink> HttpConnection<T> {
     async fn take(&self, message: &Bytes, sent: Option<&OutboundMessage>) {
         // The sink needs one line per message, but over HTTP a message can span several.
         let message = json::join_lines(message.clone());
+        if let Some(sent) = sent
+            && self.take_error(&message, sent).await
+        {
+            return;
+        }
         let changed = sent.and_then(|sent| self.learn(&message, sent));
         self.to.take(changed.unwrap_or(message)).await;
+    }
+
+    /// Handles a response that says that the session is lost, and an error without an id, which can
+    /// only belong to `sent`. Returns `false` for other messages.
+    async fn take_error(&self, message: &Bytes, sent: &OutboundMessage) -> bool {
+        if message.len() > MAX_ERROR || memchr::memmem::find(message, b"\"error\"").is_none() {
+            return false;
+        }
+        match JsonRpcMessage::parse_envelope(message) {
+            Err(MessageParseError::ErrorWithoutId(error)) => {
+                self.fail(sent, error).await;
+                true
+            }
+            Ok(JsonRpcMessage::Response { id, outcome: RpcOutcome::Error(error) })
+                if sent.id.as_ref() == Some(&id)
+                    && sent.modern.is_none()
+                    && !sent.is_handshake()
+                    && session::is_lost_error(&lock(&self.session), &error) =>
+            {
+                self.answer(sent, Err(RequestError::NotSent)).await;
+                self.lose_session();
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Records facts for later headers from the response to `sent`. Returns a replacement if the

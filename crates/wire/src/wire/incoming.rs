@@ -77,6 +77,12 @@ impl Peer {
                     waiting.answer(Ok(outcome));
                 } else {
                     tracing::debug!(?id, "ignored an unexpected response");
+                    let (RpcOutcome::Result(value) | RpcOutcome::Error(value)) = outcome;
+                    let value = String::from_utf8_lossy(&value.as_bytes()[..value.len().min(200)]);
+                    self.note_unusable(&format!(
+                        "response with the unknown id {}: {value}",
+                        id.as_str()
+                    ));
                 }
                 None
             }

@@ -25,6 +25,8 @@ pub enum RequestError {
     /// The name of a member in the response has an unpaired surrogate. Holds the response for
     /// readers of lists, where only the entry with that name is invalid.
     UnreadableName(RpcOutcome),
+    /// The response can't be parsed. Holds the reason, with an excerpt of the response.
+    Malformed(String),
 }
 
 #[derive(Default)]

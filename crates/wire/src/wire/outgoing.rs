@@ -85,6 +85,7 @@ impl Drop for PendingRequest {
         if !self.peer.abandon(self.id) {
             return;
         }
+        self.peer.note_notification();
         let mut notice =
             br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"#
                 .to_vec();

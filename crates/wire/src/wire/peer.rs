@@ -9,7 +9,8 @@
 //! Everything else is returned as an [`IncomingMessage`](crate::wire::incoming::IncomingMessage)
 //! with its parameters untouched.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -37,7 +38,14 @@ struct Shared {
     closed: CancellationToken,
     /// Error response for incoming requests that are dropped unanswered. Unset: a generic error.
     shutdown_error: OnceLock<RawJson>,
+    /// `true` if a notification was sent after the last response arrived.
+    has_notified: AtomicBool,
+    unusable_output: Mutex<VecDeque<String>>,
 }
+
+/// Unusable lines of output that are stored, and the bytes of each.
+const KEPT_LINES: usize = 4;
+const KEPT_BYTES: usize = 300;
 
 struct RunningRequest {
     /// Distinguishes requests that wrongly share an id.
@@ -68,6 +76,8 @@ impl Peer {
             next_serial: AtomicU64::new(0),
             closed: CancellationToken::new(),
             shutdown_error: OnceLock::new(),
+            has_notified: AtomicBool::new(false),
+            unusable_output: Mutex::default(),
         }))
     }
 
@@ -183,7 +193,43 @@ impl Peer {
 
     pub(crate) fn take_waiting(&self, id: &RawJson) -> Option<Arc<Mailbox>> {
         let id = number(id)?;
-        self.outgoing(|table| table.as_mut()?.remove(&id))
+        let waiting = self.outgoing(|table| table.as_mut()?.remove(&id))?;
+        self.0.has_notified.store(false, Ordering::Relaxed);
+        Some(waiting)
+    }
+
+    /// Records that a notification was sent. The other side may wrongly respond to it.
+    pub(crate) fn note_notification(&self) {
+        self.0.has_notified.store(true, Ordering::Relaxed);
+    }
+
+    /// Completes the only outgoing request with an error response that has no id. Returns `false`
+    /// if the error may belong to another request or to a notification.
+    pub(crate) fn settle_only(&self, error: &RawJson) -> bool {
+        if self.0.has_notified.swap(false, Ordering::Relaxed) {
+            return false;
+        }
+        let only = self.outgoing(|table| {
+            let table = table.as_mut().filter(|table| table.len() == 1)?;
+            let id = *table.keys().next()?;
+            table.remove(&id)
+        });
+        only.map(|waiting| waiting.answer(Ok(RpcOutcome::Error(error.clone())))).is_some()
+    }
+
+    /// Stores the beginning of a line of output that isn't a message or matches no request.
+    pub(crate) fn note_unusable(&self, line: &str) {
+        let mut lines = self.0.unusable_output.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == KEPT_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line[..line.floor_char_boundary(KEPT_BYTES)].to_owned());
+    }
+
+    /// Returns the last unusable lines of output, oldest first.
+    pub(crate) fn unusable_output(&self) -> Vec<String> {
+        let lines = self.0.unusable_output.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().cloned().collect()
     }
 
     /// Registers an outgoing request and returns its id and mailbox. Returns `None` once the

@@ -16,9 +16,8 @@ use tokio::task::yield_now;
 use tokio_util::task::TaskTracker;
 
 use crate::json::{Member, RawJson};
-use crate::wire::agent;
-use crate::wire::envelope::{JsonRpcMessage, UNREADABLE_NAME};
-use crate::wire::incoming::{self, IncomingMessage};
+use crate::wire::envelope::{self, JsonRpcMessage, MessageParseError, RecoveredIds};
+use crate::wire::incoming::{self, IncomingMessage, error_object};
 use crate::wire::line::{InputLine, LineReader};
 use crate::wire::memory_pool::ReadLimits;
 use crate::wire::offload::offload;
@@ -139,22 +138,59 @@ impl ServerConnection {
     }
 
     /// Parses one message of the server, on the blocking pool if it is long. `None` if it is
-    /// malformed.
+    /// malformed: a malformed response then fails its request.
     pub(crate) async fn read(&self, text: &Bytes, server: &str) -> Option<JsonRpcMessage> {
         let whole = text.clone();
-        let read = offload(text.len(), move || JsonRpcMessage::parse(&whole)).await;
-        let malformed = match read {
+        let read = offload(text.len(), move || {
+            JsonRpcMessage::parse(&whole).map_err(|malformed| {
+                let recovered = match malformed {
+                    MessageParseError::NotJson(_) | MessageParseError::NoMessage => {
+                        Some(envelope::recover_ids(&whole))
+                    }
+                    _ => None,
+                };
+                (malformed, recovered)
+            })
+        });
+        let (malformed, recovered) = match read.await {
             Ok(message) => return Some(message),
-            Err(malformed) => self.peer.reject(malformed)?,
+            Err((malformed, recovered)) => (self.peer.reject(malformed)?, recovered),
         };
-        if malformed.request_id().is_some() {
-            tracing::warn!(server, "rejected a request of the server: {UNREADABLE_NAME}");
-            // The server learns nothing if it reads no input.
-            let _ = self.writer.try_send(agent::parse_error_response(&malformed));
-        } else {
-            tracing::debug!(server, ?malformed, line = %excerpt(text), "ignored a malformed message");
+        match (malformed.request_id().cloned(), recovered) {
+            (Some(id), _) => self.reject_request(id, &malformed, server),
+            (None, Some(RecoveredIds { ids, is_response: false })) if !ids.is_empty() => {
+                self.reject_request(ids[0].clone(), &malformed, server);
+            }
+            (None, recovered) => {
+                let mut ids = recovered.map(|recovered| recovered.ids).unwrap_or_default();
+                ids.retain(|id| self.peer.is_waiting(id));
+                let is_settled = match &malformed {
+                    MessageParseError::ErrorWithoutId(error) => self.peer.settle_only(error),
+                    _ => !ids.is_empty(),
+                };
+                let line = excerpt(text);
+                if !is_settled {
+                    tracing::debug!(server, ?malformed, line, "ignored a malformed message");
+                    self.peer.note_unusable(&line);
+                }
+                for id in ids {
+                    let why = malformed.describe(text);
+                    // Without the excerpt, which may hold a secret.
+                    let (_, error) = malformed.to_rpc_error("malformed JSON");
+                    tracing::warn!(server, id = %id.as_str(), "malformed response: {error}");
+                    self.peer.settle(&id, Err(RequestError::Malformed(why)));
+                }
+            }
         }
         None
+    }
+
+    fn reject_request(&self, id: RawJson, malformed: &MessageParseError, server: &str) {
+        let (code, message) = malformed.to_rpc_error("expected a JSON-RPC message");
+        tracing::warn!(server, "rejected a request of the server: {message}");
+        let error = RpcOutcome::Error(error_object(code, &message, None));
+        // The server learns nothing if it reads no input.
+        let _ = self.writer.try_send(incoming::encode_response(id, error));
     }
 
     pub(crate) fn take(&self, message: JsonRpcMessage, handler: &mut impl IncomingHandler) {
@@ -177,9 +213,16 @@ impl ServerConnection {
 
     /// Queues a notification, or drops it if the queue is full. Never waits.
     pub fn notify(&self, method: &str, params: Option<RawJson>) {
+        self.peer.note_notification();
         if self.writer.try_send(incoming::encode_notification(method, params)).is_err() {
             tracing::debug!(method, "failed to send a notification");
         }
+    }
+
+    /// Returns the last lines of output that were no messages or matched no request, for the report
+    /// of a failed start. They aren't redacted.
+    pub fn unusable_output(&self) -> Vec<String> {
+        self.peer.unusable_output()
     }
 
     /// Closes the connection to a server over HTTP and records the reason.

@@ -391,7 +391,10 @@ fn program(
 fn check_protocol(protocol: Option<Located<String>>, reader: &mut ConfigReader<'_>) -> Protocol {
     let Some(word) = protocol else { return Protocol::Auto };
     Protocol::from_word(&word.value).unwrap_or_else(|| {
-        let message = format!("expected `auto`, `legacy` or `modern`, found `{}`", word.value);
+        let message = format!(
+            "expected `auto`, `legacy`, `modern` or an MCP version such as `2025-06-18`, found `{}`",
+            word.value
+        );
         let hint = did_you_mean(&word.value, &["auto", "legacy", "modern"]);
         reader.report_error(&word.location, message, hint);
         Protocol::Auto

@@ -55,3 +55,43 @@ fn exit_cause_quotes_stderr_only_if_allowed() {
     assert_eq!(told(true), "unknown exit status; last lines of stderr:\n> no such database");
     assert_eq!(told(false), "unknown exit status; its stderr is in the workbench log");
 }
+
+#[tokio::test]
+async fn error_before_a_stack_trace_comes_first() {
+    let frames = "    at f (/app/index.js:1:2)\n".repeat(30);
+    for (text, expected) in [
+        (
+            format!("app.js:7\n  throw x\nTypeError: x is null\n{frames}\nNode.js v22"),
+            "TypeError: x is null\nNode.js v22",
+        ),
+        (
+            format!("Uncaught Error: a\n{frames}{}", "b\n".repeat(KEPT_LINES)),
+            "Uncaught Error: a\nb\nb\nb\nb\nb\nb\nb\nb",
+        ),
+        (
+            "java.io.IOException: gone\n\tat a.b(C.java:1)\nCaused by: d\n".to_owned(),
+            "java.io.IOException: gone\nCaused by: d",
+        ),
+        // Python prints the cause last.
+        (
+            "Traceback:\n  File \"a.py\", line 1\nValueError: b".to_owned(),
+            "Traceback:\n  File \"a.py\", line 1\nValueError: b",
+        ),
+        ("starting\nError: no key".to_owned(), "starting\nError: no key"),
+    ] {
+        let tail = tail(&[]);
+        tail.clone().drain(text.as_bytes(), "test".to_owned()).await;
+        assert_eq!(tail.text(), expected);
+    }
+}
+
+#[test]
+fn quoted_output_is_stripped_for_display() {
+    let lines = ["usage: x".to_owned()];
+    let whole = with_stdout(with_stderr_tail("exited", "no key", true), &lines, true);
+    assert!(whole.contains("> no key\n") && whole.ends_with("\n> usage: x"), "{whole}");
+    assert_eq!(strip_stderr_tail(&whole), "exited");
+    let whole = with_stdout("exited".to_owned(), &lines, true);
+    assert_eq!(strip_stderr_tail(&whole), "exited");
+    assert_eq!(with_stdout("exited".to_owned(), &lines, false), "exited");
+}

@@ -117,3 +117,55 @@ async fn close_after_the_second_hello_reports_the_first_rejection() {
     let (greeted, ()) = tokio::join!(greeted(&connection), serving);
     assert_eq!(greeted, Err("the moon is full".to_owned()));
 }
+
+#[test]
+fn version_offered_in_a_rejection_is_found() {
+    for (rejection, expected) in [
+        (
+            r#"{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["2024-11-05","2025-06-18"]}}"#,
+            Some("2025-06-18"),
+        ),
+        (
+            r#"{"message":"HTTP status 400: Unsupported protocol version (supported versions: 2025-03-26, 2024-11-05)"}"#,
+            Some("2025-03-26"),
+        ),
+        (r#"{"message":"Bad Request: unsupported MCP-Protocol-Version 2025-11-25"}"#, None),
+        (r#"{"message":"the version of 1999-01-01 is meant"}"#, None),
+        (r#"{"message":"certificate expired on 2025-06-18"}"#, None),
+    ] {
+        assert_eq!(offered_version(rejection), expected, "{rejection}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn offered_version_is_requested_once() {
+    let (connection, mut server) = link();
+    let offer =
+        json!({"code": -32602, "message": "version?", "data": {"supported": ["2025-03-26"]}});
+    let serving = async {
+        for _ in 0..2 {
+            let (method, id) = server.hears().await;
+            assert_eq!(method, "initialize");
+            server.says(&id, "error", offer.clone()).await;
+        }
+        let (method, id) = server.hears().await;
+        assert_eq!(method, "server/discover");
+        server.refuses(&id, "unknown").await;
+    };
+    let (greeted, ()) = tokio::join!(greeted(&connection), serving);
+    assert_eq!(greeted, Err("version?".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unpaired_surrogates_in_instructions_fail_no_handshake() {
+    let (connection, mut server) = link();
+    let serving = async {
+        let (_, id) = server.hears().await;
+        let text = format!(r#"{{"id":{id},"result":{{"instructions":"a \ud83d b"}}}}"#);
+        server.output.write_all(format!("{text}\n").as_bytes()).await.unwrap();
+    };
+    let none = RawJson::encode(&json!({}));
+    let greeting = negotiate(&connection, Protocol::Auto, Era::Legacy, &none, TIMEOUT);
+    let (handshake, ()) = tokio::join!(greeting, serving);
+    assert_eq!(handshake.unwrap().instructions.as_deref(), Some("a \u{fffd} b"));
+}

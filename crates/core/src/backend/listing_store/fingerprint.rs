@@ -38,11 +38,7 @@ pub struct Fingerprint(String);
 impl Fingerprint {
     pub(crate) fn new(key: &StoreKey, reach: &ServerTransport, protocol: Protocol) -> Self {
         let mut parts = FingerprintInput::default();
-        parts.text(match protocol {
-            Protocol::Auto => "auto",
-            Protocol::Legacy => "legacy",
-            Protocol::Modern => "modern",
-        });
+        parts.text(protocol.word());
         match reach {
             ServerTransport::Stdio(launch) => {
                 parts.text("stdio");

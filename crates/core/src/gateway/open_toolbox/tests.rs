@@ -50,22 +50,48 @@ async fn fast_start_sends_no_progress() {
 /// Waits for servers that take this many seconds to start, with and without a stored listing.
 /// Returns the seconds waited and which servers started.
 async fn waited(known: &[u64], others: &[u64]) -> (u64, Vec<bool>) {
+    let starts = waited_with(known, others, &[]).await;
+    (starts.0, starts.1.iter().map(|start| start.outcome.is_some()).collect())
+}
+
+/// Like [`waited`], with servers that an earlier opening has waited for in vain.
+async fn waited_with(known: &[u64], others: &[u64], slow: &[u64]) -> (u64, Vec<PendingStart>) {
+    let began = Instant::now();
     let no_agent = AgentHandle::new(None);
     let context = RequestContext::detached(&no_agent);
     let report = StartProgress::new("box".to_owned(), Vec::new(), &context);
     let mut starting = JoinSet::new();
     let mut starts = Vec::new();
-    let all = known.iter().map(|s| (true, *s)).chain(others.iter().map(|s| (false, *s)));
-    for (index, (is_known, seconds)) in all.enumerate() {
-        starts.push(PendingStart { is_known, outcome: None });
+    let all = known.iter().map(|s| (true, false, *s));
+    let all = all.chain(others.iter().map(|s| (false, false, *s)));
+    let all = all.chain(slow.iter().map(|s| (false, true, *s)));
+    for (index, (is_known, is_slow, seconds)) in all.enumerate() {
+        starts.push(PendingStart { is_known, is_slow, outcome: None });
         starting.spawn(async move {
             // Time is paused in this test.
             sleep(Duration::from_secs(seconds)).await;
             (index, Ok(()))
         });
     }
-    let took = wait(starting, &mut starts, report).await;
-    (took.as_secs(), starts.iter().map(|start| start.outcome.is_some()).collect())
+    wait(starting, &mut starts, report).await;
+    (began.elapsed().as_secs(), starts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn hanging_server_delays_only_the_first_opening() {
+    let (seconds, starts) = waited_with(&[0], &[100], &[]).await;
+    assert_eq!(seconds, 15);
+    assert_eq!(starts.iter().map(|start| start.is_slow).collect::<Vec<_>>(), [false, true]);
+    // The second opening waits for the others only.
+    assert_eq!(waited_with(&[0], &[], &[100]).await.0, 0);
+    assert_eq!(waited_with(&[2], &[], &[100, 100]).await.0, 2);
+    assert_eq!(waited_with(&[], &[5], &[100]).await.0, 5);
+    // Nothing else is usable, so a moment of patience costs little.
+    let (seconds, starts) = waited_with(&[], &[], &[100]).await;
+    assert_eq!((seconds, starts[0].is_slow), (3, true));
+    // It has recovered.
+    let (seconds, starts) = waited_with(&[], &[], &[1]).await;
+    assert_eq!((seconds, starts[0].is_slow), (1, false));
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,7 +78,8 @@ fn an_answer_is_one_json_object_with_a_tool_on_each_line() {
 }
 
 #[test]
-fn long_reasons_keep_their_end() {
-    assert_eq!(cut("abcdef", 3), "…def");
+fn long_reasons_keep_their_beginning_and_end() {
+    assert_eq!(cut("abcdefgh", 5), "ab…fgh");
+    assert_eq!(cut("äöüäöü", 5), "äö…äöü");
     assert_eq!(cut("äöü", 3), "äöü");
 }

@@ -156,3 +156,20 @@ async fn request_without_memory_is_refused_and_responses_still_arrive() {
     // Until the answers are written, their ids hold the requests.
     assert_eq!(messages.request().await.params.unwrap().len(), 60_004);
 }
+
+#[tokio::test]
+async fn request_with_a_null_id_is_rejected() {
+    let (mut messages, mut agent) = link(1 << 20);
+    agent.says(r#"{"jsonrpc":"2.0","id":null,"method":"tools/list"}"#).await;
+    let (next, ()) = tokio::join!(messages.next(), async {
+        let refused = agent.reads().await;
+        assert!(
+            refused.starts_with(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600"#),
+            "{refused}"
+        );
+        // Some clients write `null` for the id that a notification doesn't have.
+        agent.says(r#"{"id":null,"method":"notifications/initialized"}"#).await;
+    });
+    let Some(IncomingMessage::Notification { method, .. }) = next else { panic!() };
+    assert_eq!(method, "notifications/initialized");
+}

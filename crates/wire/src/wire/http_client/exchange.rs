@@ -13,13 +13,14 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::json::RawJson;
-use crate::wire::code::{HEADER_MISMATCH, METHOD_NOT_FOUND};
-use crate::wire::envelope::RpcOutcome;
+use crate::wire::code::HEADER_MISMATCH;
+use crate::wire::envelope::{JsonRpcMessage, RpcOutcome};
 use crate::wire::http_client::credentials::{Challenge, RetryDecision};
 use crate::wire::http_client::failure::{self, HttpTransportError};
+use crate::wire::http_client::session::{Session, SessionLoss, loss};
 use crate::wire::http_client::sink::MessageSink;
 use crate::wire::http_client::sse::{SseEvent, SseParser};
-use crate::wire::http_client::{HttpConnection, OutboundMessage, SESSION_ID, Session, lock};
+use crate::wire::http_client::{HttpConnection, OutboundMessage, SESSION_ID, lock};
 use crate::wire::mailbox::RequestError;
 use crate::wire::memory_pool::{self, ReadLimits};
 use crate::wire::pacer::Pacer;
@@ -140,6 +141,16 @@ impl<T: MessageSink> HttpConnection<T> {
             if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                 return Ok(response);
             }
+            if headers.contains_key(SESSION_ID)
+                && !response.headers().contains_key(WWW_AUTHENTICATE)
+            {
+                // Some servers reject an unknown session like this. No sign-in can help then.
+                let body;
+                (response, body) = buffered(response).await;
+                if loss(&lock(&self.session), status, &body) != SessionLoss::No {
+                    return Ok(response);
+                }
+            }
             let schemes = response.headers().get_all(WWW_AUTHENTICATE).iter();
             let schemes =
                 schemes.filter_map(|scheme| scheme.to_str().ok().map(str::to_owned)).collect();
@@ -215,12 +226,10 @@ impl<T: MessageSink> HttpConnection<T> {
                 failure::status(status, &headers, &body, &self.secrets())
             }
         });
-        let session = lock(&self.session).clone();
-        let is_lost = sent.modern.is_none()
-            && (session.id.is_some() || self.way.uses_sse() && !sent.is_handshake())
-            && is_lost(status, &body)
-            && code != Some(METHOD_NOT_FOUND);
-        let is_tried_again = self.to.should_resend(status, is_lost);
+        let loss = self.loss(sent, status, &body);
+        let is_lost = loss != SessionLoss::No;
+        let is_tried_again =
+            loss != SessionLoss::Possible && self.to.should_resend(status, is_lost);
         match taken {
             Delivery::No if is_tried_again => self.answer(sent, Err(RequestError::NotSent)).await,
             Delivery::Yes if is_lost => self.answer(sent, Err(RequestError::Closed)).await,
@@ -237,6 +246,19 @@ impl<T: MessageSink> HttpConnection<T> {
         if is_lost {
             self.lose_session();
         }
+    }
+
+    /// Returns whether the rejection of `sent` says that the session is lost.
+    fn loss(&self, sent: &OutboundMessage, status: StatusCode, body: &[u8]) -> SessionLoss {
+        if sent.modern.is_some() || sent.method == "initialize" {
+            return SessionLoss::No;
+        }
+        let mut session = lock(&self.session).clone();
+        if self.way.uses_sse() {
+            // The URL for messages names the session.
+            session.id = session.id.or(Some(HeaderValue::from_static("")));
+        }
+        loss(&session, status, body)
     }
 
     /// Returns the secrets of the credentials and the URL, to redact from error messages.
@@ -300,7 +322,10 @@ impl<T: MessageSink> HttpConnection<T> {
                     let status = response.status();
                     tracing::debug!(server = self.label, %status, "the server offers no event \
                                                                    stream");
-                    if was_open && status == StatusCode::NOT_FOUND {
+                    let body = read_error(response).await;
+                    let is_lost = status == StatusCode::NOT_FOUND
+                        || loss(&lock(&self.session), status, &body) != SessionLoss::No;
+                    if was_open && is_lost {
                         self.lose_session();
                     }
                     return;
@@ -383,6 +408,15 @@ impl<T: MessageSink> HttpConnection<T> {
                 Ok(None) => "the stream ended".to_owned(),
                 Err(error) => failure::root_cause_without_url(error),
             };
+            // Some servers leave out the blank line after the last event.
+            if let Some(message) = events.take_unfinished()
+                && JsonRpcMessage::parse_envelope(&message).is_ok()
+            {
+                self.take(&message, sent).await;
+                if sent.is_some_and(|sent| !self.is_waiting(sent)) {
+                    return StreamEnd::Answered;
+                }
+            }
             return if until.is_some() {
                 StreamEnd::Answered
             } else {
@@ -422,14 +456,13 @@ impl<T: MessageSink> HttpConnection<T> {
     }
 }
 
-/// Returns `true` if an error response says that the session is unknown. Some servers use 400 for
-/// that.
-fn is_lost(status: StatusCode, body: &[u8]) -> bool {
-    status == StatusCode::NOT_FOUND
-        || status == StatusCode::BAD_REQUEST
-            && ["session id", "sessionid"]
-                .iter()
-                .any(|name| String::from_utf8_lossy(body).to_ascii_lowercase().contains(name))
+/// Reads the beginning of an error body. Returns the response with it, and the body.
+async fn buffered(response: Response) -> (Response, Bytes) {
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = read_error(response).await;
+    let mut whole = http::Response::new(body.clone());
+    (*whole.status_mut(), *whole.headers_mut()) = (status, headers);
+    (whole.into(), body)
 }
 
 pub(super) fn is_stream(response: &Response) -> bool {

@@ -88,6 +88,15 @@ impl SseParser {
         self.retry
     }
 
+    /// Takes the data of a message that no blank line has ended. Its id doesn't count.
+    pub(super) fn take_unfinished(&mut self) -> Option<Bytes> {
+        if !self.line.is_empty() {
+            self.end_line();
+        }
+        let Unfinished { data, name, oversized, .. } = std::mem::take(&mut self.event);
+        data.filter(|_| name.is_none() && oversized.is_none()).map(Bytes::from)
+    }
+
     /// Starts a new connection: drops the unfinished event, keeps the last id and the delay.
     pub(super) fn reconnect(&mut self) {
         let fresh = Self::new(self.max);

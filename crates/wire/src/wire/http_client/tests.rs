@@ -354,6 +354,106 @@ async fn broken_response_stream_is_resumed() {
 }
 
 #[tokio::test]
+async fn last_event_without_a_blank_line_is_read() {
+    let mut server = Server::start().await;
+    let (connection, _hearing) = server.legacy().await;
+    for (end, expected) in [("\n", "whole"), ("", "whole"), ("\r\n: bye", "whole")] {
+        let call = ask(&connection, "tools/call").await;
+        let got = server.next().await;
+        let text =
+            format!("event: message\ndata: {}{end}", answer(&got.body["id"], json!("whole")));
+        got.says("200 OK", EVENTS, &text).await;
+        assert_eq!(result(call).await, expected);
+    }
+    // An event that was cut off is resumed.
+    let call = ask(&connection, "tools/call").await;
+    let got = server.next().await;
+    let text = answer(&got.body["id"], json!("resumed"));
+    let cut = format!("id: 1\nretry: 1\ndata:\n\nid: 2\ndata: {}", &text[..text.len() - 3]);
+    got.says("200 OK", EVENTS, &cut).await;
+    let again = server.next().await;
+    assert_eq!(again.header("last-event-id"), "1");
+    again.says("200 OK", EVENTS, &format!("data: {text}\n\n")).await;
+    assert_eq!(result(call).await, "resumed");
+}
+
+#[tokio::test]
+async fn error_with_a_null_id_answers_its_post() {
+    let mut server = Server::start().await;
+    let (connection, _hearing) = server.legacy().await;
+    let body = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"kaboom"}}"#;
+    let events = format!("data: {body}\n\n");
+    for (headers, body) in [(JSON, body), (EVENTS, events.as_str())] {
+        let (call, mut other) =
+            (ask(&connection, "tools/call").await, ask(&connection, "tools/call").await);
+        let (first, second) = (server.next().await, server.next().await);
+        let is_first = first.body["id"].as_u64() < second.body["id"].as_u64();
+        let (got, got_other) = if is_first { (first, second) } else { (second, first) };
+        got.says("200 OK", headers, body).await;
+        assert_eq!(error(call).await["message"], "kaboom");
+        got_other.answers(json!("fine")).await;
+        assert!(other.response().await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn malformed_body_fails_its_request_with_an_excerpt() {
+    let mut server = Server::start().await;
+    let (connection, _hearing) = server.legacy().await;
+    for kind in [JSON, EVENTS] {
+        let mut call = ask(&connection, "tools/call").await;
+        let got = server.next().await;
+        let body = format!(r#"{{"id":{},"result":{{"mean":NaN}}}}"#, got.body["id"]);
+        let body = if kind == EVENTS { format!("data: {body}\n\n") } else { body };
+        got.says("200 OK", kind, &body).await;
+        let Err(RequestError::Malformed(why)) = call.response().await else { panic!() };
+        assert!(why.contains(r#""mean":NaN"#), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_session_with_401_is_a_lost_session_and_no_challenge() {
+    struct NoChallenge;
+    impl Credentials for NoChallenge {
+        fn authorization(&self) -> BoxFuture<'_, HeaderMap> {
+            Box::pin(async { HeaderMap::new() })
+        }
+        fn on_challenge(&self, _: Challenge) -> BoxFuture<'_, RetryDecision> {
+            panic!("a lost session needs no sign-in");
+        }
+        fn secrets(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    let mut server = Server::start().await;
+    let (connection, _hearing) = server.link_as(Arc::new(NoChallenge), 1 << 20);
+    let mut request = ask(&connection, "initialize").await;
+    let got = server.next().await;
+    let body = answer(&got.body["id"], json!({"protocolVersion": "2025-06-18"}));
+    got.says("200 OK", SESSION, &body).await;
+    request.response().await.unwrap();
+    let mut call = ask(&connection, "tools/call").await;
+    server.next().await.says("401 Unauthorized", JSON, r#"{"error":"Session not found"}"#).await;
+    assert_eq!(call.response().await, Err(RequestError::NotSent));
+    connection.closed().await;
+    assert_eq!(connection.disconnect_reason(), Some(DisconnectReason::Session));
+}
+
+#[tokio::test]
+async fn unknown_session_with_status_200_is_a_lost_session() {
+    let mut server = Server::start().await;
+    let (connection, _hearing) = server.legacy().await;
+    let mut call = ask(&connection, "tools/call").await;
+    let got = server.next().await;
+    let error = json!({"code": -32001, "message": "Session not found"});
+    let body = json!({"jsonrpc": "2.0", "id": got.body["id"], "error": error}).to_string();
+    got.says("200 OK", JSON, &body).await;
+    assert_eq!(call.response().await, Err(RequestError::NotSent));
+    connection.closed().await;
+}
+
+#[tokio::test]
 async fn lost_session_ends_the_connection() {
     let mut server = Server::start().await;
     for (status, body) in [("404 Not Found", ""), ("400 Bad Request", "No valid session ID")] {

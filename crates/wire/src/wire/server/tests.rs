@@ -201,3 +201,121 @@ async fn input_is_closed_even_if_the_server_does_not_read() {
     connection.close_input();
     while server.input.next_line().await.unwrap().is_some() {}
 }
+
+// invariant: bad-input-fails-alone
+#[tokio::test]
+async fn malformed_response_fails_its_request_at_once() {
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"result":{"mean":NaN}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{"mean":-Infinity}}"#,
+        r#"{"result":{"text":"a "quoted" word"},"id":1}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":{"text":"cut"#,
+        r#"{"jsonrpc":"2.0","id":1}"#,
+        r#"{"id":1,"result":{},}"#,
+        r#"done {"id":"1","result":{}}"#,
+        r#"{"id":1,"id":1,"result":{}}"#,
+        "{\"id\":1,\"result\":\"a\tb\"}",
+    ] {
+        let (connection, _heard, mut server) = link(1 << 20);
+        let mut broken = connection.send_request("x", &[], &[], false).await.unwrap();
+        let mut other = connection.send_request("x", &[], &[], false).await.unwrap();
+        server.says(line).await;
+        let Err(RequestError::Malformed(why)) = done(broken.next().await) else {
+            panic!("{line} was accepted");
+        };
+        assert!(why.contains("in `"), "{why}");
+        server.says(r#"{"id":2,"result":1}"#).await;
+        assert_eq!(done(other.next().await), Ok(RpcOutcome::Result(raw("1"))));
+    }
+}
+
+#[tokio::test]
+async fn excerpt_of_a_malformed_response_shows_the_place_of_the_error() {
+    let (connection, _heard, mut server) = link(1 << 20);
+    let mut broken = connection.send_request("x", &[], &[], false).await.unwrap();
+    let long = "y".repeat(5000);
+    server.says(&format!(r#"{{"id":1,"result":{{"a":"{long}","mean":NaN}},"b":"{long}"}}"#)).await;
+    let Err(RequestError::Malformed(why)) = done(broken.next().await) else { panic!() };
+    assert!(why.contains(r#""mean":NaN"#) && why.len() < 300, "{why}");
+}
+
+#[tokio::test]
+async fn invalid_utf8_fails_its_request_at_once() {
+    let (connection, _heard, mut server) = link(1 << 20);
+    let mut broken = connection.send_request("x", &[], &[], false).await.unwrap();
+    server.output.write_all(b"{\"id\":1,\"result\":\"caf\xe9\"}\n").await.unwrap();
+    let Err(RequestError::Malformed(why)) = done(broken.next().await) else { panic!() };
+    assert!(why.contains("valid UTF-8"), "{why}");
+}
+
+#[tokio::test]
+async fn responses_that_share_a_line_fail_their_requests() {
+    let (connection, _heard, mut server) = link(1 << 20);
+    let mut first = connection.send_request("x", &[], &[], false).await.unwrap();
+    let mut second = connection.send_request("x", &[], &[], false).await.unwrap();
+    server.says(r#"{"id":1,"result":1}{"id":2,"result":2}"#).await;
+    assert!(matches!(done(first.next().await), Err(RequestError::Malformed(_))));
+    assert!(matches!(done(second.next().await), Err(RequestError::Malformed(_))));
+}
+
+// invariant: one-response
+#[tokio::test]
+async fn malformed_request_of_the_server_gets_an_error_and_fails_no_request() {
+    let (connection, _heard, mut server) = link(1 << 20);
+    let mut call = connection.send_request("x", &[], &[], false).await.unwrap();
+    server.reads().await;
+    server.says(r#"{"id":1,"method":"roots/list","params":NaN}"#).await;
+    let refused = server.reads().await;
+    assert!(refused.starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32700"#), "{refused}");
+    server.says(r#"{"id":1,"result":1}"#).await;
+    assert_eq!(done(call.next().await), Ok(RpcOutcome::Result(raw("1"))));
+}
+
+#[tokio::test]
+async fn error_with_a_null_id_fails_the_only_request() {
+    let (connection, _heard, mut server) = link(1 << 20);
+    let mut call = connection.send_request("x", &[], &[], false).await.unwrap();
+    server.says(r#"{"id":null,"error":{"code":-32603,"message":"kaboom"}}"#).await;
+    let error = raw(r#"{"code":-32603,"message":"kaboom"}"#);
+    assert_eq!(done(call.next().await), Ok(RpcOutcome::Error(error)));
+}
+
+#[tokio::test]
+async fn error_with_a_null_id_fails_no_request_that_it_may_not_belong_to() {
+    let error = r#"{"id":null,"error":{"code":-32601,"message":"unknown notification"}}"#;
+    let (connection, _heard, mut server) = link(1 << 20);
+    connection.notify("notifications/initialized", None);
+    let mut listing = connection.send_request("x", &[], &[], false).await.unwrap();
+    server.says(error).await;
+    server.says(r#"{"id":1,"result":1}"#).await;
+    assert_eq!(done(listing.next().await), Ok(RpcOutcome::Result(raw("1"))));
+    let mut two = [
+        connection.send_request("x", &[], &[], false).await.unwrap(),
+        connection.send_request("x", &[], &[], false).await.unwrap(),
+    ];
+    server.says(error).await;
+    server.says(r#"{"id":2,"result":2}"#).await;
+    server.says(r#"{"id":3,"result":3}"#).await;
+    assert_eq!(done(two[0].next().await), Ok(RpcOutcome::Result(raw("2"))));
+    assert_eq!(done(two[1].next().await), Ok(RpcOutcome::Result(raw("3"))));
+}
+
+#[tokio::test]
+async fn unusable_output_is_stored_for_the_report_of_a_failed_start() {
+    let (connection, _heard, mut server) = link(1 << 20);
+    server.says("Content-Length: 52\r\n\r").await;
+    server.says(r#"{"id":0,"result":{"a":1}}"#).await;
+    server.says(r#"{"id":null,"method":"notifications/message"}"#).await;
+    connection.closed_or_idle().await;
+    assert_eq!(
+        connection.unusable_output(),
+        ["Content-Length: 52", r#"response with the unknown id 0: {"a":1}"#]
+    );
+    for n in 0..100 {
+        server.says(&format!("{n}{}", "é".repeat(1000))).await;
+    }
+    connection.closed_or_idle().await;
+    let stored = connection.unusable_output();
+    assert!(stored.len() <= 4 && stored.iter().all(|line| line.len() <= 300), "{stored:?}");
+    assert!(stored[3].starts_with("99"), "{stored:?}");
+}

@@ -158,9 +158,9 @@ keys! {
         #[schemars(extend("enum" = ["off", "warn", "quarantine", "deny", null]))]
         rule "onDefinitionChange" as pub on_definition_change: Located<String>,
 
-        /// MCP versions to use: `legacy` (2024-11-05 to 2025-11-25), `modern` (2026-07-28), or
-        /// `auto` to negotiate.
-        #[schemars(extend("enum" = ["auto", "legacy", "modern", null], "default" = "auto"))]
+        /// MCP versions to use: `legacy` (2024-11-05 to 2025-11-25), `modern` (2026-07-28), one
+        /// version such as `2025-06-18`, or `auto` to negotiate.
+        #[schemars(extend("enum" = ["auto", "legacy", "modern", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", null], "default" = "auto"))]
         "protocol" as pub protocol: Located<String>,
 
         /// Sends the agent's roots to the server on request. Some servers let an agent access

@@ -299,6 +299,9 @@ impl MessageSink for BridgeSink {
             Err(RequestError::UnreadableName(_)) => {
                 client.fail(id.clone(), &format!("invalid response: {UNREADABLE_NAME}")).await;
             }
+            Err(RequestError::Malformed(why)) => {
+                client.fail(id.clone(), &format!("invalid response: {why}")).await;
+            }
             Err(RequestError::NotSent | RequestError::Closed) => {
                 client.fail(id.clone(), LOST).await;
             }
