@@ -76,6 +76,26 @@ fn failed_start_quotes_stdout() {
 }
 
 #[test]
+fn opening_that_waits_no_longer_still_reports_the_last_failure() {
+    let mut hanging = shell("while read -r line; do :; done", json!({}));
+    // Longer than an opening waits for servers that it knows.
+    hanging["startupTimeoutMs"] = 3500.into();
+    let bench = TestEnvironment::new().server("box", "odd", hanging).server(
+        "box",
+        "good",
+        shell(SCRIPT, json!({})),
+    );
+    let agent = bench.agent();
+    agent.initialize();
+    for _ in 0..2 {
+        let opened: Value = serde_json::from_str(&agent.open("box").text()).unwrap();
+        assert_eq!(opened["servers_connected"], 1, "{opened}");
+        let reason = opened["failed_servers"][0]["reason"].as_str().unwrap();
+        assert_eq!(reason, "not ready within 3500 ms");
+    }
+}
+
+#[test]
 fn responses_under_a_wrong_id_are_the_reason_of_a_failed_start() {
     let mut entry = shell(SCRIPT, json!({ "ID": "0" }));
     entry["startupTimeoutMs"] = 1500.into();

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
-use crate::backend::{AgentEvent, StartPriority};
+use crate::backend::{AgentEvent, BackendError, StartPriority};
+use crate::gateway::error::failed;
 use crate::gateway::{FailedServer, Gateway, RequestContext};
 use crate::json::RawJson;
 use crate::name::ServerName;
@@ -90,14 +91,23 @@ impl Gateway {
             failed: vec![],
         };
         for (server, start) in toolbox.launchable_servers().zip(starts) {
-            if let Some(member) = self.managed_server(&toolbox.name, &server.name) {
+            let member = self.managed_server(&toolbox.name, &server.name);
+            if let Some(member) = member {
                 member.shared.set_slow_to_start(start.is_slow);
             }
+            // The error of the last start, while the next one runs.
+            let last_error = || member.and_then(|member| member.shared.start_error());
             match start.outcome {
                 Some(Ok(())) => opened.connected += 1,
                 Some(Err(failed)) => opened.failed.push(failed),
                 None if start.is_known => opened.starting.push(server.name.clone()),
-                None => opened.unlisted.push(server.name.clone()),
+                None => match last_error() {
+                    Some(failure) => {
+                        let failure = BackendError::StartFailed(failure);
+                        opened.failed.push(failed(&server.name, &failure));
+                    }
+                    None => opened.unlisted.push(server.name.clone()),
+                },
             }
         }
         opened
