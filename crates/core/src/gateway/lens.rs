@@ -94,7 +94,9 @@ impl Lens {
             PrimitiveNameTable::new(
                 tools,
                 |primitive| self.full_name(primitive),
-                |own| name::is_unambiguous_tool_name(own, limit),
+                |own| {
+                    name::is_portable_tool_name(own) && name::is_unambiguous_tool_name(own, limit)
+                },
             )
         })
     }
@@ -146,7 +148,9 @@ impl Lens {
                     .iter()
                     .map(|resource| (part.listing_id(), primitive(part, &resource.uri)))
             });
-            PrimitiveNameTable::new(uris, full_uri, name::is_unambiguous_uri)
+            PrimitiveNameTable::new(uris, full_uri, |uri| {
+                name::is_portable_uri(uri) && name::is_unambiguous_uri(uri)
+            })
         })
     }
 

@@ -458,7 +458,10 @@ impl Primitives<'_> {
     fn address(&self, kind: PrimitiveKind, own: &str, raw: &RawJson) -> NamespacedPrimitive {
         let at = self.part.server_ref.clone();
         let [name, full] = prefixes(self.namespace).map(|prefix| format!("{prefix}{own}"));
-        let is_changed = self.is_other(&name, name::is_unambiguous_uri);
+        let is_strict = matches!(kind, PrimitiveKind::Resource);
+        let is_changed = self.is_other(&name, |uri| {
+            name::is_unambiguous_uri(uri) && (!is_strict || name::is_portable_uri(uri))
+        });
         let is_other = self.is_other(&full, name::is_unambiguous_uri);
         let name = if is_changed { name::qualified_uri(&at, own) } else { name };
         let item = NamespacedPrimitive::new(kind, name, at, own, described(raw), raw);

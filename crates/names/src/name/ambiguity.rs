@@ -41,6 +41,15 @@ pub fn is_unambiguous_tool_name(name: &str, limit: usize) -> bool {
         && !is_like_ours(name)
 }
 
+/// Returns `true` if a tool name has only the characters that MCP allows (2025-11-25,
+/// server/tools). For one other name in a list, model APIs reject the whole request.
+pub fn is_portable_tool_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
 /// Returns `true` if a prompt can be shown under its server's own name.
 pub fn is_unambiguous_prompt_name(name: &str, limit: usize) -> bool {
     is_listable_name(name) && !has_registered_shape(name, limit)
@@ -66,6 +75,12 @@ pub fn to_listable_name(own: &str) -> String {
 /// Returns `true` if a resource or resource template can be shown under its server's own URI.
 pub fn is_unambiguous_uri(uri: &str) -> bool {
     is_fit_address(uri) && !has_our_scheme(uri)
+}
+
+/// Returns `true` if a resource's URI is absolute and valid. For one other URI in a list, strict
+/// clients reject the whole list.
+pub fn is_portable_uri(uri: &str) -> bool {
+    url::Url::parse(uri).is_ok()
 }
 
 /// Returns `true` if a name has the shape of a registered one: two separators, or exactly `limit`
@@ -186,8 +201,30 @@ mod tests {
     }
 
     #[test]
+    fn names_outside_the_specification_are_not_portable() {
+        for name in ["create_issue", "git.status", "get-repo", "__init", "A1"] {
+            assert!(is_portable_tool_name(name), "{name}");
+        }
+        for name in
+            ["", "say hello", "get-repo/file", "a,b", "a@b", "a:b", "r\u{e9}sum\u{e9}", "a\n"]
+        {
+            assert!(!is_portable_tool_name(name), "{name}");
+        }
+        for uri in ["file:///a b", "urn:isbn:1", "git+ssh://host/x", "x:", "postgres://u@h/db/t"] {
+            assert!(is_portable_uri(uri), "{uri}");
+        }
+        for uri in ["", "notes.txt", "a/b", "//host/x", "http://", "1x://y", "x://h:99999/"] {
+            assert!(!is_portable_uri(uri), "{uri}");
+        }
+    }
+
+    #[test]
     fn qualified_uris_are_short_and_visible() {
         let at = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("a/b") };
+        for own in ["notes.txt", "a b", "", "//host/x", "http://", "1x://y", "\\a", "x://h:99999/"]
+        {
+            assert!(is_portable_uri(&qualified_uri(&at, own)), "{own}");
+        }
         assert_eq!(qualified_uri(&at, "x://y"), "mcp-workbench://dev/a%2Fb/x://y");
         let odd = qualified_uri(&at, "x://y\n  z");
         assert!(odd.starts_with("mcp-workbench://dev/a%2Fb/x://y-  z~"), "{odd}");

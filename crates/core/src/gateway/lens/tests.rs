@@ -247,10 +247,24 @@ fn hostile_server_cannot_capture_names() {
 #[test]
 fn plain_names_are_shown_unchanged() {
     let config = config_of(WORLDS[0], 48);
-    let names = ["pay", "with spaces", "browser__click", "git.status"].map(str::to_owned);
+    let names = ["pay", "with-hyphens", "browser__click", "git.status"].map(str::to_owned);
     let lens = lens(&config, &BTreeMap::from([(0, names.to_vec())]));
     let shown = lens.parts().flat_map(|part| &part.tools).filter_map(|tool| lens.direct_name(tool));
     assert_eq!(shown.collect::<Vec<_>>(), names);
+}
+
+#[test]
+fn names_outside_the_specification_are_shown_as_registered_names() {
+    let config = config_of(WORLDS[0], 48);
+    let names = ["with spaces", "get/repo", "a,b", "caf\u{e9}"].map(str::to_owned);
+    let lens = lens(&config, &BTreeMap::from([(0, names.to_vec())]));
+    let tools: Vec<_> = lens.parts().flat_map(|part| &part.tools).collect();
+    assert_eq!(tools.len(), names.len());
+    for tool in tools {
+        let shown = lens.direct_name(tool).unwrap();
+        assert!(name::is_portable_tool_name(shown), "{shown}");
+        assert_eq!(lens.resolve(shown).as_ref(), Some(&tool.id));
+    }
 }
 
 proptest! {
