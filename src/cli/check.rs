@@ -111,7 +111,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         reach_lines: reached,
         failures,
         hidden,
-        log_warnings,
+        server_warnings,
         definitions,
     } = with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
         inspect_servers(global, args, rules.as_ref(), gateway).await
@@ -127,7 +127,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         }
         None => Vec::new(),
     };
-    warnings.extend(log_warnings);
+    warnings.extend(server_warnings);
     if !args.json {
         warnings.extend(definitions.iter().flat_map(DefinitionRemarks::findings));
     }
@@ -196,8 +196,8 @@ struct ServerInspection {
     failures: Vec<String>,
     /// Warnings about hidden tools and definition drift.
     hidden: Vec<String>,
-    /// Warnings about servers whose log messages agents may miss.
-    log_warnings: Vec<config::Finding>,
+    /// Warnings about servers whose log messages agents may miss, and about malformed entries.
+    server_warnings: Vec<config::Finding>,
     definitions: Vec<DefinitionRemarks>,
 }
 
@@ -222,14 +222,18 @@ async fn inspect_servers(
     };
     let snapshot = gateway.snapshot();
     let rules = rules.filter(|_| args.connect);
-    let log_warnings = rules.map(|config| log_isolation::findings(config, &snapshot));
+    let mut server_warnings: Vec<_> =
+        rules.map(|config| log_isolation::findings(config, &snapshot)).unwrap_or_default();
+    if args.connect {
+        server_warnings.extend(definition_remarks::violations(gateway.config(), &snapshot));
+    }
     let definitions = args.connect.then(|| definition_remarks::look(gateway.config(), &snapshot));
     ServerInspection {
         servers,
         reach_lines: reached,
         failures,
         hidden: hidden_primitives(gateway.config(), &snapshot),
-        log_warnings: log_warnings.unwrap_or_default(),
+        server_warnings,
         definitions: definitions.unwrap_or_default(),
     }
 }

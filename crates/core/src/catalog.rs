@@ -8,16 +8,19 @@ mod lock;
 mod overrides;
 pub mod rank;
 pub mod remarks;
+mod repair;
 pub mod schema;
 mod uri_template;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::catalog::repair::{RepairNotes, Shape, is_absent, without_broken_output_schema};
 use crate::catalog::schema::ArgumentValidator;
-use crate::json::RawJson;
+use crate::json::{self, RawJson};
 use crate::name::untrusted_text;
 
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -45,6 +48,22 @@ pub struct Listing {
     pub capabilities: ServerCapabilities,
     /// How to use the server, in its own words (MCP, basic/lifecycle, `instructions`).
     pub instructions: Option<String>,
+    /// Violations of the specification that were repaired or left out, one line each, by the method
+    /// that lists them. Cached listings have none.
+    pub violations: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Listing {
+    /// Returns `true` if both listings have the same definitions in the same order.
+    pub fn has_same_definitions(&self, other: &Self) -> bool {
+        fn are_same<T>(one: &[Arc<T>], other: &[Arc<T>], raw: fn(&T) -> &RawJson) -> bool {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| raw(a) == raw(b))
+        }
+        are_same(&self.tools, &other.tools, |one| &one.raw)
+            && are_same(&self.resources, &other.resources, |one| &one.raw)
+            && are_same(&self.templates, &other.templates, |one| &one.raw)
+            && are_same(&self.prompts, &other.prompts, |one| &one.raw)
+    }
 }
 
 /// A server's capabilities (MCP, `ServerCapabilities`), as the server sent them; `None` if absent.
@@ -70,6 +89,25 @@ pub struct ServerCapabilities {
 }
 
 impl ServerCapabilities {
+    /// Reads the capabilities of a handshake. Anything but an object declares nothing, and so do
+    /// members that are `null` or `false`.
+    pub(crate) fn read(declared: Option<&RawJson>) -> Self {
+        let member = |key| {
+            let value = declared?.member(key)?;
+            let is_declared = !matches!(value.as_bytes(), b"null" | b"false");
+            is_declared.then(|| value.to_detached())
+        };
+        Self {
+            tools: member("tools"),
+            resources: member("resources"),
+            prompts: member("prompts"),
+            completions: member("completions"),
+            logging: member("logging"),
+            tasks: member("tasks"),
+            extensions: member("extensions"),
+        }
+    }
+
     /// Returns `true` if the server declares tasks, as either era does.
     pub fn has_tasks(&self) -> bool {
         self.tasks.is_some() || self.has_tasks_extension()
@@ -100,6 +138,20 @@ impl Definition for ToolDefinition {
     const MEMBER: &'static str = "tools";
     const KIND_NAME: &'static str = "tool";
     const KEY: &'static str = "name";
+    const SHAPE: Shape = repair::TOOL;
+
+    fn complete(raw: RawJson, notes: &mut RepairNotes) -> Result<RawJson, String> {
+        if !is_absent(raw.member("inputSchema").as_ref()) || !raw.as_bytes().starts_with(b"{") {
+            return Ok(raw);
+        }
+        notes.push("added `inputSchema`, which was missing".to_owned());
+        let any = json::object([("type", &RawJson::from_text("object"))]);
+        raw.with_member("inputSchema", &any).map_err(|error| error.to_string())
+    }
+
+    fn check(raw: RawJson, notes: &mut RepairNotes) -> RawJson {
+        without_broken_output_schema(raw, notes)
+    }
 
     fn key(&self) -> &str {
         &self.name

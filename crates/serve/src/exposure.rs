@@ -187,6 +187,9 @@ impl Exposure {
             let bare = tools.iter().filter_map(|tool| tool.without_member("outputSchema").ok());
             tools = bare.collect();
         }
+        if mutability == ListMutability::Mutable {
+            tools.iter_mut().for_each(meta_tools::remove_modern_output_schema);
+        }
         if self.profile.has_tool_search {
             tools.iter_mut().take(own).for_each(meta_tools::keep_loaded);
         }

@@ -145,12 +145,20 @@ impl RawJson {
     /// other values. For text that is shown, cut or searched, not for names.
     pub fn decode_string_lossy(&self) -> Option<Cow<'_, str>> {
         self.decode_string().or_else(|| {
-            let mut text = self.text.to_vec();
-            for at in scan::unpaired_surrogates(&self.text) {
-                text[at..at + 6].copy_from_slice(br"\ufffd");
-            }
-            Some(Cow::Owned(decode_string(&text)?.into_owned()))
+            let paired = self.without_unpaired_surrogates()?;
+            Some(Cow::Owned(paired.decode_string()?.into_owned()))
         })
+    }
+
+    /// Returns the value with U+FFFD for each unpaired surrogate; `None` if it has none.
+    pub fn without_unpaired_surrogates(&self) -> Option<RawJson> {
+        let mut unpaired = scan::unpaired_surrogates(&self.text).peekable();
+        unpaired.peek()?;
+        let mut text = self.text.to_vec();
+        for at in unpaired {
+            text[at..at + 6].copy_from_slice(br"\ufffd");
+        }
+        Some(Self::new(text.into()))
     }
 
     /// Returns the members of an object in order, repeated keys included; `None` if the value isn't

@@ -1,7 +1,9 @@
-//! Scans the definitions that agents see for text that could mislead a model.
+//! Scans the definitions that agents see for text that could mislead a model, and lists their
+//! violations of the specification.
 
 use crate::catalog::remarks::{DefinitionKind, ScanInput, scan};
 use crate::cli::definition_remarks::DefinitionRemarks;
+use crate::config::Finding;
 use crate::gateway::Snapshot;
 use crate::settings::Config;
 
@@ -34,4 +36,22 @@ pub(super) fn look(config: &Config, snapshot: &Snapshot) -> Vec<DefinitionRemark
     }
     let all = toolboxes.into_iter().map(Some).zip(scan(&servers));
     all.map(|(toolbox, server)| DefinitionRemarks { toolbox, is_reviewed: None, server }).collect()
+}
+
+/// Returns a warning for each entry that was repaired or left out because it is malformed.
+pub(super) fn violations(config: &Config, snapshot: &Snapshot) -> Vec<Finding> {
+    const ADVICE: &str = "report it to the server's authors: strict clients reject the whole list";
+    let mut findings = Vec::new();
+    for toolbox in &config.toolboxes {
+        let view = snapshot.view(&toolbox.name);
+        // Policy may hide the server.
+        for part in view.parts().iter().filter(|part| part.abilities().is_some()) {
+            let path = format!("toolboxes.{}.mcpServers.{}", toolbox.name, part.server());
+            let violations = part.listing().violations.values().flatten();
+            findings.extend(violations.map(|violation| {
+                Finding::warning(path.clone(), violation.clone(), Some(ADVICE.to_owned()))
+            }));
+        }
+    }
+    findings
 }

@@ -4,13 +4,14 @@ mod backoff;
 mod state;
 mod waiters;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::backend::actor::backoff::RestartBackoff;
+use crate::backend::actor::backoff::{RelistBackoff, RestartBackoff};
 use crate::backend::actor::state::{ActorState, RunningServer, StartingServer};
 use crate::backend::actor::waiters::{
     fail_waiters, idle_deadline, join, link_trouble_changed, reply_to_waiters, sleep_until_some,
@@ -37,8 +38,8 @@ use crate::wire::server::ServerConnection;
 
 pub(crate) use crate::backend::actor::waiters::Waiter;
 
-/// List changes within this time are read together.
-const DEBOUNCE: Duration = Duration::from_millis(50);
+/// Maximum number of violations that are logged for one server.
+const MAX_LOGGED: usize = 1000;
 /// A server that has run this long resets its restart backoff.
 const STABLE: Duration = Duration::from_secs(30);
 /// Time to read a server's remaining output after it has exited.
@@ -78,6 +79,8 @@ pub(crate) struct Actor {
     pub(crate) reports: Arc<ChangeFeed>,
     pub(crate) vitals: StatusRecorder,
     pub(crate) known: DefinitionTracker,
+    /// The violations that were logged.
+    pub(crate) logged: HashSet<String>,
     /// The last listing, until it is saved.
     pub(crate) outgoing: PendingSave,
     /// Turns `true` when the server that this one replaces has stopped.
@@ -261,6 +264,7 @@ impl Actor {
         version: u64,
         mut run: ServerRunGuard,
     ) -> RunningServer {
+        self.log_violations(&started.listing);
         let first = VersionedListing { version, listing: Arc::clone(&started.listing) };
         self.report(ChangeKind::Listed(first.clone())).await;
         self.keep(started.found(), Arc::clone(&first.listing));
@@ -291,6 +295,7 @@ impl Actor {
             run,
             trouble,
             relisting: None,
+            relist_backoff: RelistBackoff::new(),
             relist_pacer: Pacer::per_minute(self.spec.quotas.list_changes_per_minute),
             has_warned_of_changes: false,
         }
@@ -408,6 +413,10 @@ impl Actor {
                 match listing {
                     Ok(Ok(None)) | Err(_) => {}
                     Ok(Ok(Some(listing))) => {
+                        let is_changed =
+                            !listing.has_same_definitions(&running.live.listed().listing);
+                        running.relist_backoff.record(is_changed, Instant::now());
+                        self.log_violations(&listing);
                         *versions += 1;
                         let next = VersionedListing { version: *versions, listing: Arc::new(listing) };
                         running.run.record_listing(&next.listing);
@@ -448,9 +457,11 @@ impl Actor {
 
     /// Counts a change of the lists, and returns how long to wait before they are read.
     fn relist_pause(&self, running: &mut RunningServer, quota: &ServerQuota) -> Duration {
-        let pause = running.relist_pacer.count(Instant::now());
-        if pause <= DEBOUNCE {
-            return DEBOUNCE;
+        let now = Instant::now();
+        let usual = running.relist_backoff.pause(now);
+        let pause = running.relist_pacer.count(now);
+        if pause <= usual {
+            return usual;
         }
         quota.report_limit_reached(QuotaKind::Reconnects);
         if !std::mem::replace(&mut running.has_warned_of_changes, true) {
@@ -462,6 +473,15 @@ impl Actor {
             );
         }
         pause
+    }
+
+    /// Logs each violation of the specification once.
+    fn log_violations(&mut self, listing: &Listing) {
+        for violation in listing.violations.values().flatten() {
+            if self.logged.len() < MAX_LOGGED && self.logged.insert(violation.clone()) {
+                tracing::warn!(server = self.spec.label, "{violation}");
+            }
+        }
     }
 
     /// An HTTP server that was lost while unused has not crashed: the next use reconnects.

@@ -269,12 +269,6 @@ fn read(
     answer: Result<RpcOutcome, RequestError>,
     capabilities: &RawJson,
 ) -> Result<HandshakeResult, HandshakeError> {
-    #[derive(Deserialize)]
-    struct Said {
-        #[serde(default)]
-        capabilities: ServerCapabilities,
-    }
-
     let result = match answer {
         Ok(RpcOutcome::Result(result)) => result,
         Ok(RpcOutcome::Error(error)) => {
@@ -300,13 +294,13 @@ fn read(
         }
         Err(RequestError::NotSent | RequestError::Closed) => return Err(HandshakeError::Closed),
     };
-    let said: Said = result.parse().map_err(|error| {
-        let error = shorten(&untrusted_text::single_line(&error.to_string()), MAX_MESSAGE);
-        HandshakeError::InvalidResponse(format!(
-            "malformed response to `{}`: {error}",
+    if !is_object(&result) {
+        let quoted = shorten(&untrusted_text::single_line(&result.as_str()), MAX_MESSAGE);
+        return Err(HandshakeError::InvalidResponse(format!(
+            "malformed response to `{}`: expected an object, found {quoted}",
             era.method()
-        ))
-    })?;
+        )));
+    }
     let meta = match era {
         Era::Legacy => {
             connection.notify("notifications/initialized", None);
@@ -314,11 +308,18 @@ fn read(
         }
         Era::Modern => modern_meta(capabilities),
     };
+    // Servers send `null` for members that they don't have.
     let in_meta = || result.member("_meta")?.member("io.modelcontextprotocol/serverInfo");
-    let info = result.member("serverInfo").or_else(in_meta).map(|info| info.to_detached());
+    let info = result.member("serverInfo").filter(is_object);
+    let info = info.or_else(|| in_meta().filter(is_object)).map(|info| info.to_detached());
     let instructions = result.member("instructions");
     let instructions = instructions.and_then(|text| Some(text.decode_string_lossy()?.into_owned()));
-    Ok(HandshakeResult { era, capabilities: said.capabilities, instructions, info, meta })
+    let capabilities = ServerCapabilities::read(result.member("capabilities").as_ref());
+    Ok(HandshakeResult { era, capabilities, instructions, info, meta })
+}
+
+fn is_object(value: &RawJson) -> bool {
+    value.as_bytes().starts_with(b"{")
 }
 
 /// Maximum characters quoted from a server's error.

@@ -1,14 +1,17 @@
 //! Reads the complete lists of a server.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use crate::backend::handshake::HandshakeResult;
 use crate::backend::server_quota::ServerQuota;
 use crate::catalog::{
     Definition, InvalidEntry, Listing, Prompt, Resource, ResourceTemplate, ToolDefinition, shorten,
 };
-use crate::json::{Member, RawJson};
+use crate::json::{self, Member, RawJson};
 use crate::name::untrusted_text;
 use crate::settings::ServerLimits;
 use crate::telemetry::QuotaKind;
@@ -17,8 +20,10 @@ use crate::wire::http_client::HttpTransportError;
 use crate::wire::server::{RequestError, RpcOutcome, ServerConnection};
 
 const MAX_ERROR: usize = 1000;
-/// Maximum skipped entries of one list that are logged one by one.
-const MAX_WARNINGS: usize = 50;
+/// Maximum malformed entries of one list that are reported one by one.
+const MAX_VIOLATIONS: usize = 50;
+/// How long to wait for a list that the server doesn't declare.
+const UNDECLARED_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum pages read of one list.
 const MAX_PAGES: usize = 1000;
 
@@ -45,9 +50,25 @@ impl ListKinds {
     }
 }
 
+/// How to read one list of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListPlan {
+    /// Keep the last one.
+    Keep,
+    /// The server doesn't declare the list, but may have it.
+    Try,
+    Read,
+}
+
+/// A list, and lines about its violations of the specification if it was read.
+type CheckedList<T> = (Vec<Arc<T>>, Option<Vec<String>>);
+
 /// Reads the selected lists that the server supports, and takes the others from `last`. Fails if
-/// the tool list is unreadable; other unreadable lists only cause a warning. Skips malformed
-/// entries, and the rest of a list that exceeds a limit of `quota`.
+/// the tool list is unreadable; other unreadable lists only cause a warning. Repairs or leaves out
+/// malformed entries, and leaves out the rest of a list that exceeds a limit of `quota`.
+///
+/// A server that declares no tools may have some, so its list is tried; and so are all lists of a
+/// server that declares none.
 pub async fn read(
     connection: &ServerConnection,
     handshake: &HandshakeResult,
@@ -57,42 +78,89 @@ pub async fn read(
 ) -> Result<Listing, ListError> {
     let label = &quota.label;
     let reader = ListReader { connection, meta: &handshake.meta, quota };
-    let abilities = &handshake.capabilities;
-    let (tools, resources, templates, prompts) = tokio::join!(
-        reader.kind::<ToolDefinition>(kinds.tools && abilities.tools.is_some(), &last.tools),
-        reader.kind::<Resource>(kinds.resources && abilities.resources.is_some(), &last.resources),
-        reader.kind::<ResourceTemplate>(
-            kinds.resources && abilities.resources.is_some(),
-            &last.templates
-        ),
-        reader.kind::<Prompt>(kinds.prompts && abilities.prompts.is_some(), &last.prompts),
-    );
-    let or_last = |what: &str, error: ListError| {
-        let error = error.why;
-        tracing::warn!(server = label, "failed to list {what}: {error}");
+    let declared = &handshake.capabilities;
+    let declares_none =
+        declared.tools.is_none() && declared.resources.is_none() && declared.prompts.is_none();
+    let plan = |is_wanted: bool, ability: &Option<RawJson>, may_be_undeclared: bool| {
+        if !is_wanted {
+            ListPlan::Keep
+        } else if ability.is_some() {
+            ListPlan::Read
+        } else if may_be_undeclared {
+            ListPlan::Try
+        } else {
+            ListPlan::Keep
+        }
     };
-    Ok(Listing {
-        tools: tools?,
-        resources: resources.unwrap_or_else(|error| {
-            or_last("resources", error);
-            last.resources.clone()
-        }),
-        templates: match templates {
-            Ok(templates) => templates,
-            // Many servers with resources don't implement templates.
-            Err(error) if error.is_unsupported => Vec::new(),
-            Err(error) => {
-                or_last("resource templates", error);
-                last.templates.clone()
-            }
-        },
-        prompts: prompts.unwrap_or_else(|error| {
-            or_last("prompts", error);
-            last.prompts.clone()
-        }),
+    let plan_of_tools = plan(kinds.tools, &declared.tools, true);
+    let plan_of_resources = plan(kinds.resources, &declared.resources, declares_none);
+    let plan_of_prompts = plan(kinds.prompts, &declared.prompts, declares_none);
+    let (tools, resources, templates, prompts) = tokio::join!(
+        reader.kind::<ToolDefinition>(plan_of_tools, &last.tools),
+        reader.kind::<Resource>(plan_of_resources, &last.resources),
+        reader.kind::<ResourceTemplate>(plan_of_resources, &last.templates),
+        reader.kind::<Prompt>(plan_of_prompts, &last.prompts),
+    );
+    let mut listing = Listing {
+        violations: last.violations.clone(),
         instructions: handshake.instructions.clone(),
-        capabilities: handshake.capabilities.clone(),
-    })
+        capabilities: declared.clone(),
+        ..Listing::default()
+    };
+    let violations = &mut listing.violations;
+    listing.tools = with_violations(violations, tools?);
+    let resources = resources.unwrap_or_else(|error| or_last(label, &error, &last.resources));
+    listing.resources = with_violations(violations, resources);
+    let templates = templates.unwrap_or_else(|error| {
+        // Many servers with resources don't implement templates.
+        if error.is_unsupported {
+            (Vec::new(), Some(Vec::new()))
+        } else {
+            or_last(label, &error, &last.templates)
+        }
+    });
+    listing.templates = with_violations(violations, templates);
+    let prompts = prompts.unwrap_or_else(|error| or_last(label, &error, &last.prompts));
+    listing.prompts = with_violations(violations, prompts);
+    declare_found(&mut listing);
+    Ok(listing)
+}
+
+/// Keeps the last list after an error.
+fn or_last<T: Definition>(server: &str, error: &ListError, last: &[Arc<T>]) -> CheckedList<T> {
+    let error = &error.why;
+    tracing::warn!(server, "failed to list {}s: {error}", T::KIND_NAME);
+    (last.to_vec(), None)
+}
+
+fn with_violations<T: Definition>(
+    all: &mut BTreeMap<&'static str, Vec<String>>,
+    (list, violations): CheckedList<T>,
+) -> Vec<Arc<T>> {
+    if let Some(violations) = violations {
+        all.insert(T::METHOD, violations);
+    }
+    list
+}
+
+/// Declares the capabilities of lists that the server has but doesn't declare.
+fn declare_found(listing: &mut Listing) {
+    let has_resources = !listing.resources.is_empty() || !listing.templates.is_empty();
+    let (has_tools, has_prompts) = (!listing.tools.is_empty(), !listing.prompts.is_empty());
+    let declared = &mut listing.capabilities;
+    let found = [
+        ("tools", has_tools, &mut declared.tools),
+        ("resources", has_resources, &mut declared.resources),
+        ("prompts", has_prompts, &mut declared.prompts),
+    ];
+    let mut violations = Vec::new();
+    for (name, has_entries, ability) in found {
+        if has_entries && ability.is_none() {
+            *ability = Some(json::object([]));
+            violations.push(format!("has {name} without declaring the capability `{name}`"));
+        }
+    }
+    listing.violations.insert("capabilities", violations);
 }
 
 struct ListReader<'a> {
@@ -104,40 +172,44 @@ struct ListReader<'a> {
 impl ListReader<'_> {
     async fn kind<T: Definition>(
         &self,
-        is_wanted: bool,
-        last: &[std::sync::Arc<T>],
-    ) -> Result<Vec<std::sync::Arc<T>>, ListError> {
-        if !is_wanted {
-            return Ok(last.to_vec());
+        plan: ListPlan,
+        last: &[Arc<T>],
+    ) -> Result<CheckedList<T>, ListError> {
+        match plan {
+            ListPlan::Keep => Ok((last.to_vec(), None)),
+            ListPlan::Read => self.list().await,
+            ListPlan::Try => match timeout(UNDECLARED_TIMEOUT, self.list()).await {
+                Ok(Err(error)) if error.wants_sign_in => Err(error),
+                Ok(Ok(list)) => Ok(list),
+                Ok(Err(_)) | Err(_) => Ok((last.to_vec(), None)),
+            },
         }
+    }
+
+    async fn list<T: Definition>(&self) -> Result<CheckedList<T>, ListError> {
         let (definitions, bad) = T::read_all(self.pages(T::METHOD, T::MEMBER).await?);
-        let more = bad.len().saturating_sub(MAX_WARNINGS);
-        for InvalidEntry { what, why } in bad.into_iter().take(MAX_WARNINGS) {
-            let (what, why) =
-                (untrusted_text::single_line(&what), untrusted_text::single_line(&why));
-            let (what, why) = (shorten(&what, MAX_ERROR), shorten(&why, MAX_ERROR));
-            tracing::warn!(server = self.quota.label, "skipped {} {what}: {why}", T::KIND_NAME);
-        }
+        let more = bad.len().saturating_sub(MAX_VIOLATIONS);
+        let mut violations: Vec<_> = bad.iter().take(MAX_VIOLATIONS).map(describe::<T>).collect();
         if more > 0 {
-            tracing::warn!(server = self.quota.label, "skipped {more} more of {}", T::METHOD);
+            violations.push(format!("{more} more malformed entries of `{}`", T::METHOD));
         }
-        Ok(definitions)
+        Ok((definitions, Some(violations)))
     }
 
     async fn pages(&self, method: &str, member: &str) -> Result<Vec<RawJson>, ListError> {
         let label = &self.quota.label;
         let mut list = BoundedList::new(&self.quota.limits);
         let mut seen = HashSet::new();
-        let mut cursor: Option<String> = None;
+        let mut cursor: Option<RawJson> = None;
         for _ in 0..MAX_PAGES {
-            let encoded = cursor.as_ref().map(RawJson::encode);
-            let params: Vec<_> = encoded.iter().map(|cursor| ("cursor", cursor)).collect();
+            let params: Vec<_> = cursor.iter().map(|cursor| ("cursor", cursor)).collect();
             let result = ask(self.connection, method, &params, self.meta).await?;
-            let page = result.member(member);
-            page.and_then(|entries| entries.take_items(|entry| list.add(&entry)))
+            entries_of(&result, member)
+                .and_then(|entries| entries.take_items(|entry| list.add(&entry)))
                 .ok_or_else(|| format!("the response to `{method}` has no `{member}` array"))?;
-            let next =
-                result.member("nextCursor").filter(|next| next.as_bytes().starts_with(b"\""));
+            // Some servers send an empty cursor on the last page.
+            let is_end = |next: &RawJson| matches!(next.as_bytes(), b"null" | b"false" | b"\"\"");
+            let next = result.member("nextCursor").filter(|next| !is_end(next));
             if let Some(next) = &next {
                 list.reserve(next.len());
             }
@@ -147,20 +219,18 @@ impl ListReader<'_> {
                 return Ok(list.entries);
             }
             let Some(next) = next else { return Ok(list.entries) };
-            match next.decode_string().map(Cow::into_owned) {
-                None => {
-                    let why = "is not valid Unicode";
-                    return Err(format!("the `nextCursor` of `{method}` {why}").into());
-                }
-                Some(next) if !seen.insert(next.clone()) => {
-                    tracing::warn!(
-                        server = label,
-                        "`{method}` repeated a cursor, later pages were not read"
-                    );
-                    return Ok(list.entries);
-                }
-                Some(next) => cursor = Some(next),
+            if next.without_unpaired_surrogates().is_some() {
+                let why = "is not valid Unicode";
+                return Err(format!("the `nextCursor` of `{method}` {why}").into());
             }
+            if !seen.insert(next.as_bytes().to_vec()) {
+                tracing::warn!(
+                    server = label,
+                    "`{method}` repeated a cursor, later pages were not read"
+                );
+                return Ok(list.entries);
+            }
+            cursor = Some(next.to_detached());
         }
         tracing::warn!(
             server = label,
@@ -168,6 +238,28 @@ impl ListReader<'_> {
         );
         Ok(list.entries)
     }
+}
+
+/// Returns the list of a page. `null`, a missing member and an empty object, as some languages
+/// write an empty array, are an empty list. Returns `None` for anything else but a list.
+fn entries_of(result: &RawJson, member: &str) -> Option<RawJson> {
+    let is_nothing = |value: &RawJson| {
+        value.as_bytes() == b"null" || value.members().is_some_and(|members| members.is_empty())
+    };
+    if !is_nothing(result) && result.entries().is_none() {
+        return None;
+    }
+    match result.member(member) {
+        Some(entries) if !is_nothing(&entries) => Some(entries),
+        _ => Some(json::array([])),
+    }
+}
+
+/// Describes a malformed entry on one line.
+fn describe<T: Definition>(entry: &InvalidEntry) -> String {
+    let shown = |text: &str| shorten(&untrusted_text::single_line(text), MAX_ERROR);
+    let verb = if entry.is_repaired { "repaired" } else { "skipped" };
+    format!("{verb} {} {}: {}", T::KIND_NAME, shown(&entry.what), shown(&entry.why))
 }
 
 /// The entries of a list up to its limits.
@@ -287,7 +379,7 @@ impl From<String> for ListError {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -316,6 +408,42 @@ mod tests {
         assert!(list.reserve(10) && !list.reserve(1));
         assert_eq!(list.exceeded, Some(ListLimit::Bytes));
         assert!(!list.add(&RawJson::encode(&1)));
+    }
+
+    #[test]
+    fn null_and_nothing_are_empty_lists() {
+        let count = |result: Value| {
+            let entries = entries_of(&RawJson::encode(&result), "tools")?;
+            entries.items().map(|items| items.len())
+        };
+        for empty in [
+            json!({"tools": null}),
+            json!({"tools": []}),
+            json!({"tools": {}}),
+            json!({}),
+            json!(null),
+        ] {
+            assert_eq!(count(empty.clone()), Some(0), "{empty}");
+        }
+        assert_eq!(count(json!({"tools": [1, null]})), Some(2));
+        for malformed in [json!({"tools": 5}), json!({"tools": {"a": {}}}), json!([]), json!("ok")]
+        {
+            assert_eq!(count(malformed.clone()), None, "{malformed}");
+        }
+    }
+
+    #[test]
+    fn lists_without_a_declared_capability_are_declared_and_reported() {
+        let (tools, _) = ToolDefinition::read_all([RawJson::encode(&json!({"name": "a"}))]);
+        let mut listing = Listing { tools, ..Listing::default() };
+        declare_found(&mut listing);
+        assert!(listing.capabilities.tools.is_some() && listing.capabilities.prompts.is_none());
+        assert_eq!(
+            listing.violations["capabilities"],
+            ["has tools without declaring the capability `tools`"]
+        );
+        declare_found(&mut listing);
+        assert_eq!(listing.violations["capabilities"], [""; 0]);
     }
 
     #[test]

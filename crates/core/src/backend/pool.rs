@@ -1,5 +1,6 @@
 //! The pool: one backend for all entries with equal launches, and their shutdown.
 
+use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -195,6 +196,7 @@ impl Pool {
             reports: Arc::clone(&reports),
             vitals: vitals.clone(),
             known: DefinitionTracker::default(),
+            logged: HashSet::new(),
             outgoing: PendingSave::default(),
             predecessor_gone: None,
             stops_when_unused: false,

@@ -5,18 +5,22 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::catalog::repair::{self, RepairNotes, Shape, is_absent, repair};
 use crate::catalog::uri_template::{literal_length, may_expand_to};
 use crate::json::{self, EditError, RawJson};
 
 /// Maximum length of a timestamp (ISO 8601).
 const MAX_TIME: usize = 40;
 
-/// An invalid entry of a server's list. Only this entry is left out.
+/// An invalid entry of a server's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidEntry {
     /// The name or URI in backticks, or else the position in the list, such as `entry 3`.
     pub what: String,
+    /// Why it was left out, or what was repaired.
     pub why: String,
+    /// `true` if the entry is usable; `false` if it was left out.
+    pub is_repaired: bool,
 }
 
 /// A kind of primitive in a server's listing.
@@ -29,45 +33,71 @@ pub trait Definition: Sized {
     const KIND_NAME: &'static str;
     /// The member of an entry that identifies it.
     const KEY: &'static str;
+    /// The members of an entry, as strict clients check them.
+    const SHAPE: Shape;
 
-    /// Parses one entry of the list.
+    /// Parses one valid entry of the list.
     fn parse(raw: RawJson) -> Result<Self, String>;
 
     /// Returns the name or URI that identifies the primitive on its server.
     fn key(&self) -> &str;
 
+    /// Adds required members that are missing and have an obvious value.
+    fn complete(raw: RawJson, notes: &mut RepairNotes) -> Result<RawJson, String>;
+
+    /// Removes members that strict clients can't use, although they have the right shape.
+    fn check(raw: RawJson, _notes: &mut RepairNotes) -> RawJson {
+        raw
+    }
+
     /// Parses the entries of all pages of a list.
     ///
-    /// Invalid entries and repeated keys are left out and reported.
+    /// Malformed entries are repaired or left out, repeated keys are left out, and both are
+    /// reported.
     fn read_all(entries: impl IntoIterator<Item = RawJson>) -> (Vec<Arc<Self>>, Vec<InvalidEntry>) {
-        let (mut read, mut bad): (Vec<Arc<Self>>, _) = (Vec::new(), Vec::new());
-        let mut keys = HashSet::new();
-        for (index, entry) in entries.into_iter().enumerate() {
-            let parsed = if entry.has_readable_names() {
-                Self::parse(entry.clone())
-            } else {
-                Err(EditError::UnreadableName.to_string())
-            };
-            let why = match parsed {
-                Ok(definition) if !keys.insert(definition.key().to_owned()) => {
-                    "listed twice".to_owned()
-                }
-                Ok(definition) => {
-                    read.push(Arc::new(definition));
-                    continue;
-                }
-                Err(why) => why,
-            };
-            let key = entry.member(Self::KEY).and_then(|key| key.parse::<String>().ok());
-            let what = key.map_or_else(|| format!("entry {}", index + 1), |key| format!("`{key}`"));
-            bad.push(InvalidEntry { what, why });
-        }
-        (read, bad)
+        read_entries(entries, Self::check)
+    }
+
+    /// Parses entries that were checked before they were stored, maybe by an earlier release.
+    fn read_stored(
+        entries: impl IntoIterator<Item = RawJson>,
+    ) -> (Vec<Arc<Self>>, Vec<InvalidEntry>) {
+        read_entries(entries, |raw, _| raw)
     }
 }
 
+fn read_entries<T: Definition>(
+    entries: impl IntoIterator<Item = RawJson>,
+    check: fn(RawJson, &mut RepairNotes) -> RawJson,
+) -> (Vec<Arc<T>>, Vec<InvalidEntry>) {
+    let (mut read, mut bad): (Vec<Arc<T>>, _) = (Vec::new(), Vec::new());
+    let mut keys = HashSet::new();
+    for (index, entry) in entries.into_iter().enumerate() {
+        let mut notes = RepairNotes::default();
+        let parsed = repair::<T>(&entry, &mut notes)
+            .map(|entry| check(entry, &mut notes))
+            .and_then(T::parse);
+        let (why, is_repaired) = match parsed {
+            Ok(definition) if !keys.insert(definition.key().to_owned()) => {
+                ("listed twice".to_owned(), false)
+            }
+            Ok(definition) => {
+                read.push(Arc::new(definition));
+                let Some(repairs) = notes.describe() else { continue };
+                (repairs, true)
+            }
+            Err(why) => (why, false),
+        };
+        let key = entry.member(T::KEY).and_then(|key| key.parse::<String>().ok());
+        let key = key.filter(|key| !key.is_empty());
+        let what = key.map_or_else(|| format!("entry {}", index + 1), |key| format!("`{key}`"));
+        bad.push(InvalidEntry { what, why, is_repaired });
+    }
+    (read, bad)
+}
+
 macro_rules! definition {
-    ($(#[$doc:meta])* $name:ident, $field:ident: $(#[$field_doc:meta])*, $key:literal, $method:literal, $member:literal, $word:literal) => {
+    ($(#[$doc:meta])* $name:ident, $field:ident: $(#[$field_doc:meta])*, $key:literal, $method:literal, $member:literal, $word:literal, $shape:path) => {
         $(#[$doc])*
         #[derive(Debug, PartialEq, Eq)]
         pub struct $name {
@@ -82,6 +112,17 @@ macro_rules! definition {
             const MEMBER: &'static str = $member;
             const KIND_NAME: &'static str = $word;
             const KEY: &'static str = $key;
+            const SHAPE: Shape = $shape;
+
+            /// Names a resource without a name by its URI.
+            fn complete(raw: RawJson, notes: &mut RepairNotes) -> Result<RawJson, String> {
+                let Some(uri) = raw.member($key).filter(|_| is_absent(raw.member("name").as_ref()))
+                else {
+                    return Ok(raw);
+                };
+                notes.push(concat!("set `name` to `", $key, "`").to_owned());
+                raw.with_member("name", &uri).map_err(|error| error.to_string())
+            }
 
             fn parse(raw: RawJson) -> Result<Self, String> {
                 #[derive(Deserialize)]
@@ -106,16 +147,18 @@ macro_rules! definition {
 
 definition! {
     /// A resource as its server defines it (MCP, server/resources).
-    Resource, uri: /** Where it is read. */, "uri", "resources/list", "resources", "resource"
+    Resource, uri: /** Where it is read. */, "uri", "resources/list", "resources", "resource", repair::RESOURCE
 }
 definition! {
     /// A resource template as its server defines it (MCP, server/resources; RFC 6570).
     ResourceTemplate, uri: /** The template of its URIs. */,
-    "uriTemplate", "resources/templates/list", "resourceTemplates", "resource template"
+    "uriTemplate", "resources/templates/list", "resourceTemplates", "resource template",
+    repair::TEMPLATE
 }
 definition! {
     /// A prompt as its server defines it (MCP, server/prompts).
-    Prompt, name: /** The server's name for it. */, "name", "prompts/list", "prompts", "prompt"
+    Prompt, name: /** The server's name for it. */, "name", "prompts/list", "prompts", "prompt",
+    repair::PROMPT
 }
 
 impl Resource {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use foldhash::HashMap;
 
 use crate::catalog::change_tracker::members;
+use crate::catalog::repair::{RepairNotes, repair};
 use crate::catalog::{Definition, Listing, Resource};
 use crate::json::RawJson;
 use crate::name::untrusted_text;
@@ -164,7 +165,8 @@ impl KindComparison<'_> {
             let locked = left.remove(one.key());
             let what = self.before.remove(&key).unwrap_or_else(|| match locked {
                 None => Some(DriftKind::New),
-                Some(locked) => difference(locked, &definition),
+                Some(locked) => difference(locked, &definition)
+                    .filter(|_| !is_repaired_form::<D>(locked, &definition)),
             });
             self.now.insert(key, what.clone());
             if let Some(what) = what {
@@ -199,6 +201,20 @@ fn difference(locked: &LockedDefinition, raw: &RawJson) -> Option<DriftKind> {
     Some(DriftKind::Changed(members.unwrap_or_default()))
 }
 
+/// Returns `true` if the locked definition is malformed, and repairing it results in `raw`.
+/// Earlier releases locked definitions as they were sent.
+fn is_repaired_form<D: Definition>(locked: &LockedDefinition, raw: &RawJson) -> bool {
+    let said = raw.canonical_definition(&locked.ignore);
+    locked.spellings.iter().any(|one| {
+        let mut notes = RepairNotes::default();
+        let before = serde_json::from_str::<RawJson>(&one.text).ok();
+        let repaired = before.and_then(|before| repair::<D>(&before, &mut notes).ok());
+        let repaired = repaired.map(|repaired| D::check(repaired, &mut notes));
+        let repaired = repaired.and_then(|it| it.canonical_definition(&locked.ignore));
+        repaired.is_some() && repaired == said
+    })
+}
+
 impl Listing {
     /// Returns the listing without the definitions that differ, as if the server had never listed
     /// them.
@@ -214,6 +230,7 @@ impl Listing {
                 .instructions
                 .clone()
                 .filter(|_| drift.iter().all(|one| one.word != INSTRUCTIONS)),
+            violations: self.violations.clone(),
         }
     }
 }

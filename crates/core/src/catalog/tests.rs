@@ -8,7 +8,7 @@ use super::*;
 fn drops_only_the_invalid_tool_of_a_list() {
     let (tools, bad) = ToolDefinition::read_all(
         [
-            json!({"name": "good", "inputSchema": {}, "later": {"x": 1.0}}),
+            json!({"name": "good", "inputSchema": {"type": "object"}, "later": {"x": 1.0}}),
             json!({"name": "broken", "inputSchema": true}),
             json!({"inputSchema": {}}),
             json!("text"),
@@ -18,12 +18,29 @@ fn drops_only_the_invalid_tool_of_a_list() {
         .map(RawJson::encode),
     );
     assert_eq!(tools.len(), 1);
-    assert_eq!(tools[0].raw.as_str(), r#"{"name":"good","inputSchema":{},"later":{"x":1.0}}"#);
+    assert_eq!(
+        tools[0].raw.as_str(),
+        r#"{"name":"good","inputSchema":{"type":"object"},"later":{"x":1.0}}"#
+    );
     let bad: Vec<_> = bad.iter().map(|bad| format!("{}: {}", bad.what, bad.why)).collect();
     assert_eq!(bad[0], "`broken`: `inputSchema` is not an object");
-    assert!(bad[1].starts_with("entry 3: missing field `name`"), "{}", bad[1]);
-    assert!(bad[2].starts_with("entry 4: "), "{}", bad[2]);
+    assert_eq!(bad[1], "entry 3: has no `name`");
+    assert_eq!(bad[2], "entry 4: it is not an object");
     assert_eq!(bad[3], "`good`: listed twice");
+}
+
+#[test]
+fn null_capabilities_are_not_declared() {
+    let read = |declared: serde_json::Value| {
+        let read = ServerCapabilities::read(Some(&RawJson::encode(&declared)));
+        serde_json::to_string(&read).unwrap()
+    };
+    for nothing in [json!(null), json!([]), json!({}), json!({"tools": null, "prompts": false})] {
+        assert_eq!(read(nothing.clone()), "{}", "{nothing}");
+    }
+    assert_eq!(ServerCapabilities::read(None), ServerCapabilities::default());
+    let declared = json!({"tools": {"listChanged": true}, "prompts": true, "own": {}});
+    assert_eq!(read(declared), r#"{"tools":{"listChanged":true},"prompts":true}"#);
 }
 
 #[test]

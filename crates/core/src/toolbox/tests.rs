@@ -42,7 +42,9 @@ fn config(filters: &[&str]) -> Config {
 
 fn listing() -> Listing {
     let tools = ["read", "write"].map(|name| {
-        RawJson::encode(&json!({"title": "T", "name": name, "inputSchema": {}, "later": 1.0}))
+        RawJson::encode(
+            &json!({"title": "T", "name": name, "inputSchema": {"type": "object"}, "later": 1.0}),
+        )
     });
     Listing { tools: ToolDefinition::read_all(tools).0, ..Listing::default() }
 }
@@ -74,17 +76,18 @@ fn registered_definition_differs_only_in_its_name() {
     let tool = view.tools().next().unwrap();
     assert_eq!(
         tool.registered_definition().unwrap().as_str(),
-        r#"{"title":"T","name":"dev__files__read","inputSchema":{},"later":1.0}"#
+        r#"{"title":"T","name":"dev__files__read","inputSchema":{"type":"object"},"later":1.0}"#
     );
     assert_eq!(
         tool.definition_with_location().unwrap().as_str(),
-        r#"{"toolbox":"dev","server":"files","title":"T","name":"read","inputSchema":{},"later":1.0}"#
+        r#"{"toolbox":"dev","server":"files","title":"T","name":"read","inputSchema":{"type":"object"},"later":1.0}"#
     );
 }
 
 #[test]
 fn location_members_of_the_server_are_replaced() {
-    let raw = r#"{"name":"pay","toolbox":"bank","inputSchema":{},"server":"bank","x":1}"#;
+    let raw =
+        r#"{"name":"pay","toolbox":"bank","inputSchema":{"type":"object"},"server":"bank","x":1}"#;
     let definition =
         ToolDefinition::parse(RawJson::encode(&RawValue::from_string(raw.into()).unwrap()));
     let id = ToolId {
@@ -96,7 +99,7 @@ fn location_members_of_the_server_are_replaced() {
         ExposedTool::new(ExposedName::registered(&id, 48), id, Arc::new(definition.unwrap()));
     assert_eq!(
         tool.definition_with_location().unwrap().as_str(),
-        r#"{"toolbox":"dev","server":"files","name":"pay","inputSchema":{},"x":1}"#
+        r#"{"toolbox":"dev","server":"files","name":"pay","inputSchema":{"type":"object"},"x":1}"#
     );
 }
 

@@ -72,6 +72,16 @@ pub(crate) fn keep_loaded(tool: &mut RawJson) {
     }
 }
 
+/// Removes an output schema that isn't of an object, which only MCP 2026-07-28 allows. Older clients
+/// reject the whole list for it.
+pub(crate) fn remove_modern_output_schema(tool: &mut RawJson) {
+    let Some(schema) = tool.member("outputSchema") else { return };
+    let is_of_object = schema.member("type").is_some_and(|kind| kind.as_bytes() == b"\"object\"");
+    if !is_of_object && let Ok(bare) = tool.without_member("outputSchema") {
+        *tool = bare;
+    }
+}
+
 pub(crate) fn is_kept_loaded(tool: &RawJson) -> bool {
     let meta = tool.member("_meta");
     let asked = meta.and_then(|meta| meta.member("anthropic/alwaysLoad"));

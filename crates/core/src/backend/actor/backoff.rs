@@ -1,4 +1,4 @@
-//! Restart backoff for servers that keep crashing.
+//! Backoff for servers that keep crashing, and for those that report changes without any.
 
 use std::time::Duration;
 
@@ -43,6 +43,41 @@ impl RestartBackoff {
         if self.failures > 1 {
             self.not_before = self.pauses.next().map(|pause| Instant::now() + pause);
         }
+    }
+}
+
+/// List changes within this time are read together.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+/// Maximum delay before lists are read again that keep being the same.
+const LONGEST_DEBOUNCE: Duration = Duration::from_secs(30);
+/// A server that has reported no change for this long starts over.
+const CALM: Duration = Duration::from_mins(1);
+
+/// Delays the reading of changed lists. The delay doubles while the lists turn out to be the same,
+/// because some servers report a change whenever they are asked.
+#[derive(Debug)]
+pub(super) struct RelistBackoff {
+    pause: Duration,
+    read_at: Option<Instant>,
+}
+
+impl RelistBackoff {
+    pub(super) fn new() -> Self {
+        Self { pause: DEBOUNCE, read_at: None }
+    }
+
+    /// Returns how long to wait after a change that is reported at `now`.
+    pub(super) fn pause(&mut self, now: Instant) -> Duration {
+        if self.read_at.is_some_and(|read_at| now.saturating_duration_since(read_at) >= CALM) {
+            self.pause = DEBOUNCE;
+        }
+        self.pause
+    }
+
+    /// Records that the lists were read at `now`.
+    pub(super) fn record(&mut self, is_changed: bool, now: Instant) {
+        self.read_at = Some(now);
+        self.pause = if is_changed { DEBOUNCE } else { LONGEST_DEBOUNCE.min(self.pause * 2) };
     }
 }
 

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::backend::actor::backoff::RelistBackoff;
 use crate::backend::actor::waiters::Waiter;
 use crate::backend::connection::CrashReport;
 use crate::backend::start::{FailedStart, StartedServer};
@@ -39,6 +40,7 @@ pub(super) struct RunningServer {
     /// Why the HTTP server is unreachable, while it is.
     pub(super) trouble: watch::Receiver<Option<Arc<str>>>,
     pub(super) relisting: Option<JoinHandle<Result<Option<Listing>, String>>>,
+    pub(super) relist_backoff: RelistBackoff,
     pub(super) relist_pacer: Pacer,
     /// `true` once the log has mentioned that the lists change too often.
     pub(super) has_warned_of_changes: bool,

@@ -1,6 +1,7 @@
 //! File format of a stored listing: a header line with version and checksum, then JSON that
 //! contains every definition byte for byte as the server sent it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -67,8 +68,15 @@ struct Body<T> {
 
 impl ListingRecord {
     pub(crate) fn encode(&self) -> serde_json::Result<Vec<u8>> {
-        let Listing { tools, resources, templates, prompts, capabilities: abilities, instructions } =
-            &*self.listing;
+        let Listing {
+            tools,
+            resources,
+            templates,
+            prompts,
+            capabilities: abilities,
+            instructions,
+            violations: _,
+        } = &*self.listing;
         let body = serde_json::to_vec(&Body {
             server: self.server.clone(),
             era: word(self.era).to_owned(),
@@ -111,15 +119,17 @@ impl ListingRecord {
                 prompts: all(body.prompts)?,
                 capabilities: body.abilities,
                 instructions: body.instructions,
+                violations: BTreeMap::new(),
             }),
         })
     }
 }
 
-/// Parses definitions. Malformed ones were dropped before writing, so any is an error.
+/// Parses definitions. Unusable ones were dropped before writing, so any is an error.
 fn all<T: Definition>(raw: Vec<RawJson>) -> Result<Vec<Arc<T>>, ListingRecordError> {
-    let (definitions, bad) = T::read_all(raw);
-    if bad.is_empty() { Ok(definitions) } else { Err(ListingRecordError::Damaged) }
+    let (definitions, bad) = T::read_stored(raw);
+    let is_usable = bad.iter().all(|entry| entry.is_repaired);
+    if is_usable { Ok(definitions) } else { Err(ListingRecordError::Damaged) }
 }
 
 fn word(era: Era) -> &'static str {

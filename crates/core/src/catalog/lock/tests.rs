@@ -59,7 +59,8 @@ fn each_kind_of_change_is_reported() {
         with("annotations", json!({"readOnlyHint": true})),
         ["tool `add` changed: annotations"]
     );
-    assert_eq!(with("inputSchema", json!({"type": "string"})), ["tool `add` changed: inputSchema"]);
+    let stricter = json!({"type": "object", "maxProperties": 0});
+    assert_eq!(with("inputSchema", stricter), ["tool `add` changed: inputSchema"]);
     assert_eq!(with("title", json!("A")), ["tool `add` changed: title"]);
     assert_eq!(with("outputSchema", json!({})), ["tool `add` changed: outputSchema"]);
     assert_eq!(with("execution", json!({})), ["tool `add` changed: execution"]);
@@ -68,6 +69,18 @@ fn each_kind_of_change_is_reported() {
     let mut other = add();
     other["name"] = json!("sub\u{202e}");
     assert_eq!(drift(&lock, &listing(&[other, add()])), [r"tool `sub\u{202e}` is new"]);
+}
+
+/// Earlier releases locked malformed definitions as they were sent.
+#[test]
+fn repair_of_a_locked_definition_is_no_drift() {
+    let mut sent = add();
+    sent["description"] = Value::Null;
+    sent["annotations"] = json!({"title": null, "readOnlyHint": true});
+    let lock = server(&[sent.clone()]);
+    assert_eq!(drift(&lock, &listing(&[sent.clone()])), [""; 0]);
+    sent["annotations"]["readOnlyHint"] = Value::Null;
+    assert_eq!(drift(&lock, &listing(&[sent])), ["tool `add` changed: annotations, description"]);
 }
 
 #[test]

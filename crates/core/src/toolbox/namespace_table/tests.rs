@@ -26,7 +26,9 @@ fn namespaced(namespaces: &[&str], active: &[&str], limit: usize) -> NamespaceTa
         config::parse(&text, root, root, &std::collections::BTreeMap::new()).unwrap().config;
     config.max_tool_name_length = limit;
     let tools = ["list_projects", "get_task", "with spaces"].map(|name| {
-        RawJson::encode(&json!({"name": name, "inputSchema": {}, "description": name}))
+        RawJson::encode(
+            &json!({"name": name, "inputSchema": {"type": "object"}, "description": name}),
+        )
     });
     let resource = json!({"uri": "projects://all", "name": "All"});
     let web = json!({"uri": "https://example.com/page", "name": "Page"});
@@ -121,7 +123,7 @@ fn empty_namespace_leaves_names_unchanged() {
     let tool = all.get(PrimitiveKind::Tool, "get_task").unwrap();
     assert_eq!(
         tool.definition().unwrap().as_str(),
-        r#"{"name":"get_task","inputSchema":{},"description":"get_task"}"#
+        r#"{"name":"get_task","inputSchema":{"type":"object"},"description":"get_task"}"#
     );
     assert_eq!(all.exposed_uri(&tool.at, "projects://all"), "projects://all");
 }

@@ -21,10 +21,13 @@ fn record(tools: &[&str]) -> ListingRecord {
         listing: Arc::new(Listing {
             tools: definitions::<ToolDefinition>(tools),
             resources: definitions::<Resource>(&[r#"{"uri":"a://b","name":"n","x":1e2}"#]),
-            templates: definitions::<ResourceTemplate>(&[r#"{"uriTemplate":"a://{b}"}"#]),
+            templates: definitions::<ResourceTemplate>(&[
+                r#"{"uriTemplate":"a://{b}","name":"n"}"#,
+            ]),
             prompts: definitions::<Prompt>(&[r#"{"name":"p","arguments":[]}"#]),
             capabilities: serde_json::from_value(abilities).unwrap(),
             instructions: Some("Use it.\n\"Well\" \u{0}\u{2028}.".to_owned()),
+            violations: BTreeMap::new(),
         }),
     }
 }
@@ -32,8 +35,15 @@ fn record(tools: &[&str]) -> ListingRecord {
 fn parts(
     record: &ListingRecord,
 ) -> (String, (Era, bool), Vec<RawJson>, ServerCapabilities, Option<String>) {
-    let Listing { tools, resources, templates, prompts, capabilities: abilities, instructions } =
-        &*record.listing;
+    let Listing {
+        tools,
+        resources,
+        templates,
+        prompts,
+        capabilities: abilities,
+        instructions,
+        violations: _,
+    } = &*record.listing;
     let tools = tools.iter().map(|tool| &tool.raw);
     let resources = resources.iter().map(|resource| &resource.raw);
     let templates = templates.iter().map(|template| &template.raw);
@@ -59,11 +69,24 @@ fn comes_back(record: &ListingRecord) {
 fn record_round_trips_byte_for_byte() {
     comes_back(&record(&[
         r#"{"name":"add","inputSchema":{"type":"object"},"x-own":1.50,"big":123456789012345678901}"#,
-        "{ \"name\" : \"s\u{e4}ge\",\n\t\"inputSchema\" : { } ,\r\n \"name2\":\"\\u0073\\/\" }",
-        // A lone surrogate, a duplicate key, and a number outside the range of every type.
-        r#"{"name":"odd","inputSchema":{},"x":"\ud800","y":1,"y":2,"z":1e999}"#,
+        "{ \"name\" : \"s\u{e4}ge\",\n\t\"inputSchema\" : { \"type\" :\"object\" } ,\r\n \"name2\":\"\\u0073\\/\" }",
+        // A duplicate key, and a number outside the range of every type.
+        r#"{"name":"odd","inputSchema":{"type":"object"},"y":1,"y":2,"z":1e999}"#,
     ]));
     comes_back(&record(&[]));
+}
+
+/// Earlier releases stored malformed entries.
+#[test]
+fn malformed_entries_of_a_record_are_repaired() {
+    let text = String::from_utf8(record(&[]).encode().unwrap()).unwrap();
+    let body = text.split_once('\n').unwrap().1;
+    let own = r#"{"name":"a","inputSchema":{},"description":null}"#;
+    let body = body.replacen(r#""tools":[]"#, &format!(r#""tools":[{own}]"#), 1);
+    let earlier = format!("{MAGIC} {VERSION} {}\n{body}", checksum(body.as_bytes()));
+    let read = ListingRecord::decode(earlier.as_bytes()).unwrap();
+    let tool = read.listing.tools[0].raw.as_str().into_owned();
+    assert_eq!(tool, r#"{"name":"a","inputSchema":{"type":"object"}}"#);
 }
 
 #[test]
@@ -78,8 +101,8 @@ fn record_without_is_old_is_decoded() {
 
 #[test]
 fn deeply_nested_definition_round_trips() {
-    let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
-    let schema = format!(r#"{{"name":"deep","inputSchema":{{"default":{deep}}}}}"#);
+    let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    let schema = format!(r#"{{"name":"deep","inputSchema":{{"type":"object","default":{deep}}}}}"#);
     comes_back(&record(&[&schema]));
 }
 
@@ -94,7 +117,7 @@ proptest! {
         let name = serde_json::to_string(&name).unwrap();
         let description = serde_json::to_string(&description).unwrap();
         let tool = format!(
-            "{{{space}\"name\":{name},{space}\"description\":{description}{space},\"inputSchema\":{{}}}}"
+            "{{{space}\"name\":{name},{space}\"description\":{description}{space},\"inputSchema\":{{\"type\":\"object\"}}}}"
         );
         comes_back(&record(&[&tool]));
     }
@@ -102,7 +125,7 @@ proptest! {
 
 #[test]
 fn record_truncated_anywhere_is_damaged() {
-    let text = record(&[r#"{"name":"add","inputSchema":{}}"#]).encode().unwrap();
+    let text = record(&[r#"{"name":"add","inputSchema":{"type":"object"}}"#]).encode().unwrap();
     for end in 0..text.len() {
         assert_eq!(
             ListingRecord::decode(&text[..end]).unwrap_err(),
@@ -114,7 +137,7 @@ fn record_truncated_anywhere_is_damaged() {
 
 #[test]
 fn record_with_any_byte_changed_is_rejected() {
-    let text = record(&[r#"{"name":"add","inputSchema":{}}"#]).encode().unwrap();
+    let text = record(&[r#"{"name":"add","inputSchema":{"type":"object"}}"#]).encode().unwrap();
     for at in 0..text.len() {
         for change in [0x01, 0x20, 0x80] {
             let mut text = text.clone();
