@@ -11,7 +11,7 @@ const HOUR: u64 = 3_600_000;
 
 /// A tool whose results all differ, because they count the calls.
 fn counting(name: &str, annotations: Value) -> Value {
-    json!({ "name": name, "inputSchema": {}, "annotations": annotations })
+    json!({ "name": name, "inputSchema": { "type": "object" }, "annotations": annotations })
 }
 
 fn entry(cache: Value) -> Value {

@@ -56,7 +56,7 @@ const TOOLS: [&str; 4] = [
     r#"{ "inputSchema" : {"type":"object"} ,"name":"hostile","odd":1.0,"odd":2,"annotations":{"title":"\u00e9" } }"#,
     r#"{"name":"echo","description":"\/ \"é\" 😀","inputSchema":{"type":"object","properties":{"n":{"maximum":1e3,"default":-0}}},"execution":{"later":[ ]}}"#,
     r#"{"name":"request","inputSchema":{"type":"object","$schema":"https:\/\/json-schema.org\/draft\/2020-12\/schema"},"_meta":{"a/b":123456789012345678901234567890}}"#,
-    r#"{"title":"T","name":"large","inputSchema":{"additionalProperties":true,"type":"object"},"icons":[{"src":"data:,","sizes":"any","theme":"odd"}]}"#,
+    r#"{"title":"T","name":"large","inputSchema":{"additionalProperties":true,"type":"object"},"icons":[{"src":"data:,","sizes":["any"] ,"theme":"dark"}]}"#,
 ];
 
 const BAD_TOOLS: [&str; 4] =

@@ -8,7 +8,7 @@ use crate::support::{Agent, Response, TestEnvironment, fake};
 const MOST: usize = 2000;
 
 fn bench(mode: &str) -> TestEnvironment {
-    let echo = json!({ "name": "echo", "inputSchema": {}, "outputSchema": { "type": "object" } });
+    let echo = json!({ "name": "echo", "inputSchema": { "type": "object" }, "outputSchema": { "type": "object" } });
     let script = json!({
         "protocol": "dual",
         "tools": [echo, "result", "tool_error", "huge", "error"],

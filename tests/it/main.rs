@@ -68,6 +68,7 @@ mod listing_store;
 mod lock;
 mod long_results;
 mod macros;
+mod malformed_entries;
 mod modular_original;
 mod name_hijacking;
 mod navigate_llm;

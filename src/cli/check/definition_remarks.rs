@@ -48,8 +48,9 @@ pub(super) fn violations(config: &Config, snapshot: &Snapshot) -> Vec<Finding> {
         for part in view.parts().iter().filter(|part| part.abilities().is_some()) {
             let path = format!("toolboxes.{}.mcpServers.{}", toolbox.name, part.server());
             let violations = part.listing().violations.values().flatten();
-            findings.extend(violations.map(|violation| {
-                Finding::warning(path.clone(), violation.clone(), Some(ADVICE.to_owned()))
+            findings.extend(violations.enumerate().map(|(index, violation)| {
+                let advice = (index == 0).then(|| ADVICE.to_owned());
+                Finding::warning(path.clone(), violation.clone(), advice)
             }));
         }
     }

@@ -47,6 +47,34 @@ impl WalkerSdk {
     }
 }
 
+/// The official SDKs that [`list_client`] supports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ListSdk {
+    TypeScript1,
+    TypeScript2,
+    TypeScript2Auto,
+    Python1,
+    Python2,
+}
+
+/// A client that reads every list and fails if its SDK rejects one. Append the command of the
+/// server.
+#[track_caller]
+pub(crate) fn list_client(sdk: ListSdk, toolbox: &str) -> Command {
+    let (interpreter, version) = match sdk {
+        ListSdk::TypeScript1 => ("node".to_owned(), Some("v1")),
+        ListSdk::TypeScript2 => ("node".to_owned(), Some("v2")),
+        ListSdk::TypeScript2Auto => ("node".to_owned(), Some("v2-auto")),
+        ListSdk::Python1 => (installed("python-v1/bin/python"), None),
+        ListSdk::Python2 => (pypi("python"), None),
+    };
+    let mut client = command(&interpreter);
+    let program = if version.is_some() { "lists.mjs" } else { "lists.py" };
+    client.arg(manifest_dir().join("tests/clients").join(program)).args(version);
+    client.args([toolbox, "--"]);
+    client
+}
+
 /// An authorization server and an MCP server that accepts its tokens. It exits when its stdin
 /// closes.
 #[track_caller]
