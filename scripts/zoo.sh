@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares real servers with and without the workbench in between: definitions, prompts, resources, and the results
-# of safe tools. `scripts/zoo.sh --sample` tests ten servers, as CI does; names select servers. `--findings` instead
-# counts the findings of `check --connect` about their definitions. `--lock FOLDER` writes a `workbench.lock` of all
+# of safe tools. `scripts/zoo.sh --sample` tests ten servers, as CI does, and lists them with the official SDKs in every
+# mode; names select servers. `--findings` instead counts the findings of `check --connect` about their definitions. `--lock FOLDER` writes a `workbench.lock` of all
 # servers to FOLDER, or compares them with an existing one. Servers run without a network if possible (as root on
 # Linux).
 set -euo pipefail

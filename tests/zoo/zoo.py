@@ -4,7 +4,8 @@ For each server of `servers.json`, a client connects to the server, then to the 
 that server, then to the server again. Definitions of tools, prompts, resources and templates must be byte-identical,
 and so must the results of every safe tool for no arguments, for the required arguments without defaults, and for
 values of wrong types. Wrong types are also sent through `use_tool`, which may append a text block to an error.
-Differences between the two direct runs are counted but don't fail.
+Differences between the two direct runs are counted but don't fail. With `--sample`, the clients of the official SDKs
+also list all servers together in every mode.
 
 Servers run in a temporary folder, which is also their HOME, and if possible without a network.
 """
@@ -32,6 +33,17 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 ENVIRONMENTS = ROOT / ".test-env"
 WORKBENCH = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "mcp-workbench"
+
+MODES = "direct dynamic proxy modular search navigate activate auto".split()
+
+# The official SDKs, each with a client from `tests/clients`.
+SDKS = {
+    "TypeScript 1": ["node", "lists.mjs", "v1"],
+    "TypeScript 2": ["node", "lists.mjs", "v2"],
+    "TypeScript 2, MCP 2026-07-28": ["node", "lists.mjs", "v2-auto"],
+    "Python 1": [str(ENVIRONMENTS / "python-v1/bin/python"), "lists.py"],
+    "Python 2": [str(ENVIRONMENTS / "python/bin/python"), "lists.py"],
+}
 
 START_SECONDS = 120
 CALL_SECONDS = 30
@@ -573,6 +585,65 @@ def lock(entries, folder):
     sys.exit(subprocess.run(command, env=env, check=False).returncode)
 
 
+def free_port():
+    with socket.socket() as at:
+        at.bind(("127.0.0.1", 0))
+        return at.getsockname()[1]
+
+
+def list_in_mode(path, mode, scratch):
+    """Lists everything with each official SDK through one workbench. Returns the tools by SDK, or the error."""
+    port, seen = free_port(), {}
+    command = [str(WORKBENCH), "serve", "--config", str(path), "--http", f"127.0.0.1:{port}", "--tool-mode", mode]
+    env = {**os.environ, "WORKBENCH_CACHE_DIR": str(scratch / "cache")}
+    with open(scratch / f"{mode}.log", "wb") as log:
+        workbench = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        until = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                if time.monotonic() > until or workbench.poll() is not None:
+                    return {"workbench": "it does not listen"}
+                time.sleep(0.05)
+        for sdk, client in SDKS.items():
+            client = [client[0], str(ROOT / "tests/clients" / client[1]), *client[2:]]
+            client += ["zoo", "--", f"http://127.0.0.1:{port}/mcp"]
+            try:
+                done = subprocess.run(client, capture_output=True, text=True, timeout=START_SECONDS, check=False)
+            except subprocess.TimeoutExpired:
+                seen[sdk] = "no response in time"
+                continue
+            failed = f"exited with {done.returncode}: {done.stderr[-400:]}"
+            seen[sdk] = failed if done.returncode else json.loads(done.stdout)["tools"]
+    finally:
+        workbench.terminate()
+        workbench.wait()
+    return seen
+
+
+def list_with_sdks(entries, scratch, tools):
+    """Lists all servers together with the official SDKs in every mode. Returns the number of failures."""
+    bad = 0
+    path = configured(entries, scratch)
+    env = {**os.environ, "WORKBENCH_CACHE_DIR": str(scratch / "cache")}
+    # The other modes then need not start the servers.
+    subprocess.run([str(WORKBENCH), "check", "--connect", "--config", str(path)], env=env, capture_output=True, check=False)
+    for mode in MODES:
+        seen = list_in_mode(path, mode, scratch)
+        for sdk, found in seen.items():
+            if isinstance(found, str):
+                bad += 1
+                print(f"{mode}, {sdk}: {found}", flush=True)
+            elif not found or (mode == "direct" and len(found) != tools):
+                bad += 1
+                print(f"{mode}, {sdk}: {len(found)} tools, expected {tools}", flush=True)
+    print(f"official SDKs list in {len(MODES)} modes: {bad} failures")
+    return bad
+
+
 def count_findings(entries, scratch):
     """Runs `check --connect` on all servers and counts its findings by rule."""
     path = configured(entries, scratch)
@@ -654,6 +725,9 @@ def main():
         total.differs += report.differs
     show(total)
     bad = len(total.differs) + len(reports) - len(good)
+    if arguments.sample:
+        with tempfile.TemporaryDirectory(prefix="zoo-") as scratch:
+            bad += list_with_sdks(entries, Path(scratch), total.counts.get("tools", 0))
     print(f"{len(good)} of {len(entries)} servers compared; {len(total.differs)} differences")
     sys.exit(1 if bad else 0)
 
