@@ -50,6 +50,7 @@ fn on_one_line(answer: &str) -> String {
 
 fn malformed() -> Value {
     fake(json!({
+        "tools": ["with space"],
         "capabilities": {"prompts": null, "resources": {"subscribe": null}, "completions": null, "tools": {}},
         "rawAnswers": {
             "initialize": r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":null},"prompts":{},"resources":{},"logging":null},"serverInfo":{"name":"odd","version":"1","title":null},"instructions":null,"_meta":null}"#,

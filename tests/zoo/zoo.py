@@ -39,8 +39,7 @@ MODES = "direct dynamic proxy modular search navigate activate auto".split()
 # The official SDKs, each with a client from `tests/clients`.
 SDKS = {
     "TypeScript 1": ["node", "lists.mjs", "v1"],
-    "TypeScript 2": ["node", "lists.mjs", "v2"],
-    "TypeScript 2, MCP 2026-07-28": ["node", "lists.mjs", "v2-auto"],
+    "TypeScript 2": ["node", "lists.mjs", "v2-auto"],
     "Python 1": [str(ENVIRONMENTS / "python-v1/bin/python"), "lists.py"],
     "Python 2": [str(ENVIRONMENTS / "python/bin/python"), "lists.py"],
 }
@@ -591,6 +590,18 @@ def free_port():
         return at.getsockname()[1]
 
 
+def list_with_sdk(client, url):
+    """Returns the names of the tools, or the error."""
+    client = [client[0], str(ROOT / "tests/clients" / client[1]), *client[2:], "zoo", "--", url]
+    try:
+        done = subprocess.run(client, capture_output=True, text=True, timeout=START_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return "no response in time"
+    if done.returncode != 0:
+        return f"exited with {done.returncode}: {done.stderr[-400:]}"
+    return json.loads(done.stdout)["tools"]
+
+
 def list_in_mode(path, mode, scratch):
     """Lists everything with each official SDK through one workbench. Returns the tools by SDK, or the error."""
     port, seen = free_port(), {}
@@ -608,16 +619,9 @@ def list_in_mode(path, mode, scratch):
                 if time.monotonic() > until or workbench.poll() is not None:
                     return {"workbench": "it does not listen"}
                 time.sleep(0.05)
-        for sdk, client in SDKS.items():
-            client = [client[0], str(ROOT / "tests/clients" / client[1]), *client[2:]]
-            client += ["zoo", "--", f"http://127.0.0.1:{port}/mcp"]
-            try:
-                done = subprocess.run(client, capture_output=True, text=True, timeout=START_SECONDS, check=False)
-            except subprocess.TimeoutExpired:
-                seen[sdk] = "no response in time"
-                continue
-            failed = f"exited with {done.returncode}: {done.stderr[-400:]}"
-            seen[sdk] = failed if done.returncode else json.loads(done.stdout)["tools"]
+        url = f"http://127.0.0.1:{port}/mcp"
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            seen = dict(zip(SDKS, pool.map(lambda client: list_with_sdk(client, url), SDKS.values())))
     finally:
         workbench.terminate()
         workbench.wait()
