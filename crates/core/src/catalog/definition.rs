@@ -50,6 +50,11 @@ pub trait Definition: Sized {
         raw
     }
 
+    /// Returns a valid form of an entry, or why there is none.
+    fn repair(entry: &RawJson, notes: &mut RepairNotes) -> Result<RawJson, String> {
+        repair(entry, Self::KEY, &Self::SHAPE, Self::complete, notes)
+    }
+
     /// Parses the entries of all pages of a list.
     ///
     /// Malformed entries are repaired or left out, repeated keys are left out, and both are
@@ -74,9 +79,8 @@ fn read_entries<T: Definition>(
     let mut keys = HashSet::new();
     for (index, entry) in entries.into_iter().enumerate() {
         let mut notes = RepairNotes::default();
-        let parsed = repair::<T>(&entry, &mut notes)
-            .map(|entry| check(entry, &mut notes))
-            .and_then(T::parse);
+        let parsed =
+            T::repair(&entry, &mut notes).map(|entry| check(entry, &mut notes)).and_then(T::parse);
         let (why, is_repaired) = match parsed {
             Ok(definition) if !keys.insert(definition.key().to_owned()) => {
                 ("listed twice".to_owned(), false)

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use foldhash::HashMap;
 
 use crate::catalog::change_tracker::members;
-use crate::catalog::repair::{RepairNotes, repair};
+use crate::catalog::repair::RepairNotes;
 use crate::catalog::{Definition, Listing, Resource};
 use crate::json::RawJson;
 use crate::name::untrusted_text;
@@ -208,7 +208,7 @@ fn is_repaired_form<D: Definition>(locked: &LockedDefinition, raw: &RawJson) -> 
     locked.spellings.iter().any(|one| {
         let mut notes = RepairNotes::default();
         let before = serde_json::from_str::<RawJson>(&one.text).ok();
-        let repaired = before.and_then(|before| repair::<D>(&before, &mut notes).ok());
+        let repaired = before.and_then(|before| D::repair(&before, &mut notes).ok());
         let repaired = repaired.map(|repaired| D::check(repaired, &mut notes));
         let repaired = repaired.and_then(|it| it.canonical_definition(&locked.ignore));
         repaired.is_some() && repaired == said

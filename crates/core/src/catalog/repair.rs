@@ -5,42 +5,27 @@
 //! removed; an entry with a malformed required member is an error. The rest of an entry, and every
 //! valid entry, keeps its bytes.
 
+mod notes;
 mod output_schema;
 mod shape;
 
-use crate::catalog::Definition;
+use crate::catalog::repair::shape::Place;
 use crate::json::{EditError, RawJson};
 
+pub(super) use crate::catalog::repair::notes::{RepairNotes, is_absent};
 pub(super) use crate::catalog::repair::output_schema::without_broken_output_schema;
 pub(super) use crate::catalog::repair::shape::{PROMPT, RESOURCE, Shape, TEMPLATE, TOOL};
 
 /// JSON parsers of clients reject a message with more than 200 levels, the list's included.
 const MAX_DEPTH: usize = 150;
-/// Maximum number of repairs that are described for one entry.
-const MAX_NOTES: usize = 5;
 
-/// What was changed in an entry. The texts contain no text of the server.
-#[derive(Debug, Default)]
-pub struct RepairNotes(Vec<String>);
-
-impl RepairNotes {
-    pub(super) fn push(&mut self, note: String) {
-        match self.0.len() {
-            0..MAX_NOTES => self.0.push(note),
-            MAX_NOTES => self.0.push("…".to_owned()),
-            _ => {}
-        }
-    }
-
-    /// Returns `None` if nothing was changed.
-    pub(super) fn describe(&self) -> Option<String> {
-        (!self.0.is_empty()).then(|| self.0.join("; "))
-    }
-}
-
-/// Returns a valid form of an entry, or why there is none.
-pub(super) fn repair<T: Definition>(
+/// Returns a valid form of an entry with this identifying member, or why there is none. `complete`
+/// adds missing members.
+pub(super) fn repair(
     entry: &RawJson,
+    key: &str,
+    shape: &Shape,
+    complete: fn(RawJson, &mut RepairNotes) -> Result<RawJson, String>,
     notes: &mut RepairNotes,
 ) -> Result<RawJson, String> {
     if !entry.has_readable_names() {
@@ -52,22 +37,17 @@ pub(super) fn repair<T: Definition>(
     let mut repaired = entry.clone();
     if let Some(paired) = entry.without_unpaired_surrogates() {
         // A changed name would not be the server's.
-        if entry.member(T::KEY).is_some_and(|key| key.without_unpaired_surrogates().is_some()) {
-            return Err(format!("`{}` is not valid Unicode", T::KEY));
+        if entry.member(key).is_some_and(|key| key.without_unpaired_surrogates().is_some()) {
+            return Err(format!("`{}` is not valid Unicode", key));
         }
         notes.push("replaced unpaired surrogates".to_owned());
         repaired = paired;
     }
-    repaired = T::complete(repaired, notes)?;
-    let fitted = T::SHAPE.fit(&repaired, &shape::Place::ROOT, notes);
+    repaired = complete(repaired, notes)?;
+    let fitted = shape.fit(&repaired, &Place::ROOT, notes);
     let fitted =
         fitted.map_err(|why| if why.starts_with("is ") { format!("it {why}") } else { why });
     Ok(fitted?.unwrap_or(repaired))
-}
-
-/// Returns `true` for an absent member and for `null`.
-pub(super) fn is_absent(value: Option<&RawJson>) -> bool {
-    value.is_none_or(|value| value.as_bytes() == b"null")
 }
 
 fn is_deeper_than(json: &[u8], most: usize) -> bool {

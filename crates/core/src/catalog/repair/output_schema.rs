@@ -7,7 +7,7 @@ use jsonschema::Draft;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::catalog::repair::RepairNotes;
+use crate::catalog::repair::notes::RepairNotes;
 use crate::json::RawJson;
 
 /// Longer schemas, in bytes, aren't checked.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::catalog::repair::{RepairNotes, is_absent};
+use crate::catalog::repair::notes::{RepairNotes, is_absent};
 use crate::json::{self, EditError, RawJson};
 
 /// The expected form of a value.

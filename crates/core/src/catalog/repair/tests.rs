@@ -2,13 +2,13 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::{Prompt, Resource, ResourceTemplate, ToolDefinition};
+use crate::catalog::{Definition, Prompt, Resource, ResourceTemplate, ToolDefinition};
 
 /// Returns the repaired entry and what was repaired, or why it is left out.
 fn repaired<T: Definition>(entry: &str) -> Result<(String, String), String> {
     let entry: RawJson = serde_json::from_str(entry).unwrap();
     let mut notes = RepairNotes::default();
-    let repaired = repair::<T>(&entry, &mut notes)?;
+    let repaired = T::repair(&entry, &mut notes)?;
     let repaired = T::check(repaired, &mut notes);
     Ok((repaired.as_str().into_owned(), notes.describe().unwrap_or_default()))
 }
