@@ -5,6 +5,7 @@ use crate::authoring::client_files::TimeoutUnit;
 use crate::authoring::import::nodes::is_object;
 use crate::config::sections::environment::read_env_vars;
 use crate::config::sections::oauth::RawOAuth;
+use crate::config::sections::pasted_command;
 use crate::config::sections::ranges;
 use crate::config::sections::root::RawServer;
 use crate::config::syntax::document::{Node, SourceLocation};
@@ -31,12 +32,7 @@ pub(super) fn server(
         raw.client_keys.enabled = raw.client_keys.enabled.or_else(|| reader.read_bool(&enabled));
     }
     theirs.merge_into(&mut raw);
-    // The spelling of Goose.
-    if let Some(kind) = &mut raw.client_keys.transport_type
-        && kind.value == "streamable_http"
-    {
-        "streamable-http".clone_into(&mut kind.value);
-    }
+    pasted_command::normalize(raw.command.as_mut(), &mut raw.args, reader);
     Some(raw)
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod llm;
 pub(crate) mod macros;
 pub(crate) mod navigator;
 pub mod oauth;
+pub mod pasted_command;
 pub(crate) mod policy;
 pub mod ranges;
 pub mod root;

@@ -213,8 +213,9 @@ impl TransportChoice {
     ) -> Option<Self> {
         let RawServer { command, url, headers, transport, client_keys: foreign, .. } = raw;
         let url = url.as_ref().or(foreign.url.as_ref());
+        let spelled = |kind: &Located<String>| TransportWord::from_spelling(&kind.value);
         if let Some(transport) = transport
-            && !matches!(transport.value.as_str(), "stdio" | "http" | "streamable-http" | "sse")
+            && spelled(transport).is_none()
         {
             let message = format!(
                 "expected `stdio`, `http`, `streamable-http` or `sse`, found `{}`",
@@ -225,22 +226,22 @@ impl TransportChoice {
             return None;
         }
         let kind = transport.as_ref().or(foreign.transport_type.as_ref());
-        let (is_http, is_stdio) = match kind.map(|kind| kind.value.as_str()) {
-            None => (false, false),
-            Some("stdio" | "local") => (false, true),
-            Some("http" | "streamable-http" | "streamableHttp" | "remote" | "sse") => (true, false),
-            Some(other) => {
+        let word = match kind.map(|kind| (spelled(kind), kind)) {
+            None => None,
+            Some((Some(word), _)) => Some(word),
+            Some((None, Located { value: other, location })) => {
                 if command.is_none() {
                     let reason = format!("unknown type `{other}`");
                     let hint = "add the `command` that starts the server, or its `url`";
                     return Some(Self::Unsupported { reason, hint });
                 }
-                let location = kind.map_or(&name.location, |kind| &kind.location);
                 let message = format!("expected `stdio`, found `{other}`; using `stdio`");
                 reader.report_warning(location, message, None);
-                (false, true)
+                Some(TransportWord::Stdio)
             }
         };
+        let is_stdio = word == Some(TransportWord::Stdio);
+        let is_http = word.is_some() && !is_stdio;
         match (command, url) {
             (Some(command), Some(_)) if is_http => {
                 let message = "ignored: the server has a `url`";
@@ -258,8 +259,11 @@ impl TransportChoice {
             _ => {}
         }
         if let Some(url) = url.filter(|_| !is_stdio) {
-            let is_old = kind.is_some_and(|kind| kind.value == "sse");
-            let transport = if is_old { HttpTransport::Sse } else { HttpTransport::Auto };
+            let transport = if word == Some(TransportWord::Sse) {
+                HttpTransport::Sse
+            } else {
+                HttpTransport::Auto
+            };
             return Some(Self::Http(url.clone(), transport));
         }
         let key = if is_http { "url" } else { "command" };
@@ -280,6 +284,29 @@ impl TransportChoice {
             );
         }
         None
+    }
+}
+
+/// A transport as clients name it in `type` or `transport`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TransportWord {
+    Stdio,
+    Http,
+    Sse,
+}
+
+impl TransportWord {
+    /// Reads any spelling, such as `streamable-http`, `streamable_http` or `httpStreamable`.
+    fn from_spelling(word: &str) -> Option<Self> {
+        let plain: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
+        match plain.to_ascii_lowercase().as_str() {
+            "stdio" | "local" => Some(Self::Stdio),
+            "http" | "https" | "remote" | "streamable" | "streamablehttp" | "streamablehttps"
+            | "httpstreamable" | "streaminghttp" | "httpstreaming" | "streamhttp"
+            | "httpstream" => Some(Self::Http),
+            "sse" | "httpsse" | "ssehttp" => Some(Self::Sse),
+            _ => None,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::config::sections::client_keys::ClientKeys;
 use crate::config::sections::environment::read_env_vars;
 use crate::config::sections::limits::{RawRateLimits, RawResultCache};
 use crate::config::sections::oauth::RawOAuth;
+use crate::config::sections::pasted_command;
 use crate::config::sections::ranges;
 use crate::config::sections::root::category::RawOverride;
 use crate::config::sections::sandbox::{RawContainer, RawSandbox};
@@ -201,6 +202,7 @@ impl RawServer {
         reader.with_disabled(is_off, |reader| {
             let mut raw = Self::read_keys(fields, reader);
             raw.client_keys = ClientKeys::read(fields, reader, raw.call_timeout_ms.as_ref());
+            pasted_command::normalize(raw.command.as_mut(), &mut raw.args, reader);
             raw
         })
     }
