@@ -28,6 +28,7 @@ pub struct ClientApp {
     /// The form of an entry for a streamable HTTP server with headers. `None` if support is
     /// unknown.
     pub remote: Option<RemoteForm>,
+    pub env: EnvForm,
     /// `true` if the servers are a list of objects with a `name`.
     pub has_list: bool,
     /// Lower-case path fragments, with `/`, that identify this client's files.
@@ -50,9 +51,24 @@ pub enum EntryForm {
     /// `type: local`, with program and arguments in one list
     /// (<https://opencode.ai/docs/mcp-servers>).
     CommandList,
+    /// Like `Plain`, with `required`: without it, Codex leaves out a server that hasn't listed its
+    /// tools after about a second.
+    Required,
     /// `cmd` and `args`, with a name and a description
     /// (<https://block.github.io/goose/docs/getting-started/using-extensions>).
     Extension,
+}
+
+/// How an entry passes on variables of the client's environment. Some clients give their servers only
+/// a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnvForm {
+    /// Servers get all variables, or it is unknown how to pass them on.
+    Inherited,
+    /// A list of names under `env_vars`, as in Codex.
+    Names,
+    /// A reference under `env`, between these two texts.
+    Reference(&'static str, &'static str),
 }
 
 /// How a client's file describes a server over streamable HTTP.

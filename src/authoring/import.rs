@@ -12,13 +12,14 @@ use crate::config::syntax::finding::ConfigReport;
 
 pub use candidates::{
     CandidateServer, CoveredServer, ImportCandidates, collect_candidates, collect_user_candidates,
-    has_servers,
+    has_servers, is_location,
 };
 pub use native_entries::NativeEntries;
 
 mod allowlist;
 mod candidates;
 mod client_entry;
+pub mod client_rules;
 mod commands;
 mod confinement;
 mod entry;
@@ -58,6 +59,8 @@ pub struct ImportOptions {
     /// Toolboxes for the candidate servers. Servers of a file that has its own toolboxes stay in
     /// those. Overrides `grouping`.
     pub proposal: Vec<ProposedToolbox>,
+    /// Tools to confirm before each call: the candidate, and a name or glob of its tools.
+    pub confirmations: Vec<(usize, String)>,
     /// The outcomes of trial starts, in the order of the candidates. Missing entries count as not
     /// started.
     pub outcomes: Vec<TrialOutcome>,

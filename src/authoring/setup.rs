@@ -44,7 +44,13 @@ pub fn install_workbench(
     let there = editor.entries(&text)?;
     // Keep an existing entry as it is: the user may have disabled or extended it.
     let same = there.iter().find(|(_, value)| entry::is_same_launch(value, entry));
-    let same = same.map(|(name, _)| name.clone());
+    // An entry of an earlier setup gets the variables that it doesn't pass on yet.
+    let outdated = same.filter(|(name, value)| {
+        ours.is_some_and(|(ours, _)| ours == name) && !entry::is_complete(value, entry)
+    });
+    let completed = outdated.map(|(_, value)| entry::merge_entries(value, entry));
+    let same = same.map(|(name, _)| name.clone()).filter(|_| completed.is_none());
+    let entry = completed.as_ref().unwrap_or(entry);
     let earlier = ours.map(|(_, earlier)| earlier);
     let is_ours = |value: &Value| {
         entry::is_workbench_entry(value, entry)

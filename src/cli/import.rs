@@ -105,6 +105,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         toolbox: args.toolbox.clone(),
         proposal: proposed.iter().map(ToolboxProposal::to_proposal).collect(),
         outcomes: trial.outcomes,
+        confirmations: Vec::new(),
     };
     let planned = gathered.plan(&options).map_err(invalid)?;
     if is_written && !planned.added.is_empty() {

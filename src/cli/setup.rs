@@ -3,6 +3,7 @@
 //! `clients` finds the clients' files, `plan` computes the changes, `apply` makes them and writes a
 //! journal (`state_dir`), and `undo` reverts them.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -11,9 +12,11 @@ use crate::authoring::client_files::client_apps;
 use crate::cli::error::CommandError;
 use crate::cli::import::prompt::{confirm_lock, is_interactive};
 use crate::cli::setup::plan::SetupPlan;
+use crate::cli::units::ContextSize;
 use crate::cli::{GlobalArgs, lock, print};
 
 mod apply;
+mod client_rules;
 mod clients;
 mod json;
 mod plan;
@@ -117,11 +120,17 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         print::prose(&format!("{}\n", report::plan(&plan)))?;
     }
     let done = apply::apply(global, &plan)?;
-    let start = startup_size::measure_startup_size(&plan.target.path);
+    let written = done.written.iter().filter_map(|place| plan.clients.get(*place));
+    let starts: Result<BTreeMap<&str, ContextSize>, String> = written
+        .map(|client| {
+            let id = client.file.program.id;
+            Ok((id, startup_size::measure_startup_size(&plan.target.path, id)?))
+        })
+        .collect();
     if args.json {
-        print::json(&json::SetupReport::new(&plan, Some((&done, start.as_ref().ok()))))?;
+        print::json(&json::SetupReport::new(&plan, Some((&done, starts.as_ref().ok()))))?;
     } else {
-        print::prose(&report::outcome_text(&plan, &done, start.as_ref(), args.lock))?;
+        print::prose(&report::outcome_text(&plan, &done, starts.as_ref(), args.lock))?;
     }
     if !plan.added.is_empty() && (args.lock || (may_ask && confirm_lock()?)) {
         let added = plan.added.iter().map(|added| (&*added.toolbox, &*added.server));

@@ -126,6 +126,7 @@ nobodyRanAnything();
 await agentsRan();
 serverWasAdded();
 await agentsWorkAsBefore();
+await secretsAndRulesSurvive();
 documentedCommandsWork();
 await endpoint.stop();
 step('done');
@@ -229,6 +230,88 @@ async function agentsWorkAsBefore() {
     }
 }
 
+/**
+ * A server that needs a variable of the environment, and of which each agent denies another tool: `setup`, an edit of
+ * the configuration, a new secret, `setup` again, a task in each agent, `setup undo`.
+ */
+async function secretsAndRulesSurvive() {
+    const seen = join(home, 'seen.txt');
+    const script = join(import.meta.dirname, 'harbour-server.mjs');
+    const launch = { command: process.execPath, args: [script, seen] };
+    const [command, args] = [launch.command, launch.args].map((part) => JSON.stringify(part));
+    const change = (name, edit) => {
+        const all = value(name, texts(home));
+        edit(all);
+        writeFileSync(join(home, FILES[name].path), JSON.stringify(all, undefined, 2));
+    };
+    change('Claude Code', ({ mcpServers }) => {
+        mcpServers.harbour = { ...launch, env: { HARBOUR_TOKEN: '${HARBOUR_TOKEN}' } };
+    });
+    const rules = join(home, '.claude/settings.json');
+    const rulesBefore = existsSync(rules) ? readFileSync(rules, 'utf8') : '{}';
+    mkdirSync(join(home, '.claude'), { recursive: true });
+    const own = JSON.parse(rulesBefore);
+    const denied = { ...own, permissions: { ...own.permissions, deny: ['mcp__harbour__strike'] } };
+    writeFileSync(rules, JSON.stringify(denied));
+    change('Gemini CLI', ({ mcpServers }) => {
+        const env = { HARBOUR_TOKEN: '$HARBOUR_TOKEN' };
+        mcpServers.harbour = { ...launch, env, excludeTools: ['sink'] };
+    });
+    change('opencode', (all) => {
+        all.mcp.harbour = {
+            type: 'local',
+            command: [launch.command, ...launch.args],
+            environment: { HARBOUR_TOKEN: '{env:HARBOUR_TOKEN}' },
+        };
+        all.tools = { harbour_burn: false };
+    });
+    const codexFile = join(home, FILES.Codex.path);
+    const table = `\n[mcp_servers.harbour]\ncommand = ${command}\nargs = ${args}\n`;
+    const keys = 'env_vars = ["HARBOUR_TOKEN"]\ndisabled_tools = ["scuttle"]\n';
+    writeFileSync(codexFile, readFileSync(codexFile, 'utf8') + table + keys);
+    const before = texts(home);
+
+    workbench('setup', '--yes');
+    const file = join(home, '.config/mcp-workbench/config.json');
+    const config = configured();
+    const [toolbox, { mcpServers }] = Object.entries(config.toolboxes).find(
+        ([, { mcpServers }]) => mcpServers.harbour,
+    );
+    assert.deepEqual(mcpServers.harbour.toolFilters.toSorted(), ['!burn', '!scuttle', '!sink', '!strike']);
+    assert.match(workbench('call', toolbox, 'harbour', 'hoist', '{}'), /hoist with hbr-77/);
+    for (const tool of ['strike', 'sink', 'burn', 'scuttle'])
+        assert.throws(() => workbench('call', toolbox, 'harbour', tool, '{}'), tool);
+    step('each agent\'s rule about a tool holds after `setup`');
+
+    // An edit, and a server with a new secret: the second `setup` adds to both files.
+    mcpServers.harbour.eager = true;
+    writeFileSync(file, JSON.stringify(config));
+    change('Cursor', ({ mcpServers }) => {
+        mcpServers.spare = { ...launch, env: { HARBOUR_TOKEN: 'hbr-spare-5d1f0a8377aa' } };
+    });
+    workbench('setup', '--yes');
+    for (const [name, { client, other }] of Object.entries(AGENTS)) {
+        writeFileSync(seen, 'not started');
+        await task(name, client, other, { isByWorkbench: true });
+        assert.equal(readFileSync(seen, 'utf8'), 'hbr-77', `${name} does not pass the variable on`);
+    }
+    step('four agents pass the variable on to the server');
+
+    workbench('setup', 'undo');
+    const undone = texts(home);
+    for (const name of ['Codex', 'Gemini CLI', 'opencode']) {
+        const [now, then] = [undone, before].map((all) => serversOf(name, all));
+        assert.deepEqual(now, then, name);
+    }
+    const secrets = readFileSync(join(home, '.config/mcp-workbench/config.secrets.env'), 'utf8');
+    assert.match(secrets, /=ctx7sk-5d1f0a83/);
+    assert.match(secrets, /=hbr-spare-5d1f0a8377aa/);
+    step('`setup undo` keeps an edited configuration with all its secrets');
+    rmSync(join(home, '.config/mcp-workbench'), { recursive: true });
+    writeFileSync(rules, rulesBefore);
+    reset();
+}
+
 /** Runs each `claude mcp add` line of the docs in a shell. */
 function documentedCommandsWork() {
     const lines = shown(root, 'claude mcp add');
@@ -263,7 +346,7 @@ function step(what) {
 function surroundings() {
     // Without a terminal, Claude Code doesn't wait for slow servers by default.
     const patience = { MCP_CONNECTION_NONBLOCKING: 'false', MCP_CONNECT_TIMEOUT_MS: '60000' };
-    return { ...environment(home), ...patience, PATH: path.join(':') };
+    return { ...environment(home), ...patience, HARBOUR_TOKEN: 'hbr-77', PATH: path.join(':') };
 }
 
 function workbench(...args) {

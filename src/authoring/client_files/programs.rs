@@ -3,7 +3,7 @@
 //! The paths come from each client's documentation or, if it doesn't say, from observed behavior.
 
 use crate::authoring::client_files::{
-    BaseDir, ClientApp, EntryForm, FileKind, FileSpec, FileSyntax, RemoteForm, TimeoutUnit,
+    BaseDir, ClientApp, EntryForm, EnvForm, FileKind, FileSpec, FileSyntax, RemoteForm, TimeoutUnit,
 };
 use crate::os::Platform;
 
@@ -37,6 +37,7 @@ const PLAIN: ClientApp = ClientApp {
     runs_commands: false,
     entry: EntryForm::Plain,
     remote: None,
+    env: EnvForm::Inherited,
     has_list: false,
     path_markers: &[],
     files: &[],
@@ -87,6 +88,7 @@ pub(super) static CLIENT_APPS: &[ClientApp] = &[
         title: "Roo Code",
         remote: Some(RemoteForm::Typed("streamable-http")),
         timeout: Some(TimeoutUnit::CallSeconds),
+        env: EnvForm::Reference("${env:", "}"),
         path_markers: &[".roo/", "roo-cline", "mcp_settings.json"],
         files: &[
             at(
@@ -101,6 +103,7 @@ pub(super) static CLIENT_APPS: &[ClientApp] = &[
         id: "windsurf",
         title: "Windsurf",
         remote: Some(RemoteForm::ServerUrl),
+        env: EnvForm::Reference("${env:", "}"),
         path_markers: &["windsurf", ".codeium"],
         files: &[at(BaseDir::Home, ".codeium/windsurf/mcp_config.json")],
         ..PLAIN
@@ -109,6 +112,7 @@ pub(super) static CLIENT_APPS: &[ClientApp] = &[
         id: "cursor",
         title: "Cursor",
         remote: Some(RemoteForm::Plain),
+        env: EnvForm::Reference("${env:", "}"),
         path_markers: &[".cursor"],
         files: &[at(BaseDir::Home, ".cursor/mcp.json"), at(BaseDir::Project, ".cursor/mcp.json")],
         ..PLAIN
@@ -127,6 +131,7 @@ pub(super) static CLIENT_APPS: &[ClientApp] = &[
         remote: Some(RemoteForm::HttpUrl),
         timeout: Some(TimeoutUnit::CallMilliseconds),
         has_bare_variables: true,
+        env: EnvForm::Reference("$", ""),
         path_markers: &[".gemini"],
         files: &[
             at(BaseDir::Home, ".gemini/settings.json"),
@@ -140,6 +145,7 @@ pub(super) static CLIENT_APPS: &[ClientApp] = &[
         remote: Some(RemoteForm::HttpUrl),
         timeout: Some(TimeoutUnit::CallMilliseconds),
         has_bare_variables: true,
+        env: EnvForm::Reference("$", ""),
         path_markers: &[".qwen/"],
         files: &[
             at(BaseDir::Home, ".qwen/settings.json"),
@@ -169,6 +175,8 @@ pub(super) static CLIENT_APPS: &[ClientApp] = &[
         remote: Some(RemoteForm::HttpHeaders),
         syntax: FileSyntax::Toml,
         servers: &["mcp_servers"],
+        entry: EntryForm::Required,
+        env: EnvForm::Names,
         path_markers: &[".codex/", "codex/config.toml"],
         files: &[
             at(BaseDir::Variable("CODEX_HOME", ".codex"), "config.toml"),

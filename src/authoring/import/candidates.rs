@@ -5,13 +5,15 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
+use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::entry::{ImportedEntry, LaunchIdentity, SignInDoubt};
 use crate::authoring::import::merge::{ConfigMerger, unique_name};
+use crate::authoring::import::native_entries::NativeEntries;
 use crate::authoring::import::server_groups::ToolboxDescription;
 use crate::authoring::import::source::{self, ServerGroup, SourceContents, SourceServer};
 use crate::authoring::import::{
     Grade, ImportFinding, ImportOptions, ImportPlan, NoExtraction, SecretExtractor, SourceFile,
-    TrialOutcome, native_entries,
+    TrialOutcome, top_level,
 };
 use crate::config::syntax::document;
 use crate::config::syntax::finding::ConfigReport;
@@ -87,6 +89,7 @@ pub fn collect_user_candidates(
     let merge = ConfigMerger::new(existing, &options)?;
     let known = merge.servers().map(|(name, launch)| (name.to_owned(), launch.clone()));
     one_name_each(known.collect(), &mut own);
+    one_filter_each(&mut own);
     gather_from(existing, sources, own)
 }
 
@@ -97,9 +100,101 @@ fn one_name_each(mut known: Vec<(String, LaunchIdentity)>, contents: &mut [Sourc
         let launch = &found.block.launch;
         match known.iter().find(|(_, other)| other == launch) {
             Some((name, _)) => found.name.clone_from(name),
-            None => known.push((found.name.clone(), launch.clone())),
+            None => {
+                if let Some((_, other)) = known.iter().find(|(name, _)| *name == found.name) {
+                    let client = ClientApp::from_path(&found.file).map(|program| program.id);
+                    let word = distinctive_word(launch, other);
+                    let word = word.as_deref().or(client).unwrap_or("other");
+                    let is_taken = |name: &str| known.iter().any(|(other, _)| other == name);
+                    found.name = unique_name(&format!("{}-{word}", found.name), is_taken);
+                }
+                known.push((found.name.clone(), launch.clone()));
+            }
         }
     }
+}
+
+/// Returns the last part of a path or URL that only the first of two servers has.
+fn distinctive_word(launch: &LaunchIdentity, other: &LaunchIdentity) -> Option<String> {
+    let words = |launch: &LaunchIdentity| match launch {
+        LaunchIdentity::Command { args, env, cwd, .. } => {
+            let env = env.iter().map(|(_, value)| value.clone());
+            args.iter().cloned().chain(env).chain(cwd.clone()).collect()
+        }
+        LaunchIdentity::Url { url, .. } => vec![url.clone()],
+    };
+    let others: Vec<String> = words(other);
+    let own = words(launch).into_iter().filter(|word| is_location(word) && !others.contains(word));
+    let parts = own.filter_map(|word| {
+        let last = word.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next()?;
+        let last = last.split(['.', '?', '#', ':', '@']).find(|part| !part.is_empty())?;
+        let lower = last.to_lowercase();
+        let plain: String =
+            lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let plain = plain.trim_matches('-').to_owned();
+        (!plain.is_empty() && !last.contains('$') && plain.len() <= MAX_DISTINCTIVE)
+            .then_some(plain)
+    });
+    parts.last()
+}
+
+/// Maximum length of a part of a name that tells servers apart, in bytes.
+const MAX_DISTINCTIVE: usize = 24;
+
+/// Returns `true` for a path or a URL: what a server works on, rather than how.
+pub fn is_location(word: &str) -> bool {
+    let value =
+        word.rsplit_once('=').filter(|_| word.starts_with('-')).map_or(word, |(_, value)| value);
+    let is_drive = value.get(1..3).is_some_and(|mark| mark == ":\\" || mark == ":/");
+    value.starts_with(['/', '~', '.', '$']) || value.contains("://") || is_drive
+}
+
+/// Restricts each server as in all the files that have it, because all clients share it.
+fn one_filter_each(contents: &mut [SourceContents]) {
+    let groups = contents.iter().flat_map(|contents| &contents.groups);
+    let mut shared: Vec<((String, LaunchIdentity), Vec<String>)> = Vec::new();
+    for found in groups.flat_map(|group| &group.servers) {
+        let (key, filters) = (key(found), found.block.tool_filters());
+        match shared.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, all)) => *all = intersect_filters(all, &filters),
+            None => shared.push((key, filters)),
+        }
+    }
+    for contents in contents {
+        for found in contents.groups.iter_mut().flat_map(|group| &mut group.servers) {
+            let key = key(found);
+            let Some((_, filters)) = shared.iter().find(|(other, _)| *other == key) else {
+                continue;
+            };
+            if found.block.tool_filters() != *filters {
+                found.block.set_tool_filters(filters.clone());
+                let message = "its tools are limited in all clients, as another client limits them";
+                contents.findings.push(found.note(Grade::Approximate, message.to_owned(), None));
+            }
+        }
+    }
+}
+
+/// Returns filters that show only tools that both lists show.
+fn intersect_filters(one: &[String], other: &[String]) -> Vec<String> {
+    let split = |filters: &[String]| -> (Vec<String>, Vec<String>) {
+        filters.iter().cloned().partition(|filter| !filter.starts_with('!'))
+    };
+    let ((shown, mut hidden), (others, also_hidden)) = (split(one), split(other));
+    let shown = match (shown.is_empty(), others.is_empty()) {
+        (_, true) => shown,
+        (true, false) => others,
+        (false, false) => {
+            let both: Vec<String> =
+                shown.into_iter().filter(|filter| others.contains(filter)).collect();
+            if both.is_empty() {
+                hidden.push("!*".to_owned());
+            }
+            both
+        }
+    };
+    hidden.extend(also_hidden.into_iter().filter(|filter| !one.contains(filter)));
+    shown.into_iter().chain(hidden).collect()
 }
 
 /// Returns `wanted`, or a variant that no server has.
@@ -122,8 +217,7 @@ fn gather_from(
         if is_known || found.block.launch.is_workbench() || merge.has(found) {
             continue;
         }
-        let Value::Object(block) = native_entries::cst_to_json(found.block.clone().into_value())
-        else {
+        let Value::Object(block) = top_level::cst_to_json(found.block.clone().into_value()) else {
             continue;
         };
         servers.push(CandidateServer {
@@ -141,7 +235,7 @@ fn gather_from(
 }
 
 fn is_off(block: &ImportedEntry) -> bool {
-    let block = native_entries::cst_to_json(block.clone().into_value());
+    let block = top_level::cst_to_json(block.clone().into_value());
     block.get("disabled") == Some(&Value::Bool(true))
 }
 
@@ -185,6 +279,47 @@ impl ImportCandidates {
     pub fn workbenches(&self) -> Vec<(String, String)> {
         let found = self.found().filter(|found| found.block.launch.is_workbench());
         found.map(|found| (found.file.clone(), found.original_name.clone())).collect()
+    }
+
+    /// Returns the names that the candidate at `index` has in the files.
+    pub fn names(&self, index: usize) -> Vec<&str> {
+        let key = self.servers.get(index).map(|server| &server.key);
+        let found = self.found().filter(|found| Some(&self::key(found)) == key);
+        found.map(|found| found.original_name.as_str()).collect()
+    }
+
+    /// Hides tools of the candidate at `index`. `filters` begin with `!`.
+    pub fn hide_tools(&mut self, index: usize, filters: &[String]) {
+        let Some(server) = self.servers.get(index) else { return };
+        let key = server.key.clone();
+        let groups = self.contents.iter_mut().flat_map(|contents| &mut contents.groups);
+        for found in groups.flat_map(|group| &mut group.servers) {
+            if self::key(found) == key {
+                let merged = intersect_filters(&found.block.tool_filters(), filters);
+                found.block.set_tool_filters(merged);
+            }
+        }
+    }
+
+    /// Returns the servers of the configuration: the names in it and in the files, and the filters.
+    pub fn existing_servers(&self) -> Vec<(Vec<String>, Vec<String>)> {
+        let entries = self.existing.as_ref().map(NativeEntries::read).unwrap_or_default();
+        let existing = entries.servers().map(|(name, block)| {
+            let found = self.found().filter(|found| found.name == name);
+            let names = found.map(|found| found.original_name.clone());
+            let filters = block.get("toolFilters").and_then(Value::as_array).into_iter().flatten();
+            let filters = filters.filter_map(|filter| Some(filter.as_str()?.to_owned()));
+            (names.chain([name.to_owned()]).collect(), filters.collect())
+        });
+        existing.collect()
+    }
+
+    /// Returns the `dangerousTools` of the configuration.
+    pub fn existing_confirmations(&self) -> Vec<String> {
+        let top = self.existing.as_ref().map(top).unwrap_or_default();
+        let own = ["dangerousTools", "dangerous_tools"].iter().filter_map(|key| top.get(*key));
+        let own = own.filter_map(Value::as_array).flatten();
+        own.filter_map(|pattern| Some(pattern.as_str()?.to_owned())).collect()
     }
 
     /// Removes the candidates at the indices `places`.
@@ -265,6 +400,11 @@ impl ImportCandidates {
         let place =
             |finding: &ImportFinding| sources.iter().position(|source| source.file == finding.file);
         findings.sort_by_key(place);
+        for (index, tool) in &options.confirmations {
+            if let Some(server) = servers.get(*index) {
+                merge.add_confirmation(&server.key.1, tool);
+            }
+        }
         let (text, added) = merge.finish()?;
         Ok(ImportPlan { text, added, findings, has_rejected_policy: has_refused_rules })
     }

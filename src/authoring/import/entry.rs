@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use jsonc_parser::cst::CstInputValue;
 use regex::Regex;
+use serde_json::Value;
 use url::{Host, Url};
 
 use crate::authoring::import::confinement;
@@ -236,6 +237,20 @@ impl ImportedEntry {
         ];
         let rest = rest.into_iter().filter_map(|(key, value)| Some((key, value?)));
         Some((Self { launch, rest: rest.collect() }, remarks))
+    }
+
+    pub(super) fn tool_filters(&self) -> Vec<String> {
+        let own = self.rest.iter().find(|(key, _)| *key == "toolFilters");
+        let own = own.map(|(_, value)| top_level::cst_to_json(value.clone()));
+        let own = own.as_ref().and_then(Value::as_array).into_iter().flatten();
+        own.filter_map(|filter| Some(filter.as_str()?.to_owned())).collect()
+    }
+
+    pub(super) fn set_tool_filters(&mut self, filters: Vec<String>) {
+        self.rest.retain(|(key, _)| *key != "toolFilters");
+        if !filters.is_empty() {
+            self.rest.push(("toolFilters", filters.into()));
+        }
     }
 
     /// Returns the keys that restrict this entry, but not `kept`, in the same way.

@@ -203,6 +203,13 @@ impl<'a> ConfigMerger<'a> {
         }
     }
 
+    /// Makes agents ask before they call a tool of the servers with this launch.
+    pub(super) fn add_confirmation(&mut self, launch: &LaunchIdentity, tool: &str) {
+        let names = self.servers().filter(|(_, other)| *other == launch);
+        let patterns: Vec<String> = names.map(|(name, _)| format!("{name}:{tool}")).collect();
+        self.additions.push(Addition::Confirmations(patterns));
+    }
+
     pub(super) fn finish(self) -> Result<(String, Vec<AddedServer>), ConfigReport> {
         let text = writer::extend(&self.existing, self.additions)?;
         Ok((text, self.added))

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use jsonc_parser::cst::CstInputValue;
 use serde_json::{Map, Value};
 
 use crate::authoring::import::entry::{self, ImportedEntry};
+use crate::authoring::import::top_level::cst_to_json;
 use crate::authoring::import::{NoExtraction, SourceFile};
 use crate::config::Dialect;
 use crate::config::dialect::is_toml;
@@ -58,6 +58,12 @@ impl NativeEntries {
             }
         }
         Self { in_toolboxes: placed, standalone: alone, settings, unsupported_keys: elsewhere }
+    }
+
+    /// Returns all entries by the name of the server.
+    pub(super) fn servers(&self) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
+        let placed = self.in_toolboxes.iter().map(|(_, name, block)| (name.as_str(), block));
+        placed.chain(self.standalone.iter().map(|(name, block)| (name.as_str(), block)))
     }
 
     /// Returns every string in the entries and settings.
@@ -152,17 +158,4 @@ fn references(raw: &RawServer, reader: &ConfigReader<'_>) -> Vec<(String, String
         Some((place, name.to_owned(), reader.reference_json_at(location)?.clone()))
     })
     .collect()
-}
-
-pub(super) fn cst_to_json(written: CstInputValue) -> Value {
-    match written {
-        CstInputValue::Null => Value::Null,
-        CstInputValue::Bool(flag) => flag.into(),
-        CstInputValue::Number(text) => serde_json::from_str(&text).unwrap_or_default(),
-        CstInputValue::String(text) => text.into(),
-        CstInputValue::Array(values) => values.into_iter().map(cst_to_json).collect(),
-        CstInputValue::Object(members) => {
-            members.into_iter().map(|(key, written)| (key, cst_to_json(written))).collect()
-        }
-    }
 }

@@ -113,3 +113,16 @@ pub(super) fn json_to_cst(value: Value) -> CstInputValue {
         }
     }
 }
+
+pub(super) fn cst_to_json(written: CstInputValue) -> Value {
+    match written {
+        CstInputValue::Null => Value::Null,
+        CstInputValue::Bool(flag) => flag.into(),
+        CstInputValue::Number(text) => serde_json::from_str(&text).unwrap_or_default(),
+        CstInputValue::String(text) => text.into(),
+        CstInputValue::Array(values) => values.into_iter().map(cst_to_json).collect(),
+        CstInputValue::Object(members) => {
+            members.into_iter().map(|(key, written)| (key, cst_to_json(written))).collect()
+        }
+    }
+}

@@ -52,6 +52,19 @@ pub(super) fn extend(
                     array.append(glob.into());
                 }
             }
+            Addition::Confirmations(patterns) => {
+                let spellings = ["dangerous_tools", "dangerousTools"];
+                let key = spellings.iter().find(|key| object.get(key).is_some());
+                let key = key.copied().unwrap_or("dangerousTools");
+                let array = object.array_value_or_create(key);
+                let array = array.ok_or_else(|| refused("dangerousTools"))?;
+                let there: Vec<String> = array.elements().iter().map(ToString::to_string).collect();
+                for pattern in patterns {
+                    if !there.contains(&Value::from(pattern.as_str()).to_string()) {
+                        array.append(pattern.into());
+                    }
+                }
+            }
             Addition::Setting(key, value) => _ = object.append(&key, json_to_cst(value)),
             Addition::Mode(mode) => _ = object.insert(0, "toolMode", mode.into()),
             Addition::Toolbox { name, description, namespace } => {
@@ -130,6 +143,8 @@ pub(super) enum Addition {
     },
     /// Globs to append to `activeToolsets`.
     ActiveToolsets(Vec<String>),
+    /// Patterns to append to `dangerousTools`.
+    Confirmations(Vec<String>),
     Mode(String),
     Setting(String, Value),
 }

@@ -138,7 +138,7 @@ impl ClientFileEditor {
     }
 
     /// Parses a text. An empty one counts as an empty object.
-    fn value(self, text: &str) -> Result<Value, ClientEditError> {
+    pub fn value(self, text: &str) -> Result<Value, ClientEditError> {
         let text = document::strip_bom(text);
         if text.trim().is_empty() {
             return Ok(Value::Object(Map::new()));

@@ -1,8 +1,8 @@
 //! Builds the entry for the workbench in a client's file.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::authoring::client_files::{EntryForm, RemoteForm};
+use crate::authoring::client_files::{EntryForm, EnvForm, RemoteForm};
 use crate::authoring::setup::ENTRY_NAME;
 
 const DESCRIPTION: &str = "All your MCP servers in one: toolboxes open on demand";
@@ -21,6 +21,7 @@ pub fn stdio_entry(form: EntryForm, program: &str, args: &[String]) -> Value {
                 std::iter::once(program).chain(args.iter().map(String::as_str)).collect();
             json!({ "type": "local", "command": words, "enabled": true })
         }
+        EntryForm::Required => json!({ "command": program, "args": args, "required": true }),
         EntryForm::Extension => json!({
             "name": ENTRY_NAME,
             "description": DESCRIPTION,
@@ -41,7 +42,9 @@ pub fn remote_entry(form: RemoteForm, url: &str, token: &str) -> Value {
         RemoteForm::Typed(word) => json!({ "type": word, "url": url, "headers": headers }),
         RemoteForm::HttpUrl => json!({ "httpUrl": url, "headers": headers }),
         RemoteForm::ServerUrl => json!({ "serverUrl": url, "headers": headers }),
-        RemoteForm::HttpHeaders => json!({ "url": url, "http_headers": headers }),
+        RemoteForm::HttpHeaders => {
+            json!({ "url": url, "http_headers": headers, "required": true })
+        }
         RemoteForm::Tools => {
             json!({ "type": "http", "url": url, "headers": headers, "tools": ["*"] })
         }
@@ -63,6 +66,58 @@ pub fn remote_entry(form: RemoteForm, url: &str, token: &str) -> Value {
             "timeout": 300,
         }),
     }
+}
+
+/// Adds variables of the client's environment to an entry.
+pub fn pass_variables(entry: &mut Value, form: EnvForm, variables: &[String]) {
+    let (key, value) = match form {
+        EnvForm::Inherited => return,
+        EnvForm::Names => ("env_vars", json!(variables)),
+        EnvForm::Reference(before, after) => {
+            let reference = |name: &String| (name.clone(), format!("{before}{name}{after}").into());
+            ("env", Value::Object(variables.iter().map(reference).collect()))
+        }
+    };
+    if let Some(entry) = entry.as_object_mut().filter(|_| !variables.is_empty()) {
+        entry.insert(key.to_owned(), value);
+    }
+}
+
+/// Returns `true` if `present` passes on all variables that `wanted` passes on, and says itself
+/// whether the client requires it.
+pub fn is_complete(present: &Value, wanted: &Value) -> bool {
+    merge_entries(present, wanted) == *present
+}
+
+/// Returns an earlier entry of the workbench with the variables and other members that only
+/// `wanted` has. Members that the user has added or changed stay, apart from the launch.
+pub fn merge_entries(earlier: &Value, wanted: &Value) -> Value {
+    let (Some(earlier), Some(wanted)) = (earlier.as_object(), wanted.as_object()) else {
+        return wanted.clone();
+    };
+    let mut merged: Map<String, Value> = earlier.clone();
+    for (key, value) in wanted {
+        match (key.as_str(), merged.get_mut(key)) {
+            ("env", Some(Value::Object(own))) => {
+                for (name, reference) in value.as_object().into_iter().flatten() {
+                    own.entry(name.clone()).or_insert_with(|| reference.clone());
+                }
+            }
+            ("env_vars", Some(Value::Array(own))) => {
+                for name in value.as_array().into_iter().flatten() {
+                    let names_it = |other: &Value| other == name || other.get("name") == Some(name);
+                    if !own.iter().any(names_it) {
+                        own.push(name.clone());
+                    }
+                }
+            }
+            ("env" | "env_vars" | "required", None) => {
+                merged.insert(key.clone(), value.clone());
+            }
+            _ => {}
+        }
+    }
+    Value::Object(merged)
 }
 
 /// Returns `true` if an entry starts the same program as `ours` with a `--config` option, or has

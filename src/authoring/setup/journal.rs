@@ -2,6 +2,8 @@
 //!
 //! It is written before the first file changes, so that an interrupted setup can be undone too.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -11,6 +13,7 @@ use crate::authoring::setup::client_file_editor::{
     ClientEditError, ClientFileEditor, RemovedServer,
 };
 use crate::authoring::setup::entry::is_workbench_entry;
+use crate::config::{parse_secrets_env, variable_names};
 
 pub const VERSION: u32 = 1;
 
@@ -37,6 +40,41 @@ impl Default for Journal {
     fn default() -> Self {
         Self { version: VERSION, files: Vec::new(), service: None }
     }
+}
+
+impl Journal {
+    /// Adds a record. If the file already has one, the two are merged: `before` becomes the text
+    /// that undoing both changes restores.
+    pub fn merge(&mut self, mut new: FileRecord, editor: Option<ClientFileEditor>) {
+        let Some(old) = self.files.iter_mut().find(|old| old.path == new.path) else {
+            self.files.push(new);
+            return;
+        };
+        match old.undo(new.before.as_deref(), editor) {
+            UndoAction::Restore(before) => new.before = before,
+            UndoAction::Revert { text, .. } => new.before = Some(text),
+            // Restoring `before` would bring the earlier entry back, so undo has to edit the file.
+            UndoAction::Skip(_) if editor.is_some() => new.after.clear(),
+            UndoAction::Unchanged | UndoAction::Skip(_) => {}
+        }
+        new.entry = new.entry.or_else(|| old.entry.take());
+        let is_new =
+            |removed: &RemovedServer| new.removed.iter().all(|other| other.name != removed.name);
+        let earlier: Vec<RemovedServer> =
+            old.removed.iter().filter(|removed| is_new(removed)).cloned().collect();
+        new.removed.extend(earlier);
+        *old = new;
+    }
+}
+
+/// Returns `true` if a remaining configuration refers to a secret that `before`, the earlier text of
+/// its secrets file, doesn't have. `secrets` is the current text.
+pub fn needs_secrets(config: &str, secrets: &str, before: Option<&str>) -> bool {
+    let names = |text: &str| parse_secrets_env(Path::new(""), text).0;
+    let (now, before) = (names(secrets), names(before.unwrap_or_default()));
+    let is_lost =
+        |name: &&str| now.get(*name).is_some_and(|value| before.get(*name) != Some(value));
+    variable_names(config).iter().any(is_lost)
 }
 
 /// The change to one file.

@@ -1,10 +1,14 @@
+use std::collections::BTreeMap;
+
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::authoring::client_files::{ClientApp, EntryForm, FileSyntax, client_apps};
-use crate::authoring::setup::journal::{FileRecord, UndoAction, sha256_hex};
+use crate::authoring::setup::journal::{
+    FileRecord, Journal, UndoAction, needs_secrets, sha256_hex,
+};
 
 const PROGRAM: &str = "/opt/mcp-workbench";
 
@@ -106,7 +110,7 @@ fn json_keeps_comments_order_and_line_ends() {
 fn toml_keeps_comments_and_other_tables() {
     let text = "model = \"gpt\" # mine\n\n# About a.\n[mcp_servers.a]\ncommand = \"a\"\nargs = [\"-x\", # why\n]\n\n[mcp_servers.a.env]\nTOKEN = \"t\"\n\n# About profiles.\n[profiles.fast]\nmodel = \"mini\"\n\n[mcp_servers.\"b c\"]\ncommand = \"b\"\n";
     let changed = set_up("codex", text, &["a", "b c"]);
-    let expected = "model = \"gpt\" # mine\n\n# About a.\n\n# About profiles.\n[profiles.fast]\nmodel = \"mini\"\n\n[mcp_servers.workbench]\ncommand = \"/opt/mcp-workbench\"\nargs = [\"--config\", \"/c.json\"]\n";
+    let expected = "model = \"gpt\" # mine\n\n# About a.\n\n# About profiles.\n[profiles.fast]\nmodel = \"mini\"\n\n[mcp_servers.workbench]\ncommand = \"/opt/mcp-workbench\"\nargs = [\"--config\", \"/c.json\"]\nrequired = true\n";
     assert_eq!(changed.text, expected);
     let record = record("codex", Some(text), &changed);
     let edited = format!("{}\n[tui]\ntheme = 1\n", changed.text);
@@ -247,6 +251,42 @@ fn detects_client_lists_that_block_the_workbench() {
 }
 
 #[test]
+fn secrets_are_needed_if_the_earlier_file_lacks_them() {
+    let config = r#"{"env": {"A": "${TOKEN}", "B": "${OTHER:-x}"}}"#;
+    for (secrets, before, expected) in [
+        ("TOKEN=1\n", None, true),
+        ("TOKEN=1\n", Some("TOKEN=1\n"), false),
+        ("TOKEN=1\n", Some("TOKEN=2\n"), true),
+        ("UNUSED=1\n", None, false),
+        ("OTHER=1\n", Some(""), true),
+    ] {
+        assert_eq!(needs_secrets(config, secrets, before), expected, "{secrets} {before:?}");
+    }
+}
+
+#[test]
+fn variables_are_passed_on_in_the_form_of_each_client() {
+    let entry = |id: &str, names_of: &[&str]| {
+        let mut entry = ours(id);
+        let form = ClientApp::from_id(id).unwrap().env;
+        entry::pass_variables(&mut entry, form, &names(names_of));
+        entry
+    };
+    assert_eq!(entry("codex", &["A", "B"])["env_vars"], json!(["A", "B"]));
+    assert_eq!(entry("gemini", &["A"])["env"], json!({"A": "$A"}));
+    assert_eq!(entry("windsurf", &["A"])["env"], json!({"A": "${env:A}"}));
+    for (id, variables) in [("claude-code", &["A"][..]), ("codex", &[]), ("gemini", &[])] {
+        assert_eq!(entry(id, variables), ours(id));
+    }
+    let mut earlier = entry("codex", &["A"]);
+    earlier["required"] = json!(false);
+    earlier["env_vars"] = json!([{"name": "A", "source": "local"}]);
+    let merged = entry::merge_entries(&earlier, &entry("codex", &["A", "B"]));
+    assert_eq!(merged["env_vars"], json!([{"name": "A", "source": "local"}, "B"]));
+    assert_eq!(merged["required"], json!(false));
+}
+
+#[test]
 fn undo_keeps_an_entry_that_replaced_the_workbench() {
     let text = r#"{"mcpServers": {"a": {"command": "a"}}}"#;
     let changed = set_up("cursor", text, &["a"]);
@@ -383,6 +423,88 @@ proptest! {
         let comments = |text: &str| text.matches("And this.").count() + text.matches("Mine.").count();
         prop_assert_eq!(comments(&text), comments(&now));
         prop_assert_eq!(text.contains("light"), now.contains("light"));
+    }
+
+    // invariant: undo-loses-nothing
+    #[test]
+    fn any_sequence_of_setups_and_edits_is_undone_without_losing_a_server(
+        id in proptest::sample::select(IDS.to_vec()),
+        servers in servers(),
+        steps in proptest::collection::vec(
+            prop_oneof![
+                (any::<u8>(), any::<bool>(), any::<bool>())
+                    .prop_map(|(chosen, is_remote, has_variables)| Err((chosen, is_remote, has_variables))),
+                edit().prop_map(Ok),
+            ],
+            0..7,
+        ),
+    ) {
+        let editor = place(id);
+        let original = file(id, &servers);
+        let mut text = original.clone();
+        let mut journal = Journal::default();
+        let mut expected: BTreeMap<String, Value> = editor.entries(&text).unwrap().into_iter().collect();
+        let mut has_edits = false;
+        for step in &steps {
+            let (chosen, is_remote, has_variables) = match step {
+                Err(setup) => *setup,
+                // A list takes a second server of the same name.
+                Ok(Edit::Add(name, _))
+                    if editor.entries(&text).unwrap().iter().any(|(other, _)| other == name) =>
+                {
+                    continue;
+                }
+                Ok(edit) => {
+                    let changed = edited(editor, &text, edit);
+                    has_edits |= changed != text;
+                    let (before, now) = (editor.entries(&text).unwrap(), editor.entries(&changed).unwrap());
+                    let is_in = |all: &[(String, Value)], name: &str| all.iter().any(|(other, _)| other == name);
+                    for (name, _) in before.iter().filter(|(name, _)| !is_in(&now, name)) {
+                        expected.remove(name);
+                    }
+                    for (name, value) in now.into_iter().filter(|(name, _)| !is_in(&before, name)) {
+                        expected.insert(name, value);
+                    }
+                    text = changed;
+                    continue;
+                }
+            };
+            let mut own = if is_remote { remote(id) } else { ours(id) };
+            if has_variables && !is_remote {
+                let form = ClientApp::from_id(id).unwrap().env;
+                entry::pass_variables(&mut own, form, &names(&["TOKEN"]));
+            }
+            let earlier = journal.files.first().and_then(|record| record.entry.clone());
+            let earlier = earlier.as_ref().map(|(name, value)| (name.as_str(), value));
+            let there = editor.entries(&text).unwrap().into_iter().enumerate();
+            let taken = there.filter(|(at, (name, _))| {
+                chosen >> (at % 8) & 1 == 1 && !name.starts_with(ENTRY_NAME)
+            });
+            let taken: Vec<String> = taken.map(|(_, (name, _))| name).collect();
+            let changed = install_workbench(editor, Some(&text), &own, (earlier, &taken)).unwrap();
+            if changed.text != text {
+                let mut new = record(id, Some(&text), &changed);
+                new.entry = changed.entry.clone().map(|name| (name, own.clone()));
+                journal.merge(new, Some(editor));
+                text = changed.text;
+            }
+        }
+        let Some(record) = journal.files.first() else { return Ok(()) };
+        let undone = match record.undo(Some(&text), Some(editor)) {
+            UndoAction::Restore(text) => text.unwrap(),
+            UndoAction::Revert { text, .. } => text,
+            UndoAction::Unchanged => text,
+            UndoAction::Skip(why) => panic!("{why}"),
+        };
+        if !has_edits {
+            prop_assert_eq!(&undone, &original);
+        }
+        let left: BTreeMap<String, Value> = editor.entries(&undone).unwrap().into_iter().collect();
+        for (name, value) in expected.iter().filter(|(name, _)| !name.starts_with(ENTRY_NAME)) {
+            prop_assert_eq!(left.get(name).map(without_name), Some(without_name(value)), "{}", name);
+        }
+        prop_assert!(!left.keys().any(|name| name.starts_with(ENTRY_NAME)), "{}", undone);
+        prop_assert_eq!(undone.matches("Mine.").count(), 1);
     }
 
     #[test]

@@ -438,7 +438,7 @@ fn same_launch_under_several_names_is_one_server() {
 }
 
 #[test]
-fn excluded_server_frees_its_name() {
+fn server_keeps_its_distinct_name_when_the_other_is_excluded() {
     let block = |folder: &str| {
         format!(r#"{{"mcpServers": {{"files": {{"command": "files", "args": ["{folder}"]}}}}}}"#)
     };
@@ -450,13 +450,13 @@ fn excluded_server_frees_its_name() {
     let names = |gathered: &crate::authoring::import::ImportCandidates| -> Vec<_> {
         gathered.servers().iter().map(|server| server.name.clone()).collect()
     };
-    assert_eq!(names(&gathered), ["files", "files-2"]);
+    assert_eq!(names(&gathered), ["files", "files-srv"]);
     let gathered = gathered.exclude(&[0]);
-    assert_eq!(names(&gathered), ["files"]);
+    assert_eq!(names(&gathered), ["files-srv"]);
     let plan = gathered.plan(&ImportOptions::default()).unwrap();
     assert_eq!(
         written(&plan),
-        serde_json::json!({"files": {"command": "files", "args": ["/srv"]}})
+        serde_json::json!({"files-srv": {"command": "files", "args": ["/srv"]}})
     );
 }
 

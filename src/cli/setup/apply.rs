@@ -1,8 +1,8 @@
 //! Applies a plan: first the journal, then the workbench's own files, then each client's.
 
-use crate::authoring::setup::client_file_editor::{ClientFileEditor, RemovedServer};
+use crate::authoring::setup::client_file_editor::ClientFileEditor;
 use crate::authoring::setup::entry::has_bearer_token;
-use crate::authoring::setup::journal::{FileRecord, Journal, UndoAction, sha256_hex};
+use crate::authoring::setup::journal::{FileRecord, sha256_hex};
 use crate::cli::GlobalArgs;
 use crate::cli::error::CommandError;
 use crate::cli::setup::plan::{ClientPlan, SetupPlan};
@@ -28,20 +28,20 @@ pub(super) fn apply(global: &GlobalArgs, plan: &SetupPlan) -> Result<ApplyOutcom
     let mut backups = Vec::new();
     if let Some(text) = secrets {
         let path = secrets_path.display().to_string();
-        merge_record(&mut journal, record(path, secrets_before.as_deref(), text), None);
+        journal.merge(record(path, secrets_before.as_deref(), text), None);
         backups
             .extend(secrets_before.as_ref().map(|before| (secrets_path.clone(), before.clone())));
     }
     if is_config_new {
         let path = config_path.display().to_string();
-        merge_record(&mut journal, record(path, config_before, &plan.config), None);
+        journal.merge(record(path, config_before, &plan.config), None);
         backups.extend(config_before.map(|before| (config_path.clone(), before.to_owned())));
     }
     if let Some(shared) = &plan.shared {
         journal.service = Some(shared.managed());
         for PlannedFile { path, before, text } in &shared.files {
             let shown = path.display().to_string();
-            merge_record(&mut journal, record(shown, before.as_deref(), text), None);
+            journal.merge(record(shown, before.as_deref(), text), None);
             backups.extend(before.as_ref().map(|before| (path.clone(), before.clone())));
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn apply(global: &GlobalArgs, plan: &SetupPlan) -> Result<ApplyOutcom
             removed: changed.removed.clone(),
             ..record(path, client.file.text.as_deref(), &changed.text)
         };
-        merge_record(&mut journal, new, Some(ClientFileEditor::for_client(client.file.program)));
+        journal.merge(new, Some(ClientFileEditor::for_client(client.file.program)));
         let before = client.file.text.clone();
         backups.extend(before.map(|before| (client.file.path.clone(), before)));
     }
@@ -119,25 +119,4 @@ fn record(path: String, before: Option<&str>, after: &str) -> FileRecord {
         entry: None,
         removed: Vec::new(),
     }
-}
-
-/// Adds a record to the journal. If the file already has one, the two are merged: `before` becomes
-/// the text that undoing both changes restores.
-fn merge_record(journal: &mut Journal, mut new: FileRecord, editor: Option<ClientFileEditor>) {
-    let Some(old) = journal.files.iter_mut().find(|old| old.path == new.path) else {
-        journal.files.push(new);
-        return;
-    };
-    match old.undo(new.before.as_deref(), editor) {
-        UndoAction::Restore(before) => new.before = before,
-        UndoAction::Revert { text, .. } => new.before = Some(text),
-        UndoAction::Unchanged | UndoAction::Skip(_) => {}
-    }
-    new.entry = new.entry.or_else(|| old.entry.take());
-    let is_new =
-        |removed: &RemovedServer| new.removed.iter().all(|other| other.name != removed.name);
-    let earlier: Vec<RemovedServer> =
-        old.removed.iter().filter(|removed| is_new(removed)).cloned().collect();
-    new.removed.extend(earlier);
-    *old = new;
 }

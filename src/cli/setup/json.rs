@@ -1,5 +1,6 @@
 //! The JSON output of `setup`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -16,13 +17,12 @@ pub(super) struct SetupReport<'a> {
     applied: bool,
     toolboxes: Vec<Toolbox<'a>>,
     new_secrets: usize,
+    /// The rules of clients that are carried over, or not.
+    rules: &'a [String],
     clients: Vec<Client<'a>>,
     unreadable: Vec<Unreadable<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<Service<'a>>,
-    /// The tool definitions and instructions that a client now reads at startup.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size_now: Option<&'a ContextSize>,
 }
 
 #[derive(Serialize)]
@@ -58,6 +58,9 @@ struct Client<'a> {
     problem: Option<&'a str>,
     /// The tool definitions of the servers that the workbench replaces.
     size_before: ContextSize,
+    /// The tool definitions and instructions that the client now reads at startup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_now: Option<ContextSize>,
 }
 
 #[derive(Serialize)]
@@ -76,7 +79,7 @@ struct Unreadable<'a> {
 impl<'a> SetupReport<'a> {
     pub(super) fn new(
         plan: &'a SetupPlan,
-        done: Option<(&'a ApplyOutcome, Option<&'a ContextSize>)>,
+        done: Option<(&'a ApplyOutcome, Option<&BTreeMap<&str, ContextSize>>)>,
     ) -> Self {
         let toolboxes = plan.proposed.iter().map(|proposed| Toolbox {
             name: &proposed.name,
@@ -90,13 +93,18 @@ impl<'a> SetupReport<'a> {
             failed.into_iter().find(|(other, _)| *other == index).map(|(_, why)| why.as_str())
         };
         let clients = plan.clients.iter().enumerate();
-        let clients = clients.map(|(index, planned)| client(planned, failed(index)));
+        let sizes = done.and_then(|(_, starts)| starts);
+        let clients = clients.map(|(index, planned)| Client {
+            size_now: sizes.and_then(|sizes| sizes.get(planned.file.program.id).copied()),
+            ..client(planned, failed(index))
+        });
         let unreadable = plan.unreadable.iter();
         Self {
             configuration: &plan.target.path,
             applied: done.is_some(),
             toolboxes: toolboxes.collect(),
             new_secrets: plan.new_secrets,
+            rules: &plan.rules,
             clients: clients.collect(),
             unreadable: unreadable
                 .map(|(title, file, reason)| Unreadable { title, file, reason })
@@ -107,7 +115,6 @@ impl<'a> SetupReport<'a> {
                 name: &shared.service.name,
                 variables: &shared.variables,
             }),
-            size_now: done.and_then(|(_, start)| start),
         }
     }
 }
@@ -126,5 +133,6 @@ fn client<'a>(planned: &'a Planned, failed: Option<&'a str>) -> Client<'a> {
         changed: planned.new_text().is_some() && failed.is_none(),
         problem: failed.or(planned.change.as_ref().err().map(String::as_str)),
         size_before: planned.size,
+        size_now: None,
     }
 }

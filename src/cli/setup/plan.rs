@@ -1,6 +1,6 @@
 //! The setup plan: the servers to import, the entry of each client, and the skipped servers.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -9,10 +9,11 @@ use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::{
     AddedServer, CandidateServer, CoveredServer, Grade, ImportCandidates, ImportFinding,
     ImportOptions, SecretExtractor, SourceFile, TrialOutcome, collect_user_candidates, has_servers,
+    is_location,
 };
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
 use crate::authoring::setup::entry::{
-    is_same_launch, is_workbench_entry, remote_entry, stdio_entry,
+    is_same_launch, is_workbench_entry, pass_variables, remote_entry, stdio_entry,
 };
 use crate::authoring::setup::journal::Journal;
 use crate::authoring::setup::{InstallOutcome, install_workbench};
@@ -21,6 +22,7 @@ use crate::cli::error::CommandError;
 use crate::cli::import::toolbox_proposal::{self, ToolboxProposal};
 use crate::cli::import::trial_run::{self, TrialRun};
 use crate::cli::secret_variables::SecretVariables;
+use crate::cli::setup::client_rules::ClientRules;
 use crate::cli::setup::clients::{self, ClientFile, InstalledClients};
 use crate::cli::setup::service_plan::{ServicePlan, token_of};
 use crate::cli::setup::state_dir;
@@ -43,6 +45,8 @@ pub(super) struct SetupPlan {
     pub(super) proposed: Vec<ToolboxProposal>,
     pub(super) added: Vec<AddedServer>,
     pub(super) remarks: Vec<ImportFinding>,
+    /// A line for each rule of a client that now applies to all clients, or to none.
+    pub(super) rules: Vec<String>,
     pub(super) clients: Vec<ClientPlan>,
     /// The client's title, path and error of each unreadable file.
     pub(super) unreadable: Vec<(&'static str, String, String)>,
@@ -108,14 +112,26 @@ impl SetupPlan {
         let trial = trial_run::run(global, &gathered, &target, (&secrets, &HashSet::new()))?;
         let all = gathered.covered_servers();
         let tools: Vec<usize> = bytes(&trial);
-        let (gathered, trial, left) = split_skipped(gathered, trial);
+        let rules = ClientRules::read(&files);
+        let mut stay = rules.servers_that_stay(&gathered, &trial);
+        stay.extend(other_options(&gathered, &trial));
+        let (mut gathered, trial, left) = split_skipped(gathered, trial, &stay);
+        let (confirmations, rule_lines) = rules.carry_over(&mut gathered, &trial);
 
         let proposed = toolbox_proposal::propose_by_purpose(gathered.servers(), &trial.tools);
         let carried = gathered.covered_servers();
         let foreign = gathered.workbenches();
+        let missing: Vec<(&'static str, String)> = files
+            .iter()
+            .filter_map(|file| {
+                let id = file.program.id;
+                Some((id, rules.missing_rule(id, &gathered)?))
+            })
+            .collect();
         let options = ImportOptions {
             proposal: proposed.iter().map(ToolboxProposal::to_proposal).collect(),
             outcomes: trial.outcomes,
+            confirmations,
             ..ImportOptions::default()
         };
         let planned = gathered.plan(&options).map_err(invalid)?;
@@ -130,10 +146,20 @@ impl SetupPlan {
             Some(shared) => shared.add_tokens(&target.path, &planned.text)?,
             None => planned.text,
         };
-        let entry_of =
-            EntryBuilder { program: program(), config: &target.path, shared: shared.as_ref() };
+        let is_stored = |name: &str| secrets.values().any(|(stored, _)| stored == name);
+        let entry_of = EntryBuilder {
+            program: program(),
+            config: &target.path,
+            shared: shared.as_ref(),
+            variables: environment_variables(&config, &ProcessEnv, is_stored),
+        };
         let clients = files.into_iter().map(|file| {
-            let own = ClientPlanner { carried: &carried, foreign: &foreign, journal: &journal };
+            let own = ClientPlanner {
+                carried: &carried,
+                foreign: &foreign,
+                missing: &missing,
+                journal: &journal,
+            };
             let mut client = own.client(file, &entry_of);
             let here = |carried: &&CoveredServer| carried.file == client.file.shown;
             let sizes = all.iter().filter(here).filter(|c| carried.iter().any(|o| is_same(o, c)));
@@ -161,6 +187,7 @@ impl SetupPlan {
             proposed,
             added: planned.added,
             remarks,
+            rules: rule_lines,
             clients,
             unreadable,
             shared,
@@ -171,6 +198,7 @@ impl SetupPlan {
 
     pub(super) fn is_empty(&self) -> bool {
         self.added.is_empty()
+            && self.config_before.as_ref().is_none_or(|before| *before == self.config)
             && self.clients.iter().all(|client| client.new_text().is_none())
             && !self.shared.as_ref().is_some_and(ServicePlan::is_new)
     }
@@ -250,13 +278,20 @@ fn is_same(one: &CoveredServer, other: &CoveredServer) -> bool {
     one.file == other.file && one.name == other.name
 }
 
+/// Removes the servers that stay with their clients, among them those in `stay`.
 fn split_skipped(
     gathered: ImportCandidates,
     trial: TrialRun,
+    stay: &[(usize, String)],
 ) -> (ImportCandidates, TrialRun, Vec<(usize, String)>) {
     let reasons = gathered.servers().iter().zip(&trial.outcomes).map(skip_reason);
-    let left: Vec<(usize, String)> =
-        reasons.enumerate().filter_map(|(index, why)| Some((index, why?))).collect();
+    let left: Vec<(usize, String)> = reasons
+        .enumerate()
+        .filter_map(|(index, why)| {
+            let ruled = stay.iter().find(|(other, _)| *other == index);
+            Some((index, ruled.map(|(_, why)| why.clone()).or(why)?))
+        })
+        .collect();
     let places: Vec<usize> = left.iter().map(|(place, _)| *place).collect();
     let TrialRun { outcomes, tools } = trial;
     let stays = |place: &usize| places.contains(place);
@@ -290,6 +325,34 @@ fn skip_reason((server, outcome): (&CandidateServer, &TrialOutcome)) -> Option<S
     }
 }
 
+/// Returns the servers that differ from an earlier one only in options, such as a time zone. A task
+/// couldn't tell the two apart, so the later one stays with its client.
+fn other_options(gathered: &ImportCandidates, trial: &TrialRun) -> Vec<(usize, String)> {
+    let tools = |index: usize| -> Vec<&str> {
+        trial.tools.get(index).into_iter().flatten().map(|tool| &*tool.name).collect()
+    };
+    let servers = gathered.servers();
+    let is_variant = |(one, other): (usize, usize)| {
+        let (Some(own), Some(first)) = (servers.get(one), servers.get(other)) else { return false };
+        let (words, others) = (&own.command_line, &first.command_line);
+        let mut different = words.iter().filter(|word| !others.contains(word));
+        let mut missing = others.iter().filter(|word| !words.contains(word));
+        words.first() == others.first()
+            && own.block.get("env") == first.block.get("env")
+            && own.block.get("cwd") == first.block.get("cwd")
+            && !tools(one).is_empty()
+            && tools(one) == tools(other)
+            && !different.any(|word| is_location(word))
+            && !missing.any(|word| is_location(word))
+    };
+    let later = (0..servers.len()).filter_map(|one| {
+        let other = (0..one).find(|other| is_variant((one, *other)))?;
+        let name = servers.get(other).map_or("", |server| &server.name);
+        Some((one, format!("differs from `{name}` only in its options")))
+    });
+    later.collect()
+}
+
 fn is_absolute(folder: &str) -> bool {
     Path::new(folder).is_absolute()
 }
@@ -309,28 +372,50 @@ struct EntryBuilder<'a> {
     program: String,
     config: &'a Path,
     shared: Option<&'a ServicePlan>,
+    /// Variables that the configuration takes from the environment.
+    variables: Vec<String>,
 }
 
 impl EntryBuilder<'_> {
     fn of(&self, program: &ClientApp) -> Value {
         let config = ["--config".to_owned(), self.config.display().to_string()];
-        let Some(shared) = self.shared else {
-            return stdio_entry(program.entry, &self.program, &config);
+        let stdio = |args: &[String]| {
+            let mut entry = stdio_entry(program.entry, &self.program, args);
+            pass_variables(&mut entry, program.env, &self.variables);
+            entry
         };
+        let Some(shared) = self.shared else { return stdio(&config) };
         if let Some(form) = program.remote.filter(|_| shared.can_use_url()) {
             let token = token_of(&shared.service.tokens, program.id);
             remote_entry(form, &shared.service.url(), token)
         } else {
             let bridge = ["connect", "--agent", program.id].map(str::to_owned);
             let args: Vec<String> = bridge.into_iter().chain(config).collect();
-            stdio_entry(program.entry, &self.program, &args)
+            stdio(&args)
         }
     }
+}
+
+/// Returns the set variables that the configuration refers to and that the secrets file doesn't
+/// have. Clients give every server the common ones, such as `HOME`.
+fn environment_variables(
+    config: &str,
+    env: &dyn EnvSource,
+    is_stored: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    const EVERYWHERE: [&str; 4] = ["HOME", "PATH", "USER", "USERPROFILE"];
+    let names = config::variable_names(config)
+        .into_iter()
+        .filter(|name| !EVERYWHERE.contains(name) && !is_stored(name) && env.get(name).is_some());
+    let names: BTreeSet<&str> = names.collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 struct ClientPlanner<'a> {
     carried: &'a [CoveredServer],
     foreign: &'a [(String, String)],
+    /// The ID of each client with a rule that the configuration lacks, and the reason.
+    missing: &'a [(&'static str, String)],
     journal: &'a Journal,
 }
 
@@ -344,8 +429,13 @@ impl ClientPlanner<'_> {
         let ours = ours.map(|(name, value)| (name.as_str(), value));
         let own = self.carried.iter().filter(|carried| carried.file == file.shown);
         let names: Vec<String> = own.map(|carried| carried.name.clone()).collect();
+        let missing = self.missing.iter().find(|(id, _)| *id == file.program.id);
+        let missing = missing.map(|(_, why)| why);
         let change = match self.foreign_entry(&file, editor, &entry, ours.map(|(name, _)| name)) {
             Some(name) => Err(format!("already starts another workbench (`{name}`)")),
+            None if ours.is_none() && missing.is_some() => {
+                Err(missing.cloned().unwrap_or_default())
+            }
             None if editor.blocks_workbench(file.text.as_deref().unwrap_or_default()) => {
                 Err("its `mcp.allowed` or `mcp.excluded` blocks `workbench`; change that first"
                     .to_owned())
@@ -359,7 +449,9 @@ impl ClientPlanner<'_> {
         let stuck = stuck.map(|name| {
             (name.clone(), "cannot be removed without changing other parts of the file".to_owned())
         });
-        let left = stuck.collect();
+        let unruled = missing.filter(|_| ours.is_some());
+        let unruled = unruled.map(|why| ("workbench".to_owned(), why.clone()));
+        let left = stuck.chain(unruled).collect();
         ClientPlan { file, change, entry, skipped: left, size: ContextSize::default() }
     }
 

@@ -1,5 +1,7 @@
 //! The text output of `setup`: the plan and the outcome.
 
+use std::collections::BTreeMap;
+
 use crate::authoring::service::ServiceManager;
 use crate::cli::import::report::{proposal, shown};
 use crate::cli::print::escape_to_line;
@@ -34,6 +36,11 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
         ));
     }
     sections.extend(plan.shared.as_ref().map(shared));
+    if !plan.rules.is_empty() {
+        let lines: Vec<String> =
+            plan.rules.iter().map(|line| format!("  {}", escape_to_line(line))).collect();
+        sections.push(format!("Rules of your clients:\n{}", lines.join("\n")));
+    }
     let stay: Vec<String> =
         plan.clients.iter().flat_map(skipped_lines).chain(untouched(plan)).collect();
     if !stay.is_empty() {
@@ -134,12 +141,12 @@ fn untouched(plan: &SetupPlan) -> impl Iterator<Item = String> {
     })
 }
 
-/// `start` is the size of the definitions that each client now reads at startup, or the error of
-/// measuring it.
+/// `starts` has the size of the definitions that each client now reads at startup, by client ID, or
+/// the error of measuring it.
 pub(super) fn outcome_text(
     plan: &SetupPlan,
     done: &ApplyOutcome,
-    start: Result<&ContextSize, &String>,
+    starts: Result<&BTreeMap<&str, ContextSize>, &String>,
     is_locked: bool,
 ) -> String {
     let mut sections = Vec::new();
@@ -155,8 +162,8 @@ pub(super) fn outcome_text(
             escape_to_line(why)
         ));
     }
-    match start {
-        Ok(start) => sections.extend(savings(plan, done, *start)),
+    match starts {
+        Ok(starts) => sections.extend(savings(plan, done, starts)),
         Err(why) => sections.push(format!(
             "warning: a test start of the workbench failed: {}",
             escape_to_line(why)
@@ -181,7 +188,12 @@ pub(super) fn outcome_text(
     sections.join("\n\n")
 }
 
-fn savings(plan: &SetupPlan, done: &ApplyOutcome, start: ContextSize) -> Option<String> {
+fn savings(
+    plan: &SetupPlan,
+    done: &ApplyOutcome,
+    starts: &BTreeMap<&str, ContextSize>,
+) -> Option<String> {
+    let now = |client: &ClientPlan| starts.get(client.file.program.id).copied().unwrap_or_default();
     let mut table = Table::new([
         ("Client", Align::Left),
         ("Tokens before", Align::Right),
@@ -193,12 +205,14 @@ fn savings(plan: &SetupPlan, done: &ApplyOutcome, start: ContextSize) -> Option<
         table.row([
             client.file.program.title.to_owned(),
             number(client.size.tokens()),
-            number(start.tokens()),
+            number(now(client).tokens()),
         ]);
     }
-    let is_dear = with_servers.iter().any(|client| client.size.bytes() < start.bytes());
+    let dear = with_servers.iter().filter(|client| client.size.bytes() < now(client).bytes());
+    let is_dear = dear.count() * 2 > with_servers.len();
     let remark = if is_dear {
-        " With this few tools it costs more than it saves; it pays off from a few dozen tools."
+        " With this few tools it costs most clients more than it saves; it pays off from a few \
+         dozen tools."
     } else {
         ""
     };

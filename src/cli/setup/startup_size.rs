@@ -13,16 +13,29 @@ use crate::settings::StdioLaunch;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) fn measure_startup_size(config: &Path) -> Result<ContextSize, String> {
-    let seen = async { timeout(TIMEOUT, look(config)).await };
+/// Measures for the client with this ID.
+pub(super) fn measure_startup_size(config: &Path, client: &str) -> Result<ContextSize, String> {
+    let seen = async { timeout(TIMEOUT, look(config, client)).await };
     match block_on(seen) {
-        Ok(Ok(seen)) => seen,
+        Ok(Ok(seen)) => seen.map(ContextSize::of),
         Ok(Err(_)) => Err(format!("no response within {} s", TIMEOUT.as_secs())),
         Err(error) => Err(error.into_root_cause()),
     }
 }
 
-async fn look(config: &Path) -> Result<ContextSize, String> {
+/// Returns the name and version with which a client introduces itself. The workbench shows some
+/// clients more than others.
+fn client_info(client: &str) -> (&str, &str) {
+    match client {
+        "claude-code" => ("claude-code", "2.1.332"),
+        "codex" => ("codex-mcp-client", "0.171.0"),
+        "gemini" => ("gemini-cli-mcp-client", "0.61.0"),
+        "opencode" => ("opencode", "1.18.33"),
+        other => (other, "1.0.0"),
+    }
+}
+
+async fn look(config: &Path, client: &str) -> Result<usize, String> {
     let tasks = TaskTracker::new();
     let args = ["--log-level", "warn", "--config"].map(str::to_owned);
     let launch = StdioLaunch {
@@ -37,10 +50,5 @@ async fn look(config: &Path) -> Result<ContextSize, String> {
         sandbox: None,
         withheld: [].into(),
     };
-    let client = StdioClient::start(&launch, &pool_options(None), &tasks).await?;
-    let tools = client.tools().await;
-    let instructions = ContextSize::of(client.instructions().len());
-    client.end().await;
-    let tools: ContextSize = tools?.iter().map(|tool| ContextSize::of(tool.raw.len())).sum();
-    Ok(tools + instructions)
+    StdioClient::startup_bytes(&launch, &pool_options(None), &tasks, client_info(client)).await
 }

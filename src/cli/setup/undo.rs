@@ -1,7 +1,7 @@
 //! `setup undo`: restores every file, or at least removes the workbench's entry.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -9,13 +9,16 @@ use serde::Serialize;
 use crate::authoring::client_files::ClientApp;
 use crate::authoring::service::definition::{disable_commands, reload_command};
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
-use crate::authoring::setup::journal::{FileRecord, Journal, ServiceRecord, UndoAction};
+use crate::authoring::setup::journal::{
+    FileRecord, Journal, ServiceRecord, UndoAction, needs_secrets,
+};
 use crate::cli::background_service::{self, run_manager};
 use crate::cli::error::CommandError;
 use crate::cli::setup::{clients, state_dir};
 use crate::cli::table::{Align, Table};
 use crate::cli::{GlobalArgs, print};
 use crate::config::env::{EnvSource, ProcessEnv};
+use crate::config::secrets_env_path;
 
 /// Restore your clients' files to what they were before setup
 ///
@@ -72,8 +75,16 @@ pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         outcomes.push(outcome);
     }
     let is_running = service.is_some();
+    let configs = remaining_configs(&ours);
     for record in ours.into_iter().rev() {
-        let (outcome, is_done) = undo_own_file(&record, is_kept, args.dry_run);
+        let is_used = configs.iter().any(|(config, text)| {
+            secrets_env_path(config) == Path::new(&record.path)
+                && clients::read(Path::new(&record.path))
+                    .ok()
+                    .flatten()
+                    .is_some_and(|secrets| needs_secrets(text, &secrets, record.before.as_deref()))
+        });
+        let (outcome, is_done) = undo_own_file(&record, is_kept || is_used, args.dry_run);
         is_kept |= !outcome.is_undone;
         if is_needed || is_running || !is_done {
             left.push(record);
@@ -99,6 +110,21 @@ pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         print::prose(&report(&outcomes, args.dry_run, !left.is_empty()))?;
     }
     Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the workbench's files that exist after the undo, with their text then.
+fn remaining_configs(records: &[FileRecord]) -> Vec<(PathBuf, String)> {
+    let remaining = records.iter().filter_map(|record| {
+        let path = PathBuf::from(&record.path);
+        let now = clients::read(&path).ok()?;
+        let after = match record.undo(now.as_deref(), None) {
+            UndoAction::Restore(_) if now.is_none() => None,
+            UndoAction::Restore(before) => before,
+            UndoAction::Unchanged | UndoAction::Revert { .. } | UndoAction::Skip(_) => now,
+        };
+        Some((path, after?))
+    });
+    remaining.collect()
 }
 
 fn report(outcomes: &[UndoOutcome], is_dry: bool, is_left: bool) -> String {
