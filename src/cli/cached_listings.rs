@@ -29,8 +29,8 @@ pub(crate) fn tools_with_drift(
 ) -> Result<(CachedTools, DriftByServer), CommandError> {
     let found = read_cached(global, config, |part, drift| {
         let tools = part.tools.iter().map(|tool| {
-            let is_destructive = tool.server_definition.is_destructive();
-            (tool.server_definition.name.clone(), ToolTraits { is_destructive, ..tool.traits })
+            let annotations = tool.server_definition.annotations();
+            (tool.server_definition.name.clone(), ToolTraits { annotations, ..tool.traits })
         });
         (tools.collect::<Vec<_>>(), drift)
     })?;

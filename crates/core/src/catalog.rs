@@ -22,6 +22,7 @@ use crate::catalog::repair::{RepairNotes, Shape, is_absent, without_broken_outpu
 use crate::catalog::schema::ArgumentValidator;
 use crate::json::{self, RawJson};
 use crate::name::untrusted_text;
+use crate::settings::{ToolAnnotation, ToolAnnotations};
 
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -195,11 +196,22 @@ impl ToolDefinition {
         Self { check: ArgumentValidator::unbounded(&self.schema).into(), ..self }
     }
 
-    /// Returns `true` if the server sets `destructiveHint` (MCP, server/tools).
-    pub fn is_destructive(&self) -> bool {
-        let annotations = self.raw.member("annotations");
-        let hint = annotations.and_then(|annotations| annotations.member("destructiveHint"));
-        hint.is_some_and(|hint| hint.as_str() == "true")
+    /// Returns the annotations that the server sets (MCP, server/tools).
+    pub fn annotations(&self) -> ToolAnnotations {
+        let Some(annotations) = self.raw.member("annotations") else {
+            return ToolAnnotations::default();
+        };
+        let is_set =
+            |hint: &str| annotations.member(hint).is_some_and(|hint| hint.as_str() == "true");
+        let is_destructive = is_set("destructiveHint");
+        let claims = [
+            (ToolAnnotation::ReadOnly, is_set("readOnlyHint") && !is_destructive),
+            (ToolAnnotation::Destructive, is_destructive),
+            (ToolAnnotation::Idempotent, is_set("idempotentHint")),
+            (ToolAnnotation::OpenWorld, is_set("openWorldHint")),
+        ];
+        let claimed = claims.into_iter().filter(|(_, is_claimed)| *is_claimed);
+        claimed.fold(ToolAnnotations::default(), |all, (claim, _)| all.with(claim))
     }
 
     /// Returns `true` if the server sets `readOnlyHint` (MCP, server/tools).

@@ -36,7 +36,8 @@ use crate::policy::interner::PolicyInterner;
 use crate::policy::primitives::PrimitiveRules;
 use crate::policy::tool_patterns::{Candidate, ToolPatternSet};
 use crate::settings::{
-    Config, ConfirmationPolicy, DriftPolicy, Launch, PolicyConfig, ServerConfig, is_core_method,
+    Config, ConfirmationPolicy, DriftPolicy, Launch, PolicyConfig, ServerConfig, ToolAnnotation,
+    ToolAnnotations, is_core_method,
 };
 
 pub use crate::policy::access::PrimitiveKind;
@@ -141,8 +142,7 @@ impl Denial {
 pub struct ToolTraits {
     /// `true` if the agent has another tool of the same server called `mcp__<server>__<name>`.
     pub has_prefixed_twin: bool,
-    /// The server's `destructiveHint`.
-    pub is_destructive: bool,
+    pub annotations: ToolAnnotations,
 }
 
 /// The rules of one configuration, for all agents.
@@ -252,7 +252,7 @@ pub struct Policy {
     rules: HashMap<ToolboxName, HashMap<ServerName, ServerRules>>,
     /// The conditions that depend on the time.
     timed: Vec<Arc<Condition>>,
-    heeds_hints: bool,
+    uses_annotations: bool,
     tells_agents_apart: bool,
 }
 
@@ -273,12 +273,14 @@ impl Policy {
             });
             (toolbox.name.clone(), rules.collect())
         });
-        let rules = rules.collect();
+        let rules: HashMap<ToolboxName, HashMap<ServerName, ServerRules>> = rules.collect();
+        let uses_annotations = rules.values().flat_map(HashMap::values);
+        let uses_annotations = uses_annotations.into_iter().any(ServerRules::uses_annotations);
         let timed = whens.0.into_iter().map(|(condition, _)| condition);
         Self {
             rules,
             timed: timed.filter(|condition| condition.window().is_some()).collect(),
-            heeds_hints: config.policy.is_hint_dangerous,
+            uses_annotations,
             tells_agents_apart: !config.policy.agents.is_empty(),
         }
     }
@@ -327,9 +329,15 @@ impl Policy {
         rules.is_ok_and(|rules| rules.rule_at_any_time(tool).is_some())
     }
 
-    /// Returns `true` if decisions depend on the `destructiveHint` of tools.
-    pub fn uses_destructive_hints(&self) -> bool {
-        self.heeds_hints
+    /// Returns `true` if the agent may use a tool now, whose annotations aren't known yet.
+    pub fn can_grant_unlisted(&self, tool: &ToolId, now: impl Fn() -> UnixTime) -> bool {
+        let Ok(rules) = self.server_rules(&tool.toolbox, &tool.server) else { return false };
+        rules.possible_traits().any(|traits| rules.decide(tool, traits, &now).is_ok())
+    }
+
+    /// Returns `true` if decisions depend on the annotations of tools.
+    pub fn uses_annotations(&self) -> bool {
+        self.uses_annotations
     }
 
     /// Returns when a decision may next change because of the time, if ever.
@@ -505,21 +513,43 @@ impl ServerRules {
         Ok(Grant { permit, conditions })
     }
 
+    fn uses_annotations(&self) -> bool {
+        let RiskRules { dangerous, is_hint_dangerous, confirmed, .. } = &self.concerns;
+        let lists = self.lists.iter().map(|(_, names)| names);
+        let conditions = self.conditions.iter().map(|(_, names)| names);
+        let mut lists = lists.chain(conditions).chain([dangerous]).chain(confirmed);
+        *is_hint_dangerous
+            || self.entry.uses_annotations()
+            || lists.any(ToolPatternSet::uses_annotations)
+    }
+
+    /// Returns the traits that a tool can have whose definition isn't known yet.
+    fn possible_traits(&self) -> impl Iterator<Item = ToolTraits> + use<> {
+        let sets = if self.uses_annotations() { usize::MAX } else { 1 };
+        let sets = ToolAnnotations::all_sets().take(sets);
+        sets.map(|annotations| ToolTraits { annotations, ..ToolTraits::default() })
+    }
+
     /// Returns the rule that allows a tool at some time, if any does.
     fn rule_at_any_time(&self, tool: &ToolId) -> Option<&RulePath> {
-        let candidate = self.candidate(tool, ToolTraits::default());
+        self.possible_traits().find_map(|traits| self.rule_for_traits(tool, traits))
+    }
+
+    fn rule_for_traits(&self, tool: &ToolId, traits: ToolTraits) -> Option<&RulePath> {
+        let candidate = self.candidate(tool, traits);
         let mut elsewhere =
             self.conditions.iter().filter(|(condition, _)| !condition.matches_directory());
-        let (rule, _) = self.listed(&candidate, ToolTraits::default()).ok()?;
+        let (rule, _) = self.listed(&candidate, traits).ok()?;
         let is_elsewhere = elsewhere.any(|(_, names)| names.has(&candidate).unwrap_or(true));
         (!is_elsewhere).then_some(rule)
     }
 
     fn candidate<'a>(&'a self, tool: &'a ToolId, traits: ToolTraits) -> Candidate<'a> {
-        Candidate::new(tool, self.shown(&tool.tool, traits.has_prefixed_twin), self.name_limit)
+        let shown = self.shown(&tool.tool, traits.has_prefixed_twin);
+        Candidate::new(tool, shown, self.name_limit, traits.annotations)
     }
 
-    /// Decides by name only. Returns the rule, and `true` if it is a list that contains the tool.
+    /// Decides by name and annotations only. Returns the rule, and `true` if it is a list that contains the tool.
     fn listed(
         &self,
         candidate: &Candidate<'_>,
@@ -533,7 +563,7 @@ impl ServerRules {
             None => return Err(self.otherwise.0.clone()),
         };
         let tool = candidate.id();
-        let passed = self.entry.pass(&tool.tool, traits.has_prefixed_twin);
+        let passed = self.entry.pass(&tool.tool, traits);
         passed.map_err(|key| RulePath::new(&["mcp_servers", tool.server.as_str(), key]))?;
         Ok((rule, listed.is_some()))
     }
@@ -553,7 +583,8 @@ impl RiskRules {
         if self.dangerous.has(tool).unwrap_or(true) {
             Some(RiskReason::Dangerous)
         } else {
-            (self.is_hint_dangerous && traits.is_destructive).then_some(RiskReason::Destructive)
+            let is_destructive = traits.annotations.has(ToolAnnotation::Destructive);
+            (self.is_hint_dangerous && is_destructive).then_some(RiskReason::Destructive)
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 
+pub use annotations::{ToolAnnotation, ToolAnnotations};
 pub use audit::{ArgumentCapture, AuditConfig, TelemetryConfig};
 pub use auth::{
     AnonymousPolicy, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, token_digest,
@@ -39,6 +40,7 @@ pub use search::SearchConfig;
 pub use secret_ref::SecretRef;
 pub use shared_store::{DEFAULT_PREFIX, SharedStoreConfig, StoreUrl};
 
+mod annotations;
 mod audit;
 mod auth;
 mod auto_reload;

@@ -10,7 +10,6 @@ use crate::gateway::{
     CallError, Gateway, RequestContext, StartPriority, server_ref, wait_until_listed,
 };
 use crate::name::{self, ServerRef, ToolId};
-use crate::policy::ToolTraits;
 use crate::settings::ToolboxConfig;
 
 /// Maximum number of names that an error suggests.
@@ -45,8 +44,11 @@ impl Gateway {
             return shown
                 .map_or(ToolAvailability::Absent, |tool| ToolAvailability::Shown(tool.id.clone()));
         }
-        let decided = self.policy.decide(own, ToolTraits::default(), || self.clock.now());
-        if decided.is_ok() { ToolAvailability::Unlisted } else { ToolAvailability::Absent }
+        if self.policy.can_grant_unlisted(own, || self.clock.now()) {
+            ToolAvailability::Unlisted
+        } else {
+            ToolAvailability::Absent
+        }
     }
 
     /// Returns the toolbox named `name`, or an error that lists the known ones.

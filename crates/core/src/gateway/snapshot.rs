@@ -18,7 +18,7 @@ use crate::gateway::registry::GatewayScope;
 use crate::name::{
     self, ExposedName, PrimitiveId, PrimitiveNameTable, ServerName, ServerRef, ToolId, ToolboxName,
 };
-use crate::policy::{Policy, ToolTraits, UnixTime};
+use crate::policy::{Policy, UnixTime};
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
 use crate::telemetry::EventBus;
 use crate::toolbox::{ExposedTool, NamespaceTable, ServerView, ToolboxView};
@@ -418,7 +418,7 @@ impl SnapshotWriter {
             return view.is_some_and(|v| v.tool(tool.server.as_str(), &tool.tool).is_some());
         }
         let own = self.config.original_tool_id(tool);
-        self.policy.decide(&own, ToolTraits::default(), || now).is_ok()
+        self.policy.can_grant_unlisted(&own, || now)
     }
 
     fn source(&self, toolbox: &ToolboxName, server: &ServerName) -> Option<BackendId> {

@@ -13,6 +13,9 @@ use crate::name::{AgentName, ServerName};
 use crate::policy::rule::RulePath;
 use crate::settings::{AgentPolicy, PolicyCondition, PolicyConfig, RateLimits};
 
+/// The key of lists for all servers without their own list.
+const ANY_SERVER: &str = "*";
+
 pub(crate) type RuleLists<'a> = Vec<(RulePath, &'a [String])>;
 
 #[derive(Clone, Debug)]
@@ -69,9 +72,9 @@ pub(crate) fn resolve<'a>(
         _ => (key("allow_unknown_tools"), default.allow_unknown_tools),
     };
     if said.uses_defaults
-        && let Some(tools) = config.exposed_tools.get(server.as_str())
+        && let Some((key, tools)) = list_of_server(&config.exposed_tools, server)
     {
-        let rule = RulePath::new(&["exposed_tools", server.as_str()]);
+        let rule = RulePath::new(&["exposed_tools", key]);
         lists.push((rule.clone(), tools.as_slice()));
         otherwise = (rule, false);
     }
@@ -123,10 +126,19 @@ fn primitive_lists<'a>(
             PrimitiveKind::Resources => ("exposed_resources", &config.exposed_resources),
             PrimitiveKind::Prompts => ("exposed_prompts", &config.exposed_prompts),
         };
-        let patterns = exposed.get(server.as_str())?;
-        lists.push((RulePath::new(&[key, server.as_str()]), patterns.as_slice()));
+        let (of, patterns) = list_of_server(exposed, server)?;
+        lists.push((RulePath::new(&[key, of]), patterns.as_slice()));
     }
     Some(lists)
+}
+
+/// Returns the list of a server and its key. A list under `*` applies to servers without their own.
+fn list_of_server<'a>(
+    lists: &'a BTreeMap<String, Vec<String>>,
+    server: &ServerName,
+) -> Option<(&'a str, &'a Vec<String>)> {
+    let found = lists.get_key_value(server.as_str()).or_else(|| lists.get_key_value(ANY_SERVER));
+    found.map(|(key, list)| (key.as_str(), list))
 }
 
 fn gives_some(lists: Option<&RuleLists<'_>>) -> bool {
@@ -218,10 +230,10 @@ impl<'a> InheritanceResolver<'a, '_> {
             }
         };
         let (own_key, own) = self.kind.own(policy);
-        let own = own.get(self.server.as_str());
+        let own = list_of_server(own, self.server);
         let (lists, is_silent) = match own {
-            Some(tools) => {
-                let rule = key(&[own_key, self.server.as_str()]);
+            Some((of, tools)) => {
+                let rule = key(&[own_key, of]);
                 (vec![(rule, tools.as_slice())], false)
             }
             None if allowing().next().is_some() => {

@@ -3,7 +3,9 @@
 use foldhash::HashSet;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::settings::ServerConfig;
+use crate::policy::ToolTraits;
+use crate::policy::tool_patterns::AnnotationPattern;
+use crate::settings::{ServerConfig, ToolAnnotation, ToolAnnotations};
 
 /// The filters of a server's own entry. A tool must pass all of them.
 #[derive(Debug)]
@@ -29,15 +31,20 @@ impl ServerEntryFilter {
         }
     }
 
+    pub(crate) fn uses_annotations(&self) -> bool {
+        !self.filter.annotations.is_empty()
+    }
+
     /// Returns the key that excludes the tool as the error. A name in the configuration can have
     /// the prefix `mcp__<server>__`, unless another tool of the server has exactly that prefixed
     /// name.
-    pub(crate) fn pass(&self, tool: &str, has_namesake: bool) -> Result<(), &'static str> {
+    pub(crate) fn pass(&self, tool: &str, traits: ToolTraits) -> Result<(), &'static str> {
         let is_in = |names: &HashSet<String>| {
             let is_prefixed = || names.contains(&format!("{}{tool}", self.prefix));
-            !names.is_empty() && (names.contains(tool) || (!has_namesake && is_prefixed()))
+            !names.is_empty()
+                && (names.contains(tool) || (!traits.has_prefixed_twin && is_prefixed()))
         };
-        if !self.filter.allows(tool) {
+        if !self.filter.allows_annotated(tool, traits.annotations) {
             return Err("tool_filters");
         }
         if !self.include.as_ref().is_none_or(is_in) {
@@ -48,32 +55,52 @@ impl ServerEntryFilter {
 }
 
 /// `toolFilters`: a tool passes if its name matches a pattern without `!` (or there is none) and no
-/// pattern with `!`. Patterns are exact names or globs.
+/// pattern with `!`. Patterns are exact names, globs, or annotations such as `@readOnly`.
 #[derive(Debug)]
 pub struct ToolFilter {
     only: Option<GlobSet>,
     never: GlobSet,
+    /// Annotations, with `false` for those after a `!`.
+    annotations: Vec<(ToolAnnotation, bool)>,
 }
 
 impl ToolFilter {
     /// Compiles the patterns. An invalid glob matches only the tool with exactly that name.
     pub fn new(patterns: &[String]) -> Self {
+        let annotations: Vec<_> =
+            patterns.iter().filter_map(|text| AnnotationPattern::of_one_server(text)).collect();
+        let names = patterns.iter().map(String::as_str);
+        let names = names.filter(|text| AnnotationPattern::of_one_server(text).is_none());
         let (never, only): (Vec<&str>, Vec<&str>) =
-            patterns.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
+            names.partition(|pattern| pattern.starts_with('!'));
+        let is_limited = !only.is_empty() || annotations.iter().any(|(_, is_wanted)| *is_wanted);
         let never = never.into_iter().map(|pattern| &pattern[1..]);
-        let only = (!only.is_empty()).then(|| globs(only.into_iter())).transpose();
+        let only = is_limited.then(|| globs(only.into_iter())).transpose();
         match (only, globs(never)) {
-            (Ok(only), Ok(never)) => Self { only, never },
+            (Ok(only), Ok(never)) => Self { only, never, annotations },
             // Fail closed: a set that is too large to compile allows nothing.
-            _ => Self { only: Some(GlobSet::empty()), never: GlobSet::empty() },
+            _ => {
+                let (only, never) = (Some(GlobSet::empty()), GlobSet::empty());
+                Self { only, never, annotations: Vec::new() }
+            }
         }
     }
 
-    /// Returns `true` if a tool with this name passes.
+    /// Returns `true` if a tool with this name passes, without any annotations.
     pub fn allows(&self, tool: &str) -> bool {
+        self.allows_annotated(tool, ToolAnnotations::default())
+    }
+
+    fn allows_annotated(&self, tool: &str, claims: ToolAnnotations) -> bool {
+        let is_claimed = |wanted: bool| {
+            let mut named = self.annotations.iter().filter(|(_, is_wanted)| *is_wanted == wanted);
+            named.any(|(annotation, _)| claims.has(*annotation))
+        };
         // Skip an empty set: it would take the name apart before it finds nothing to match.
         let is_never = || !self.never.is_empty() && self.never.is_match(tool);
-        self.only.as_ref().is_none_or(|only| only.is_match(tool)) && !is_never()
+        self.only.as_ref().is_none_or(|only| only.is_match(tool) || is_claimed(true))
+            && !is_never()
+            && !is_claimed(false)
     }
 }
 

@@ -8,6 +8,7 @@ use super::*;
 use crate::config;
 use crate::settings::ToolMode;
 
+mod annotations;
 mod catalog;
 mod document;
 mod inheritance;
@@ -203,7 +204,9 @@ fn server_entry_filters_apply_in_addition_to_lists() {
 /// Returns why the call is dangerous and why it needs confirmation.
 fn concerns(keys: &Value, called: &str, is_destructive: bool) -> [Option<RiskReason>; 2] {
     let policy = Policies::new(config(&["github"], keys)).for_agent(None);
-    let traits = ToolTraits { is_destructive, ..ToolTraits::default() };
+    let claims = is_destructive.then_some(ToolAnnotation::Destructive).into_iter();
+    let annotations = claims.fold(ToolAnnotations::default(), ToolAnnotations::with);
+    let traits = ToolTraits { annotations, ..ToolTraits::default() };
     let grant = policy.decide(&tool("github", called), traits, noon).unwrap();
     let permit = grant.permit(None).unwrap();
     [permit.danger(), permit.confirmation()]

@@ -1,5 +1,6 @@
 //! Compiles tool lists of the configuration (names, globs, `server:tool`, exposed names) for the
-//! tools of one server in one toolbox.
+//! tools of one server in one toolbox. `@readOnly` and the other annotations match all tools for
+//! which their server claims it; `!` before one matches all others.
 
 use std::cell::OnceCell;
 
@@ -7,6 +8,7 @@ use foldhash::HashSet;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::name::{self, ExposedName, ServerRef, ToolId};
+use crate::settings::{ToolAnnotation, ToolAnnotations};
 
 #[derive(Debug, Default)]
 pub(crate) struct ToolPatternSet {
@@ -21,6 +23,8 @@ pub(crate) struct ToolPatternSet {
     exposed: HashSet<String>,
     /// Globs over exposed names.
     exposed_globs: GlobSet,
+    /// Annotations, with `true` if a tool must have them and `false` if it must not.
+    annotations: Vec<(ToolAnnotation, bool)>,
     /// `true` if a pattern does not compile. Every lookup then fails.
     is_broken: bool,
 }
@@ -37,12 +41,18 @@ pub(crate) struct Candidate<'a> {
     shown: Option<&'a str>,
     name_limit: usize,
     exposed: OnceCell<ExposedName>,
+    annotations: ToolAnnotations,
 }
 
 impl<'a> Candidate<'a> {
     /// `id` contains the server's own name, `shown` the configured one.
-    pub(crate) fn new(id: &'a ToolId, shown: Option<&'a str>, name_limit: usize) -> Self {
-        Self { id, shown, name_limit, exposed: OnceCell::new() }
+    pub(crate) fn new(
+        id: &'a ToolId,
+        shown: Option<&'a str>,
+        name_limit: usize,
+        annotations: ToolAnnotations,
+    ) -> Self {
+        Self { id, shown, name_limit, exposed: OnceCell::new(), annotations }
     }
 
     pub(crate) fn id(&self) -> &'a ToolId {
@@ -88,6 +98,15 @@ impl ToolPatternSet {
         let mut qualified = GlobSetBuilder::new();
         let mut exposed = GlobSetBuilder::new();
         for pattern in patterns {
+            if let Some(AnnotationPattern { server, annotation, is_wanted }) =
+                AnnotationPattern::parse(pattern)
+            {
+                // Never a name: a server could call a tool `@readOnly`.
+                if server.is_none_or(|server| is_server(server, at.server.as_str())) {
+                    names.annotations.push((annotation, is_wanted));
+                }
+                continue;
+            }
             let own =
                 pattern.strip_prefix(at.server.as_str()).and_then(|rest| rest.strip_prefix(':'));
             names.has_all |= pattern == "*" || own == Some("*");
@@ -136,7 +155,15 @@ impl ToolPatternSet {
             || (!self.qualified.is_empty()
                 && self.qualified.is_match(format!("{}:{own}", tool.id.server)))
             || (!self.exposed.is_empty() && self.exposed.contains(tool.exposed()))
-            || (!self.exposed_globs.is_empty() && self.exposed_globs.is_match(tool.exposed())))
+            || (!self.exposed_globs.is_empty() && self.exposed_globs.is_match(tool.exposed()))
+            || self
+                .annotations
+                .iter()
+                .any(|(annotation, is_wanted)| tool.annotations.has(*annotation) == *is_wanted))
+    }
+
+    pub(crate) fn uses_annotations(&self) -> bool {
+        !self.annotations.is_empty()
     }
 
     /// Returns `true` if the list has this very glob, or contains every tool of the server.
@@ -147,6 +174,40 @@ impl ToolPatternSet {
     pub(crate) fn has_all(&self) -> bool {
         self.has_all
     }
+}
+
+/// A pattern such as `@readOnly`, `!@readOnly` or `server:@readOnly`.
+pub(crate) struct AnnotationPattern<'a> {
+    /// A server name or a glob; `None` is any server.
+    server: Option<&'a str>,
+    annotation: ToolAnnotation,
+    is_wanted: bool,
+}
+
+impl<'a> AnnotationPattern<'a> {
+    pub(crate) fn parse(pattern: &'a str) -> Option<Self> {
+        let (is_wanted, pattern) = match pattern.strip_prefix('!') {
+            Some(rest) => (false, rest),
+            None => (true, pattern),
+        };
+        let (server, word) = match pattern.rsplit_once(':') {
+            Some((server, word)) => (Some(server), word),
+            None => (None, pattern),
+        };
+        let annotation = ToolAnnotation::from_pattern(word)?;
+        Some(Self { server, annotation, is_wanted })
+    }
+
+    /// Like `parse`, for lists that belong to a server.
+    pub(crate) fn of_one_server(pattern: &'a str) -> Option<(ToolAnnotation, bool)> {
+        let Self { server, annotation, is_wanted } = AnnotationPattern::parse(pattern)?;
+        server.is_none().then_some((annotation, is_wanted))
+    }
+}
+
+fn is_server(pattern: &str, server: &str) -> bool {
+    pattern == server
+        || Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(server))
 }
 
 /// Returns `true` if the pattern refers to tools of `other`, as `server:tool` or by a prefix of
@@ -194,12 +255,52 @@ mod tests {
 
     use super::*;
 
+    fn candidate<'a>(id: &'a ToolId, shown: Option<&'a str>) -> Candidate<'a> {
+        Candidate::new(id, shown, 48, ToolAnnotations::default())
+    }
+
+    #[test]
+    fn annotations_match_by_the_claims_of_the_server() {
+        let at = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("github") };
+        let has = |pattern: &str, tool: &str, claims: &[ToolAnnotation]| {
+            let id = ToolId {
+                toolbox: at.toolbox.clone(),
+                server: at.server.clone(),
+                tool: tool.to_owned(),
+            };
+            let claims = claims.iter().fold(ToolAnnotations::default(), |all, one| all.with(*one));
+            let patterns = [pattern.to_owned()];
+            let found = [
+                ToolPatternSet::new(&patterns, &at),
+                ToolPatternSet::allowing(&patterns, &at, std::slice::from_ref(&at)),
+            ]
+            .map(|names| names.has(&Candidate::new(&id, None, 48, claims)));
+            assert_eq!(found[0], found[1], "{pattern}");
+            found[0]
+        };
+        let read = [ToolAnnotation::ReadOnly];
+        let wipe = [ToolAnnotation::Destructive, ToolAnnotation::OpenWorld];
+        for pattern in
+            ["@readOnly", "@readOnlyHint", "github:@readOnly", "*:@read_only", "!@openWorld"]
+        {
+            assert_eq!(has(pattern, "get", &read), Ok(true), "{pattern}");
+            assert_eq!(has(pattern, "wipe", &wipe), Ok(false), "{pattern}");
+        }
+        for pattern in ["gitlab:@readOnly", "git:@readOnly", "@read", "!gitlab:@openWorld"] {
+            assert_eq!(has(pattern, "get", &read), Ok(false), "{pattern}");
+        }
+        assert_eq!(has("!@readOnly", "get", &[]), Ok(true), "no claim");
+        // A tool can't pass by its name.
+        assert_eq!(has("@readOnly", "@readOnly", &wipe), Ok(false));
+        assert_eq!(has("github:@readOnly", "github:@readOnly", &[]), Ok(false));
+    }
+
     fn has(patterns: &[&str], tool: &str, shown: Option<&str>) -> Result<bool, PatternSetError> {
         let at = ServerRef { toolbox: ToolboxName::new("dev"), server: ServerName::new("github") };
         let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
         let id =
             ToolId { toolbox: at.toolbox.clone(), server: at.server.clone(), tool: tool.into() };
-        ToolPatternSet::new(&patterns, &at).has(&Candidate::new(&id, shown, 48))
+        ToolPatternSet::new(&patterns, &at).has(&candidate(&id, shown))
     }
 
     #[test]
@@ -252,7 +353,7 @@ mod tests {
                 tool: tool.into(),
             };
             ToolPatternSet::allowing(&[pattern.to_owned()], &all[0], &all)
-                .has(&Candidate::new(&id, None, 48))
+                .has(&candidate(&id, None))
         };
         for pattern in ["bank:pay", "bank:*", "b?nk:pay", "{bank,x}:pay"] {
             assert_eq!(allows(pattern, "bank:pay"), Ok(false), "{pattern}");

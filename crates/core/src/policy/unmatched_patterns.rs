@@ -11,8 +11,10 @@ use crate::policy::access::PrimitiveKind;
 use crate::policy::filter::ToolFilter;
 use crate::policy::rule::RulePath;
 use crate::policy::server_ref;
-use crate::policy::tool_patterns::{Candidate, ToolPatternSet};
-use crate::settings::{Config, ConfirmationPolicy, PolicyConfig, ServerConfig, ToolboxConfig};
+use crate::policy::tool_patterns::{AnnotationPattern, Candidate, ToolPatternSet};
+use crate::settings::{
+    Config, ConfirmationPolicy, PolicyConfig, ServerConfig, ToolAnnotations, ToolboxConfig,
+};
 
 pub use crate::policy::unmatched_patterns::primitives::find_unmatched_primitive_patterns;
 
@@ -116,9 +118,12 @@ impl PatternSearch<'_> {
 
     /// `server` is the server that the list applies to; `None` applies to all.
     fn list(&mut self, rule: &RulePath, patterns: &[String], server: Option<&str>) {
-        for pattern in patterns.iter().filter(|pattern| *pattern != "*") {
+        for pattern in patterns {
+            if pattern == "*" || AnnotationPattern::parse(pattern).is_some() {
+                continue;
+            }
             let about = |candidate: &&Server<'_>| {
-                server.is_none_or(|name| candidate.name() == name)
+                server.is_none_or(|name| name == "*" || candidate.name() == name)
                     && self.may_mean(pattern, candidate.name())
             };
             let servers: Vec<&Server<'_>> = self.servers.iter().filter(about).collect();
@@ -154,7 +159,8 @@ impl PatternSearch<'_> {
             let over = server.config.tool_override(tool, false);
             let shown = over.and_then(|over| over.name.as_deref());
             // A list that does not compile is a separate error.
-            names.has(&Candidate::new(&id, shown, self.config.max_tool_name_length)).unwrap_or(true)
+            let (limit, claims) = (self.config.max_tool_name_length, ToolAnnotations::default());
+            names.has(&Candidate::new(&id, shown, limit, claims)).unwrap_or(true)
         })
     }
 
@@ -167,7 +173,9 @@ impl PatternSearch<'_> {
             let bare = written.strip_prefix(&prefix);
             tools.iter().any(|tool| tool == written || Some(tool.as_str()) == bare)
         };
-        let filters = config.tool_filters.iter().filter(|filter| {
+        let filters = config.tool_filters.iter();
+        let filters = filters.filter(|filter| AnnotationPattern::of_one_server(filter).is_none());
+        let filters = filters.filter(|filter| {
             let pattern = filter.strip_prefix('!').unwrap_or(filter).to_owned();
             let filter = ToolFilter::new(&[pattern]);
             !tools.iter().chain(&config.extension_methods).any(|tool| filter.allows(tool))

@@ -173,8 +173,9 @@ impl<'a> ToolDecider<'a> {
     /// Returns the tool's ID and traits; `None` if policy hides it.
     fn decide(&self, definition: &ToolDefinition) -> Option<(ToolId, ToolTraits)> {
         let has_namesake = self.has_namesake(&definition.name);
-        let is_destructive = self.policy.uses_destructive_hints() && definition.is_destructive();
-        let traits = ToolTraits { has_prefixed_twin: has_namesake, is_destructive };
+        let annotations = self.policy.uses_annotations().then(|| definition.annotations());
+        let annotations = annotations.unwrap_or_default();
+        let traits = ToolTraits { has_prefixed_twin: has_namesake, annotations };
         let ServerRef { toolbox, server } = self.server_ref.clone();
         let own = ToolId { toolbox, server, tool: definition.name.clone() };
         let grant = self.policy.decide(&own, traits, || self.now);

@@ -2,7 +2,9 @@
 
 use globset::Glob;
 
-use crate::config::syntax::reader::{ConfigReader, Located};
+use crate::config::syntax::document::SourceLocation;
+use crate::config::syntax::reader::{ConfigReader, Located, did_you_mean, quoted_list};
+use crate::settings::ToolAnnotation;
 
 /// The error message and hint for one kind of primitive.
 #[derive(Clone, Copy)]
@@ -52,4 +54,19 @@ pub(crate) fn into_patterns(
     let patterns = patterns.unwrap_or_default();
     check_patterns(&patterns, subject, reader);
     patterns.into_iter().map(|pattern| pattern.value).collect()
+}
+
+/// Reports a misspelled annotation. As a tool name, it would match nothing, also in a denylist.
+pub(crate) fn check_annotation(
+    word: &str,
+    location: &SourceLocation,
+    reader: &mut ConfigReader<'_>,
+) {
+    if ToolAnnotation::from_pattern(word).is_some() {
+        return;
+    }
+    let known = ToolAnnotation::ALL.map(ToolAnnotation::pattern);
+    let hint = did_you_mean(word, &known)
+        .unwrap_or_else(|| format!("annotations: {}", quoted_list(&known, "and")));
+    reader.report_error(location, format!("`{word}` is not an annotation"), Some(hint));
 }

@@ -476,6 +476,12 @@ fn check_filters(
         let message = "ignored: `toolFilters` overrides it";
         reader.report_warning(&first.location, message, None);
     }
+    for filter in ours.unwrap_or_default() {
+        let word = filter.value.strip_prefix('!').unwrap_or(&filter.value);
+        if word.starts_with('@') {
+            filter::check_annotation(word, &filter.location, reader);
+        }
+    }
     filter::check_patterns(ours.unwrap_or_default(), filter::TOOL, reader);
 }
 

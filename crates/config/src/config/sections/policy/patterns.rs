@@ -2,6 +2,7 @@
 
 use globset::Glob;
 
+use crate::config::sections::filter::check_annotation;
 use crate::config::syntax::document::SourceLocation;
 use crate::config::syntax::reader::{ConfigReader, Located, did_you_mean, quoted_list};
 
@@ -14,6 +15,11 @@ pub(crate) fn check_tool_patterns(
         let text = &pattern.value;
         if text.trim().is_empty() {
             reader.report_error(&pattern.location, "expected a tool name or a glob", None);
+        } else if let Some(word) = annotation_word(text) {
+            check_annotation(word, &pattern.location, reader);
+            if !text.starts_with('!') {
+                check_server_of(pattern, servers, reader);
+            }
         } else if text.starts_with('!') {
             let hint =
                 "list the allowed tools, or exclude tools with the `toolFilters` of a server";
@@ -27,6 +33,13 @@ pub(crate) fn check_tool_patterns(
         }
     }
     into_values(raw)
+}
+
+/// Returns the annotation in a pattern such as `@readOnly` or `server:@readOnly`.
+fn annotation_word(pattern: &str) -> Option<&str> {
+    let pattern = pattern.strip_prefix('!').unwrap_or(pattern);
+    let word = pattern.rsplit_once(':').map_or(pattern, |(_, word)| word);
+    word.starts_with('@').then_some(word)
 }
 
 /// Warns if the part before `:` matches no server. Otherwise a misspelled server in

@@ -205,7 +205,9 @@ impl ServerScope<'_> {
         checked: impl Fn(Vec<Located<String>>, &mut ConfigReader<'_>) -> Vec<String>,
     ) -> BTreeMap<String, Vec<String>> {
         let lists = raw.unwrap_or_default().0.into_iter().map(|(server, list)| {
-            if !self.servers.contains(&server.value) {
+            if server.value == "*" {
+                // Applies to all servers without their own list.
+            } else if !self.servers.contains(&server.value) {
                 warn_unknown_server(&server.value, &server.location, self.servers, reader);
             } else if self.allowed.is_some_and(|allowed| !is_among(&server.value, allowed)) {
                 let message = "no effect: the server is not in `allowedServers`";
