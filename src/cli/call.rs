@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap_complete::engine::ArgValueCandidates;
 use serde_json::value::RawValue;
@@ -13,19 +14,26 @@ use crate::cli::spinner::Spinner;
 use crate::cli::troubleshooting::Symptom;
 use crate::cli::{GlobalArgs, completion, print, with_recording_gateway};
 use crate::exposure;
-use crate::gateway::{AgentEvent, AgentHandle, CallError, Caller, Gateway, RequestContext};
+use crate::gateway::{
+    AgentEvent, AgentHandle, CallError, Caller, Gateway, RequestContext, StartPriority,
+};
 use crate::json::RawJson;
-use crate::name::{self, ServerName, ToolId, ToolboxName};
+use crate::name::{self, ToolId};
+use crate::policy::Policies;
 use crate::settings::{MACROS, ServerConfig, ToolboxConfig};
 
 mod render;
+mod target;
 
 pub(crate) use render::RenderedResult;
+
+use target::CallTarget;
 
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench call desk clock now
-  mcp-workbench call desk clock now '{\"offset\": \"+02:00\"}'
+  mcp-workbench call clock:now offset=+02:00
+  mcp-workbench call desk/clock/now '{\"offset\": \"+02:00\"}'
   mcp-workbench call desk notes add_note - < note.json
   mcp-workbench call desk clock now --json | jq .structuredContent";
 
@@ -35,22 +43,25 @@ const MAX_SUGGESTIONS: usize = 3;
 
 /// Call a tool and print its result
 ///
+/// Name the tool as `toolbox server tool`, `toolbox/server/tool`, `server:tool`, `server tool`, or by
+/// its exposed name. Pass arguments as a JSON object or as `key=value`.
+///
 /// Starts the server, calls the tool as an agent would, and stops the server. Prints text content,
 /// and a one-line description of other content such as images and audio.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Toolbox of the server
+    /// Toolbox of the server, or the tool in one word
     #[arg(add = ArgValueCandidates::new(completion::toolboxes))]
     toolbox: String,
     /// Server of the tool
     #[arg(add = ArgValueCandidates::new(completion::servers_of_toolbox))]
-    server: String,
+    server: Option<String>,
     /// Tool, by the server's own name
     #[arg(add = ArgValueCandidates::new(completion::tools))]
-    tool: String,
-    /// Arguments as a JSON object, or `-` for stdin [default: none]
-    arguments: Option<String>,
+    tool: Option<String>,
+    /// Arguments as a JSON object, as KEY=VALUE, or `-` for stdin [default: none]
+    arguments: Vec<String>,
     /// Print the raw result
     #[arg(long)]
     json: bool,
@@ -60,32 +71,82 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let arguments = args.arguments.as_deref().map(read).transpose()?;
+    let looked = global.read()?.map_err(CommandError::config)?.config;
+    let agent = global.caller().agent;
+    let looked = Policies::new(Arc::new(looked)).visible_config(agent.as_ref(), None);
+    let words = [Some(&args.toolbox), args.server.as_ref(), args.tool.as_ref()];
+    let words = words.into_iter().flatten().chain(&args.arguments).cloned();
+    let CallTarget { tool, arguments } = CallTarget::resolve(&words.collect::<Vec<_>>(), &looked)?;
+    let given = Given::read(&arguments)?;
     let is_meant = |toolbox: &ToolboxConfig, server: &ServerConfig| {
-        let is_macro = args.server == MACROS;
-        let is_named = server.name.as_str() == args.server;
-        is_macro || (toolbox.name.as_str() == args.toolbox && is_named)
+        tool.server.as_str() == MACROS
+            || (toolbox.name == tool.toolbox && server.name == tool.server)
     };
     let config = global.read_for_start(is_meant)?.map_err(CommandError::config)?.config;
-    let tool = ToolId {
-        toolbox: ToolboxName::new(&args.toolbox),
-        server: ServerName::new(&args.server),
-        tool: args.tool.clone(),
-    };
     let caller = global.caller();
-    let outcome = with_recording_gateway(global, config, async |gateway| {
-        let outcome = call(gateway, &caller, &tool, arguments.as_ref()).await?;
+    let (tool, outcome) = with_recording_gateway(global, config, async |gateway| {
+        gateway.wait_for_stored_listings().await;
+        // A long exposed name doesn't contain the tool's own name.
+        let exposed = gateway.snapshot().resolve_registered(&args.toolbox).cloned();
+        let tool = exposed.unwrap_or(tool);
+        let arguments = given.into_json(gateway, &tool).await;
+        let outcome = call(gateway, &caller, &tool, arguments.as_ref()).await;
         // JSON output is exactly the server's answer, without added explanations.
         let is_explained = !args.json;
-        Ok(if is_explained {
-            gateway.with_argument_hints(&tool, arguments.as_ref(), outcome)
-        } else {
-            outcome
-        })
+        let outcome = outcome.map(|outcome| {
+            if is_explained {
+                gateway.with_argument_hints(&tool, arguments.as_ref(), outcome)
+            } else {
+                outcome
+            }
+        });
+        (tool, outcome)
     })?;
     match outcome.map_err(|error| call_error(&error))? {
         RpcOutcome::Result(result) => report(&tool, &result, args),
         RpcOutcome::Error(error) => Err(protocol_error(&tool, &error)),
+    }
+}
+
+/// The arguments on the command line.
+enum Given {
+    Json(Option<RawJson>),
+    Pairs(Vec<(String, String)>),
+}
+
+impl Given {
+    fn read(words: &[String]) -> Result<Self, CommandError> {
+        match words {
+            [] => Ok(Self::Json(None)),
+            words => match (target::pairs(words), words) {
+                (Some(pairs), _) => Ok(Self::Pairs(pairs)),
+                (None, [one]) => read(one).map(Some).map(Self::Json),
+                (None, _) => {
+                    Err(CommandError::usage("expected one JSON object or KEY=VALUE pairs")
+                        .with_hint("quote values with spaces: 'title=two words'"))
+                }
+            },
+        }
+    }
+
+    /// Converts pairs by the schema of the tool. Starts the server if its tools aren't known.
+    async fn into_json(self, gateway: &Gateway, tool: &ToolId) -> Option<RawJson> {
+        let pairs = match self {
+            Self::Json(json) => return json,
+            Self::Pairs(pairs) => pairs,
+        };
+        let schema = || {
+            let view = gateway.snapshot().view(&tool.toolbox);
+            let tool = view.tool(tool.server.as_str(), &tool.tool)?;
+            tool.definition.schema().parse::<serde_json::Value>().ok()
+        };
+        if gateway.unlisted().contains(&tool.server_ref()) {
+            let no_agent = AgentHandle::new(None);
+            let ToolId { toolbox, server, .. } = tool;
+            // The call reports why the server doesn't start.
+            let _ = gateway.start(toolbox, server, &no_agent, StartPriority::Call).await;
+        }
+        Some(RawJson::encode(&target::pairs_to_json(&pairs, schema().as_ref())))
     }
 }
 
