@@ -33,7 +33,8 @@ Examples:
 ///
 /// Reads the configuration files of clients such as Claude Code, Codex, Cursor, VS Code, Gemini CLI,
 /// Goose and Zed, starts each server once, and proposes toolboxes based on what the tools do.
-/// Everything already in the configuration stays as it is, including comments. Settings that can't
+/// Edits the active configuration, or the file of `--config`; creates `./workbench-config.json` if
+/// there is none. Everything already in it stays as it is, including comments. Settings that can't
 /// be imported are reported.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -74,7 +75,7 @@ pub(crate) struct Args {
 /// Imports servers. Fails if nothing or not all access rules could be imported.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let folder = std::env::current_dir().map_err(CommandError::internal)?;
-    let target = config::locate(global.config.clone(), &ProcessEnv, &folder);
+    let target = config::discover(global.config.clone(), &ProcessEnv, &folder);
     let ImportSources { sources, permission_sources: models, untrusted: unasked } =
         sources::read(&args.files, &folder)?;
     let existing = match target.path.try_exists() {
