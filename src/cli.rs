@@ -60,14 +60,15 @@ mod unpinned_packages;
 mod value_sources;
 mod writable_config;
 
+use std::ffi::OsString;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -103,7 +104,8 @@ Examples:
   mcp-workbench demo              Show a sample session
   mcp-workbench setup             Configure your MCP clients
   mcp-workbench check --connect   Test the configuration and every server
-  mcp-workbench                   Serve over stdio: the command your clients run";
+  mcp-workbench                   Serve over stdio: the command your clients run
+  mcp-workbench FILE              Serve another configuration";
 
 const SCHEMA: &str = "\
 Examples:
@@ -192,6 +194,10 @@ pub fn run() -> ExitCode {
     // kernel, so the result doesn't matter.
     let _ = os::disable_process_dumping();
     let parsed = help::with_groups(Cli::command()).try_get_matches();
+    let parsed = parsed.or_else(|error| match with_config_flag(&error) {
+        Some(words) => help::with_groups(Cli::command()).try_get_matches_from(words),
+        None => Err(error),
+    });
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (mut cli, matches) = match parsed {
         Ok(parsed) => parsed,
@@ -213,6 +219,21 @@ fn fail(error: &CommandError, is_json: bool) {
         // With a closed stdout, the exit code still tells.
         let _ = print::json(&error.to_json());
     }
+}
+
+/// If the unknown command is a configuration file, returns the command line that serves it.
+fn with_config_flag(error: &clap::Error) -> Option<Vec<OsString>> {
+    let unknown =
+        match error.get(ContextKind::InvalidSubcommand).or(error.get(ContextKind::InvalidArg)) {
+            Some(ContextValue::String(word)) => word.clone(),
+            _ => return None,
+        };
+    let is_config =
+        Path::new(&unknown).is_file() || Path::new(&unknown).join("_config.yaml").is_file();
+    let words = std::env::args_os().map(|word| {
+        if *word == *unknown { OsString::from(format!("--config={unknown}")) } else { word }
+    });
+    is_config.then(|| words.collect())
 }
 
 /// Prints help, the version, or a usage error with suggestions.
