@@ -16,7 +16,7 @@ use crate::cli::value_sources::{self, CheckOnly, FetchAll, FetchNeeded, ValueCac
 use crate::cli::{EMBEDDED_CONFIG, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::secret_values::{NoSecrets, SecretResolver};
-use crate::config::{self, ConfigLocation, LoadError, LoadedConfig};
+use crate::config::{self, ConfigLocation, Finding, LoadError, LoadedConfig};
 use crate::gateway::Caller;
 use crate::login::{LoginStorage, SwitchableStore};
 use crate::name::{self, AgentName, PROGRAM};
@@ -141,10 +141,14 @@ impl GlobalArgs {
         if let Ok(loaded) = &loaded {
             register_secrets(&loaded.config);
         }
-        if let (Some(agent), Ok(loaded)) = (self.caller().agent, &loaded) {
-            reject_unknown_agent(&agent, &loaded.config.policy)?;
-        }
-        Ok(loaded)
+        let Some(agent) = self.caller().agent else { return Ok(loaded) };
+        loaded
+            .map(|mut loaded| {
+                reject_unknown_agent(&agent, &loaded.config.policy)?;
+                loaded.findings.extend(misspelled_agent(&agent, &loaded.config.policy));
+                Ok(loaded)
+            })
+            .map_or_else(|error| Ok(Err(error)), |loaded| loaded.map(Ok))
     }
 
     /// Loads the configuration to start all servers, without comparing it with the lock file.
@@ -301,6 +305,22 @@ fn reject_unknown_agent(agent: &AgentName, rules: &PolicyConfig) -> Result<(), C
     );
     let problem = format!("agent `{agent}` is not in `agentPolicies`, so it has no access");
     Err(CommandError::usage(problem).with_hint(hint))
+}
+
+/// Warns about a name without a policy that resembles one with a policy: the agent gets the default
+/// access instead.
+fn misspelled_agent(agent: &AgentName, rules: &PolicyConfig) -> Option<Finding> {
+    if rules.agents.contains_key(agent) {
+        return None;
+    }
+    let known = rules.agents.keys().map(AgentName::as_str);
+    let near = name::nearest(agent.as_str(), known, 1).pop()?;
+    let message = format!("agent `{agent}` has no policy, so the default rules apply");
+    Some(Finding::warning(
+        "agentPolicies".to_owned(),
+        message,
+        Some(format!("did you mean `{near}`?")),
+    ))
 }
 
 fn tool_mode() -> impl TypedValueParser<Value = ToolMode> {
