@@ -104,7 +104,7 @@ impl Dialect {
             Self::Client => client_file::read(root, reader),
             Self::Toolman => toolman::read(root, env, reader),
             Self::Catalog => catalog::read(root, reader),
-            Self::ToolmanServer => toolman_server::read(root, reader),
+            Self::ToolmanServer => toolman_server::read(root, env, reader),
         }
     }
 }

@@ -2,6 +2,9 @@
 //! such as `auth` and `http` are also allowed, and take precedence over equivalent settings; a
 //! duplicate policy key is an error.
 
+use std::path::Path;
+
+use crate::config::env::EnvSource;
 use crate::config::sections::audit::RawAudit;
 use crate::config::sections::limits::RawResultCache;
 use crate::config::sections::policy::raw::RawConfirmation;
@@ -41,7 +44,11 @@ pub fn call_timeout(root: &Node<'_>) -> Option<u64> {
     (1..=ranges::MAX_TIMEOUT_MS).contains(&timeout).then_some(timeout)
 }
 
-pub(crate) fn read(root: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<RawConfig> {
+pub(crate) fn read(
+    root: &Node<'_>,
+    env: Option<&dyn EnvSource>,
+    reader: &mut ConfigReader<'_>,
+) -> Option<RawConfig> {
     let mut fields = reader.read_fields(root)?;
     let servers = fields.take("servers");
     let mut servers: Option<LocatedMap<RawServer>> =
@@ -54,7 +61,7 @@ pub(crate) fn read(root: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Raw
     let mut raw = reader.with_strict(|reader| RawConfig::read_keys(&mut fields, reader));
     raw.task_based_tool_selection = raw.task_based_tool_selection.or(for_tasks);
     if let Some(node) = fields.take("security_settings") {
-        reader.with_strict(|reader| security(&node, &mut raw, reader));
+        reader.with_strict(|reader| security(&node, &mut raw, audit_file(env), reader));
     }
     let performance = fields.take("performance_settings");
     let performance =
@@ -78,8 +85,21 @@ pub(crate) fn read(root: &Node<'_>, reader: &mut ConfigReader<'_>) -> Option<Raw
     Some(raw)
 }
 
+fn audit_file(env: Option<&dyn EnvSource>) -> String {
+    let state = env.and_then(|env| env.get("XDG_STATE_HOME"));
+    let state = state.filter(|folder| Path::new(folder).is_absolute());
+    state.map_or(DEFAULT_AUDIT_FILE.to_owned(), |folder| {
+        Path::new(&folder).join("mcp-workbench/audit.jsonl").display().to_string()
+    })
+}
+
 /// Reads `security_settings`. A policy key that is also at the top level is an error.
-fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut ConfigReader<'_>) {
+fn security(
+    node: &Node<'_>,
+    raw: &mut RawConfig,
+    audit_file: String,
+    reader: &mut ConfigReader<'_>,
+) {
     let Some(mut fields) = reader.read_fields(node) else { return };
     let refuse_twice = |key: &str, ours: bool, node: &Node<'_>, reader: &mut ConfigReader<'_>| {
         if ours {
@@ -97,7 +117,7 @@ fn security(node: &Node<'_>, raw: &mut RawConfig, reader: &mut ConfigReader<'_>)
     }
     let audit = fields.take("audit_all_calls").and_then(|node| reader.read_bool(&node));
     let audit = audit.filter(|audit| audit.value).map(|Located { location: spot, .. }| RawAudit {
-        file: Some(Located { value: DEFAULT_AUDIT_FILE.to_owned(), location: spot }),
+        file: Some(Located { value: audit_file, location: spot }),
         ..RawAudit::default()
     });
     if raw.audit.is_none() {
