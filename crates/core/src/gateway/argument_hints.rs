@@ -30,7 +30,7 @@ impl Gateway {
         let view = self.snapshot().view(&tool.toolbox);
         let shown = view.tool(tool.server.as_str(), &tool.tool);
         let mismatches = shown.map(|shown| shown.mismatches(arguments)).unwrap_or_default();
-        if mismatches.is_empty() {
+        if mismatches.is_empty() || !is_about_arguments(&outcome) {
             return outcome;
         }
         let hint = format!(
@@ -39,6 +39,35 @@ impl Gateway {
         );
         with_hint(outcome, &hint)
     }
+}
+
+/// Words of errors that the arguments have nothing to do with.
+const OTHER_CAUSES: [&str; 16] = [
+    "unauthorized",
+    "unauthenticated",
+    "forbidden",
+    "permission denied",
+    "access denied",
+    "not authenticated",
+    "api key",
+    "rate limit",
+    "too many requests",
+    "timed out",
+    "timeout",
+    "econnrefused",
+    "enotfound",
+    "connection refused",
+    "service unavailable",
+    "bad gateway",
+];
+
+/// Returns `false` if the error names another cause than the arguments. A vague error can be about
+/// them.
+fn is_about_arguments(outcome: &RpcOutcome) -> bool {
+    let text = match outcome {
+        RpcOutcome::Result(error) | RpcOutcome::Error(error) => error.as_str().to_lowercase(),
+    };
+    !OTHER_CAUSES.iter().any(|cause| text.contains(cause))
 }
 
 fn is_error(outcome: &RpcOutcome) -> bool {
