@@ -139,7 +139,15 @@ fn report(outcomes: &[UndoOutcome], is_dry: bool, is_left: bool) -> String {
         (false, true) => "hint: run `mcp-workbench setup undo` again to retry the rest",
         (false, false) => "hint: restart your clients to apply the change",
     };
-    format!("{table}\n\n{end}")
+    let backups = match state_dir::folder() {
+        Ok(folder) if !is_dry && !is_left => format!(
+            "note: backups, which can contain secrets, remain in `{}`; delete it if you don't need \
+             them\n",
+            folder.display()
+        ),
+        _ => String::new(),
+    };
+    format!("{table}\n\n{backups}{end}")
 }
 
 fn stop_service(global: &GlobalArgs, managed: &ServiceRecord, is_dry: bool) -> UndoOutcome {
