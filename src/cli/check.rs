@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap_complete::engine::ArgValueCandidates;
+
 use crate::cli::definition_remarks::DefinitionRemarks;
 use crate::cli::error::CommandError;
 use crate::cli::global::print_warnings;
@@ -14,11 +16,11 @@ use crate::cli::troubleshooting::Symptom;
 use crate::cli::units::{ContextSize, format_count, number};
 use crate::cli::value_sources::FetchAll;
 use crate::cli::{
-    GlobalArgs, config_remarks, print, unpinned_packages, with_gateway, without_policy,
+    GlobalArgs, completion, config_remarks, print, unpinned_packages, with_gateway, without_policy,
 };
 use crate::config::{self, Dialect, LoadError, LoadedConfig, Severity};
 use crate::gateway::{Gateway, Snapshot};
-use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
+use crate::name::{self, AgentName, ServerName, ServerRef, ToolboxName};
 use crate::policy::{DriftAction, Policies};
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 
@@ -26,6 +28,7 @@ mod access_summary;
 mod definition_remarks;
 mod log_isolation;
 mod missing_programs;
+mod powerless_agents;
 mod report;
 mod sandbox_reach;
 mod shared_store;
@@ -38,6 +41,7 @@ const EXAMPLES: &str = "\
 Examples:
   mcp-workbench check                    Validate; start nothing
   mcp-workbench check --connect          Start and test every server
+  mcp-workbench check --connect git      Start and test one
   mcp-workbench check --config other.json --json
   mcp-workbench check --config catalog   Validate a catalog folder";
 
@@ -60,9 +64,12 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Start every server and report the result
+    /// Start every server, or only these, and report the result
+    #[arg(long, value_name = "SERVER", num_args = 0.., add = ArgValueCandidates::new(completion::servers))]
+    connect: Option<Vec<String>>,
+    /// List servers without a pinned version or a sandbox
     #[arg(long)]
-    connect: bool,
+    details: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -71,7 +78,11 @@ pub(crate) struct Args {
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     // Commands for secret values run only with `--connect`, which starts the servers that need
     // them.
-    let read = if args.connect { global.read_with_values(&FetchAll)? } else { global.read()? };
+    let read = match args.connect.as_deref() {
+        None => global.read()?,
+        Some([]) => global.read_with_values(&FetchAll)?,
+        Some(names) => global.read_for_start(|toolbox, server| is_named(names, toolbox, server))?,
+    };
     let loaded = if args.json {
         match read {
             Ok(loaded) => loaded,
@@ -94,11 +105,18 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     if agent.is_some() {
         disabled.clear();
     }
+    let config = match args.connect.as_deref() {
+        None | Some([]) => config,
+        Some(names) => {
+            disabled.clear();
+            only_named(config, names)?
+        }
+    };
     let config = Arc::new(config);
     let seen = Policies::new(Arc::clone(&config)).visible_config(agent.as_ref(), None);
     let mut files = tools_of_catalog(global, &seen, dialect)?;
     if let Some(config) = &rules {
-        let (line, faults) = check_tls_and_store(config, args.connect)?;
+        let (line, faults) = check_tls_and_store(config, args.connects())?;
         service.extend(line);
         files.extend(faults);
     }
@@ -119,9 +137,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let mut warnings = match &rules {
         Some(config) => {
             let mut found = config_remarks::findings(global, config)?;
+            found.extend(powerless_agents::findings(config));
             // Only with `--connect`: most configurations start without pinned versions.
-            if args.connect {
-                found.extend(unpinned_packages::findings(config));
+            if args.connects() {
+                found.extend(unpinned_packages::findings(config, args.details));
             }
             found
         }
@@ -133,7 +152,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     }
     report_findings(args, &mut findings, &file, warnings);
     servers.extend(disabled.iter().map(|(toolbox, server)| ServerRow::new(toolbox, server)));
-    let has_failed = (args.connect && !failures.is_empty()) || has_broken || is_broken;
+    let has_failed = (args.connects() && !failures.is_empty()) || has_broken || is_broken;
     if args.json {
         print::json(&CheckReport {
             file: &file,
@@ -150,7 +169,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     } else {
         let mut sections = vec![head];
         sections.extend(nothing_to_serve(&servers));
-        if args.connect {
+        if args.connects() {
             sections.push(started_table(&servers).to_string());
             sections.push(summary(&servers));
             sections.extend((!reached.is_empty()).then(|| reached.join("\n")));
@@ -168,6 +187,41 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         print::prose(&sections.join("\n\n"))?;
     }
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+impl Args {
+    fn connects(&self) -> bool {
+        self.connect.is_some()
+    }
+}
+
+fn is_named(names: &[String], toolbox: &ToolboxConfig, server: &ServerConfig) -> bool {
+    let both = format!("{}/{}", toolbox.name, server.name);
+    names.iter().any(|name| name == server.name.as_str() || *name == both)
+}
+
+/// Removes all other servers.
+fn only_named(mut config: Config, names: &[String]) -> Result<Config, CommandError> {
+    let all: Vec<String> = config
+        .servers()
+        .flat_map(|(toolbox, server)| {
+            [server.name.to_string(), format!("{}/{}", toolbox.name, server.name)]
+        })
+        .collect();
+    if let Some(unknown) = names.iter().find(|name| !all.contains(name)) {
+        let error = CommandError::usage(format!("no server `{unknown}`"));
+        let near = name::nearest(unknown, all.iter().map(String::as_str), 1).pop();
+        let hint = near.map_or("run `mcp-workbench check` to see all servers".to_owned(), |near| {
+            format!("did you mean `{near}`?")
+        });
+        return Err(error.with_hint(hint));
+    }
+    for toolbox in &mut config.toolboxes {
+        let toolbox_name = toolbox.clone();
+        toolbox.servers.retain(|server| is_named(names, &toolbox_name, server));
+    }
+    config.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
+    Ok(config)
 }
 
 /// Returns the first line of the report.
@@ -209,9 +263,9 @@ async fn inspect_servers(
     rules: Option<&Config>,
     gateway: &Gateway,
 ) -> ServerInspection {
-    let (servers, reached, failures) = if args.connect {
-        let mut reach = ServersReach::resolve(global, gateway.config());
-        let (mut rows, failures) = connect(gateway).await;
+    let (servers, reached, failures) = if args.connects() {
+        let mut reach = ServersReach::resolve(global, gateway.config(), args.details);
+        let (mut rows, failures) = connect(gateway, !args.json).await;
         reach.annotate(&mut rows);
         (rows, reach.lines, failures)
     } else {
@@ -221,13 +275,14 @@ async fn inspect_servers(
         (rows, Vec::new(), failures)
     };
     let snapshot = gateway.snapshot();
-    let rules = rules.filter(|_| args.connect);
+    let rules = rules.filter(|_| args.connects());
     let mut server_warnings: Vec<_> =
         rules.map(|config| log_isolation::findings(config, &snapshot)).unwrap_or_default();
-    if args.connect {
+    if args.connects() {
         server_warnings.extend(definition_remarks::violations(gateway.config(), &snapshot));
     }
-    let definitions = args.connect.then(|| definition_remarks::look(gateway.config(), &snapshot));
+    let definitions =
+        args.connects().then(|| definition_remarks::look(gateway.config(), &snapshot));
     ServerInspection {
         servers,
         reach_lines: reached,
@@ -329,9 +384,22 @@ fn program(command: &str) -> String {
     name.map_or(command.into(), OsStr::to_string_lossy).into()
 }
 
-async fn connect(gateway: &Gateway) -> (Vec<ServerRow>, Vec<String>) {
+/// Starts all servers. Tells of each as soon as it has started or failed, if there are several.
+async fn connect(gateway: &Gateway, is_shown: bool) -> (Vec<ServerRow>, Vec<String>) {
     let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-    let starts = startup::start_servers(gateway, &toolboxes, |_| true).await;
+    let servers = toolboxes.iter().map(|toolbox| toolbox.servers.len()).sum::<usize>();
+    let tell = |start: &StartReport| {
+        if is_shown && servers > 1 {
+            let outcome = match &start.failure {
+                None => "started",
+                Some(failure) if failure.wants_sign_in => "requires sign-in",
+                Some(_) => "failed",
+            };
+            let (toolbox, server, ms) = (&start.toolbox, &start.server, start.took.as_millis());
+            print::note(&format!("`{toolbox}/{server}` {outcome} after {ms} ms"));
+        }
+    };
+    let starts = startup::start_servers_with(gateway, &toolboxes, |_| true, tell).await;
     let snapshot = gateway.snapshot();
     let mut servers = configured(gateway.config());
     for (row, start) in servers.iter_mut().zip(&starts) {

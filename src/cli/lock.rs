@@ -72,6 +72,9 @@ pub(crate) struct Args {
     /// Accept the current definitions of a server or one tool (repeatable)
     #[arg(long, value_name = "SERVER[:TOOL]")]
     accept: Vec<String>,
+    /// List servers without a pinned version
+    #[arg(long)]
+    details: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -147,7 +150,7 @@ fn run_inner(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError>
         let listed = recording::record_current(global, &loaded)?;
         let packages = package_record::identify_packages(&loaded.config);
         let report = DriftReport::new(&before, &listed, &packages, &place.lock.display_path);
-        return show(args, &report.with_note(unpinned_note(&loaded.config)));
+        return show(args, &report.with_note(unpinned_note(&loaded.config, args.details)));
     }
     let accepted = accept::parse_accepts(&args.accept, &loaded)?;
     let recorded = recording::record_variants(global, &loaded, &before, |name| {
@@ -158,7 +161,7 @@ fn run_inner(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError>
     } else {
         accept::apply_accepts(before.clone(), &recorded, &accepted)?
     };
-    if let Some(loose) = unpinned_note(&loaded.config) {
+    if let Some(loose) = unpinned_note(&loaded.config, args.details) {
         print::note(&format!("note: {loose}"));
     }
     write(args, &place, &before, &next, &recorded)
@@ -166,8 +169,8 @@ fn run_inner(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError>
 
 /// Returns a note about servers without a pinned package version, whose next start may run other
 /// code.
-fn unpinned_note(config: &Config) -> Option<String> {
-    let Finding { message, hint, .. } = unpinned_packages::findings(config)?;
+fn unpinned_note(config: &Config, has_details: bool) -> Option<String> {
+    let Finding { message, hint, .. } = unpinned_packages::findings(config, has_details)?;
     Some(format!("{message}{}", hint.map(|hint| format!(": {hint}")).unwrap_or_default()))
 }
 

@@ -5,8 +5,9 @@ use crate::config::Finding;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::settings::{Config, Ecosystem, Launch, Package, StdioLaunch};
 
-/// Returns one remark on all unpinned servers, with the text to write instead.
-pub(crate) fn findings(config: &Config) -> Option<Finding> {
+/// Returns one remark on all unpinned servers, with the text to write instead if there is one
+/// server or if `has_details`.
+pub(crate) fn findings(config: &Config, has_details: bool) -> Option<Finding> {
     let servers = config.toolboxes.iter().flat_map(|toolbox| {
         toolbox.servers.iter().filter_map(move |server| {
             let Launch::Stdio(launch) = &server.launch else { return None };
@@ -15,11 +16,11 @@ pub(crate) fn findings(config: &Config) -> Option<Finding> {
         })
     });
     let servers: Vec<_> = servers.collect();
-    remark(&servers)
+    remark(&servers, has_details)
 }
 
 /// One remark covers all, since a file that starts without versions has many such entries.
-fn remark(servers: &[(String, String, UnpinnedPackage)]) -> Option<Finding> {
+fn remark(servers: &[(String, String, UnpinnedPackage)], has_details: bool) -> Option<Finding> {
     let (first, others) = servers.split_first()?;
     let (toolbox, server, loose) = first;
     if others.is_empty() {
@@ -35,6 +36,10 @@ fn remark(servers: &[(String, String, UnpinnedPackage)]) -> Option<Finding> {
         "{} servers do not pin a version of their package, so their code can change at any time",
         servers.len()
     );
+    if !has_details {
+        let hint = "use `--details` to list them".to_owned();
+        return Some(Finding::warning("toolboxes".to_owned(), message, Some(hint)));
+    }
     let each: Vec<String> = servers
         .iter()
         .map(|(toolbox, server, loose)| format!("in `{toolbox}/{server}`, {}", loose.pin_advice()))
@@ -89,7 +94,7 @@ mod tests {
     type Entry = (String, String, UnpinnedPackage);
 
     fn told(servers: &[Entry]) -> Option<(String, String, String)> {
-        let finding = remark(servers)?;
+        let finding = remark(servers, true)?;
         Some((finding.path, finding.message, finding.hint.unwrap()))
     }
 
@@ -125,6 +130,14 @@ mod tests {
              in `dev/b`, replace `b-server` with `b-server@VERSION`; \
              in `dev/c`, replace `o/c` with `o/c@sha256:…` (a digest that you trust)"
         );
+    }
+
+    #[test]
+    fn several_entries_are_one_short_remark_without_details() {
+        let servers = [loose("a", "npx", &["a"], None), loose("b", "uvx", &["b"], None)];
+        let finding = remark(&servers, false).unwrap();
+        assert_eq!(finding.hint.as_deref(), Some("use `--details` to list them"));
+        assert!(finding.message.starts_with("2 servers do not pin"), "{}", finding.message);
     }
 
     #[test]

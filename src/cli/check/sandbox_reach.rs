@@ -7,6 +7,7 @@ use crate::backend::launch::grants::{self, Grant, GrantRegistry};
 use crate::backend::launch::{program_files, sandbox};
 use crate::cli::GlobalArgs;
 use crate::cli::check::report::{ProcessReach, ServerRow};
+use crate::cli::units::format_count;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os;
 use crate::settings::{Config, Confinement, Container, Launch, Sandbox, StdioLaunch};
@@ -20,7 +21,7 @@ pub(super) struct ServersReach {
 
 impl ServersReach {
     /// Must be called before the first server starts, as it resolves paths that servers can change.
-    pub(super) fn resolve(global: &GlobalArgs, config: &Config) -> Self {
+    pub(super) fn resolve(global: &GlobalArgs, config: &Config, has_details: bool) -> Self {
         let environment = ChildEnvironment::new(ProcessEnv.vars());
         let homes = global.homes();
         let registry = GrantRegistry::new(homes.as_deref());
@@ -56,7 +57,7 @@ impl ServersReach {
             lines.extend(read_only_hint(&place, launch));
             by_server.push(reach);
         }
-        lines.extend(summary(&free, is_confined));
+        lines.extend(summary(&free, is_confined, has_details));
         Self { lines, by_server }
     }
 
@@ -67,7 +68,7 @@ impl ServersReach {
     }
 }
 
-fn summary(free: &[String], is_confined: bool) -> Vec<String> {
+fn summary(free: &[String], is_confined: bool, has_details: bool) -> Vec<String> {
     let mut texts = Vec::new();
     if is_confined && !os::supports_signal_scope() {
         texts.push(
@@ -76,7 +77,12 @@ fn summary(free: &[String], is_confined: bool) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if !free.is_empty() {
+    if free.len() > 1 && !has_details {
+        let servers = format_count(free.len(), "server");
+        texts.push(format!(
+            "{servers} run without a sandbox, with your permissions (see `--details`)"
+        ));
+    } else if !free.is_empty() {
         let place = free.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ");
         texts.push(format!("not sandboxed, runs with your full permissions: {place}"));
     }
