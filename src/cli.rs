@@ -32,6 +32,7 @@ mod login_summary;
 mod logs;
 mod man;
 mod package_identity;
+mod pasted;
 mod policy;
 mod print;
 mod ps;

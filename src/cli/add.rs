@@ -8,11 +8,18 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use url::Url;
 
-use crate::authoring::edit::{ConfigText, NewServer, add_server, command_entry, url_entry};
+use crate::authoring::edit::{
+    AddOutcome, ConfigText, NewServer, add_server, command_entry, url_entry,
+};
+use crate::authoring::import::{CandidateServer, NoExtraction, collect_candidates};
 use crate::cli::config_edit::{self, EditTarget};
 use crate::cli::error::CommandError;
-use crate::cli::{GlobalArgs, completion, print};
-use crate::telemetry::{is_secret_variable, url_password};
+use crate::cli::units::format_count;
+use crate::cli::{GlobalArgs, completion, pasted, print};
+use crate::config::LoadError;
+use crate::telemetry::{is_secret_variable, process_registry, url_password};
+
+mod trial;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +28,9 @@ Examples:
       @modelcontextprotocol/server-filesystem .
   mcp-workbench add github --env 'TOKEN=${GITHUB_TOKEN}' -- github-mcp stdio
   mcp-workbench add docs https://example.com/mcp \\
-      --header 'Authorization: Bearer ${DOCS_TOKEN}'";
+      --header 'Authorization: Bearer ${DOCS_TOKEN}'
+  mcp-workbench add '{\"mcpServers\": {\"time\": {\"command\": \"uvx\",
+      \"args\": [\"mcp-server-time\"]}}}'";
 
 /// Add a server to the configuration
 ///
@@ -29,13 +38,17 @@ Examples:
 /// there is none. Everything else in the file stays as it is, including comments. Without
 /// `--toolbox`, the server gets a toolbox of its own.
 ///
+/// Starts the server once, shows its tools, and describes a new toolbox by them. A server that fails
+/// to start is added nevertheless. Accepts entries in JSON as READMEs show them.
+///
 /// Run `mcp-workbench reload` to apply the change to running workbenches.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct Args {
-    /// Server name
+    /// Server name, or pasted JSON with names
     name: String,
-    /// URL of a remote server
+    /// URL of a remote server, or its pasted JSON entry; `-` reads it from stdin
     #[arg(value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
     /// Command line that starts the server
@@ -56,7 +69,10 @@ pub(crate) struct Args {
     /// Edit ~/.config/mcp-workbench/config.json
     #[arg(long, conflicts_with = "config")]
     user: bool,
-    /// Show the change as a diff, write nothing
+    /// Do not start the server
+    #[arg(long)]
+    no_start: bool,
+    /// Show the change as a diff; write and start nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -70,28 +86,29 @@ struct AddReport<'a> {
     toolbox: &'a str,
     server: &'a str,
     written: bool,
+    /// `None` if the server wasn't started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<&'a str>,
     warnings: &'a [String],
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let name = args.name.trim();
-    if name.is_empty() || name.chars().any(char::is_control) {
-        return Err(CommandError::usage("the server name is empty"));
-    }
     let target = EditTarget::find(global, args.user)?;
     let before = target.text.as_deref().unwrap_or("{\n}\n");
-    let new = NewServer {
-        name: name.to_owned(),
-        toolbox: args.toolbox.clone(),
-        description: Some(description(args)),
-        entry: entry(args)?,
-    };
-    let source = ConfigText { file: &target.location.path, text: before };
-    let added =
-        add_server(source, &new).map_err(|error| config_edit::edit_error(error, &target))?;
-    target.check(&added.text, before)?;
+    let mut servers = servers(args)?;
+    let mut after = edited(&servers, &target, before)?;
     let mut warnings = secret_warnings(args);
-    if added.is_new_toolbox && args.description.is_none() {
+    warnings.extend(pasted_secrets(&servers));
+    let mut trials = Vec::new();
+    if !args.dry_run && !args.no_start {
+        trials = trial::run(global, &after.text, &target, &servers)?;
+        for (server, trial) in servers.iter_mut().zip(&trials) {
+            trial.describe(server, args.description.as_deref());
+        }
+        after = edited(&servers, &target, before)?;
+    } else if after.is_new_toolbox && args.description.is_none() {
         warnings.push(format!(
             "toolbox `{}` has a generated description; set one with `--description` or edit the \
              file",
@@ -102,29 +119,133 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         if let Some(folder) = target.location.path.parent() {
             fs::create_dir_all(folder).map_err(|error| target.unwritable(&error))?;
         }
-        target.write(&added.text)?;
+        target.write(&after.text)?;
     }
-    let toolbox = args.toolbox.as_deref().unwrap_or(name);
     let shown = &target.location.display_path;
     if args.json {
         let written = !args.dry_run;
-        let report = AddReport { file: shown, toolbox, server: name, written, warnings: &warnings };
-        print::json(&report)?;
+        for (index, server) in servers.iter().enumerate() {
+            let trial = trials.get(index);
+            print::json(&AddReport {
+                file: shown,
+                toolbox: server.toolbox.as_deref().unwrap_or(&server.name),
+                server: &server.name,
+                written,
+                tools: trial.map(|trial| trial.tools.iter().map(|tool| &*tool.name).collect()),
+                failure: trial.and_then(|trial| trial.failure.as_deref()),
+                warnings: &warnings,
+            })?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run {
-        print::text_unredacted(&config_edit::unified_diff(shown, before, &added.text))?;
+        print::text_unredacted(&config_edit::unified_diff(shown, before, &after.text))?;
     } else {
-        print::prose(&format!(
-            "added `{name}` to toolbox `{toolbox}` in `{}`\n\nhint: run `mcp-workbench check \
-             --connect` to test it",
-            shown.display()
-        ))?;
+        let mut lines = Vec::new();
+        for (index, server) in servers.iter().enumerate() {
+            let (name, toolbox) = (&server.name, server.toolbox.as_deref().unwrap_or(&server.name));
+            lines.push(format!("added `{name}` to toolbox `{toolbox}` in `{}`", shown.display()));
+            lines.extend(trials.get(index).map(|trial| trial.to_string()));
+        }
+        if trials.is_empty() {
+            lines.push("\nhint: run `mcp-workbench check --connect` to test it".to_owned());
+        }
+        lines.extend(reload_hint(global, &target));
+        print::prose(&lines.join("\n"))?;
     }
     for warning in warnings {
         print::note(&format!("warning: {warning}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the servers on the command line, or those of pasted JSON.
+fn servers(args: &Args) -> Result<Vec<NewServer>, CommandError> {
+    let new = |name: String, entry: serde_json::Value| NewServer {
+        name,
+        toolbox: args.toolbox.clone(),
+        description: Some(description(args)),
+        entry,
+    };
+    let name = args.name.trim();
+    let (text, name) = match &args.url {
+        Some(url) if pasted::is_pasted(url) => (Some(url.as_str()), Some(name)),
+        _ if args.command.is_empty() && args.url.is_none() && pasted::is_pasted(name) => {
+            (Some(name), None)
+        }
+        _ => (None, Some(name)),
+    };
+    if name.is_some_and(|name| name.is_empty() || name.chars().any(char::is_control)) {
+        return Err(CommandError::usage("the server name is empty"));
+    }
+    let Some(text) = text else {
+        return Ok(vec![new(args.name.trim().to_owned(), entry(args)?)]);
+    };
+    let file = pasted::as_file(&pasted::read(text)?, name)?;
+    let found = collect_candidates(None, &[file], &mut NoExtraction);
+    let found = found.map_err(|report| CommandError::config(LoadError::Invalid(report)))?;
+    match (found.servers(), name) {
+        ([], _) => Err(CommandError::usage("the pasted text has no server")
+            .with_hint("paste an entry with a `command` or a `url`")),
+        ([_, _, ..], Some(_)) => Err(CommandError::usage("the pasted text has several servers")
+            .with_hint("leave out the name to add all of them")),
+        (all, name) => {
+            let of = |server: &CandidateServer| {
+                let name = name.unwrap_or(&server.name).to_owned();
+                new(name, serde_json::Value::Object(server.block.clone()))
+            };
+            Ok(all.iter().map(of).collect())
+        }
+    }
+}
+
+/// Adds all servers to the text.
+fn edited(
+    servers: &[NewServer],
+    target: &EditTarget,
+    before: &str,
+) -> Result<AddOutcome, CommandError> {
+    let mut after = AddOutcome { text: before.to_owned(), is_new_toolbox: false };
+    for new in servers {
+        let source = ConfigText { file: &target.location.path, text: &after.text };
+        let added =
+            add_server(source, new).map_err(|error| config_edit::edit_error(error, target))?;
+        let is_new_toolbox = after.is_new_toolbox || added.is_new_toolbox;
+        after = AddOutcome { is_new_toolbox, ..added };
+    }
+    target.check(&after.text, before)?;
+    Ok(after)
+}
+
+/// Returns how to apply the change, if a running workbench uses the file. A reload would also apply
+/// changes that an agent has made to the file, so it isn't requested unasked.
+fn reload_hint(global: &GlobalArgs, target: &EditTarget) -> Option<String> {
+    let file = target.location.path.canonicalize().ok()?;
+    let records = process_registry::read_processes(&global.resolve_cache_dir().ok()?).ok()?;
+    let is_same = |config: &str| Path::new(config).canonicalize().is_ok_and(|path| path == file);
+    let serving = records.iter().filter(|record| is_same(&record.config)).count();
+    let workbenches = format_count(serving, "running workbench");
+    let hint = format!("\nhint: run `mcp-workbench reload` to apply it to {workbenches}");
+    (serving > 0).then_some(hint)
+}
+
+fn pasted_secrets(servers: &[NewServer]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for server in servers {
+        let members =
+            ["env", "headers"].iter().filter_map(|key| server.entry.get(key)?.as_object());
+        for (name, value) in members.flatten() {
+            let value = value.as_str().unwrap_or_default();
+            let is_plain = !value.trim().is_empty() && !value.contains("${");
+            if is_secret_variable(&name.replace('-', "_")) && is_plain {
+                warnings.push(format!(
+                    "`{name}` looks like a secret and is stored in plain text; write `${{VARIABLE}}` \
+                     to read it from a variable"
+                ));
+            }
+        }
+    }
+    warnings
 }
 
 fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {

@@ -40,7 +40,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct Args {
-    /// File to import (repeatable) [default: files of all installed clients]
+    /// File to import (repeatable), or `-` for pasted JSON on stdin [default: files of all installed clients]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Put all servers into this toolbox

@@ -59,6 +59,28 @@ fn add_then_remove_restores_the_file() {
 }
 
 #[test]
+fn pasted_entry_is_started_and_described() {
+    let bench = bench();
+    let echo = fake(json!({"tools": ["echo", "reverse"]}));
+    let pasted = json!({"mcpServers": {"words": echo}}).to_string();
+    let output = bench.run_bare(["add", &pasted]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.contains("has 2 tools: echo, reverse"), "{output}");
+    assert!(config(&bench).contains("\"description\""), "{}", config(&bench));
+    let called = bench.run_bare(["call", "words:echo", "a=1"]);
+    assert_eq!(called.code, Some(0), "{called}");
+}
+
+#[test]
+fn failing_server_is_added_with_a_warning() {
+    let bench = bench();
+    let output = bench.run_bare(["add", "gone", "--", "no-such-program"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stdout.contains("warning: `gone/gone` failed to start"), "{output}");
+    assert!(config(&bench).contains("no-such-program"), "{}", config(&bench));
+}
+
+#[test]
 fn dry_run_prints_a_diff_and_writes_nothing() {
     let bench = bench();
     let added = bench.run_bare(["add", "--dry-run", "web", "https://example.com/mcp"]);

@@ -42,6 +42,24 @@ fn texts_are_printed_and_the_rest_described() {
 }
 
 #[test]
+fn tool_can_be_named_in_every_spelling() {
+    let bench = bench();
+    for words in [
+        &["dev/fake/echo"][..],
+        &["fake:echo"],
+        &["fake", "echo"],
+        &["dev__fake__echo"],
+        &["mcp__workbench__dev__fake__echo"],
+    ] {
+        let output = bench.run([&["call"], words, &["a=1", "b=two words"]].concat());
+        assert_eq!(output.stdout, "{\"a\":1,\"b\":\"two words\"}\n", "{words:?}: {output}");
+    }
+    let unknown = bench.run(["call", "fakee:echo"]);
+    assert_eq!(unknown.code, Some(2), "{unknown}");
+    assert!(unknown.stderr.contains("did you mean `fake`?"), "{unknown}");
+}
+
+#[test]
 fn json_prints_the_raw_result() {
     let output = bench().run(["call", "dev", "fake", "exact", "--json"]);
     assert_eq!(output.code, Some(0));

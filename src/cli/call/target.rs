@@ -20,7 +20,8 @@ pub(super) struct CallTarget {
 impl CallTarget {
     /// Finds the server of the tool. Toolbox, server and tool can be separate words.
     pub(super) fn resolve(words: &[String], config: &Config) -> Result<Self, CommandError> {
-        let is_argument = |word: &String| word == "-" || word.starts_with(['{', '[', '"']);
+        let is_argument =
+            |word: &String| word == "-" || word.trim_start().starts_with(['{', '[', '"']);
         let is_pair = |word: &String| word.contains('=');
         let mut names = words.iter().take_while(|word| !is_argument(word)).count().min(3);
         if names < 3 || !has_server(config, &words[0], &words[1]) {
@@ -131,7 +132,7 @@ fn ambiguous(names: &[String], found: &[ToolId]) -> CommandError {
 pub(super) fn pairs(words: &[String]) -> Option<Vec<(String, String)>> {
     let pair = |word: &String| {
         let (key, value) = word.split_once('=')?;
-        (!key.is_empty() && !key.starts_with(['{', '[']))
+        (!key.is_empty() && !key.trim_start().starts_with(['{', '[', '"']))
             .then(|| (key.to_owned(), value.to_owned()))
     };
     words.iter().map(pair).collect()
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(pairs_to_json(&given[..1], None), json!({"id": 7}));
         let twice = pairs(&["x=a".to_owned(), "x=2".to_owned()]).unwrap();
         assert_eq!(pairs_to_json(&twice, None), json!({"x": ["a", 2]}));
-        assert_eq!(pairs(&["{\"a\"=1}".to_owned()]), None);
+        assert_eq!(pairs(&[" {\"a\"=1}".to_owned()]), None);
         assert_eq!(pairs(&["=1".to_owned()]), None);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::authoring::client_files::{FOLDER_ENDINGS, FileKind, FileScope, KnownFile, known_files};
 use crate::authoring::import::{SourceFile, has_servers};
 use crate::cli::error::CommandError;
-use crate::cli::print;
+use crate::cli::{pasted, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os::{Platform, read_input_text};
 
@@ -25,8 +25,16 @@ pub(super) fn read(named: &[PathBuf], folder: &Path) -> Result<ImportSources, Co
     if named.is_empty() {
         return known(folder);
     }
-    let sources = named.iter().map(|file| source(file, file)).collect::<Result<Vec<_>, _>>()?;
-    Ok(ImportSources { sources, permission_sources: named.to_vec(), untrusted: HashSet::new() })
+    let read = |file: &PathBuf| match file.to_str() {
+        Some("-") => pasted::as_file(&pasted::read("-")?, None),
+        _ => source(file, file),
+    };
+    let sources = named.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    Ok(ImportSources {
+        sources,
+        permission_sources: named.iter().filter(|file| *file != "-").cloned().collect(),
+        untrusted: HashSet::new(),
+    })
 }
 
 pub(super) fn source(shown: &Path, path: &Path) -> Result<SourceFile, CommandError> {

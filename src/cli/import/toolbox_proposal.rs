@@ -74,6 +74,13 @@ pub(super) fn propose_single(
     ToolboxProposal::new(name, &title, &all, &members)
 }
 
+/// Describes a toolbox with one server.
+pub(in crate::cli) fn describe(server: &ServerProfile<'_>) -> String {
+    let clusters = cluster_servers(std::slice::from_ref(server));
+    let title = clusters.into_iter().next().map(|cluster| cluster.title).unwrap_or_default();
+    description(&title, &[server])
+}
+
 fn members<'a>(
     servers: &'a [CandidateServer],
     tools: &'a [Vec<Arc<ToolDefinition>>],

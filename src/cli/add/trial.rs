@@ -1,0 +1,113 @@
+//! Starts new servers once, to show and describe what they offer.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::authoring::edit::NewServer;
+use crate::catalog::ToolDefinition;
+use crate::catalog::rank::clustering::ServerProfile;
+use crate::cli::config_edit::EditTarget;
+use crate::cli::error::CommandError;
+use crate::cli::import::toolbox_proposal;
+use crate::cli::redaction::register_secrets;
+use crate::cli::startup;
+use crate::cli::units::format_count;
+use crate::cli::{GlobalArgs, catalog, with_gateway, without_policy};
+use crate::config::env::ProcessEnv;
+use crate::config::{self, LoadError};
+use crate::name::ServerRef;
+
+/// Names of tools that are shown.
+const MAX_TOOLS: usize = 12;
+
+pub(super) struct AddTrial {
+    pub(super) tools: Vec<Arc<ToolDefinition>>,
+    pub(super) failure: Option<String>,
+}
+
+/// Starts the new servers of a configuration. The results are in the order of `servers`.
+pub(super) fn run(
+    global: &GlobalArgs,
+    text: &str,
+    target: &EditTarget,
+    servers: &[NewServer],
+) -> Result<Vec<AddTrial>, CommandError> {
+    let folder = target.location.path.parent().unwrap_or(Path::new("/"));
+    let parsed = config::parse(text, &target.location.display_path, folder, &ProcessEnv);
+    let config = parsed.map_err(|report| CommandError::config(LoadError::Invalid(report)))?.config;
+    let mut config = without_policy(config);
+    let place = |toolbox: &str, name: &str| {
+        servers.iter().position(|server| {
+            let own = server.toolbox.as_deref().unwrap_or(&server.name);
+            own == toolbox && server.name == name
+        })
+    };
+    for toolbox in &mut config.toolboxes {
+        let name = toolbox.name.clone();
+        toolbox.servers.retain(|server| place(name.as_str(), server.name.as_str()).is_some());
+    }
+    config.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
+    register_secrets(&config);
+    let mut trials: Vec<_> =
+        servers.iter().map(|_| AddTrial { tools: Vec::new(), failure: None }).collect();
+    let found = with_gateway(global, config, async |gateway| {
+        let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
+        let starts = startup::start_servers(gateway, &toolboxes, |_| true).await;
+        let snapshot = gateway.snapshot();
+        let of = |start: startup::StartReport| {
+            let failure = start.failure_text();
+            let at = ServerRef { toolbox: start.toolbox, server: start.server };
+            let tools = catalog::tools(&snapshot, &at);
+            (at, AddTrial { tools, failure })
+        };
+        starts.into_iter().map(of).collect::<Vec<_>>()
+    })?;
+    for (at, trial) in found {
+        if let Some(place) = place(at.toolbox.as_str(), at.server.as_str()) {
+            trials[place] = trial;
+        }
+    }
+    Ok(trials)
+}
+
+impl AddTrial {
+    /// Describes a new toolbox by the tools, unless the user or the entry does.
+    pub(super) fn describe(&self, server: &mut NewServer, written: Option<&str>) {
+        if self.tools.is_empty() {
+            return;
+        }
+        let profile = ServerProfile {
+            name: &server.name,
+            words: &[],
+            about: "",
+            tools: self.tools.iter().map(Arc::as_ref).collect(),
+        };
+        let proposed = written.map_or_else(|| toolbox_proposal::describe(&profile), str::to_owned);
+        if server.toolbox.is_some() {
+            server.description = Some(proposed);
+        } else if let Some(entry) = server.entry.as_object_mut() {
+            entry.entry("description").or_insert(proposed.into());
+        }
+    }
+}
+
+impl fmt::Display for AddTrial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(failure) = &self.failure {
+            return write!(f, "warning: {failure}");
+        }
+        let mut names: Vec<_> = self.tools.iter().take(MAX_TOOLS).map(|tool| &*tool.name).collect();
+        let more = format!("{} more", self.tools.len().saturating_sub(MAX_TOOLS));
+        if self.tools.len() > MAX_TOOLS {
+            names.push(&more);
+        }
+        match self.tools.as_slice() {
+            [] => f.write_str("it started and has no tools"),
+            tools => {
+                let count = format_count(tools.len(), "tool");
+                write!(f, "it started and has {count}: {}", names.join(", "))
+            }
+        }
+    }
+}
