@@ -100,9 +100,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let mut servers = servers(args)?;
     let mut after = edited(&servers, &target, before)?;
     let mut warnings = secret_warnings(args);
-    warnings.extend(pasted_secrets(&servers));
+    if warnings.is_empty() {
+        warnings = pasted_secrets(&servers);
+    }
     let mut trials = Vec::new();
     if !args.dry_run && !args.no_start {
+        print::progress(&"starting it to see its tools (skip this with `--no-start`)");
         trials = trial::run(global, &after.text, &target, &servers)?;
         for (server, trial) in servers.iter_mut().zip(&trials) {
             trial.describe(server, args.description.as_deref());
@@ -181,6 +184,10 @@ fn servers(args: &Args) -> Result<Vec<NewServer>, CommandError> {
     let Some(text) = text else {
         return Ok(vec![new(args.name.trim().to_owned(), entry(args)?)]);
     };
+    if !args.header.is_empty() {
+        return Err(CommandError::usage("`--header` doesn't apply to a pasted entry")
+            .with_hint("put `headers` into the entry"));
+    }
     let file = pasted::as_file(&pasted::read(text)?, name)?;
     let found = collect_candidates(None, &[file], &mut NoExtraction);
     let found = found.map_err(|report| CommandError::config(LoadError::Invalid(report)))?;

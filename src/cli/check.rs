@@ -396,7 +396,7 @@ async fn connect(gateway: &Gateway, is_shown: bool) -> (Vec<ServerRow>, Vec<Stri
                 Some(_) => "failed",
             };
             let (toolbox, server, ms) = (&start.toolbox, &start.server, start.took.as_millis());
-            print::note(&format!("`{toolbox}/{server}` {outcome} after {ms} ms"));
+            print::progress(&format!("`{toolbox}/{server}` {outcome} after {ms} ms"));
         }
     };
     let starts = startup::start_servers_with(gateway, &toolboxes, |_| true, tell).await;

@@ -47,6 +47,13 @@ pub(crate) fn note(text: &impl Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Prints a text about work that goes on, for someone who waits at a terminal.
+pub(crate) fn progress(text: &impl Display) {
+    if io::stderr().is_terminal() {
+        note(text);
+    }
+}
+
 /// Prints data and a newline, unwrapped.
 pub(crate) fn data(text: &impl Display) -> Result<(), CommandError> {
     bytes(sanitize(&text.to_string()).as_bytes())

@@ -61,7 +61,9 @@ fn wait_file(bench: &TestEnvironment, end: &str) -> PathBuf {
 #[test]
 fn every_call_is_recorded_with_its_outcome() {
     let bench = bench();
-    let agent = bench.agent_with(["--agent", "claude"]).relisting_on_change();
+    let agent = bench
+        .agent_with(["--agent", "claude", "--shutdown-timeout", "200ms"])
+        .relisting_on_change();
     agent.initialize();
     agent.call("box__srv__echo", json!({"say": "hunter2hunter2", "password": "x"}));
     agent.call("box__srv__fail", json!({}));

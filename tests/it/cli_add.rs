@@ -114,7 +114,7 @@ fn preserves_symlinks_and_file_mode() {
     fs::set_permissions(bench.path("real.json"), fs::Permissions::from_mode(0o640))
         .expect("a mode");
     symlink("real.json", bench.path("workbench-config.json")).expect("a link");
-    assert_eq!(bench.run_bare(["add", "x", "-t", "dev", "--", "sh"]).code, Some(0));
+    assert_eq!(bench.run_bare(["add", "x", "-t", "dev", "--no-start", "--", "sh"]).code, Some(0));
     let link = fs::symlink_metadata(bench.path("workbench-config.json")).expect("the link");
     assert!(link.file_type().is_symlink());
     assert_eq!(

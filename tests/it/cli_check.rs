@@ -120,6 +120,7 @@ fn reports_rules_that_match_no_tool_once_tools_are_known() {
             }}),
         )
         .set("dangerousTools", json!(["notes:drop_noet", "drop_note"]))
+        .set("defaultPolicy", json!({ "allowUnknownTools": true }))
         .set("autoReload", json!("all"));
     let unknown = bench.run(["check"]);
     assert_eq!(
@@ -425,7 +426,9 @@ fn unpinned_packages_are_one_remark_after_connect() {
         .server("dev", "c", json!({ "command": "./npx", "args": ["-y", "c-server@1.0.0"] }));
     let quiet = bench.run(["check"]);
     assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""), "{quiet}");
-    let output = bench.run(["check", "--connect"]);
+    let short = bench.run(["check", "--connect"]).stderr;
+    assert!(short.contains("2 servers do not pin") && !short.contains("`dev/a`"), "{short}");
+    let output = bench.run(["check", "--connect", "--details"]);
     assert_eq!(output.code, Some(0), "{output}");
     for said in [
         "toolboxes: 2 servers do not pin a version of their package, so their code can change at \

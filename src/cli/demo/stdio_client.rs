@@ -38,8 +38,8 @@ impl StdioClient {
         options: &PoolOptions,
         tasks: &TaskTracker,
     ) -> Result<Self, String> {
-        let Running { process, connection, tools_changed, stderr, drain } =
-            Running::spawn(launch, options, tasks).await?;
+        let SpawnedServer { process, connection, tools_changed, stderr, drain } =
+            SpawnedServer::spawn(launch, options, tasks).await?;
         let nothing = raw_json::object([]);
         let handshake = handshake::negotiate(
             &connection,
@@ -67,7 +67,7 @@ impl StdioClient {
         tasks: &TaskTracker,
         (name, version): (&str, &str),
     ) -> Result<usize, String> {
-        let running = Running::spawn(launch, options, tasks).await?;
+        let running = SpawnedServer::spawn(launch, options, tasks).await?;
         let params = [
             ("protocolVersion", &RawJson::encode(&"2025-06-18")),
             ("capabilities", &raw_json::object([])),
@@ -128,7 +128,7 @@ impl StdioClient {
 }
 
 /// A server process and the connection to it.
-struct Running {
+struct SpawnedServer {
     process: Process,
     connection: ServerConnection,
     tools_changed: Arc<Notify>,
@@ -136,7 +136,7 @@ struct Running {
     drain: JoinHandle<()>,
 }
 
-impl Running {
+impl SpawnedServer {
     async fn spawn(
         launch: &StdioLaunch,
         options: &PoolOptions,
