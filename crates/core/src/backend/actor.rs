@@ -412,20 +412,7 @@ impl Actor {
                 running.relisting = None;
                 match listing {
                     Ok(Ok(None)) | Err(_) => {}
-                    Ok(Ok(Some(listing))) => {
-                        let is_changed =
-                            !listing.has_same_definitions(&running.live.listed().listing);
-                        running.relist_backoff.record(is_changed, Instant::now());
-                        self.log_violations(&listing);
-                        *versions += 1;
-                        let next = VersionedListing { version: *versions, listing: Arc::new(listing) };
-                        running.run.record_listing(&next.listing);
-                        let now = Instant::now().into_std();
-                        running.run.record_changes(&self.known.update(&next.listing, now));
-                        running.listed.send_replace(next.clone());
-                        self.keep(running.started.found(), Arc::clone(&next.listing));
-                        self.report(ChangeKind::Listed(next)).await;
-                    }
+                    Ok(Ok(Some(listing))) => self.relisted(running, versions, listing).await,
                     Ok(Err(reason)) => {
                         let server = &self.spec.label;
                         tracing::warn!(server, "failed to reread changed lists: {reason}");
@@ -453,6 +440,26 @@ impl Actor {
                 }
             }
         }
+    }
+
+    /// Uses lists that were read again after a change.
+    async fn relisted(
+        &mut self,
+        running: &mut RunningServer,
+        versions: &mut u64,
+        listing: Listing,
+    ) {
+        let is_changed = !listing.has_same_definitions(&running.live.listed().listing);
+        running.relist_backoff.record(is_changed, Instant::now());
+        self.log_violations(&listing);
+        *versions += 1;
+        let next = VersionedListing { version: *versions, listing: Arc::new(listing) };
+        running.run.record_listing(&next.listing);
+        let now = Instant::now().into_std();
+        running.run.record_changes(&self.known.update(&next.listing, now));
+        running.listed.send_replace(next.clone());
+        self.keep(running.started.found(), Arc::clone(&next.listing));
+        self.report(ChangeKind::Listed(next)).await;
     }
 
     /// Counts a change of the lists, and returns how long to wait before they are read.

@@ -38,7 +38,7 @@ pub(super) fn repair(
     if let Some(paired) = entry.without_unpaired_surrogates() {
         // A changed name would not be the server's.
         if entry.member(key).is_some_and(|key| key.without_unpaired_surrogates().is_some()) {
-            return Err(format!("`{}` is not valid Unicode", key));
+            return Err(format!("`{key}` is not valid Unicode"));
         }
         notes.push("replaced unpaired surrogates".to_owned());
         repaired = paired;

@@ -76,13 +76,12 @@ impl ToolFilter {
         let is_limited = !only.is_empty() || annotations.iter().any(|(_, is_wanted)| *is_wanted);
         let never = never.into_iter().map(|pattern| &pattern[1..]);
         let only = is_limited.then(|| globs(only.into_iter())).transpose();
-        match (only, globs(never)) {
-            (Ok(only), Ok(never)) => Self { only, never, annotations },
+        if let (Ok(only), Ok(never)) = (only, globs(never)) {
+            Self { only, never, annotations }
+        } else {
             // Fail closed: a set that is too large to compile allows nothing.
-            _ => {
-                let (only, never) = (Some(GlobSet::empty()), GlobSet::empty());
-                Self { only, never, annotations: Vec::new() }
-            }
+            let (only, never) = (Some(GlobSet::empty()), GlobSet::empty());
+            Self { only, never, annotations: Vec::new() }
         }
     }
 

@@ -191,7 +191,7 @@ impl Shape {
             }
             Self::Items(shape) => {
                 let Some(items) = value.items() else { return is(false, "an array") };
-                fit_items(&items, shape, at, notes)
+                Ok(fit_items(&items, shape, at, notes))
             }
             Self::InputSchema | Self::OutputSchema => {
                 is(is_object(value), "an object")?;
@@ -242,7 +242,12 @@ fn fit_members(
     Ok(fitted)
 }
 
-fn fit_items(items: &[RawJson], shape: &Shape, at: &Place<'_>, notes: &mut RepairNotes) -> Fitted {
+fn fit_items(
+    items: &[RawJson],
+    shape: &Shape,
+    at: &Place<'_>,
+    notes: &mut RepairNotes,
+) -> Option<RawJson> {
     let mut is_changed = false;
     let mut fitted = Vec::with_capacity(items.len());
     for item in items {
@@ -258,7 +263,7 @@ fn fit_items(items: &[RawJson], shape: &Shape, at: &Place<'_>, notes: &mut Repai
             }
         }
     }
-    Ok(is_changed.then(|| json::array(&fitted)))
+    is_changed.then(|| json::array(&fitted))
 }
 
 fn fit_schema(value: &RawJson, is_output: bool, at: &Place<'_>, notes: &mut RepairNotes) -> Fitted {
