@@ -34,12 +34,11 @@ const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
+/// The default of `--shutdown-timeout`.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Serializes every stored record and reads it back, if set. The value names a member that session
 /// records lose.
 #[cfg(feature = "test-fakes")]
-/// The default of `--shutdown-timeout`.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
-
 const REHEARSAL: &str = "WORKBENCH_REHEARSAL";
 
 const EXAMPLES: &str = "\
