@@ -276,23 +276,65 @@ fn socket_is_private_and_answers_any_input() {
 }
 
 #[test]
-fn unopened_toolbox_adds_no_definitions() {
+fn status_counts_the_agents_that_opened_a_toolbox() {
     let bench = bench();
     let agent = Agent::over_http(bench.http()).begin(false, json!({}));
     let beside = agent.beside().begin(false, json!({}));
+    let mut admin = Desk::new(&bench);
+    let mut opened = || admin.ask(&json!({"ask": "view"}))["toolboxes"][0]["opened"].clone();
+    assert_eq!(opened(), 0);
+    let _ = agent.open("box");
+    assert_eq!(opened(), 1);
+    let _ = beside.open("box");
+    assert_eq!(opened(), 2);
+    agent.leave();
+    beside.leave();
+}
+
+// invariant: no-secrets-in-records
+#[test]
+fn failed_calls_show_their_client_and_their_reason_without_secrets() {
+    let bench = TestEnvironment::new();
+    let mut entry = fake(json!({"tools": ["tool_error", "error"]}));
+    entry["env"] = json!({"API_TOKEN": "hunter2-hunter2"});
+    let bench = bench.server("box", "fake", entry);
+    let agent = bench.agent();
+    agent.initialize_with(json!({"clientInfo": {"name": "my-agent\u{1b}", "version": "7.1"}}));
     let _ = agent.open("box");
     let mut admin = Desk::new(&bench);
     let view = admin.ask(&json!({"ask": "view"}));
-    let toolbox = &view["toolboxes"][0];
-    let tokens = &toolbox["servers"][0]["tokens"];
-    assert!(tokens.as_u64() > Some(0), "{view}");
-    assert_eq!((&toolbox["opened"], &toolbox["savedTokens"]), (&json!(1), tokens), "{view}");
-    let _ = beside.open("box");
+    let named = (&view["agents"][0]["client"], &view["agents"][0]["version"]);
+    assert_eq!(named, (&json!(r"my-agent\u{1b}"), &json!("7.1")), "{view}");
+    let top = Top::new(&bench);
+    let text = "no file\u{1b}[2J of hunter2-hunter2\nfor open-sesame";
+    let given = json!({"text": text, "password": "open-sesame"});
+    assert!(agent.call("box__fake__tool_error", given).is_tool_error());
+    let given = json!({"code": -32001, "message": "hunter2-hunter2 expired"});
+    let _ = agent.call("box__fake__error", given);
     let view = admin.ask(&json!({"ask": "view"}));
-    let toolbox = &view["toolboxes"][0];
-    assert_eq!((&toolbox["opened"], &toolbox["savedTokens"]), (&json!(2), &json!(0)), "{view}");
-    agent.leave();
-    beside.leave();
+    let told = |at: usize| {
+        let call = &view["calls"][at];
+        [&call["outcome"], &call["client"], &call["reason"]].map(|text| text.as_str().unwrap())
+    };
+    let client = r"my-agent\u{1b}";
+    assert_eq!(told(0), ["protocol_error", client, "*** expired (code -32001)"]);
+    assert_eq!(told(1), ["tool_error", client, "no file [2J of ***\nfor ***"]);
+    top.shows("no file [2J of ***");
+    top.shows(r"my-agent\u{1b} 7.1");
+    agent.close_stdin();
+    agent.wait_end();
+}
+
+#[test]
+fn client_of_the_modern_protocol_is_named() {
+    let bench = bench();
+    let agent = bench.agent().modern();
+    let _ = agent.request("tools/list", json!({})).ok();
+    let view = Desk::new(&bench).ask(&json!({"ask": "view"}));
+    let named = (&view["agents"][0]["client"], &view["agents"][0]["version"]);
+    assert_eq!(named, (&json!("test-agent"), &json!("1.0.0")), "{view}");
+    agent.close_stdin();
+    agent.wait_end();
 }
 
 #[test]

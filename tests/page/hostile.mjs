@@ -34,12 +34,14 @@ function serve() {
     { name: 'endless', description: 'Has a schema that refers to itself', inputSchema: endless },
     { name: 'rows', description: 'Has rows whose schema refers to itself', inputSchema: list },
     { name: 'echo', title: EVIL, description: `Returns its arguments ${EVIL}`, inputSchema: schema },
+    { name: 'refuse', description: 'Fails', inputSchema: { type: 'object' } },
     { name: 'danger', description: 'Deletes everything', inputSchema: { type: 'object' } },
     { name: 'show', description: 'Shows images and long texts', inputSchema: { type: 'object' } },
   ];
   const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==';
   const svg = Buffer.from(`<svg xmlns="http://www.w3.org/2000/svg" onload="pwned()"/>`).toString('base64');
   const results = {
+    refuse: () => ({ isError: true, content: [{ type: 'text', text: `${EVIL}\u001b[2J\nsecond line\n${'long '.repeat(1000)}` }] }),
     danger: () => ({ content: [{ type: 'text', text: 'everything deleted' }] }),
     show: () => ({
       content: [

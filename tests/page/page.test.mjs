@@ -90,10 +90,86 @@ describe('the dashboard', { concurrency: false }, () => {
     await call('now');
     const first = page.locator('#calls tbody tr').first();
     await first.getByText('test-client').waitFor();
-    assert.match(await first.innerText(), /now\s+desk \/ clock\s+[\d.]+ m?s\s+\d+ B\s+\d+ B\s+ok/);
+    assert.match(await first.innerText(), /ok\s+now\s+desk \/ clock\s+test-client 1\s+[\d.]+ m?s\s+\d+ B\s+\d+ B/);
     await state(page, 'clock', 'running');
-    await page.locator('#agents').getByText('test-client').waitFor();
+    await page.locator('#agents').getByText('test-client 1').waitFor();
+    await page.locator('#which', { hasText: 'test-client 1' }).waitFor();
     assert.match(await page.getByRole('img', { name: /in the last 10 minutes/ }).getAttribute('aria-label'), /^1 call/);
+    await close();
+  });
+
+  it('shows why a call failed: in short, and whole in its details', async () => {
+    const call = await agent(workbench.address, 'odd');
+    const { page, close } = await open();
+    await live(page);
+    await call('refuse');
+    const row = page.locator('#calls tbody tr').filter({ has: page.getByRole('button', { name: 'refuse' }) }).first();
+    await row.getByText('tool error').waitFor();
+    const short = page.locator('#calls .short').first();
+    assert.equal(await short.innerText(), `${EVIL} [2J`);
+    await row.getByRole('button', { name: 'refuse' }).click();
+    const whole = await page.locator('#calls pre').first().innerText();
+    assert.match(whole, /second line\nlong long .*…$/);
+    assert.ok(whole.length <= 1001, `${whole.length}`);
+    await page.locator('#calls .facts', { hasText: 'test-client 1' }).waitFor();
+    await close();
+  });
+
+  it('shows no reasons of calls to those who may not read the text of servers', async () => {
+    const [other, entry] = token('ann');
+    const own = configuration({ auth: { tokens: [entry], operators: [operator_entry] } }, 'closed.json');
+    const closed = await serve(own);
+    const viewers = [await open({ address: closed.address, held: null }), await open({ address: closed.address })];
+    await live(viewers[0].page);
+    await live(viewers[1].page);
+    const call = await agent(closed.address, 'desk', other);
+    await call('read_note', { title: 'missing' });
+    await viewers[1].page.locator('#calls .short', { hasText: 'missing' }).waitFor();
+    await viewers[0].page.locator('#calls', { hasText: 'tool error' }).waitFor();
+    assert.equal(await viewers[0].page.locator('#calls .short').count(), 0);
+    await viewers[0].close();
+    await viewers[1].close();
+    await closed.end();
+  });
+
+  it('explains every column and figure', async () => {
+    const { page, close } = await open();
+    await live(page);
+    for (const part of ['overview', 'savings']) {
+      await page.locator(`nav a[href="#${part}"]`).click();
+      await page.locator(`#view-${part} table`).first().waitFor();
+      const unexplained = await page.evaluate((id) => [...document.querySelectorAll(`${id} thead th, #figures dt`)].filter((one) => !one.title).map((one) => one.textContent), `#view-${part}`);
+      assert.deepEqual(unexplained.filter((name) => name !== 'Names'), []);
+    }
+    await page.getByText('What the words mean').click();
+    await page.locator('#words').getByText('Connected agents that have loaded').waitFor();
+    await close();
+  });
+
+  it('shows outcomes at 360 pixels, and nothing scrolls sideways', async () => {
+    const call = await agent(workbench.address, 'odd');
+    const { page, close } = await open({ viewport: { width: 360, height: 800 } });
+    await live(page);
+    await call('refuse');
+    await page.locator('#calls .short').first().waitFor();
+    const outcome = await page.locator('#calls tbody td', { hasText: 'tool error' }).first().boundingBox();
+    assert.ok(outcome.x >= 0 && outcome.x + outcome.width <= 360, JSON.stringify(outcome));
+    const wide = () => page.evaluate(() => [...document.querySelectorAll('html, .wide')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => `${one.tagName} ${one.getAttribute('aria-labelledby')}: ${one.scrollWidth}`));
+    assert.deepEqual(await wide(), []);
+    await page.locator('#calls button').first().click();
+    await page.locator('#calls .facts').waitFor();
+    assert.deepEqual(await wide(), []);
+    await page.locator('nav a[href="#savings"]').click();
+    await page.locator('#savings table').first().waitFor();
+    assert.deepEqual(await wide(), []);
+    await close();
+  });
+
+  it('gives names of servers enough space at 1200 pixels', async () => {
+    const { page, close } = await open({ viewport: { width: 1200, height: 800 } });
+    await live(page);
+    const cell = await page.locator('#servers tbody tr:not(.toolbox) th').first().boundingBox();
+    assert.ok(cell.width >= 160, `${cell.width}`);
     await close();
   });
 

@@ -20,6 +20,7 @@ mod eager_servers;
 mod embedding;
 mod error;
 mod extension_methods;
+mod failure_reason;
 mod fair_queue;
 mod input_required;
 mod instrumentation;

@@ -6,7 +6,8 @@ import * as client from "./client.js";
 import * as overview from "./overview.js";
 import * as savings from "./savings.js";
 import * as tools from "./tools.js";
-import { bytes, span } from "./format.js";
+import { bytes, clients, span } from "./format.js";
+import { STATES, WORDS } from "./words.js";
 
 const PARTS = ["overview", "savings", "tools", "configuration"];
 const MESSAGE_MS = 8000;
@@ -109,7 +110,7 @@ function draw_head() {
   }
 }
 
-const label_of = (view) => `${view.config || "no configuration"} · ${view.mode} · ${view.endpoint} · ${view.pid}`;
+const label_of = (view) => `${clients(view)} · ${view.config || "no configuration"} · ${view.mode} · ${view.endpoint} · PID ${view.pid}`;
 
 function draw_notice(workbench) {
   const { is_live, is_denied, is_replaced, message } = known.status;
@@ -314,6 +315,10 @@ function confirm(question) {
 // Startup
 
 client.take_token();
+fill(
+  by_id("words"),
+  [...Object.entries(WORDS), ...Object.entries(STATES)].map(([word, meaning]) => h("div", null, h("dt", null, word), h("dd", null, meaning))),
+);
 const calls = tools.caller(ask, confirm, say);
 const reconnect = client.subscribe(on_view, on_status);
 

@@ -108,11 +108,11 @@ export function latency(view) {
     return path ? [h("path", { class: part, d: path })] : [];
   });
   const last = said.at(-1)?.latency;
-  const legend = ["p50", "p95", "p99"].map((part) => mark(part, `${part} ${last ? time(last[part]) : "–"}`));
+  const legend = [h("span", { class: "legend" }, "latest:"), ...["p50", "p95", "p99"].map((part) => mark(part, `${part} ${last ? time(last[part]) : "–"}`))];
   const told = last
-    ? `Latest latency: p50 ${time(last.p50)}, p95 ${time(last.p95)}, p99 ${time(last.p99)}`
+    ? `Latest latency of 5 seconds: p50 ${time(last.p50)}, p95 ${time(last.p95)}, p99 ${time(last.p99)}`
     : "No calls in the last 10 minutes";
-  return figure("Latency", told, legend, time(most), lines, points);
+  return figure("Latency per 5 s", told, legend, time(most), lines, points);
 }
 
 /** Cumulative tokens saved in the last ten minutes. */

@@ -1,6 +1,8 @@
 // Creates and updates elements. Content is set only as text and attributes, never as markup. Updates patch the
 // existing elements, so that focus, selection and expanded details survive.
 
+import { WORDS } from "./words.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_ELEMENTS = new Set(["svg", "g", "rect", "line", "path", "circle", "text", "title"]);
 /** Attributes that the user changes; updates leave them alone. */
@@ -111,14 +113,18 @@ function become(old, next) {
   children_become(old, next);
 }
 
-/** A scrollable table, labeled by a heading's id. A `#` before a column title right-aligns the title. */
+/**
+ * A scrollable table, labeled by a heading's id. A `#` before a column title right-aligns the title, and a `-` before
+ * that hides it on narrow screens, like cells with the class `minor`.
+ */
 export function table(named_by, heads, rows, more) {
   const head = heads.map((said) => {
-    const is_number = said.startsWith("#");
     if (said === "") {
       return h("td");
     }
-    return h("th", { scope: "col", class: is_number ? "number" : null }, is_number ? said.slice(1) : said);
+    const [, minor, number, title] = /^(-?)(#?)(.*)$/.exec(said);
+    const names = [minor && "minor", number && "number"].filter(Boolean).join(" ");
+    return h("th", { scope: "col", class: names || null, title: WORDS[title] }, title);
   });
   return h(
     "div",

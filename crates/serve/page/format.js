@@ -53,5 +53,17 @@ export function span(ms) {
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
 }
 
+/** The name and version that the client of an agent reports. */
+export const client_name = (agent) => [agent.client ?? "(unnamed)", agent.version].filter(Boolean).join(" ");
+
+/** The clients of a workbench, each with the number of its sessions if it has several. */
+export function clients(view) {
+  const sessions = new Map();
+  for (const name of view.agents.map(client_name)) {
+    sessions.set(name, (sessions.get(name) ?? 0) + 1);
+  }
+  return [...sessions].map(([name, times]) => (times === 1 ? name : `${name} ×${times}`)).join(", ") || "no client";
+}
+
 /** `1 call`, `2 calls`. */
 export const count = (value, what) => `${number(value)} ${what}${value === 1 ? "" : "s"}`;

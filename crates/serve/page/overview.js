@@ -2,7 +2,8 @@
 
 import { by_id, fill, h, table } from "./dom.js";
 import * as charts from "./charts.js";
-import { bytes, clock, count, date, number, short, some, span, time } from "./format.js";
+import { bytes, client_name, clock, count, date, number, short, some, span, time } from "./format.js";
+import { STATES, WORDS } from "./words.js";
 
 const MAX_SERVERS = 300;
 
@@ -17,8 +18,6 @@ export const SIGN_IN = "signIn";
 /** The key of a server, or of a toolbox if `server` is `null`. */
 export const server_key = (toolbox, server) => JSON.stringify([toolbox, server ?? null]);
 
-const STATES = { running: "running", starting: "starting", stopped: "stopped", failed: "failed" };
-
 export function draw(view, may_act) {
   const servers = view.toolboxes.flatMap((toolbox) => toolbox.servers);
   figures(view, servers);
@@ -32,13 +31,12 @@ function figures(view, servers) {
   const sum = (of) => servers.reduce((all, server) => all + (of(server) ?? 0), 0);
   const running = servers.filter((server) => server.state === "running").length;
   const failed = servers.filter((server) => server.state === "failed").length;
-  const last = view.traffic.findLast((point) => point.latency)?.latency;
   const entries = [
     ["Servers running", `${number(running)} of ${number(servers.length)}`, failed ? `${number(failed)} failed` : null],
     ["Agents", number(view.agents.length)],
     ["Calls", number(sum((server) => server.calls)), some(sum((server) => server.errors)) && `${number(sum((server) => server.errors))} failed`],
     ["Calls in flight", number(view.callsInFlight)],
-    ["p95 latency", last ? time(last.p95) : "–"],
+    ["p95 latency", view.latency ? time(view.latency.p95) : "–"],
     ["Server memory", bytes(sum((server) => server.memoryBytes)) || "–"],
     ["Definition tokens", short(sum((server) => server.tokens))],
     ["Tokens saved", short(view.savedTokens)],
@@ -46,9 +44,10 @@ function figures(view, servers) {
   fill(
     by_id("figures"),
     entries.map(([name, value, bad]) =>
-      h("div", { "data-key": name }, h("dt", null, name), h("dd", null, value, bad && h("small", { class: "bad" }, " ", bad))),
+      h("div", { "data-key": name }, h("dt", { title: WORDS[name] }, name), h("dd", null, value, bad && h("small", { class: "bad" }, " ", bad))),
     ),
   );
+  fill(by_id("window"), view.callsSince ? `Calls, errors and latencies since ${date(view.callsSince)}, when they were first watched. The charts show the last 10 minutes.` : "");
 }
 
 function button(act, toolbox, server, may_act) {
@@ -105,7 +104,7 @@ function draw_servers(view, may_act) {
           ),
         ];
   });
-  const heads = ["Server", "State", "#Memory", "#Tools", "#Tokens", "#Calls", "#Errors", "#p50", "#p95", "#p99", may_act ? "Actions" : "In state for"];
+  const heads = ["Server", "State", "-#Memory", "-#Tools", "-#Tokens", "-#Calls", "-#Errors", "-#p50", "-#p95", "-#p99", may_act ? "Actions" : "In state for"];
   fill(
     by_id("servers"),
     bodies.length === 0
@@ -128,11 +127,12 @@ function toolbox_row(toolbox, may_act) {
 function state(server) {
   const wants = server.signIn && (server.signIn.isInProgress ? "signing in" : "sign-in required");
   const drifts = server.drift && (server.drift.action === "deny" ? "blocked" : server.state === "running" && "drift");
+  const word = server.isPaused ? "paused" : wants || drifts || server.state;
   return h(
     "span",
-    { class: `state ${server.isPaused ? "paused" : wants || drifts ? "starting" : server.state}` },
+    { class: `state ${server.isPaused ? "paused" : wants || drifts ? "starting" : server.state}`, title: STATES[word] },
     h("i", { "aria-hidden": "true" }),
-    server.isPaused ? "paused" : wants || drifts || (STATES[server.state] ?? server.state),
+    word,
   );
 }
 
@@ -233,29 +233,16 @@ function facts(view, server, since) {
     ["Tools", server.tools ?? "not listed yet"],
     ["Tokens", server.tokens === null ? "–" : number(server.tokens)],
     ["Calls", `${number(server.calls)}, ${count(server.errors, "error")}`],
-    ["p50, p95, p99", server.latency ? [p50, p95, p99].map(time).join(", ") : "–"],
+    ["p50, p95, p99 of its calls", server.latency ? [p50, p95, p99].map(time).join(", ") : "–"],
   ];
-  return h("dl", { class: "facts" }, entries.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+  return h("dl", { class: "facts" }, entries.map(([name, value]) => h("div", null, h("dt", { title: WORDS[name] }, name), h("dd", null, value))));
 }
 
-const is_bad = (outcome) => !["ok", "input_required", "cancelled"].includes(outcome);
+const is_bad = (outcome) => !["ok", "input_required", "cancelled", "shutting_down"].includes(outcome);
 
 function draw_calls(view) {
-  const rows = view.calls.slice(0, 100).map((call) =>
-    h(
-      "tr",
-      { "data-key": call.number },
-      h("td", null, clock(call.at)),
-      h("td", null, agent(view, call)),
-      h("th", { scope: "row" }, call.tool),
-      h("td", null, [call.toolbox, call.server].filter(Boolean).join(" / ")),
-      h("td", { class: "number" }, time(call.ms)),
-      h("td", { class: "number" }, bytes(call.argumentBytes)),
-      h("td", { class: "number" }, bytes(call.resultBytes)),
-      h("td", { class: is_bad(call.outcome) ? "bad" : null }, call.outcome.replaceAll("_", " ")),
-    ),
-  );
-  const heads = ["Started", "Agent", "Tool", "Server", "#Duration", "#Arguments", "#Result", "Outcome"];
+  const rows = view.calls.slice(0, 100).flatMap((call) => call_rows(view, call));
+  const heads = ["Started", "Outcome", "Tool", "-Server", "-Client", "-#Duration", "-#Arguments", "-#Result"];
   fill(
     by_id("calls"),
     rows.length === 0
@@ -264,9 +251,57 @@ function draw_calls(view) {
   );
 }
 
-function agent(view, call) {
-  const of = view.agents.find((agent) => agent.session === call.session);
-  return call.agent ?? of?.client ?? `session ${call.session}`;
+/** The row of a call, and one with the reason if it failed, or with everything if it is expanded. */
+function call_rows(view, call) {
+  const key = JSON.stringify(["call", view.pid, call.number]);
+  const is_open = expanded.has(key);
+  const name = is_bad(call.outcome) ? "bad" : null;
+  const row = h(
+    "tr",
+    { "data-key": `row ${call.number}` },
+    h("td", { class: "one-line" }, clock(call.at)),
+    h("td", { class: name }, call.outcome.replaceAll("_", " ")),
+    h("th", { scope: "row" }, h("button", { type: "button", class: "fold", "data-fold": key, "aria-expanded": String(is_open) }, call.tool)),
+    h("td", { class: "minor" }, server_of(call)),
+    h("td", { class: "minor" }, who(view, call)),
+    h("td", { class: "number minor" }, time(call.ms)),
+    h("td", { class: "number minor" }, bytes(call.argumentBytes)),
+    h("td", { class: "number minor" }, bytes(call.resultBytes)),
+  );
+  if (!is_open && !call.reason) {
+    return [row];
+  }
+  return [
+    row,
+    h(
+      "tr",
+      { class: "detail", "data-key": `detail ${call.number}` },
+      h("td", { colspan: 8 }, is_open ? call_details(view, call) : h("p", { class: name ? "short bad" : "short" }, call.reason.split("\n", 1)[0])),
+    ),
+  ];
+}
+
+function call_details(view, call) {
+  const entries = [
+    ["Server", server_of(call) || "–"],
+    ["Client", who(view, call)],
+    ["Agent", call.agent ?? "–"],
+    ["Started", date(call.at)],
+    ["Duration", time(call.ms)],
+    ["Arguments", bytes(call.argumentBytes)],
+    ["Result", bytes(call.resultBytes) || "–"],
+  ];
+  return [
+    call.reason && h("pre", { tabindex: "0", "aria-label": `Why the call of ${call.tool} failed` }, call.reason),
+    h("dl", { class: "facts" }, entries.map(([name, value]) => h("div", null, h("dt", { title: WORDS[name] }, name), h("dd", null, value)))),
+  ];
+}
+
+const server_of = (call) => [call.toolbox, call.server].filter(Boolean).join(" / ");
+
+function who(view, call) {
+  const agent = view.agents.find((agent) => agent.session === call.session);
+  return agent?.client ? client_name(agent) : (call.client ?? call.agent ?? `session ${call.session}`);
 }
 
 function draw_agents(view) {
@@ -274,14 +309,14 @@ function draw_agents(view) {
     h(
       "tr",
       { "data-key": agent.session },
-      h("th", { scope: "row" }, agent.client ?? "(unnamed)"),
-      h("td", null, agent.name ?? ""),
-      h("td", null, date(agent.since)),
+      h("th", { scope: "row" }, client_name(agent)),
+      h("td", { class: "minor" }, agent.name ?? ""),
+      h("td", { class: "minor" }, date(agent.since)),
       h("td", { class: "number" }, number(agent.calls)),
       h("td", { class: "number" }, number(agent.savedTokens)),
     ),
   );
-  const heads = ["Client", "Agent", "Connected since", "#Calls", "#Tokens saved"];
+  const heads = ["Client", "-Agent", "-Connected since", "#Calls", "#Tokens saved"];
   fill(
     by_id("agents"),
     rows.length === 0

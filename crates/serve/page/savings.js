@@ -2,14 +2,14 @@
 
 import { by_id, fill, h, table } from "./dom.js";
 import * as charts from "./charts.js";
-import { count, date, number } from "./format.js";
+import { client_name, count, date, number } from "./format.js";
 
 const MAX_TOOLS = 1000;
 
 export function draw(view) {
   const clients = new Map();
   for (const agent of view.agents) {
-    const name = agent.client ?? agent.name ?? "(unnamed)";
+    const name = agent.client ? client_name(agent) : (agent.name ?? "(unnamed)");
     const known = clients.get(name) ?? { sessions: 0, calls: 0, saved: 0 };
     clients.set(name, {
       sessions: known.sessions + 1,
@@ -19,7 +19,7 @@ export function draw(view) {
   }
   const toolboxes = view.toolboxes.map((toolbox) => {
     const sum = (of) => toolbox.servers.reduce((all, server) => all + (of(server) ?? 0), 0);
-    return [toolbox.name, { calls: sum((server) => server.calls), tokens: sum((server) => server.tokens), opened: toolbox.opened, saved: toolbox.savedTokens }];
+    return [toolbox.name, { calls: sum((server) => server.calls), tokens: sum((server) => server.tokens), opened: toolbox.opened }];
   });
   fill(
     by_id("savings"),
@@ -30,10 +30,10 @@ export function draw(view) {
       " tokens saved in total, including disconnected agents: the tool definitions that their clients would have loaded with every server configured directly, minus those that the workbench sent them.",
     ),
     h("div", { class: "plots one" }, charts.saved(view)),
-    h("h3", { id: "by-client" }, "By client"),
+    h("h3", { id: "by-client" }, "By connected client"),
     bars("by-client", ["Client", "#Sessions", "#Calls", "#Tokens saved"], [...clients], (entry) => [entry.sessions, entry.calls, entry.saved], "No agents are connected."),
-    h("h3", { id: "by-toolbox" }, "By toolbox"),
-    bars("by-toolbox", ["Toolbox", "#Calls", "#Definition tokens", "#Agents with it open", "#Tokens saved"], toolboxes, (entry) => [entry.calls, entry.tokens, entry.opened, entry.saved], "No toolboxes are configured."),
+    h("h3", { id: "by-toolbox" }, "Definitions by toolbox"),
+    bars("by-toolbox", ["Toolbox", "#Calls", "#Agents with it open", "#Definition tokens"], toolboxes, (entry) => [entry.calls, entry.opened, entry.tokens], "No toolboxes are configured."),
   );
 }
 

@@ -4,6 +4,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::admin::ServerAction;
 use crate::cli::top::connection::ActionRequest;
+use crate::cli::top::screen;
 use crate::cli::top::state::{InputMode, Pane, TopState};
 
 /// In rows.
@@ -38,8 +39,13 @@ pub(super) fn press(state: &mut TopState, key: KeyEvent) -> Option<UserCommand> 
         }
         return None;
     }
-    if matches!(std::mem::take(&mut state.input_mode), InputMode::Help | InputMode::Page) {
-        return None;
+    match std::mem::take(&mut state.input_mode) {
+        InputMode::Help if key.code == KeyCode::Char('?') => {
+            state.input_mode = InputMode::Words;
+            return None;
+        }
+        InputMode::Help | InputMode::Words | InputMode::Page => return None,
+        InputMode::Rows | InputMode::Filter => {}
     }
     state.note = None;
     let act = match key.code {
@@ -64,6 +70,14 @@ pub(super) fn press(state: &mut TopState, key: KeyEvent) -> Option<UserCommand> 
         }
         KeyCode::Char('?' | 'h') => {
             state.input_mode = InputMode::Help;
+            return None;
+        }
+        KeyCode::Enter if state.pane == Pane::Calls => {
+            let mut lines = screen::call_details(state);
+            if !lines.is_empty() {
+                lines.extend([String::new(), "Press any key to go back.".to_owned()]);
+                state.show_page(lines);
+            }
             return None;
         }
         KeyCode::Enter | KeyCode::Char('o') => ServerAction::Start,

@@ -1,5 +1,8 @@
 //! Draws the screen as a pure function of the state.
 
+mod calls;
+mod help;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,29 +14,16 @@ use ratatui::widgets::{
     Block, Borders, Cell, Clear, Paragraph, Row as TableRow, Table, TableState, Wrap,
 };
 
-use crate::admin::{CallStatus, LockDrift, ServerState, ServerStatus, WorkbenchStatus};
+use crate::admin::{AgentStatus, LockDrift, ServerState, ServerStatus, WorkbenchStatus};
 use crate::cli::cache::format_age;
-use crate::cli::top::state::{InputMode, Pane, TopState, TreeRow, whole};
-use crate::cli::units::number;
+use crate::cli::top::state::{InputMode, Pane, TopState, TreeRow};
+use crate::cli::units::{format_count, number};
 use crate::name::untrusted_text;
 
 /// Below this height, in lines, only one pane is shown.
 const LOW: u16 = 16;
 
-const KEYS: &str = " o start  s stop  r restart  m pause  Tab calls  / filter  ? help  q quit";
-const HELP: &str = "\
-↑ ↓ j k     select; PgUp PgDn Home End jump further
-o Enter     start the server, or all servers of the toolbox
-s           stop it; it starts again on demand
-r           restart it
-m           pause or resume it; a paused server does not start
-l           sign in to the server: shows the URL to open
-Tab         switch between servers and calls
-/           filter by name; Esc clears the filter
-q Ctrl-C    quit
-
-Actions affect all agents that share the server's process.
-Press any key.";
+pub(super) use crate::cli::top::screen::calls::details as call_details;
 
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut TopState) {
     let [head, body, foot] =
@@ -45,29 +35,36 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut TopState) {
     } else if body.height < LOW {
         match state.pane {
             Pane::Servers => servers(frame, state, body),
-            Pane::Calls => calls(frame, state, body),
+            Pane::Calls => calls::draw(frame, state, body),
         }
     } else {
         let details = details(state);
-        let wanted = u16::try_from(details.len()).unwrap_or(u16::MAX).saturating_add(1);
+        // Wrapped at spaces, lines can need one row more; then the last one is cut off.
+        let rows = |line: &Line<'_>| line.width().div_ceil(body.width.max(1).into()).max(1);
+        let wanted = details.iter().map(rows).sum::<usize>() + 1;
+        let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
+        // The chosen pane gets more space.
+        let [upper, middle] = match state.pane {
+            Pane::Servers => [3, 2],
+            Pane::Calls => [2, 3],
+        };
         let parts = [
-            Constraint::Fill(3),
-            Constraint::Fill(2),
+            Constraint::Fill(upper),
+            Constraint::Fill(middle),
             Constraint::Length(wanted.min(body.height / 3)),
         ];
         let [upper, middle, lower] = Layout::vertical(parts).areas(body);
         servers(frame, state, upper);
-        calls(frame, state, middle);
+        calls::draw(frame, state, middle);
         let block = Block::new().borders(Borders::TOP).title(" Details ");
         let details = Paragraph::new(details).wrap(Wrap { trim: true });
         frame.render_widget(details.block(block), lower);
     }
     frame.render_widget(Paragraph::new(foot_line(state)), foot);
-    if state.input_mode == InputMode::Help {
-        let area = middle(frame.area(), 66, 15);
-        frame.render_widget(Clear, area);
-        let block = Block::bordered().title(" Keys ");
-        frame.render_widget(Paragraph::new(HELP).block(block), area);
+    match state.input_mode {
+        InputMode::Help => popup(frame, " Keys ", help::KEYS),
+        InputMode::Words => popup(frame, " Words ", help::WORDS),
+        InputMode::Rows | InputMode::Filter | InputMode::Page => {}
     }
     if state.input_mode == InputMode::Page {
         // Without borders, so that the URL can be selected without other text.
@@ -75,6 +72,21 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut TopState) {
         frame.render_widget(Clear, frame.area());
         frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), frame.area());
     }
+}
+
+fn popup(frame: &mut Frame<'_>, title: &'static str, text: &'static str) {
+    let area = frame.area();
+    let size = |length: usize| u16::try_from(length).unwrap_or(u16::MAX).saturating_add(2);
+    let width = size(text.lines().map(|line| line.chars().count()).max().unwrap_or_default());
+    let (width, height) = (width.min(area.width), size(text.lines().count()).min(area.height));
+    let area = Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    };
+    frame.render_widget(Clear, area);
+    frame.render_widget(Paragraph::new(text).block(Block::bordered().title(title)), area);
 }
 
 fn title(state: &TopState) -> Line<'static> {
@@ -85,22 +97,14 @@ fn title(state: &TopState) -> Line<'static> {
     let in_flight: u64 = views().map(|view| view.calls_in_flight).sum();
     let saved: i64 = views().map(|view| view.saved_tokens).sum();
     let text = format!(
-        "{}  {running}/{} servers  {}  {}  {} tokens saved",
-        counted(state.workbenches.len(), "workbench", "workbenches"),
+        "{}  {running}/{} servers  {}  {} in flight  {} tokens saved",
+        format_count(state.workbenches.len(), "workbench"),
         servers().count(),
-        counted(agents, "agent", "agents"),
-        counted(
-            usize::try_from(in_flight).unwrap_or(usize::MAX),
-            "call in flight",
-            "calls in flight"
-        ),
+        format_count(agents, "agent"),
+        format_count(usize::try_from(in_flight).unwrap_or(usize::MAX), "call"),
         number(usize::try_from(saved).unwrap_or_default()),
     );
     Line::styled(text, Style::new().add_modifier(Modifier::BOLD))
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn empty_message(state: &TopState) -> String {
@@ -129,7 +133,13 @@ fn foot_line(state: &TopState) -> Line<'static> {
         None if !state.filter.is_empty() => {
             Line::from(format!(" filter: {} (Esc clears it)", state.filter))
         }
-        None => Line::styled(KEYS, Style::new().add_modifier(Modifier::DIM)),
+        None => {
+            let keys = match state.pane {
+                Pane::Servers => help::SERVER_KEYS,
+                Pane::Calls => help::CALL_KEYS,
+            };
+            Line::styled(keys, Style::new().add_modifier(Modifier::DIM))
+        }
     }
 }
 
@@ -178,19 +188,63 @@ fn servers(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
         .row_highlight_style(Style::new().add_modifier(chosen));
     let mut scrolled = TableState::new().with_selected(Some(index));
     frame.render_stateful_widget(table, area, &mut scrolled);
+    // The rows of workbenches and toolboxes use all columns.
+    let visible = rows.iter().enumerate().skip(scrolled.offset());
+    for ((at, row), y) in visible.zip(area.y.saturating_add(1)..area.bottom()) {
+        if row.server.is_some() {
+            continue;
+        }
+        let style = if at == index { Style::new().add_modifier(chosen) } else { Style::new() };
+        let area = Rect { y, height: 1, ..area };
+        frame.render_widget(Clear, area);
+        frame.render_widget(Paragraph::new(wide_row(row)).style(style), area);
+    }
+}
+
+/// The text of a workbench or toolbox.
+fn wide_row(row: &TreeRow<'_>) -> String {
+    let view = row.view;
+    if let Some(name) = &row.key.toolbox {
+        let toolbox = view.toolboxes.iter().find(|toolbox| toolbox.name == *name);
+        let description = toolbox.map(|toolbox| &*toolbox.description).unwrap_or_default();
+        return format!(" {name}  {description}");
+    }
+    let file = Path::new(&view.config).file_name().unwrap_or_default().to_string_lossy();
+    let memory = mebibytes(view.memory_bytes);
+    let parts = [clients(view), file.into_owned(), view.endpoint.clone()];
+    let pid = format!("process {}", view.pid);
+    let parts = parts.into_iter().chain([pid, memory]).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" · ")
+}
+
+/// The clients of a workbench, each with the number of its sessions if it has several.
+fn clients(view: &WorkbenchStatus) -> String {
+    let mut clients: Vec<(String, usize)> = Vec::new();
+    for agent in &view.agents {
+        let name = client_name(agent).unwrap_or_else(|| "unnamed client".to_owned());
+        match clients.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sessions)) => *sessions += 1,
+            None => clients.push((name, 1)),
+        }
+    }
+    if clients.is_empty() {
+        return "no client".to_owned();
+    }
+    let clients = clients.into_iter().map(|(name, sessions)| match sessions {
+        1 => name,
+        _ => format!("{name} ×{sessions}"),
+    });
+    clients.collect::<Vec<_>>().join(", ")
+}
+
+/// The name and version that a client reports.
+fn client_name(agent: &AgentStatus) -> Option<String> {
+    let parts = [agent.client.as_deref(), agent.version.as_deref()];
+    agent.client.as_ref().map(|_| parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
 fn cells(row: &TreeRow<'_>) -> (String, [String; COLUMNS.len()]) {
-    let view = row.view;
-    let Some(server) = row.server else {
-        let mut cells: [String; COLUMNS.len()] = Default::default();
-        let Some(name) = &row.key.toolbox else {
-            cells[1] = mebibytes(view.memory_bytes);
-            let file = Path::new(&view.config).file_name().unwrap_or_default().to_string_lossy();
-            return (format!("{} {file} {}", view.pid, view.endpoint), cells);
-        };
-        return (format!(" {name}"), cells);
-    };
+    let Some(server) = row.server else { return Default::default() };
     let count = |count: u64| if count == 0 { String::new() } else { count.to_string() };
     let cells = [
         state_word(server).to_owned(),
@@ -233,44 +287,10 @@ fn state_style(state: &TopState, server: Option<&ServerStatus>) -> Style {
     })
 }
 
-fn calls(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
-    let all = state.calls();
-    let lines =
-        all.iter().skip(state.scrolled).take(usize::from(area.height)).map(|(view, call)| {
-            let style = if state.has_color && !matches!(&*call.outcome, "ok" | "input_required") {
-                Style::new().fg(Color::Red)
-            } else {
-                Style::new()
-            };
-            Line::styled(call_line(view, call, area.width), style)
-        });
-    let is_chosen = state.pane == Pane::Calls;
-    let title = Span::styled(
-        format!(" Calls {} ", if all.is_empty() { "(none yet)" } else { "" }).replace("  ", " "),
-        if is_chosen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() },
-    );
-    let block = Block::new().borders(Borders::TOP).title(title);
-    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
-}
-
-fn call_line(view: &WorkbenchStatus, call: &CallStatus, width: u16) -> String {
-    let ended = call.at.saturating_add(whole(call.ms));
-    let ago = format_age(Duration::from_millis(view.at.saturating_sub(ended)));
-    let place = [call.toolbox.as_deref(), call.server.as_deref(), Some(&call.tool)];
-    let place: Vec<_> = place.into_iter().flatten().collect();
-    let place = if width < 60 { call.tool.clone() } else { place.join("/") };
-    let client = view.agents.iter().find(|agent| agent.session == call.session);
-    let client = client.and_then(|agent| agent.client.as_deref());
-    let who = call.agent.as_deref().or(client).unwrap_or("-");
-    let start = format!("{ago:>6} {:<9} {:>8} ms  {place}", call.outcome, millis(call.ms));
-    if width < 60 {
-        return format!("{ago:>6} {:<9} {:>7} {place}", call.outcome, millis(call.ms));
-    }
-    let answer = call.result_bytes.map_or_else(|| "-".to_owned(), bytes);
-    format!("{start}  {who}  {} → {answer}", bytes(call.argument_bytes))
-}
-
 fn details(state: &TopState) -> Vec<Line<'static>> {
+    if state.pane == Pane::Calls {
+        return calls::details(state).into_iter().map(Line::from).collect();
+    }
     let rows = state.rows();
     let Some(row) = rows.get(state.selected_index(&rows)) else { return Vec::new() };
     let view = row.view;
@@ -278,23 +298,27 @@ fn details(state: &TopState) -> Vec<Line<'static>> {
         let Some(name) = &row.key.toolbox else {
             let version = format!("{}, mode {}, version {}", view.config, view.mode, view.version);
             let agents = view.agents.iter().map(|agent| {
-                let names = [agent.client.as_deref(), agent.name.as_deref()];
-                let names: Vec<_> = names.into_iter().flatten().collect();
-                let who =
-                    if names.is_empty() { "unnamed agent".to_owned() } else { names.join(" as ") };
+                let client = client_name(agent).unwrap_or_else(|| "unnamed client".to_owned());
+                let name = agent.name.iter().map(|name| format!(" as {name}"));
+                let calls = usize::try_from(agent.calls).unwrap_or(usize::MAX);
                 let tokens = usize::try_from(agent.saved_tokens).unwrap_or_default();
-                format!("{who}: {} calls, {} tokens saved", agent.calls, number(tokens))
+                format!(
+                    "{client}{}: {}, {} saved",
+                    name.collect::<String>(),
+                    format_count(calls, "call"),
+                    format_count(tokens, "token")
+                )
             });
             return [version].into_iter().chain(agents).map(Line::from).collect();
         };
         let toolbox = view.toolboxes.iter().find(|toolbox| toolbox.name == *name);
         let Some(toolbox) = toolbox else { return Vec::new() };
-        let spared = usize::try_from(toolbox.saved_tokens).unwrap_or(usize::MAX);
+        let tokens: u64 = toolbox.servers.iter().filter_map(|server| server.tokens).sum();
         let of_it = format!(
-            "opened by {} of {}, {} tokens of its definitions saved",
+            "opened by {} of {}; its definitions are about {}",
             toolbox.opened,
-            counted(view.agents.len(), "agent", "agents"),
-            number(spared),
+            format_count(view.agents.len(), "agent"),
+            format_count(usize::try_from(tokens).unwrap_or(usize::MAX), "token"),
         );
         let text = format!("{name}: {}", toolbox.description);
         return [text, of_it].into_iter().map(Line::from).collect();
@@ -305,7 +329,7 @@ fn details(state: &TopState) -> Vec<Line<'static>> {
     let since = since.map(|since| format!(" for {since}")).unwrap_or_default();
     let times = server.latency.map_or_else(String::new, |times| {
         format!(
-            ", p50 {} p95 {} p99 {} ms",
+            ", calls took p50 {} p95 {} p99 {} ms",
             millis(times.p50),
             millis(times.p95),
             millis(times.p99)
@@ -336,7 +360,8 @@ fn drift(drift: &LockDrift) -> Vec<Line<'static>> {
         "quarantine" => "hidden from agents",
         _ => "not hidden from agents",
     };
-    let what = counted(drift.count, "definition differs", "definitions differ");
+    let verb = if drift.count == 1 { "differs" } else { "differ" };
+    let what = format!("{} {verb}", format_count(drift.count, "definition"));
     let mut lines = vec![
         format!("> {what} from workbench.lock ({becomes}); to accept:"),
         format!("> {}", untrusted_text::single_line(&drift.accept)),
@@ -352,26 +377,8 @@ fn mebibytes(bytes: Option<u64>) -> String {
     bytes.map(|bytes| format!("{} MB", number(whole(bytes)))).unwrap_or_default()
 }
 
-fn bytes(count: u64) -> String {
-    match count {
-        0..10_000 => format!("{count} B"),
-        10_000..10_000_000 => format!("{} kB", count / 1000),
-        _ => format!("{} MB", count / 1_000_000),
-    }
-}
-
 fn millis(ms: f64) -> String {
     if ms < 10.0 { format!("{ms:.1}") } else { format!("{ms:.0}") }
-}
-
-fn middle(area: Rect, width: u16, height: u16) -> Rect {
-    let (width, height) = (width.min(area.width), height.min(area.height));
-    Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area.y + (area.height - height) / 2,
-        width,
-        height,
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::admin::{ServerAction, ServerStatus, WorkbenchStatus};
+use crate::admin::{CallStatus, ServerAction, ServerStatus, WorkbenchStatus};
 use crate::cli::top::connection::{ActionKind, ActionRequest, TopEvent};
 
 #[derive(Default)]
@@ -14,7 +14,8 @@ pub(super) struct TopState {
     /// The selected row; it may have disappeared.
     chosen: Option<RowKey>,
     pub(super) pane: Pane,
-    pub(super) scrolled: usize,
+    /// The process ID of its workbench and the number of the selected call; by default the newest.
+    chosen_call: Option<(u32, u64)>,
     /// Case-insensitive substring of server, toolbox and tool names. Empty shows all.
     pub(super) filter: String,
     pub(super) input_mode: InputMode,
@@ -35,9 +36,11 @@ pub(super) enum InputMode {
     #[default]
     Rows,
     Filter,
-    /// The next key closes the help.
+    /// The next key closes the help, or shows `Words`.
     Help,
-    /// The next key closes the sign-in page.
+    /// The next key closes the explanation of the words.
+    Words,
+    /// The next key closes the page with a sign-in or a call.
     Page,
 }
 
@@ -79,12 +82,14 @@ impl TopState {
                 self.unreachable_pids = unseen.map(|(pid, _)| *pid).collect();
             }
             TopEvent::ActionFinished(said) => self.note = Some(said),
-            TopEvent::SignInPage(lines) => {
-                (self.note, self.page) = (None, lines);
-                self.input_mode = InputMode::Page;
-            }
+            TopEvent::SignInPage(lines) => self.show_page(lines),
             TopEvent::Key(_) | TopEvent::Redraw | TopEvent::InputClosed => {}
         }
+    }
+
+    pub(super) fn show_page(&mut self, lines: Vec<String>) {
+        (self.note, self.page) = (None, lines);
+        self.input_mode = InputMode::Page;
     }
 
     pub(super) fn rows(&self) -> Vec<TreeRow<'_>> {
@@ -135,15 +140,27 @@ impl TopState {
                 self.chosen = rows.get(next).map(|row| row.key.clone());
             }
             Pane::Calls => {
-                let most = self.calls().len().saturating_sub(1);
-                self.scrolled = self.scrolled.saturating_add_signed(by).min(most);
+                let calls = self.calls();
+                let last = calls.len().saturating_sub(1);
+                let next = self.selected_call_index(&calls).saturating_add_signed(by).min(last);
+                // The newest call stays selected when others end.
+                let next = calls.get(next).filter(|_| next > 0);
+                self.chosen_call = next.map(|(view, call)| (view.pid, call.number));
             }
         }
     }
 
+    /// Returns the index of the selected call in `calls`.
+    pub(super) fn selected_call_index(&self, calls: &[(&WorkbenchStatus, &CallStatus)]) -> usize {
+        let chosen = |(view, call): &(&WorkbenchStatus, &CallStatus)| {
+            self.chosen_call == Some((view.pid, call.number))
+        };
+        calls.iter().position(chosen).unwrap_or_default()
+    }
+
     /// Returns the calls of all workbenches that match the filter, newest first.
-    pub(super) fn calls(&self) -> Vec<(&WorkbenchStatus, &crate::admin::CallStatus)> {
-        let of = |view| -> Vec<(&WorkbenchStatus, &crate::admin::CallStatus)> {
+    pub(super) fn calls(&self) -> Vec<(&WorkbenchStatus, &CallStatus)> {
+        let of = |view| -> Vec<(&WorkbenchStatus, &CallStatus)> {
             let view: &WorkbenchStatus = view;
             view.calls.iter().map(|call| (view, call)).collect()
         };
@@ -154,7 +171,7 @@ impl TopState {
                 || has(&call.tool, &self.filter)
                 || named.into_iter().any(|name| has(name, &self.filter))
         });
-        let ended = |call: &crate::admin::CallStatus| call.at.saturating_add(whole(call.ms));
+        let ended = |call: &CallStatus| call.at.saturating_add(whole(call.ms));
         all.sort_by_key(|(_, call)| std::cmp::Reverse((ended(call), call.number)));
         all
     }

@@ -87,11 +87,7 @@ impl Gateway {
                 self.execute_call(&wanted, server, context, call_context).await
             }
         };
-        if let Err(CallError::Refused { reason, .. }) = &called {
-            call_context.set_denial_reason(reason);
-        }
-        let (ending, bytes) = call_outcome(&called, context);
-        call.end(ending, bytes);
+        self.end_call(call, &called, context);
         called
     }
 

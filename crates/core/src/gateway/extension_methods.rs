@@ -4,7 +4,7 @@
 use crate::backend::RpcOutcome;
 use crate::catalog::ServerCapabilities;
 use crate::gateway::call_path::{PermittedCall, check_conditions, session_state_lost};
-use crate::gateway::instrumentation::{call_outcome, rule};
+use crate::gateway::instrumentation::rule;
 use crate::gateway::managed_server::ManagedServer;
 use crate::gateway::relay::RelayedRequest;
 use crate::gateway::{CallError, Gateway, RequestContext};
@@ -83,11 +83,7 @@ impl Gateway {
                 self.execute_extension_method(method, server, given, context, call_context).await
             }
         };
-        if let Err(CallError::Refused { reason, .. }) = &called {
-            call_context.set_denial_reason(reason);
-        }
-        let (ending, bytes) = call_outcome(&called, context);
-        call.end(ending, bytes);
+        self.end_call(call, &called, context);
         called
     }
 

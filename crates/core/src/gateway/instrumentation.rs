@@ -112,7 +112,7 @@ impl Gateway {
             meta: context.meta,
         };
         let call = self.listeners.begin_call(&self.unknown_server_meters, subject);
-        call.end(error.map_or(CallOutcome::UnknownTool, outcome_of_error), None);
+        self.end_unresolved(call, error);
     }
 
     pub(crate) fn record_hidden_tool(&self, tool: &ToolId, call: &mut CallContext<'_>) {
@@ -145,7 +145,7 @@ pub(crate) fn call_outcome(
     }
 }
 
-fn outcome_of_error(error: &CallError) -> CallOutcome {
+pub(crate) fn outcome_of_error(error: &CallError) -> CallOutcome {
     match error {
         CallError::UnknownToolbox { .. }
         | CallError::UnknownServer { .. }

@@ -31,6 +31,8 @@ use crate::settings::{Config, MacroConfig};
 use crate::telemetry::CallContext;
 use crate::toolbox::ExposedTool;
 
+pub(crate) use crate::gateway::macros::values::text_of;
+
 pub(crate) struct ToolboxMacros {
     pub(crate) toolbox: ToolboxName,
     tools: Vec<(Vec<ToolId>, Arc<ToolDefinition>)>,

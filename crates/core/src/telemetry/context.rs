@@ -32,6 +32,8 @@ pub struct CallContext<'a> {
     wants_texts: bool,
     /// `true` if the live view was recording when the call began.
     pub(crate) is_watched: bool,
+    /// Why the call failed, for the live view: without secrets and control characters.
+    pub(crate) failure: Option<String>,
 }
 
 /// Details of a call that become known while it is processed.
@@ -105,6 +107,7 @@ impl<'a> CallContext<'a> {
             began: is_timed.then(Instant::now),
             wants_texts,
             is_watched: false,
+            failure: None,
         }
     }
 

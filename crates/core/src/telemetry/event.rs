@@ -56,8 +56,8 @@ pub enum Event<'a> {
     DefinitionsDrifted(DriftEvent<'a>),
     /// An agent opened a session.
     SessionOpened(&'a SessionContext),
-    /// The client of a session sent its name.
-    ClientIdentified(&'a SessionContext, &'a str),
+    /// The client of a session sent its name and its version.
+    ClientIdentified(&'a SessionContext, &'a str, &'a str),
     /// The tokens saved in a session grew by this number; it is negative if they shrank.
     TokensSaved(&'a SessionContext, i64),
     /// A session opened this toolbox for the first time.

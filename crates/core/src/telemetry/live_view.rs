@@ -28,6 +28,7 @@ const MAX_SERVERS: usize = 4096;
 const MAX_TOOLS: usize = 16 * 1024;
 /// Maximum length of a name from outside, in characters.
 const MAX_NAME: usize = 120;
+const PERCENTILES: [u64; 3] = [50, 95, 99];
 /// Length of an interval of the traffic history, in milliseconds, and the number of intervals.
 const INTERVAL_MS: u64 = 5_000;
 const MAX_INTERVALS: usize = 120;
@@ -59,6 +60,8 @@ struct LiveState {
     /// The tools that were called without being unknown or refused.
     used: HashSet<(ToolboxName, ServerName, String)>,
     course: VecDeque<(u64, CallCounters)>,
+    /// Durations of all recorded calls.
+    times: LatencyHistogram,
     saved_tokens: i64,
 }
 
@@ -87,6 +90,8 @@ pub struct LiveSnapshot {
     pub servers: HashMap<Key, CallStats>,
     /// Statistics of each interval with its start time, oldest first.
     pub traffic: Vec<(u64, CallStats)>,
+    /// The 50th, 95th and 99th percentile of the durations of all recorded calls, in milliseconds.
+    pub latency: Option<[f64; 3]>,
     /// Tokens saved in all sessions.
     pub saved_tokens: i64,
 }
@@ -96,8 +101,9 @@ pub struct LiveSnapshot {
 pub struct LiveAgent {
     /// The agent's name in policy; `None` if it is anonymous.
     pub name: Option<String>,
-    /// The name that the client program reports.
+    /// The name and version that the client program reports.
     pub client: Option<String>,
+    pub version: Option<String>,
     /// When the session began.
     pub since: u64,
     /// Recorded calls that have ended.
@@ -116,6 +122,8 @@ pub struct FinishedCall {
     pub session: u64,
     /// `None` for an anonymous agent.
     pub agent: Option<String>,
+    /// The name that the client program reported.
+    pub client: Option<String>,
     /// `None` if the called name matches no tool.
     pub toolbox: Option<String>,
     /// `None` if the called name matches no tool.
@@ -124,6 +132,8 @@ pub struct FinishedCall {
     pub tool: String,
     pub argument_bytes: usize,
     pub end: CallEnd,
+    /// Why it failed or was cancelled, without secrets and control characters.
+    pub reason: Option<String>,
 }
 
 /// Statistics of calls.
@@ -178,10 +188,11 @@ impl LiveView {
         match event {
             Event::CallEnded(call, end) if call.is_watched => self.now().call(call, end),
             Event::SessionOpened(session) => self.now().open(session),
-            Event::ClientIdentified(session, client) => {
+            Event::ClientIdentified(session, client, version) => {
+                let reported =
+                    |text: &str| (!text.is_empty()).then(|| display_name(text, MAX_NAME));
                 if let Some(agent) = self.now().agents.get_mut(&session.session) {
-                    agent.client =
-                        Some(display_name(client, MAX_NAME)).filter(|name| !name.is_empty());
+                    (agent.client, agent.version) = (reported(client), reported(version));
                 }
             }
             Event::TokensSaved(session, tokens) => {
@@ -227,8 +238,11 @@ impl LiveState {
         self.under_way = self.under_way.saturating_sub(1);
         self.count += 1;
         self.interval_at(at).add(end);
+        self.times.add(end.took);
+        let mut client = None;
         if let Some(agent) = self.agents.get_mut(&subject.session) {
             agent.calls += 1;
+            client.clone_from(&agent.client);
         }
         if let (Some(toolbox), Some(server)) = (subject.toolbox, subject.server) {
             let key = (toolbox.clone(), server.clone());
@@ -248,11 +262,13 @@ impl LiveState {
             at: at.saturating_sub(took),
             session: subject.session,
             agent: shown(subject.agent.map(AgentName::as_str)),
+            client,
             toolbox: shown(subject.toolbox.map(ToolboxName::as_str)),
             server: shown(subject.server.map(ServerName::as_str)),
             tool: display_name(subject.tool, MAX_NAME),
             argument_bytes: call.argument_bytes(),
             end,
+            reason: call.failure.clone().or_else(|| end.outcome.describe().map(str::to_owned)),
         });
     }
 
@@ -286,6 +302,7 @@ impl LiveState {
                 .map(|(key, counts)| (key.clone(), counts.told()))
                 .collect(),
             traffic: self.course.iter().map(|(at, counts)| (*at, counts.told())).collect(),
+            latency: self.times.percentiles(PERCENTILES),
             saved_tokens: self.saved_tokens,
         }
     }
@@ -294,7 +311,7 @@ impl LiveState {
 impl CallCounters {
     fn add(&mut self, end: CallEnd) {
         self.calls += 1;
-        self.errors += u64::from(!is_well(end.outcome));
+        self.errors += u64::from(!end.outcome.is_ok());
         self.times.add(end.took);
     }
 
@@ -302,21 +319,10 @@ impl CallCounters {
         CallStats {
             calls: self.calls,
             errors: self.errors,
-            latency: self.times.percentiles([50, 95, 99]),
+            latency: self.times.percentiles(PERCENTILES),
             saved_tokens: self.saved_tokens,
         }
     }
-}
-
-/// Returns `true` if the call did not fail. Cancellation and shutdown are not failures.
-fn is_well(ending: CallOutcome) -> bool {
-    matches!(
-        ending,
-        CallOutcome::Ok
-            | CallOutcome::InputRequired
-            | CallOutcome::Cancelled
-            | CallOutcome::ShuttingDown
-    )
 }
 
 fn shown(name: Option<&str>) -> Option<String> {

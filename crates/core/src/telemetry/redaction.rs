@@ -87,6 +87,29 @@ impl Redactor {
         Self::new(all.iter().map(String::as_str))
     }
 
+    /// Collects the texts and numbers in JSON members with a secret name, such as `"password"`.
+    pub(crate) fn from_members(value: &RawJson) -> Self {
+        fn collect(value: &RawJson, is_secret: bool, depth: usize, found: &mut Vec<String>) {
+            if depth == 0 {
+                return;
+            }
+            if let Some(members) = value.members() {
+                for (key, value) in &members {
+                    let is_secret = is_secret || is_secret_variable(&snake(key));
+                    collect(value, is_secret, depth - 1, found);
+                }
+            } else if let Some(items) = value.items() {
+                items.iter().for_each(|item| collect(item, is_secret, depth - 1, found));
+            } else if is_secret {
+                let text = value.decode_string_lossy().unwrap_or_else(|| value.as_str());
+                found.push(text.into_owned());
+            }
+        }
+        let mut found = Vec::new();
+        collect(value, false, DEPTH, &mut found);
+        Self::new(found.iter().flat_map(|text| text.lines()))
+    }
+
     fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         let mut values: Vec<_> = values
             .into_iter()
@@ -233,6 +256,16 @@ mod tests {
             redacted(&secrets, &raw),
             r#"{"path":"/a/***/b","n":1.50,"big":12345678901234567890123,"apiKey":"***","Authorization":"***","nested":[{"user-password":"***"},"reading"]}"#
         );
+    }
+
+    // invariant: no-secrets-in-records
+    #[test]
+    fn secret_members_of_arguments_are_found_at_any_depth() {
+        let value = json!({"path": "/home/ann", "login": {"Password": "hunter2-hunter2",
+            "apiKeys": ["first-key", 12_345_678, "short", null]}, "text": "kept-as-it-is"});
+        let secrets = Redactor::from_members(&RawJson::encode(&value));
+        let text = "/home/ann hunter2-hunter2 first-key 12345678 short kept-as-it-is";
+        assert_eq!(secrets.redact(text), "/home/ann *** *** *** short kept-as-it-is");
     }
 
     #[test]

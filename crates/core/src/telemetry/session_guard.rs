@@ -26,6 +26,8 @@ struct State {
     listed: usize,
     /// Size of the results that contained definitions, in bytes.
     told: usize,
+    /// The name and the version of the client program that were reported last.
+    client: (String, String),
     /// The toolboxes whose opening has been reported.
     opened: BTreeSet<ToolboxName>,
     is_known: bool,
@@ -74,9 +76,15 @@ impl SessionGuard {
         }
     }
 
-    /// Reports the name of the client program.
-    pub fn report_client_name(&self, client: &str) {
-        self.listeners.emit(Event::ClientIdentified(&self.state().context, client));
+    /// Reports the name and the version of the client program; either can be empty.
+    pub fn report_client(&self, name: &str, version: &str) {
+        let mut state = self.state();
+        let State { client, context, .. } = &mut *state;
+        // A modern client repeats them in each request.
+        if (&*client.0, &*client.1) != (name, version) {
+            *client = (name.to_owned(), version.to_owned());
+            self.listeners.emit(Event::ClientIdentified(context, name, version));
+        }
     }
 
     /// Reports that another replica began the session and this one adopted it. `times` counts all
@@ -102,9 +110,14 @@ impl SessionGuard {
         }
     }
 
-    /// Records a result that contains definitions, by its size in bytes.
-    pub fn record_definitions_sent(&self, given: usize) {
-        self.change(|state| state.told += given);
+    /// Records a result that contains definitions, by its size in bytes, and the size of the known
+    /// definitions if their servers were registered in the client instead: the client may have
+    /// listed its tools before any server was known.
+    pub fn record_definitions_sent(&self, given: usize, without_us: usize) {
+        self.change(|state| {
+            state.told += given;
+            state.context.baseline_bytes = state.context.baseline_bytes.max(without_us);
+        });
     }
 }
 
@@ -137,12 +150,17 @@ mod tests {
         guest.record_tool_list(900, 9000);
         assert_eq!(saved(&observer), 1800);
         guest.record_tool_list(900, 9000);
-        guest.record_definitions_sent(900);
+        guest.record_definitions_sent(900, 9000);
         guest.record_tool_list(1800, 9000);
         assert_eq!(saved(&observer), 1400);
-        guest.record_definitions_sent(100_000);
+        guest.record_definitions_sent(100_000, 9000);
         assert_eq!(saved(&observer), 0);
         assert!(observer.render().contains("mcp_workbench_sessions 1"));
+        drop(guest);
+        let guest = observer.bus().begin_session(None, 2);
+        guest.record_tool_list(450, 0);
+        guest.record_definitions_sent(900, 9000);
+        assert_eq!(saved(&observer), 1700, "listed its tools before any server was known");
         drop(guest);
         assert!(observer.render().contains("mcp_workbench_sessions 0"));
     }

@@ -24,6 +24,10 @@ pub struct WorkbenchStatus {
     pub toolboxes: Vec<ToolboxStatus>,
     /// The most recently finished calls, newest first; at most 100.
     pub calls: Vec<CallStatus>,
+    /// Since when calls are recorded: `top` or the dashboard was first opened.
+    pub calls_since: u64,
+    /// Durations of all calls since then.
+    pub latency: Option<Latency>,
     /// One sample per 5 s for the last 10 minutes, oldest first.
     pub traffic: Vec<TrafficSample>,
     pub calls_in_flight: u64,
@@ -39,8 +43,9 @@ pub struct AgentStatus {
     pub session: u64,
     /// The agent's name in policy.
     pub name: Option<String>,
-    /// The name that the client reports about itself.
+    /// The name and version that the client reports about itself.
     pub client: Option<String>,
+    pub version: Option<String>,
     pub since: u64,
     pub calls: u64,
     /// Tokens of definitions that its model did not have to read.
@@ -55,8 +60,6 @@ pub struct ToolboxStatus {
     pub description: String,
     /// Number of connected agents that have opened it.
     pub opened: usize,
-    /// Tokens of its definitions, times the connected agents that have not opened it.
-    pub saved_tokens: u64,
     /// In the order of the configuration; at most 256.
     pub servers: Vec<ServerStatus>,
 }
@@ -81,6 +84,7 @@ pub struct ServerStatus {
     pub calls: u64,
     /// Finished calls that failed.
     pub errors: u64,
+    /// Durations of its calls since `callsSince`.
     pub latency: Option<Latency>,
     /// Why it failed to start or exited; without control characters.
     pub reason: Option<String>,
@@ -137,6 +141,8 @@ pub struct CallStatus {
     pub session: u64,
     /// The agent's name in policy.
     pub agent: Option<String>,
+    /// The name that its client reported.
+    pub client: Option<String>,
     /// `None` if no toolbox has the tool.
     pub toolbox: Option<String>,
     /// `None` if no server has the tool.
@@ -149,6 +155,8 @@ pub struct CallStatus {
     pub result_bytes: Option<u64>,
     /// The audit's word for the outcome: `ok`, `tool_error`, `timed_out` and so on.
     pub outcome: String,
+    /// Why it failed or was cancelled, in a few lines without control characters and secrets.
+    pub reason: Option<String>,
 }
 
 /// Calls within one interval.

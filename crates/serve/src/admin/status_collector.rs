@@ -45,6 +45,8 @@ impl AdminApi {
             endpoint: picture.address.clone().unwrap_or_else(|| "stdio".to_owned()),
             mode: config.mode.as_str().to_owned(),
             calls_in_flight: picture.under_way,
+            calls_since: picture.since,
+            latency: latency(picture.latency),
             saved_tokens: picture.saved_tokens,
             ..WorkbenchStatus::default()
         };
@@ -71,16 +73,11 @@ impl AdminApi {
                         let drift = gateway.snapshot().drift(&at).map(|judged| drift(judged));
                         ServerStatus { sign_in, drift, ..shown }
                     });
-                    let servers: Vec<ServerStatus> = servers.collect();
-                    let tokens: u64 = servers.iter().filter_map(|server| server.tokens).sum();
-                    let opened = opened(&picture, toolbox);
-                    let others = picture.agents.len() - opened;
                     ToolboxStatus {
                         name: toolbox.name.to_string(),
                         description: purpose(toolbox),
-                        opened,
-                        saved_tokens: tokens.saturating_mul(others as u64),
-                        servers,
+                        opened: opened(&picture, toolbox),
+                        servers: servers.collect(),
                     }
                 })
                 .collect();
@@ -92,6 +89,7 @@ impl AdminApi {
                 session: *session,
                 name: agent.name.clone(),
                 client: agent.client.clone(),
+                version: agent.version.clone(),
                 since: agent.since,
                 calls: agent.calls,
                 saved_tokens: agent.saved_tokens,
@@ -104,7 +102,7 @@ impl AdminApi {
                 at: *at,
                 calls: counts.calls,
                 errors: counts.errors,
-                latency: latency(counts),
+                latency: latency(counts.latency),
                 saved_tokens: counts.saved_tokens,
             })
             .collect();
@@ -190,7 +188,7 @@ fn server(
         tokens: bytes.map(|bytes| estimate_tokens(bytes) as u64),
         calls: counts.calls,
         errors: counts.errors,
-        latency: latency(&counts),
+        latency: latency(counts.latency),
         reason: reason
             .map(|reason| untrusted_text::single_line(reason).chars().take(MAX_TEXT).collect()),
         stderr_tail: condition.stderr_tail.clone(),
@@ -199,26 +197,26 @@ fn server(
     }
 }
 
-fn latency(counts: &CallStats) -> Option<Latency> {
-    counts.latency.map(|[p50, p95, p99]| Latency { p50, p95, p99 })
+fn latency(percentiles: Option<[f64; 3]>) -> Option<Latency> {
+    percentiles.map(|[p50, p95, p99]| Latency { p50, p95, p99 })
 }
 
 fn call(call: FinishedCall) -> CallStatus {
-    let FinishedCall { number, at, session, agent, toolbox, server, tool, argument_bytes, end } =
-        call;
     CallStatus {
-        number,
-        at,
-        session,
-        agent,
-        toolbox,
-        server,
-        tool,
+        number: call.number,
+        at: call.at,
+        session: call.session,
+        agent: call.agent,
+        client: call.client,
+        toolbox: call.toolbox,
+        server: call.server,
+        tool: call.tool,
         // Two decimal places.
-        ms: (end.took.as_secs_f64() * 100_000.0).round() / 100.0,
-        argument_bytes: argument_bytes as u64,
-        result_bytes: end.result_bytes.map(|bytes| bytes as u64),
-        outcome: end.outcome.as_str().to_owned(),
+        ms: (call.end.took.as_secs_f64() * 100_000.0).round() / 100.0,
+        argument_bytes: call.argument_bytes as u64,
+        result_bytes: call.end.result_bytes.map(|bytes| bytes as u64),
+        outcome: call.end.outcome.as_str().to_owned(),
+        reason: call.reason,
     }
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn call(
         }
         passed.session.save_if_isolated().await;
         if exposure::returns_tool_definitions(&name) {
-            passed.session.record_definitions_sent(&outcome);
+            passed.session.record_definitions_sent(&outcome, &asked.meta);
         }
         sanitize_outcome(outcome, asked.meta.is_modern)
     })

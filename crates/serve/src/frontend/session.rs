@@ -167,7 +167,7 @@ impl AgentSession {
         introduction: ClientIntroduction,
     ) -> Result<(), GatewayLimitError> {
         if let Some(guest) = &self.live.guest {
-            guest.report_client_name(&introduction.client.name);
+            guest.report_client(&introduction.client.name, &introduction.client.version);
         }
         self.attach_gateway(introduction, false)
     }
@@ -208,6 +208,9 @@ impl AgentSession {
     pub(crate) fn admit(&self, meta: &RequestMeta) -> Result<(), GatewayLimitError> {
         if !meta.is_modern && self.introduced.get().is_some() {
             return Ok(());
+        }
+        if let (Some(guest), Some(client)) = (&self.live.guest, &meta.client) {
+            guest.report_client(&client.name, &client.version);
         }
         self.app.gateways.admit(&self.caller, meta.capabilities.as_ref())
     }
@@ -338,9 +341,9 @@ impl AgentSession {
         }
     }
 
-    pub(crate) fn record_definitions_sent(&self, outcome: &RpcOutcome) {
+    pub(crate) fn record_definitions_sent(&self, outcome: &RpcOutcome, meta: &RequestMeta) {
         if let (Some(guest), RpcOutcome::Result(result)) = (&self.live.guest, outcome) {
-            guest.record_definitions_sent(result.len());
+            guest.record_definitions_sent(result.len(), self.exposure(meta).baseline_bytes());
         }
     }
 

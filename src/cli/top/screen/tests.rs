@@ -4,7 +4,9 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::*;
-use crate::admin::{AgentStatus, Latency, LockDrift, MissingLogin, ServerAction, ToolboxStatus};
+use crate::admin::{
+    AgentStatus, CallStatus, Latency, LockDrift, MissingLogin, ServerAction, ToolboxStatus,
+};
 use crate::cli::top::connection::{ActionKind, TopEvent};
 use crate::cli::top::keys::{self, UserCommand};
 
@@ -48,6 +50,8 @@ fn view() -> WorkbenchStatus {
         argument_bytes: 120,
         result_bytes: (outcome == "ok").then_some(15_400),
         outcome: outcome.to_owned(),
+        reason: (outcome != "ok")
+            .then(|| "server `git`: no response or progress for 60000 ms".to_owned()),
         ..CallStatus::default()
     };
     WorkbenchStatus {
@@ -61,6 +65,7 @@ fn view() -> WorkbenchStatus {
         agents: vec![AgentStatus {
             session: 1,
             client: Some("claude-code".to_owned()),
+            version: Some("2.1.9".to_owned()),
             saved_tokens: 41_230,
             calls: 12,
             ..AgentStatus::default()
@@ -71,7 +76,6 @@ fn view() -> WorkbenchStatus {
                 description: "Version control and issues".to_owned(),
                 servers: vec![running, failed],
                 opened: 0,
-                saved_tokens: 3_400,
             },
             ToolboxStatus {
                 name: "web".to_owned(),
@@ -108,6 +112,11 @@ fn draws_everything_at_80_by_24() {
 }
 
 #[test]
+fn wide_screen_has_space_for_everything() {
+    assert_snapshot!(drawn(&mut state(), 200, 24));
+}
+
+#[test]
 fn narrow_screen_drops_optional_columns() {
     assert_snapshot!(drawn(&mut state(), 40, 24));
 }
@@ -120,13 +129,99 @@ fn shows_why_the_selected_server_failed() {
 }
 
 #[test]
-fn shows_open_count_and_savings_of_the_selected_toolbox() {
+fn shows_open_count_and_size_of_the_selected_toolbox() {
     let mut state = state();
     press(&mut state, KeyCode::Char('j'));
     press(&mut state, KeyCode::Char('j'));
     let screen = drawn(&mut state, 100, 20);
-    let line = "opened by 0 of 1 agent, 0 tokens of its definitions saved";
+    let line = "opened by 0 of 1 agent; its definitions are about 0 tokens";
     assert!(screen.contains(line), "{screen}");
+}
+
+#[test]
+fn workbenches_are_told_apart_by_their_clients() {
+    let mut state = state();
+    let agent = |client: Option<&str>, version: Option<&str>| AgentStatus {
+        client: client.map(str::to_owned),
+        version: version.map(str::to_owned),
+        ..AgentStatus::default()
+    };
+    let codex = agent(Some("codex-mcp-client"), Some("0.171.0"));
+    let mut agents = vec![codex.clone(), agent(None, None), codex];
+    for pid in [4800, 4801] {
+        let view = WorkbenchStatus { pid, agents: std::mem::take(&mut agents), ..view() };
+        state.apply(TopEvent::View(format!("/run/{pid}.sock").into(), Box::new(view)));
+    }
+    let shown = drawn(&mut state, 100, 40);
+    for row in [
+        "claude-code 2.1.9 · workbench-config.json · stdio · process 4700 · 9 MB",
+        "codex-mcp-client 0.171.0 ×2, unnamed client · workbench-config.json · stdio · process 4800",
+        "no client · workbench-config.json · stdio · process 4801 · 9 MB",
+    ] {
+        assert!(shown.contains(row), "{row}\n{shown}");
+    }
+}
+
+#[test]
+fn details_show_why_the_selected_call_failed() {
+    let mut state = state();
+    press(&mut state, KeyCode::Tab);
+    assert_snapshot!(drawn(&mut state, 80, 24));
+    press(&mut state, KeyCode::Down);
+    let shown = drawn(&mut state, 80, 24);
+    assert!(shown.contains("dev/git/git_log: ok after 12 ms"), "{shown}");
+}
+
+#[test]
+fn enter_shows_the_whole_error_of_a_call_and_starts_no_server() {
+    let mut state = state();
+    let mut view = view();
+    let lines: Vec<_> = (1..=12).map(|line| format!("line {line}")).collect();
+    view.calls[1].reason = Some(format!("\u{1b}[2Jfailed\n{}", lines.join("\n")));
+    state.apply(TopEvent::View("/run/4700.sock".into(), Box::new(view)));
+    let shown = drawn(&mut state, 80, 24);
+    assert!(shown.contains("[2Jfailed") && !shown.contains("line 12"), "{shown}");
+    press(&mut state, KeyCode::Tab);
+    assert_eq!(press(&mut state, KeyCode::Enter), None);
+    let shown = drawn(&mut state, 80, 24);
+    assert!(shown.contains("> line 12") && !shown.contains('\u{1b}'), "{shown}");
+    press(&mut state, KeyCode::Char('q'));
+    assert!(drawn(&mut state, 80, 24).contains("Enter whole error"));
+}
+
+#[test]
+fn call_stays_selected_when_others_end() {
+    let mut state = state();
+    press(&mut state, KeyCode::Tab);
+    press(&mut state, KeyCode::Down);
+    let mut view = view();
+    let newest = CallStatus {
+        number: 3,
+        at: NOW + 60_000,
+        tool: "git_new".to_owned(),
+        ..view.calls[0].clone()
+    };
+    view.calls.insert(0, newest);
+    state.apply(TopEvent::View("/run/4700.sock".into(), Box::new(view)));
+    assert!(drawn(&mut state, 80, 24).contains("dev/git/git_log: ok"));
+    press(&mut state, KeyCode::Home);
+    assert!(drawn(&mut state, 80, 24).contains("dev/git/git_new: ok"));
+}
+
+#[test]
+fn help_explains_keys_and_words_at_80_by_24() {
+    let mut state = state();
+    press(&mut state, KeyCode::Char('?'));
+    let shown = drawn(&mut state, 80, 24);
+    assert!(shown.contains("Press ? for the words"), "{shown}");
+    press(&mut state, KeyCode::Char('?'));
+    let shown = drawn(&mut state, 80, 24);
+    for column in COLUMNS {
+        assert!(shown.contains(column.0), "{shown}");
+    }
+    assert!(shown.contains("Press any key."), "{shown}");
+    press(&mut state, KeyCode::Char('?'));
+    assert!(drawn(&mut state, 80, 24).contains("Server  "), "closed");
 }
 
 #[test]
@@ -239,7 +334,7 @@ fn filter_narrows_rows_and_takes_q_as_text() {
 fn draws_at_any_size_without_control_characters() {
     for (width, height) in [(1, 1), (3, 2), (20, 6), (39, 15), (300, 100)] {
         let mut state = state();
-        state.input_mode = if height > 10 { InputMode::Help } else { InputMode::Rows };
+        state.input_mode = if height > 10 { InputMode::Words } else { InputMode::Rows };
         let shown = drawn(&mut state, width, height);
         assert!(!shown.contains('\u{1b}'));
         press(&mut state, KeyCode::Char('x'));

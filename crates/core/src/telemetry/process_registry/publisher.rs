@@ -123,7 +123,7 @@ impl EventListener for ProcessPublisher {
                     now.agents.insert(session.session, agent);
                 });
             }
-            Event::ClientIdentified(session, client) => self.change(|now| {
+            Event::ClientIdentified(session, client, _) => self.change(|now| {
                 if let Some(agent) = now.agents.get_mut(&session.session) {
                     agent.client = Some(short(client)).filter(|client| !client.is_empty());
                 }

@@ -60,7 +60,7 @@ fn publishes_agents_and_servers_until_they_end() {
         ..SessionContext::default()
     };
     publisher.on_event(Event::SessionOpened(&agent));
-    publisher.on_event(Event::ClientIdentified(&agent, "claude-code"));
+    publisher.on_event(Event::ClientIdentified(&agent, "claude-code", "2.1"));
     let told_now = wait_told(cache.path(), |record| {
         record.servers.len() == 2 && record.agents.iter().any(|agent| agent.client.is_some())
     });

@@ -40,7 +40,7 @@ impl AgentSession {
         let session = Self::restore(&live, Some(Arc::clone(&current)), record).await?;
         session.spawn(Self::tell_events(notifier, current, events));
         if let (Some(guest), Some(introduction)) = (&live.guest, &record.introduction) {
-            guest.report_client_name(&introduction.client.name);
+            guest.report_client(&introduction.client.name, &introduction.client.version);
             guest.report_adoption(record.tenure.epoch);
         }
         session.notify_missed_changes().await;

@@ -35,7 +35,7 @@ macro_rules! assets {
     };
 }
 
-const ASSETS: [Asset; 14] = assets! {
+const ASSETS: [Asset; 15] = assets! {
     "page.html": HTML,
     "page.css": CSS,
     "icon.svg": SVG,
@@ -50,6 +50,7 @@ const ASSETS: [Asset; 14] = assets! {
     "overview.js": JS,
     "savings.js": JS,
     "tools.js": JS,
+    "words.js": JS,
 };
 
 /// One `ETag` for all files, so that a browser never mixes files of two versions.

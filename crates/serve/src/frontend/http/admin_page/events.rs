@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::admin::WorkbenchStatus;
+use crate::admin::{CallStatus, WorkbenchStatus};
 
 use crate::frontend::http::admin_page::viewers::MAX_VIEWERS;
 use crate::frontend::http::admin_page::{AdminBackend, AdminPage, with_private_headers};
@@ -108,8 +108,9 @@ impl<W: AdminBackend> AdminPage<W> {
         let views = Arc::<[WorkbenchStatus]>::from(self.workbenches.statuses().await);
         let is_same = last.as_ref().is_some_and(|last| is_same(&last.views, &views));
         let number = last.as_ref().map_or(0, |last| last.number + u64::from(!is_same));
+        let details = without_reasons(&views, |call| call.agent.is_none());
         let events =
-            [event(false, &without_words(&views)), event(false, &views), event(true, &views)];
+            [event(false, &without_words(&views)), event(false, &details), event(true, &views)];
         let look = StatusSnapshot { at: Instant::now(), views, number, events };
         *last = Some(look.clone());
         look
@@ -124,8 +125,20 @@ fn is_same(old: &[WorkbenchStatus], new: &[WorkbenchStatus]) -> bool {
             .all(|(old, new)| WorkbenchStatus { at: new.at, ..old.clone() } == *new)
 }
 
-fn without_words(views: &[WorkbenchStatus]) -> Vec<WorkbenchStatus> {
+/// Removes the reasons of failed calls, which can quote the call, except where `shows` them.
+fn without_reasons(
+    views: &[WorkbenchStatus],
+    shows: impl Fn(&CallStatus) -> bool,
+) -> Vec<WorkbenchStatus> {
     let mut views = views.to_vec();
+    for call in views.iter_mut().flat_map(|view| &mut view.calls).filter(|call| !shows(call)) {
+        call.reason = None;
+    }
+    views
+}
+
+fn without_words(views: &[WorkbenchStatus]) -> Vec<WorkbenchStatus> {
+    let mut views = without_reasons(views, |_| false);
     let toolboxes = views.iter_mut().flat_map(|view| &mut view.toolboxes);
     for server in toolboxes.flat_map(|toolbox| &mut toolbox.servers) {
         server.reason = None;

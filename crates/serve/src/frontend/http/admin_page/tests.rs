@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::*;
-use crate::admin::{LockDrift, ServerStatus, ToolboxStatus};
+use crate::admin::{CallStatus, LockDrift, ServerStatus, ToolboxStatus};
 
 use crate::frontend::http::admin_page::request::PageRequest;
 use crate::frontend::http::auth::AccessLevel;
@@ -31,10 +31,16 @@ impl AdminBackend for Still {
         let drift = LockDrift { differences: stderr_tail.clone(), accept, ..LockDrift::default() };
         let server = ServerStatus { stderr_tail, drift: Some(drift), ..ServerStatus::default() };
         let toolbox = ToolboxStatus { servers: vec![server], ..ToolboxStatus::default() };
+        let call = |agent: Option<&str>| CallStatus {
+            agent: agent.map(str::to_owned),
+            reason: Some("secret".to_owned()),
+            ..CallStatus::default()
+        };
         vec![WorkbenchStatus {
             at: looks as u64,
             pid: 7,
             toolboxes: vec![toolbox],
+            calls: vec![call(None), call(Some("ann"))],
             ..WorkbenchStatus::default()
         }]
     }
@@ -156,6 +162,20 @@ async fn server_text_needs_a_higher_access_level() {
     assert_eq!(seen(AccessLevel::Metrics).await, (json!(false), json!([])));
     assert_eq!(seen(AccessLevel::Details).await, (json!(false), json!(["secret"])));
     assert_eq!(seen(AccessLevel::Operate).await, (json!(true), json!(["secret"])));
+}
+
+#[tokio::test]
+async fn reasons_of_calls_of_named_agents_are_for_operators() {
+    let tasks = TaskTracker::new();
+    let page = Arc::new(AdminPage::new(Still::default(), &tasks, &CancellationToken::new()));
+    let seen = async |access| {
+        let said = event(&mut view(&page, access).into_body()).await.unwrap();
+        let calls = &said["workbenches"][0]["calls"];
+        [calls[0]["reason"].clone(), calls[1]["reason"].clone()]
+    };
+    assert_eq!(seen(AccessLevel::Metrics).await, [json!(null), json!(null)]);
+    assert_eq!(seen(AccessLevel::Details).await, [json!("secret"), json!(null)]);
+    assert_eq!(seen(AccessLevel::Operate).await, [json!("secret"), json!("secret")]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::telemetry::AccessDenialReason;
 pub(crate) enum AccessLevel {
     /// Names and metrics, as in `/metrics`, and calls without their arguments.
     Metrics,
-    /// Also text from servers: errors, stderr and tools.
+    /// Also text from servers: errors, stderr and tools, and why calls of anonymous agents failed.
     Details,
     /// Also all actions.
     Operate,

@@ -1,0 +1,105 @@
+//! Why a call failed, for people who watch the workbench. Agents get the error itself.
+
+use std::borrow::Cow;
+
+use crate::backend::{self, RpcOutcome};
+use crate::catalog::schema::format_violations;
+use crate::gateway::instrumentation::{call_outcome, outcome_of_error};
+use crate::gateway::macros::text_of;
+use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::json::RawJson;
+use crate::name::untrusted_text;
+use crate::telemetry::{CallContext, CallGuard, CallOutcome, Redactor};
+
+/// Maximum length of a reason, in characters.
+const MAX_REASON: usize = 1_000;
+/// In bytes. Longer texts are cut before invisible characters are removed.
+const MAX_CLEANED: usize = 16 * 1024;
+
+impl Gateway {
+    /// Reports the end of a call.
+    pub(crate) fn end_call(
+        &self,
+        mut call: CallGuard<'_>,
+        called: &Result<RpcOutcome, CallError>,
+        context: &RequestContext<'_>,
+    ) {
+        if let Err(CallError::Refused { reason, .. }) = called {
+            call.context.set_denial_reason(reason);
+        }
+        let (outcome, bytes) = call_outcome(called, context);
+        if call.context.is_watched && !outcome.is_ok() {
+            let text = match called {
+                Ok(RpcOutcome::Result(result)) => text_of_result(result),
+                Ok(RpcOutcome::Error(error)) => text_of_protocol_error(error),
+                Err(error) => text_of_error(error),
+            };
+            call.context.failure = self.failure_reason(&text, &call.context);
+        }
+        call.end(outcome, bytes);
+    }
+
+    /// Reports the end of a call whose tool is unknown. `error` is `None` for an unknown name.
+    pub(crate) fn end_unresolved(&self, mut call: CallGuard<'_>, error: Option<&CallError>) {
+        if let (true, Some(error)) = (call.context.is_watched, error) {
+            call.context.failure = self.failure_reason(&text_of_error(error), &call.context);
+        }
+        call.end(error.map_or(CallOutcome::UnknownTool, outcome_of_error), None);
+    }
+
+    /// Returns the text without control characters, and without the secrets of the configuration,
+    /// of the server's process and of the call's arguments.
+    fn failure_reason(&self, text: &str, call: &CallContext<'_>) -> Option<String> {
+        let subject = &call.subject;
+        let server = subject.toolbox.zip(subject.server);
+        let server = server.and_then(|(toolbox, server)| self.managed_server(toolbox, server));
+        let others = server.map(|server| server.spec().secrets());
+        let others = others.into_iter().chain(subject.arguments.map(Redactor::from_members));
+        let mut text = self.redact(text);
+        for secrets in others {
+            text = Cow::Owned(secrets.redact_json_text(&text).into_owned());
+        }
+        // Only now: a cut secret would not be recognized.
+        let text = untrusted_text::clean_lines(&text[..text.floor_char_boundary(MAX_CLEANED)]);
+        match text.char_indices().nth(MAX_REASON) {
+            Some((end, _)) => Some(format!("{}…", &text[..end])),
+            None => Some(text).filter(|text| !text.is_empty()),
+        }
+    }
+}
+
+fn text_of_result(result: &RawJson) -> String {
+    let text = text_of(result);
+    if !text.trim().is_empty() {
+        return text;
+    }
+    let structured = result.member("structuredContent");
+    structured.map(|value| value.as_str().into_owned()).unwrap_or_default()
+}
+
+fn text_of_protocol_error(error: &RawJson) -> String {
+    let message = error.member("message");
+    let message = message.as_ref().and_then(RawJson::decode_string_lossy).unwrap_or_default();
+    match error.member("code") {
+        Some(code) => format!("{message} (code {})", code.as_str()).trim_start().to_owned(),
+        None => message.into_owned(),
+    }
+}
+
+fn text_of_error(error: &CallError) -> String {
+    let more = match error {
+        CallError::InvalidArguments { mismatches, .. } => format_violations(mismatches),
+        CallError::Refused { hint, .. } => format!("hint: {hint}"),
+        CallError::Server { error: backend::BackendError::StartFailed(failure), .. } => {
+            format!("hint: {}", failure.hint)
+        }
+        CallError::Server { error: backend::BackendError::Remote(failure), .. } => {
+            format!("hint: {}", failure.hint)
+        }
+        _ => String::new(),
+    };
+    format!("{error}\n{more}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+// Explains the words of the page: as tooltips, and in the list below each view.
+
+/** By column or figure. */
+export const WORDS = {
+  "Servers running": "Servers with a running process or connection. The others start when an agent needs them.",
+  Agents: "Sessions of clients that are connected to this workbench.",
+  Calls: "Tool calls that ended since top or the dashboard was first opened.",
+  Errors: "Calls among them that failed. Cancelled calls don't count.",
+  "Calls in flight": "Tool calls without a response yet.",
+  "p95 latency": "95 % of the calls since top or the dashboard was first opened took at most this long.",
+  p50: "Half of the server's calls since top or the dashboard was first opened took at most this long.",
+  p95: "95 % of the server's calls since top or the dashboard was first opened took at most this long.",
+  p99: "99 % of the server's calls since top or the dashboard was first opened took at most this long.",
+  "Server memory": "Memory of the processes of all servers.",
+  Memory: "Memory of all processes of the server. Unknown for servers over HTTP.",
+  "Definition tokens": "Estimated size of the definitions of all known tools. A client that is connected to the servers directly loads all of them.",
+  "Tokens saved": "Estimated size of the definitions that clients would have loaded from the servers directly, minus those that the workbench sent them. It is 0 for a client that searches tools itself and loads only some.",
+  Server: "The name of the server in the configuration.",
+  State: "What the server does now: running, starting, stopped, failed, paused, drift, blocked or sign-in required.",
+  Tools: "Tools that agents can use. Empty until the server has started once.",
+  Tokens: "Estimated size of the definitions of these tools.",
+  Actions: "They affect all agents that share the server's process.",
+  "In state for": "How long the server has been in its state.",
+  Started: "When the call began.",
+  Outcome: "How the call ended: ok, tool error (the tool reported an error), protocol error (the server rejected the request), denied, timed out and so on. The line below says why.",
+  Tool: "The tool's name at its server.",
+  Client: "The name and version that the agent's program reports.",
+  Agent: "The agent's name in the access rules. Empty for an anonymous agent.",
+  Duration: "From the request of the agent to the response, including the start of the server.",
+  Arguments: "Size of the arguments.",
+  Result: "Size of the result. Empty if there was no response.",
+  "Connected since": "When the session began.",
+  Sessions: "Connected sessions of this client.",
+  Toolbox: "A group of servers that an agent opens together.",
+  "Agents with it open": "Connected agents that have loaded the definitions of this toolbox.",
+};
+
+export const STATES = {
+  running: "Ready for calls.",
+  starting: "Started, but its tools aren't known yet.",
+  stopped: "The next call starts it.",
+  failed: "It did not start, or exited unexpectedly. The reason is below it.",
+  paused: "It starts only after you resume it. Calls fail.",
+  drift: "Its definitions differ from workbench.lock.",
+  blocked: "Its definitions differ from workbench.lock, and onDefinitionChange is deny.",
+  "sign-in required": "It needs a sign-in before it accepts calls.",
+  "signing in": "It starts when you have signed in on the page that was opened.",
+};
