@@ -305,7 +305,7 @@ fn failed_calls_show_their_client_and_their_reason_without_secrets() {
     let view = admin.ask(&json!({"ask": "view"}));
     let named = (&view["agents"][0]["client"], &view["agents"][0]["version"]);
     assert_eq!(named, (&json!(r"my-agent\u{1b}"), &json!("7.1")), "{view}");
-    let top = Top::new(&bench);
+    let mut top = Top::new(&bench);
     let text = "no file\u{1b}[2J of hunter2-hunter2\nfor open-sesame";
     let given = json!({"text": text, "password": "open-sesame"});
     assert!(agent.call("box__fake__tool_error", given).is_tool_error());
@@ -321,6 +321,8 @@ fn failed_calls_show_their_client_and_their_reason_without_secrets() {
     assert_eq!(told(1), ["tool_error", client, "no file [2J of ***\nfor ***"]);
     top.shows("no file [2J of ***");
     top.shows(r"my-agent\u{1b} 7.1");
+    top.press("q");
+    top.ends();
     agent.close_stdin();
     agent.wait_end();
 }

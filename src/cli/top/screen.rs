@@ -22,6 +22,8 @@ use crate::name::untrusted_text;
 
 /// Below this height, in lines, only one pane is shown.
 const LOW: u16 = 16;
+/// Maximum width of the column of names, so that wide screens keep a row together.
+const MAX_NAME: u16 = 60;
 
 pub(super) use crate::cli::top::screen::calls::details as call_details;
 
@@ -172,9 +174,12 @@ fn servers(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
         });
         TableRow::new([name].into_iter().chain(rest))
     });
-    let widths = [Constraint::Fill(1)]
+    // Each column is a space apart from the one before it.
+    let others: u16 = shown.iter().map(|(_, (_, width, _))| width + 1).sum();
+    let widths = [area.width.saturating_sub(others).min(MAX_NAME)]
         .into_iter()
-        .chain(shown.iter().map(|(_, (_, width, _))| Constraint::Length(*width)));
+        .chain(shown.iter().map(|(_, (_, width, _))| *width))
+        .map(Constraint::Length);
     let heads = shown.iter().map(|(at, (head, ..))| {
         let head = Line::from(*head);
         Cell::new(if *at == 0 { head } else { head.right_aligned() })
