@@ -164,15 +164,17 @@ impl Exposure {
         if let Some(own) = mode.instructions(config) {
             return own;
         }
-        let ours = instructions::render(config, &mode.usage_hints(config, mutability), max);
+        let render = |max| instructions::render(config, &mode.usage_hints(config, mutability), max);
         if !mode.starts_all_servers() {
-            return ours;
+            return render(max);
         }
         // No `open_toolbox` call delivers the servers' instructions, so append them.
         let snapshot = self.gateway.snapshot();
         let toolboxes = self.gateway.config().toolboxes.iter();
         let views: Vec<_> = toolboxes.map(|toolbox| snapshot.view(&toolbox.name)).collect();
-        instructions::with_servers(ours, views.iter().flat_map(|view| view.instructions()), max)
+        let servers: Vec<_> = views.iter().flat_map(|view| view.instructions()).collect();
+        let ours = render(if servers.is_empty() { max } else { max / 2 });
+        instructions::with_servers(ours, servers.into_iter(), max)
     }
 
     pub fn tools(&self, mutability: ListMutability, chosen: &SessionChoices) -> Vec<RawJson> {

@@ -327,7 +327,8 @@ fn unknown(known: &AvailableItems<'_>, name: &str, failed: &[FailedServer]) -> S
     format!("Unknown tool '{name}'.{similar} Use {TOOLMAN_ACTIVATE} to see available tools.")
 }
 
-/// Starts the missing servers whose namespace matches one of the names.
+/// Starts the missing servers whose namespace matches one of the names. A stored listing may lack a
+/// tool that is new since then, so its server is started, too.
 async fn revive(
     exposure: &Exposure,
     names: &[&str],
@@ -344,6 +345,7 @@ async fn revive(
         })
     };
     let mut missing = gateway.unavailable_servers();
+    missing.extend(gateway.stored_listings().into_iter().map(|(at, _)| at));
     missing.retain(may_have);
     gateway.start_servers(&missing, context).await
 }

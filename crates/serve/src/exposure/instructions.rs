@@ -1,13 +1,14 @@
 //! Instructions and tool descriptions for models, within the size limits of clients.
 //!
 //! Clients truncate instructions at 2 KiB or more; one shows only the first 250 characters. The
-//! first line is therefore self-contained: it names the toolboxes and the tool to call. The rest
-//! shrinks in steps until it fits.
+//! first line is therefore self-contained: it names the toolboxes and the tool to call. If it has
+//! no room for all toolboxes, a list below names them, with as much of their servers and
+//! descriptions as fits.
 
 use crate::catalog::shorten;
 use crate::exposure::mode::ToolDelivery;
 use crate::exposure::mode::UsageHints;
-use crate::exposure::truncation::{first_that_fits, names_that_fit};
+use crate::exposure::truncation::{first_that_fits, lengthen, names_that_fit};
 use crate::name::{ServerName, untrusted_text};
 use crate::settings::{Config, ToolboxConfig};
 
@@ -36,15 +37,22 @@ pub(crate) fn render(config: &Config, guide: &UsageHints, max: usize) -> String 
     } else {
         format!("{}\n{}", first.text, guide.usage)
     };
-    let with_descriptions = STEPS.iter().filter(|_| !first.is_whole).map(|max| {
-        let lines: String = config.toolboxes.iter().map(|t| line(t, *max)).collect();
-        format!("{with_usage}\n{lines}")
-    });
-    let with_names = std::iter::once(())
-        .filter(|()| !first.has_names)
-        .map(|()| format!("{with_usage}\n\n{}", names(config)));
-    let shortest = [&with_usage, &first.text].map(Clone::clone);
-    first_that_fits(max, with_descriptions.chain(with_names).chain(shortest))
+    let capacity = |without: usize| max.saturating_sub(without);
+    let with_list = if first.is_whole {
+        None
+    } else if first.has_names {
+        let list = toolbox_lines(config, "\n", capacity(with_usage.len() + 1));
+        list.map(|list| format!("{with_usage}\n{list}"))
+    } else {
+        let count = config.toolboxes.len();
+        let head = format!("There are {count} toolboxes, listed below. {}", guide.call);
+        let tail = if guide.usage.is_empty() { "" } else { "\n\n" };
+        let tail = format!("{tail}{}", guide.usage);
+        let list = toolbox_lines(config, "\n", capacity(head.len() + tail.len()));
+        list.map(|list| format!("{head}{list}{tail}"))
+    };
+    let shortest = [with_usage, first.text];
+    first_that_fits(max, with_list.into_iter().chain(shortest))
 }
 
 struct FirstLine {
@@ -68,6 +76,7 @@ fn first_line(config: &Config, guide: &UsageHints) -> FirstLine {
         let toolboxes = config.toolboxes.iter().map(|toolbox| {
             let purpose = start_of(&toolbox.description, *max);
             is_whole &= !purpose.ends_with('…');
+            let purpose = close_parenthesis(purpose);
             match purpose.trim_end_matches('.') {
                 "" => toolbox.name.to_string(),
                 purpose => format!("{} ({purpose})", toolbox.name),
@@ -141,16 +150,22 @@ pub(crate) fn open_toolbox_description(
     if is_known {
         return purpose.to_owned();
     }
-    let with_descriptions = STEPS.iter().map(|max| {
-        let lines: Vec<_> =
-            config.toolboxes.iter().map(|toolbox| short_description(toolbox, *max)).collect();
-        format!("{purpose} Toolboxes:{}", lines.concat())
-    });
-    let names_only = std::iter::once_with(|| format!("{purpose} {}", names(config)));
-    let count = std::iter::once_with(|| {
-        format!("{purpose} There are {} toolboxes; see `toolbox`.", config.toolboxes.len())
-    });
-    first_that_fits(MAX_DESCRIPTION, with_descriptions.chain(names_only).chain(count))
+    let list = with_toolboxes(config, format!("{purpose} Toolboxes:"));
+    list.unwrap_or_else(|| not_listed(config, purpose))
+}
+
+/// Appends the list of toolboxes to a description, if at least their names fit.
+fn with_toolboxes(config: &Config, mut text: String) -> Option<String> {
+    let list = toolbox_lines(config, "\n- ", MAX_DESCRIPTION.saturating_sub(text.len()))?;
+    text.push_str(&list);
+    Some(text)
+}
+
+/// The description if there are too many toolboxes to list.
+fn not_listed(config: &Config, purpose: &str) -> String {
+    let count = config.toolboxes.len();
+    let count = format!("{purpose} There are {count} toolboxes; see `toolbox`.");
+    first_that_fits(MAX_DESCRIPTION, [format!("{purpose} {}", names(config)), count])
 }
 
 /// Returns the description of `search_tools`: how to phrase a query and which toolboxes exist. If
@@ -168,18 +183,8 @@ pub(crate) fn search_tools_description(config: &Config, delivery: Option<ToolDel
     if delivery.is_some() {
         return purpose;
     }
-    let described = |max: usize, of: fn(&ToolboxConfig, usize) -> String| {
-        let lines: String = config.toolboxes.iter().map(|toolbox| of(toolbox, max)).collect();
-        format!("{purpose} Toolboxes:{lines}")
-    };
-    let with_servers = STEPS[..4].iter().map(|max| described(*max, brief_with_servers));
-    let with_descriptions = STEPS.iter().map(|max| described(*max, short_description));
-    let names_only = std::iter::once_with(|| format!("{purpose} {}", names(config)));
-    let count = std::iter::once_with(|| {
-        format!("{purpose} There are {} toolboxes; see `toolbox`.", config.toolboxes.len())
-    });
-    let versions = with_servers.chain(with_descriptions).chain(names_only).chain(count);
-    first_that_fits(MAX_DESCRIPTION, versions)
+    let list = with_toolboxes(config, format!("{purpose} Toolboxes:"));
+    list.unwrap_or_else(|| not_listed(config, &purpose))
 }
 
 fn names(config: &Config) -> String {
@@ -206,27 +211,42 @@ fn pointer(config: &Config, tool: &str, max: usize) -> String {
     }
 }
 
-fn line(toolbox: &ToolboxConfig, max: usize) -> String {
-    let servers = match toolbox.launchable_servers().count() {
-        0 => String::new(),
-        1 => " (1 server)".to_owned(),
-        count => format!(" ({count} servers)"),
+/// A line for each toolbox, in at most `max` bytes: its name, as far as possible its servers, and as
+/// much as possible of its description. `None` if the names don't fit.
+fn toolbox_lines(config: &Config, mark: &str, max: usize) -> Option<String> {
+    let lines = |step: Option<usize>| {
+        let lines = config.toolboxes.iter().map(|toolbox| line(toolbox, mark, step));
+        lines.collect::<Vec<_>>()
     };
-    format!("\n{}{servers}: {}", toolbox.name, start_of(&toolbox.description, max))
-}
-
-fn short_description(toolbox: &ToolboxConfig, max: usize) -> String {
-    format!("\n- {}: {}", toolbox.name, start_of(&toolbox.description, max))
-}
-
-/// Adds the servers' names, because good queries name a service.
-fn brief_with_servers(toolbox: &ToolboxConfig, max: usize) -> String {
-    let servers: Vec<_> = toolbox.launchable_servers().map(|server| server.name.as_str()).collect();
-    if servers.is_empty() || servers == [toolbox.name.as_str()] {
-        return short_description(toolbox, max);
+    let names = config.toolboxes.iter().map(|toolbox| format!("{mark}{}", toolbox.name));
+    let names: Vec<_> = names.collect();
+    let used = names.iter().map(String::len).sum();
+    if used > max {
+        return None;
     }
-    let description = start_of(&toolbox.description, max);
-    format!("\n- {} ({}): {description}", toolbox.name, servers.join(", "))
+    let described = STEPS.iter().rev().map(|step| lines(Some(*step)));
+    let steps = std::iter::once_with(|| lines(None)).chain(described);
+    Some(lengthen(names, steps, |line| line, (used, max)).concat())
+}
+
+/// The name of a toolbox, its servers unless the description or the name says them, and the
+/// description in at most `max` characters.
+fn line(toolbox: &ToolboxConfig, mark: &str, max: Option<usize>) -> String {
+    let description = max.map(|max| start_of(&toolbox.description, max)).unwrap_or_default();
+    let description = close_parenthesis(description);
+    let servers: Vec<_> = toolbox.launchable_servers().map(|server| server.name.as_str()).collect();
+    let is_named = |server: &&str| {
+        let mut words = description.split(|c: char| c.is_whitespace() || ",;:()…".contains(c));
+        words.any(|word| word == *server)
+    };
+    let mut line = format!("{mark}{}", toolbox.name);
+    if servers != [toolbox.name.as_str()] && !servers.iter().all(is_named) {
+        line.extend([" (", &servers.join(", "), ")"]);
+    }
+    if !description.is_empty() {
+        line.extend([": ", &description]);
+    }
+    line
 }
 
 /// The beginning of a description on one line, in at most `max` characters.
@@ -241,6 +261,15 @@ fn start_of(text: &str, max: usize) -> String {
         start.extend([separator, word]);
     }
     shorten(&start, max)
+}
+
+/// Closes the parenthesis in which a text was shortened.
+fn close_parenthesis(mut text: String) -> String {
+    let is_open = text.rfind('(').is_some_and(|at| !text[at..].contains(')'));
+    if is_open && text.ends_with('…') {
+        text.push(')');
+    }
+    text
 }
 
 pub(crate) fn on_one_line(text: &str) -> String {

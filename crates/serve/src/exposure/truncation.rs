@@ -31,6 +31,32 @@ pub(crate) fn names_that_fit<'a>(
     (text, left_out)
 }
 
+/// Replaces lines by longer versions, step by step, while the total stays within `capacity` bytes.
+/// `used` is the total of `lines`. Lines of a step are replaced from the first one on; the step
+/// that doesn't fit for all of them is the last one.
+pub(crate) fn lengthen<L>(
+    mut lines: Vec<L>,
+    steps: impl IntoIterator<Item = Vec<L>>,
+    text: impl Fn(&L) -> &str,
+    (mut used, capacity): (usize, usize),
+) -> Vec<L> {
+    for step in steps {
+        let mut all_fit = true;
+        for (line, longer) in lines.iter_mut().zip(step) {
+            let with = used - text(line).len() + text(&longer).len();
+            if with <= capacity {
+                (used, *line) = (with, longer);
+            } else {
+                all_fit = false;
+            }
+        }
+        if !all_fit {
+            break;
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +67,20 @@ mod tests {
         assert_eq!(first_that_fits(99, versions()), "longest");
         assert_eq!(first_that_fits(6, versions()), "longer");
         assert_eq!(first_that_fits(1, versions()), "long");
+    }
+
+    #[test]
+    fn lines_grow_step_by_step_up_to_the_capacity() {
+        let owned = |lines: [&str; 2]| lines.map(str::to_owned).to_vec();
+        let grown = |capacity| {
+            let steps = [owned(["aaa", "bbb"]), owned(["aaaaaa", "bbbbbb"])];
+            lengthen(owned(["a", "b"]), steps, |line| line, (2, capacity)).join(" ")
+        };
+        assert_eq!(grown(2), "a b");
+        assert_eq!(grown(4), "aaa b");
+        assert_eq!(grown(8), "aaa bbb");
+        assert_eq!(grown(9), "aaaaaa bbb");
+        assert_eq!(grown(99), "aaaaaa bbbbbb");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The catalog in the description of `toolman_activate`, within the client's length limit.
 //!
-//! To fit, descriptions become shorter, then disappear, then the largest toolboxes are reduced to a
-//! count. At each step, as many primitives as possible keep the form of the step before.
+//! To fit, descriptions become shorter, then disappear, then inactive primitives of the largest
+//! toolboxes are only counted, and at last active ones. At each step, as many primitives as possible
+//! keep the form of the step before.
 
 use crate::catalog::shorten;
 use crate::exposure::instructions::on_one_line;
-use crate::exposure::truncation::names_that_fit;
+use crate::exposure::truncation::{lengthen, names_that_fit};
 use crate::state::ActivePrimitives;
 use crate::toolbox::{NamespacedPrimitive, PrimitiveKind};
 
@@ -73,6 +74,67 @@ struct Group<'a> {
     items: Vec<&'a NamespacedPrimitive>,
 }
 
+/// A group with some of its names.
+struct NamedGroup<'a> {
+    group: &'a Group<'a>,
+    names: Vec<String>,
+    is_shown: Vec<bool>,
+    hidden: usize,
+    hidden_active: usize,
+}
+
+impl<'a> NamedGroup<'a> {
+    fn new(group: &'a Group<'a>, active: &ActivePrimitives) -> Self {
+        let names = group.items.iter().map(|item| line(item, active.has(item), 0));
+        let hidden = group.items.len();
+        Self {
+            group,
+            names: names.collect(),
+            is_shown: vec![false; hidden],
+            hidden,
+            hidden_active: group.items.iter().filter(|item| active.has(item)).count(),
+        }
+    }
+
+    /// Shows a name if the total of `used` bytes stays within `capacity`. Returns the new total.
+    fn show(&mut self, index: usize, is_active: bool, (used, capacity): (usize, usize)) -> usize {
+        let count = |group: &Self| group.count().map_or(0, |count| count.len() + 1);
+        let before = count(self);
+        let active = usize::from(is_active);
+        (self.hidden, self.hidden_active) = (self.hidden - 1, self.hidden_active - active);
+        let with = used - before + count(self) + self.names[index].len() + 1;
+        if with <= capacity {
+            self.is_shown[index] = true;
+            return with;
+        }
+        (self.hidden, self.hidden_active) = (self.hidden + 1, self.hidden_active + active);
+        used
+    }
+
+    /// The line about the names that aren't shown.
+    fn count(&self) -> Option<String> {
+        let (toolbox, count) = (self.group.toolbox, self.hidden);
+        let primitives = self.group.section.primitives();
+        let active = self.hidden_active;
+        match count {
+            0 => None,
+            all if all == self.names.len() => {
+                Some(format!("  {toolbox}: {count} {primitives} ({active} active)"))
+            }
+            _ if active > 0 => {
+                Some(format!("  {toolbox}: {count} more {primitives} ({active} active)"))
+            }
+            _ => Some(format!("  {toolbox}: {count} more {primitives}")),
+        }
+    }
+
+    fn lines(&self) -> Vec<(Section, String)> {
+        let names = self.names.iter().zip(&self.is_shown).filter(|(_, is_shown)| **is_shown);
+        let names = names.map(|(name, _)| name.clone()).chain(self.count());
+        names.map(|line| (self.group.section, line)).collect()
+    }
+}
+
 impl CatalogText<'_> {
     /// Renders the catalog in at most `max` bytes, or in its shortest form if that is longer.
     pub(crate) fn write(&self, max: usize) -> RenderedCatalog {
@@ -88,9 +150,9 @@ impl CatalogText<'_> {
         let lines = if self.length(&names) <= capacity {
             Some(self.described(&groups, names, capacity))
         } else {
-            self.named(&groups, names, capacity)
+            self.named(&groups, capacity)
         };
-        let text = lines.map_or_else(|| self.counted(), |lines| self.text(&lines));
+        let text = lines.map_or_else(|| self.counted(capacity), |lines| self.text(&lines));
         RenderedCatalog { text: format!("{text}\n\n{SHORTENED}"), is_whole: false }
     }
 
@@ -129,74 +191,54 @@ impl CatalogText<'_> {
         names: Vec<(Section, String)>,
         capacity: usize,
     ) -> Vec<(Section, String)> {
-        let (mut lines, mut next) = (names, STEPS.len() - 1);
-        while next > 0 {
-            let longer = self.lines(groups, STEPS[next - 1]);
-            next -= 1;
-            let mut length = self.length(&lines);
-            let mut all_fit = true;
-            for (line, longer) in lines.iter_mut().zip(longer) {
-                let with = length - line.1.len() + longer.1.len();
-                if with <= capacity {
-                    (length, *line) = (with, longer);
-                } else {
-                    all_fit = false;
-                }
-            }
-            if !all_fit {
-                break;
-            }
-        }
-        lines
+        let used = self.length(&names);
+        let steps = STEPS.iter().rev().skip(1).map(|step| self.lines(groups, *step));
+        lengthen(names, steps, |line| &line.1, (used, capacity))
     }
 
-    /// Names of as many toolboxes as fit, smallest first, and counts of the others. `None` if even
-    /// the counts don't fit.
-    fn named(
-        &self,
-        groups: &[Group<'_>],
-        names: Vec<(Section, String)>,
-        capacity: usize,
-    ) -> Option<Vec<(Section, String)>> {
-        let mut names = names.into_iter();
-        let named: Vec<Vec<_>> =
-            groups.iter().map(|group| names.by_ref().take(group.items.len()).collect()).collect();
-        let counted = groups.iter().map(|group| vec![(group.section, self.count(group))]);
-        let mut shown: Vec<_> = counted.collect();
-        let length = |lines: &[(Section, String)]| -> usize {
-            lines.iter().map(|(_, line)| line.len() + 1).sum()
-        };
-        let all: Vec<_> = shown.iter().flatten().cloned().collect();
-        let mut used = self.length(&all);
+    /// As many names as fit, and counts of the others: names of active primitives first, then those
+    /// of the smallest toolboxes. `None` if even the counts don't fit.
+    fn named(&self, groups: &[Group<'_>], capacity: usize) -> Option<Vec<(Section, String)>> {
+        let mut shown: Vec<_> =
+            groups.iter().map(|group| NamedGroup::new(group, self.active)).collect();
+        let counts: Vec<_> = shown.iter().flat_map(NamedGroup::lines).collect();
+        let mut used = self.length(&counts);
         if used > capacity {
             return None;
         }
-        let mut order: Vec<_> = (0..groups.len()).collect();
-        order.sort_by_key(|index| length(&named[*index]));
-        for index in order {
-            let with = used - length(&shown[index]) + length(&named[index]);
-            if with <= capacity {
-                used = with;
-                shown[index].clone_from(&named[index]);
+        shown.sort_by_key(|group| group.names.iter().map(String::len).sum::<usize>());
+        for wanted in [true, false] {
+            for group in &mut shown {
+                for index in 0..group.names.len() {
+                    let is_active = self.active.has(group.group.items[index]);
+                    if is_active == wanted {
+                        used = group.show(index, is_active, (used, capacity));
+                    }
+                }
             }
         }
-        Some(shown.concat())
+        let in_order = |of: &&Group<'_>| {
+            shown.iter().find(|shown| std::ptr::eq(shown.group, *of)).map(NamedGroup::lines)
+        };
+        Some(groups.iter().filter_map(|group| in_order(&group)).flatten().collect())
     }
 
-    fn count(&self, group: &Group<'_>) -> String {
-        let active = group.items.iter().filter(|item| self.active.has(item)).count();
-        let (count, primitives) = (group.items.len(), group.section.primitives());
-        format!("  {}: {count} {primitives} ({active} active)", group.toolbox)
-    }
-
-    /// The shortest form: only the totals.
-    fn counted(&self) -> String {
+    /// The shortest form: only the totals, and names of active primitives as far as they fit.
+    fn counted(&self, capacity: usize) -> String {
         let sections = Section::BOTH.map(|section| {
             let items = || self.items.iter().filter(|item| section.has(item));
             let active = items().filter(|item| self.active.has(item)).count();
             format!("{} {} ({active} active)", items().count(), section.primitives())
         });
-        format!("{}\n\ntotal: {}", self.head, sections.join(", "))
+        let mut text = format!("{}\n\ntotal: {}", self.head, sections.join(", "));
+        let active = self.items.iter().filter(|item| self.active.has(item));
+        for item in active.filter(|item| Section::BOTH.iter().any(|section| section.has(item))) {
+            let line = line(item, true, 0);
+            if text.len() + 1 + line.len() <= capacity {
+                text.extend(["\n", line.as_str()]);
+            }
+        }
+        text
     }
 
     fn text(&self, lines: &[(Section, String)]) -> String {

@@ -56,7 +56,7 @@ fn long_descriptions_follow_the_first_line_in_full() {
         "{text}"
     );
     assert!(
-        text.ends_with(&format!("\n\na (2 servers): {description}\nb (2 servers): {description}"))
+        text.ends_with(&format!("\n\na (srv, srv): {description}\nb (srv, srv): {description}"))
     );
 }
 
@@ -176,6 +176,20 @@ fn search_description_explains_queries_and_lists_toolboxes() {
 }
 
 #[test]
+fn too_many_names_for_the_first_line_are_listed_below() {
+    let text = of(&many(100, 1), &LIST);
+    assert_eq!(
+        text.lines().next(),
+        Some("There are 100 toolboxes, listed below. Call open_toolbox to use one.")
+    );
+    for n in 0..100 {
+        assert_eq!(text.matches(&format!("\ntoolbox-{n} ")).count(), usize::from(n < 73), "{text}");
+        let bare = text.matches(&format!("\ntoolbox-{n}\n")).count();
+        assert_eq!(bare, usize::from(n >= 73), "{text}");
+    }
+}
+
+#[test]
 fn too_many_names_become_a_count_and_a_pointer() {
     let text = of(&many(300, 1), &LIST);
     assert_eq!(
@@ -186,6 +200,77 @@ fn too_many_names_become_a_count_and_a_pointer() {
              toolbox-13, toolbox-14 and 285 more; the `toolbox` parameter of open_toolbox lists all 300."
         )
     );
+}
+
+/// Toolboxes as `setup` writes them for many servers.
+fn realistic(count: usize) -> Config {
+    let launch = Launch::Unsupported { reason: String::new(), hint: String::new() };
+    let toolboxes = (0..count).map(|n| {
+        let name = format!("purpose-{n}");
+        let servers = (0..3)
+            .map(|m| ServerConfig::new(ServerName::new(format!("srv{n}-{m}")), launch.clone()));
+        ToolboxConfig {
+            name: ToolboxName::new(&name),
+            description: format!("srv{n}-0 (issues and projects of the team), srv{n}-1, srv{n}-2"),
+            namespace: name,
+            servers: servers.collect(),
+        }
+    });
+    Config { toolboxes: toolboxes.collect(), ..Config::default() }
+}
+
+// invariant: text-is-bounded
+#[test]
+fn with_38_toolboxes_the_agent_sees_the_servers_of_each_once() {
+    for mode in [&LIST, &LIST_AND_ANSWER, &ANSWER] {
+        let text = of(&realistic(38), mode);
+        assert!(text.len() <= DEFAULT_MAX_INSTRUCTIONS, "{}", text.len());
+        assert!(text.len() > DEFAULT_MAX_INSTRUCTIONS - 60, "{} bytes are used", text.len());
+        let words: Vec<&str> =
+            text.split(|c: char| c.is_whitespace() || ",;:()".contains(c)).collect();
+        for n in 0..38 {
+            let count = |wanted: String| words.iter().filter(|word| **word == wanted).count();
+            assert_eq!(count(format!("purpose-{n}")), 1, "{text}");
+            for m in 0..3 {
+                let count = count(format!("srv{n}-{m}"));
+                assert!(count == 1 || m == 0 && count == 2, "srv{n}-{m}: {count} in {text}");
+            }
+        }
+    }
+}
+
+// invariant: text-is-bounded
+#[test]
+fn lists_of_toolboxes_use_the_limit_and_never_exceed_it() {
+    for count in 1..80 {
+        let config = realistic(count);
+        for max in [250, 251, 700, 2047, 2048, 4096] {
+            let text = within(&config, &ANSWER, ListMutability::Fixed, max);
+            let is_preview = text.chars().count() <= PREVIEW_CHARS;
+            assert!(text.len() <= max || is_preview, "{count}, {max}: {text}");
+            let parentheses = |which: char| text.matches(which).count();
+            assert!(parentheses('(') == parentheses(')'), "{text}");
+        }
+        for description in [
+            open_toolbox_description(&config, ToolDelivery::Both, false),
+            search_tools_description(&config, None),
+        ] {
+            assert!(description.len() <= MAX_DESCRIPTION, "{count}: {description}");
+            let has_room = description.len() + 90 < MAX_DESCRIPTION;
+            assert!(!has_room || count < 20 || count > 60, "{count}: {}", description.len());
+        }
+    }
+}
+
+#[test]
+fn servers_that_the_description_or_the_name_says_are_not_repeated() {
+    let mut config = realistic(2);
+    config.toolboxes[0].description = "srv0-0 (a), srv0-1 (b), srv0-2".to_owned();
+    config.toolboxes[1].servers.truncate(1);
+    config.toolboxes[1].name = ToolboxName::new("srv1-0");
+    config.toolboxes[1].description = "Something".to_owned();
+    let list = toolbox_lines(&config, "\n", 2000).unwrap();
+    assert_eq!(list, "\npurpose-0: srv0-0 (a), srv0-1 (b), srv0-2\nsrv1-0: Something");
 }
 
 #[test]

@@ -86,7 +86,11 @@ fn catalog_shrinks_to_the_limit_and_points_to_the_rest() {
     let text = |max| write(&items, &active, max).text;
     assert!(text(1400).contains("\n* box_tool_0: word"), "active tools keep longer descriptions");
     assert!(text(1400).contains("\n  box_tool_39\n"));
-    assert!(text(300).contains("\n  box: 40 tools (4 active)\n"), "{}", text(300));
+    assert!(
+        text(300).contains("\n* box_tool_3\n  box_tool_4\n") && text(300).contains(" more tools\n"),
+        "{}",
+        text(300)
+    );
     assert_eq!(text(1400), text(1400), "the same listings give the same text");
 }
 
@@ -108,18 +112,59 @@ fn fills_the_limit_and_collapses_the_largest_toolboxes_first() {
         let written = write(&items, &active, max);
         let left = max.checked_sub(written.text.len());
         let left = left.unwrap_or_else(|| panic!("{max}: {}", written.text));
-        let room = items.iter().filter(|item| item.name.starts_with("browser"));
-        let browser: usize = room.map(|item| item.name.len() + 3).sum();
-        assert!(written.is_whole || left < browser, "{left} of {max} unused: {}", written.text);
+        // A line that doesn't fit, or the next step of one description.
+        assert!(written.is_whole || left < 80, "{left} of {max} unused: {}", written.text);
     }
     let text = write(&items, &active, 1400).text;
-    assert!(text.contains("\n  browser: 32 tools (0 active)\n"), "{text}");
+    assert!(text.contains("\n  browser: 24 more tools\n"), "{text}");
     assert!(text.contains("\n  git_a_rather_long_name_11\n"), "{text}");
     assert!(text.contains("\n  notes_a_rather_long_name_2\n"), "{text}");
     assert!(!text.contains("resources"), "prompts are not listed: {text}");
     let text = write(&items, &active, 2600).text;
     assert!(text.contains("git_a_rather_long_name_0: Does what"), "{text}");
     assert!(text.contains("\n  files_a_rather_long_name_13\n"), "{text}");
+}
+
+// invariant: text-is-bounded
+#[test]
+fn names_of_active_tools_stay_as_long_as_they_fit() {
+    let items: Vec<_> = (0..8)
+        .flat_map(|server| (0..41).map(move |tool| (server, tool)))
+        .map(|(server, tool)| {
+            let name = format!("server{server}_a_rather_long_name_of_a_tool_{tool}");
+            item(PrimitiveKind::Tool, &name, "Does something", tool == 40)
+        })
+        .collect();
+    let active = ActivePrimitives::default();
+    for max in (250..20_000).step_by(61) {
+        let text = write(&items, &active, max).text;
+        assert!(text.len() <= max, "{max}: {text}");
+        let shown = text.matches("\n* ").count();
+        let names = text.matches("\n  server").count();
+        assert!(names == 0 || shown == 8 || text.contains(" tools ("), "{max}: {text}");
+        if max >= 1000 {
+            assert_eq!(shown, 8, "{max}: {text}");
+        }
+        if max >= 2000 && !text.contains("Does") {
+            assert!(max - text.len() < 45, "{max}: {} bytes unused", max - text.len());
+        }
+    }
+    let text = write(&items, &active, 4096).text;
+    assert!(text.contains("_1\n") && text.contains(" more tools\n"), "{text}");
+}
+
+#[test]
+fn active_names_stay_even_if_the_toolboxes_cannot_be_counted() {
+    let items: Vec<_> = (0..200)
+        .map(|n| {
+            let mut item = item(PrimitiveKind::Tool, &format!("box{n}_tool"), "", n == 150);
+            item.at.toolbox = crate::name::ToolboxName::new(format!("a-long-name-of-a-box-{n}"));
+            item
+        })
+        .collect();
+    let text = write(&items, &ActivePrimitives::default(), 400).text;
+    assert!(text.len() <= 400 && text.contains("total: 200 tools (1 active)"), "{text}");
+    assert!(text.contains("\n* box150_tool\n"), "{text}");
 }
 
 #[test]
