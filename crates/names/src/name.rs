@@ -143,7 +143,7 @@ impl ExposedName {
         if plain.len() <= limit && is_legal && is_unambiguous(id) && !is_as_hashed {
             return Self(plain);
         }
-        Self::hashed(&plain, &parts, limit)
+        Self::hashed(&format!("{}{SEPARATOR}{}", parts[0], parts[1]), SEPARATOR, &parts, limit)
     }
 
     /// Returns the untruncated `<toolbox>__<server>__<tool>`, if the tool is registered under a
@@ -161,14 +161,35 @@ impl ExposedName {
         if plain.len() <= limit && is_legal(&plain) {
             return Self(plain);
         }
-        Self::hashed(&plain, &[id.toolbox.as_str(), id.server.as_str(), &id.tool], limit)
+        let parts = [id.toolbox.as_str(), id.server.as_str(), &id.tool];
+        let separator = if namespace.is_empty() { "" } else { "_" };
+        Self::hashed(namespace, separator, &parts, limit)
     }
 
-    fn hashed(plain: &str, parts: &[&str], limit: usize) -> Self {
-        let readable = sanitize(plain);
+    /// Returns the name that earlier versions registered, which configurations may contain: a
+    /// shortened one keeps toolbox and server, and loses the end of the tool's name.
+    pub fn registered_before(id: &ToolId, limit: usize) -> Self {
+        let registered = Self::registered(id, limit);
+        let parts = [id.toolbox.as_str(), id.server.as_str(), &id.tool];
+        let readable = sanitize(&parts.join(SEPARATOR));
+        let keep = limit.saturating_sub(HASH_DIGITS + 1);
+        if registered.0.len() < limit || readable.len() <= keep {
+            return registered;
+        }
+        Self(format!("{}_{}", &readable[..keep], short_hash(&parts)))
+    }
+
+    /// Returns `<head><separator><tool>` and a hash of `parts`, the last of which is the tool. If
+    /// that is too long, the head gives way to the tool's name, down to a third of the readable
+    /// part.
+    fn hashed(head: &str, separator: &str, parts: &[&str; 3], limit: usize) -> Self {
+        let (head, tool) = (sanitize(head), sanitize(parts[2]));
         let hash = short_hash(parts);
-        let keep = limit.saturating_sub(hash.len() + 1).min(readable.len());
-        Self(format!("{}_{hash}", &readable[..keep]))
+        let keep = limit.saturating_sub(hash.len() + 1 + separator.len());
+        let least = head.len().min(keep / MIN_HEAD_SHARE);
+        let tool = &tool[..tool.len().min(keep - least)];
+        let head = &head[..head.len().min(keep - tool.len())];
+        Self(format!("{head}{separator}{tool}_{hash}"))
     }
 
     pub fn as_str(&self) -> &str {
@@ -212,11 +233,13 @@ pub fn scheme_of_namespace(namespace: &str) -> String {
 pub fn may_belong_to(name: &str, toolbox: &ToolboxName, server: &ServerName) -> bool {
     let full = format!("{toolbox}{SEPARATOR}{server}{SEPARATOR}");
     let prefix = sanitize(&full);
-    // A truncated name may not contain the whole prefix, but it ends in a hash.
+    // A shortened name may have only the beginning of the prefix, but it ends in a hash.
     let readable = name.rsplit_once('_').filter(|_| ambiguity::has_hash(name));
-    name.starts_with(&prefix)
-        || name.starts_with(&full)
-        || readable.is_some_and(|(readable, _)| prefix.starts_with(readable))
+    let is_shortened = readable.is_some_and(|(readable, _)| {
+        let head = readable.rsplit_once(SEPARATOR).map_or(readable, |(head, _)| head);
+        !head.is_empty() && prefix.starts_with(head)
+    });
+    name.starts_with(&prefix) || name.starts_with(&full) || is_shortened
 }
 
 /// The names that an agent may call, and the tool that each refers to.
@@ -285,6 +308,8 @@ pub const MIN_NAME_LIMIT: usize = 16;
 
 const SEPARATOR: &str = "__";
 const HASH_DIGITS: usize = 8;
+/// A shortened name keeps at least one part in this many for toolbox and server.
+const MIN_HEAD_SHARE: usize = 3;
 
 fn is_legal_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'

@@ -40,7 +40,8 @@ pub(crate) struct Candidate<'a> {
     /// The configured name, if it replaces the server's own.
     shown: Option<&'a str>,
     name_limit: usize,
-    exposed: OnceCell<ExposedName>,
+    /// The exposed name, and the one that earlier versions used.
+    exposed: OnceCell<[ExposedName; 2]>,
     annotations: ToolAnnotations,
 }
 
@@ -59,15 +60,17 @@ impl<'a> Candidate<'a> {
         self.id
     }
 
-    fn exposed(&self) -> &str {
-        let exposed = self.exposed.get_or_init(|| match self.shown {
-            None => ExposedName::registered(self.id, self.name_limit),
-            Some(shown) => {
-                let shown = ToolId { tool: shown.to_owned(), ..self.id.clone() };
-                ExposedName::registered(&shown, self.name_limit)
+    fn exposed(&self) -> &[ExposedName; 2] {
+        self.exposed.get_or_init(|| {
+            let of = |id: &ToolId| {
+                let limit = self.name_limit;
+                [ExposedName::registered(id, limit), ExposedName::registered_before(id, limit)]
+            };
+            match self.shown {
+                None => of(self.id),
+                Some(shown) => of(&ToolId { tool: shown.to_owned(), ..self.id.clone() }),
             }
-        });
-        exposed.as_str()
+        })
     }
 }
 
@@ -154,8 +157,10 @@ impl ToolPatternSet {
             || (!self.globs.is_empty() && self.globs.is_match(own))
             || (!self.qualified.is_empty()
                 && self.qualified.is_match(format!("{}:{own}", tool.id.server)))
-            || (!self.exposed.is_empty() && self.exposed.contains(tool.exposed()))
-            || (!self.exposed_globs.is_empty() && self.exposed_globs.is_match(tool.exposed()))
+            || (!self.exposed.is_empty()
+                && tool.exposed().iter().any(|name| self.exposed.contains(name.as_str())))
+            || (!self.exposed_globs.is_empty()
+                && tool.exposed().iter().any(|name| self.exposed_globs.is_match(name.as_str())))
             || self
                 .annotations
                 .iter()
@@ -301,6 +306,32 @@ mod tests {
         let id =
             ToolId { toolbox: at.toolbox.clone(), server: at.server.clone(), tool: tool.into() };
         ToolPatternSet::new(&patterns, &at).has(&candidate(&id, shown))
+    }
+
+    #[test]
+    fn shortened_tools_match_their_current_and_their_former_names() {
+        let at = ServerRef {
+            toolbox: ToolboxName::new("data-and-cloud"),
+            server: ServerName::new("warehouse-postgres"),
+        };
+        let id = ToolId {
+            toolbox: at.toolbox.clone(),
+            server: at.server.clone(),
+            tool: "describe_all_tables".to_owned(),
+        };
+        let now = ExposedName::registered(&id, 48);
+        let before = ExposedName::registered_before(&id, 48);
+        assert_ne!(now, before);
+        let other = ServerRef { server: ServerName::new("other"), ..at.clone() };
+        for pattern in [now.as_str(), before.as_str(), "data-and-cloud__warehouse-postgres__*"] {
+            let patterns = [pattern.to_owned()];
+            let denying = ToolPatternSet::new(&patterns, &at);
+            let all = [at.clone(), other.clone()];
+            let allowing = ToolPatternSet::allowing(&patterns, &at, &all);
+            for names in [denying, allowing] {
+                assert_eq!(names.has(&candidate(&id, None)), Ok(true), "{pattern}");
+            }
+        }
     }
 
     #[test]

@@ -29,7 +29,68 @@ fn names_beyond_the_limit_are_hashed() {
     let longer = registered("dev", "files", &format!("{tool}t"));
     assert_eq!(longer.len(), 48);
     assert!(longer.starts_with("dev__files__ttt"), "{longer}");
+    assert_eq!(longer.matches('t').count(), 27, "{longer}");
     assert_ne!(longer, registered("dev", "files", &format!("{tool}u")));
+}
+
+// invariant: names-lead-to-owner
+#[test]
+fn shortened_names_keep_the_name_of_the_tool() {
+    let (toolbox, server) = ("data-and-cloud-and-more", "postgres-of-the-warehouse-team");
+    let tools = ["query", "list_tables", "describe_table_columns", "query_a", &"x".repeat(200)];
+    let names = tools.map(|tool| registered(toolbox, server, tool));
+    let readable = names.each_ref().map(|name| &name[..name.len() - 9]);
+    assert_eq!(
+        readable,
+        [
+            "data-and-cloud-and-more__postgre__query",
+            "data-and-cloud-and-more__p__list_tables",
+            "data-and-cloud-__describe_table_columns",
+            "data-and-cloud-and-more__postg__query_a",
+            "data-and-clo__xxxxxxxxxxxxxxxxxxxxxxxxx",
+        ]
+    );
+    let distinct: std::collections::HashSet<_> = names.iter().collect();
+    assert_eq!(distinct.len(), names.len());
+    for name in &names {
+        assert_eq!(name.len(), 48);
+        assert!(may_belong_to(name, &ToolboxName::new(toolbox), &ServerName::new(server)));
+        assert!(!may_belong_to(name, &ToolboxName::new("other"), &ServerName::new(server)));
+    }
+}
+
+#[test]
+fn names_of_every_limit_and_length_keep_both_parts() {
+    for limit in MIN_NAME_LIMIT..=128 {
+        for length in [1, 5, 14, 40, 200] {
+            let id = id(&"b".repeat(length), &"s".repeat(length), &"t".repeat(length));
+            for name in [
+                ExposedName::registered(&id, limit),
+                ExposedName::registered_before(&id, limit),
+                ExposedName::namespaced(id.toolbox.as_str(), &id, limit),
+                ExposedName::namespaced("", &id, limit),
+            ] {
+                assert!(name.as_str().len() <= limit, "{name}");
+            }
+            let name = ExposedName::registered(&id, limit);
+            assert!(name.as_str().starts_with('b') && name.as_str().contains("_t"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn former_names_keep_toolbox_and_server() {
+    let long = id("data-and-cloud", "postgres-of-the-warehouse", "describe_table");
+    let before = ExposedName::registered_before(&long, 48);
+    let now = ExposedName::registered(&long, 48);
+    assert!(before.as_str().starts_with("data-and-cloud__postgres-of-the-warehou_"), "{before}");
+    assert_eq!(before.as_str().rsplit('_').next(), now.as_str().rsplit('_').next());
+    for unchanged in [id("dev", "files", "read_file"), id("dev", "api", "get.x")] {
+        assert_eq!(
+            ExposedName::registered_before(&unchanged, 48),
+            ExposedName::registered(&unchanged, 48)
+        );
+    }
 }
 
 // invariant: names-lead-to-owner
@@ -64,7 +125,7 @@ fn replaced_characters_never_collide() {
 fn minimum_limit_keeps_the_hash() {
     let name = ExposedName::registered(&id("toolbox", "server", "tool"), MIN_NAME_LIMIT);
     assert_eq!(name.as_str().len(), MIN_NAME_LIMIT);
-    assert!(name.as_str().starts_with("toolbox_"), "{name}");
+    assert!(name.as_str().starts_with("t__tool_"), "{name}");
 }
 
 #[test]
