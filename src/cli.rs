@@ -43,6 +43,7 @@ mod sandbox_exec;
 mod search;
 mod secret_variables;
 mod serve;
+mod server_phrase;
 mod setup;
 mod spinner;
 mod startup;

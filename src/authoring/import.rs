@@ -64,6 +64,9 @@ pub struct ImportOptions {
     /// The outcomes of trial starts, in the order of the candidates. Missing entries count as not
     /// started.
     pub outcomes: Vec<TrialOutcome>,
+    /// Descriptions of the candidates, in their order, for `Grouping::Server`. An empty one is
+    /// left out, and entries that have a description keep it.
+    pub descriptions: Vec<String>,
 }
 
 /// A toolbox proposed for the imported servers.

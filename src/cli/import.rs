@@ -105,6 +105,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         grouping: if args.per_server { Grouping::Server } else { Grouping::File },
         toolbox: args.toolbox.clone(),
         proposal: proposed.iter().map(ToolboxProposal::to_proposal).collect(),
+        descriptions: if args.per_server {
+            toolbox_proposal::describe_each(gathered.servers(), &trial)
+        } else {
+            Vec::new()
+        },
         outcomes: trial.outcomes,
         confirmations: Vec::new(),
     };
@@ -134,9 +139,9 @@ fn proposed(args: &Args, gathered: &ImportCandidates, trial: &TrialRun) -> Vec<T
     if servers.is_empty() || args.toolbox.is_some() || args.per_server || args.per_client {
         Vec::new()
     } else if args.one {
-        vec![toolbox_proposal::propose_single(servers, &trial.tools)]
+        vec![toolbox_proposal::propose_single(servers, trial)]
     } else {
-        toolbox_proposal::propose_by_purpose(servers, &trial.tools)
+        toolbox_proposal::propose_by_purpose(servers, trial)
     }
 }
 

@@ -194,6 +194,31 @@ fn groups_the_servers_of_all_clients_by_function() {
 }
 
 #[test]
+fn each_server_gets_a_described_toolbox_of_its_own() {
+    let bench = TestEnvironment::new();
+    let said = json!({
+        "tools": ["a", "b"],
+        "instructions": "This server provides access to the archive of the city.",
+    });
+    let mut written = server(&["c", "d"]);
+    written["description"] = json!("Mine");
+    let file = json!({ "mcpServers": {
+        "archive": fake(said),
+        "tickets": server(&["create_issue", "list_issues", "update_issue"]),
+        "known": { "command": "no-such-program", "args": ["@modelcontextprotocol/server-memory"] },
+        "written": written,
+    } });
+    bench.write(".claude.json", &file.to_string());
+    let output = bench.run_bare(["import", ".claude.json", "--per-server"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let config: Value = serde_json::from_str(&text(&bench, "workbench-config.json")).unwrap();
+    let description = |name: &str| config["mcpServers"][name]["description"].clone();
+    assert_eq!(description("archive"), "The archive of the city");
+    assert_eq!(description("tickets"), "List, create and update issues");
+    assert_eq!(description("written"), "Mine");
+}
+
+#[test]
 fn does_not_start_servers_of_unnamed_project_files() {
     let bench = TestEnvironment::new();
     let marked = json!({ "command": "touch", "args": [bench.path_text("was-run")] });

@@ -212,6 +212,64 @@ fn only_changed_listings_are_announced() {
     assert_eq!(kept(&bench, "tools"), [1, 2]);
 }
 
+/// Modes, the tool that calls by name, and its arguments for the tool `fresh`.
+fn calls_of_a_new_tool() -> [(&'static str, &'static str, Value); 5] {
+    let used = json!({ "tool": "box__srv__fresh", "arguments": {} });
+    let modular = json!({ "group": "box", "name": "fresh", "args": {} });
+    [
+        ("activate", "toolman_activate", json!({ "tools_on": ["box_fresh"] })),
+        ("modular", "call-modular-tool", modular),
+        ("search", "use_tool", used.clone()),
+        ("dynamic", "use_tool", used.clone()),
+        ("proxy", "use_tool", used),
+    ]
+}
+
+#[test]
+fn new_tool_of_a_cached_server_is_found_by_its_name() {
+    for (mode, tool, arguments) in calls_of_a_new_tool() {
+        let bench = bench(mode).set("activeToolsets", json!(["*"]));
+        let bench = scripted(bench, "box", "srv", json!({ "tools": ["old"] }));
+        warm(&bench);
+        change(&bench, "srv", json!({ "tools": ["old", "fresh"] }));
+        let agent = greeted(&bench);
+        let answer = agent.call(tool, arguments);
+        answer.ok();
+        assert!(!answer.text().contains("nknown"), "{mode}: {}", answer.text());
+    }
+}
+
+#[test]
+fn new_tool_appears_once_its_server_runs() {
+    let bench = bench("activate").set("activeToolsets", json!(["*"]));
+    let bench = scripted(bench, "box", "srv", json!({ "tools": ["old"] }));
+    warm(&bench);
+    change(&bench, "srv", json!({ "tools": ["old", "fresh"] }));
+    let agent = greeted(&bench);
+    assert_eq!(agent.tool_names(), ["toolman_activate", "box_old"]);
+    agent.call("box_old", json!({})).ok();
+    agent.next_notification("notifications/tools/list_changed");
+    assert_eq!(agent.tool_names(), ["toolman_activate", "box_old", "box_fresh"]);
+
+    let bench = scripted(self::bench("search"), "box", "srv", json!({ "tools": ["old"] }));
+    warm(&bench);
+    change(&bench, "srv", json!({ "tools": ["old", "fresh"] }));
+    let agent = greeted(&bench);
+    let used = json!({ "tool": "box__srv__old", "arguments": {} });
+    agent.call("use_tool", used).ok();
+    let found = agent.call("search_tools", json!({ "query": "fresh" })).text();
+    assert!(found.contains("fresh"), "{found}");
+
+    let bench = scripted(self::bench("modular"), "box", "srv", json!({ "tools": ["old"] }));
+    warm(&bench);
+    change(&bench, "srv", json!({ "tools": ["old", "fresh"] }));
+    let agent = greeted(&bench);
+    let old = json!({ "group": "box", "name": "old", "args": {} });
+    agent.call("call-modular-tool", old).ok();
+    let tools = agent.call("get-modular-tools", json!({ "group": "box" })).text();
+    assert!(tools.contains("fresh"), "{tools}");
+}
+
 #[test]
 fn removed_tool_is_explained_with_its_catalog_name() {
     let bench = bench("activate").set("activeToolsets", json!(["*"]));

@@ -383,6 +383,11 @@ impl ImportCandidates {
             for mut group in groups {
                 for found in &mut group.servers {
                     findings.extend(placing.apply_outcome(found));
+                    let index = placing.index(found);
+                    let text = index.and_then(|index| options.descriptions.get(index));
+                    if let Some(text) = text.filter(|text| !text.is_empty()) {
+                        found.block.describe(text);
+                    }
                 }
                 if is_regroupable(&group) && !options.proposal.is_empty() {
                     placing.take(group.servers);

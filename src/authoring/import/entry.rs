@@ -239,6 +239,13 @@ impl ImportedEntry {
         Some((Self { launch, rest: rest.collect() }, remarks))
     }
 
+    /// Adds a description, unless the entry has one.
+    pub(super) fn describe(&mut self, text: &str) {
+        if self.rest.iter().all(|(key, _)| *key != "description") {
+            self.rest.push(("description", text.into()));
+        }
+    }
+
     pub(super) fn tool_filters(&self) -> Vec<String> {
         let own = self.rest.iter().find(|(key, _)| *key == "toolFilters");
         let own = own.map(|(_, value)| top_level::cst_to_json(value.clone()));

@@ -4,13 +4,17 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::authoring::edit::NewServer;
 use crate::catalog::ToolDefinition;
 use crate::catalog::rank::clustering::ServerProfile;
 use crate::cli::config_edit::EditTarget;
 use crate::cli::error::CommandError;
 use crate::cli::import::toolbox_proposal;
+use crate::cli::import::trial_run::ServerTextsReader;
 use crate::cli::redaction::register_secrets;
+use crate::cli::server_phrase::ServerTexts;
 use crate::cli::startup;
 use crate::cli::units::format_count;
 use crate::cli::{GlobalArgs, catalog, with_gateway, without_policy};
@@ -21,9 +25,11 @@ use crate::name::ServerRef;
 /// Names of tools that are shown.
 const MAX_TOOLS: usize = 12;
 
+#[derive(Default)]
 pub(super) struct AddTrial {
     pub(super) tools: Vec<Arc<ToolDefinition>>,
     pub(super) failure: Option<String>,
+    texts: ServerTexts,
 }
 
 /// Starts the new servers of a configuration. The results are in the order of `servers`.
@@ -49,17 +55,26 @@ pub(super) fn run(
     }
     config.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
     register_secrets(&config);
-    let mut trials: Vec<_> =
-        servers.iter().map(|_| AddTrial { tools: Vec::new(), failure: None }).collect();
+    let mut trials: Vec<_> = servers.iter().map(|_| AddTrial::default()).collect();
     let found = with_gateway(global, config, async |gateway| {
         let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-        let starts = startup::start_servers(gateway, &toolboxes, |_| true).await;
+        let mut texts = ServerTextsReader::default();
+        let starts = startup::start_servers_with(
+            gateway,
+            &toolboxes,
+            |_| true,
+            |start| {
+                texts.read(gateway, start);
+            },
+        );
+        let starts = starts.await;
         let snapshot = gateway.snapshot();
         let of = |start: startup::StartReport| {
             let failure = start.failure_text();
             let at = ServerRef { toolbox: start.toolbox, server: start.server };
             let tools = catalog::tools(&snapshot, &at);
-            (at, AddTrial { tools, failure })
+            let texts = texts.take(&at);
+            (at, AddTrial { tools, failure, texts })
         };
         starts.into_iter().map(of).collect::<Vec<_>>()
     })?;
@@ -77,19 +92,29 @@ impl AddTrial {
         if self.tools.is_empty() {
             return;
         }
+        let command_line = command_line(&server.entry);
         let profile = ServerProfile {
             name: &server.name,
-            words: &[],
+            words: &command_line,
             about: "",
             tools: self.tools.iter().map(Arc::as_ref).collect(),
         };
-        let proposed = written.map_or_else(|| toolbox_proposal::describe(&profile), str::to_owned);
+        let proposed = written
+            .map_or_else(|| toolbox_proposal::describe(&profile, Some(&self.texts)), str::to_owned);
         if server.toolbox.is_some() {
             server.description = Some(proposed);
         } else if let Some(entry) = server.entry.as_object_mut() {
             entry.entry("description").or_insert(proposed.into());
         }
     }
+}
+
+/// Returns the command line of an entry, or its URL.
+fn command_line(entry: &Value) -> Vec<String> {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str);
+    let args = entry.get("args").and_then(Value::as_array).into_iter().flatten();
+    let args = args.filter_map(Value::as_str);
+    text("url").or(text("command")).into_iter().chain(args).map(str::to_owned).collect()
 }
 
 impl fmt::Display for AddTrial {

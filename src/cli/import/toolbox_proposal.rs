@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::{CandidateServer, ProposedToolbox};
 use crate::catalog::ToolDefinition;
-use crate::catalog::rank::clustering::{ServerProfile, cluster_servers, representative_tools};
+use crate::catalog::rank::clustering::{ServerProfile, cluster_servers};
+use crate::cli::import::trial_run::TrialRun;
+use crate::cli::server_phrase::{self, ServerFacts, ServerTexts};
 
 /// In characters.
-const DESCRIPTION: usize = 200;
-/// Tools per server named in a description.
-const TOOLS: usize = 3;
+const DESCRIPTION: usize = 300;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct ToolboxProposal {
@@ -32,12 +32,21 @@ impl ToolboxProposal {
         }
     }
 
-    fn new(name: String, title: &str, places: &[usize], members: &[ServerProfile<'_>]) -> Self {
-        let own: Vec<&ServerProfile<'_>> = places.iter().map(|place| &members[*place]).collect();
-        let tools = || own.iter().flat_map(|member| &member.tools);
+    fn new(
+        name: String,
+        title: &str,
+        places: &[usize],
+        members: &[ServerProfile<'_>],
+        trial: &TrialRun,
+    ) -> Self {
+        let tools = || places.iter().flat_map(|place| &members[*place].tools);
+        let phrases = places.iter().map(|place| {
+            let member = &members[*place];
+            (member.name, server_phrase::describe(&facts(member, trial.texts.get(*place))))
+        });
         Self {
             name,
-            description: description(title, &own),
+            description: description(title, &phrases.collect::<Vec<_>>()),
             servers: places.iter().map(|place| (*place, members[*place].name.to_owned())).collect(),
             tools: tools().count(),
             bytes: tools().map(|tool| tool.raw.len()).sum(),
@@ -47,22 +56,19 @@ impl ToolboxProposal {
 
 pub(in crate::cli) fn propose_by_purpose(
     servers: &[CandidateServer],
-    tools: &[Vec<Arc<ToolDefinition>>],
+    trial: &TrialRun,
 ) -> Vec<ToolboxProposal> {
-    let members = members(servers, tools);
+    let members = members(servers, &trial.tools);
     let clusters = cluster_servers(&members).into_iter();
     clusters
         .map(|cluster| {
-            ToolboxProposal::new(cluster.name, &cluster.title, &cluster.members, &members)
+            ToolboxProposal::new(cluster.name, &cluster.title, &cluster.members, &members, trial)
         })
         .collect()
 }
 
-pub(super) fn propose_single(
-    servers: &[CandidateServer],
-    tools: &[Vec<Arc<ToolDefinition>>],
-) -> ToolboxProposal {
-    let members = members(servers, tools);
+pub(super) fn propose_single(servers: &[CandidateServer], trial: &TrialRun) -> ToolboxProposal {
+    let members = members(servers, &trial.tools);
     let all: Vec<usize> = (0..members.len()).collect();
     let mut programs = servers.iter().map(|server| ClientApp::from_path(&server.file));
     let first = programs.next().flatten();
@@ -71,14 +77,38 @@ pub(super) fn propose_single(
         Some(program) => (program.id.to_owned(), format!("Servers of {}", program.title)),
         None => ("tools".to_owned(), "All servers".to_owned()),
     };
-    ToolboxProposal::new(name, &title, &all, &members)
+    ToolboxProposal::new(name, &title, &all, &members, trial)
+}
+
+/// Describes a toolbox for each of the servers. Empty if nothing but its name is known.
+pub(super) fn describe_each(servers: &[CandidateServer], trial: &TrialRun) -> Vec<String> {
+    let members = members(servers, &trial.tools);
+    let all = members.iter().enumerate();
+    let described = all.map(|(index, member)| {
+        let texts = trial.texts.get(index);
+        let phrase = server_phrase::describe(&facts(member, texts));
+        let is_known = phrase.is_some() || !member.tools.is_empty();
+        if is_known { describe(member, texts) } else { String::new() }
+    });
+    described.collect()
 }
 
 /// Describes a toolbox with one server.
-pub(in crate::cli) fn describe(server: &ServerProfile<'_>) -> String {
+pub(in crate::cli) fn describe(server: &ServerProfile<'_>, texts: Option<&ServerTexts>) -> String {
     let clusters = cluster_servers(std::slice::from_ref(server));
     let title = clusters.into_iter().next().map(|cluster| cluster.title).unwrap_or_default();
-    description(&title, &[server])
+    let phrase = server_phrase::describe(&facts(server, texts));
+    description(&title, &[(server.name, phrase)])
+}
+
+fn facts<'a>(server: &ServerProfile<'a>, itself: Option<&'a ServerTexts>) -> ServerFacts<'a> {
+    ServerFacts {
+        name: server.name,
+        command_line: server.words,
+        written: server.about,
+        itself,
+        tools: server.tools.clone(),
+    }
 }
 
 fn members<'a>(
@@ -94,21 +124,36 @@ fn members<'a>(
     members.collect()
 }
 
-/// Builds a description from the title, the servers and as many tools as fit.
-fn description(title: &str, servers: &[&ServerProfile<'_>]) -> String {
-    let told: Vec<Vec<String>> =
-        servers.iter().map(|member| representative_tools(member, TOOLS)).collect();
-    let text = |most: usize| {
-        let servers = servers.iter().zip(&told).map(|(member, told)| {
-            let told = &told[..told.len().min(most)];
-            match told.join(", ") {
-                tools if tools.is_empty() => member.name.to_owned(),
-                tools => format!("{} ({tools})", member.name),
-            }
+/// Describes a toolbox by its servers and their phrases. If not all phrases fit, or none is known,
+/// it starts with the title, and the longest phrases are left out.
+fn description(title: &str, servers: &[(&str, Option<String>)]) -> String {
+    let fits = |text: &String| text.chars().count() <= DESCRIPTION;
+    if let [(_, Some(phrase))] = servers {
+        return capitalized(phrase);
+    }
+    let text = |longest: usize| {
+        let servers = servers.iter().map(|(name, phrase)| match phrase {
+            Some(phrase) if phrase.len() <= longest => format!("{name} ({phrase})"),
+            _ => (*name).to_owned(),
         });
-        format!("{title}: {}", servers.collect::<Vec<_>>().join(", "))
+        servers.collect::<Vec<_>>().join(", ")
     };
-    let texts = (0..=TOOLS).rev().map(text);
-    let text = texts.into_iter().find(|text| text.chars().count() <= DESCRIPTION);
-    text.unwrap_or_else(|| title.to_owned())
+    let mut lengths: Vec<usize> =
+        servers.iter().flat_map(|(_, phrase)| phrase).map(String::len).collect();
+    lengths.sort_unstable();
+    let whole = text(usize::MAX);
+    if lengths.len() == servers.len() && fits(&whole) {
+        return whole;
+    }
+    let shorter = lengths.into_iter().rev().chain([0]);
+    let mut texts = shorter.map(|longest| format!("{title}: {}", text(longest)));
+    texts.find(fits).unwrap_or_else(|| title.to_owned())
 }
+
+fn capitalized(phrase: &str) -> String {
+    let mut chars = phrase.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use crate::catalog::ToolDefinition;
 use crate::cli::error::CommandError;
 use crate::cli::redaction::register_secrets;
 use crate::cli::secret_variables::SecretVariables;
+use crate::cli::server_phrase::ServerTexts;
 use crate::cli::startup::{self, StartReport};
 use crate::cli::{GlobalArgs, catalog, with_gateway, without_policy};
 use crate::config::env::{EnvSource, ProcessEnv};
@@ -23,11 +24,17 @@ use crate::settings::{Config, Launch};
 pub(in crate::cli) struct TrialRun {
     pub(in crate::cli) outcomes: Vec<TrialOutcome>,
     pub(in crate::cli) tools: Vec<Vec<Arc<ToolDefinition>>>,
+    /// The texts of the servers that started about themselves.
+    pub(in crate::cli) texts: Vec<ServerTexts>,
 }
 
 impl TrialRun {
     pub(super) fn skipped(servers: usize) -> Self {
-        Self { outcomes: vec![TrialOutcome::NotStarted; servers], tools: vec![Vec::new(); servers] }
+        Self {
+            outcomes: vec![TrialOutcome::NotStarted; servers],
+            tools: vec![Vec::new(); servers],
+            texts: vec![ServerTexts::default(); servers],
+        }
     }
 }
 
@@ -64,9 +71,10 @@ pub(in crate::cli) fn run(
     register_secrets(&whole);
     let came =
         with_gateway(global, without_policy(whole), async |gateway| start(gateway, servers).await)?;
-    for (index, outcome, tools) in came {
+    for (index, outcome, tools, texts) in came {
         trial.outcomes[index] = outcome;
         trial.tools[index] = tools;
+        trial.texts[index] = texts;
     }
     Ok(trial)
 }
@@ -110,11 +118,20 @@ fn configuration(
     }
 }
 
-type ServerTrial = (usize, TrialOutcome, Vec<Arc<ToolDefinition>>);
+type ServerTrial = (usize, TrialOutcome, Vec<Arc<ToolDefinition>>, ServerTexts);
 
 async fn start(gateway: &Gateway, servers: Vec<(usize, ServerRef)>) -> Vec<ServerTrial> {
     let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-    let starts = startup::start_servers(gateway, &toolboxes, |_| true).await;
+    let mut texts = ServerTextsReader::default();
+    let starts = startup::start_servers_with(
+        gateway,
+        &toolboxes,
+        |_| true,
+        |start| {
+            texts.read(gateway, start);
+        },
+    );
+    let starts = starts.await;
     let snapshot = gateway.snapshot();
     let came = starts.into_iter().filter_map(|StartReport { toolbox, server, failure, .. }| {
         let server_ref = ServerRef { toolbox, server };
@@ -124,9 +141,29 @@ async fn start(gateway: &Gateway, servers: Vec<(usize, ServerRef)>) -> Vec<Serve
             Some(failure) if failure.wants_sign_in => TrialOutcome::WantsSignIn,
             Some(FailedServer { reason, hint, .. }) => TrialOutcome::Failed { reason, hint },
         };
-        Some((*index, outcome, catalog::tools(&snapshot, &server_ref)))
+        let tools = catalog::tools(&snapshot, &server_ref);
+        Some((*index, outcome, tools, texts.take(&server_ref)))
     });
     came.collect()
+}
+
+/// Reads the texts of servers before they are stopped.
+#[derive(Default)]
+pub(in crate::cli) struct ServerTextsReader(Vec<(ServerRef, ServerTexts)>);
+
+impl ServerTextsReader {
+    pub(in crate::cli) fn read(&mut self, gateway: &Gateway, start: &StartReport) {
+        let at = ServerRef { toolbox: start.toolbox.clone(), server: start.server.clone() };
+        let view = gateway.snapshot();
+        let instructions = view.view(&at.toolbox).instructions_of(&at.server).map(str::to_owned);
+        let texts = ServerTexts { info: gateway.server_info(&at), instructions };
+        self.0.push((at, texts));
+    }
+
+    pub(in crate::cli) fn take(&mut self, at: &ServerRef) -> ServerTexts {
+        let place = self.0.iter().position(|(other, _)| other == at);
+        place.map(|place| self.0.swap_remove(place).1).unwrap_or_default()
+    }
 }
 
 #[derive(Debug)]

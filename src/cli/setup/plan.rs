@@ -118,7 +118,7 @@ impl SetupPlan {
         let (mut gathered, trial, left) = split_skipped(gathered, trial, &stay);
         let (confirmations, rule_lines) = rules.carry_over(&mut gathered, &trial);
 
-        let proposed = toolbox_proposal::propose_by_purpose(gathered.servers(), &trial.tools);
+        let proposed = toolbox_proposal::propose_by_purpose(gathered.servers(), &trial);
         let carried = gathered.covered_servers();
         let foreign = gathered.workbenches();
         let missing: Vec<(&'static str, String)> = files
@@ -293,13 +293,15 @@ fn split_skipped(
         })
         .collect();
     let places: Vec<usize> = left.iter().map(|(place, _)| *place).collect();
-    let TrialRun { outcomes, tools } = trial;
+    let TrialRun { outcomes, tools, texts } = trial;
     let stays = |place: &usize| places.contains(place);
     let outcomes = outcomes.into_iter().enumerate().filter(|(place, _)| !stays(place));
     let tools = tools.into_iter().enumerate().filter(|(place, _)| !stays(place));
+    let texts = texts.into_iter().enumerate().filter(|(place, _)| !stays(place));
     let trial = TrialRun {
         outcomes: outcomes.map(|(_, outcome)| outcome).collect(),
         tools: tools.map(|(_, tools)| tools).collect(),
+        texts: texts.map(|(_, texts)| texts).collect(),
     };
     (gathered.exclude(&places), trial, left)
 }

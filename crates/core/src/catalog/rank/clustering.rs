@@ -17,7 +17,7 @@ use crate::catalog::rank::{MAX_DESCRIPTION, start_of};
 mod table;
 
 pub use table::Purpose;
-use table::{NEAR, PURPOSES};
+use table::{AMBIGUOUS, NEAR, PURPOSES};
 
 #[cfg(test)]
 mod tests;
@@ -54,6 +54,8 @@ const SMALL_SERVER_TOOLS: usize = 12;
 const MAX_TOOLS_READ: usize = 60;
 /// The score of a keyword in the server's name. Similarity in meaning adds up to 1.
 const NAME_SCORE: f32 = 0.5;
+/// The score of an ambiguous keyword in the server's name.
+const AMBIGUOUS_NAME_SCORE: f32 = 0.15;
 /// The score of keywords in tool names, if every tool has one.
 const TOOLS_SCORE: f32 = 0.25;
 /// The score of a keyword in the command line or the description.
@@ -145,7 +147,8 @@ fn purpose_of(
     let of_words: BTreeSet<String> =
         started(member).flat_map(words).chain(words(member.about)).collect();
     // Without tools, the command line is the best evidence.
-    let in_words = if member.tools.is_empty() { NAME_SCORE } else { TEXT_SCORE };
+    let is_alone = member.tools.is_empty();
+    let in_words = if is_alone { NAME_SCORE } else { TEXT_SCORE };
     let of_tools: Vec<BTreeSet<String>> =
         member.tools.iter().take(MAX_TOOLS_READ).map(|tool| words(&tool.name)).collect();
     let directions: Vec<TextEmbedding> = if member.tools.is_empty() {
@@ -157,16 +160,25 @@ fn purpose_of(
     };
     let mut best = (PURPOSES.len() - 1, 0.0);
     for (index, (purpose, near)) in PURPOSES.iter().zip(purposes).enumerate() {
-        let tells =
-            |words: &BTreeSet<String>| purpose.words.iter().any(|word| words.contains(*word));
+        let keywords = |words: &BTreeSet<String>| {
+            let has = |word: &&&str| words.contains(**word);
+            let mut found = purpose.words.iter().filter(has).peekable();
+            let is_any = found.peek().is_some();
+            (is_any, found.any(|word| is_alone || !AMBIGUOUS.contains(word)))
+        };
+        let tells = |words: &BTreeSet<String>| keywords(words).1;
         let mut score: f32 = directions
             .iter()
             .map(|tool| near.iter().map(|like| tool.cosine(like)).fold(0.0, f32::max))
             .sum::<f32>()
             / count(directions.len());
-        score += if tells(&of_name) { NAME_SCORE } else { 0.0 };
+        score += match keywords(&of_name) {
+            (_, true) => NAME_SCORE,
+            (true, false) => AMBIGUOUS_NAME_SCORE,
+            (false, false) => 0.0,
+        };
         score += if tells(&of_words) { in_words } else { 0.0 };
-        let telling = of_tools.iter().filter(|words| tells(words)).count();
+        let telling = of_tools.iter().filter(|words| keywords(words).0).count();
         score += TOOLS_SCORE * count(telling) / count(of_tools.len());
         if score > best.1 {
             best = (index, score);
@@ -196,10 +208,13 @@ fn count(number: usize) -> f32 {
     f32::from(u16::try_from(number.max(1)).unwrap_or(u16::MAX))
 }
 
+/// Returns the words of a text, with their parts and the singulars of plurals.
 fn words(text: &str) -> BTreeSet<String> {
     let whole = |run: &str| run.to_lowercase();
     let text = start_of(text, MAX_DESCRIPTION);
-    identifiers(text).flat_map(|run| parts(run).map(Cow::into_owned).chain([whole(run)])).collect()
+    let all = identifiers(text).flat_map(|run| parts(run).map(Cow::into_owned).chain([whole(run)]));
+    let singular = |word: &String| word.strip_suffix('s').map(str::to_owned);
+    all.flat_map(|word| [singular(&word), Some(word)]).flatten().collect()
 }
 
 fn description(tool: &ToolDefinition) -> &str {
@@ -318,47 +333,4 @@ fn title(purposes: &[&Purpose]) -> String {
         Some(first) => first.to_uppercase().chain(chars).collect(),
         None => joined,
     }
-}
-
-/// Returns up to `most` tool names, as words, that represent a server best, best first.
-///
-/// Prefers tools that are close to the meaning of the whole server and unlike those already chosen
-/// (maximal marginal relevance).
-pub fn representative_tools(member: &ServerProfile<'_>, most: usize) -> Vec<String> {
-    const LONGEST: usize = 32;
-    let mut reader = Embedder::default();
-    let centre = whole(member, &mut reader);
-    let tools = member.tools.iter().take(MAX_TOOLS_READ);
-    let mut left: Vec<(String, TextEmbedding)> = tools
-        .map(|tool| (spoken(&tool.name, member), reader.embed(&[&tool.name, description(tool)])))
-        .filter(|(words, _)| !words.is_empty() && words.len() <= LONGEST)
-        .collect();
-    let mut told: Vec<(String, TextEmbedding)> = Vec::new();
-    while told.len() < most && !left.is_empty() {
-        let worth = |(_, direction): &(String, TextEmbedding)| {
-            let said = told.iter().map(|(_, other)| direction.cosine(other)).fold(0.0, f32::max);
-            0.6 * direction.cosine(&centre) - 0.4 * said
-        };
-        let best =
-            (0..left.len()).rev().max_by(|a, b| worth(&left[*a]).total_cmp(&worth(&left[*b])));
-        let Some(best) = best else { break };
-        let tool = left.remove(best);
-        if told.iter().all(|(other, _)| *other != tool.0) {
-            told.push(tool);
-        }
-    }
-    told.into_iter().map(|(words, _)| words).collect()
-}
-
-/// Returns a tool's name as words, without the leading words that all tools of the server share.
-fn spoken(name: &str, member: &ServerProfile<'_>) -> String {
-    let split = |name: &str| -> Vec<String> {
-        identifiers(name).flat_map(|run| parts(run).map(Cow::into_owned)).collect()
-    };
-    let own = split(name);
-    let others: Vec<Vec<String>> = member.tools.iter().map(|tool| split(&tool.name)).collect();
-    let is_common =
-        |at: usize| others.len() > 1 && others.iter().all(|words| words.get(at) == own.get(at));
-    let common = (0..own.len()).take_while(|at| is_common(*at)).count();
-    own.get(common..).unwrap_or_default().join(" ")
 }

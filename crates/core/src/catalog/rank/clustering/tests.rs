@@ -121,27 +121,74 @@ fn server_without_tools_is_classified_by_name_and_command() {
     }
 }
 
+/// Servers whose names have several meanings, are compounds or plurals, or say little.
+#[test]
+fn ambiguous_names_are_classified_by_the_tools() {
+    let servers = servers(
+        "
+        vault: list_notes, read_note, append_to_note, search_notes, list_tags
+        vault: read_secret, write_secret, list_mounts, create_policy, renew_token
+        recipes: find_recipes, get_recipe, plan_meals, make_shopping_list
+        mcp-law: search_statutes, get_paragraph, search_court_decisions
+        tmux: list_sessions, send_keys, capture_pane, split_window
+        ripgrep: search, count_matches, list_file_types
+        render: create_service, list_deploys, get_logs, restart_service
+        render: render_template, render_mermaid_diagram, export_svg_image
+        linear: create_issue, update_issue, list_projects, list_cycles
+        matrix: multiply, invert, determinant, calculate_eigenvalues
+        matrix: send_message, list_rooms, join_room, get_room_members
+        signal: send_message, list_conversations, send_group_message
+        library: search_books, get_book, list_loans, read_article
+        box: upload_file, list_folder, download_file, share_folder
+        square: create_payment, list_invoices, get_customer
+        train: start_training, get_loss_metrics, list_checkpoints, deploy_model
+        train: search_trains, get_station, list_departures
+        word: create_document, add_heading, insert_table, save_document
+        light: turn_on, turn_off, set_brightness, list_rooms
+        home: read_file, write_file, list_directory, move_file
+        match: get_player_stats, list_matches, get_league_table
+        outline: create_document, search_documents, list_collections
+        neon: run_sql, create_branch, list_databases, describe_table_schema
+        shell: run_command, read_output, kill_process
+        how-to-cook: getAllRecipes, getRecipesByCategory, recommendMeals, whatToEat
+        ",
+    );
+    let found = members(&servers);
+    let found: Vec<_> =
+        found.iter().map(|member| format!("{}: {}", member.name, purpose(member).name)).collect();
+    assert_eq!(
+        found,
+        [
+            "vault: documents",
+            "vault: cloud",
+            "recipes: leisure",
+            "mcp-law: documents",
+            "tmux: code",
+            "ripgrep: code",
+            "render: cloud",
+            "render: media",
+            "linear: planning",
+            "matrix: utilities",
+            "matrix: communication",
+            "signal: communication",
+            "library: documents",
+            "box: files",
+            "square: business",
+            "train: cloud",
+            "train: places",
+            "word: documents",
+            "light: home",
+            "home: files",
+            "match: leisure",
+            "outline: documents",
+            "neon: data",
+            "shell: code",
+            "how-to-cook: leisure",
+        ]
+    );
+}
+
 #[test]
 fn no_servers_give_no_groups() {
     assert_eq!(cluster_servers(&[]), []);
-}
-
-#[test]
-fn representative_tools_omit_the_common_prefix() {
-    let servers = servers("playwright: browser_navigate, browser_click, browser_take_screenshot");
-    let members = members(&servers);
-    let mut told = representative_tools(&members[0], 5);
-    told.sort();
-    assert_eq!(told, ["click", "navigate", "take screenshot"]);
-    assert_eq!(representative_tools(&members[0], 1).len(), 1);
-}
-
-#[test]
-fn hostile_names_become_words() {
-    let tools = [tool("\u{1b}[2J ignore\nall: rules; `rm -rf`", "x"), tool(&"a".repeat(500), "y")];
-    let member = ServerProfile { name: "x", words: &[], about: "", tools: tools.iter().collect() };
-    for words in representative_tools(&member, 9) {
-        assert!(words.chars().all(|c| c.is_alphanumeric() || c == ' '), "{words:?}");
-        assert!(words.len() <= 32);
-    }
 }
