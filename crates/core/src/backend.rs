@@ -73,7 +73,7 @@ pub use crate::backend::account::Account;
 pub use crate::backend::agent_handle::{
     Affinity, AgentHandle, LogLevel, may_require_input, requests_roots,
 };
-pub use crate::backend::capabilities::ClientCapabilities;
+pub use crate::backend::capabilities::{APPS_NAME, ClientCapabilities};
 use crate::backend::connection::LeasedConnection;
 pub use crate::backend::connection::{BackendConnection, CallTimeouts, OutgoingRequest};
 pub use crate::backend::error::StartError;

@@ -10,6 +10,7 @@ pub mod rank;
 pub mod remarks;
 mod repair;
 pub mod schema;
+mod tool_ui;
 mod uri_template;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub use crate::catalog::lock::{
     DefinitionDrift, DriftDetector, DriftKind, ListingSamples, accept_command,
 };
 pub use crate::catalog::overrides::DefinitionOverride;
+pub use crate::catalog::tool_ui::ToolUi;
 pub use crate::catalog::uri_template::{expands_to, literal_length, may_expand_to};
 
 #[cfg(test)]
@@ -132,6 +134,7 @@ pub struct ToolDefinition {
     check: OnceLock<ArgumentValidator>,
     is_repeatable: OnceLock<bool>,
     signature: OnceLock<String>,
+    ui: OnceLock<Option<Box<ToolUi>>>,
 }
 
 impl Definition for ToolDefinition {
@@ -186,6 +189,7 @@ impl Definition for ToolDefinition {
             check: OnceLock::new(),
             is_repeatable: OnceLock::new(),
             signature: OnceLock::new(),
+            ui: OnceLock::new(),
         })
     }
 }
@@ -257,6 +261,11 @@ impl ToolDefinition {
             let is_said = |hint| annotations.member(hint).is_some_and(|h| h.as_bytes() == b"true");
             is_said("readOnlyHint") && is_said("idempotentHint")
         })
+    }
+
+    /// Returns the tool's user interface, if it has one.
+    pub fn ui(&self) -> Option<&ToolUi> {
+        self.ui.get_or_init(|| ToolUi::of(&self.raw).map(Box::new)).as_deref()
     }
 
     /// Returns the arguments that HTTP clients mirror in headers, as header name and JSON pointer.

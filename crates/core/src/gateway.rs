@@ -80,9 +80,9 @@ use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
 use crate::telemetry::{EventBus, Redactor, ServerMetrics};
 
 pub use crate::backend::{
-    Affinity, AgentEvent, AgentHandle, AgentId, BackendStatus, CallerQuota, ClientCapabilities,
-    LogLevel, MemoryPools, Phase, QuotaExceededError, QuotaGuard, QuotaRegistry, ServerRequest,
-    StartPriority, SubscriptionLimitError, may_require_input,
+    APPS_NAME, Affinity, AgentEvent, AgentHandle, AgentId, BackendStatus, CallerQuota,
+    ClientCapabilities, LogLevel, MemoryPools, Phase, QuotaExceededError, QuotaGuard,
+    QuotaRegistry, ServerRequest, StartPriority, SubscriptionLimitError, may_require_input,
 };
 pub use crate::gateway::access::RequestTarget;
 pub use crate::gateway::caller::Caller;
@@ -224,6 +224,11 @@ impl Gateway {
 
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Returns `true` if the client shows the pages of MCP Apps.
+    pub fn shows_apps(&self) -> bool {
+        self.capabilities.has_apps()
     }
 
     pub(crate) fn abilities(&self) -> ClientCapabilities {

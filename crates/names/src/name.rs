@@ -17,9 +17,9 @@ mod primitive_names;
 pub mod untrusted_text;
 
 pub use crate::name::ambiguity::{
-    BUILTIN_TOOL_NAMES, has_our_scheme, has_registered_shape, is_listable_name,
+    BUILTIN_TOOL_NAMES, UI_SCHEME, has_our_scheme, has_registered_shape, is_listable_name,
     is_portable_tool_name, is_portable_uri, is_unambiguous_prompt_name, is_unambiguous_tool_name,
-    is_unambiguous_uri, qualified_uri, to_listable_name,
+    is_unambiguous_ui_uri, is_unambiguous_uri, qualified_ui_uri, qualified_uri, to_listable_name,
 };
 pub use crate::name::primitive_names::{PrimitiveId, PrimitiveNameTable, ServerRef, uri_prefix};
 

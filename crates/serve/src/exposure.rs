@@ -7,6 +7,8 @@
 
 mod activate;
 mod answer_delivery;
+mod app_table;
+mod apps;
 mod auto;
 mod call;
 mod client_profile;
@@ -236,6 +238,10 @@ impl Exposure {
         chosen: &SessionChoices,
     ) -> Option<Result<Vec<(ServerRef, String)>, ResourceError>> {
         let snapshot = self.gateway.snapshot();
+        let pages = self.page_owners(&snapshot, uri);
+        if !pages.is_empty() {
+            return Some(Ok(pages));
+        }
         self.mode(mutability).resource_owners(self.audience(mutability, chosen, &snapshot), uri)
     }
 
@@ -260,6 +266,7 @@ impl Exposure {
         // Fixed mode suffices: lists never change over HTTP, so no later tool can ask for headers.
         let snapshot = self.gateway.snapshot();
         let tool = self.mode(ListMutability::Fixed).listed_tool(self, &snapshot, name);
+        let tool = tool.or_else(|| self.listed_app_tool(&snapshot, name));
         let view = tool.map(|tool| (snapshot.view(&tool.toolbox), tool));
         let tool = view.as_ref().and_then(|(view, id)| view.tool(id.server.as_str(), &id.tool));
         tool.map(|tool| tool.definition.header_params()).unwrap_or_default()

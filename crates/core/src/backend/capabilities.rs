@@ -26,7 +26,8 @@ const TASKS_EXTENSION: u16 = 1 << 11;
 const APPS_EXTENSION: u16 = 1 << 12;
 
 const TASKS_NAME: &str = "io.modelcontextprotocol/tasks";
-const APPS_NAME: &str = "io.modelcontextprotocol/ui";
+/// The name of the extension MCP Apps.
+pub const APPS_NAME: &str = "io.modelcontextprotocol/ui";
 /// The only page type.
 const APPS_TYPE: &str = "text/html;profile=mcp-app";
 
@@ -117,6 +118,11 @@ impl ClientCapabilities {
 
     pub fn has_url_elicitation(self) -> bool {
         self.is(ELICITATION_URL)
+    }
+
+    /// Returns `true` if the client shows the pages of MCP Apps.
+    pub fn has_apps(self) -> bool {
+        self.is(APPS_EXTENSION)
     }
 
     pub fn has_roots(self) -> bool {

@@ -1,7 +1,7 @@
 //! Methods of protocol extensions. A server's entry lists them (`extensionMethods`), and rules,
 //! limits, confirmation and records treat a method like a tool of that name.
 
-use crate::backend::RpcOutcome;
+use crate::backend::{APPS_NAME, RpcOutcome};
 use crate::catalog::ServerCapabilities;
 use crate::gateway::call_path::{PermittedCall, check_conditions, session_state_lost};
 use crate::gateway::instrumentation::rule;
@@ -13,7 +13,7 @@ use crate::name::{ServerRef, ToolId};
 use crate::telemetry::CallContext;
 
 /// Extensions that the workbench implements itself: tasks, and the pages of MCP Apps.
-const OWN_EXTENSIONS: [&str; 2] = ["io.modelcontextprotocol/tasks", "io.modelcontextprotocol/ui"];
+const OWN_EXTENSIONS: [&str; 2] = ["io.modelcontextprotocol/tasks", APPS_NAME];
 
 /// Returns `true` if the workbench implements the extension for all servers together.
 pub fn is_own_extension(name: &str) -> bool {

@@ -26,6 +26,8 @@ const MAX_NAME: usize = 128;
 const MAX_ADDRESS: usize = 2048;
 /// Bytes of the original URI in a shortened one.
 const KEPT: usize = 200;
+/// The beginning of the URIs of apps' pages (MCP Apps).
+pub const UI_SCHEME: &str = "ui://";
 /// Characters of the original name in a shortened one.
 const KEPT_OF_NAME: usize = 64;
 
@@ -110,6 +112,20 @@ pub fn qualified_uri(at: &ServerRef, own: &str) -> String {
         kept.pop();
     }
     format!("{prefix}{kept}~{}", short_hash(&[own]))
+}
+
+/// Returns `true` if the page of an app can be shown under its server's own URI.
+pub fn is_unambiguous_ui_uri(uri: &str) -> bool {
+    let authority = uri.strip_prefix(UI_SCHEME).and_then(|rest| rest.split('/').next());
+    let is_ours = authority.is_some_and(|name| name.eq_ignore_ascii_case(SCHEME));
+    !is_ours && is_fit_address(uri) && is_portable_uri(uri)
+}
+
+/// Like [`qualified_uri`] for the page of an app, whose URI has to begin with `ui://` (MCP Apps).
+pub fn qualified_ui_uri(at: &ServerRef, own: &str) -> String {
+    let qualified = qualified_uri(at, own.strip_prefix(UI_SCHEME).unwrap_or(own));
+    let path = qualified.strip_prefix(SCHEME).and_then(|rest| rest.strip_prefix("://"));
+    format!("{UI_SCHEME}{SCHEME}/{}", path.unwrap_or_default())
 }
 
 /// Returns `true` if a name ends like a registered name with a hash.
@@ -229,6 +245,11 @@ mod tests {
         let odd = qualified_uri(&at, "x://y\n  z");
         assert!(odd.starts_with("mcp-workbench://dev/a%2Fb/x://y-  z~"), "{odd}");
         assert_ne!(odd, qualified_uri(&at, "x://y\r  z"));
+        assert_eq!(qualified_ui_uri(&at, "ui://y/z.html"), "ui://mcp-workbench/dev/a%2Fb/y/z.html");
+        assert!(is_unambiguous_ui_uri("ui://y/z.html"));
+        for claimed in ["ui://mcp-workbench/dev/a%2Fb/y", "ui://MCP-Workbench", "ui://a b\n"] {
+            assert!(!is_unambiguous_ui_uri(claimed), "{claimed}");
+        }
         let far = qualified_uri(&at, &"é".repeat(5000));
         assert!(far.len() < 250, "{far}");
     }

@@ -20,6 +20,7 @@ use crate::exposure::activate::catalog_text::{
 use crate::exposure::activate::resource_owners::resource_owners;
 use crate::exposure::activate::switch_request::{AvailableItems, SwitchRequest};
 use crate::exposure::activate::tool_names::{catalog_name_for, name_of_target};
+use crate::exposure::app_table::AppTable;
 use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
 use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode, UsageHints};
 use crate::exposure::rendering::{self, RenderFn};
@@ -82,7 +83,7 @@ impl Mode for Activate {
     }
 
     fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        active_tools(ctx.at, &ctx.active())
+        active_tools(ctx)
     }
 
     fn primitives(&self, ctx: ListContext<'_>, kind: PrimitiveKind) -> Option<Vec<RawJson>> {
@@ -172,11 +173,12 @@ fn own(
     tools
 }
 
-fn active_tools(at: &Snapshot, on: &ActivePrimitives) -> Vec<RawJson> {
+fn active_tools(ctx: ListContext<'_>) -> Vec<RawJson> {
+    let (at, on, apps) = (ctx.at, ctx.active(), ctx.apps());
     let items = at.namespaced().items.iter();
     let active =
         items.filter(|item| item.kind == PrimitiveKind::Tool && on.has(item) && is_there(at)(item));
-    active.filter_map(|item| defined(at, item).ok()).collect()
+    active.filter_map(|item| defined(at, apps.as_ref(), item).ok()).collect()
 }
 
 /// Returns the active primitives of `kind`; prompts are always active.
@@ -188,8 +190,12 @@ fn primitives(at: &Snapshot, kind: PrimitiveKind, on: &ActivePrimitives) -> Vec<
         .collect()
 }
 
-fn defined(at: &Snapshot, item: &NamespacedPrimitive) -> Result<RawJson, EditError> {
-    uri_rewrite::rewrite_definition(UriNaming::Namespaced(at), &item.at, item.definition()?)
+fn defined(
+    at: &Snapshot,
+    apps: Option<&AppTable<'_>>,
+    item: &NamespacedPrimitive,
+) -> Result<RawJson, EditError> {
+    uri_rewrite::rewrite_definition(UriNaming::Namespaced(at), apps, &item.at, item.definition()?)
 }
 
 fn own_tool(
@@ -281,9 +287,16 @@ async fn call_tool(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCal
         gateway.note_unresolved(name, request.arguments, None, request.context);
         let is_there = is_there(&snapshot);
         let known = AvailableItems { all: snapshot.namespaced(), is_there: &is_there };
-        return ToolCallReply::from_outcome(error(&unknown(&known, name, &failed)));
+        let problem = exposure.ambiguity(&snapshot, request.name);
+        let problem = problem.unwrap_or_else(|| unknown(&known, name, &failed));
+        return ToolCallReply::from_outcome(error(&problem));
     };
-    if request.lists == ListMutability::Mutable && !request.chosen.active.has(item) {
+    let is_active = || {
+        request.lists == ListMutability::Fixed
+            || request.chosen.active.has(item)
+            || exposure.may_be_call_of_app(&snapshot, &item.tool(), request.name)
+    };
+    if !is_active() {
         return ToolCallReply::from_outcome(error(&format!(
             "Tool '{name}' is inactive. Use {TOOLMAN_ACTIVATE} with tools_on=[\"{name}\"] to \
              activate it first."
@@ -372,13 +385,11 @@ async fn activate(exposure: &Exposure, request: &ToolCallRequest<'_>) -> ToolCal
     let max = exposure.listing_bytes();
     let is_there = is_there(&snapshot);
     let known = AvailableItems { all: snapshot.namespaced(), is_there: &is_there };
-    let constant = ActivePrimitives::default();
-    let active =
-        if request.lists == ListMutability::Mutable { &request.chosen.active } else { &constant };
+    let active = exposure.audience(request.lists, request.chosen, &snapshot).active();
     if let Some(pattern) = &change.list
         && names.is_empty()
     {
-        return ToolCallReply::from_outcome(entries(&known, active, pattern, max));
+        return ToolCallReply::from_outcome(entries(&known, &active, pattern, max));
     }
     let switches = match change.switches(&known) {
         Ok(switches) => switches,
@@ -393,7 +404,8 @@ async fn activate(exposure: &Exposure, request: &ToolCallRequest<'_>) -> ToolCal
         }
     };
     let is_kept = request.lists == ListMutability::Mutable;
-    let outcome = |note: Option<&str>| switched(&snapshot, &known, &switches, note, max);
+    let shown = exposure.audience(request.lists, request.chosen, &snapshot);
+    let outcome = |note: Option<&str>| switched(shown, &known, &switches, note, max);
     let has_tools =
         switches.iter().any(|switch| switch.is_on && switch.kind == PrimitiveKind::Tool);
     let unread = (is_kept && has_tools && exposure.is_relisting_unknown()).then(|| {
@@ -417,7 +429,7 @@ const UNREAD: &str = "Your client has not refreshed its tool list: call these to
                       {tool: <name>, arguments: {…}} if they are not in your list.";
 
 fn switched(
-    at: &Snapshot,
+    ctx: ListContext<'_>,
     known: &AvailableItems<'_>,
     switches: &[Activation],
     note: Option<&str>,
@@ -445,6 +457,7 @@ fn switched(
             header.insert("resources_left_out".to_owned(), listing.omitted.into());
         }
     }
+    let (at, apps) = (ctx.at, ctx.apps());
     let signature = |item: &NamespacedPrimitive| {
         let id = item.tool();
         let view = at.view(&id.toolbox);
@@ -454,7 +467,7 @@ fn switched(
         RawJson::encode(&json!({"name": item.name, "signature": signature, "description": text}))
     };
     let full = |item: &NamespacedPrimitive| {
-        defined(at, item).unwrap_or_else(|_: EditError| signature(item))
+        defined(at, apps.as_ref(), item).unwrap_or_else(|_: EditError| signature(item))
     };
     let ways: [RenderFn<'_, NamespacedPrimitive>; 3] = [&full, &signature, &named];
     let mut listing =

@@ -9,7 +9,7 @@ use crate::backend::RpcOutcome;
 use crate::exposure::meta_tools::{Detail, OpenToolbox};
 use crate::exposure::mode::ToolDelivery;
 use crate::exposure::rendering::RenderFn;
-use crate::exposure::{meta_tools, rendering, search, signatures, tool_results};
+use crate::exposure::{app_table, meta_tools, rendering, search, signatures, tool_results};
 use crate::gateway::{OpenedToolbox, Snapshot};
 use crate::json::{EditError, RawJson};
 use crate::name;
@@ -67,6 +67,8 @@ pub(crate) struct OpenReplyOptions {
     /// The detail unless the call asks for another.
     pub(crate) detail: Detail,
     pub(crate) calls: CallHint,
+    /// `true` if the client shows the user interfaces of tools, so that it lists these tools.
+    pub(crate) shows_apps: bool,
     /// In bytes.
     pub(crate) max: usize,
 }
@@ -90,13 +92,17 @@ pub(crate) fn open_result(
     wanted: &OpenToolbox,
     telling: OpenReplyOptions,
 ) -> RpcOutcome {
-    let OpenReplyOptions { detail, calls, max } = telling;
-    let tools = match chosen(opened, wanted.tools.as_deref()) {
+    let OpenReplyOptions { detail, calls, shows_apps, max } = telling;
+    let tools = match chosen(opened, wanted.tools.as_deref(), shows_apps) {
         Ok(tools) => tools,
         Err(problem) => return tool_results::error_result(&problem),
     };
     let mut header = rendering::header(toolbox, opened);
+    let is_app = |tool: &ExposedTool| shows_apps && app_table::is_app_tool(tool);
     match calls {
+        CallHint::WithUseTool | CallHint::WithUseToolAlone if tools.iter().any(|t| is_app(t)) => {
+            header.insert("call".to_owned(), CALL_UNLISTED.into());
+        }
         CallHint::WithUseTool => {}
         CallHint::WithUseToolAlone => _ = header.insert("call".to_owned(), CALL_FROZEN.into()),
         CallHint::ByNameOrUseTool | CallHint::NotRelisted { .. } => {
@@ -109,11 +115,12 @@ pub(crate) fn open_result(
     }
     let max = rendering::remaining_bytes(max, &header);
     let is_registered = matches!(calls, CallHint::ByNameOrUseTool | CallHint::NotRelisted { .. });
-    let signature = |tool: &ExposedTool| signature(tool, is_registered);
+    let is_registered = |tool: &ExposedTool| is_registered || is_app(tool);
+    let signature = |tool: &ExposedTool| signature(tool, is_registered(tool));
     let whole = |tool: &ExposedTool| {
-        located(tool, is_registered).unwrap_or_else(|_: EditError| signature(tool))
+        located(tool, is_registered(tool)).unwrap_or_else(|_: EditError| signature(tool))
     };
-    let short = |tool: &ExposedTool| short_signature(tool, is_registered);
+    let short = |tool: &ExposedTool| short_signature(tool, is_registered(tool));
     let ways: [RenderFn<'_>; 4] = [&whole, &signature, &short, &bare_signature];
     let definitions = [ways[0], ways[1], ways[3]];
     let listing = match (wanted.detail, &wanted.tools, detail) {
@@ -149,8 +156,9 @@ pub(crate) fn open_result(
 fn chosen<'a>(
     opened: &'a OpenedToolbox,
     wanted: Option<&[String]>,
+    shows_apps: bool,
 ) -> Result<Vec<&'a ExposedTool>, String> {
-    let all = || opened.view.tools();
+    let all = || opened.view.tools().filter(|tool| !(shows_apps && app_table::is_app_only(tool)));
     let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) else {
         return Ok(all().collect());
     };

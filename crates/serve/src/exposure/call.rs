@@ -70,7 +70,11 @@ impl Exposure {
             Ok(tool) => Ok((tool, arguments)),
             Err(error) => {
                 self.gateway.note_unresolved(&name, arguments.as_ref(), Some(&error), context);
-                Err(self.call_error(&error))
+                let ambiguity = self.ambiguity(&self.gateway.snapshot(), &name);
+                Err(ambiguity.map_or_else(
+                    || self.call_error(&error),
+                    |problem| tool_results::error_result(&problem),
+                ))
             }
         }
     }
@@ -175,7 +179,11 @@ impl Exposure {
             CallRoute::OurTool => self.gateway.with_argument_hints(tool, arguments, outcome),
         };
         let outcome = self.prepare_result(tool, outcome, request.context).await;
-        ToolCallReply { opened: Some(tool.toolbox.clone()), ..ToolCallReply::from_outcome(outcome) }
+        // What an app does must not add tools to the model's list.
+        let is_of_app = called_by == CallRoute::ItsName
+            && self.may_be_call_of_app(&self.gateway.snapshot(), tool, request.name);
+        let opened = (!is_of_app).then(|| tool.toolbox.clone());
+        ToolCallReply { opened, ..ToolCallReply::from_outcome(outcome) }
     }
 
     /// Prepares a result for the agent: rewrites URIs and truncates long results.

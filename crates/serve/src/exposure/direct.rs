@@ -6,7 +6,6 @@ use crate::exposure::{meta_tools, uri_rewrite};
 use crate::gateway::{AgentHandle, Snapshot};
 use crate::json::RawJson;
 use crate::name::ToolId;
-use crate::settings::Config;
 
 pub(crate) struct Direct;
 
@@ -20,7 +19,7 @@ impl Mode for Direct {
     }
 
     fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        tools(ctx.config(), ctx.at)
+        tools(ctx)
     }
 
     fn call<'a>(
@@ -66,8 +65,9 @@ impl Mode for Direct {
     }
 }
 
-fn tools(config: &Config, at: &Snapshot) -> Vec<RawJson> {
-    let views = config.toolboxes.iter().map(|toolbox| at.view(&toolbox.name));
+fn tools(ctx: ListContext<'_>) -> Vec<RawJson> {
+    let (at, apps) = (ctx.at, ctx.apps());
+    let views = ctx.config().toolboxes.iter().map(|toolbox| at.view(&toolbox.name));
     let mut tools = Vec::new();
     for view in views {
         for tool in view.tools() {
@@ -75,7 +75,9 @@ fn tools(config: &Config, at: &Snapshot) -> Vec<RawJson> {
             let is_own = name == tool.id.tool;
             let definition =
                 if is_own { Ok(&tool.definition.raw) } else { tool.registered_definition() };
-            tools.extend(definition.and_then(|raw| uri_rewrite::rewrite_tool(at, tool, raw)));
+            let apps = apps.as_ref();
+            let rewrite = |raw| uri_rewrite::rewrite_tool(at, apps, tool, raw);
+            tools.extend(definition.and_then(rewrite));
         }
     }
     tools

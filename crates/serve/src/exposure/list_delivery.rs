@@ -1,14 +1,12 @@
 //! Delivers the tools of opened toolboxes in the agent's own tool list.
 
-use std::collections::BTreeSet;
-
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::RpcOutcome;
-use crate::exposure::mode::ToolDelivery;
-use crate::exposure::{meta_tools, rendering, search, tool_results, uri_rewrite};
-use crate::gateway::{OpenedToolbox, Snapshot};
+use crate::exposure::mode::{ListContext, ToolDelivery};
+use crate::exposure::{app_table, meta_tools, rendering, search, tool_results, uri_rewrite};
+use crate::gateway::OpenedToolbox;
 use crate::json::{self, RawJson};
 use crate::name::ToolboxName;
 use crate::settings::{Config, ToolboxConfig};
@@ -25,35 +23,42 @@ pub(crate) fn meta_tools(config: &Config, reads_instructions: bool) -> Vec<RawJs
     tools
 }
 
-pub(crate) fn registered_tools(
-    config: &Config,
-    at: &Snapshot,
-    opened: &BTreeSet<ToolboxName>,
-) -> Vec<RawJson> {
-    let toolboxes = config.toolboxes.iter();
-    let views = toolboxes
-        .filter(|toolbox| opened.contains(&toolbox.name))
-        .map(|toolbox| at.view(&toolbox.name));
-    let mut tools = Vec::new();
-    for view in views {
-        // Hide names that resolve to another tool.
-        let known =
-            view.tools().filter(|tool| at.resolve_registered(tool.name.as_str()) == Some(&tool.id));
-        tools.extend(known.filter_map(|tool| {
-            let definition = tool.registered_definition();
-            definition.and_then(|raw| uri_rewrite::rewrite_tool(at, tool, raw)).ok()
-        }));
+impl ListContext<'_> {
+    /// Returns the tools of open toolboxes, and all tools with a user interface if the client shows
+    /// it.
+    pub(crate) fn registered_tools(self, is_open: impl Fn(&ToolboxName) -> bool) -> Vec<RawJson> {
+        let (at, apps) = (self.at, self.apps());
+        let apps = apps.as_ref();
+        let mut tools = Vec::new();
+        for toolbox in &self.config().toolboxes {
+            let is_open = is_open(&toolbox.name);
+            if !is_open && apps.is_none() {
+                continue;
+            }
+            let view = at.view(&toolbox.name);
+            let is_shown = |tool: &ExposedTool| is_open || apps.is_some_and(|all| all.lists(tool));
+            // Hide names that resolve to another tool.
+            let known = view.tools().filter(|tool| {
+                is_shown(tool) && at.resolve_registered(tool.name.as_str()) == Some(&tool.id)
+            });
+            tools.extend(known.filter_map(|tool| {
+                let definition = tool.registered_definition();
+                definition.and_then(|raw| uri_rewrite::rewrite_tool(at, apps, tool, raw)).ok()
+            }));
+        }
+        tools
     }
-    tools
 }
 
 /// Returns the registered names, with the first sentence of each description if there is room.
 pub(crate) fn open_result(
     toolbox: &ToolboxConfig,
     opened: &OpenedToolbox,
+    shows_apps: bool,
     max: usize,
 ) -> RpcOutcome {
-    let tools: Vec<_> = opened.view.tools().collect();
+    let is_for_model = |tool: &&ExposedTool| !(shows_apps && app_table::is_app_only(tool));
+    let tools: Vec<_> = opened.view.tools().filter(is_for_model).collect();
     let mut header = rendering::header(toolbox, opened);
     header.insert("tools_registered".to_owned(), tools.len().into());
     let listing = rendering::render_uniform(

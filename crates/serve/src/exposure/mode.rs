@@ -45,10 +45,14 @@ impl<'a> ListContext<'a> {
     }
 
     pub(crate) fn active(&self) -> Cow<'a, ActivePrimitives> {
-        match self.mutability {
+        let active = match self.mutability {
             ListMutability::Mutable => Cow::Borrowed(&self.chosen.active),
             ListMutability::Fixed => Cow::Owned(ActivePrimitives::default()),
-        }
+        };
+        let Some(apps) = self.apps() else { return active };
+        let mut active = active.into_owned();
+        active.apply(apps.activations());
+        Cow::Owned(active)
     }
 }
 
@@ -95,8 +99,9 @@ pub(crate) trait Mode: Sync {
 
     fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson>;
 
-    fn server_tools(&self, _audience: ListContext<'_>) -> Vec<RawJson> {
-        Vec::new()
+    /// Returns the listed tools of servers, which include those with a user interface.
+    fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
+        ctx.registered_tools(|_| false)
     }
 
     /// Returns the listed primitives of `kind`. `None` lists all of the visible toolboxes.

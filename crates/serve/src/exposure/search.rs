@@ -15,11 +15,12 @@ use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode, ToolDelivery
 use crate::exposure::search::arguments::SearchTools;
 use crate::exposure::search::results::{QueryMatches, SearchResults, unsearched};
 use crate::exposure::tool_call::{ListMutability, ToolCallReply, ToolCallRequest};
-use crate::exposure::{instructions, meta_tools, tool_results};
+use crate::exposure::{app_table, instructions, meta_tools, tool_results};
 use crate::gateway::ToolQuery;
 use crate::json::RawJson;
 use crate::name::{ServerName, ToolboxName};
 use crate::settings::Config;
+use crate::toolbox::ExposedTool;
 
 pub use crate::exposure::search::results::SearchHit;
 
@@ -145,15 +146,19 @@ impl Exposure {
         let not_searched = unsearched(gateway, toolbox, server);
         let found = gateway.search_listed(&sought, request.context).await;
         let mut answered = Vec::new();
-        for (query, tools) in queries().zip(found) {
+        let shows_apps = self.shows_apps();
+        for (query, mut tools) in queries().zip(found) {
+            tools.retain(|found| !(shows_apps && app_table::is_app_only(found.tool())));
             answered.push(QueryMatches {
                 query,
                 tools,
                 absent: gateway.absent_services(query).await,
             });
         }
-        let is_listed = |of: &ToolboxName| {
-            self.mode(request.lists).delivery().adds_to_list() && request.chosen.opened.contains(of)
+        let adds_to_list = self.mode(request.lists).delivery().adds_to_list();
+        let is_listed = |tool: &ExposedTool| {
+            adds_to_list && request.chosen.opened.contains(&tool.id.toolbox)
+                || shows_apps && app_table::is_app_tool(tool)
         };
         let answer = SearchResults {
             detail: args.detail,

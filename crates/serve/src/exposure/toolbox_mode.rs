@@ -80,10 +80,8 @@ impl Mode for ToolboxMode {
     }
 
     fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        if !self.giving.adds_to_list() {
-            return Vec::new();
-        }
-        list_delivery::registered_tools(ctx.config(), ctx.at, &ctx.chosen.opened)
+        let adds = self.giving.adds_to_list();
+        ctx.registered_tools(|toolbox| adds && ctx.chosen.opened.contains(toolbox))
     }
 
     fn call<'a>(
@@ -133,7 +131,7 @@ impl Exposure {
             Err(error) => return ToolCallReply::from_outcome(self.call_error(&error)),
         };
         let opened = self.gateway.open_toolbox(toolbox, request.context).await;
-        let max = self.listing_bytes();
+        let (max, shows_apps) = (self.listing_bytes(), self.shows_apps());
         let giving = self.mode(request.lists).delivery();
         let calls = match giving {
             ToolDelivery::Both => CallHint::ByNameOrUseTool,
@@ -146,11 +144,11 @@ impl Exposure {
             meta_tools::Detail::Full
         };
         let told = |calls| {
-            let telling = OpenReplyOptions { detail, calls, max };
+            let telling = OpenReplyOptions { detail, calls, shows_apps, max };
             answer_delivery::open_result(toolbox, &opened, &wanted, telling)
         };
         let outcome = match giving {
-            ToolDelivery::List => list_delivery::open_result(toolbox, &opened, max),
+            ToolDelivery::List => list_delivery::open_result(toolbox, &opened, shows_apps, max),
             _ => told(calls),
         };
         let may_be_unread = giving == ToolDelivery::List && self.is_relisting_unknown();

@@ -5,10 +5,14 @@
 //! results shared URIs are still the only ones that change.
 
 use crate::backend::RpcOutcome;
+use crate::exposure::app_table::AppTable;
 use crate::gateway::Snapshot;
 use crate::json::{self, EditError, RawJson};
-use crate::name::ServerRef;
+use crate::name::{ServerRef, UI_SCHEME};
 use crate::toolbox::ExposedTool;
+
+/// The deprecated spelling of `ui.resourceUri` in `_meta`.
+const OLDER_KEY: &str = "ui/resourceUri";
 
 #[derive(Clone, Copy)]
 pub(crate) enum UriNaming<'a> {
@@ -37,31 +41,45 @@ impl UriNaming<'_> {
 
 pub(crate) fn rewrite_tool(
     snapshot: &Snapshot,
+    apps: Option<&AppTable<'_>>,
     tool: &ExposedTool,
     definition: &RawJson,
 ) -> Result<RawJson, EditError> {
-    rewrite_definition(UriNaming::Unique(snapshot), &tool.id.server_ref(), definition)
+    rewrite_definition(UriNaming::Unique(snapshot), apps, &tool.id.server_ref(), definition)
 }
 
-/// Rewrites `_meta.ui.resourceUri` of a tool's definition (extension `io.modelcontextprotocol/ui`).
+/// Rewrites the page of a tool's user interface (extension `io.modelcontextprotocol/ui`). `apps`
+/// names the pages for clients that show them.
 pub(crate) fn rewrite_definition(
     addresses: UriNaming<'_>,
+    apps: Option<&AppTable<'_>>,
     server: &ServerRef,
     definition: &RawJson,
 ) -> Result<RawJson, EditError> {
-    let changed = || {
-        let meta = definition.member("_meta")?;
-        let ui = meta.member("ui")?;
-        let uri = renamed(addresses, server, &ui.member("resourceUri")?)?;
-        Some((meta, ui, uri))
+    let meta = (apps.is_some() || !addresses.are_plain()).then(|| definition.member("_meta"));
+    let Some(meta) = meta.flatten() else { return Ok(definition.clone()) };
+    let renamed = |uri: RawJson| match apps {
+        Some(apps) if is_page(&uri) => changed(&uri, |own| apps.exposed_uri(server, own)),
+        _ => renamed(addresses, server, &uri),
     };
-    match (!addresses.are_plain()).then(changed).flatten() {
-        Some((meta, ui, uri)) => {
-            let ui = ui.with_member("resourceUri", &uri)?;
-            definition.with_member("_meta", &meta.with_member("ui", &ui)?)
-        }
-        None => Ok(definition.clone()),
+    let mut rewritten = meta.clone();
+    if let Some(ui) = meta.member("ui")
+        && let Some(uri) = ui.member("resourceUri").and_then(renamed)
+    {
+        rewritten = rewritten.with_member("ui", &ui.with_member("resourceUri", &uri)?)?;
     }
+    let older = meta.member(OLDER_KEY).filter(|_| apps.is_some());
+    if let Some(uri) = older.and_then(renamed) {
+        rewritten = rewritten.with_member(OLDER_KEY, &uri)?;
+    }
+    if rewritten == meta {
+        return Ok(definition.clone());
+    }
+    definition.with_member("_meta", &rewritten)
+}
+
+fn is_page(uri: &RawJson) -> bool {
+    uri.decode_string().is_some_and(|uri| uri.starts_with(UI_SCHEME))
 }
 
 pub(crate) fn rewrite_result(
@@ -115,7 +133,11 @@ fn in_content(
 }
 
 fn renamed(addresses: UriNaming<'_>, server: &ServerRef, uri: &RawJson) -> Option<RawJson> {
+    changed(uri, |own| addresses.exposed(server, own))
+}
+
+fn changed(uri: &RawJson, exposed: impl Fn(&str) -> String) -> Option<RawJson> {
     let uri: String = uri.parse().ok()?;
-    let exposed = addresses.exposed(server, &uri);
+    let exposed = exposed(&uri);
     (exposed != uri).then(|| RawJson::encode(&exposed))
 }

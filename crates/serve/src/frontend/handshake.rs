@@ -10,7 +10,7 @@ use crate::backend::RpcOutcome;
 use crate::exposure::{Exposure, InitializeInfo, ListMutability};
 use crate::frontend::request::{AgentRequest, method_not_found};
 use crate::frontend::session::AgentSession;
-use crate::gateway::{GatewayLimitError, is_own_extension};
+use crate::gateway::{APPS_NAME, GatewayLimitError, is_own_extension};
 use crate::json::RawJson;
 use crate::name::ServerRef;
 use crate::state::{ClientInfo, ClientIntroduction};
@@ -121,6 +121,9 @@ pub(crate) async fn discover(
         (json!(capabilities), instructions)
     } else {
         exposure.ensure_started(&agent).await;
+        if exposure.shows_apps() {
+            exposure.gateway().wait_for_stored_listings().await;
+        }
         (modern_capabilities(&exposure), Some(exposure.instructions(ListMutability::Fixed)))
     };
     let mut result = Members::from([
@@ -174,6 +177,9 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
     }
     // Methods of an extension that several servers offer can be ambiguous.
     extensions.retain(|name, _| is_own_extension(name) || !ambiguous.contains(&**name));
+    if exposure.has_apps() {
+        extensions.entry(APPS_NAME).or_insert_with(|| json!({}));
+    }
     let mut capabilities = json!({
         "tools": {"listChanged": true},
         "resources": {"listChanged": true, "subscribe": true},

@@ -25,7 +25,7 @@ pub(crate) async fn tools(session: &AgentSession, request: &AgentRequest, respon
         try_servers(session, &exposure, request, &responder).await;
     }
     begin(session, &exposure, request, Some(&making)).await;
-    if exposure.own_tools_name_tools() {
+    if exposure.own_tools_name_tools() || exposure.shows_apps() {
         exposure.gateway().wait_for_stored_listings().await;
     }
     let (chosen, version) = session.chosen();

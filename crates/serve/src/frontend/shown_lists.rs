@@ -40,7 +40,7 @@ pub(crate) struct ShownLists {
 impl ShownLists {
     /// Records the tools given. Before that, they can't change.
     pub(crate) fn give(&mut self, exposure: &Exposure, tools: &[RawJson]) {
-        if exposure.own_tools_name_servers() {
+        if exposure.own_tools_name_servers() || exposure.shows_apps() {
             self.given = Some(tools.to_vec());
         }
     }

@@ -11,6 +11,7 @@ use crate::exposure::rendering::{self, RenderFn, RenderedList};
 use crate::gateway::{Gateway, ToolMatch};
 use crate::json::{self, RawJson};
 use crate::name::{ServerName, ToolboxName};
+use crate::toolbox::ExposedTool;
 
 /// How much of a query is repeated: in characters, and as a fraction of the query's share.
 const MAX_ECHO: usize = 120;
@@ -86,7 +87,7 @@ pub(crate) struct SearchResults<'a> {
     pub(crate) queries_left_out: usize,
     /// Toolbox and server, with the reason.
     pub(crate) not_searched: Vec<(String, String)>,
-    pub(crate) is_listed: &'a dyn Fn(&ToolboxName) -> bool,
+    pub(crate) is_listed: &'a dyn Fn(&ExposedTool) -> bool,
     /// In bytes.
     pub(crate) max: usize,
 }
@@ -139,7 +140,7 @@ impl SearchResults<'_> {
     fn header(&self, found: &[QueryMatches<'_>]) -> Map<String, Value> {
         let mut header = Map::new();
         let mut tools = found.iter().flat_map(|answered| &answered.tools);
-        let is_listed = |found: &ToolMatch| (self.is_listed)(&found.tool().id.toolbox);
+        let is_listed = |found: &ToolMatch| (self.is_listed)(found.tool());
         if tools.clone().any(is_listed) {
             header.insert("call".to_owned(), CALL_LISTED.into());
         } else if tools.next().is_some() {
@@ -201,7 +202,7 @@ impl SearchResults<'_> {
             toolbox: tool.id.toolbox.as_str(),
             server: tool.id.server.as_str(),
             name: tool.id.tool.as_str(),
-            in_your_list: (self.is_listed)(&tool.id.toolbox).then_some(tool.name.as_str()),
+            in_your_list: (self.is_listed)(tool).then_some(tool.name.as_str()),
             score: found.fit.score,
         }
     }
