@@ -309,6 +309,39 @@ fn answers_point_models_to_the_listed_tool_and_omit_those_of_apps() {
 }
 
 #[test]
+fn results_of_our_tools_match_their_output_schemas() {
+    let client = json!({ "clientInfo": { "name": "gemini-cli", "version": "0.61.0" } });
+    for mode in ["dynamic", "auto"] {
+        let bench = bench(mode).server(
+            "broken",
+            "gone",
+            fake(json!({ "failStart": { "code": 3, "stderr": ["no"] } })),
+        );
+        let agent = bench.agent().relisting_on_change();
+        agent.initialize_with(client.clone());
+        let tools = agent.tools();
+        let schema = &tools[0]["outputSchema"];
+        assert_eq!(tools[0]["name"], "open_toolbox");
+        assert!(schema.is_object(), "{mode}");
+        let validator = jsonschema::validator_for(schema).expect("a schema");
+        for toolbox in ["box", "other", "broken"] {
+            let result = agent.open(toolbox).ok();
+            let shape = &result["structuredContent"];
+            assert!(validator.is_valid(shape), "{mode}, {toolbox}: {shape}");
+        }
+        let refused = agent.open("absent");
+        assert!(refused.is_tool_error(), "errors need no shape");
+    }
+    // These clients may get the definitions as a text, which isn't repeated as an object.
+    for (mode, name) in [("dynamic", "unknown"), ("auto", "unknown"), ("auto", "codex-mcp-client")]
+    {
+        let agent = bench(mode).agent();
+        agent.initialize_with(json!({ "clientInfo": { "name": name, "version": "1.0.0" } }));
+        assert_eq!(agent.tools()[0]["outputSchema"], Value::Null, "{mode}, {name}");
+    }
+}
+
+#[test]
 fn apps_work_over_http_with_headers_for_their_arguments() {
     let mut charts = script("srv");
     charts["tools"][0]["inputSchema"]["properties"]["of"]["x-mcp-header"] = "Of".into();

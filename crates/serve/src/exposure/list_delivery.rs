@@ -13,10 +13,18 @@ use crate::settings::{Config, ToolboxConfig};
 use crate::toolbox::ExposedTool;
 
 /// Returns `open_toolbox` and, if configured, `search_tools` together with `use_tool`, which calls
-/// tools of toolboxes that aren't open.
-pub(crate) fn meta_tools(config: &Config, reads_instructions: bool) -> Vec<RawJson> {
-    let mut tools =
-        vec![meta_tools::open_toolbox(config, ToolDelivery::List, reads_instructions, false)];
+/// tools of toolboxes that aren't open. `has_shape`: [`open_result`] is the only result of
+/// `open_toolbox`.
+pub(crate) fn meta_tools(
+    config: &Config,
+    reads_instructions: bool,
+    has_shape: bool,
+) -> Vec<RawJson> {
+    let mut open = meta_tools::open_toolbox(config, ToolDelivery::List, reads_instructions, false);
+    if has_shape && let Ok(with_schema) = open.with_member("outputSchema", &output_schema()) {
+        open = with_schema;
+    }
+    let mut tools = vec![open];
     if let Some(search) = search::search_tools_if_offered(config, ToolDelivery::List) {
         tools.extend([search, meta_tools::use_tool(search::SEARCH_TOOLS)]);
     }
@@ -48,6 +56,27 @@ impl ListContext<'_> {
         }
         tools
     }
+}
+
+/// Returns the shape of [`open_result`], without members for the user.
+fn output_schema() -> RawJson {
+    let text = json!({"type": "string"});
+    RawJson::encode(&json!({
+        "type": "object",
+        "properties": {
+            "toolbox": text,
+            "tools_registered": {"type": "integer"},
+            "tools": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"name": text, "description": text},
+                    "required": ["name"],
+                },
+            },
+        },
+        "required": ["toolbox", "tools_registered", "tools"],
+    }))
 }
 
 /// Returns the registered names, with the first sentence of each description if there is room.

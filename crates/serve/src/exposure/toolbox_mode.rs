@@ -73,7 +73,9 @@ impl Mode for ToolboxMode {
         let showing = ctx.exposure.showing();
         match self.giving {
             ToolDelivery::List => {
-                list_delivery::meta_tools(ctx.config(), showing.reads_instructions)
+                // A client that doesn't list again gets another result.
+                let has_shape = !ctx.exposure.is_relisting_unknown();
+                list_delivery::meta_tools(ctx.config(), showing.reads_instructions, has_shape)
             }
             giving => answer_delivery::meta_tools(ctx.config(), ctx.at, giving, showing),
         }
