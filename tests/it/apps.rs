@@ -309,6 +309,26 @@ fn answers_point_models_to_the_listed_tool_and_omit_those_of_apps() {
 }
 
 #[test]
+fn texts_for_the_model_omit_tools_that_only_apps_call() {
+    let told = |mode: &str, capabilities: Value| {
+        let bench = known(bench(mode));
+        let agent = agent(&bench, false, capabilities);
+        let own = agent.tools()[0]["description"].as_str().unwrap_or_default().to_owned();
+        let answer = match mode {
+            "modular" => agent.call("get-modular-tools", json!({ "group": "box" })),
+            "search" => agent.call("search_tools", json!({ "queries": ["refresh plain"] })),
+            _ => agent.call("toolman_activate", json!({ "tools_on": ["box_plain"] })),
+        };
+        format!("{own} {}", answer.text())
+    };
+    let named = r#""name":"refresh""#;
+    for (mode, name) in [("modular", named), ("search", named), ("activate", "box_refresh")] {
+        assert!(!told(mode, showing()).contains(name), "{mode}");
+        assert!(told(mode, json!({})).contains(name), "{mode}");
+    }
+}
+
+#[test]
 fn results_of_our_tools_match_their_output_schemas() {
     let client = json!({ "clientInfo": { "name": "gemini-cli", "version": "0.61.0" } });
     for mode in ["dynamic", "auto"] {

@@ -26,7 +26,7 @@ use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode, UsageHints};
 use crate::exposure::rendering::{self, RenderFn};
 use crate::exposure::tool_call::{ListMutability, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::uri_rewrite::UriNaming;
-use crate::exposure::{answer_delivery, meta_tools, tool_results, uri_rewrite};
+use crate::exposure::{answer_delivery, app_table, meta_tools, tool_results, uri_rewrite};
 use crate::gateway::{AgentHandle, CallError, FailedServer, RequestContext, Snapshot};
 use crate::json::{EditError, RawJson};
 use crate::name::{self, ServerRef, ToolId};
@@ -53,6 +53,13 @@ const UNREADABLE: &str = "invalid arguments for use_tool. Expected {\"tool\": \"
 /// Returns a predicate for items whose server has not crashed.
 fn is_there(snapshot: &Snapshot) -> impl Fn(&NamespacedPrimitive) -> bool {
     move |item| !snapshot.has_crashed(&item.at)
+}
+
+/// Returns `true` for a tool that only apps call.
+fn is_app_only(at: &Snapshot, item: &NamespacedPrimitive) -> bool {
+    let view = at.view(&item.at.toolbox);
+    let tool = view.tool(item.at.server.as_str(), &item.own);
+    item.kind == PrimitiveKind::Tool && tool.is_some_and(app_table::is_app_only)
 }
 
 pub(crate) struct Activate;
@@ -204,7 +211,10 @@ fn own_tool(
     mutability: ListMutability,
     on: &ActivePrimitives,
 ) -> RawJson {
-    let items: Vec<_> = at.namespaced().items.iter().filter(|item| is_there(at)(item)).collect();
+    let is_shown = |item: &&NamespacedPrimitive| {
+        is_there(at)(item) && !(exposure.shows_apps() && is_app_only(at, item))
+    };
+    let items: Vec<_> = at.namespaced().items.iter().filter(is_shown).collect();
     let gateway = exposure.gateway();
     let head = if mutability == ListMutability::Mutable { CHANGING } else { CONSTANT };
     let missing: Vec<_> =

@@ -106,6 +106,7 @@ impl Exposure {
         let telling = results::ResultOptions {
             max: self.listing_bytes(),
             is_modern: request.context.is_modern,
+            shows_apps: self.shows_apps(),
         };
         match results::tools(toolbox, &view, &failed, wanted.names.as_deref(), telling) {
             Ok(outcome) => {

@@ -9,8 +9,8 @@ use crate::catalog::shorten;
 use crate::exposure::modular::names::{self, GroupTool};
 use crate::exposure::modular::{GET_TOOLS, no_tool};
 use crate::exposure::rendering::{self, RenderFn};
-use crate::exposure::tool_results;
 use crate::exposure::truncation::names_that_fit;
+use crate::exposure::{app_table, tool_results};
 use crate::gateway::FailedServer;
 use crate::json::{self, RawJson};
 use crate::name::{ToolId, untrusted_text};
@@ -31,6 +31,8 @@ pub(crate) struct ResultOptions {
     /// In bytes.
     pub(crate) max: usize,
     pub(crate) is_modern: bool,
+    /// `true` if the client shows the user interfaces of tools.
+    pub(crate) shows_apps: bool,
 }
 
 pub(crate) fn tools(
@@ -40,8 +42,9 @@ pub(crate) fn tools(
     wanted: Option<&[String]>,
     telling: ResultOptions,
 ) -> Result<RpcOutcome, String> {
-    let ResultOptions { max, is_modern } = telling;
-    let all = chosen(toolbox, view, wanted)?;
+    let ResultOptions { max, is_modern, shows_apps } = telling;
+    let mut all = chosen(toolbox, view, wanted)?;
+    all.retain(|tool| !(shows_apps && app_table::is_app_only(tool.tool)));
     let called: HashMap<&ToolId, &str> =
         all.iter().map(|tool| (&tool.tool.id, tool.name.as_str())).collect();
     let name = |tool: &ExposedTool| called.get(&tool.id).copied().unwrap_or_default();
