@@ -309,6 +309,20 @@ fn answers_point_models_to_the_listed_tool_and_omit_those_of_apps() {
 }
 
 #[test]
+fn first_requests_of_an_app_need_no_list() {
+    for mode in MODES {
+        let bench = known(bench(mode));
+        for is_modern in [false, true] {
+            let read = agent(&bench, is_modern, showing());
+            let page = read.request("resources/read", json!({ "uri": PAGE })).ok();
+            assert_eq!(page["contents"][0]["text"], "srv", "{mode}, modern: {is_modern}");
+            let call = agent(&bench, is_modern, showing());
+            assert_eq!(call.call("refresh", json!({})).text(), "srv", "{mode}, {is_modern}");
+        }
+    }
+}
+
+#[test]
 fn texts_for_the_model_omit_tools_that_only_apps_call() {
     let told = |mode: &str, capabilities: Value| {
         let bench = known(bench(mode));

@@ -29,6 +29,14 @@ impl Exposure {
         self.shows_apps() && snapshot.parts().flat_map(|part| &part.tools).any(is_app_tool)
     }
 
+    /// Waits for stored listings if the client shows apps. Theirs can be the first request after a
+    /// restart.
+    pub(crate) async fn wait_for_apps(&self) {
+        if self.shows_apps() {
+            self.gateway.wait_for_stored_listings().await;
+        }
+    }
+
     /// Returns the servers that have this page of an app, each with its own URI.
     pub(super) fn page_owners(&self, at: &Snapshot, uri: &str) -> Vec<(ServerRef, String)> {
         if !uri.starts_with(UI_SCHEME) || !self.shows_apps() {

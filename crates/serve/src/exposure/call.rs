@@ -14,6 +14,7 @@ impl Exposure {
     /// registered names, listed or not.
     pub async fn call(&self, request: &ToolCallRequest<'_>) -> ToolCallReply {
         self.ensure_started(request.context.agent).await;
+        self.wait_for_apps().await;
         let mode = self.mode(request.lists);
         let request =
             ToolCallRequest { lists: self.effective_mutability(request.lists), ..*request };

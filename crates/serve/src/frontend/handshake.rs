@@ -121,9 +121,7 @@ pub(crate) async fn discover(
         (json!(capabilities), instructions)
     } else {
         exposure.ensure_started(&agent).await;
-        if exposure.shows_apps() {
-            exposure.gateway().wait_for_stored_listings().await;
-        }
+        exposure.wait_for_apps().await;
         (modern_capabilities(&exposure), Some(exposure.instructions(ListMutability::Fixed)))
     };
     let mut result = Members::from([

@@ -23,6 +23,7 @@ pub(crate) async fn resolve_resource(
     uri: &str,
 ) -> Result<Vec<(ServerRef, String)>, RpcOutcome> {
     start_everything(passed).await;
+    passed.exposure.wait_for_apps().await;
     run_everything_unless(passed, |snapshot| snapshot.uri_names().resolve(uri).is_some()).await;
     resource_owners(&passed.session, &passed.exposure, &passed.request.meta, uri)
 }
