@@ -148,7 +148,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         for (index, server) in servers.iter().enumerate() {
             let (name, toolbox) = (&server.name, server.toolbox.as_deref().unwrap_or(&server.name));
             lines.push(format!("added `{name}` to toolbox `{toolbox}` in `{}`", shown.display()));
-            lines.extend(trials.get(index).map(|trial| trial.to_string()));
+            lines.extend(trials.get(index).map(ToString::to_string));
         }
         if trials.is_empty() {
             lines.push("\nhint: run `mcp-workbench check --connect` to test it".to_owned());

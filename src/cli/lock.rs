@@ -62,6 +62,7 @@ Examples:
 /// With `--check`, exits with 0 if nothing differs, 1 on drift, and 2 if the comparison failed.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct Args {
     /// Compare with workbench.lock; exit 1 on drift, write nothing
     #[arg(long, conflicts_with = "accept")]

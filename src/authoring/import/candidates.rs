@@ -98,19 +98,18 @@ fn one_name_each(mut known: Vec<(String, LaunchIdentity)>, contents: &mut [Sourc
     let groups = contents.iter_mut().flat_map(|contents| &mut contents.groups);
     for found in groups.flat_map(|group| &mut group.servers) {
         let launch = &found.block.launch;
-        match known.iter().find(|(_, other)| other == launch) {
-            Some((name, _)) => found.name.clone_from(name),
-            None => {
-                if let Some((_, other)) = known.iter().find(|(name, _)| *name == found.name) {
-                    let client = ClientApp::from_path(&found.file).map(|program| program.id);
-                    let word = distinctive_word(launch, other);
-                    let word = word.as_deref().or(client).unwrap_or("other");
-                    let is_taken = |name: &str| known.iter().any(|(other, _)| other == name);
-                    found.name = unique_name(&format!("{}-{word}", found.name), is_taken);
-                }
-                known.push((found.name.clone(), launch.clone()));
-            }
+        if let Some((name, _)) = known.iter().find(|(_, other)| other == launch) {
+            found.name.clone_from(name);
+            continue;
         }
+        if let Some((_, other)) = known.iter().find(|(name, _)| *name == found.name) {
+            let client = ClientApp::from_path(&found.file).map(|program| program.id);
+            let word = distinctive_word(launch, other);
+            let word = word.as_deref().or(client).unwrap_or("other");
+            let is_taken = |name: &str| known.iter().any(|(other, _)| other == name);
+            found.name = unique_name(&format!("{}-{word}", found.name), is_taken);
+        }
+        known.push((found.name.clone(), launch.clone()));
     }
 }
 
@@ -125,7 +124,7 @@ fn distinctive_word(launch: &LaunchIdentity, other: &LaunchIdentity) -> Option<S
     };
     let others: Vec<String> = words(other);
     let own = words(launch).into_iter().filter(|word| is_location(word) && !others.contains(word));
-    let parts = own.filter_map(|word| {
+    let mut parts = own.rev().filter_map(|word| {
         let last = word.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next()?;
         let last = last.split(['.', '?', '#', ':', '@']).find(|part| !part.is_empty())?;
         let lower = last.to_lowercase();
@@ -135,7 +134,7 @@ fn distinctive_word(launch: &LaunchIdentity, other: &LaunchIdentity) -> Option<S
         (!plain.is_empty() && !last.contains('$') && plain.len() <= MAX_DISTINCTIVE)
             .then_some(plain)
     });
-    parts.last()
+    parts.next()
 }
 
 /// Maximum length of a part of a name that tells servers apart, in bytes.

@@ -99,7 +99,9 @@ impl Redactor {
                     collect(value, is_secret, depth - 1, found);
                 }
             } else if let Some(items) = value.items() {
-                items.iter().for_each(|item| collect(item, is_secret, depth - 1, found));
+                for item in &items {
+                    collect(item, is_secret, depth - 1, found);
+                }
             } else if is_secret {
                 let text = value.decode_string_lossy().unwrap_or_else(|| value.as_str());
                 found.push(text.into_owned());

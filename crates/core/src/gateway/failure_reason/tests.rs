@@ -16,7 +16,7 @@ use crate::telemetry::Telemetry;
 const TOKEN: &str = "hunter2-hunter2";
 
 /// Returns the reason that the live view has after a call with these arguments ended like this.
-async fn reason(
+fn reason(
     arguments: &Value,
     called: &Result<RpcOutcome, CallError>,
 ) -> Option<(&'static str, String)> {
@@ -40,13 +40,13 @@ async fn reason(
     Some((call.end.outcome.as_str(), call.reason?))
 }
 
-fn result(value: &Value) -> Result<RpcOutcome, CallError> {
-    Ok(RpcOutcome::Result(RawJson::encode(value)))
+fn result(value: &Value) -> RpcOutcome {
+    RpcOutcome::Result(RawJson::encode(value))
 }
 
 #[tokio::test]
 async fn reason_of_a_failed_call_is_the_text_of_its_error() {
-    let error = |content: Value| result(&json!({"content": content, "isError": true}));
+    let error = |content: Value| Ok(result(&json!({"content": content, "isError": true})));
     let text = |text: &str| json!({"type": "text", "text": text});
     let refused = CallError::Refused {
         tool: ToolId {
@@ -63,7 +63,7 @@ async fn reason_of_a_failed_call_is_the_text_of_its_error() {
             error(json!([text("no such file"), {"type": "image", "data": "AA"}, text("try ls")])),
             Some(("tool_error", "no such file\ntry ls")),
         ),
-        (result(&structured), Some(("tool_error", r#"{"why":"full"}"#))),
+        (Ok(result(&structured)), Some(("tool_error", r#"{"why":"full"}"#))),
         (error(json!([])), Some(("tool_error", "the tool returned an error without a text"))),
         (error(json!("text")), Some(("tool_error", "the tool returned an error without a text"))),
         (
@@ -82,9 +82,9 @@ async fn reason_of_a_failed_call_is_the_text_of_its_error() {
                  hint: retry later",
             )),
         ),
-        (result(&json!({"content": [text("isError")]})), None),
+        (Ok(result(&json!({"content": [text("isError")]}))), None),
     ] {
-        let found = reason(&json!({}), &called).await;
+        let found = reason(&json!({}), &called);
         assert_eq!(found.as_ref().map(|(word, text)| (*word, &**text)), expected, "{called:?}");
     }
 }
@@ -94,12 +94,12 @@ async fn reason_of_a_failed_call_is_the_text_of_its_error() {
 async fn reason_has_no_secrets_of_the_server_or_the_arguments() {
     let arguments = json!({"user": "ann", "password": "correct-horse"});
     let text = format!("login of ann with correct-horse and {TOKEN} failed");
-    let called = result(&json!({"content": [{"type": "text", "text": text}], "isError": true}));
-    let (_, found) = reason(&arguments, &called).await.unwrap();
+    let called = Ok(result(&json!({"content": [{"type": "text", "text": text}], "isError": true})));
+    let (_, found) = reason(&arguments, &called).unwrap();
     assert_eq!(found, "login of ann with *** and *** failed");
     let error = json!({"code": -32000, "message": format!("{TOKEN} is invalid")});
     let called = Ok(RpcOutcome::Error(RawJson::encode(&error)));
-    let (_, found) = reason(&arguments, &called).await.unwrap();
+    let (_, found) = reason(&arguments, &called).unwrap();
     assert_eq!(found, "*** is invalid (code -32000)");
 }
 
@@ -107,8 +107,8 @@ async fn reason_has_no_secrets_of_the_server_or_the_arguments() {
 #[tokio::test]
 async fn reason_is_bounded_and_has_no_control_characters() {
     let text = format!("\u{1b}[2Jgone\u{202e}\r\n\n{}", "é".repeat(1_000_000));
-    let called = result(&json!({"content": [{"type": "text", "text": text}], "isError": true}));
-    let (_, found) = reason(&json!({}), &called).await.unwrap();
+    let called = Ok(result(&json!({"content": [{"type": "text", "text": text}], "isError": true})));
+    let (_, found) = reason(&json!({}), &called).unwrap();
     assert!(found.starts_with("[2Jgone\n\né"), "{found}");
     assert_eq!(found.chars().count(), MAX_REASON + 1);
 }
