@@ -68,25 +68,6 @@ impl CallOutcome {
         matches!(self, Self::Ok | Self::InputRequired | Self::Cancelled | Self::ShuttingDown)
     }
 
-    /// Returns a sentence about a call that returned no result, for people.
-    pub(crate) fn describe(self) -> Option<&'static str> {
-        Some(match self {
-            Self::Ok | Self::InputRequired => return None,
-            Self::ToolError => "the tool returned an error without a text",
-            Self::ProtocolError => "the server returned an error without a message",
-            Self::UnknownTool => "there is no such tool, or the agent can't use it",
-            Self::InvalidArguments => "the arguments are invalid",
-            Self::Denied => "a rule, a limit or a missing confirmation stopped the call",
-            Self::Cancelled => "the agent cancelled the call or disconnected",
-            Self::TimedOut => "the server did not respond in time",
-            Self::ServerExited => "the server exited or became unreachable during the call",
-            Self::ServerUnavailable => "the server could not be started or reached",
-            Self::ResultTooLarge => "the result exceeds `limits.maxMessageBytes`",
-            Self::ShuttingDown => "the workbench shut down during the call",
-            Self::InternalError => "internal error (see the workbench log)",
-        })
-    }
-
     /// Returns the outcome's name in records and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -105,5 +86,24 @@ impl CallOutcome {
             Self::ShuttingDown => "shutting_down",
             Self::InternalError => "internal_error",
         }
+    }
+
+    /// Returns a sentence about a call that returned no result, for people.
+    pub(crate) fn describe(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Ok | Self::InputRequired => return None,
+            Self::ToolError => "the tool returned an error without a text",
+            Self::ProtocolError => "the server returned an error without a message",
+            Self::UnknownTool => "there is no such tool, or the agent can't use it",
+            Self::InvalidArguments => "the arguments are invalid",
+            Self::Denied => "a rule, a limit or a missing confirmation stopped the call",
+            Self::Cancelled => "the agent cancelled the call or disconnected",
+            Self::TimedOut => "the server did not respond in time",
+            Self::ServerExited => "the server exited or became unreachable during the call",
+            Self::ServerUnavailable => "the server could not be started or reached",
+            Self::ResultTooLarge => "the result exceeds `limits.maxMessageBytes`",
+            Self::ShuttingDown => "the workbench shut down during the call",
+            Self::InternalError => "internal error (see the workbench log)",
+        })
     }
 }
