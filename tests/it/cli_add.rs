@@ -78,8 +78,8 @@ fn new_toolbox_is_described_by_what_the_server_says() {
     for (name, script, description) in [
         (
             "docs",
-            json!({"tools": ["a", "b"], "instructions": "Use this server to look up documentation. Be kind."}),
-            "Look up documentation",
+            json!({"tools": ["a", "b"], "instructions": "Use this server to look up the documents of Acme. Be kind."}),
+            "Look up the documents of Acme",
         ),
         (
             "tickets",

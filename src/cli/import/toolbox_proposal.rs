@@ -11,6 +11,8 @@ use crate::cli::server_phrase::{self, ServerFacts, ServerTexts};
 
 /// In characters.
 const DESCRIPTION: usize = 300;
+/// A single server's phrase with fewer words follows the title.
+const MIN_WORDS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct ToolboxProposal {
@@ -129,7 +131,8 @@ fn members<'a>(
 fn description(title: &str, servers: &[(&str, Option<String>)]) -> String {
     let fits = |text: &String| text.chars().count() <= DESCRIPTION;
     if let [(_, Some(phrase))] = servers {
-        return capitalized(phrase);
+        let is_brief = phrase.split(' ').count() < MIN_WORDS;
+        return if is_brief { format!("{title}: {phrase}") } else { capitalized(phrase) };
     }
     let text = |longest: usize| {
         let servers = servers.iter().map(|(name, phrase)| match phrase {

@@ -173,7 +173,7 @@ fn names_of_tools_become_a_sentence() {
             "search advanced-search count-matches list-files list-file-types",
             "count matches; list files and file types",
         ),
-        ("npm", "npmVersions npmLatest npmDeps npmTypes", ""),
+        ("npm", "npmVersions npmLatest npmDeps npmTypes", "versions, latest and deps"),
         (
             "osm",
             "geocode_address reverse_geocode find_nearby_places get_route_directions search_category",
@@ -189,7 +189,9 @@ fn names_of_tools_become_a_sentence() {
             "get_law search_laws get_paragraph search_court_decisions",
             "search and get laws; get paragraphs; search court decisions",
         ),
-        ("lower", "ping", ""),
+        ("lower", "ping", "ping"),
+        ("git", "git_status git_commit git_diff git_log", "status, commit and diff"),
+        ("browser", "browser_navigate browser_click", "navigate and click"),
         ("", "\u{1b}[2J ${X} a", ""),
     ] {
         assert_eq!(by_tools(server, tools), phrase, "{server}");

@@ -171,10 +171,31 @@ pub(super) fn phrase(server: &str, tools: &[&ToolDefinition]) -> Option<String> 
     }
     // A verb alone says too little.
     groups.retain(|group| !group.noun.is_empty());
+    if groups.is_empty() {
+        return names(&split);
+    }
     // A stable sort: nouns of equally many tools stay in the order of the tools.
     groups.sort_by_key(|group| std::cmp::Reverse(group.tools));
     let texts = (1..=MAX_NOUNS).rev().map(|most| text(&groups[..most.min(groups.len())]));
     texts.into_iter().find(|text| !text.is_empty() && text.chars().count() <= MAX_PHRASE)
+}
+
+/// The first few names as words, without those that all share: `status, commit and diff`.
+fn names(split: &[Vec<String>]) -> Option<String> {
+    let first = split.first()?;
+    let is_shared =
+        |at: usize| split.len() > 1 && split.iter().all(|words| words.get(at) == first.get(at));
+    let shared = (0..first.len()).take_while(|at| is_shared(*at)).count();
+    let mut names: Vec<String> = Vec::new();
+    for words in split {
+        let name = words[shared.min(words.len())..].join(" ");
+        let is_word = name.chars().count() > 2 && name.len() <= MAX_WORD;
+        if is_word && name.starts_with(char::is_alphabetic) && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.truncate(MAX_NOUNS);
+    (!names.is_empty()).then(|| joined(&names))
 }
 
 fn text(groups: &[NounGroup]) -> String {

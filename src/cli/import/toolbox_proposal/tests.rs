@@ -13,7 +13,8 @@ fn one_server_is_described_by_its_phrase() {
     let memory = [("memory", "a knowledge graph that persists between sessions")];
     assert_eq!(described("Memory", &memory), "A knowledge graph that persists between sessions");
     assert_eq!(described("Memory", &[("memory", "")]), "Memory: memory");
-    assert_eq!(described("Über", &[("x", "über alles")]), "Über alles");
+    assert_eq!(described("X", &[("x", "über alle fünf Berge")]), "Über alle fünf Berge");
+    assert_eq!(described("Web", &[("x", "navigate and click")]), "Web: navigate and click");
 }
 
 #[test]

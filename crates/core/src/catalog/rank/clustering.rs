@@ -14,10 +14,12 @@ use crate::catalog::rank::tokenizer::{identifiers, parts};
 use crate::catalog::rank::vectors::{Embedder, TextEmbedding};
 use crate::catalog::rank::{MAX_DESCRIPTION, start_of};
 
+mod ambiguous;
 mod table;
 
+use ambiguous::AMBIGUOUS;
 pub use table::Purpose;
-use table::{AMBIGUOUS, NEAR, PURPOSES};
+use table::{NEAR, PURPOSES};
 
 #[cfg(test)]
 mod tests;
