@@ -196,10 +196,7 @@ pub fn run() -> ExitCode {
     // kernel, so the result doesn't matter.
     let _ = os::disable_process_dumping();
     let parsed = help::with_groups(Cli::command()).try_get_matches();
-    let parsed = parsed.or_else(|error| match with_config_flag(&error) {
-        Some(words) => help::with_groups(Cli::command()).try_get_matches_from(words),
-        None => Err(error),
-    });
+    let parsed = parsed.or_else(|error| serve_named_file(&error).ok_or(error));
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (mut cli, matches) = match parsed {
         Ok(parsed) => parsed,
@@ -223,19 +220,31 @@ fn fail(error: &CommandError, is_json: bool) {
     }
 }
 
-/// If the unknown command is a configuration file, returns the command line that serves it.
-fn with_config_flag(error: &clap::Error) -> Option<Vec<OsString>> {
+/// If the unknown command is a configuration file, parses the command line that serves it.
+fn serve_named_file(error: &clap::Error) -> Option<ArgMatches> {
     let unknown =
         match error.get(ContextKind::InvalidSubcommand).or(error.get(ContextKind::InvalidArg)) {
-            Some(ContextValue::String(word)) => word.clone(),
+            Some(ContextValue::String(word)) if is_config_path(word) => word,
             _ => return None,
         };
     let is_config =
-        Path::new(&unknown).is_file() || Path::new(&unknown).join("_config.yaml").is_file();
-    let words = std::env::args_os().map(|word| {
-        if *word == *unknown { OsString::from(format!("--config={unknown}")) } else { word }
-    });
-    is_config.then(|| words.collect())
+        Path::new(unknown).is_file() || Path::new(unknown).join("_config.yaml").is_file();
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let place = words.iter().skip(1).position(|word| *word == **unknown).filter(|_| is_config)?;
+    *words.get_mut(place + 1)? = OsString::from(format!("--config={unknown}"));
+    let parsed = help::with_groups(Cli::command()).try_get_matches_from(words).ok()?;
+    // Other commands would edit the file, or read it as one of their own arguments.
+    matches!(parsed.subcommand_name(), None | Some("serve")).then_some(parsed)
+}
+
+/// Returns `true` for a path, and for a file name with an extension of configuration files. Any
+/// other word is a mistyped command, even if a file has that name.
+fn is_config_path(word: &str) -> bool {
+    let extension = Path::new(word).extension().and_then(|extension| extension.to_str());
+    let is_config = |extension: &str| {
+        ["json", "jsonc", "toml", "yaml", "yml"].contains(&&*extension.to_ascii_lowercase())
+    };
+    word.contains(['/', '\\']) || extension.is_some_and(is_config)
 }
 
 /// Prints help, the version, or a usage error with suggestions.
