@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::dialect::Dialect;
-use crate::config::loader::toolman_server::DEFAULT_AUDIT_FILE;
+use crate::config::env::ProcessEnv;
+use crate::config::loader::toolman_server::default_audit_file;
 use crate::config::sections::root::RawConfig;
 use crate::config::syntax::section::{ConfigSection, SectionSpec};
 
@@ -82,7 +83,8 @@ fn translate_toolman_server(root: &mut Map<String, Value>, warnings: &mut Vec<St
         }
     }
     if security.get("audit_all_calls") == Some(&Value::Bool(true)) {
-        root.entry("audit").or_insert_with(|| json!({ "file": DEFAULT_AUDIT_FILE }));
+        root.entry("audit")
+            .or_insert_with(|| json!({ "file": default_audit_file(Some(&ProcessEnv)) }));
     }
     let performance = root.remove("performance_settings").unwrap_or_default();
     if let Some(most) = performance.get("max_concurrent_calls") {

@@ -27,7 +27,7 @@ const KEYS: [&str; 6] = [
 ];
 
 /// The audit log for `audit_all_calls`, which doesn't name a file.
-pub const DEFAULT_AUDIT_FILE: &str = "~/.local/state/mcp-workbench/audit.jsonl";
+const DEFAULT_AUDIT_FILE: &str = "~/.local/state/mcp-workbench/audit.jsonl";
 
 /// Returns `true` for a Toolman server file, judging by the top-level keys.
 pub fn is_toolman_server_file(root: &Node<'_>) -> bool {
@@ -61,7 +61,7 @@ pub(crate) fn read(
     let mut raw = reader.with_strict(|reader| RawConfig::read_keys(&mut fields, reader));
     raw.task_based_tool_selection = raw.task_based_tool_selection.or(for_tasks);
     if let Some(node) = fields.take("security_settings") {
-        reader.with_strict(|reader| security(&node, &mut raw, audit_file(env), reader));
+        reader.with_strict(|reader| security(&node, &mut raw, default_audit_file(env), reader));
     }
     let performance = fields.take("performance_settings");
     let performance =
@@ -85,7 +85,8 @@ pub(crate) fn read(
     Some(raw)
 }
 
-fn audit_file(env: Option<&dyn EnvSource>) -> String {
+/// Returns the audit log of `audit_all_calls`, in the state folder of `XDG_STATE_HOME` if set.
+pub fn default_audit_file(env: Option<&dyn EnvSource>) -> String {
     let state = env.and_then(|env| env.get("XDG_STATE_HOME"));
     let state = state.filter(|folder| Path::new(folder).is_absolute());
     state.map_or(DEFAULT_AUDIT_FILE.to_owned(), |folder| {
