@@ -76,15 +76,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    // Commands for secret values run only with `--connect`, which starts the servers that need
-    // them.
-    let read = match args.connect.as_deref() {
-        None => global.read()?,
-        Some([]) => global.read_with_values(&FetchAll)?,
-        Some(names) => global.read_for_start(|toolbox, server| is_named(names, toolbox, server))?,
-    };
     let loaded = if args.json {
-        match read {
+        match args.read(global)? {
             Ok(loaded) => loaded,
             Err(LoadError::Invalid(report)) => {
                 print::json(&CheckReport::invalid(&report))?;
@@ -93,7 +86,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             Err(error) => return Err(CommandError::config(error)),
         }
     } else {
-        print_warnings(read)?
+        print_warnings(args.read(global)?)?
     };
     let is_broken = loaded.has_errors();
     let LoadedConfig { config, dialect, mut disabled, mut findings, file, .. } = loaded;
@@ -135,15 +128,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         inspect_servers(global, args, rules.as_ref(), gateway).await
     })?;
     let mut warnings = match &rules {
-        Some(config) => {
-            let mut found = config_remarks::findings(global, config)?;
-            found.extend(powerless_agents::findings(config));
-            // Only with `--connect`: most configurations start without pinned versions.
-            if args.connects() {
-                found.extend(unpinned_packages::findings(config, args.details));
-            }
-            found
-        }
+        Some(config) => config_warnings(global, args, config)?,
         None => Vec::new(),
     };
     warnings.extend(server_warnings);
@@ -193,6 +178,33 @@ impl Args {
     fn connects(&self) -> bool {
         self.connect.is_some()
     }
+
+    /// Reads the configuration. Commands for secret values run only with `--connect`, which starts
+    /// the servers that need them.
+    fn read(&self, global: &GlobalArgs) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
+        match self.connect.as_deref() {
+            None => global.read(),
+            Some([]) => global.read_with_values(&FetchAll),
+            Some(names) => {
+                global.read_for_start(|toolbox, server| is_named(names, toolbox, server))
+            }
+        }
+    }
+}
+
+/// Returns the warnings about the whole configuration.
+fn config_warnings(
+    global: &GlobalArgs,
+    args: &Args,
+    config: &Config,
+) -> Result<Vec<config::Finding>, CommandError> {
+    let mut found = config_remarks::findings(global, config)?;
+    found.extend(powerless_agents::findings(config));
+    // Only on request: most configurations start without pinned versions.
+    if args.connects() || args.details {
+        found.extend(unpinned_packages::findings(config, args.details));
+    }
+    Ok(found)
 }
 
 fn is_named(names: &[String], toolbox: &ToolboxConfig, server: &ServerConfig) -> bool {

@@ -5,6 +5,7 @@
 //! the configuration and in the prompts of models. Only plain characters pass, on one line, and a
 //! text with a remark (`catalog::remarks`) is ignored.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use url::Url;
@@ -77,7 +78,7 @@ pub(crate) fn describe(server: &ServerFacts<'_>) -> Option<String> {
     let written = || Some(plain(server.written)).filter(|text| !text.is_empty());
     let info = |key: &str| {
         let info = server.itself?.info.as_ref()?;
-        info.member(key)?.decode_string_lossy().map(|text| text.into_owned())
+        info.member(key)?.decode_string_lossy().map(Cow::into_owned)
     };
     let instructions = || first_sentence(server.itself?.instructions.as_deref()?, false);
     written()
@@ -118,10 +119,10 @@ fn program_names(command_line: &[String]) -> Vec<String> {
     });
     let words = command_line.iter().map(|word| word.to_lowercase());
     let named = words.filter(|word| {
-        !word.starts_with(|c: char| c == '-' || c.is_ascii_digit())
-            && word.len() > 2
-            && !LAUNCHERS.contains(&without_version(last_part(word)))
-            && !(is_container && is_path(word))
+        let is_option = word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        let is_launcher = LAUNCHERS.contains(&without_version(last_part(word)));
+        let is_folder = is_container && is_path(word);
+        word.len() > 2 && !is_option && !is_launcher && !is_folder
     });
     let mut names = Vec::new();
     for word in named.take(if is_container { usize::MAX } else { 1 }) {
@@ -261,16 +262,15 @@ fn first_sentence(text: &str, is_description: bool) -> Option<String> {
         let is_start = at == 0 || lower[..at].ends_with([' ', '-']);
         (at <= MAX_PHRASE / 2 && is_start).then_some(at + lead_in.len())
     });
-    let phrase = match lead_in.max() {
-        Some(at) => sentence.get(at..)?.trim(),
-        None => {
-            let first = lower.split([' ', ',', ':']).next().unwrap_or_default();
-            let is_order = ORDERS.contains(&first) || first.starts_with('#');
-            if is_order && !is_description {
-                return None;
-            }
-            sentence.trim()
+    let phrase = if let Some(at) = lead_in.max() {
+        sentence.get(at..)?.trim()
+    } else {
+        let first = lower.split([' ', ',', ':']).next().unwrap_or_default();
+        let is_order = ORDERS.contains(&first) || first.starts_with('#');
+        if is_order && !is_description {
+            return None;
         }
+        sentence.trim()
     };
     let mut phrase = phrase.to_owned();
     for clause in CLAUSES {

@@ -71,6 +71,28 @@ impl ClientPlan {
     }
 }
 
+fn no_client() -> CommandError {
+    CommandError::usage("no MCP client found").with_hint(
+        "add servers with `mcp-workbench add`, or use those of another client with \
+         `mcp-workbench import FILE`",
+    )
+}
+
+/// Returns the number of new secrets that the configuration uses, and the file with all secrets if
+/// there are new ones.
+fn updated_secrets(
+    secrets: &SecretVariables,
+    config: &str,
+    known: BTreeMap<String, String>,
+) -> (usize, Option<String>) {
+    let used = secrets.values().filter(|(name, _)| config.contains(&format!("${{{name}}}")));
+    let used: BTreeMap<String, String> =
+        used.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let new_secrets = used.keys().filter(|name| !known.contains_key(*name)).count();
+    let all_secrets = known.into_iter().chain(used).collect();
+    (new_secrets, (new_secrets > 0).then(|| render_secrets_env(&all_secrets)))
+}
+
 impl SetupPlan {
     /// Plans for all clients, or for those with these IDs, and starts each server once. Clients
     /// share a service if `service` is set or an earlier setup created one.
@@ -90,9 +112,7 @@ impl SetupPlan {
         let unreadable: Vec<_> =
             unreadable.into_iter().map(|(client, file, why)| (client.title, file, why)).collect();
         if files.is_empty() && unreadable.is_empty() {
-            return Err(CommandError::usage("no MCP client found").with_hint(
-                "to use the servers of another client, run `mcp-workbench import FILE`",
-            ));
+            return Err(no_client());
         }
         let shown = target.display_path.display().to_string();
         let existing =
@@ -121,13 +141,9 @@ impl SetupPlan {
         let proposed = toolbox_proposal::propose_by_purpose(gathered.servers(), &trial);
         let carried = gathered.covered_servers();
         let foreign = gathered.workbenches();
-        let missing: Vec<(&'static str, String)> = files
-            .iter()
-            .filter_map(|file| {
-                let id = file.program.id;
-                Some((id, rules.missing_rule(id, &gathered)?))
-            })
-            .collect();
+        let found: Vec<&'static str> = files.iter().map(|file| file.program.id).collect();
+        let rule_of = |id| Some((id, rules.missing_rule(id, &gathered)?));
+        let missing: Vec<_> = found.iter().copied().filter_map(rule_of).collect();
         let options = ImportOptions {
             proposal: proposed.iter().map(ToolboxProposal::to_proposal).collect(),
             outcomes: trial.outcomes,
@@ -137,10 +153,7 @@ impl SetupPlan {
         let planned = gathered.plan(&options).map_err(invalid)?;
         let remarks = remarks(planned.findings, &carried);
         let mut shared = (service || journal.service.is_some())
-            .then(|| {
-                let here: Vec<&str> = files.iter().map(|file| file.program.id).collect();
-                ServicePlan::build(&target.path, &planned.text, program(), &here)
-            })
+            .then(|| ServicePlan::build(&target.path, &planned.text, program(), &found))
             .transpose()?;
         let config = match &mut shared {
             Some(shared) => shared.add_tokens(&target.path, &planned.text)?,
@@ -172,13 +185,7 @@ impl SetupPlan {
             client.skipped.extend(stay);
             client
         });
-        let clients = clients.collect();
-        let used = secrets.values().filter(|(name, _)| config.contains(&format!("${{{name}}}")));
-        let used: BTreeMap<String, String> =
-            used.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let new_secrets = used.keys().filter(|name| !known.contains_key(*name)).count();
-        let all_secrets = known.into_iter().chain(used).collect();
-        let secrets_text = (new_secrets > 0).then(|| render_secrets_env(&all_secrets));
+        let (new_secrets, secrets_text) = updated_secrets(&secrets, &config, known);
         Ok(Self {
             config_before,
             config,
@@ -188,7 +195,7 @@ impl SetupPlan {
             added: planned.added,
             remarks,
             rules: rule_lines,
-            clients,
+            clients: clients.collect(),
             unreadable,
             shared,
             journal,

@@ -30,7 +30,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, area: Rect) {
         let first = Line::from(call_line(view, call, area.width, outcome_width.max(9)));
         let why = call.reason.as_deref().and_then(|reason| reason.lines().next());
         let why = why.map(|why| Line::from(format!("{INDENT}{why}")));
-        ListItem::new(Text::from_iter([first].into_iter().chain(why))).style(style)
+        ListItem::new([first].into_iter().chain(why).collect::<Text<'_>>()).style(style)
     });
     let is_chosen = state.pane == Pane::Calls;
     let title = Span::styled(
