@@ -1,5 +1,7 @@
 //! Reads the tool and the arguments from the words of the command line.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::cli::error::CommandError;
@@ -28,10 +30,13 @@ impl CallTarget {
             names = names.min(words.iter().take_while(|word| !is_pair(word)).count()).max(1);
         }
         let (names, arguments) = words.split_at(names.min(words.len()));
-        if let [toolbox, server] = names
-            && has_server(config, toolbox, server)
-        {
-            return Err(CommandError::usage(format!("name a tool of `{toolbox}/{server}`"))
+        let toolbox = match names {
+            [toolbox, server] if has_server(config, toolbox, server) => Some(toolbox.as_str()),
+            [name] => toolbox_of(config, name),
+            _ => None,
+        };
+        if let Some(toolbox) = toolbox {
+            return Err(CommandError::usage(format!("name a tool of `{}`", names.join("/")))
                 .with_hint(format!("run `mcp-workbench list {toolbox}` to see its tools")));
         }
         let found = match names {
@@ -66,6 +71,12 @@ fn has_server(config: &Config, toolbox: &str, server: &str) -> bool {
     servers(config).any(|at| at == (toolbox, server))
 }
 
+/// Returns the toolbox with this name, or that of the server with this name.
+fn toolbox_of<'a>(config: &'a Config, name: &str) -> Option<&'a str> {
+    let is_meant = |(toolbox, server): &(&str, &str)| *toolbox == name || *server == name;
+    servers(config).find(is_meant).map(|(toolbox, _)| toolbox)
+}
+
 /// Returns the tool at every server that `server` can mean: a server, `toolbox/server`, or a
 /// toolbox with one server.
 fn of_server(config: &Config, server: &str, tool: &str) -> Vec<ToolId> {
@@ -89,9 +100,10 @@ fn of_one_word(config: &Config, word: &str) -> Vec<ToolId> {
     let exposed = word.strip_prefix("mcp__").and_then(|rest| Some(rest.split_once("__")?.1));
     let mut found = Vec::new();
     for (toolbox, server) in servers(config) {
-        for before in [format!("{toolbox}/{server}/"), format!("{toolbox}/{server}:")] {
-            found.extend(word.strip_prefix(&before).map(|tool| tool_id(toolbox, server, tool)));
-        }
+        let both = ['/', ':', '.'].map(|between| format!("{toolbox}{between}{server}"));
+        let rest = both.iter().find_map(|both| word.strip_prefix(both.as_str()));
+        let tool = rest.and_then(|rest| rest.strip_prefix(['/', ':', '.']));
+        found.extend(tool.map(|tool| tool_id(toolbox, server, tool)));
         let before = format!("{toolbox}__{server}__");
         let tool = word.strip_prefix(&before).or_else(|| exposed?.strip_prefix(&before));
         found.extend(tool.map(|tool| tool_id(toolbox, server, tool)));
@@ -106,15 +118,15 @@ fn of_one_word(config: &Config, word: &str) -> Vec<ToolId> {
 
 fn unknown(config: &Config, names: &[String]) -> CommandError {
     let written = names.join(" ");
-    let error = CommandError::usage(format!("no configured server has a tool `{written}`"));
+    let error = CommandError::usage(format!("`{written}` doesn't name a server that you can use"));
     let wanted = names.first().map(String::as_str).unwrap_or_default();
-    let wanted = wanted.split(['/', ':']).next().unwrap_or_default();
+    let wanted = wanted.split(['/', ':', '.']).next().unwrap_or_default();
     let wanted = wanted.split("__").next().unwrap_or_default();
-    let known: Vec<&str> =
+    let known: BTreeSet<&str> =
         servers(config).flat_map(|(toolbox, server)| [toolbox, server]).collect();
     let near = name::nearest(wanted, known.iter().copied(), MAX_SUGGESTIONS);
     let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
-    if near.is_empty() || known.contains(&wanted) {
+    if near.is_empty() || known.contains(wanted) {
         error.with_hint(format!("{FORMS}; run `mcp-workbench list` to see all tools"))
     } else {
         error.with_hint(format!("did you mean {}? Otherwise {FORMS}", near.join(" or ")))
@@ -216,6 +228,8 @@ mod tests {
             &["desk", "clock", "now"][..],
             &["desk/clock/now"],
             &["desk/clock:now"],
+            &["desk:clock:now"],
+            &["desk.clock.now"],
             &["clock:now"],
             &["clock/now"],
             &["clock", "now"],
@@ -246,8 +260,19 @@ mod tests {
         for words in [&["clok:now"][..], &["now"], &["clock:"], &["", "x"], &["a__b__c"], &["é:ü"]]
         {
             let error = resolved(words).unwrap_err();
-            assert!(error.contains("no configured server has a tool"), "{error}");
+            assert!(error.contains("doesn't name a server"), "{error}");
         }
+    }
+
+    #[test]
+    fn server_without_a_tool_asks_for_one() {
+        for words in [&["clock"][..], &["desk"], &["desk", "clock"]] {
+            let error = resolved(words).unwrap_err();
+            assert!(error.contains("name a tool of `"), "{error}");
+            assert!(error.contains("`mcp-workbench list desk`"), "{error}");
+        }
+        let error = resolved(&["clok.now"]).unwrap_err();
+        assert!(error.contains("did you mean `clock`?"), "{error}");
     }
 
     #[test]
