@@ -55,6 +55,8 @@ pub struct RemoveOutcome {
     pub toolbox: String,
     /// `true` if the toolbox had no other server and was removed too.
     pub removed_toolbox: bool,
+    /// `true` if the configuration has no other server.
+    pub was_last: bool,
     /// Remaining references to the server: key path and 1-based line in the new text.
     pub remaining_references: Vec<(String, usize)>,
 }
@@ -131,8 +133,22 @@ pub fn add_server(source: ConfigText<'_>, new: &NewServer) -> Result<AddOutcome,
         let toolboxes = wanted.get(TOOLBOXES);
         toolboxes.is_none_or(|all| all.get(path[1]).is_none())
     };
-    let text = insert(text, &root, &path, value.clone(), new.description.as_deref())?;
-    insert_value(&mut wanted, &path, value, new.description.as_deref());
+    let description = new.description.as_deref();
+    let mut value = value;
+    let mut after = insert(text, &root, &path, value.clone(), description)?;
+    // Only Modular MCP describes single servers: a description, or its absence, could turn the file
+    // into a file of another program.
+    let (was, is) = (is_modular(source, text), is_modular(source, &after));
+    if let (true, Some(entry)) = (was != is && new.toolbox.is_none(), value.as_object_mut()) {
+        if is {
+            entry.shift_remove("description");
+        } else {
+            entry.insert("description".to_owned(), format!("Tools of {}", new.name).into());
+        }
+        after = insert(text, &root, &path, value.clone(), description)?;
+    }
+    let text = after;
+    insert_value(&mut wanted, &path, value, description);
     check(source, &text, &wanted)?;
     Ok(AddOutcome { text: format!("{mark}{text}"), is_new_toolbox })
 }
@@ -206,8 +222,14 @@ pub fn remove_server(
         text: format!("{mark}{text}"),
         toolbox: found,
         removed_toolbox: is_toolbox_gone,
+        was_last: known.len() == 1,
         remaining_references: mentions,
     })
+}
+
+fn is_modular(source: ConfigText<'_>, text: &str) -> bool {
+    let tree = document::parse_jsonc(text);
+    tree.is_ok_and(|tree| Dialect::detect(source.file, &Node::root(&tree)) == Dialect::Modular)
 }
 
 /// Splits off a leading byte order mark.

@@ -98,6 +98,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let target = EditTarget::find(global, args.user)?;
     let before = target.text.as_deref().unwrap_or("{\n}\n");
     let mut servers = servers(args)?;
+    if is_blank(before) {
+        // In a file of its own, a described server would count as one of Modular MCP.
+        for server in &mut servers {
+            let name = server.name.clone();
+            server.toolbox.get_or_insert(name);
+        }
+    }
     let mut after = edited(&servers, &target, before)?;
     let mut warnings = secret_warnings(args);
     if warnings.is_empty() {
@@ -112,10 +119,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         }
         after = edited(&servers, &target, before)?;
     } else if after.is_new_toolbox && args.description.is_none() {
+        let names: Vec<&str> = servers.iter().filter_map(|s| s.toolbox.as_deref()).collect();
         warnings.push(format!(
             "toolbox `{}` has a generated description; set one with `--description` or edit the \
              file",
-            args.toolbox.as_deref().unwrap_or_default()
+            args.toolbox.as_deref().unwrap_or(&names.join("`, `"))
         ));
     }
     if !args.dry_run {
@@ -164,12 +172,15 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 
 /// Returns the servers on the command line, or those of pasted JSON.
 fn servers(args: &Args) -> Result<Vec<NewServer>, CommandError> {
-    let new = |name: String, entry: serde_json::Value| NewServer {
-        name,
-        toolbox: args.toolbox.clone(),
-        description: Some(description(args)),
-        entry,
-    };
+    let new =
+        |name: String, entry: serde_json::Value| NewServer {
+            toolbox: args.toolbox.clone(),
+            description: Some(args.description.clone().unwrap_or_else(|| {
+                format!("Tools of {}", args.toolbox.as_deref().unwrap_or(&name))
+            })),
+            name,
+            entry,
+        };
     let name = args.name.trim();
     let (text, name) = match &args.url {
         Some(url) if pasted::is_pasted(url) => (Some(url.as_str()), Some(name)),
@@ -269,6 +280,10 @@ fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {
     }
     if args.command.first().is_none_or(|program| program.trim().is_empty()) {
         let name = args.name.trim();
+        if Url::parse(name).is_ok_and(|url| url.has_host()) {
+            return Err(CommandError::usage("missing server name")
+                .with_hint(format!("run `mcp-workbench add NAME {name}`")));
+        }
         return Err(CommandError::usage("missing server command or URL").with_hint(format!(
             "run `mcp-workbench add {name} -- COMMAND [ARGS]` or `mcp-workbench add {name} URL`"
         )));
@@ -276,9 +291,9 @@ fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {
     Ok(command_entry(&args.command, &args.env))
 }
 
-fn description(args: &Args) -> String {
-    let generated = || format!("Tools of {}", args.toolbox.as_deref().unwrap_or_default());
-    args.description.clone().unwrap_or_else(generated)
+/// Returns `true` for the text of an empty object.
+fn is_blank(text: &str) -> bool {
+    text.chars().filter(|c| !c.is_whitespace()).eq("{}".chars())
 }
 
 fn secret_warnings(args: &Args) -> Vec<String> {

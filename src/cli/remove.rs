@@ -74,7 +74,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let source = ConfigText { file: &target.location.path, text: before };
     let removed = remove_server(source, toolbox, server)
         .map_err(|error| config_edit::edit_error(error, &target))?;
-    if !args.force {
+    // Without servers, a configuration counts as invalid, but the user can still add some.
+    let is_emptied = removed.was_last && removed.remaining_references.is_empty();
+    if !args.force && !is_emptied {
         target
             .check(&removed.text, before)
             .map_err(|error| error.with_hint("fix the references first, or use `--force`"))?;
@@ -105,6 +107,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             format!("`{server}` from toolbox `{toolbox}` in `{file}`")
         };
         print::prose(&format!("removed {removed}"))?;
+    }
+    if is_emptied {
+        print::note(
+            &"hint: the configuration has no server now: run `mcp-workbench add NAME -- COMMAND` to \
+              add one",
+        );
     }
     for (path, line) in &removed.remaining_references {
         let file = shown.display();

@@ -222,3 +222,33 @@ fn rejected_edits_leave_the_file_unchanged() {
     assert_eq!(bench.run_bare(["remove", "clock", "--force"]).code, Some(0));
     assert!(!config(&bench).contains("\"clock\":"));
 }
+
+#[test]
+fn new_file_has_toolboxes_and_can_be_emptied() {
+    let bench = TestEnvironment::new();
+    let args = ["add", "clock", "--", "mcp-workbench", "builtin", "clock"];
+    let output = bench.run_bare(args);
+    assert_eq!(output.code, Some(0), "{output}");
+    let made: Value = serde_json::from_str(&config(&bench)).expect("JSON");
+    assert!(made["toolboxes"]["clock"]["description"].is_string(), "{made}");
+    let checked = bench.run_bare(["check"]);
+    assert!(!checked.to_string().contains("Modular"), "{checked}");
+    let removed = bench.run_bare(["remove", "clock"]);
+    assert_eq!(removed.code, Some(0), "{removed}");
+    assert!(removed.stderr.contains("mcp-workbench add NAME -- COMMAND"), "{removed}");
+    assert_eq!(bench.run_bare(args).code, Some(0));
+}
+
+#[test]
+fn last_server_of_a_plain_file_can_be_removed() {
+    let plain =
+        r#"{"mcpServers": {"clock": {"command": "mcp-workbench", "args": ["builtin", "clock"]}}}"#;
+    let bench = TestEnvironment::new().file("workbench-config.json", plain);
+    let removed = bench.run_bare(["remove", "clock"]);
+    assert_eq!(removed.code, Some(0), "{removed}");
+    assert_eq!(config(&bench), "{\"mcpServers\": {}}");
+    let added = bench.run_bare(["add", "clock", "--", "mcp-workbench", "builtin", "clock"]);
+    assert_eq!(added.code, Some(0), "{added}");
+    let checked = bench.run_bare(["check"]);
+    assert!(!checked.to_string().contains("Modular"), "{checked}");
+}

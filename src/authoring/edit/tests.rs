@@ -228,3 +228,53 @@ proptest! {
         let _ = remove_server(source(&text), None, &name);
     }
 }
+
+fn described(name: &str) -> NewServer {
+    let mut new = server(name, None);
+    new.entry["description"] = "Notes".into();
+    new
+}
+
+#[test]
+fn added_server_does_not_change_the_program_that_a_file_belongs_to() {
+    let plain = [
+        "{\"mcpServers\": {}}",
+        "{\"mcpServers\": {\"a\": {\"command\": \"a\", \"description\": \"\"}}}",
+        "{\"mcpServers\": {\"a\": {\"command\": \"a\"}}}",
+        "{\"toolMode\": \"auto\", \"mcpServers\": {}}",
+    ];
+    for text in plain {
+        for new in [server("c", None), described("c")] {
+            let after = added(text, &new);
+            assert!(!is_modular(source(text), &after), "{after}");
+        }
+    }
+    let theirs = "{\"mcpServers\": {\"a\": {\"command\": \"a\", \"description\": \"A\"}}}";
+    let after = added(theirs, &server("c", None));
+    assert!(is_modular(source(theirs), &after), "{after}");
+    assert!(after.contains("\"Tools of c\""), "{after}");
+    let after = added(theirs, &described("c"));
+    assert!(after.contains("\"Notes\""), "{after}");
+}
+
+#[test]
+fn description_stays_in_a_file_that_is_clearly_a_configuration() {
+    let after = added("{\"toolMode\": \"auto\", \"mcpServers\": {}}", &described("c"));
+    assert!(after.contains("\"Notes\""), "{after}");
+}
+
+#[test]
+fn removal_reports_the_last_server() {
+    for (text, was_last) in [
+        ("{\"mcpServers\": {\"a\": {}}}", true),
+        ("{\"toolboxes\": {\"t\": {\"mcpServers\": {\"a\": {}}}}}", true),
+        ("{\"mcpServers\": {\"a\": {}, \"b\": {}}}", false),
+        (
+            "{\"mcpServers\": {\"a\": {}}, \"toolboxes\": {\"t\": {\"mcpServers\": {\"b\": {}}}}}",
+            false,
+        ),
+    ] {
+        let removed = remove_server(source(text), None, "a").unwrap();
+        assert_eq!(removed.was_last, was_last, "{text}");
+    }
+}
