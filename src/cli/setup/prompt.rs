@@ -43,10 +43,18 @@ fn answer(
     }
     let mut chosen = Vec::new();
     for (id, title) in clients {
-        write!(output, "Set up {title}? [Y/n] ")?;
-        output.flush()?;
-        let Some(line) = line(&mut input)? else { return Ok(PlanDecision::No) };
-        if !matches!(line.to_lowercase().as_str(), "n" | "no") {
+        let is_chosen = loop {
+            write!(output, "Set up {title}? [Y/n/q to quit] ")?;
+            output.flush()?;
+            let Some(line) = line(&mut input)? else { return Ok(PlanDecision::No) };
+            match line.to_lowercase().as_str() {
+                "" | "y" | "yes" => break true,
+                "n" | "no" => break false,
+                "q" => return Ok(PlanDecision::No),
+                _ => writeln!(output, "Please answer y, n or q")?,
+            }
+        };
+        if is_chosen {
             chosen.push((*id).to_owned());
         }
     }
@@ -73,6 +81,10 @@ mod tests {
             ("c\ny\n\n", only(&["cursor", "codex"])),
             ("c\nn\nno\n", PlanDecision::No),
             ("c\n", PlanDecision::No),
+            ("c\nmaybe\nn\ny\n", only(&["codex"])),
+            ("c\nc\ny\nwhat\nN\n", only(&["cursor"])),
+            ("c\ny\nq\n", PlanDecision::No),
+            ("c\nmaybe\n", PlanDecision::No),
         ] {
             let found = answer(&clients, typed.as_bytes(), Vec::new()).unwrap();
             assert_eq!(found, expected, "{typed:?}");
