@@ -81,7 +81,7 @@ fn ids() -> PossibleValuesParser {
     PossibleValuesParser::new(client_apps().iter().map(|program| program.id))
 }
 
-/// Fails if a client's file could not be written.
+/// Fails if the workbench would have no servers, or a client's file could not be written.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     match &args.action {
         Some(Action::Status(args)) => return status::run(global, args),
@@ -107,7 +107,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     };
     if args.dry_run || plan.is_empty() {
         show(args, &plan)?;
-        return Ok(ExitCode::SUCCESS);
+        let is_failure = !plan.has_servers && !args.dry_run;
+        return Ok(if is_failure { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     if !args.yes && !may_ask {
         show(args, &plan)?;

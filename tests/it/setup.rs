@@ -365,3 +365,20 @@ fn setup_fails_without_clients() {
     assert_eq!(output.code, Some(2), "{output}");
     assert!(output.stderr.contains("no MCP client found"), "{output}");
 }
+
+#[test]
+fn setup_without_servers_changes_nothing() {
+    let failing = r#"{"mcpServers": {"x": {"command": "no-such-program"}}}"#;
+    for cursor in ["{}", failing] {
+        let bench = TestEnvironment::new();
+        put(&bench, CURSOR, cursor);
+        put(&bench, CODEX, "model = \"x\"\n");
+        let before = home(&bench);
+        let output = bench.run_bare(["setup", "--yes"]);
+        assert_eq!(output.code, Some(1), "{output}");
+        assert!(output.stdout.contains("mcp-workbench add --user NAME -- COMMAND"), "{output}");
+        assert!(output.stdout.contains("~/.codex/config.toml"), "{output}");
+        assert_eq!(home(&bench), before);
+        assert_eq!(bench.run_bare(["setup", "--dry-run"]).code, Some(0));
+    }
+}

@@ -44,6 +44,8 @@ pub(super) struct SetupPlan {
     pub(super) new_secrets: usize,
     pub(super) proposed: Vec<ToolboxProposal>,
     pub(super) added: Vec<AddedServer>,
+    /// `false` if the workbench would have no server. Then nothing is changed.
+    pub(super) has_servers: bool,
     pub(super) remarks: Vec<ImportFinding>,
     /// A line for each rule of a client that now applies to all clients, or to none.
     pub(super) rules: Vec<String>,
@@ -150,9 +152,13 @@ impl SetupPlan {
             confirmations,
             ..ImportOptions::default()
         };
+        let is_configured = !gathered.existing_servers().is_empty();
         let planned = gathered.plan(&options).map_err(invalid)?;
+        let has_servers = is_configured
+            || !planned.added.is_empty()
+            || config_before.is_some() && has_toolboxes(&planned.text, &target);
         let remarks = remarks(planned.findings, &carried);
-        let mut shared = (service || journal.service.is_some())
+        let mut shared = (has_servers && (service || journal.service.is_some()))
             .then(|| ServicePlan::build(&target.path, &planned.text, program(), &found))
             .transpose()?;
         let config = match &mut shared {
@@ -183,6 +189,9 @@ impl SetupPlan {
                 Some((c.name.clone(), why))
             });
             client.skipped.extend(stay);
+            if !has_servers && client.new_text().is_some() {
+                client.change = Err("the workbench has no servers yet".to_owned());
+            }
             client
         });
         let (new_secrets, secrets_text) = updated_secrets(&secrets, &config, known);
@@ -193,6 +202,7 @@ impl SetupPlan {
             new_secrets,
             proposed,
             added: planned.added,
+            has_servers,
             remarks,
             rules: rule_lines,
             clients: clients.collect(),
@@ -204,10 +214,11 @@ impl SetupPlan {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.added.is_empty()
-            && self.config_before.as_ref().is_none_or(|before| *before == self.config)
-            && self.clients.iter().all(|client| client.new_text().is_none())
-            && !self.shared.as_ref().is_some_and(ServicePlan::is_new)
+        !self.has_servers
+            || self.added.is_empty()
+                && self.config_before.as_ref().is_none_or(|before| *before == self.config)
+                && self.clients.iter().all(|client| client.new_text().is_none())
+                && !self.shared.as_ref().is_some_and(ServicePlan::is_new)
     }
 }
 
@@ -246,6 +257,13 @@ pub(super) fn target(global: &GlobalArgs, folder: &Path) -> Result<ConfigLocatio
         .with_hint("choose a configuration file with `--config FILE`"));
     }
     Ok(target)
+}
+
+/// Returns `true` if a configuration has toolboxes, which can come from other files.
+fn has_toolboxes(text: &str, target: &ConfigLocation) -> bool {
+    let folder = target.path.parent().unwrap_or(Path::new("/"));
+    let parsed = config::parse(text, &target.display_path, folder, &ProcessEnv);
+    parsed.is_ok_and(|parsed| !parsed.config.toolboxes.is_empty())
 }
 
 fn read(path: &Path, shown: &Path) -> Result<Option<String>, CommandError> {

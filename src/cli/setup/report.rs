@@ -50,7 +50,14 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
         let remarks: Vec<String> = plan.remarks.iter().map(shown).collect();
         sections.push(remarks.join("\n"));
     }
-    if plan.is_empty() {
+    if !plan.has_servers {
+        sections.push(
+            "nothing was changed: these clients have no server that the workbench can start\n\
+             hint: run `mcp-workbench add --user NAME -- COMMAND` to add a server, then run setup \
+             again"
+                .to_owned(),
+        );
+    } else if plan.is_empty() {
         let is_complete =
             plan.unreadable.is_empty() && plan.clients.iter().all(|c| c.change.is_ok());
         let clients = if is_complete { "all clients are" } else { "the other clients are" };
@@ -141,6 +148,12 @@ fn untouched(plan: &SetupPlan) -> impl Iterator<Item = String> {
     })
 }
 
+/// Shows each line of a reason on a line of its own.
+fn indented(why: &str) -> String {
+    let lines: Vec<String> = why.lines().map(escape_to_line).collect();
+    lines.join("\n  ")
+}
+
 /// `starts` has the size of the definitions that each client now reads at startup, by client ID, or
 /// the error of measuring it.
 pub(super) fn outcome_text(
@@ -159,15 +172,13 @@ pub(super) fn outcome_text(
         let title = client.file.program.title;
         sections.push(format!(
             "error: {title} is unchanged: cannot write `{file}`\n  {}",
-            escape_to_line(why)
+            indented(why)
         ));
     }
     match starts {
         Ok(starts) => sections.extend(savings(plan, done, starts)),
-        Err(why) => sections.push(format!(
-            "warning: a test start of the workbench failed: {}",
-            escape_to_line(why)
-        )),
+        Err(why) => sections
+            .push(format!("warning: a test start of the workbench failed:\n  {}", indented(why))),
     }
     let config = plan.target.display_path.display();
     let mut hints = vec![
@@ -223,4 +234,17 @@ fn savings(
              and instructions.{remark}"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_of_a_reason_is_shown_as_a_line() {
+        assert_eq!(
+            indented("closed\nerror: 1 \u{1b}[31m"),
+            r"closed|  error: 1 \x1b[31m".replace('|', "\n")
+        );
+    }
 }
