@@ -281,7 +281,8 @@ fn failed_undo_can_be_repeated() {
 #[test]
 fn symlinked_file_is_changed_once_and_stays_a_link() {
     let bench = TestEnvironment::new();
-    put(&bench, CURSOR, "{}");
+    let before = json!({ "mcpServers": { "files": server(&["read_file"]) } }).to_string();
+    put(&bench, CURSOR, &before);
     let link = bench.path("home/.codeium/windsurf/mcp_config.json");
     fs::create_dir_all(link.parent().unwrap()).unwrap();
     symlink(bench.path(CURSOR), &link).unwrap();
@@ -289,7 +290,7 @@ fn symlinked_file_is_changed_once_and_stays_a_link() {
     assert_eq!(text(&bench, CURSOR).matches("mcp-workbench\"").count(), 1);
     assert!(link.is_symlink() && fs::read(link).unwrap() == fs::read(bench.path(CURSOR)).unwrap());
     assert_eq!(bench.run_bare(["setup", "undo"]).code, Some(0));
-    assert_eq!(text(&bench, CURSOR), "{}");
+    assert_eq!(text(&bench, CURSOR), before);
 }
 
 #[test]
@@ -324,7 +325,12 @@ fn client_with_another_workbench_is_left_unchanged() {
     let bench = TestEnvironment::new();
     let own = r#"{"mcpServers": {"mine": {"command": "mcp-workbench", "args": ["--config", "/my.json"]}}}"#;
     put(&bench, CURSOR, own);
-    put(&bench, CODEX, "");
+    let (program, argument) = words(&server(&["git_status"]));
+    put(
+        &bench,
+        CODEX,
+        &format!("[mcp_servers.git]\ncommand = \"{program}\"\nargs = [{argument}]\n"),
+    );
     let output = bench.run_bare(["setup", "--yes"]);
     assert_eq!(text(&bench, CURSOR), own);
     assert!(output.stdout.contains("already starts another workbench (`mine`)"), "{output}");
