@@ -139,6 +139,19 @@ fn server_that_one_client_denies_stays_with_all_clients() {
 }
 
 #[test]
+fn rule_of_a_client_spares_another_server_of_the_same_name() {
+    let bench = TestEnvironment::new();
+    let notes = fake(json!({ "tools": ["add_note", "merge"] }));
+    put(&bench, CLAUDE, &servers(json!({ "github": notes })));
+    put(&bench, CURSOR, &servers(json!({ "github": github() })));
+    put(&bench, RULES, r#"{"permissions": {"deny": ["mcp__github__merge"]}}"#);
+    let output = bench.run_bare(["setup", "--dry-run"]);
+    let hidden = output.stdout.matches("is hidden in all clients").count();
+    assert_eq!(hidden, 1, "{output}");
+    assert!(output.stdout.contains("`merge` of `github` is hidden"), "{output}");
+}
+
+#[test]
 fn client_with_a_rule_that_the_configuration_lacks_is_left_unchanged() {
     for (rules, why) in [
         (

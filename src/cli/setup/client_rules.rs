@@ -18,6 +18,8 @@ use crate::config::env::{EnvSource, ProcessEnv};
 #[derive(Debug, Default)]
 pub(super) struct ClientRules {
     rules: Vec<FoundRule>,
+    /// The ID of each client, and its file of servers as messages show it.
+    files: Vec<(&'static str, String)>,
     /// The ID of each client with rules that cannot be read, and the reason.
     unreadable: Vec<(&'static str, String)>,
 }
@@ -43,6 +45,7 @@ impl ClientRules {
         let mut all = Self::default();
         for file in files {
             let id = file.program.id;
+            all.files.push((id, file.shown.clone()));
             let own = file.text.as_deref().map(|text| parse(file.program.syntax, text));
             let own = own.and_then(Result::ok).unwrap_or_default();
             let folder = file.path.parent().unwrap_or(Path::new(""));
@@ -105,15 +108,26 @@ impl ClientRules {
         gathered: &'a ImportCandidates,
         trial: &'a TrialRun,
     ) -> impl Iterator<Item = (usize, &'a FoundRule, RuleTarget)> {
+        let covered = gathered.covered_servers();
+        // A client whose own file gives the name to another server means that server.
+        let is_another = move |client: &str, name: &str, index: usize| {
+            let mut own = self.files.iter().filter(|(id, _)| *id == client);
+            own.any(|(_, file)| {
+                let mut named = covered.iter().filter(|c| c.file == *file && c.name == name);
+                named.any(|c| c.server != Some(index))
+            })
+        };
         let servers = gathered.servers().iter().enumerate();
         servers.flat_map(move |(index, server)| {
             let tools = trial.tools.get(index).map(Vec::as_slice).unwrap_or_default();
             let tools: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
             let mut names = gathered.names(index);
             names.push(&server.name);
+            let is_another = &is_another;
             let target = move |found: &'a FoundRule| {
                 // A client calls the same server by the names in other files once it has them.
-                let target = names.iter().find_map(|name| found.rule.target(name, &tools))?;
+                let mut names = names.iter().filter(|name| !is_another(found.client, name, index));
+                let target = names.find_map(|name| found.rule.target(name, &tools))?;
                 Some((index, found, target))
             };
             self.rules.iter().filter_map(target).collect::<Vec<_>>()
