@@ -98,6 +98,7 @@ fn updated_secrets(
 impl SetupPlan {
     /// Plans for all clients, or for those with these IDs, and starts each server once. Clients
     /// share a service if `service` is set or an earlier setup created one.
+    #[expect(clippy::too_many_lines, reason = "each step needs the results of the earlier ones")]
     pub(super) fn build(
         global: &GlobalArgs,
         ids: &[String],
