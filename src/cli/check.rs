@@ -157,10 +157,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         if args.connects() {
             sections.push(started_table(&servers).to_string());
             sections.push(summary(&servers));
-            sections.extend((!reached.is_empty()).then(|| reached.join("\n")));
         } else {
             sections.push(configured_table(&servers).to_string());
         }
+        sections.extend((!reached.is_empty()).then(|| reached.join("\n")));
         if !service.is_empty() {
             sections.push(service.join("\n"));
         }
@@ -284,7 +284,8 @@ async fn inspect_servers(
         gateway.wait_for_stored_listings().await;
         let mut rows = configured(gateway.config());
         let failures = missing_programs::mark_missing(gateway.config(), &mut rows);
-        (rows, Vec::new(), failures)
+        let reach = args.details.then(|| ServersReach::resolve(global, gateway.config(), true));
+        (rows, reach.map(|reach| reach.lines).unwrap_or_default(), failures)
     };
     let snapshot = gateway.snapshot();
     let rules = rules.filter(|_| args.connects());

@@ -426,6 +426,9 @@ fn unpinned_packages_are_one_remark_after_connect() {
         .server("dev", "c", json!({ "command": "./npx", "args": ["-y", "c-server@1.0.0"] }));
     let quiet = bench.run(["check"]);
     assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""), "{quiet}");
+    let listed = bench.run(["check", "--details"]);
+    assert!(listed.stderr.contains("in `dev/a`, replace `a-server`"), "{listed}");
+    assert!(listed.stdout.contains("not sandboxed, runs with your full permissions"), "{listed}");
     let short = bench.run(["check", "--connect"]).stderr;
     assert!(short.contains("2 servers do not pin") && !short.contains("`dev/a`"), "{short}");
     let output = bench.run(["check", "--connect", "--details"]);

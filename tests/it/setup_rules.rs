@@ -148,7 +148,7 @@ fn rule_of_a_client_spares_another_server_of_the_same_name() {
     let output = bench.run_bare(["setup", "--dry-run"]);
     let hidden = output.stdout.matches("is hidden in all clients").count();
     assert_eq!(hidden, 1, "{output}");
-    assert!(output.stdout.contains("`merge` of `github` is hidden"), "{output}");
+    assert!(output.stdout.contains("`merge` of `github-claude-code` is hidden"), "{output}");
 }
 
 #[test]

@@ -126,7 +126,13 @@ fn unknown(config: &Config, names: &[String]) -> CommandError {
         servers(config).flat_map(|(toolbox, server)| [toolbox, server]).collect();
     let near = name::nearest(wanted, known.iter().copied(), MAX_SUGGESTIONS);
     let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
-    if near.is_empty() || known.contains(wanted) {
+    let is_bare = names.len() == 1 && wanted == written;
+    if is_bare && near.is_empty() {
+        error.with_hint(format!(
+            "if it is a tool, name its server, too: `SERVER:{written}`; run `mcp-workbench list` \
+             to see all tools"
+        ))
+    } else if near.is_empty() || known.contains(wanted) {
         error.with_hint(format!("{FORMS}; run `mcp-workbench list` to see all tools"))
     } else {
         error.with_hint(format!("did you mean {}? Otherwise {FORMS}", near.join(" or ")))
@@ -271,6 +277,8 @@ mod tests {
             assert!(error.contains("name a tool of `"), "{error}");
             assert!(error.contains("`mcp-workbench list desk`"), "{error}");
         }
+        let error = resolved(&["screenshot"]).unwrap_err();
+        assert!(error.contains("`SERVER:screenshot`"), "{error}");
         let error = resolved(&["clok.now"]).unwrap_err();
         assert!(error.contains("did you mean `clock`?"), "{error}");
     }
