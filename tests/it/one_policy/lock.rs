@@ -16,7 +16,7 @@ use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
 use crate::one_policy::servers::{prompt, template, tool};
-use crate::one_policy::world::{Server, World};
+use crate::one_policy::world::{Catalog, Server, World};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reviewed {
@@ -77,16 +77,21 @@ impl Rules {
         self.fate(server) == "quarantine" && !self.is_reviewed(server, name)
     }
 
-    pub(crate) fn keeps_templates_back(self, server: &Server) -> bool {
-        server.catalog.templates.iter().any(|uri| self.keeps_back(server, uri))
+    /// Returns `true` if a resource or a template is withheld.
+    pub(crate) fn keeps_resources_back(self, server: &Server) -> bool {
+        let Catalog { resources, templates, .. } = &server.catalog;
+        resources.iter().chain(templates).any(|uri| self.keeps_back_resource(server, uri))
     }
 
-    /// Returns `true` for a withheld template and for a URI that only withheld templates match.
+    /// Returns `true` for a withheld resource or template, and for a URI that only withheld
+    /// templates match. The locks of these worlds have no resources, so they don't judge them.
     pub(crate) fn keeps_back_resource(self, server: &Server, uri: &str) -> bool {
         let start = |template: &str| template.split('{').next().unwrap_or_default().to_owned();
         let mut of = server.catalog.templates.iter().filter(|one| uri.starts_with(&start(one)));
-        let is_listed = server.catalog.resources.iter().any(|other| other == uri);
-        !is_listed && of.any(|one| self.keeps_back(server, one))
+        if server.catalog.resources.iter().any(|other| other == uri) {
+            return self.fate(server) == "quarantine" && !self.has_lock;
+        }
+        of.any(|one| self.keeps_back(server, one))
     }
 
     pub(crate) fn silences(self, server: &Server) -> bool {
@@ -98,6 +103,7 @@ impl Rules {
         let mut all = catalog.tools.iter().chain(&catalog.prompts).chain(&catalog.templates);
         self.fate(server) == "deny"
             && (all.any(|name| !self.is_reviewed(server, name))
+                || (!self.has_lock && !catalog.resources.is_empty())
                 || self.speaks_otherwise(server)
                 || (self.has_lock && server.reviewed.lacks_one))
     }

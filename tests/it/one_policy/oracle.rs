@@ -64,7 +64,7 @@ impl<'a> Oracle<'a> {
     fn judges_resources(&self, server: &Server) -> bool {
         self.resource_list(&server.name).is_some()
             || !server.resource_filters.is_empty()
-            || self.rules.keeps_templates_back(server)
+            || self.rules.keeps_resources_back(server)
     }
 
     /// Returns `true` if the agent can use the resource, listed or not, or the template.
