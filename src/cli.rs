@@ -220,17 +220,15 @@ fn fail(error: &CommandError, is_json: bool) {
     }
 }
 
-/// If the unknown command is a configuration file, parses the command line that serves it.
+/// If the unknown command names a configuration file, parses the command line that serves it.
 fn serve_named_file(error: &clap::Error) -> Option<ArgMatches> {
     let unknown =
         match error.get(ContextKind::InvalidSubcommand).or(error.get(ContextKind::InvalidArg)) {
             Some(ContextValue::String(word)) if is_config_path(word) => word,
             _ => return None,
         };
-    let is_config =
-        Path::new(unknown).is_file() || Path::new(unknown).join("_config.yaml").is_file();
     let mut words: Vec<OsString> = std::env::args_os().collect();
-    let place = words.iter().skip(1).position(|word| *word == **unknown).filter(|_| is_config)?;
+    let place = words.iter().skip(1).position(|word| *word == **unknown)?;
     *words.get_mut(place + 1)? = OsString::from(format!("--config={unknown}"));
     let parsed = help::with_groups(Cli::command()).try_get_matches_from(words).ok()?;
     // Other commands would edit the file, or read it as one of their own arguments.

@@ -443,3 +443,34 @@ fn unpinned_packages_are_one_remark_after_connect() {
     }
     assert!(!output.stderr.contains("c-server"), "{output}");
 }
+
+#[test]
+fn single_servers_are_tested_by_name() {
+    let bench = TestEnvironment::new()
+        .server("dev", "calc", fake(json!({ "tools": ["add"] })))
+        .server("dev", "broken", json!({ "command": "/nonexistent/server" }));
+    for name in ["calc", "dev/calc"] {
+        let output = bench.run(["check", "--connect", name]);
+        assert_eq!(output.code, Some(0), "{output}");
+        assert!(output.stdout.contains("1 of 1 server started"), "{output}");
+    }
+    assert_eq!(bench.run(["check", "--connect", "calc", "broken"]).code, Some(1));
+    let unknown = bench.run(["check", "--connect", "clac"]);
+    assert_eq!(unknown.code, Some(2), "{unknown}");
+    assert!(unknown.stderr.contains("did you mean `calc`?"), "{unknown}");
+}
+
+#[test]
+fn misspelled_agent_is_reported() {
+    let bench = TestEnvironment::new()
+        .server("dev", "calc", fake(json!({ "tools": ["add"] })))
+        .set("agentPolicies", json!({ "reviewer": { "allowedServers": ["calc"] } }))
+        .set("defaultPolicy", json!({ "allowUnknownTools": true }));
+    let output = bench.run(["check", "--agent", "reviwer"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert!(output.stderr.contains("did you mean `reviewer`?"), "{output}");
+    for name in ["reviewer", "someone"] {
+        let output = bench.run(["check", "--agent", name]);
+        assert!(!output.stderr.contains("did you mean"), "{output}");
+    }
+}

@@ -234,3 +234,21 @@ fn commands_page_matches_the_help() {
     let page = page.concat();
     expect_page("docs/commands.md", &page);
 }
+
+#[test]
+fn named_file_is_served() {
+    const TEXT: &str = r#"{"mcpServers": {"calc": {"command": "sh"}}}"#;
+    // `chekc` is a file, too, but looks like a command.
+    let bench = TestEnvironment::new().file("my.json", TEXT).file("chekc", TEXT);
+    for args in [&["my.json"][..], &["./my.json"], &["serve", "my.json"], &["./chekc"]] {
+        let output = bench.run_bare(args.iter().copied());
+        assert_eq!(output.code, Some(0), "{output}");
+        assert!(output.stderr.contains("using configuration"), "{output}");
+    }
+    let missing = bench.run_bare(["nope.json"]);
+    assert_eq!(missing.code, Some(2), "{missing}");
+    assert!(missing.stderr.contains("no configuration at `nope.json`"), "{missing}");
+    let mistyped = bench.run_bare(["chekc"]);
+    assert_eq!(mistyped.code, Some(2), "{mistyped}");
+    assert!(mistyped.stderr.contains("'check'"), "{mistyped}");
+}

@@ -68,6 +68,19 @@ fn extends_an_existing_configuration() {
 }
 
 #[test]
+fn configuration_of_the_user_is_extended_if_there_is_no_other() {
+    const USER: &str = "home/.config/mcp-workbench/config.json";
+    let bench = TestEnvironment::new().file(".claude.json", CLIENT);
+    fs::create_dir_all(bench.path(USER).parent().unwrap()).unwrap();
+    let bench = bench.file(USER, EXISTING);
+    let output = bench.run_bare(["import", ".claude.json", "--no-start"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let written = text(&bench, USER);
+    assert!(written.contains("// Mine.") && written.contains("\"files\""), "{written}");
+    assert!(!bench.path("workbench-config.json").exists(), "{output}");
+}
+
+#[test]
 fn dry_run_writes_nothing() {
     let bench = TestEnvironment::new().file(".claude.json", CLIENT);
     let output =

@@ -174,11 +174,26 @@ fn filters_of_other_clients_become_tool_filters() {
 }
 
 #[test]
+fn command_lines_of_windows_and_in_one_text_are_split() {
+    for block in [
+        r#"{"command": "npx -y some-server"}"#,
+        r#"{"command": "cmd", "args": ["/c", "npx", "-y", "some-server"]}"#,
+    ] {
+        let launch = launch(block);
+        let line: Vec<_> = std::iter::once(&launch.command).chain(&launch.args).collect();
+        assert_eq!(line, ["npx", "-y", "some-server"], "{block}");
+    }
+}
+
+#[test]
 fn url_makes_a_server_http() {
     for block in [
         r#"{"type": "http", "url": "https://example.com/mcp"}"#,
         r#"{"transport": "streamable-http", "url": "https://example.com/mcp"}"#,
         r#"{"type": "streamableHttp", "url": " https://example.com/mcp "}"#,
+        r#"{"type": "streamable_http", "url": "https://example.com/mcp"}"#,
+        r#"{"type": "http-stream", "url": "https://example.com/mcp"}"#,
+        r#"{"transport": "httpStreamable", "url": "https://example.com/mcp"}"#,
         r#"{"type": "remote", "url": "https://example.com/mcp"}"#,
         r#"{"url": "https://example.com/mcp"}"#,
         r#"{"serverUrl": "https://example.com/mcp"}"#,
