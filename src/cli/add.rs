@@ -112,7 +112,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     }
     let mut trials = Vec::new();
     if !args.dry_run && !args.no_start {
-        print::progress(&"starting it to see its tools (skip this with `--no-start`)");
+        print::progress(&"starting the server to list its tools (skip this with `--no-start`)");
         trials = trial::run(global, &after.text, &target, &servers)?;
         for (server, trial) in servers.iter_mut().zip(&trials) {
             trial.describe(server, args.description.as_deref());

@@ -186,7 +186,7 @@ impl Args {
             None => global.read(),
             Some([]) => global.read_with_values(&FetchAll),
             Some(names) => {
-                global.read_for_start(|toolbox, server| is_named(names, toolbox, server))
+                global.read_for_start(|toolbox, server| is_named(names, &toolbox.name, server))
             }
         }
     }
@@ -207,8 +207,8 @@ fn config_warnings(
     Ok(found)
 }
 
-fn is_named(names: &[String], toolbox: &ToolboxConfig, server: &ServerConfig) -> bool {
-    let both = format!("{}/{}", toolbox.name, server.name);
+fn is_named(names: &[String], toolbox: &ToolboxName, server: &ServerConfig) -> bool {
+    let both = format!("{toolbox}/{}", server.name);
     names.iter().any(|name| name == server.name.as_str() || *name == both)
 }
 
@@ -229,8 +229,8 @@ fn only_named(mut config: Config, names: &[String]) -> Result<Config, CommandErr
         return Err(error.with_hint(hint));
     }
     for toolbox in &mut config.toolboxes {
-        let toolbox_name = toolbox.clone();
-        toolbox.servers.retain(|server| is_named(names, &toolbox_name, server));
+        let ToolboxConfig { name, servers, .. } = toolbox;
+        servers.retain(|server| is_named(names, name, server));
     }
     config.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
     Ok(config)

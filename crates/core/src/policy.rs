@@ -549,7 +549,8 @@ impl ServerRules {
         Candidate::new(tool, shown, self.name_limit, traits.annotations)
     }
 
-    /// Decides by name and annotations only. Returns the rule, and `true` if it is a list that contains the tool.
+    /// Decides by name and annotations only. Returns the rule, and `true` if it is a list that contains
+    /// the tool.
     fn listed(
         &self,
         candidate: &Candidate<'_>,

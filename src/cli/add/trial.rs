@@ -12,15 +12,13 @@ use crate::catalog::rank::clustering::ServerProfile;
 use crate::cli::config_edit::EditTarget;
 use crate::cli::error::CommandError;
 use crate::cli::import::toolbox_proposal;
-use crate::cli::import::trial_run::ServerTextsReader;
+use crate::cli::import::trial_run::{StartedServer, start_all};
 use crate::cli::redaction::register_secrets;
 use crate::cli::server_phrase::ServerTexts;
-use crate::cli::startup;
 use crate::cli::units::format_count;
-use crate::cli::{GlobalArgs, catalog, with_gateway, without_policy};
+use crate::cli::{GlobalArgs, with_gateway, without_policy};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, LoadError};
-use crate::name::ServerRef;
 
 /// Names of tools that are shown.
 const MAX_TOOLS: usize = 12;
@@ -56,31 +54,10 @@ pub(super) fn run(
     config.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
     register_secrets(&config);
     let mut trials: Vec<_> = servers.iter().map(|_| AddTrial::default()).collect();
-    let found = with_gateway(global, config, async |gateway| {
-        let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-        let mut texts = ServerTextsReader::default();
-        let starts = startup::start_servers_with(
-            gateway,
-            &toolboxes,
-            |_| true,
-            |start| {
-                texts.read(gateway, start);
-            },
-        );
-        let starts = starts.await;
-        let snapshot = gateway.snapshot();
-        let of = |start: startup::StartReport| {
-            let failure = start.failure_text();
-            let at = ServerRef { toolbox: start.toolbox, server: start.server };
-            let tools = catalog::tools(&snapshot, &at);
-            let texts = texts.take(&at);
-            (at, AddTrial { tools, failure, texts })
-        };
-        starts.into_iter().map(of).collect::<Vec<_>>()
-    })?;
-    for (at, trial) in found {
+    for started in with_gateway(global, config, async |gateway| start_all(gateway).await)? {
+        let StartedServer { at, report, tools, texts } = started;
         if let Some(place) = place(at.toolbox.as_str(), at.server.as_str()) {
-            trials[place] = trial;
+            trials[place] = AddTrial { tools, failure: report.failure_text(), texts };
         }
     }
     Ok(trials)

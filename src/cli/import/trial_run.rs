@@ -1,6 +1,6 @@
 //! Starts imported servers once to list their tools, within their configured timeouts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,49 +121,52 @@ fn configuration(
 type ServerTrial = (usize, TrialOutcome, Vec<Arc<ToolDefinition>>, ServerTexts);
 
 async fn start(gateway: &Gateway, servers: Vec<(usize, ServerRef)>) -> Vec<ServerTrial> {
-    let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-    let mut texts = ServerTextsReader::default();
-    let starts = startup::start_servers_with(
-        gateway,
-        &toolboxes,
-        |_| true,
-        |start| {
-            texts.read(gateway, start);
-        },
-    );
-    let starts = starts.await;
-    let snapshot = gateway.snapshot();
-    let came = starts.into_iter().filter_map(|StartReport { toolbox, server, failure, .. }| {
-        let server_ref = ServerRef { toolbox, server };
-        let (index, _) = servers.iter().find(|(_, other)| *other == server_ref)?;
-        let outcome = match failure {
+    let started = start_all(gateway).await.into_iter();
+    let trials = started.filter_map(|StartedServer { at, report, tools, texts }| {
+        let (index, _) = servers.iter().find(|(_, other)| *other == at)?;
+        let outcome = match report.failure {
             None => TrialOutcome::Started,
             Some(failure) if failure.wants_sign_in => TrialOutcome::WantsSignIn,
             Some(FailedServer { reason, hint, .. }) => TrialOutcome::Failed { reason, hint },
         };
-        let tools = catalog::tools(&snapshot, &server_ref);
-        Some((*index, outcome, tools, texts.take(&server_ref)))
+        Some((*index, outcome, tools, texts))
     });
-    came.collect()
+    trials.collect()
 }
 
-/// Reads the texts of servers before they are stopped.
-#[derive(Default)]
-pub(in crate::cli) struct ServerTextsReader(Vec<(ServerRef, ServerTexts)>);
+/// A server that was started once and is stopped again, or that failed to start.
+pub(in crate::cli) struct StartedServer {
+    pub(in crate::cli) at: ServerRef,
+    pub(in crate::cli) report: StartReport,
+    pub(in crate::cli) tools: Vec<Arc<ToolDefinition>>,
+    /// The server's own description and instructions.
+    pub(in crate::cli) texts: ServerTexts,
+}
 
-impl ServerTextsReader {
-    pub(in crate::cli) fn read(&mut self, gateway: &Gateway, start: &StartReport) {
-        let at = ServerRef { toolbox: start.toolbox.clone(), server: start.server.clone() };
-        let view = gateway.snapshot();
-        let instructions = view.view(&at.toolbox).instructions_of(&at.server).map(str::to_owned);
-        let texts = ServerTexts { info: gateway.server_info(&at), instructions };
-        self.0.push((at, texts));
-    }
-
-    pub(in crate::cli) fn take(&mut self, at: &ServerRef) -> ServerTexts {
-        let place = self.0.iter().position(|(other, _)| other == at);
-        place.map(|place| self.0.swap_remove(place).1).unwrap_or_default()
-    }
+/// Starts every server of the gateway once.
+pub(in crate::cli) async fn start_all(gateway: &Gateway) -> Vec<StartedServer> {
+    let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
+    let at = |report: &StartReport| ServerRef {
+        toolbox: report.toolbox.clone(),
+        server: report.server.clone(),
+    };
+    let mut texts = HashMap::new();
+    let read_texts = |report: &StartReport| {
+        let at = at(report);
+        let instructions =
+            gateway.snapshot().view(&at.toolbox).instructions_of(&at.server).map(str::to_owned);
+        let info = gateway.server_info(&at);
+        texts.insert(at, ServerTexts { info, instructions });
+    };
+    let reports = startup::start_servers_with(gateway, &toolboxes, |_| true, read_texts).await;
+    let snapshot = gateway.snapshot();
+    let started = reports.into_iter().map(|report| {
+        let at = at(&report);
+        let tools = catalog::tools(&snapshot, &at);
+        let texts = texts.remove(&at).unwrap_or_default();
+        StartedServer { at, report, tools, texts }
+    });
+    started.collect()
 }
 
 #[derive(Debug)]
