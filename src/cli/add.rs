@@ -170,7 +170,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the servers on the command line, or those of pasted JSON.
+/// Returns the servers from the command line or from pasted JSON.
 fn servers(args: &Args) -> Result<Vec<NewServer>, CommandError> {
     let new =
         |name: String, entry: serde_json::Value| NewServer {

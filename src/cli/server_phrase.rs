@@ -53,7 +53,7 @@ const LAUNCHERS: [&str; 29] = [
     "supergateway",
 ];
 
-/// What is known about a server.
+/// The facts that a phrase is made from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerFacts<'a> {
     pub(crate) name: &'a str,

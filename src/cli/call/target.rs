@@ -71,7 +71,7 @@ fn has_server(config: &Config, toolbox: &str, server: &str) -> bool {
     servers(config).any(|at| at == (toolbox, server))
 }
 
-/// Returns the toolbox with this name, or that of the server with this name.
+/// Returns the toolbox with this name, or the toolbox of a server with this name.
 fn toolbox_of<'a>(config: &'a Config, name: &str) -> Option<&'a str> {
     let is_meant = |(toolbox, server): &(&str, &str)| *toolbox == name || *server == name;
     servers(config).find(is_meant).map(|(toolbox, _)| toolbox)

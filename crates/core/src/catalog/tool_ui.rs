@@ -3,7 +3,7 @@
 use crate::json::RawJson;
 use crate::name::UI_SCHEME;
 
-/// What a tool says about its user interface.
+/// The user interface that a tool's `_meta` declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolUi {
     /// The page that shows the tool's results, by the server's own URI.

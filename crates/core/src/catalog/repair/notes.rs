@@ -5,7 +5,7 @@ use crate::json::RawJson;
 /// Maximum number of repairs that are described for one entry.
 const MAX_NOTES: usize = 5;
 
-/// What was changed in an entry. The texts contain no text of the server.
+/// The changes to an entry. They quote no text of the server.
 #[derive(Debug, Default)]
 pub struct RepairNotes(Vec<String>);
 
