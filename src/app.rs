@@ -87,7 +87,6 @@ pub async fn run_bridge(
     revive: impl AsyncFn() -> Result<(), String>,
 ) -> Result<Result<BridgeOutcome, String>, AppError> {
     os::raise_file_limit();
-    os::tune_malloc();
     let mut signals =
         ShutdownSignals::listen(Vec::new()).map_err(AppError::InstallSignalHandler)?;
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -197,7 +196,6 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     os::raise_file_limit();
-    os::tune_malloc();
     let ServeOptions {
         config,
         config_source: source,

@@ -189,6 +189,7 @@ const EMBEDDED_CONFIG: &str = include_str!("../workbench-config.json");
 pub fn run() -> ExitCode {
     // Whoever started this program may have left files open that servers shouldn't get.
     os::hide_inherited_files();
+    os::unblock_child_exits();
     if completion::try_complete() {
         return ExitCode::SUCCESS;
     }

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use mcp_workbench_os::os::Allocator;
+use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     mcp_workbench::cli::run()

@@ -4,11 +4,9 @@
 //! needs no platform `cfg` (test `only_os_crate_distinguishes_platforms`). A platform that lacks a
 //! feature has a stub that documents its fallback.
 
-mod allocator;
 mod child;
 mod files;
 mod memory;
-mod pipe;
 mod sandbox;
 #[cfg(unix)]
 mod unix;
@@ -28,18 +26,16 @@ pub use crate::os::native::{
     is_writable_by_others, kill, kill_group, kill_if, lead_group, lead_session, list_processes,
     listening_process, make_private_folder, output_closed, raise_file_limit, remove_dead_socket,
     restore_file_limit, set_private_mode, spawn_tracked, standard_sockets, start_time,
-    strictest_permissions, supports_signal_scope, terminate_group, tune_malloc, user, variable_of,
-    widen, widen_input, widen_output,
+    strictest_permissions, supports_signal_scope, terminate_group, unblock_child_exits, user,
+    variable_of,
 };
 
-pub use crate::os::allocator::Allocator;
 pub use crate::os::child::{Child, CommandSpec, DEFAULT_PATH};
 pub use crate::os::files::{
     MAX_INPUT_BYTES, OpenMode, check_replaceable, open_input, open_log, open_own, read_input,
     read_input_text, read_own, write_output,
 };
 pub use crate::os::memory::ProcessMemory;
-pub use crate::os::pipe::Pipe;
 pub use crate::os::sandbox::{PinnedPath, SandboxRules};
 
 /// A platform, as far as it decides the locations of other programs' files.

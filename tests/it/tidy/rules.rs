@@ -216,14 +216,10 @@ fn only_cli_reads_working_directory_and_arguments() {
 
 // invariant: confined-effects
 #[test]
-fn only_three_files_use_unsafe() {
+fn only_one_file_uses_unsafe() {
     Rule {
         pattern: r"\bunsafe\b",
-        only_in: &[
-            "crates/os/src/os/allocator.rs",
-            "crates/os/src/os/child/linux/vfork.rs",
-            "crates/os/src/os/unix/processes.rs",
-        ],
+        only_in: &["crates/os/src/os/unix/processes.rs"],
         rejects: &["unsafe { f() }", "unsafe fn f() {}"],
         accepts: &["#[expect(unsafe_code)]", "// unsafe"],
     }

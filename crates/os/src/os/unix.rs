@@ -28,13 +28,11 @@ pub use crate::os::unix::orphans::{
 pub(crate) use crate::os::unix::pinned::identity_of;
 pub use crate::os::unix::process_handle::ProcessHandle;
 #[cfg(target_os = "linux")]
-pub(crate) use crate::os::unix::processes::file_limit_before;
+pub(crate) use crate::os::unix::processes::die_with_parent;
 pub use crate::os::unix::processes::{
     disable_process_dumping, drop_clean_program_pages, hide_inherited_files, kill_group,
-    lead_group, lead_session, raise_file_limit, restore_file_limit, terminate_group, tune_malloc,
-    user,
+    lead_group, lead_session, raise_file_limit, restore_file_limit, terminate_group,
+    unblock_child_exits, user,
 };
 pub use crate::os::unix::signals::{Signals, has_terminal};
-pub use crate::os::unix::streams::{
-    Socket, output_closed, standard_sockets, widen, widen_input, widen_output,
-};
+pub use crate::os::unix::streams::{Socket, output_closed, standard_sockets};

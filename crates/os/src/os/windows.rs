@@ -19,22 +19,9 @@ pub fn set_private_mode(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Not supported: the capacity of a pipe is set when it is created.
-pub fn widen<P>(_: &P, _: usize) -> io::Result<()> {
-    Err(ErrorKind::Unsupported.into())
-}
-
 /// Never resolves: not implemented.
 pub async fn output_closed() {
     pending().await
-}
-
-pub fn widen_input<S>(stream: &S, bytes: usize) -> io::Result<()> {
-    widen(stream, bytes)
-}
-
-pub fn widen_output<S>(stream: &S, bytes: usize) -> io::Result<()> {
-    widen(stream, bytes)
 }
 
 /// Changes nothing: files in folders are never pipes, and creating a link needs a privilege.
@@ -109,6 +96,8 @@ pub fn lead_session(_: &mut Command) {}
 
 /// Does nothing: handles are inherited only if a program asks for it.
 pub fn hide_inherited_files() {}
+
+pub fn unblock_child_exits() {}
 
 /// Not implemented: files have no identity, so nothing can be granted.
 pub(crate) fn identity_of(_: &Path) -> io::Result<(u64, u64)> {
@@ -211,8 +200,6 @@ pub fn variable_of(_: u32, _: &str) -> Option<String> {
 pub fn list_processes() -> Vec<u32> {
     Vec::new()
 }
-
-pub fn tune_malloc() {}
 
 pub fn drop_clean_program_pages() {}
 

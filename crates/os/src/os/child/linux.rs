@@ -1,28 +1,22 @@
-//! Spawns children on Linux without copying the parent's memory, like `posix_spawn`.
-//!
-//! The cost of `fork` grows with the memory of the parent: its page tables are copied, and each
-//! page that is written afterwards. `posix_spawn` itself can't set a parent-death signal or a limit
-//! of open files.
+//! Spawns children on Linux. Unlike `tokio::process`, an exited child keeps its process id until it
+//! is dropped.
 
-mod vfork;
-
-use std::fs::File;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
 use rustix::io::{Errno, retry_on_intr};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, WaitOptions, kill_process, waitid, waitpid,
 };
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::os::child::linux::vfork::spawn;
 use crate::os::child::{Child, CommandSpec};
-use crate::os::native::{self, ChildGuard};
+use crate::os::native::{
+    ChildGuard, die_with_parent, lead_group, restore_file_limit, spawn_tracked,
+};
 
 #[derive(Debug)]
 pub(super) struct Running {
@@ -38,28 +32,37 @@ pub(super) struct Running {
 pub(super) fn start(program: &CommandSpec) -> io::Result<Child> {
     // Subscribe before spawning: the child may exit before anyone waits for it.
     let ended = unix::signal(SignalKind::child())?;
-    let (input, stdin) = if program.has_input {
-        let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
-        (theirs, Some(ChildStdin::from_std(ours.into())?))
-    } else {
-        (File::open("/dev/null")?.into(), None)
-    };
-    let (stdout, output) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (stderr, errors) = pipe_with(PipeFlags::CLOEXEC)?;
-    let stdout = Some(ChildStdout::from_std(stdout.into())?);
-    let stderr = Some(ChildStderr::from_std(stderr.into())?);
-    let begin = || spawn(program, [&input, &output, &errors]);
-    let (process, started) = native::spawn_tracked(begin, |process| id(*process))?;
-    Ok(Child { stdin, stdout, stderr, running: Running { process, status: None, ended, started } })
+    let mut command = command(program);
+    let (mut child, started) = spawn_tracked(|| command.spawn(), |child| Some(child.id()))?;
+    // Kills the child on an error.
+    let running = Running { process: Pid::from_child(&child), status: None, ended, started };
+    let stdin = child.stdin.take().map(ChildStdin::from_std).transpose()?;
+    let stdout = child.stdout.take().map(ChildStdout::from_std).transpose()?;
+    let stderr = child.stderr.take().map(ChildStderr::from_std).transpose()?;
+    Ok(Child { stdin, stdout, stderr, running })
 }
 
-fn id(process: Pid) -> Option<u32> {
-    u32::try_from(process.as_raw_pid()).ok()
+fn command(program: &CommandSpec) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "how the launcher spawns")]
+    let mut command = Command::new(&program.name);
+    command
+        .args(&program.args)
+        .env_clear()
+        .envs(&program.env)
+        .current_dir(&program.folder)
+        .stdin(if program.has_input { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    lead_group(&mut command);
+    restore_file_limit(&mut command);
+    die_with_parent(&mut command);
+    command
 }
 
 impl Running {
     pub(super) fn id(&self) -> Option<u32> {
-        id(self.process).filter(|_| self.status.is_none())
+        let id = u32::try_from(self.process.as_raw_pid()).ok();
+        id.filter(|_| self.status.is_none())
     }
 
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {

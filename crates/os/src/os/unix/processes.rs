@@ -1,16 +1,21 @@
 //! Process groups, resource limits and memory of this process.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
-use std::{fs, io};
+use std::{fs, io, ptr};
 
+#[cfg(target_os = "linux")]
+use rustix::io::Errno;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getegid, geteuid, getrlimit, kill_process_group, setrlimit,
     setsid,
 };
+#[cfg(target_os = "linux")]
+use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 
 /// Returns the effective user and group ids.
 pub fn user() -> Option<(u32, u32)> {
@@ -34,6 +39,29 @@ pub fn lead_session(command: &mut Command) {
     #[expect(unsafe_code, reason = "the closure makes system calls and allocates nothing")]
     // SAFETY: between fork and exec, only async-signal-safe functions may run. The closure calls
     // only `setsid` and `signal`, and neither allocates nor takes a lock.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}
+
+/// Makes the kernel kill the child when the thread that spawned it exits. Also hides open files
+/// from it, such as those that a C library has opened.
+#[cfg(target_os = "linux")]
+pub(crate) fn die_with_parent(command: &mut Command) {
+    let parent = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the signal was set.
+        if getppid() != Some(parent) {
+            return Err(Errno::SRCH.into());
+        }
+        // Kernels without `close_range` leave it to `hide_inherited_files`.
+        let _ = hide_open_files();
+        Ok(())
+    };
+    #[expect(unsafe_code, reason = "the closure makes system calls and allocates nothing")]
+    // SAFETY: between fork and exec, only async-signal-safe functions may run. The closure makes
+    // three system calls, and neither allocates nor takes a lock.
     unsafe {
         command.pre_exec(prepare);
     }
@@ -81,22 +109,26 @@ const OPEN_FILES: &str = "/dev/fd";
 /// are hidden anyway.
 pub fn hide_inherited_files() {
     #[cfg(target_os = "linux")]
-    {
-        #[expect(unsafe_code, reason = "there is no safe `close_range`")]
-        // SAFETY: the call changes only flags of descriptors.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_close_range,
-                FIRST_FILE,
-                libc::c_uint::MAX,
-                libc::CLOSE_RANGE_CLOEXEC,
-            )
-        };
-        if result == 0 {
-            return;
-        }
+    if hide_open_files().is_ok() {
+        return;
     }
     hide_listed_files();
+}
+
+/// Sets the close-on-exec flag of every descriptor except the standard streams. Async-signal-safe.
+#[cfg(target_os = "linux")]
+fn hide_open_files() -> rustix::io::Result<()> {
+    #[expect(unsafe_code, reason = "there is no safe `close_range`")]
+    // SAFETY: the call changes only flags of descriptors.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            FIRST_FILE,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(Errno::NOSYS) }
 }
 
 /// Like [`hide_inherited_files`], for systems without `close_range` (before Linux 5.11).
@@ -109,6 +141,19 @@ fn hide_listed_files() {
         // already, as the one of the listing itself, the call fails.
         let file = unsafe { BorrowedFd::borrow_raw(number) };
         let _ = fcntl_setfd(file, FdFlags::CLOEXEC);
+    }
+}
+
+/// Unblocks SIGCHLD, which reports exits of children: this process may have inherited it blocked.
+/// Must be called before the program starts threads, which inherit it in turn.
+pub fn unblock_child_exits() {
+    #[expect(unsafe_code, reason = "there is no safe `pthread_sigmask`")]
+    // SAFETY: the set is written before it is read.
+    unsafe {
+        let mut exits = MaybeUninit::uninit();
+        libc::sigemptyset(exits.as_mut_ptr());
+        libc::sigaddset(exits.as_mut_ptr(), libc::SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, exits.as_ptr(), ptr::null_mut());
     }
 }
 
@@ -155,7 +200,7 @@ pub fn raise_file_limit() -> Option<u64> {
 
 /// Returns the original limit of open files, if it was raised. Children get it back: programs that
 /// use `select` can't handle file descriptors above 1023.
-pub(crate) fn file_limit_before() -> Option<Rlimit> {
+fn file_limit_before() -> Option<Rlimit> {
     FILES_BEFORE.get().map(|&(current, maximum)| Rlimit { current, maximum })
 }
 
@@ -211,27 +256,6 @@ pub fn drop_clean_program_pages() {
 /// Does nothing: only Linux tells which pages are clean.
 #[cfg(not(target_os = "linux"))]
 pub fn drop_clean_program_pages() {}
-
-/// Makes glibc reuse the memory of large messages. By default it returns the memory after each
-/// message, and the kernel zeroes every page again, which costs more than handling the message. At
-/// most `KEPT_MEMORY` stays unused in each arena.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub fn tune_malloc() {
-    #[expect(unsafe_code, reason = "`mallopt` accepts any number")]
-    // SAFETY: `mallopt` takes its own lock and may be called at any time, from any thread.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, TRIM_THRESHOLD / 2);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, TRIM_THRESHOLD);
-    }
-}
-
-/// Unused bytes per arena above which glibc returns memory: enough for several large messages.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const TRIM_THRESHOLD: libc::c_int = 8 * 1024 * 1024;
-
-/// Does nothing: other allocators have no such setting.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub fn tune_malloc() {}
 
 /// Returns the start and length of a line of `/proc/self/maps` if its pages are unmodified parts of
 /// the program's file. These are the code, and the read-only first segment, which holds constants.
@@ -290,28 +314,6 @@ mod tests {
         assert!(after < before, "{before} pages of files before, {after} after");
     }
 
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[test]
-    fn tuned_malloc_reuses_memory_of_large_messages() {
-        let faults = || {
-            let stat = fs::read_to_string("/proc/self/stat").unwrap();
-            let (_, stat) = stat.rsplit_once(") ").unwrap();
-            stat.split(' ').nth(7).unwrap().parse::<usize>().unwrap()
-        };
-        let messages = || {
-            let before = faults();
-            for byte in 0..50 {
-                std::hint::black_box(vec![byte | 1_u8; 1_000_000]);
-            }
-            faults() - before
-        };
-        let each_time = messages();
-        tune_malloc();
-        messages();
-        let reused = messages();
-        assert!(reused * 10 < each_time, "{each_time} pages were cleared before, {reused} after");
-    }
-
     #[test]
     fn inherited_files_are_hidden_without_close_range() {
         use rustix::io::fcntl_getfd;
@@ -355,5 +357,22 @@ mod tests {
             stdout.unwrap().read_to_string(&mut said).await.unwrap();
             assert_eq!(said.trim(), "64");
         });
+    }
+
+    #[test]
+    fn inherited_block_of_child_exits_is_lifted() {
+        let mut exits = MaybeUninit::uninit();
+        let mut blocked = MaybeUninit::uninit();
+        #[expect(unsafe_code, reason = "the test blocks a signal")]
+        // SAFETY: the sets are written before they are read.
+        let is_blocked = unsafe {
+            libc::sigemptyset(exits.as_mut_ptr());
+            libc::sigaddset(exits.as_mut_ptr(), libc::SIGCHLD);
+            libc::pthread_sigmask(libc::SIG_BLOCK, exits.as_ptr(), ptr::null_mut());
+            unblock_child_exits();
+            libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), blocked.as_mut_ptr());
+            libc::sigismember(blocked.as_ptr(), libc::SIGCHLD)
+        };
+        assert_eq!(is_blocked, 0);
     }
 }
