@@ -8,7 +8,6 @@
 
 pub mod agent;
 pub mod cancellation;
-pub mod channel;
 pub mod code;
 mod envelope;
 #[cfg(test)]

@@ -1,35 +1,58 @@
 //! Event channel to an agent, which knows the request being handled.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
 use crate::backend::server_request::AgentEvent;
 use crate::wire::cancellation::Cancellation;
-pub use crate::wire::channel::SendError;
-use crate::wire::channel::{self, TrySendError};
+
+/// The receiver is gone. The event was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendError;
 
 /// The sending half. Clones share the channel.
 #[derive(Clone, Debug)]
-pub struct Sender(channel::Sender<AgentEvent, Option<Cancellation>>);
+pub struct Sender {
+    events: mpsc::Sender<AgentEvent>,
+    request: Arc<Mutex<Option<Cancellation>>>,
+}
 
 /// The receiving half. Dropping it closes the channel.
-pub struct Receiver(channel::Receiver<AgentEvent, Option<Cancellation>>);
+pub struct Receiver {
+    events: mpsc::Receiver<AgentEvent>,
+    request: Arc<Mutex<Option<Cancellation>>>,
+}
 
-/// Creates a channel that holds at most `room` events.
+/// Creates a channel that holds at most `capacity` events.
 pub fn channel(capacity: usize) -> (Sender, Receiver) {
-    let (sender, receiver) = channel::channel(capacity);
-    (Sender(sender), Receiver(receiver))
+    let (sender, receiver) = mpsc::channel(capacity);
+    let request = Arc::default();
+    (
+        Sender { events: sender, request: Arc::clone(&request) },
+        Receiver { events: receiver, request },
+    )
 }
 
 impl Sender {
+    /// Returns the cancellation of the request that the channel is bound to.
     pub fn cancellation(&self) -> Option<Cancellation> {
-        self.0.note(Option::clone)
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Sends an event, and waits for room.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the receiver is gone.
     pub async fn send(&self, event: AgentEvent) -> Result<(), SendError> {
-        self.0.send(event).await
+        self.events.send(event).await.map_err(|_| SendError)
     }
 
     /// Sends an event if there is room, and otherwise returns it.
     pub fn try_send(&self, event: AgentEvent) -> Option<AgentEvent> {
-        self.0
+        self.events
             .try_send(event)
             .err()
             .map(|(TrySendError::Full(event) | TrySendError::Closed(event))| event)
@@ -37,18 +60,19 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Binds the channel to a request, so that senders can observe its cancellation. Dropping the
-    /// last sender then no longer wakes [`Self::recv`]: poll it together with the request's future.
+    /// Binds the channel to a request, so that senders can observe its cancellation. A suspended
+    /// call continues with another request.
     pub fn bind_to_request(&mut self, request: &Cancellation) {
-        self.0.ignore_sender_drop(Some(request.clone()));
+        let mut bound = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        *bound = Some(request.clone());
     }
 
     /// Returns the next event, or `None` once the channel is empty and has no senders. Cancel-safe.
     pub async fn recv(&mut self) -> Option<AgentEvent> {
-        self.0.recv().await
+        self.events.recv().await
     }
 
     pub fn try_recv(&mut self) -> Option<AgentEvent> {
-        self.0.try_recv()
+        self.events.try_recv().ok()
     }
 }

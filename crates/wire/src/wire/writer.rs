@@ -1,19 +1,13 @@
 //! The task that writes messages to a stream. A single writer keeps messages from interleaving, and
 //! a cancelled sender never leaves half a message behind.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::{Context, Poll, ready};
-
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::sync::oneshot;
-use tokio::task::coop::cooperative;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, yield_now};
 use tokio_util::task::TaskTracker;
-
-use crate::wire::channel::{self, TrySendError, channel};
 
 /// Messages queued before senders have to wait.
 const QUEUE: usize = 256;
@@ -58,43 +52,29 @@ impl QueuedMessage {
 
 /// The queued messages, for transports that don't write lines to a stream.
 pub struct Outbox {
-    waiting: channel::Receiver<Job>,
+    waiting: mpsc::Receiver<Job>,
 }
 
 impl Outbox {
     /// Returns the next message, or `None` once nothing more can be sent. Cancel safe.
     pub async fn next(&mut self) -> Option<QueuedMessage> {
-        // `cooperative` yields to other tasks even if messages are always ready.
-        cooperative(poll_fn(|context| self.poll_next(context))).await
-    }
-
-    /// Polls for the next message, as [`Self::next`] does.
-    pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<QueuedMessage>> {
         loop {
-            match ready!(self.waiting.poll_recv(context)) {
-                Some(Job::Message(message) | Job::InCompany(message)) => {
-                    return Poll::Ready(Some(message));
-                }
-                Some(Job::Flush(written)) => QueuedMessage::done(Some(written)),
-                Some(Job::Close) => {
+            match self.waiting.recv().await? {
+                Job::Message(message) | Job::InCompany(message) => return Some(message),
+                Job::Flush(written) => QueuedMessage::done(Some(written)),
+                Job::Close => {
                     self.waiting.close();
-                    return Poll::Ready(None);
+                    return None;
                 }
-                None => return Poll::Ready(None),
             }
         }
-    }
-
-    /// Removes the stored waker. For callers that poll again soon anyway.
-    pub fn clear_waker(&mut self) {
-        self.waiting.clear_waker();
     }
 }
 
 /// A handle to the writing task. Messages of one sender stay in order.
 #[derive(Clone)]
 pub struct MessageWriter {
-    jobs: channel::Sender<Job>,
+    jobs: mpsc::Sender<Job>,
     /// `None` if an [`Outbox`] takes the messages.
     task: Option<AbortHandle>,
 }
@@ -106,7 +86,7 @@ impl MessageWriter {
     where
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let (jobs, waiting) = channel(QUEUE);
+        let (jobs, waiting) = mpsc::channel(QUEUE);
         let task = tasks.spawn(async move {
             let mut stream = stream;
             write_all(&mut stream, waiting).await;
@@ -118,7 +98,7 @@ impl MessageWriter {
 
     /// Returns a writer whose messages are read from an [`Outbox`].
     pub fn detached() -> (Self, Outbox) {
-        let (jobs, waiting) = channel(QUEUE);
+        let (jobs, waiting) = mpsc::channel(QUEUE);
         (Self { jobs, task: None }, Outbox { waiting })
     }
 
@@ -182,18 +162,18 @@ impl MessageWriter {
     }
 }
 
-async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: channel::Receiver<Job>) {
+async fn write_all<W: AsyncWrite + Unpin>(stream: &mut W, mut waiting: mpsc::Receiver<Job>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut copied = Vec::new();
     let mut done = Vec::new();
     let mut closing = false;
-    while !closing && cooperative(pin!(waiting.recv_many(&mut batch, BATCH))).await > 0 {
+    while !closing && waiting.recv_many(&mut batch, BATCH).await > 0 {
         if batch.len() < BATCH && batch.iter().any(|job| matches!(job, Job::InCompany(_))) {
             // Yield once so that concurrent senders can enqueue: one batched write is cheaper than
             // one system call per message.
             yield_now().await;
             while batch.len() < BATCH
-                && let Some(job) = waiting.try_recv()
+                && let Ok(job) = waiting.try_recv()
             {
                 batch.push(job);
             }
@@ -241,8 +221,9 @@ async fn flush<W: AsyncWrite + Unpin>(stream: &mut W, copied: &mut Vec<u8>) -> s
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
     use std::io;
-    use std::pin::Pin;
+    use std::pin::{Pin, pin};
     use std::sync::{Arc, Mutex};
     use std::task::{Context, Poll};
 
