@@ -12,7 +12,6 @@ mod agent_handle;
 mod capabilities;
 mod change_feed;
 mod connection;
-mod deadline;
 mod error;
 pub mod events;
 mod exit_cause;
@@ -51,7 +50,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::change_feed::ChangeFeed;
-use crate::backend::deadline::Deadlines;
 use crate::backend::launch::grants::GrantRegistry;
 use crate::backend::listing_store::ListingStoreWorker;
 pub(crate) use crate::backend::message_router::task_key;
@@ -158,7 +156,6 @@ pub(crate) struct PoolContext {
     pub(crate) grants: Arc<GrantRegistry>,
     pub(crate) reaper: Arc<ProcessReaper>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) worker: Option<Arc<ListingStoreWorker>>,
     pub(crate) scheduler: StartScheduler,

@@ -3,7 +3,6 @@
 
 mod change_tracker;
 mod definition;
-mod fast_path;
 mod lock;
 mod overrides;
 pub mod rank;

@@ -275,7 +275,6 @@ impl Actor {
             handshake: Arc::clone(&started.handshake),
             listed: listed_receiver,
             death: death_receiver,
-            deadlines: Arc::clone(&self.context.deadlines),
             is_remote: matches!(self.spec.reach, ServerTransport::Http(_)),
             login: self.spec.reach.login().cloned(),
         });

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::backend::agent_handle::LogLevel;
-use crate::backend::deadline::Deadlines;
 use crate::backend::exit_cause::ExitCause;
 use crate::backend::handshake::{Era, HandshakeResult};
 use crate::backend::message_router::{InFlightRequest, MessageRouter};
@@ -68,7 +67,6 @@ struct ConnectionInner {
     handshake: Arc<HandshakeResult>,
     listed: watch::Receiver<VersionedListing>,
     death: watch::Receiver<Option<Arc<CrashReport>>>,
-    deadlines: Arc<Deadlines>,
     is_remote: bool,
     login: Option<Arc<OAuthLogin>>,
     usage: Mutex<Usage>,
@@ -93,7 +91,6 @@ pub(crate) struct ConnectionParts {
     pub(crate) handshake: Arc<HandshakeResult>,
     pub(crate) listed: watch::Receiver<VersionedListing>,
     pub(crate) death: watch::Receiver<Option<Arc<CrashReport>>>,
-    pub(crate) deadlines: Arc<Deadlines>,
     pub(crate) is_remote: bool,
     pub(crate) login: Option<Arc<OAuthLogin>>,
 }
@@ -105,7 +102,6 @@ impl BackendConnection {
             handshake: greeting,
             listed,
             death,
-            deadlines,
             is_remote,
             login,
         } = parts;
@@ -116,7 +112,6 @@ impl BackendConnection {
             handshake: greeting,
             listed,
             death,
-            deadlines,
             is_remote,
             login,
             usage,
@@ -240,12 +235,12 @@ impl BackendConnection {
         }
         let CallTimeouts { idle: quiet, total: in_all } = call.patience;
         let last = Instant::now() + in_all;
-        let mut deadline = self.0.deadlines.add(last.min(Instant::now() + quiet));
+        let mut deadline = Box::pin(sleep_until(last.min(Instant::now() + quiet)));
         let request = self.0.connection.send_request(method, &params, &meta, true);
         let request = tokio::select! {
             biased;
             request = request => request,
-            () = deadline.passed() => return Err(call.patience.error(last)),
+            () = &mut deadline => return Err(call.patience.error(last)),
         };
         drop((params, meta));
         let mut request = match request {
@@ -257,10 +252,10 @@ impl BackendConnection {
             let step = tokio::select! {
                 biased;
                 step = request.next() => step,
-                () = deadline.passed() => {
+                () = &mut deadline => {
                     // Waiting for a user's answer doesn't count against the idle timeout.
                     match entry.agent_active_at().map(|since| last.min(since + quiet)) {
-                        Some(until) if until > Instant::now() => deadline.move_to(until),
+                        Some(until) if until > Instant::now() => deadline.as_mut().reset(until),
                         _ => return Err(call.patience.error(last)),
                     }
                     continue;
@@ -268,7 +263,7 @@ impl BackendConnection {
             };
             match step {
                 RequestEvent::Progress(params) => {
-                    deadline.move_to(last.min(Instant::now() + quiet));
+                    deadline.as_mut().reset(last.min(Instant::now() + quiet));
                     if let Some(events) = call.events {
                         // An agent that is gone takes no progress; its call ends elsewhere.
                         let _ = Box::pin(events.send(AgentEvent::Progress(params))).await;

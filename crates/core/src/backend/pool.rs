@@ -134,7 +134,6 @@ impl Pool {
             grants: Arc::new(GrantRegistry::new(homes.as_deref())),
             homes,
             tasks,
-            deadlines: Arc::default(),
             shutdown,
             worker,
             scheduler: StartScheduler::new(available_parallelism().map_or(1, NonZero::get)),
@@ -144,11 +143,7 @@ impl Pool {
             paused: PausedServers::default(),
             logins,
         };
-        let (deadlines, shutdown) = (Arc::clone(&context.deadlines), context.shutdown.clone());
-        context.tasks.spawn(
-            shutdown.clone().run_until_cancelled_owned(async move { deadlines.run().await }),
-        );
-        context.tasks.spawn(Arc::clone(&context.reaper).run(shutdown));
+        context.tasks.spawn(Arc::clone(&context.reaper).run(context.shutdown.clone()));
         Self {
             context: Arc::new(context),
             environment,

@@ -14,7 +14,6 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
-use crate::catalog::fast_path::FastPathSchema;
 use crate::json::RawJson;
 
 pub use crate::catalog::schema::parameters::{Parameter, parameters};
@@ -44,7 +43,6 @@ const ANNOTATION: &str = "x-mcp-header";
 #[derive(Debug)]
 pub struct ArgumentValidator {
     validator: Option<Validator>,
-    glance: Option<FastPathSchema>,
     is_bounded: bool,
 }
 
@@ -64,8 +62,7 @@ impl ArgumentValidator {
         let compiled = compile(schema, is_bounded).inspect_err(|error| {
             tracing::debug!(error, "invalid schema, arguments are not validated");
         });
-        let (validator, glance) = compiled.ok().unzip();
-        Self { validator, glance: glance.flatten(), is_bounded }
+        Self { validator: compiled.ok(), is_bounded }
     }
 
     /// Validates arguments against `schema`, which must be the compiled one. `None` counts as an
@@ -79,11 +76,6 @@ impl ArgumentValidator {
             return Ok(());
         };
         if arguments.is_some_and(|arguments| arguments.len() > MAX_CHECKED) {
-            return Ok(());
-        }
-        if let (Some(glance), Some(arguments)) = (&self.glance, arguments)
-            && glance.accepts(arguments)
-        {
             return Ok(());
         }
         let arguments = match arguments.map(RawJson::parse::<Value>) {
@@ -113,10 +105,7 @@ impl ArgumentValidator {
     }
 }
 
-fn compile(
-    schema: &RawJson,
-    is_bounded: bool,
-) -> Result<(Validator, Option<FastPathSchema>), String> {
+fn compile(schema: &RawJson, is_bounded: bool) -> Result<Validator, String> {
     let parse = || schema.parse::<Value>().map_err(|error| error.to_string());
     let mut options = jsonschema::options();
     let mut schema = if is_bounded {
@@ -129,8 +118,7 @@ fn compile(
         parse()?
     };
     drop_defaulted_required(&mut schema);
-    let validator = options.build(&schema).map_err(|error| error.to_string())?;
-    Ok((validator, FastPathSchema::compile(&schema)))
+    options.build(&schema).map_err(|error| error.to_string())
 }
 
 fn mismatch(error: &ValidationError<'_>, schema: &Value) -> SchemaViolation {
