@@ -25,15 +25,10 @@ mod session;
 mod shown_lists;
 mod subscriptions;
 mod suspended_calls;
-mod until_cancelled;
-mod wake_gate;
-mod wakers;
 
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -45,7 +40,6 @@ use crate::admin::{AdminApi, ConfigSource};
 use crate::frontend::request_set::RequestSet;
 use crate::frontend::session::AgentSession;
 use crate::frontend::suspended_calls::SuspendedCalls;
-use crate::frontend::wakers::{ChildWaker, ParentWaker};
 use crate::gateway::{Caller, GatewayRegistry};
 use crate::state::{SessionKey, round_trip};
 use crate::telemetry::{QuotaKind, QuotaOwner};
@@ -145,24 +139,20 @@ pub async fn serve_stream<R, W, F>(
     let last_words = notifier.clone();
     let mut session = AgentSession::new(app, caller, quota, Some(notifier), SessionKey::random());
     let mut ending = pin!(shutdown.cancelled());
-    let task = Arc::new(ParentWaker::default());
     // Dropped on return, which cancels requests in flight.
-    let mut answers = RequestSet::new(&task);
-    let (reading, stopping) = (ChildWaker::new(&task), ChildWaker::new(&task));
+    let mut answers = RequestSet::default();
     loop {
         let incoming = {
             let mut next = pin!(messages.next());
-            reading.reset();
-            poll_fn(|context| {
-                task.enter(context);
-                // Polled first, so that a flood of new requests can't starve those in flight.
-                answers.poll_woken();
-                if let Poll::Ready(incoming) = reading.poll(|context| next.as_mut().poll(context)) {
-                    return Poll::Ready(Some(incoming));
+            loop {
+                tokio::select! {
+                    // Requests in flight come first: a flood of new ones can't starve them.
+                    biased;
+                    Some(()) = answers.next_completed() => {}
+                    incoming = &mut next => break Some(incoming),
+                    () = &mut ending => break None,
                 }
-                stopping.poll(|context| ending.as_mut().poll(context)).map(|()| None)
-            })
-            .await
+            }
         };
         let Some(incoming) = incoming else {
             session.end();

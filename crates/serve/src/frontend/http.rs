@@ -13,7 +13,6 @@ mod auth;
 mod auth_throttle;
 mod body;
 mod catch_panic;
-mod connection_timer;
 mod connections;
 mod cors;
 mod drain;

@@ -27,7 +27,6 @@ pub(crate) use crate::frontend::session::list_changes::ListBuildGuard;
 pub(crate) use crate::frontend::session::ownership::OWNERSHIP_TTL;
 use crate::frontend::session::runtime::{RecordOwnership, SessionRuntime};
 use crate::frontend::shown_lists::{ListChanges, ShownLists};
-use crate::frontend::until_cancelled::until_cancelled;
 use crate::gateway::{
     AgentHandle, Caller, CallerQuota, Gateway, GatewayLimitError, LogLevel, Snapshot,
 };
@@ -159,7 +158,7 @@ impl AgentSession {
     }
 
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.app.tasks.spawn(until_cancelled(&self.live.ended, work));
+        self.app.tasks.spawn(self.live.ended.clone().run_until_cancelled_owned(work));
     }
 
     pub(crate) fn initialize(
@@ -195,7 +194,8 @@ impl AgentSession {
             self.state(|state| state.update(&exposure, &snapshot));
             self.record_client_program(&exposure);
             let watching = Arc::clone(self);
-            let watching = until_cancelled(&over, async move { watching.watch(goes_on).await });
+            let watching =
+                over.run_until_cancelled_owned(async move { watching.watch(goes_on).await });
             self.spawn(async move {
                 let _replaced = watching.await;
             });

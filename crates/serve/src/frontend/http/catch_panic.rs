@@ -1,14 +1,12 @@
 //! Turns panics while handling a request into 500 responses.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::panic::AssertUnwindSafe;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
+use futures_util::FutureExt;
 use hyper::StatusCode;
-use pin_project_lite::pin_project;
 
 use crate::frontend::http::response::{HttpError, HttpResponse};
 use crate::wire::code::INTERNAL_ERROR;
@@ -17,26 +15,11 @@ pub(crate) fn catch_panics(router: Router) -> Router {
     router.layer(from_fn(|request: Request, next: Next| catch_panic(next.run(request))))
 }
 
-pin_project! {
-    pub(crate) struct CatchPanic<F> {
-        #[pin]
-        answer: F,
-    }
-}
-
 /// Not an `async fn`, whose future would hold `answer` twice.
-pub(crate) fn catch_panic<F: Future<Output = HttpResponse>>(answer: F) -> CatchPanic<F> {
-    CatchPanic { answer }
-}
-
-impl<F: Future<Output = HttpResponse>> Future for CatchPanic<F> {
-    type Output = HttpResponse;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<HttpResponse> {
-        let answer = self.project().answer;
-        let polled = catch_unwind(AssertUnwindSafe(|| answer.poll(context)));
-        polled.unwrap_or_else(|_| Poll::Ready(lost()))
-    }
+pub(crate) fn catch_panic(
+    answer: impl Future<Output = HttpResponse>,
+) -> impl Future<Output = HttpResponse> {
+    AssertUnwindSafe(answer).catch_unwind().map(|answer| answer.unwrap_or_else(|_| lost()))
 }
 
 fn lost() -> HttpResponse {

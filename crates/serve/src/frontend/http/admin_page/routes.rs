@@ -10,7 +10,6 @@ use hyper::http::request::Parts;
 
 use crate::frontend::http::admin_page::request::{self, PageRequest};
 use crate::frontend::http::admin_page::{assets, with_private_headers};
-use crate::frontend::http::connection_timer::ConnectionTimer;
 use crate::frontend::http::endpoint::read;
 use crate::frontend::http::response::{AccessDenied, HttpError, HttpResponse};
 use crate::frontend::http::{self, HttpServer};
@@ -69,9 +68,7 @@ async fn ask(State(server): State<Arc<HttpServer>>, request: Request) -> HttpRes
     let quota = server.quota(&head, &Caller::default());
     let config = server.app.gateways.config();
     let asked = match request::check(&head) {
-        Ok(()) => read(body, &quota, &config, &ConnectionTimer::default())
-            .await
-            .and_then(|body| PageRequest::read(&body)),
+        Ok(()) => read(body, &quota, &config).await.and_then(|body| PageRequest::read(&body)),
         Err(refusal) => Err(refusal),
     };
     let asked = match asked {

@@ -23,7 +23,6 @@ use url::Url;
 
 use crate::frontend::http::auth::challenge::AuthError;
 use crate::frontend::http::auth::jwks::KeySet;
-use crate::frontend::until_cancelled::until_cancelled;
 use crate::settings::{JwtConfig, is_loopback};
 use crate::state::Rate;
 
@@ -130,7 +129,7 @@ impl Issuer {
         let ended = self.ended.subscribe();
         let asking = Arc::clone(self);
         let work = async move { asking.renew().await };
-        self.tasks.spawn(until_cancelled(&self.shutdown, work));
+        self.tasks.spawn(self.shutdown.clone().run_until_cancelled_owned(work));
         Some(ended)
     }
 
