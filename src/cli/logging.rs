@@ -1,16 +1,15 @@
 //! The program's log on stderr or in a file, and the JSON log that `mcp-workbench logs` reads.
 
 mod json_layer;
-mod non_blocking;
 
 use std::fmt;
-use std::io::{self, IsTerminal};
-use std::time::Duration;
+use std::io::{self, IsTerminal, Write};
 
 use tracing::field::Field;
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::format::{FormatFields, Writer, debug_fn};
+use tracing_subscriber::fmt::format::{self, FormatFields, debug_fn};
 use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -19,7 +18,6 @@ use crate::cli::GlobalArgs;
 use crate::cli::error::CommandError;
 use crate::cli::escape::escape_controls;
 use crate::cli::logging::json_layer::JsonLayer;
-use crate::cli::logging::non_blocking::{FlushGuard, NonBlocking};
 use crate::cli::redaction::redact;
 use crate::os::open_log;
 use crate::telemetry;
@@ -27,12 +25,12 @@ use crate::telemetry::process_registry::ProcessFiles;
 
 pub(crate) use crate::cli::logging::json_layer::LogLine;
 
-/// How long the JSON log collects lines after a write. Stderr gets every line immediately.
-const BATCH_INTERVAL: Duration = Duration::from_millis(20);
+/// Further lines are dropped while the reader of a log stalls.
+const MAX_QUEUED_LINES: usize = 4096;
 
 /// Flushes the log and deletes the JSON log file when dropped.
 pub(crate) struct LogGuard {
-    flush: Vec<FlushGuard>,
+    flush: Vec<WorkerGuard>,
     files: Option<ProcessFiles>,
 }
 
@@ -45,8 +43,8 @@ impl Drop for LogGuard {
     }
 }
 
-/// Installs the `tracing` subscriber. The guard flushes on drop, for at most 100 ms. Writes never
-/// block: if the reader stalls, lines beyond 1 MiB are dropped and counted. `files` adds the JSON
+/// Installs the `tracing` subscriber. The guard flushes on drop, for at most 1.1 s. Writes never
+/// Installs the `tracing` subscriber. The guard flushes on drop, for at most 1.1 s. Writes never
 /// log for other processes.
 ///
 /// The log of `rmcp` is limited to warnings, unless the level is more verbose than `info`.
@@ -63,8 +61,7 @@ pub(crate) fn init(
     }
     let (log, flush, is_terminal) = match &global.log_file {
         None => {
-            let (log, flush) =
-                NonBlocking::start(io::stderr(), Duration::ZERO).map_err(CommandError::internal)?;
+            let (log, flush) = non_blocking(io::stderr());
             (log, flush, io::stderr().is_terminal())
         }
         Some(path) => {
@@ -74,8 +71,7 @@ pub(crate) fn init(
                     &error,
                 )
             })?;
-            let (log, flush) =
-                NonBlocking::start(file, Duration::ZERO).map_err(CommandError::internal)?;
+            let (log, flush) = non_blocking(file);
             (log, flush, false)
         }
     };
@@ -84,13 +80,20 @@ pub(crate) fn init(
     let mut flush = vec![flush];
     let mut kept = None;
     if let Some(files) = &files {
-        let (log, its_flush) =
-            NonBlocking::start(files.log(), BATCH_INTERVAL).map_err(CommandError::internal)?;
+        let (log, its_flush) = non_blocking(files.log());
         flush.push(its_flush);
         kept = Some(JsonLayer::new(log).with_filter(targets(level.max(LevelFilter::INFO))));
     }
     tracing_subscriber::registry().with(layer.with_filter(filter)).with(kept).init();
     Ok(LogGuard { flush, files })
+}
+
+/// Starts a thread that writes to `stream`.
+fn non_blocking(stream: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
+    NonBlockingBuilder::default()
+        .buffered_lines_limit(MAX_QUEUED_LINES)
+        .thread_name("log")
+        .finish(stream)
 }
 
 fn targets(level: LevelFilter) -> Targets {
@@ -110,7 +113,7 @@ fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
     debug_fn(field).delimited(" ")
 }
 
-fn field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+fn field(writer: &mut format::Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let text = format!("{value:?}");
     let text = redact(&text);
     // Indent continuation lines: a line without indent starts with a timestamp.
