@@ -83,7 +83,7 @@ fn config() -> Value {
     let theirs = |script: Value| json!({ "command": "chrt", "args": ["--idle", "0", program, script.to_string()] });
     let entry = |agent: &str, token: &str| {
         let digest = Sha256::digest(token.as_bytes());
-        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let sha256 = hex::encode(digest);
         json!({ "agent": agent, "sha256": sha256 })
     };
     json!({

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
         return Err(CommandError::usage("the agent name is empty or has control characters"));
     }
     let token = if args.from_stdin { read()? } else { generate_token()? };
-    let sha256 = hex(&settings::token_digest(&token));
+    let sha256 = hex::encode(settings::token_digest(&token));
     let shown = (!args.from_stdin).then_some(token.as_str());
     let made = TokenReport { token: shown, entry: TokenEntry { agent, sha256 } };
     if args.json {
@@ -98,8 +98,4 @@ fn read() -> Result<String, CommandError> {
             .with_hint("run `mcp-workbench token <agent>` to create one"));
     }
     Ok(token.to_owned())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::request::Request;
-use crate::state::hex;
 use crate::wire::{Answer, Fault};
 
 const MARKDOWN: &str = "text/markdown";
@@ -57,7 +56,7 @@ impl Skill {
 
     fn entry(&self) -> Value {
         let files = self.files.iter().map(|file| {
-            let digest = format!("sha256:{}", hex(&Sha256::digest(file.text)));
+            let digest = format!("sha256:{}", hex::encode(Sha256::digest(file.text)));
             json!({ "uri": file.uri, "digest": digest, "size": file.text.len() })
         });
         json!({

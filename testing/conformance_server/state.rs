@@ -1,6 +1,5 @@
 //! `requestState`: the progress of a dialogue, signed, so that the server stores nothing.
 
-use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -38,9 +37,5 @@ impl Progress {
 fn signature(body: &str) -> String {
     let inner = Sha256::new().chain_update(SECRET).chain_update(body).finalize();
     let outer = Sha256::new().chain_update(SECRET).chain_update(inner).finalize();
-    hex(&outer)
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    format!("{:x}", Bytes::copy_from_slice(bytes))
+    hex::encode(outer)
 }

@@ -17,7 +17,7 @@ fn free_address() -> SocketAddr {
 
 fn digest(token: &str) -> String {
     let digest = mcp_workbench::settings::token_digest(token);
-    digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    hex::encode(digest)
 }
 
 fn bench() -> TestEnvironment {

@@ -75,7 +75,7 @@ fn bench(is_named: bool) -> TestEnvironment {
     );
     let entry = |(agent, token): (&str, &str)| {
         let digest = Sha256::digest(token.as_bytes());
-        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let sha256 = hex::encode(digest);
         json!({ "agent": agent, "sha256": sha256 })
     };
     if is_named {

@@ -17,7 +17,7 @@ fn bench(per_caller: Value) -> TestEnvironment {
     let script = json!({ "tools": ["echo", "sleep", "count", "ask"] });
     let entry = |agent: &str, token: &str| {
         let digest = Sha256::digest(token.as_bytes());
-        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let sha256 = hex::encode(digest);
         json!({ "agent": agent, "sha256": sha256 })
     };
     TestEnvironment::new()

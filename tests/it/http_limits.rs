@@ -168,7 +168,7 @@ fn next_event(stream: &mut BufReader<TcpStream>) -> Value {
 fn many_viewers_of_the_dashboard_do_not_keep_an_operator_out() {
     let token = "an-operator-token-0123456789";
     let sha256 = sha2::Sha256::digest(token.as_bytes());
-    let sha256 = sha256.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    let sha256 = hex::encode(sha256);
     let auth = json!({ "anonymous": true, "operators": [{ "agent": "ops", "sha256": sha256 }] });
     let script = fake(json!({ "tools": ["echo"] }));
     let bench = TestEnvironment::new().server("box", "fake", script).set("auth", auth);

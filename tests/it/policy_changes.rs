@@ -18,7 +18,7 @@ fn bench(is_eager: bool, policies: Value) -> TestEnvironment {
     let bench = TestEnvironment::new().set("autoReload", json!("all"));
     let tokens = ["claude", "codex"].map(|agent| {
         let digest = Sha256::digest(token(agent).as_bytes());
-        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let sha256 = hex::encode(digest);
         json!({ "agent": agent, "sha256": sha256 })
     });
     let mut server = fake(json!({

@@ -130,7 +130,7 @@ const MARK: &str = "anns-own-business";
 
 fn entry(agent: &str, token: &str) -> Value {
     let digest = Sha256::digest(token.as_bytes());
-    let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    let sha256 = hex::encode(digest);
     json!({ "agent": agent, "sha256": sha256 })
 }
 

@@ -24,7 +24,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-workbench");
 
 fn sha256(token: &str) -> String {
     let digest = Sha256::digest(token);
-    digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    hex::encode(digest)
 }
 
 fn config(mode: &str, script: Value) -> Value {

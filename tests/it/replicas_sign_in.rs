@@ -26,7 +26,7 @@ fn config(authority: &Authority, folder: &TempDir) -> Value {
     fs::write(&key, "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n").unwrap();
     let hub = json!({ "url": authority.mcp });
     let digest = Sha256::digest(TOKEN_OF_ANN);
-    let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    let sha256 = hex::encode(digest);
     json!({
         "toolMode": "proxy",
         "http": { "publicUrl": PUBLIC },

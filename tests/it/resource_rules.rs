@@ -140,7 +140,7 @@ fn agents_over_http_have_their_own_access() {
     let digest = |token: &str| {
         use sha2::{Digest, Sha256};
         let digest = Sha256::digest(token.as_bytes());
-        digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+        hex::encode(digest)
     };
     let tokens = json!([
         {"agent": "ann", "sha256": digest(TOKEN_OF_ANN)},

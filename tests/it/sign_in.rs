@@ -56,7 +56,7 @@ fn token(agent: &str) -> String {
 fn of_agents(bench: TestEnvironment) -> TestEnvironment {
     let tokens = ["claude", "codex"].map(|agent| {
         let digest = Sha256::digest(token(agent));
-        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let sha256 = hex::encode(digest);
         json!({ "agent": agent, "sha256": sha256 })
     });
     bench.set("auth", json!({ "tokens": tokens }))

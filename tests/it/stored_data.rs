@@ -60,7 +60,7 @@ fn parse(output: &Output) -> Value {
 }
 
 fn sha256_hex(bytes: impl AsRef<[u8]>) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// A cache with the listings of two servers. Their program doesn't exist, so they can't start.

@@ -1,6 +1,5 @@
 //! Trace spans of calls, as a collector receives them.
 
-use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
@@ -14,18 +13,6 @@ use crate::support::{DEADLINE, TestEnvironment, fake};
 
 const TRACE: [u8; 16] = [0x4b; 16];
 const PARENT: [u8; 8] = [0x0f; 8];
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
-}
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
-    (0..hex.len()).step_by(2).map(digits).collect()
-}
 
 fn collector() -> (String, Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -72,7 +59,7 @@ fn call_span_connects_agent_and_server() {
     let bench = TestEnvironment::new().server("box", "srv", fake(json!({"tools": ["request"]})));
     let agent = bench.agent_with(["--otlp", &address]).relisting_on_change();
     agent.initialize();
-    let parent = format!("00-{}-{}-01", hex(&TRACE), hex(&PARENT));
+    let parent = format!("00-{}-{}-01", hex::encode(TRACE), hex::encode(PARENT));
     let params = json!({
         "name": "box__srv__request",
         "arguments": {},
@@ -86,8 +73,8 @@ fn call_span_connects_agent_and_server() {
     let [_, trace, own, flags] = passed_on.split('-').collect::<Vec<_>>()[..] else {
         panic!("no traceparent: {passed_on}")
     };
-    assert_eq!((trace, flags), (hex(&TRACE).as_str(), "01"));
-    assert_ne!(own, hex(&PARENT));
+    assert_eq!((trace, flags), (hex::encode(TRACE).as_str(), "01"));
+    assert_ne!(own, hex::encode(PARENT));
 
     agent.close_stdin();
     agent.wait_exit(Duration::from_secs(5));
@@ -96,7 +83,7 @@ fn call_span_connects_agent_and_server() {
     for (part, what) in [
         (TRACE.as_slice(), "the trace"),
         (PARENT.as_slice(), "the parent"),
-        (bytes(own).as_slice(), "the span"),
+        (hex::decode(own).unwrap().as_slice(), "the span"),
         (b"tools/call request", "the name"),
         (b"gen_ai.tool.name", "the tool"),
         (b"mcp-workbench", "the service"),
@@ -113,7 +100,7 @@ fn http_traceparent_is_continued() {
         .set("toolMode", json!("proxy"))
         .server("box", "srv", fake(json!({"tools": ["request"]})));
     let (program, http) = bench.http();
-    let parent = format!("00-{}-{}-01", hex(&TRACE), hex(&PARENT));
+    let parent = format!("00-{}-{}-01", hex::encode(TRACE), hex::encode(PARENT));
     let tool = json!({"toolbox": "box", "server": "srv", "tool": "request"});
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -129,7 +116,7 @@ fn http_traceparent_is_continued() {
     ];
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     let answer = http.post(&headers, &message).text();
-    assert!(answer.contains(&hex(&TRACE)), "{answer}");
+    assert!(answer.contains(&hex::encode(TRACE)), "{answer}");
     program.0.signal(Signal::TERM);
     program.0.wait_exit(Duration::from_secs(5));
     let (_, body) = exports.recv_timeout(DEADLINE).expect("an export");

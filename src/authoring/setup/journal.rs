@@ -109,10 +109,7 @@ pub enum UndoAction {
 
 /// Returns the SHA-256 digest of `text` in hex.
 pub fn sha256_hex(text: &str) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let bytes = Sha256::digest(text.as_bytes());
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    hex::encode(Sha256::digest(text))
 }
 
 impl FileRecord {

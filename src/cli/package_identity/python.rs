@@ -163,10 +163,7 @@ fn record_digest(info: &Path) -> Option<String> {
         return None;
     }
     let digest = Sha256::digest(lines.join("\n").as_bytes());
-    Some(format!(
-        "record-sha256:{}",
-        digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
-    ))
+    Some(format!("record-sha256:{}", hex::encode(digest)))
 }
 
 fn has_entry_point(info: &Path, name: &str) -> bool {

@@ -58,7 +58,7 @@ fn token(agent: &str) -> String {
 pub(crate) fn auth() -> Value {
     let tokens = ["ann", "bob"].map(|agent| {
         let digest = Sha256::digest(token(agent).as_bytes());
-        let sha256 = digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let sha256 = hex::encode(digest);
         json!({"agent": agent, "sha256": sha256})
     });
     json!({"tokens": tokens, "anonymous": true})

@@ -1,6 +1,5 @@
 //! Detects definitions that a server changes after a model has read or a user has approved them.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -159,11 +158,7 @@ fn sum_of_name<D: Definition>(key: &str) -> Sum {
 }
 
 fn shown(sum: &Sum) -> String {
-    sum[..SHOWN].iter().fold(String::with_capacity(2 * SHOWN), |mut hex, byte| {
-        // Writing to a `String` can't fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex::encode(&sum[..SHOWN])
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 
 mod cut;
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -39,11 +38,7 @@ impl TruncatedResults {
     ) -> Option<(String, usize)> {
         let mut random = [0_u8; 16];
         getrandom::fill(&mut random).ok()?;
-        let mut id = String::with_capacity(2 * random.len());
-        for byte in random {
-            // Writing to a `String` can't fail.
-            let _ = write!(id, "{byte:02x}");
-        }
+        let id = hex::encode(random);
         // A legacy request always has a session.
         let session = if context.is_modern { None } else { Some(context.session?.clone()) };
         let agent = context.caller.agent.clone();

@@ -1,7 +1,6 @@
 //! State records and their encoding.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,15 +39,8 @@ impl SessionKey {
     }
 
     fn of_bytes(bytes: &[u8]) -> Self {
-        Self(hex(bytes))
+        Self(hex::encode(bytes))
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -203,7 +195,7 @@ impl ListDigests {
             hash.update(entry.as_bytes());
             hash.update(b"\n");
         }
-        hex(&hash.finalize()[..8])
+        hex::encode(&hash.finalize()[..8])
     }
 }
 

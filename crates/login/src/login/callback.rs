@@ -100,7 +100,7 @@ impl Callback {
 /// Returns the path segment that makes redirect URIs differ by issuer.
 fn issuer_segment(issuer: &str) -> String {
     let digest = Sha256::digest(issuer);
-    digest[..8].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    hex::encode(&digest[..8])
 }
 
 /// Appends the issuer's segment to a redirect URI.

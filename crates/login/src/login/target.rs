@@ -1,6 +1,6 @@
 //! Public types of the crate: the target, status, events and errors of a login.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -33,10 +33,7 @@ impl LoginTarget {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);
         }
-        digest.finalize().iter().fold(String::new(), |mut key, byte| {
-            let _ = write!(key, "{byte:02x}");
-            key
-        })
+        hex::encode(digest.finalize())
     }
 }
 

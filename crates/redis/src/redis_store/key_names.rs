@@ -2,8 +2,6 @@
 //!
 //! Session IDs and the names of other records are credentials, so a key contains only their hash.
 
-use std::fmt::Write;
-
 use sha2::{Digest, Sha256};
 
 use crate::state::{RecordKey, SessionKey};
@@ -114,13 +112,5 @@ pub(crate) fn session_hash(session: &SessionKey) -> String {
 }
 
 pub(crate) fn hash(text: &str) -> String {
-    hex(&Sha256::digest(text)[..HASH])
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a `String` can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(&Sha256::digest(text)[..HASH])
 }

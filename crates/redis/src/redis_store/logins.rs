@@ -18,7 +18,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::login::{LoginStore, RecordLockGuard};
 use crate::redis_store::client::{ConnectionClass, QueryError, StoreClient};
-use crate::redis_store::key_names::hex;
 use crate::redis_store::scripts::{COMPARE_AND_SET, RELEASE};
 use crate::redis_store::sealing::{SEAL, SealingKeys};
 
@@ -320,7 +319,7 @@ impl LoginsInner {
         }
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let mark = hex(&random);
+        let mark = hex::encode(random);
         // Computed before the request, so the lock expires here before it does in the store.
         let until = Instant::now() + LOCK_TTL;
         let mut set = cmd("SET");

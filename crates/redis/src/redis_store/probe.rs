@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Value, cmd};
 
 use crate::redis_store::connection::{StoreTimeouts, connect, eval_script, with_timeout};
-use crate::redis_store::key_names::{KeyNames, hex};
+use crate::redis_store::key_names::KeyNames;
 use crate::redis_store::scripts::PROBE;
 use crate::redis_store::sealing::SealingKeys;
 use crate::redis_store::target::{RedisConfigError, RedisTarget};
@@ -100,7 +100,7 @@ pub(crate) async fn probe_connection(
 ) -> Result<Duration, String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;
-    let random = hex(&random);
+    let random = hex::encode(random);
     let key = names.probe(&random);
     let failed = |does: &'static str| move |reason: String| format!("{does}: {reason}");
     // The first response can be slow, so it doesn't count as the latency.

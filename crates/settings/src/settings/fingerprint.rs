@@ -4,8 +4,6 @@
 //! Replicas of different program versions also compare theirs, so raise [`VERSION`] with every
 //! change to the encoding.
 
-use std::fmt::Write;
-
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -41,10 +39,7 @@ impl Config {
             toolboxes,
         ]);
         let digest = Sha256::digest(encoded.to_string());
-        digest[..LENGTH].iter().fold(String::new(), |mut word, byte| {
-            let _ = write!(word, "{byte:02x}");
-            word
-        })
+        hex::encode(&digest[..LENGTH])
     }
 }
 

@@ -60,24 +60,19 @@ impl DefinitionDigest {
 
     /// Parses `sha256:` followed by 64 lowercase hex digits.
     pub fn read(word: &str) -> Option<Self> {
-        let hex = word.strip_prefix("sha256:").filter(|hex| hex.len() == 64)?;
-        let mut sum = [0; 32];
-        for (byte, pair) in sum.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-            let digit = |c: u8| match c {
-                b'0'..=b'9' => Some(c - b'0'),
-                b'a'..=b'f' => Some(c - b'a' + 10),
-                _ => None,
-            };
-            *byte = (digit(pair[0])? << 4) | digit(pair[1])?;
+        let hex = word.strip_prefix("sha256:")?;
+        if hex.contains(|c: char| c.is_ascii_uppercase()) {
+            return None;
         }
+        let mut sum = [0; 32];
+        hex::decode_to_slice(hex, &mut sum).ok()?;
         Some(Self(sum))
     }
 }
 
 impl fmt::Display for DefinitionDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "sha256:{}", hex::encode(self.0))
     }
 }
 

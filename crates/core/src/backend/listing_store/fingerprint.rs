@@ -138,13 +138,8 @@ impl FingerprintInput {
     fn hash(&self, StoreKey(key): &StoreKey) -> String {
         let mut mac = Hmac::<Sha256>::new(key.into());
         mac.update(&self.0);
-        hex(&mac.finalize().into_bytes()[..LENGTH])
+        hex::encode(&mac.finalize().into_bytes()[..LENGTH])
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
 #[cfg(test)]

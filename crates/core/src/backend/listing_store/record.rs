@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::backend::Era;
-use crate::backend::listing_store::fingerprint::hex;
 use crate::catalog::{Definition, Listing, ServerCapabilities};
 use crate::json::RawJson;
 
@@ -149,7 +148,7 @@ fn era(word: &str) -> Result<Era, ListingRecordError> {
 
 /// Detects truncation and accidental changes, not tampering.
 fn checksum(body: &[u8]) -> String {
-    hex(&Sha256::digest(body))
+    hex::encode(Sha256::digest(body))
 }
 
 #[cfg(test)]

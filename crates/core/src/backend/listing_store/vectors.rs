@@ -10,7 +10,6 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-use crate::backend::listing_store::fingerprint::hex;
 use crate::backend::listing_store::{
     ABANDONED, ListingStore, UNFINISHED, absent_is_fine, is_absent,
 };
@@ -53,7 +52,7 @@ impl ListingStore {
         let others = others.iter().filter(|(key, _)| !known.contains_key(*key));
         let body = encode(known.iter().chain(others));
         let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.vectors)?;
-        writeln!(file, "{MAGIC}{}", hex(&Sha256::digest(&body)))?;
+        writeln!(file, "{MAGIC}{}", hex::encode(Sha256::digest(&body)))?;
         file.write_all(&body)?;
         file.persist(self.vectors_of(model))?;
         self.prune_vectors()
@@ -70,7 +69,7 @@ impl ListingStore {
     }
 
     fn vectors_of(&self, model: &str) -> PathBuf {
-        let name = hex(&text_key(model));
+        let name = hex::encode(text_key(model));
         self.vectors.join(format!("{name}.{EXTENSION}"))
     }
 
@@ -142,7 +141,7 @@ fn decode(text: &[u8]) -> Option<KnownTexts> {
     let end = text.iter().position(|byte| *byte == b'\n')?;
     let (line, body) = (&text[..end], &text[end + 1..]);
     let checksum = line.strip_prefix(MAGIC.as_bytes())?;
-    if checksum != hex(&Sha256::digest(body)).as_bytes() {
+    if checksum != hex::encode(Sha256::digest(body)).as_bytes() {
         return None;
     }
     let Some((dimensions, body)) = body.split_first_chunk() else {
@@ -223,7 +222,7 @@ mod tests {
         #[test]
         fn decode_never_panics(body in vec(any::<u8>(), 0..80)) {
             decode(&body);
-            let mut text = format!("{MAGIC}{}\n", hex(&Sha256::digest(&body))).into_bytes();
+            let mut text = format!("{MAGIC}{}\n", hex::encode(Sha256::digest(&body))).into_bytes();
             text.extend_from_slice(&body);
             prop_assert!(decode(&text).is_none_or(|known| known.len() < 5));
         }

@@ -35,11 +35,8 @@ pub(super) fn encoded(text: &str) -> impl Iterator<Item = DecodedText> + '_ {
 
 fn from_hex(written: &str) -> Option<String> {
     let digits = written.replace("\\x", "");
-    let mut bytes = Vec::with_capacity(digits.len() / 2);
-    for pair in digits.as_bytes().chunks_exact(2) {
-        bytes.push(u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?);
-    }
-    readable(bytes)
+    // A single leftover digit is less than a byte.
+    readable(hex::decode(&digits[..digits.len() & !1]).ok()?)
 }
 
 fn from_base64(written: &str) -> Option<String> {

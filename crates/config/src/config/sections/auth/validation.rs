@@ -160,23 +160,13 @@ impl RawToken {
 
 /// Parses a hex digest. The text may be a token pasted by mistake, so errors don't repeat it.
 fn parse_digest(text: &Located<String>, reader: &mut ConfigReader<'_>) -> Option<[u8; 32]> {
-    let digest = from_hex(text.value.trim());
-    if digest.is_none() {
+    let mut digest = [0; 32];
+    let parsed = hex::decode_to_slice(text.value.trim(), &mut digest);
+    if parsed.is_err() {
         let message = "expected the SHA-256 of a token: 64 hexadecimal digits";
         reader.report_error(&text.location, message, Some(MAKE_TOKEN_HINT.to_owned()));
     }
-    digest
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    let bytes: Vec<u8> = digits
-        .filter(|digits| digits.len() == 64)?
-        .chunks_exact(2)
-        .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
-        .collect();
-    bytes.try_into().ok()
+    parsed.ok().map(|()| digest)
 }
 
 fn digest_from_env(
