@@ -7,12 +7,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RemoveKind};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -112,7 +113,7 @@ impl FileWatcher {
         let (told, heard) = (Arc::clone(wish), Arc::clone(&known));
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             let concerns = event.is_ok_and(|event| {
-                let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                let heard = heard.lock();
                 event.need_rescan()
                     || event.paths.iter().any(|path| heard.matches(path, event.kind))
             });
@@ -144,7 +145,7 @@ impl FileWatcher {
         }
         known.catalog_roots.extend(catalog.and_then(|catalog| catalog.canonicalize().ok()));
         let trees = known.catalog_roots.clone();
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        *self.known.lock() = known;
         let watched = folders.union(&trees).cloned().collect();
         for folder in self.watched.difference(&watched) {
             // Fails if the folder is already gone.

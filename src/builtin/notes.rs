@@ -1,8 +1,8 @@
 //! The `notes` server: notes in memory, lost on exit.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -178,7 +178,7 @@ impl Notes {
     /// Ignores poisoning: every change is a single insert or remove, so a panic can't leave the map
     /// inconsistent.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock()
     }
 }
 

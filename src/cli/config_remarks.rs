@@ -1,7 +1,9 @@
 //! Remarks on a valid configuration: rules without effect and dangerous settings. `check` prints
 //! them, and `serve` logs them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::cli::error::CommandError;
 use crate::cli::{GlobalArgs, unmatched_rules, writable_config};
@@ -33,7 +35,7 @@ impl RemarkLogger {
         let config = config.clone();
         let looking = move || {
             // The lock keeps the checks in the order of the configurations.
-            let mut logged = logged.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut logged = logged.lock();
             match findings(&global, &config) {
                 Ok(found) => {
                     log_new(&found, &logged);

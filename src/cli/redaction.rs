@@ -2,7 +2,8 @@
 //! configurations are exempt.
 
 use std::borrow::Cow;
-use std::sync::{PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 use crate::settings::Config;
 use crate::telemetry::Redactor;
@@ -14,7 +15,7 @@ const MAX: usize = 8;
 
 pub(crate) fn register_secrets(config: &Config) {
     let secrets = Redactor::from_config(config);
-    let mut all = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut all = SECRETS.write();
     if !all.contains(&secrets) {
         if all.len() == MAX {
             all.remove(0);
@@ -25,7 +26,7 @@ pub(crate) fn register_secrets(config: &Config) {
 
 /// Masks registered secrets, both as plain text and JSON-escaped.
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
-    let all = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
+    let all = SECRETS.read();
     all.iter().fold(Cow::Borrowed(text), |text, secrets| match text {
         Cow::Borrowed(text) => secrets.redact_json_text(text),
         Cow::Owned(text) => Cow::Owned(secrets.redact_json_text(&text).into_owned()),

@@ -8,7 +8,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::app::ValueRefresh;
 use crate::backend::StartError;
@@ -85,7 +86,7 @@ impl SecretResolver for FetchNeeded {
 impl SecretResolver for RefreshingSource<'_> {
     fn resolve(&self, references: &BTreeSet<SecretRef>) -> ResolvedSecrets {
         // Concurrent reads wait here and then find the values cached.
-        let mut kept = self.kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.0.lock();
         let known = |reference: &&SecretRef| kept.0.contains_key(reference);
         let asked: BTreeSet<SecretRef> = match self.renewal {
             ValueRefresh::All => references.clone(),

@@ -40,10 +40,11 @@ mod start;
 pub mod stats;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use parking_lot::Mutex;
 use url::Url;
 
 use crate::settings::Config;
@@ -198,7 +199,7 @@ impl Telemetry {
     }
 
     fn audits<T>(&self, f: impl FnOnce(&mut Audits) -> T) -> T {
-        f(&mut self.audits.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.audits.lock())
     }
 
     /// Opens the audit log of a configuration, or returns the current one if its settings and

@@ -40,8 +40,9 @@ mod target;
 mod token;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
@@ -86,7 +87,7 @@ impl LoginRegistry {
 
     /// Returns the login for `target`. Equal targets share one instance while it is in use.
     pub fn get_or_create(self: &Arc<Self>, target: LoginTarget) -> Arc<OAuthLogin> {
-        let mut all = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.at.lock();
         if let Some(known) = all.get(&target).and_then(Weak::upgrade) {
             return known;
         }
@@ -125,7 +126,7 @@ impl LoginRegistry {
         let stranger = || LoginError::new(UNEXPECTED_CALLBACK, "sign in again");
         let callback = Callback::read(address).ok_or_else(stranger)?;
         let waiting = {
-            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let waiting = self.waiting.lock();
             let mut waiting = waiting.iter().filter_map(Weak::upgrade);
             waiting.find(|waiting| waiting.is_for(&callback))
         };
@@ -143,7 +144,7 @@ impl LoginRegistry {
 
     fn taken_over(&self, attempt: AttemptRecord) -> Arc<LoginAttempt> {
         let LoginRecord { server, url, account, .. } = &attempt.record;
-        let all = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.at.lock();
         let here = all.iter().find_map(|(target, sign_in)| {
             let is_it = (&target.server, &target.url, &target.account) == (server, url, account);
             sign_in.upgrade().filter(|_| is_it)
@@ -237,7 +238,7 @@ impl OAuthLogin {
             return Ok(pending);
         }
         pending.waiting().share().await;
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         waiting.retain(|waiting| waiting.strong_count() > 0);
         waiting.push(Arc::downgrade(pending.waiting()));
         Ok(pending)

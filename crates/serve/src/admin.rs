@@ -14,8 +14,10 @@ mod status;
 mod status_collector;
 mod tool_calls;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
+
+use parking_lot::Mutex;
 
 use crate::admin::audit_usage::AuditUsage;
 use crate::admin::tool_calls::WaitingCalls;

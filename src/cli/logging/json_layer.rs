@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write as _};
 use std::io::Write;
-use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -62,10 +62,8 @@ impl<S: Subscriber> Layer<S> for JsonLayer {
         };
         let Ok(mut json) = serde_json::to_vec(&line) else { return };
         json.push(b'\n');
-        if let Ok(mut log) = self.0.lock() {
-            // `NonBlocking` takes whole lines and never fails.
-            let _ = log.write(&json);
-        }
+        // `NonBlocking` takes whole lines and never fails.
+        let _ = self.0.lock().write(&json);
     }
 }
 

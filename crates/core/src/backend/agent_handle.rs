@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use memchr::memmem::Finder;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::backend::events;
@@ -71,15 +72,14 @@ impl AgentHandle {
     }
 
     pub fn lost(&self) -> BTreeSet<ServerRef> {
-        let lost =
-            self.lost.as_ref().map(|lost| lost.lock().unwrap_or_else(PoisonError::into_inner));
+        let lost = self.lost.as_ref().map(|lost| lost.lock());
         lost.map(|lost| lost.clone()).unwrap_or_default()
     }
 
     /// Returns `true` if the state at this server was lost, and marks the loss as reported.
     pub(crate) fn take_loss(&self, server: &ServerRef) -> bool {
         let Some(lost) = &self.lost else { return false };
-        lost.lock().unwrap_or_else(PoisonError::into_inner).remove(server)
+        lost.lock().remove(server)
     }
 
     #[must_use]

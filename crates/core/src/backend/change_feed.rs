@@ -1,7 +1,6 @@
 //! Feed of a backend's changes, read by the snapshot writers.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::backend::{BackendChange, ChangeKind, VersionedListing};
@@ -17,7 +16,7 @@ struct State {
 
 impl ChangeFeed {
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.lock())
     }
 
     /// Subscribes to later changes and returns the last listing.

@@ -1,9 +1,10 @@
 //! Connection to a running server, which calls go through.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -124,7 +125,7 @@ impl BackendConnection {
     }
 
     fn usage<T>(&self, f: impl FnOnce(&mut Usage) -> T) -> T {
-        f(&mut self.0.usage.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.usage.lock())
     }
 
     /// Counts as a use until the guard is dropped. `None` if the connection is closing.

@@ -1,7 +1,8 @@
 //! Event channel to an agent, which knows the request being handled.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -38,7 +39,7 @@ pub fn channel(capacity: usize) -> (Sender, Receiver) {
 impl Sender {
     /// Returns the cancellation of the request that the channel is bound to.
     pub fn cancellation(&self) -> Option<Cancellation> {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.request.lock().clone()
     }
 
     /// Sends an event, and waits for room.
@@ -63,7 +64,7 @@ impl Receiver {
     /// Binds the channel to a request, so that senders can observe its cancellation. A suspended
     /// call continues with another request.
     pub fn bind_to_request(&mut self, request: &Cancellation) {
-        let mut bound = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bound = self.request.lock();
         *bound = Some(request.clone());
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::io::AsyncRead;
 
 use crate::name::untrusted_text;
@@ -60,7 +61,7 @@ impl StderrTail {
     fn push(&self, text: &str) {
         let end = (0..=KEPT_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
         let text = text[..end.unwrap_or_default()].to_owned();
-        let mut last = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.lines.lock();
         if is_stack_frame(&text) {
             last.has_frames = last.cause.is_some();
             return;
@@ -77,7 +78,7 @@ impl StderrTail {
     /// Returns the retained lines, oldest first, separated by newlines. Stack frames are left out,
     /// and the error that they belong to comes first.
     pub fn text(&self) -> String {
-        let last = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.lines.lock();
         let cause = last.cause.as_ref().filter(|_| last.has_frames);
         let at = cause.and_then(|cause| last.lines.iter().rposition(|line| line == cause));
         let lost = cause.filter(|_| at.is_none());

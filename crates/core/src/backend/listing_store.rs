@@ -18,9 +18,10 @@ use std::collections::HashMap;
 use std::fs::{self, DirEntry, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use tempfile::NamedTempFile;
 
 use crate::backend::ServerTransport;
@@ -140,12 +141,12 @@ impl ListingStore {
         reach: &ServerTransport,
         protocol: Protocol,
     ) -> Option<CachedProtocolHint> {
-        let ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        let ways = self.ways.lock();
         ways.get(reach).copied().filter(|looked_up| looked_up.protocol == protocol)
     }
 
     fn store_hint(&self, reach: &ServerTransport, protocol: Protocol, found: Option<ProtocolHint>) {
-        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ways = self.ways.lock();
         if ways.len() >= MAX_FILES {
             // They are looked up again.
             ways.clear();
@@ -203,9 +204,9 @@ impl ListingStore {
             }
             listings += usize::from(matches!(kind, Kind::Listing(_)));
         }
-        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.ways.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.key.lock() = None;
+        *self.held.lock() = None;
+        self.ways.lock().clear();
         match fs::remove_dir(&self.folder) {
             // The folder contains other files.
             Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
@@ -249,7 +250,7 @@ impl ListingStore {
     }
 
     fn existing_key(&self) -> io::Result<Option<StoreKey>> {
-        let mut known = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.key.lock();
         if known.is_none() {
             *known = self.read_key()?;
         }
@@ -292,7 +293,7 @@ impl ListingStore {
             // Another process may have created it first.
             self.read_key()?.ok_or_else(|| io::Error::other("cannot read the key file"))?
         };
-        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
+        *self.key.lock() = Some(key.clone());
         Ok(key)
     }
 
@@ -303,7 +304,7 @@ impl ListingStore {
     /// Prunes the folder if `bytes` more exceed its limits. Counts instead of scanning each time,
     /// since scans would dominate while many servers start.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         let has_room = held.as_mut().is_some_and(|held| {
             held.files += 1;
             held.bytes = held.bytes.saturating_add(bytes);

@@ -1,7 +1,8 @@
 //! Servers that an operator has paused, which no agent can start.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::backend::{ServerTransport, StartError};
 
@@ -11,7 +12,7 @@ pub(crate) struct PausedServers(Mutex<HashSet<ServerTransport>>);
 
 impl PausedServers {
     fn all<T>(&self, f: impl FnOnce(&mut HashSet<ServerTransport>) -> T) -> T {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.lock())
     }
 
     pub(crate) fn set(&self, reach: &ServerTransport, is_paused: bool) {

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -162,7 +163,7 @@ impl Pool {
     /// Returns the backend for a server. With `is_shared`, reuses the backend of an equal launch
     /// and its timeouts.
     pub fn get_or_create(&self, spec: Arc<BackendSpec>, is_shared: bool) -> Backend {
-        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut backends = self.backends.lock();
         let key = SharingKey(Arc::clone(&spec));
         if is_shared
             && let Some(backend) =

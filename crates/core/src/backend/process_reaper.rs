@@ -6,8 +6,9 @@
 //! server that ran when it was first seen has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -118,7 +119,7 @@ impl ProcessReaper {
     }
 
     fn known(&self) -> MutexGuard<'_, ReaperState> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use crate::settings::{CallerLimits, Limits};
@@ -128,7 +129,7 @@ impl QuotaRegistry {
 
     /// Returns the caller's quota, which is shared for as long as it is in use.
     pub fn quota_for(&self, owner: &QuotaOwner) -> Arc<CallerQuota> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(quota) = known.purses.get(owner).and_then(Weak::upgrade) {
             return quota;
         }
@@ -293,7 +294,7 @@ mod tests {
         for number in 0..1000_u32 {
             drop(quotas.quota_for(&QuotaOwner::Address(std::net::Ipv4Addr::from(number).into())));
         }
-        let known = quotas.known.lock().unwrap();
+        let known = quotas.known.lock();
         assert!(known.purses.len() <= FIRST_SWEEP, "{}", known.purses.len());
     }
 }

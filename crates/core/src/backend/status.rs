@@ -1,7 +1,9 @@
 //! Status of a server for display: phase, reason and last stderr lines. Nothing depends on it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::backend::StderrTail;
 use crate::backend::exit_cause::strip_stderr_tail;
@@ -53,7 +55,7 @@ struct CurrentStatus {
 
 impl StatusRecorder {
     fn now(&self) -> MutexGuard<'_, CurrentStatus> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn starting(&self) {

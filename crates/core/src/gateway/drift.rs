@@ -1,8 +1,9 @@
 //! Differences between servers' listings and the lock, and the listings shown instead.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 
 use crate::backend::StartError;
 use crate::catalog::{DefinitionDrift, DriftDetector, Listing, accept_command};
@@ -46,7 +47,7 @@ impl DriftTracker {
         if server.effective_drift_policy() == DriftPolicy::Off {
             return None;
         }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let own = all.entry(at.clone()).or_default();
         own.judged.retain(|(listing, ..)| listing.strong_count() > 0);
         // Policy decides per agent: a server that one can't use is blocked for it only.

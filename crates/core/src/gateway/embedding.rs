@@ -10,10 +10,11 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use moka::sync::Cache;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
@@ -58,7 +59,7 @@ impl IndexVectors {
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Arc<CenteredVectors>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 
@@ -107,7 +108,7 @@ impl EmbeddingModels {
     /// Returns the model that `config` names. A changed `search.embeddings` replaces the last one.
     pub(crate) fn of(&self, config: &SearchConfig) -> Option<Arc<EmbeddingModel>> {
         let config = config.embeddings.as_ref()?;
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.lock();
         if let Some(current) = current.as_ref().filter(|it| it.endpoint.config() == config) {
             return Some(Arc::clone(current));
         }
@@ -154,7 +155,7 @@ impl EmbeddingModel {
     }
 
     fn known(&self) -> MutexGuard<'_, EmbeddingState> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     fn is_backing_off(&self) -> bool {

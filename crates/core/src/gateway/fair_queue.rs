@@ -2,8 +2,9 @@
 //! other caller gets a slot.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use crate::name::AgentName;
@@ -56,7 +57,7 @@ impl FairQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -117,7 +118,7 @@ mod tests {
         let (queue, order) = (queue.clone(), Arc::clone(order));
         TaskTracker::new().spawn(async move {
             let _place = queue.acquire(Some(name(caller))).await;
-            order.lock().unwrap().push((caller, number));
+            order.lock().push((caller, number));
         })
     }
 
@@ -141,7 +142,7 @@ mod tests {
             let _ = call.await;
         }
         drop(queue.acquire(None).await);
-        std::mem::take(&mut order.lock().unwrap())
+        std::mem::take(&mut order.lock())
     }
 
     #[tokio::test]

@@ -4,9 +4,10 @@
 //! are often equal: one server's tools, the views and name tables, and the search index. A writer
 //! that builds an equal value gets the existing one instead.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 
 use crate::backend::{BackendSpec, ClientCapabilities, StartError};
 use crate::gateway::drift::DriftTracker;
@@ -31,7 +32,7 @@ pub(crate) struct Interner {
 
 impl Interner {
     pub(crate) fn intern_part(&self, part: ServerView) -> Arc<ServerView> {
-        let mut parts = lock(&self.parts);
+        let mut parts = self.parts.lock();
         let known = parts.entry(part.server_ref.clone()).or_default();
         intern(known, part, ServerView::is_same)
     }
@@ -45,18 +46,14 @@ impl Interner {
         login: Option<LoginTarget>,
         make: impl FnOnce() -> Result<BackendSpec, StartError>,
     ) -> Made {
-        let mut specs = lock(&self.specs);
+        let mut specs = self.specs.lock();
         let made = specs.entry((at, capabilities, login));
         made.or_insert_with(|| make().map(Arc::new).map_err(Arc::new)).clone()
     }
 
     pub(crate) fn lens(&self, lens: Lens) -> Arc<Lens> {
-        intern(&mut lock(&self.lenses), lens, Lens::is_same)
+        intern(&mut self.lenses.lock(), lens, Lens::is_same)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns an equal value that is still in use, or else stores `new`.

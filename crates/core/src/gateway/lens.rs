@@ -3,9 +3,10 @@
 //! Name tables are derived from the views on first use, so that the many listing changes of a
 //! startup don't rebuild unused tables.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 
 use crate::json::RawJson;
 use crate::name::{
@@ -180,7 +181,7 @@ impl Lens {
             let nothing = Arc::default();
             let view = |toolbox: &ToolboxName| self.views.get(toolbox).unwrap_or(&nothing);
             let named = NamespaceTable::new(&self.config, |toolbox| Arc::clone(view(toolbox)));
-            let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut said = self.said.lock();
             for discarded in named.discarded.iter().filter(|one| !said.contains(one)) {
                 tracing::info!("{discarded}");
             }

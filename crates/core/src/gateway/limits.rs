@@ -4,10 +4,11 @@
 //! reload. A gateway looks up its own when it is created; calls without limits cost nothing.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -96,7 +97,7 @@ impl Limiters {
         if rates.calls_per_minute().is_none() && rates.max_concurrent_calls().is_none() {
             return None;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.limiters.len() >= known.sweep_at {
             known
                 .limiters

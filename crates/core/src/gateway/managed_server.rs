@@ -6,7 +6,9 @@
 //! toward the caller's quota ([`QuotaKind::Processes`]).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::backend::{
     self, Affinity, AgentHandle, AgentId, Backend, BackendId, BackendSpec, CallTimeouts, Pool,
@@ -141,7 +143,7 @@ impl ManagedServer {
 
     fn owners<T>(&self, f: impl FnOnce(&mut BackendOwners) -> T) -> T {
         let owners = self.owners.get_or_init(Arc::default);
-        f(&mut owners.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut owners.lock())
     }
 
     fn known_owners<T>(&self, f: impl FnOnce(&mut BackendOwners) -> T) -> Option<T> {

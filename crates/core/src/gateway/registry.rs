@@ -4,8 +4,9 @@
 //! its agents may not see, so it can't leak it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -190,7 +191,7 @@ impl GatewayRegistry {
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut RegistryState) -> T) -> T {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.state.lock())
     }
 
     /// From now on, starts a gateway's eager servers when an agent first looks it up.

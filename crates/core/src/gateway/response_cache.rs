@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use moka::policy::{EvictionPolicy, Expiry};
 use moka::sync::Cache;
+use parking_lot::Mutex;
 
 use crate::backend::{BackendId, RpcOutcome};
 use crate::json::RawJson;
@@ -91,7 +92,7 @@ impl ResponseCaches {
             server: own.map(|_| (server.name.clone(), server.launch.clone())),
             max_bytes: own.or(config.result_cache.max_bytes()).unwrap_or(defaults::CACHE_BYTES),
         };
-        let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stores = self.0.lock();
         if let Some(store) = stores.get(&scope).and_then(Weak::upgrade) {
             return Some(ResponseCache { store, ttl });
         }

@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
@@ -54,7 +55,7 @@ impl Files {
     ) -> Result<Arc<ToolDefinition>, String> {
         // Taken before reading, so that a write in between is noticed next time.
         let stamp = stamp(&catalog.folder.join(&filed.file));
-        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || self.0.lock();
         if let (Some(stamp), Some((then, definition))) = (stamp, kept().get(&filed.file))
             && stamp == *then
         {

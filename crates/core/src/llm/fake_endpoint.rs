@@ -1,9 +1,10 @@
 //! A fake endpoint on loopback, whose responses a test scripts.
 #![allow(clippy::unwrap_used, reason = "test support, also for other crates")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -70,7 +71,7 @@ impl FakeEndpoint {
                     let mut stream = BufReader::new(stream);
                     let Some(asked) = request(&mut stream).await else { return };
                     let reply = {
-                        let mut kept = kept.lock().unwrap();
+                        let mut kept = kept.lock();
                         kept.push(asked.clone());
                         script(kept.len() - 1, &asked.1)
                     };
@@ -86,7 +87,7 @@ impl FakeEndpoint {
     }
 
     pub fn asked(&self) -> Vec<RecordedRequest> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 
     pub fn bodies(&self) -> Vec<Value> {

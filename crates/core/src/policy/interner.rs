@@ -1,6 +1,8 @@
 //! Shares policies: agents with the same rules get the same `Policy`.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::name::AgentName;
 use crate::policy::{Policies, Policy, ServerRules};
@@ -13,7 +15,7 @@ impl Policies {
     /// Returns the rules for an agent; `None` is the anonymous agent.
     pub fn for_agent(&self, agent: Option<&AgentName>) -> Arc<Policy> {
         let policy = Policy::of(&self.config, agent);
-        let mut made = self.made.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.0.lock();
         made.retain(|one| one.strong_count() > 0);
         let same = made.iter().filter_map(Weak::upgrade).find(|one| one.is_same(&policy));
         same.unwrap_or_else(|| {

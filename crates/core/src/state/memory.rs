@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::ready;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::state::record::{Capacity, PutOutcome};
@@ -177,7 +177,7 @@ impl RateCounters {
 
 impl MemoryStateStore {
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.state.lock())
     }
 
     fn shelf<T>(&self, key: &RecordKey, f: impl FnOnce(&mut RecordTable) -> T) -> T {

@@ -7,11 +7,12 @@
 mod latency_histogram;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foldhash::HashMap;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::name::untrusted_text::display_name;
 use crate::name::{AgentName, ServerName, ToolboxName};
@@ -158,7 +159,7 @@ impl LiveView {
     }
 
     fn now(&self) -> MutexGuard<'_, LiveState> {
-        self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.now.lock()
     }
 
     /// Returns a snapshot. The first one starts the recording of calls.

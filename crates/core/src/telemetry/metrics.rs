@@ -5,10 +5,11 @@
 
 mod descriptors;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use foldhash::HashMap;
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -141,7 +142,7 @@ impl Metrics {
     }
 
     pub(crate) fn for_server(&self, toolbox: &str, server: &str) -> Arc<ServerMetrics> {
-        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut meters = self.meters.lock();
         let key: Key = (toolbox.into(), server.into());
         let (toolbox, server) = key.clone();
         Arc::clone(meters.entry(key).or_insert_with(|| Arc::new(self.make(&toolbox, &server))))
@@ -182,7 +183,7 @@ impl Metrics {
 
     /// Updates the remaining lifetime of the TLS certificates.
     fn update_tls_expiry(&self) {
-        let dates = *self.tls.lock().unwrap_or_else(PoisonError::into_inner);
+        let dates = *self.tls.lock();
         let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         let left = |until: u64| {
             let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
@@ -270,7 +271,7 @@ impl EventListener for Metrics {
                 self.drift.get_or_create_owned(&labels).inc_by(found);
             }
             Event::CertificateLoaded(dates) => {
-                *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = Some(*dates);
+                *self.tls.lock() = Some(*dates);
             }
             Event::SharedStore(error) => {
                 self.shared_up.get_or_create_owned(&[]).set(i64::from(error.is_none()));

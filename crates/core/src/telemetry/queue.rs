@@ -1,8 +1,10 @@
 //! The queue of messages to the audit writer. Senders never block.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::json::RawJson;
 use crate::telemetry::context::{CallProgress, CallStart};
@@ -83,7 +85,7 @@ struct State {
 
 impl AuditQueue {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds a message. Returns `false` if the queue is full or closed.
@@ -124,7 +126,7 @@ impl AuditQueue {
         let mut state = self.state();
         if state.notes.is_empty() && !state.is_closed {
             state.is_idle = true;
-            state = self.wait(state, patience, |state| state.is_idle && !state.is_closed);
+            self.wait(&mut state, patience, |state| state.is_idle && !state.is_closed);
             state.is_idle = false;
         }
         state.bytes = 0;
@@ -133,21 +135,18 @@ impl AuditQueue {
 
     /// Waits for further messages, until the time has passed or the queue is closed.
     pub(crate) fn linger(&self, time: Duration) {
-        drop(self.wait(self.state(), Some(time), |state| !state.is_closed));
+        self.wait(&mut self.state(), Some(time), |state| !state.is_closed);
     }
 
-    fn wait<'a>(
+    fn wait(
         &self,
-        state: MutexGuard<'a, State>,
+        state: &mut MutexGuard<'_, State>,
         patience: Option<Duration>,
         condition: impl FnMut(&mut State) -> bool,
-    ) -> MutexGuard<'a, State> {
-        if let Some(time) = patience {
-            let waited = self.changed.wait_timeout_while(state, time, condition);
-            waited.unwrap_or_else(PoisonError::into_inner).0
-        } else {
-            let waited = self.changed.wait_while(state, condition);
-            waited.unwrap_or_else(PoisonError::into_inner)
+    ) {
+        match patience {
+            Some(time) => _ = self.changed.wait_while_for(state, condition, time),
+            None => self.changed.wait_while(state, condition),
         }
     }
 
@@ -164,7 +163,9 @@ impl AuditQueue {
 
     /// Waits until the writer has ended. Returns `false` on a timeout.
     pub(crate) fn wait_finished(&self, patience: Duration) -> bool {
-        self.wait(self.state(), Some(patience), |state| !state.is_over).is_over
+        let mut state = self.state();
+        self.wait(&mut state, Some(patience), |state| !state.is_over);
+        state.is_over
     }
 }
 

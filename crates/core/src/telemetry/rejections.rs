@@ -3,8 +3,9 @@
 //! minute with their count.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::telemetry::event::AccessDenialReason;
 use crate::telemetry::quota::{QuotaKind, QuotaOwner};
@@ -43,7 +44,7 @@ struct State {
 impl RejectionCounter {
     /// Counts a rejection and returns the rejections to report now, with their counts.
     pub(crate) fn count(&self, incident: Rejection, now: Instant) -> Vec<(Rejection, u64)> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let mut told = state.end(now);
         state.since.get_or_insert(now);
         let is_told_apart = state.counts.len() < MAX_KINDS || state.counts.contains_key(&incident);
@@ -59,13 +60,13 @@ impl RejectionCounter {
 
     /// Returns the repeats if the interval has elapsed or `is_last` is set.
     pub(crate) fn take(&self, now: Instant, is_last: bool) -> Vec<(Rejection, u64)> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.end(if is_last { now + MINUTE } else { now })
     }
 
     /// Returns the time until the next report is due; `None` if nothing is counted.
     pub(crate) fn left(&self, now: Instant) -> Option<Duration> {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.lock();
         state.since.map(|since| (since + MINUTE).saturating_duration_since(now))
     }
 }

@@ -1,7 +1,8 @@
 //! The guard of a session, which reports its beginning and end and the tokens that it saves.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::name::{AgentName, ToolboxName};
 use crate::telemetry::event::{ClientSummary, Event, SessionContext};
@@ -54,7 +55,7 @@ impl EventBus {
 
 impl SessionGuard {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -123,7 +124,7 @@ impl SessionGuard {
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.get_mut();
         self.listeners.emit(Event::SessionClosed(&state.context));
     }
 }

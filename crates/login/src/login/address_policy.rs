@@ -7,9 +7,10 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 use tokio::sync::OnceCell;
@@ -158,7 +159,7 @@ impl AddressPolicy {
     /// Applies the policy to this host whenever it is resolved.
     pub(crate) fn register_host(&self, url: &Url) -> Result<(), &'static str> {
         let Some(host) = url.host_str().map(str::to_ascii_lowercase) else { return Ok(()) };
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         if asked.len() >= MAX_HOSTS && !asked.contains(&host) {
             return Err("is one host too many for this server");
         }
@@ -184,15 +185,15 @@ impl AddressPolicy {
     }
 
     fn allowed(&self, name: &str, mut found: Vec<SocketAddr>, is_own: bool) -> Vec<SocketAddr> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = self.asked.lock();
         if asked.contains(&name.to_ascii_lowercase()) {
             found.retain(|address| self.allows(AddressClass::of(address.ip()), is_own));
         }
         found
     }
 
-    fn failed_at(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.failed_at.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failed_at(&self) -> parking_lot::MutexGuard<'_, Option<Instant>> {
+        self.failed_at.lock()
     }
 }
 

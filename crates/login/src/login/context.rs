@@ -1,10 +1,11 @@
 //! The store, tasks and event handler shared by all logins of a process.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
@@ -83,7 +84,7 @@ impl LoginContext {
         let loaded = self.try_load(key).await.inspect_err(|error| self.warn_once(error));
         let why = loaded.as_ref().err();
         let why = why.map(|error| format!("cannot read the stored login: {error}"));
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *self.trouble.lock() = why;
         Ok(loaded?.and_then(|text| LoginRecord::decode(&text)))
     }
 
@@ -117,7 +118,7 @@ impl LoginContext {
 
     /// Returns the read error of the store, or else that a sign-in is missing.
     pub(crate) fn missing_reason(&self) -> String {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let trouble = self.trouble.lock();
         trouble.clone().unwrap_or_else(|| "not signed in".to_owned())
     }
 

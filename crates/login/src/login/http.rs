@@ -2,12 +2,13 @@
 //! policy (`address_policy`) against SSRF.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Request, Response, StatusCode};
+use parking_lot::Mutex;
 use reqwest::redirect::Policy;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 use serde_json::{Map, Value};
@@ -69,7 +70,7 @@ impl AuthHttpClient {
     fn client(&self, url: &Url) -> Result<reqwest::Client, String> {
         let key = [self.policy.is_own(url), is_loopback(url), url.scheme() == "https"];
         let [is_own, is_here, has_tls] = key;
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }

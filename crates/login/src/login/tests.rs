@@ -8,8 +8,8 @@ mod mix_up;
 mod renewing;
 
 use std::path::Path;
-use std::sync::Mutex as StdMutex;
 
+use parking_lot::Mutex as SyncMutex;
 use pretty_assertions::assert_eq;
 use reqwest::StatusCode;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
@@ -21,26 +21,26 @@ use authority::Authority;
 /// The logins of one process, and the events that it has reported.
 struct Process {
     logins: Arc<LoginRegistry>,
-    told: Arc<StdMutex<Vec<String>>>,
-    learned: Arc<StdMutex<Vec<String>>>,
+    told: Arc<SyncMutex<Vec<String>>>,
+    learned: Arc<SyncMutex<Vec<String>>>,
 }
 
 impl Process {
     fn new(folder: &Path) -> Self {
-        let (tasks, told) = (TaskTracker::new(), Arc::<StdMutex<Vec<String>>>::default());
+        let (tasks, told) = (TaskTracker::new(), Arc::<SyncMutex<Vec<String>>>::default());
         let heard = Arc::clone(&told);
-        let secrets = Arc::<StdMutex<Vec<String>>>::default();
+        let secrets = Arc::<SyncMutex<Vec<String>>>::default();
         let learned = Arc::clone(&secrets);
         let storage = LoginStorage::Folder(folder.to_owned());
         let logins = LoginRegistry::new(storage, tasks, move |event| {
-            heard.lock().unwrap().push(match event {
+            heard.lock().push(match event {
                 LoginEvent::SignedIn(_) => "signed in".to_owned(),
                 LoginEvent::Renewed(_) => "renewed".to_owned(),
                 LoginEvent::SignInRequired(_, why) => format!("wanted: {why}"),
                 LoginEvent::SignedOut(_) => "signed out".to_owned(),
                 LoginEvent::LimitReached(_, limit) => format!("limit: {limit:?}"),
                 LoginEvent::SecretsLearned(_, secrets) => {
-                    learned.lock().unwrap().extend_from_slice(secrets);
+                    learned.lock().extend_from_slice(secrets);
                     return;
                 }
             });
@@ -59,7 +59,7 @@ impl Process {
     }
 
     fn told(&self) -> Vec<String> {
-        std::mem::take(&mut self.told.lock().unwrap())
+        std::mem::take(&mut self.told.lock())
     }
 }
 

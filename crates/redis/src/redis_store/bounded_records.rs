@@ -7,9 +7,10 @@
 //! results of tools can be confidential, and agents rely on them.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use redis::cmd;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -102,7 +103,7 @@ impl BoundedRecords {
     }
 
     fn unpublished(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.unpublished.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unpublished.lock()
     }
 
     fn note_unpublished(&self, hash: String) {

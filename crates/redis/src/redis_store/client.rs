@@ -6,10 +6,11 @@
 //! exponential backoff. A successful probe closes the breaker. If the store keeps failing soon
 //! after a successful probe, the next probe is delayed, too.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue};
 use tokio::time::{Instant, sleep};
@@ -90,7 +91,7 @@ impl StoreClient {
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.state.lock())
     }
 
     /// Connects for the first time. Returns once the store is in use or the first probe has failed.

@@ -8,9 +8,10 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use redis::cmd;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
@@ -95,7 +96,7 @@ impl SealedLogins {
 
 impl LoginsInner {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn known(&self, key: &str) -> Option<CachedLogin> {

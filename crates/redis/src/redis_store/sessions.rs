@@ -6,9 +6,10 @@
 //! cannot write it back.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::redis_store::client::{QueryError, StoreClient};
@@ -64,7 +65,7 @@ impl SessionRecords {
         &self,
         f: impl FnOnce(&mut HashMap<SessionKey, (Instant, SessionLease)>) -> T,
     ) -> T {
-        f(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.kept.lock())
     }
 
     fn note_renewal(&self, session: &SessionKey, tenure: &SessionLease) {
@@ -110,7 +111,7 @@ impl SessionRecords {
 
     /// Logs a warning and returns the empty text that is stored instead of an oversized record.
     fn warn_oversized(&self, text: &str) -> &'static str {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = self.warned.lock();
         if warned.is_none_or(|warned| warned.elapsed() >= PAUSE) {
             *warned = Some(Instant::now());
             tracing::warn!(

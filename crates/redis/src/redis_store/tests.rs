@@ -8,9 +8,10 @@ mod server;
 mod sessions;
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,7 +43,7 @@ struct Heard(Mutex<Vec<Option<String>>>);
 
 impl Heard {
     fn all(&self) -> Vec<Option<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -53,7 +54,7 @@ impl EventListener for Heard {
 
     fn on_event(&self, event: Event<'_>) {
         if let Event::SharedStore(why) = event {
-            self.0.lock().unwrap().push(why.map(str::to_owned));
+            self.0.lock().push(why.map(str::to_owned));
         }
     }
 }

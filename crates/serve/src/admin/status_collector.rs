@@ -1,6 +1,5 @@
 //! Collects the status of a workbench from its telemetry, server conditions and configuration.
 
-use std::sync::PoisonError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::admin::AdminApi;
@@ -112,7 +111,7 @@ impl AdminApi {
 
     /// Calls `work` with the memory use of the processes, read again after `PAUSE`.
     fn with_memory(&self, pids: &[u32], work: &mut dyn FnMut(&ProcessMemory)) {
-        let mut known = self.0.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.memory.lock();
         let is_known = |(when, known, _): &(Instant, Vec<u32>, ProcessMemory)| {
             when.elapsed() < PAUSE && known == pids
         };

@@ -2,9 +2,10 @@
 //! if the user confirms the question that this very call asked.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
@@ -62,7 +63,7 @@ impl Drop for AdminCall {
 
 impl WaitingCalls {
     fn state<T>(&self, f: impl FnOnce(&mut WaitingState) -> T) -> T {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.lock())
     }
 
     fn add(&self, waiting: WaitingCall) {

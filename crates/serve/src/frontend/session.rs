@@ -8,8 +8,9 @@ mod record;
 mod runtime;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::Mutex;
 use rmcp::model::ProtocolVersion;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -151,7 +152,7 @@ impl AgentSession {
             lists_in_progress: watch::Sender::default(),
         });
         if let Some(current) = &session.current {
-            let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut current = current.lock();
             *current = Arc::downgrade(&session);
         }
         session
@@ -311,7 +312,7 @@ impl AgentSession {
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut SessionState) -> T) -> T {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.state.lock())
     }
 
     pub(crate) fn chosen(&self) -> (Arc<SessionChoices>, u64) {

@@ -7,9 +7,10 @@
 //! state store ensures single use.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
@@ -54,7 +55,7 @@ impl SuspendedCalls {
     }
 
     fn waiting<T>(&self, f: impl FnOnce(&mut HashMap<u64, SuspendedCall>) -> T) -> T {
-        f(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.waiting.lock())
     }
 
     pub(crate) async fn suspend(

@@ -1,9 +1,9 @@
 //! Limits of one task's navigation: time, requests and tokens.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::llm::{RequestCost, RequestLimits};
@@ -27,12 +27,12 @@ impl NavigationBudget {
     }
 
     pub fn deadline(&self) -> Instant {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.until.lock()
     }
 
     /// Extends the deadline by time spent on other work, such as starting a server.
     pub fn extend(&self, time: Duration) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) += time;
+        *self.until.lock() += time;
     }
 
     pub fn tokens(&self) -> u64 {

@@ -1,9 +1,10 @@
 //! Tests with a fake tree and a scripted chooser.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -153,12 +154,12 @@ impl ScriptedChooser {
     }
 
     fn next(&self, asked: String) -> Says {
-        self.asked.lock().expect("no panic").push(asked);
-        self.says.lock().expect("no panic").pop_front().expect("too many requests")
+        self.asked.lock().push(asked);
+        self.says.lock().pop_front().expect("too many requests")
     }
 
     pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().expect("no panic").clone()
+        self.asked.lock().clone()
     }
 }
 
@@ -207,11 +208,11 @@ pub(crate) async fn walk(
     strategy: Strategy,
 ) -> (Result<String, TaskError>, Vec<String>) {
     let steps = Mutex::new(Vec::new());
-    let heard = |step: &NavigationStep<'_>| steps.lock().expect("no panic").push(step.text());
+    let heard = |step: &NavigationStep<'_>| steps.lock().push(step.text());
     let budget = NavigationBudget::new(&BudgetConfig::default());
     let asker = RetryingChooser::new("do it", chooser, &budget, &heard);
     let found = ToolSearch::new(tree, &asker, &heard).find(strategy).await;
-    (found.map(|tool| tool.qualified_name()), steps.into_inner().expect("no panic"))
+    (found.map(|tool| tool.qualified_name()), steps.into_inner())
 }
 
 pub(crate) async fn fill(

@@ -22,10 +22,11 @@ mod sse;
 mod sse_transport;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, Url};
@@ -231,10 +232,6 @@ impl OutboundMessage {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<T: MessageSink> HttpConnection<T> {
     /// Sends the messages of the outbox until the connection ends, then deletes the session.
     async fn run(self: Arc<Self>, mut outbox: Outbox) {
@@ -258,7 +255,7 @@ impl<T: MessageSink> HttpConnection<T> {
 
     async fn dispatch(self: &Arc<Self>, sent: OutboundMessage) {
         if let Some(id) = sent.cancels() {
-            let running = lock(&self.running).get(&id).map(|r| (r.is_modern, r.dropped.clone()));
+            let running = self.running.lock().get(&id).map(|r| (r.is_modern, r.dropped.clone()));
             match running {
                 // The response would arrive on a stream shared with other requests, so tell the
                 // server.
@@ -301,11 +298,11 @@ impl<T: MessageSink> HttpConnection<T> {
                 dropped: dropped.clone(),
             };
             let id = id.into_bytes();
-            lock(&self.running).insert(id.clone(), running);
+            self.running.lock().insert(id.clone(), running);
             let remote = Arc::clone(self);
             self.spawn(async move {
                 dropped.run_until_cancelled(remote.exchange(&sent)).await;
-                lock(&remote.running).remove(&id);
+                remote.running.lock().remove(&id);
             });
         } else {
             let remote = Arc::clone(self);
@@ -321,7 +318,7 @@ impl<T: MessageSink> HttpConnection<T> {
 
     fn session_headers(&self, accept: &'static str) -> HeaderMap {
         let mut headers = accepting(accept);
-        let Session { id, version, .. } = lock(&self.session).clone();
+        let Session { id, version, .. } = self.session.lock().clone();
         headers.extend(id.map(|id| (SESSION_ID, id)));
         headers.extend(version.map(|version| (PROTOCOL_VERSION, version)));
         headers
@@ -333,7 +330,7 @@ impl<T: MessageSink> HttpConnection<T> {
             Some(version) => {
                 let mut headers = accepting(accept);
                 headers.insert(PROTOCOL_VERSION, version.clone());
-                headers.extend(lock(&self.tools).headers(&sent.method, sent.params.as_ref()));
+                headers.extend(self.tools.lock().headers(&sent.method, sent.params.as_ref()));
                 headers
             }
             None if sent.method == "initialize" => accepting(accept),
@@ -372,7 +369,7 @@ impl<T: MessageSink> HttpConnection<T> {
                 if sent.id.as_ref() == Some(&id)
                     && sent.modern.is_none()
                     && !sent.is_handshake()
-                    && session::is_lost_error(&lock(&self.session), &error) =>
+                    && session::is_lost_error(&self.session.lock(), &error) =>
             {
                 self.answer(sent, Err(RequestError::NotSent)).await;
                 self.lose_session();
@@ -401,7 +398,7 @@ impl<T: MessageSink> HttpConnection<T> {
             return None;
         };
         if is_list {
-            let outcome = match lock(&self.tools).learn(&result, &self.label).transpose()? {
+            let outcome = match self.tools.lock().learn(&result, &self.label).transpose()? {
                 Ok(list) => RpcOutcome::Result(list),
                 Err(error) => {
                     let why = format!("the tool list cannot be filtered: {error}");
@@ -411,7 +408,7 @@ impl<T: MessageSink> HttpConnection<T> {
             return Some(incoming::encode_response(id, outcome).concat().into());
         }
         let version = result.parse::<Initialized>().ok();
-        lock(&self.session).version =
+        self.session.lock().version =
             version.and_then(|result| HeaderValue::try_from(result.protocol_version).ok());
         None
     }
@@ -429,7 +426,7 @@ impl<T: MessageSink> HttpConnection<T> {
     /// Ends the connection because the server doesn't know the session any more.
     fn lose_session(&self) {
         tracing::debug!(server = self.label, "the server no longer knows the session");
-        lock(&self.session).is_lost = true;
+        self.session.lock().is_lost = true;
         self.to.session_lost(DisconnectReason::Session);
     }
 }

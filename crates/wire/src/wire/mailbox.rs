@@ -1,8 +1,9 @@
 //! The progress and the response received for one outgoing request.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
+
+use parking_lot::Mutex;
 
 use crate::json::RawJson;
 use crate::wire::envelope::RpcOutcome;
@@ -41,7 +42,7 @@ pub(crate) struct Arrived {
 
 impl Mailbox {
     pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Arrived) -> T) -> T {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.lock())
     }
 
     pub(crate) fn answer(&self, answer: Result<RpcOutcome, RequestError>) {

@@ -11,10 +11,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::json::RawJson;
@@ -93,11 +94,11 @@ impl Peer {
     }
 
     fn incoming<T>(&self, f: impl FnOnce(&mut HashMap<Bytes, RunningRequest>) -> T) -> T {
-        f(&mut self.0.incoming.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.incoming.lock())
     }
 
     fn outgoing<T>(&self, f: impl FnOnce(&mut Option<HashMap<u64, Arc<Mailbox>>>) -> T) -> T {
-        f(&mut self.0.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.outgoing.lock())
     }
 
     /// Handles a message that exceeded the limit. If it is a response, its request fails with
@@ -219,7 +220,7 @@ impl Peer {
 
     /// Stores the beginning of a line of output that isn't a message or matches no request.
     pub(crate) fn note_unusable(&self, line: &str) {
-        let mut lines = self.0.unusable_output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.unusable_output.lock();
         if lines.len() == KEPT_LINES {
             lines.pop_front();
         }
@@ -228,7 +229,7 @@ impl Peer {
 
     /// Returns the last unusable lines of output, oldest first.
     pub(crate) fn unusable_output(&self) -> Vec<String> {
-        let lines = self.0.unusable_output.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.0.unusable_output.lock();
         lines.iter().cloned().collect()
     }
 

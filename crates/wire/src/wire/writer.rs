@@ -224,9 +224,10 @@ mod tests {
     use std::future::poll_fn;
     use std::io;
     use std::pin::{Pin, pin};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
     use std::task::{Context, Poll};
 
+    use parking_lot::Mutex;
     use pretty_assertions::assert_eq;
 
     use super::*;
@@ -241,7 +242,7 @@ mod tests {
             _: &mut Context<'_>,
             text: &[u8],
         ) -> Poll<io::Result<usize>> {
-            self.0.lock().unwrap().push(String::from_utf8_lossy(text).into_owned());
+            self.0.lock().push(String::from_utf8_lossy(text).into_owned());
             Poll::Ready(Ok(text.len()))
         }
 
@@ -286,7 +287,7 @@ mod tests {
         writer.send(text("second")).await.unwrap();
         writer.send_batched(text("last")).await.unwrap();
         writer.flush().await.unwrap();
-        assert_eq!(*writes.0.lock().unwrap(), ["alone\n", "first\nsecond\nlast\n"]);
+        assert_eq!(*writes.0.lock(), ["alone\n", "first\nsecond\nlast\n"]);
     }
 
     #[tokio::test]
@@ -297,6 +298,6 @@ mod tests {
         writer.close();
         tasks.close();
         tasks.wait().await;
-        assert_eq!(*writes.0.lock().unwrap(), ["only\n"]);
+        assert_eq!(*writes.0.lock(), ["only\n"]);
     }
 }

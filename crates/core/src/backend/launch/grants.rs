@@ -10,7 +10,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::backend::StartError;
 use crate::backend::launch::environment::ChildEnvironment;
@@ -68,7 +70,7 @@ impl GrantRegistry {
 
     /// Remembers paths that a confined server can change.
     pub(crate) fn learn_writable(&self, paths: impl IntoIterator<Item = PathBuf>) {
-        let mut changeable = lock(&self.changeable);
+        let mut changeable = self.changeable.lock();
         let found = paths.into_iter().map(|path| follow_existing(&path));
         let (linked, plain): (Vec<_>, Vec<_>) = found.partition(|found| !found.links.is_empty());
         changeable.extend(plain.into_iter().map(|found| found.path));
@@ -81,7 +83,7 @@ impl GrantRegistry {
 
     /// Returns `true` if a confined server could replace this file or folder, or a link to it.
     pub(crate) fn is_replaceable(&self, path: &Path) -> bool {
-        let changeable = lock(&self.changeable);
+        let changeable = self.changeable.lock();
         let FollowedPath { path, links } = follow_existing(path);
         links.iter().chain([&path]).any(|path| is_below(path, &changeable))
     }
@@ -93,7 +95,7 @@ impl GrantRegistry {
     /// Returns an error if a confined server could have created one of the links.
     pub(crate) fn resolve(&self, folder: &Path) -> io::Result<PathBuf> {
         let FollowedPath { path, links } = follow_existing(folder);
-        let changeable = lock(&self.changeable);
+        let changeable = self.changeable.lock();
         match links.iter().find(|link| is_below(link, &changeable)) {
             None => Ok(path),
             Some(link) => Err(io::Error::other(format!(
@@ -114,7 +116,7 @@ impl GrantRegistry {
         launch: &StdioLaunch,
         environment: &ChildEnvironment,
     ) -> Result<Vec<Grant>, StartError> {
-        let mut resolved = lock(&self.resolved);
+        let mut resolved = self.resolved.lock();
         let key = GrantKey {
             launch: launch.clone(),
             path: environment.path_for(launch),
@@ -136,7 +138,7 @@ impl GrantRegistry {
         path: &OsString,
         home: Option<&Path>,
     ) -> Result<Vec<Grant>, StartError> {
-        let changeable = lock(&self.changeable);
+        let changeable = self.changeable.lock();
         // Compared with resolved paths.
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
         let is_container = launch.container().is_some();
@@ -206,10 +208,6 @@ impl GrantRegistry {
 
 fn home_for(launch: &StdioLaunch, environment: &ChildEnvironment) -> Option<PathBuf> {
     environment.for_launch(launch).find(|(key, _)| *key == "HOME").map(|(_, home)| home.into())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the paths that a confined server can change, apart from its home. They may be missing.

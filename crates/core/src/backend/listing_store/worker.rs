@@ -1,9 +1,10 @@
 //! Background access to the listing store: one blocking operation at a time.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,11 +17,11 @@ const SAVE_DELAY: Duration = Duration::from_millis(250);
 
 /// A server's listing that waits to be written.
 #[derive(Clone, Default)]
-pub(crate) struct PendingSave(Arc<std::sync::Mutex<Option<ListingRecord>>>);
+pub(crate) struct PendingSave(Arc<Mutex<Option<ListingRecord>>>);
 
 impl PendingSave {
     fn slot(&self) -> MutexGuard<'_, Option<ListingRecord>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct ListingStoreWorker {
     /// Cancelled to write pending listings without delay.
     hurry: CancellationToken,
     /// Held during store operations, so that they never occupy more than one blocking thread.
-    turn: Mutex<()>,
+    turn: sync::Mutex<()>,
 }
 
 impl ListingStoreWorker {
@@ -43,7 +44,7 @@ impl ListingStoreWorker {
     ) -> Self {
         let (on_the_way, hurry) = (TaskTracker::new(), shutdown.child_token());
         on_the_way.close();
-        Self { store, tasks, on_the_way, hurry, turn: Mutex::default() }
+        Self { store, tasks, on_the_way, hurry, turn: sync::Mutex::default() }
     }
 
     /// Schedules a write of this server's listing, replacing one that still waits. The write is

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use pretty_assertions::{assert_eq, assert_ne};
 
 use super::*;
@@ -149,10 +149,10 @@ fn watchdog_gets_the_process_groups_before_it_is_spawned() {
     let start = |_: &Path, mut input: PipeReader| {
         let mut read = [0; 4096];
         let count = input.read(&mut read)?;
-        READ.lock().unwrap().push_str(str::from_utf8(&read[..count]).unwrap());
+        READ.lock().push_str(str::from_utf8(&read[..count]).unwrap());
         Err(io::Error::other("no process starts"))
     };
     let mut guard = Watchdog::new(Some("any".into()), start, "run.".to_owned());
     guard.watch(7, None);
-    assert_eq!(*READ.lock().unwrap(), "=run.\n+7 \n");
+    assert_eq!(*READ.lock(), "=run.\n+7 \n");
 }

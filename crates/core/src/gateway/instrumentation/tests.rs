@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::task::TaskTracker;
@@ -38,7 +39,7 @@ impl EventListener for Diary {
             Event::SessionClosed(session) => format!("{} leaves", session.agent.as_ref().unwrap()),
             _ => "something else".to_owned(),
         };
-        self.0.lock().unwrap().push(line);
+        self.0.lock().push(line);
     }
 }
 
@@ -67,7 +68,7 @@ async fn listener_receives_call_server_and_session_events() {
     assert!(gateway.call(&tool, None, &[], &context).await.is_err());
     drop(guest);
     assert_eq!(
-        *diary.0.lock().unwrap(),
+        *diary.0.lock(),
         [
             "ann comes",
             "ann calls t",

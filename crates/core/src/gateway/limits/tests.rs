@@ -17,7 +17,7 @@ async fn idle_limiters_are_swept() {
     let agent =
         |name: usize| Caller { agent: Some(AgentName::new(name.to_string())), toolbox: None };
     let named = |name: usize| limiters.of(&agent(name), &config).agent.unwrap();
-    let known = || limiters.known.lock().unwrap().limiters.len();
+    let known = || limiters.known.lock().limiters.len();
     advance(Rate::PERIOD * 2).await;
     for name in 0..FIRST_SWEEP {
         named(name).count().await.unwrap();

@@ -1,5 +1,4 @@
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -127,7 +126,7 @@ async fn falls_back_to_and_remembers_an_accepted_dialect() {
 async fn forgets_the_fallback_dialect_after_its_ttl() {
     let refuses = Mutex::new(1);
     let script = move |_: &Value| {
-        let mut left = refuses.lock().unwrap();
+        let mut left = refuses.lock();
         *left -= 1;
         if *left >= 0 { http_response(400, "", "the weather") } else { chat_answer("x") }
     };

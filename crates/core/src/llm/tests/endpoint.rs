@@ -1,8 +1,7 @@
 //! Requests end in time and with an accurate error, however an endpoint behaves.
 
-use std::sync::Mutex;
-
 use chrono::Utc;
+use parking_lot::Mutex;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -86,10 +85,7 @@ async fn stops_reading_an_endless_response_at_the_size_limit() {
     ];
     for body in bodies {
         let body = Mutex::new(Some(body));
-        assert_eq!(
-            failure(move |_| body.lock().unwrap().take().unwrap()).await,
-            LlmError::AnswerTooLarge
-        );
+        assert_eq!(failure(move |_| body.lock().take().unwrap()).await, LlmError::AnswerTooLarge);
     }
     for piece in
         ["x: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n", "xxxxxxxxxxxxxxx"]

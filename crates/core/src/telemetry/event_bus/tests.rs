@@ -1,5 +1,4 @@
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -25,7 +24,7 @@ impl EventListener for Notes {
             }
             _ => "something else".to_owned(),
         };
-        self.heard.lock().unwrap().push(format!("{}: {what}", self.name));
+        self.heard.lock().push(format!("{}: {what}", self.name));
     }
 }
 
@@ -65,7 +64,7 @@ impl Bench {
     }
 
     fn heard(&self) -> Vec<String> {
-        std::mem::take(&mut *self.heard.lock().unwrap())
+        std::mem::take(&mut *self.heard.lock())
     }
 }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::name::AgentName;
 use crate::os::start_time;
@@ -142,13 +144,13 @@ impl EventListener for ProcessPublisher {
         now.stage = Stage::Ending;
         self.0.changed.notify_all();
         // On a timeout the file remains as an orphan, which a later process removes.
-        let _ = self.0.changed.wait_timeout_while(now, patience, |now| now.stage != Stage::Over);
+        let _ = self.0.changed.wait_while_for(&mut now, |now| now.stage != Stage::Over, patience);
     }
 }
 
 impl PublisherShared {
     fn lock(&self) -> MutexGuard<'_, PublisherState> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.lock()
     }
 
     /// The writer thread: writes the file after changes and removes it at the end.
@@ -158,8 +160,8 @@ impl PublisherShared {
                 now.is_idle = !now.is_changed && now.stage == Stage::Writing;
                 now.is_idle
             };
-            let now = self.changed.wait_while(self.lock(), is_still);
-            let mut now = now.unwrap_or_else(PoisonError::into_inner);
+            let mut now = self.lock();
+            self.changed.wait_while(&mut now, is_still);
             if now.stage == Stage::Ending {
                 break;
             }
@@ -171,8 +173,8 @@ impl PublisherShared {
             if let Ok(Err(error)) = noted {
                 tracing::debug!(%error, "failed to update the state for `ps`");
             }
-            let now = self.lock();
-            let _ = self.changed.wait_timeout_while(now, PAUSE, |now| now.stage == Stage::Writing);
+            let is_writing = |now: &mut PublisherState| now.stage == Stage::Writing;
+            let _ = self.changed.wait_while_for(&mut self.lock(), is_writing, PAUSE);
         }
         // Another process may have removed it already.
         let _ = file.replace(b"");

@@ -1,7 +1,9 @@
 //! Secrets that the process learns after its start: tokens and client secrets of logins.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::LazyLock;
+
+use parking_lot::RwLock;
 
 /// How many secrets of a login stay redacted, newest first.
 const KEPT: usize = 24;
@@ -14,7 +16,7 @@ static LEARNED: LazyLock<RwLock<HashMap<String, VecDeque<String>>>> =
 
 /// Redacts secrets from now on, in everything that any redactor handles.
 pub fn learn_secrets(login: &str, secrets: &[String]) {
-    let mut all = LEARNED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut all = LEARNED.write();
     let kept = all.entry(login.to_owned()).or_default();
     for secret in secrets.iter().filter(|secret| is_plausible(secret)) {
         kept.retain(|known| known != secret);
@@ -25,7 +27,7 @@ pub fn learn_secrets(login: &str, secrets: &[String]) {
 
 /// Calls `each` with every learned secret.
 pub(super) fn for_each(mut each: impl FnMut(&str)) {
-    let all = LEARNED.read().unwrap_or_else(PoisonError::into_inner);
+    let all = LEARNED.read();
     all.values().flatten().for_each(|secret| each(secret));
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::login::store::{LoginStore, RecordLockGuard};
 
@@ -19,35 +21,31 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        lock(&self.locked).remove(&self.key);
+        self.locked.lock().remove(&self.key);
     }
 }
 
 impl LoginStore for MemoryStore {
     fn load(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        Ok(lock(&self.records).get(key).cloned())
+        Ok(self.records.lock().get(key).cloned())
     }
 
     fn save(&self, key: &str, record: &[u8]) -> io::Result<()> {
-        lock(&self.records).insert(key.to_owned(), record.to_owned());
+        self.records.lock().insert(key.to_owned(), record.to_owned());
         Ok(())
     }
 
     fn remove(&self, key: &str) -> io::Result<bool> {
-        Ok(lock(&self.records).remove(key).is_some())
+        Ok(self.records.lock().remove(key).is_some())
     }
 
     fn all(&self) -> io::Result<Vec<Vec<u8>>> {
-        Ok(lock(&self.records).values().cloned().collect())
+        Ok(self.records.lock().values().cloned().collect())
     }
 
     fn try_lock(&self, key: &str) -> io::Result<Option<RecordLockGuard>> {
-        let is_free = lock(&self.locked).insert(key.to_owned());
+        let is_free = self.locked.lock().insert(key.to_owned());
         let held = || Held { key: key.to_owned(), locked: Arc::clone(&self.locked) };
         Ok(is_free.then(|| RecordLockGuard::new(held())))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::login::store::file::RECORD;
@@ -138,7 +138,7 @@ impl SwitchableStore {
             return self.folder.load(key);
         }
         let Some(digest) = self.folder.get(key, DIGEST)? else { return Ok(None) };
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || self.known.lock();
         if let Some(known) = known().get(key).filter(|known| known.digest == digest) {
             return Ok(Some(known.record.clone()));
         }
@@ -165,7 +165,7 @@ impl SwitchableStore {
             return Ok(false);
         }
         self.keyring.remove(key)?;
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.known.lock().remove(key);
         self.folder.discard(key, DIGEST)
     }
 }

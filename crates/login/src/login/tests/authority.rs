@@ -2,7 +2,7 @@
 //! variants.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -10,6 +10,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 use url::{Url, form_urlencoded};
@@ -153,7 +154,7 @@ impl Authority {
     }
 
     pub(crate) fn set(&self, change: impl FnOnce(&mut Switches)) {
-        change(&mut self.switches.lock().unwrap());
+        change(&mut self.switches.lock());
     }
 
     pub(crate) fn seen(&self) -> Seen {
@@ -171,11 +172,11 @@ impl Authority {
     }
 
     fn switches(&self) -> Switches {
-        self.switches.lock().unwrap().clone()
+        self.switches.lock().clone()
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap()
+        self.books.lock()
     }
 }
 

@@ -212,7 +212,7 @@ async fn secrets_of_a_login_are_reported_before_use() {
     });
     let process = Process::new(folder.path());
     let at = process.at(&authority);
-    let learned = || process.learned.lock().unwrap().clone();
+    let learned = || process.learned.lock().clone();
     let pending = at.begin(RedirectTarget::Listener).await.unwrap();
     assert_eq!(learned().last().unwrap(), "secret of client-1/+%");
     browse(pending.address()).await;
@@ -228,7 +228,7 @@ async fn secrets_of_a_login_are_reported_before_use() {
     // Another process reads them from the store.
     let other = Process::new(folder.path());
     assert_eq!(token(&other.at(&authority)).await.as_deref(), Some("access-3"));
-    let mut of_store = other.learned.lock().unwrap().clone();
+    let mut of_store = other.learned.lock().clone();
     of_store.sort();
     of_store.dedup();
     assert_eq!(of_store, ["access-3", "refresh-3", "secret of client-1/+%"]);

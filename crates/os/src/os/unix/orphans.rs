@@ -7,8 +7,8 @@ mod linux;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::signal::unix::{self, SignalKind};
 
 #[cfg(not(target_os = "linux"))]
@@ -30,7 +30,7 @@ pub struct ChildGuard(u32);
 
 impl Drop for ChildGuard {
     fn drop(&mut self) {
-        STARTED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        STARTED.lock().remove(&self.0);
     }
 }
 
@@ -44,7 +44,7 @@ pub fn spawn_tracked<C>(
     id: impl FnOnce(&C) -> Option<u32>,
 ) -> io::Result<(C, Option<ChildGuard>)> {
     // Held during the spawn: `OrphanReaper::reap` must not see an unregistered child.
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut started = STARTED.lock();
     let child = spawn()?;
     let id = id(&child);
     started.extend(id);
@@ -78,7 +78,7 @@ impl OrphanReaper {
 
     /// Returns the orphans that are running, and reaps those that have exited.
     pub fn reap(&self) -> Vec<u32> {
-        let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = STARTED.lock();
         let mut orphans = native::children();
         orphans.retain(|child| !started.contains(child) && !native::has_ended(*child));
         orphans

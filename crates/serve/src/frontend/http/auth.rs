@@ -5,6 +5,8 @@
 //! later code can forward it.
 
 mod admin_access;
+
+use parking_lot::Mutex;
 pub(crate) mod bearer;
 mod challenge;
 mod credential_lifetime;
@@ -18,7 +20,7 @@ mod signer;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::http::request::Parts;
@@ -189,7 +191,7 @@ impl Authenticator {
 
     /// Returns the rules of the served configuration, which may be newer than the request's.
     fn rules(&self, config: &Arc<Config>) -> Arc<AuthRules> {
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = self.rules.lock();
         let made = |of: &Arc<Config>| {
             let (known, rules) = rules.as_ref()?;
             Arc::ptr_eq(known, of).then(|| Arc::clone(rules))
@@ -232,7 +234,7 @@ impl Authenticator {
     }
 
     fn meet(&self, agent: &AgentName) {
-        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut met = self.met.lock();
         if met.len() < MAX_MET && met.insert(agent.clone()) {
             tracing::info!(%agent, "first request of an agent");
         }

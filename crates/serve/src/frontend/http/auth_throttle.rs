@@ -5,9 +5,10 @@
 //! stay free for its other clients. Addresses over the limit of the table aren't delayed either.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -42,7 +43,7 @@ pub(crate) struct Delay {
 impl AuthThrottle {
     /// Counts a wrong token, and returns the delay of the response, if any.
     pub(crate) fn record_failure(&self, address: QuotaOwner, now: Instant) -> Option<Delay> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let is_quiet = |tries: &FailedAttempts| now.duration_since(tries.last) >= RESET_AFTER;
         if all.get(&address).is_none_or(is_quiet) && all.len() >= MAX_ADDRESSES {
             all.retain(|_, tries| !is_quiet(tries));
@@ -119,11 +120,11 @@ mod tests {
         for number in 0..2_000_u32 {
             delays(&all, &std::net::Ipv4Addr::from(number).to_string(), start, 1);
         }
-        assert_eq!(all.0.lock().unwrap().len(), MAX_ADDRESSES);
+        assert_eq!(all.0.lock().len(), MAX_ADDRESSES);
         assert_eq!(delays(&all, "10.0.0.1", start, 1), [100]);
         assert_eq!(delays(&all, "10.9.9.9", start, 100), [0; 100]);
         // Quiet addresses make room.
         assert_eq!(delays(&all, "10.9.9.9", start + RESET_AFTER, 21)[20], 50);
-        assert_eq!(all.0.lock().unwrap().len(), 1);
+        assert_eq!(all.0.lock().len(), 1);
     }
 }

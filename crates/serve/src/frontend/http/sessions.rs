@@ -1,10 +1,11 @@
 //! Sessions of legacy clients over HTTP, by id, with the streams of each.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -69,7 +70,7 @@ impl HttpSession {
     }
 
     fn state(&self) -> MutexGuard<'_, HttpSessionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) fn session(&self) -> Arc<AgentSession> {
@@ -186,7 +187,7 @@ pub(crate) struct SessionRegistry(Mutex<HashMap<String, Arc<HttpSession>>>);
 
 impl SessionRegistry {
     fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpSession>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Adds a session. If its caller has `of_one` sessions already, or there are `in_all`, the

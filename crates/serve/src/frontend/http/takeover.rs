@@ -8,10 +8,11 @@
 //! stream) are rejected.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
 use hyper::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::frontend::http::HttpServer;
@@ -54,7 +55,7 @@ struct LogThrottle(Mutex<Option<Instant>>);
 
 impl SessionTakeover {
     fn flight(&self, id: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flights = self.flights.lock();
         if let Some(flight) = flights.get(id).and_then(Weak::upgrade) {
             return flight;
         }
@@ -68,14 +69,14 @@ impl SessionTakeover {
 impl LookupLimiter {
     /// Returns how long a caller that reached its limit has to wait before its next lookup.
     fn wait(&self, owner: &QuotaOwner, now: Instant) -> Option<Duration> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.0.lock();
         let (number, since) = all.get(owner).or_else(|| all.get(&QuotaOwner::Local))?;
         let over = MINUTE.checked_sub(now.duration_since(*since)).filter(|left| !left.is_zero())?;
         (*number >= MAX_MISSES).then_some(over)
     }
 
     fn count(&self, owner: &QuotaOwner, now: Instant) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let mut owner = owner;
         if all.len() >= MAX_CALLERS && !all.contains_key(owner) {
             all.retain(|_, (_, since)| now.duration_since(*since) < MINUTE);
@@ -93,7 +94,7 @@ impl LookupLimiter {
 
 impl LogThrottle {
     fn is_due(&self, now: Instant) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         let is_due = last.is_none_or(|last| now.duration_since(last) >= MINUTE);
         if is_due {
             *last = Some(now);

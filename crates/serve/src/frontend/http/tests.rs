@@ -1,10 +1,10 @@
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Mutex;
 
 use axum::body::Body;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HOST};
+use parking_lot::Mutex;
 use pretty_assertions::assert_eq;
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -31,7 +31,7 @@ impl EventListener for Denials {
 
     fn on_event(&self, event: Event<'_>) {
         if let Event::AccessDenied(denied, _) = event {
-            self.0.lock().unwrap().push(denied.reason);
+            self.0.lock().push(denied.reason);
         }
     }
 }
@@ -115,7 +115,7 @@ async fn denials_are_reported_once_with_the_reason() {
         assert_eq!(answer.status(), status, "{host} {path}");
     }
     assert_eq!(
-        *denials.0.lock().unwrap(),
+        *denials.0.lock(),
         [
             AccessDenialReason::Origin,
             AccessDenialReason::NoToken,

@@ -6,6 +6,7 @@
 //! certificate identifies its agent ([`auth`](crate::frontend::http::auth)) as long as it is valid
 //! and its CA is in the file.
 
+use parking_lot::Mutex;
 pub(crate) mod acceptor;
 pub(crate) mod certificate;
 
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use ring::digest::{Context, SHA256};
@@ -75,7 +76,7 @@ impl TlsCertificates {
     /// As for [`Self::load`]; the current certificates stay in use.
     pub fn reload(&self, files: &TlsConfig) -> Result<bool, TlsError> {
         let mut next = read(files)?;
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         if used.digest == next.digest {
             return Ok(false);
         }
@@ -94,7 +95,7 @@ impl TlsCertificates {
     }
 
     pub(crate) fn used(&self) -> Arc<LoadedCertificates> {
-        Arc::clone(&self.used.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.used.lock())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Messages to an agent outside of its requests: notifications and requests from servers.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::backend::events;
 use crate::frontend::attribution::attribute_server_request;
@@ -28,7 +28,7 @@ impl AgentSession {
                     }
                 }
                 AgentEvent::Request(request) => {
-                    let session = current.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+                    let session = current.lock().upgrade();
                     let (Some(session), notifier) = (session, notifier.clone()) else { return };
                     let mut request =
                         attribute_server_request(&session.app().gateways.config(), *request);

@@ -1,10 +1,11 @@
 //! The runtime part of a session, which its record can't contain: connections to agent and servers.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -101,14 +102,14 @@ impl SessionRuntime {
 
     pub(super) fn record_ownership(&self, is_ours: bool) {
         if is_ours {
-            *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            *self.confirmed.lock() = Instant::now();
         } else {
             self.ownership_lost.cancel();
         }
     }
 
     pub(super) fn unconfirmed_for(&self) -> Duration {
-        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        self.confirmed.lock().elapsed()
     }
 
     pub(super) fn outlive(&self, outlives: bool) {

@@ -20,7 +20,7 @@ use crate::wire::http_client::failure::{self, HttpTransportError};
 use crate::wire::http_client::session::{Session, SessionLoss, loss};
 use crate::wire::http_client::sink::MessageSink;
 use crate::wire::http_client::sse::{SseEvent, SseParser};
-use crate::wire::http_client::{HttpConnection, OutboundMessage, SESSION_ID, lock};
+use crate::wire::http_client::{HttpConnection, OutboundMessage, SESSION_ID};
 use crate::wire::mailbox::RequestError;
 use crate::wire::memory_pool::{self, ReadLimits};
 use crate::wire::pacer::Pacer;
@@ -83,7 +83,7 @@ impl<T: MessageSink> HttpConnection<T> {
             return self.handle_rejection(sent, response, Delivery::No).await;
         }
         if sent.method == "initialize" {
-            let mut session = lock(&self.session);
+            let mut session = self.session.lock();
             session.id = response.headers().get(SESSION_ID).cloned();
         }
         if sent.id.is_none() {
@@ -147,7 +147,7 @@ impl<T: MessageSink> HttpConnection<T> {
                 // Some servers reject an unknown session like this. No sign-in can help then.
                 let body;
                 (response, body) = buffered(response).await;
-                if loss(&lock(&self.session), status, &body) != SessionLoss::No {
+                if loss(&self.session.lock(), status, &body) != SessionLoss::No {
                     return Ok(response);
                 }
             }
@@ -253,7 +253,7 @@ impl<T: MessageSink> HttpConnection<T> {
         if sent.modern.is_some() || sent.method == "initialize" {
             return SessionLoss::No;
         }
-        let mut session = lock(&self.session).clone();
+        let mut session = self.session.lock().clone();
         if self.way.uses_sse() {
             // The URL for messages names the session.
             session.id = session.id.or(Some(HeaderValue::from_static("")));
@@ -324,7 +324,7 @@ impl<T: MessageSink> HttpConnection<T> {
                                                                    stream");
                     let body = read_error(response).await;
                     let is_lost = status == StatusCode::NOT_FOUND
-                        || loss(&lock(&self.session), status, &body) != SessionLoss::No;
+                        || loss(&self.session.lock(), status, &body) != SessionLoss::No;
                     if was_open && is_lost {
                         self.lose_session();
                     }
@@ -446,7 +446,7 @@ impl<T: MessageSink> HttpConnection<T> {
     }
 
     pub(super) async fn delete_session(&self) {
-        let Session { id, is_lost, .. } = lock(&self.session).clone();
+        let Session { id, is_lost, .. } = self.session.lock().clone();
         if id.is_none() || is_lost {
             return;
         }

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::json::RawJson;
 use crate::wire::http_client::sink::MessageSink;
-use crate::wire::http_client::{HttpConnection, OutboundMessage, failure, lock};
+use crate::wire::http_client::{HttpConnection, OutboundMessage, failure};
 use crate::wire::mailbox::RequestError;
 
 /// Delays before the retries of a failed connect.
@@ -58,7 +58,7 @@ impl<T: MessageSink> HttpConnection<T> {
 
     fn note_untaken(&self, OutboundMessage { id, .. }: &OutboundMessage, is_untaken: bool) {
         let Some(id) = id.clone().map(RawJson::into_bytes) else { return };
-        if let Some(running) = lock(&self.running).get_mut(&id) {
+        if let Some(running) = self.running.lock().get_mut(&id) {
             running.is_untaken = is_untaken;
         }
     }
@@ -66,7 +66,7 @@ impl<T: MessageSink> HttpConnection<T> {
     /// Completes requests that are certainly undelivered with `RequestError::NotSent`.
     pub(super) async fn fail_undelivered(&self) {
         let untaken: Vec<RawJson> = {
-            let running = lock(&self.running);
+            let running = self.running.lock();
             running.values().filter(|one| one.is_untaken).map(|one| one.id.clone()).collect()
         };
         for id in untaken {

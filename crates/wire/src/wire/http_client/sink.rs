@@ -1,8 +1,7 @@
 //! The interface through which an HTTP connection delivers messages and looks up pending requests.
 
-use std::sync::{Mutex, PoisonError};
-
 use bytes::Bytes;
+use parking_lot::Mutex;
 use reqwest::StatusCode;
 
 use crate::json::RawJson;
@@ -69,7 +68,7 @@ impl<H: IncomingHandler> ConnectionSink<H> {
 impl<H: IncomingHandler> MessageSink for ConnectionSink<H> {
     async fn take(&self, message: Bytes) {
         if let Some(message) = self.connection.read(&message, &self.label).await {
-            let mut handler = self.handler.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut handler = self.handler.lock();
             self.connection.take(message, &mut *handler);
         }
     }
@@ -93,7 +92,7 @@ impl<H: IncomingHandler> MessageSink for ConnectionSink<H> {
 
     fn tools_changed(&self) {
         let method = "notifications/tools/list_changed".to_owned();
-        let mut handler = self.handler.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handler = self.handler.lock();
         handler.handle(IncomingMessage::Notification { method, params: None });
     }
 

@@ -27,20 +27,20 @@ impl Keyring for Arc<Ring> {
     fn get(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.reach()?;
-        Ok(self.secrets.lock().unwrap().get(name).cloned())
+        Ok(self.secrets.lock().get(name).cloned())
     }
 
     fn put(&self, name: &str, secret: &[u8]) -> io::Result<()> {
         self.reach()?;
         if !self.is_forgetful.load(Ordering::Relaxed) {
-            self.secrets.lock().unwrap().insert(name.to_owned(), secret.to_owned());
+            self.secrets.lock().insert(name.to_owned(), secret.to_owned());
         }
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.reach()?;
-        self.secrets.lock().unwrap().remove(name);
+        self.secrets.lock().remove(name);
         Ok(())
     }
 }
@@ -64,7 +64,7 @@ fn all_records_move_to_the_keyring_and_back() {
     assert_eq!(store.home().unwrap(), StorageBackend::File);
 
     assert_eq!(store.move_to(StorageBackend::Keyring).unwrap(), 2);
-    assert_eq!(ring.secrets.lock().unwrap().len(), 2);
+    assert_eq!(ring.secrets.lock().len(), 2);
     assert!(!String::from_utf8_lossy(&content(folder.path())).contains("secret"));
     // A process that is already running follows the switch.
     let other = SwitchableStore::new(folder.path().to_owned(), Arc::clone(&ring));
@@ -80,7 +80,7 @@ fn all_records_move_to_the_keyring_and_back() {
     assert_eq!(store.move_to(StorageBackend::File).unwrap(), 2);
     assert_eq!(store.move_to(StorageBackend::File).unwrap(), 0);
     assert_eq!(other.load("three").unwrap().unwrap(), b"secret-3");
-    assert!(ring.secrets.lock().unwrap().is_empty());
+    assert!(ring.secrets.lock().is_empty());
 }
 
 #[test]
@@ -113,10 +113,10 @@ fn crash_between_the_two_writes_keeps_the_old_record() {
     store.folder.put("key", DIGEST, &digest_of(b"second")).unwrap();
     assert_eq!(store.load("key").unwrap().unwrap(), b"first");
     // A later write is seen.
-    ring.secrets.lock().unwrap().insert("key".to_owned(), b"second".to_vec());
+    ring.secrets.lock().insert("key".to_owned(), b"second".to_vec());
     assert_eq!(store.load("key").unwrap().unwrap(), b"second");
     // The user has deleted the entry with the keyring's own program.
-    ring.secrets.lock().unwrap().clear();
+    ring.secrets.lock().clear();
     let other = SwitchableStore::new(folder.path().to_owned(), Arc::clone(&ring));
     assert_eq!(other.load("key").unwrap(), None);
     assert!(other.remove("key").unwrap());
@@ -163,7 +163,7 @@ fn locked_record_is_not_moved() {
     assert!(store.try_lock("key").unwrap().is_none());
     let error = store.move_to(StorageBackend::Keyring).unwrap_err();
     assert_eq!(error.to_string(), "a login is being changed; try again");
-    assert!(ring.secrets.lock().unwrap().is_empty());
+    assert!(ring.secrets.lock().is_empty());
     drop(held);
     assert_eq!(store.move_to(StorageBackend::Keyring).unwrap(), 1);
 }

@@ -3,8 +3,9 @@
 //! A caller's new stream closes its oldest one at its limit. If there are too many streams in all,
 //! an operator's closes the oldest one of the others, so nobody can keep operators out.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::{CallerQuota, QuotaGuard};
@@ -78,7 +79,7 @@ impl ViewerTable {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -6,11 +6,12 @@
 //! valid for a day.
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
 use jsonwebtoken::{Algorithm, DecodingKey};
+use parking_lot::{Mutex, MutexGuard};
 use reqwest::Client;
 use reqwest::header::{ACCEPT, HeaderValue};
 use reqwest::redirect::Policy;
@@ -105,7 +106,7 @@ impl Issuer {
     }
 
     fn state(&self) -> MutexGuard<'_, IssuerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn cached_keys(&self) -> Option<(Arc<KeySet>, Duration)> {

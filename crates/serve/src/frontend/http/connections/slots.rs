@@ -1,9 +1,10 @@
 //! Connection slots, and the eviction of idle connections.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +48,7 @@ pub(crate) struct ConnectionSlot {
 
 impl SlotTable {
     fn state(&self) -> MutexGuard<'_, SlotState> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Takes a slot, limited to `of_one` for the address and `in_all` in total. At a limit, evicts
@@ -123,7 +124,7 @@ impl SlotState {
     fn evict_idle(&mut self, is_meant: impl Fn(&QuotaOwner) -> bool) -> bool {
         let meant =
             self.places.iter().filter(|(_, entry)| entry.owner.as_ref().is_some_and(&is_meant));
-        let idle = meant.filter_map(|(number, entry)| Some(((*lock(&entry.idle))?, *number)));
+        let idle = meant.filter_map(|(number, entry)| Some(((*entry.idle.lock())?, *number)));
         let oldest = idle.min().map(|(_, number)| number);
         self.end(oldest)
     }
@@ -131,7 +132,7 @@ impl SlotState {
     /// Returns the address with the most idle connections.
     fn greediest(&self) -> Option<QuotaOwner> {
         let mut counts: HashMap<&QuotaOwner, usize> = HashMap::new();
-        for entry in self.places.values().filter(|entry| lock(&entry.idle).is_some()) {
+        for entry in self.places.values().filter(|entry| entry.idle.lock().is_some()) {
             if let Some(owner) = &entry.owner {
                 *counts.entry(owner).or_default() += 1;
             }
@@ -167,23 +168,19 @@ impl ConnectionSlot {
     }
 
     pub(crate) fn set_in_use(&self, is_used: bool) {
-        *lock(&self.idle) = (!is_used).then(Instant::now);
+        *self.idle.lock() = (!is_used).then(Instant::now);
     }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(entry) = state.places.remove(&self.number) {
             state.kept -= usize::from(entry.owner.is_none());
             drop(state);
             drop(entry);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -236,7 +236,7 @@ async fn lost_state_of_isolated_servers_is_reported_once() {
 /// reported.
 async fn seen_without(lost: Option<&'static str>) -> [bool; 4] {
     let stage = ReplicaTestbed::new().await;
-    *stage.store.without.lock().unwrap() = lost;
+    *stage.store.without.lock() = lost;
     let config = stage.config(&json!({"isolation": "session"}));
     let mut other = config.clone();
     other.toolboxes[0].servers[0].tool_filters = vec!["count".to_owned()];

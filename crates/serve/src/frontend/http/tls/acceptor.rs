@@ -1,7 +1,7 @@
 //! Accepts TLS connections: handshake, client certificate, and an error response for plain HTTP.
 
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -95,7 +95,7 @@ pub(crate) async fn accept_tls(
 }
 
 fn complain(tls: &TlsCertificates, peer: IpAddr) {
-    let mut said = tls.said.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut said = tls.said.lock();
     if said.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
         *said = Some(Instant::now());
         tracing::warn!(

@@ -1,10 +1,11 @@
 //! The client side of a bridge: the output to the client and the requests that it waits for.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use reqwest::StatusCode;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -14,7 +15,6 @@ use crate::json::{self, RawJson};
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome, UNREADABLE_NAME};
 use crate::wire::http_client::failure::HttpTransportError;
-use crate::wire::http_client::lock;
 use crate::wire::http_client::sink::MessageSink;
 use crate::wire::incoming::{self, error_object};
 use crate::wire::line::OversizedMessage;
@@ -71,17 +71,17 @@ impl BridgeClient {
     }
 
     pub(super) fn wait_for(&self, id: &RawJson, request: BridgeRequest) {
-        lock(&self.waiting).insert(id.clone().into_bytes(), request);
+        self.waiting.lock().insert(id.clone().into_bytes(), request);
     }
 
     pub(super) fn waiting(&self, id: &RawJson) -> Option<BridgeRequest> {
-        lock(&self.waiting).get(id.as_bytes()).cloned()
+        self.waiting.lock().get(id.as_bytes()).cloned()
     }
 
     /// Records that a request is sent again on connection `generation`. Returns `false` if the
     /// request is no longer pending.
     pub(super) fn moved(&self, id: &RawJson, generation: u64) -> bool {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let request = waiting.get_mut(id.as_bytes());
         request.is_some_and(|request| {
             request.generation = generation;
@@ -93,18 +93,18 @@ impl BridgeClient {
 
     pub(super) fn cancel(&self, params: Option<&RawJson>) {
         if let Some(id) = params.and_then(|params| params.member("requestId")) {
-            lock(&self.waiting).remove(id.as_bytes());
+            self.waiting.lock().remove(id.as_bytes());
         }
     }
 
     /// Removes a server request that the client answers. Returns `true` if it came from connection
     /// `generation`.
     pub(super) fn take_server_request(&self, id: &RawJson, generation: u64) -> bool {
-        lock(&self.asked).remove(id.as_bytes()) == Some(generation)
+        self.asked.lock().remove(id.as_bytes()) == Some(generation)
     }
 
     pub(super) fn initialize_result(&self) -> Option<RawJson> {
-        lock(&self.greeted).clone()
+        self.greeted.lock().clone()
     }
 
     /// Sends the client a message that doesn't answer a pending request.
@@ -124,7 +124,7 @@ impl BridgeClient {
     /// Tells the client that the requests of earlier connections are cancelled.
     pub(super) async fn cancel_stale_requests(&self, generation: u64) {
         let stale = {
-            let mut asked = lock(&self.asked);
+            let mut asked = self.asked.lock();
             let stale = asked.iter().filter(|(_, of)| **of != generation);
             let stale: Vec<Bytes> = stale.map(|(id, _)| id.clone()).collect();
             asked.retain(|_, of| *of == generation);
@@ -138,7 +138,7 @@ impl BridgeClient {
     }
 
     pub(super) async fn give_up(&self, id: &RawJson, why: &str) {
-        if lock(&self.waiting).remove(id.as_bytes()).is_some() {
+        if self.waiting.lock().remove(id.as_bytes()).is_some() {
             let message = format!(
                 "cannot reach the background service: {why}. Nothing was done; check it with \
                  `mcp-workbench setup status`"
@@ -148,7 +148,7 @@ impl BridgeClient {
     }
 
     pub(super) async fn give_up_all(&self, why: &str) {
-        let ids: Vec<Bytes> = lock(&self.waiting).keys().cloned().collect();
+        let ids: Vec<Bytes> = self.waiting.lock().keys().cloned().collect();
         for id in ids {
             self.give_up(&RawJson::from_range(&id, 0..id.len()), why).await;
         }
@@ -156,7 +156,7 @@ impl BridgeClient {
 
     /// Queues the request to be sent again.
     pub(super) fn resend(&self, id: RawJson) {
-        if let Some(request) = lock(&self.waiting).get_mut(id.as_bytes()) {
+        if let Some(request) = self.waiting.lock().get_mut(id.as_bytes()) {
             request.is_untaken = true;
         }
         // Fails only if the bridge has ended.
@@ -166,7 +166,9 @@ impl BridgeClient {
     /// Fails the requests on connections before `generation`, which are closed. Those that the
     /// server didn't accept are sent again instead.
     pub(super) async fn fail_requests_before(&self, generation: u64) {
-        let lost = lock(&self.waiting)
+        let lost = self
+            .waiting
+            .lock()
             .extract_if(|_, request| request.generation < generation && !request.is_untaken)
             .map(|(id, _)| id)
             .collect::<Vec<_>>();
@@ -208,7 +210,7 @@ impl BridgeSink {
     /// Registers a request of the bridge itself and returns the receiver of its response.
     pub(super) fn expect(&self, id: &RawJson) -> oneshot::Receiver<RpcOutcome> {
         let (sender, answer) = oneshot::channel();
-        *lock(&self.0.expected) = Some((id.clone().into_bytes(), sender));
+        *self.0.expected.lock() = Some((id.clone().into_bytes(), sender));
         answer
     }
 
@@ -217,17 +219,17 @@ impl BridgeSink {
     }
 
     fn expected(&self, id: &RawJson) -> Option<oneshot::Sender<RpcOutcome>> {
-        let mut expected = lock(&self.0.expected);
+        let mut expected = self.0.expected.lock();
         expected.take_if(|(of, _)| of == id.as_bytes()).map(|(_, sender)| sender)
     }
 
     fn expects(&self, id: &RawJson) -> bool {
-        lock(&self.0.expected).as_ref().is_some_and(|(of, _)| of == id.as_bytes())
+        self.0.expected.lock().as_ref().is_some_and(|(of, _)| of == id.as_bytes())
     }
 
     /// Removes a pending request that was sent on this connection.
     fn answered(&self, id: &RawJson) -> Option<BridgeRequest> {
-        let mut waiting = lock(&self.0.client.waiting);
+        let mut waiting = self.0.client.waiting.lock();
         let request = waiting.get(id.as_bytes())?;
         let is_own = request.generation == self.0.generation;
         is_own.then(|| waiting.remove(id.as_bytes())).flatten()
@@ -247,11 +249,11 @@ impl MessageSink for BridgeSink {
                     return tracing::debug!(?id, "ignored an unexpected response");
                 };
                 if let (true, RpcOutcome::Result(result)) = (request.is_greeting, outcome) {
-                    *lock(&client.greeted) = Some(result);
+                    *client.greeted.lock() = Some(result);
                 }
             }
             Ok(JsonRpcMessage::Request { id, .. }) => {
-                lock(&client.asked).insert(id.into_bytes(), self.0.generation);
+                client.asked.lock().insert(id.into_bytes(), self.0.generation);
             }
             Ok(JsonRpcMessage::Notification { .. }) => {}
             Err(MessageParseError::UnreadableName(message)) => {

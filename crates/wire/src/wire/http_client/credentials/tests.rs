@@ -1,13 +1,12 @@
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use pretty_assertions::assert_eq;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 use serde_json::json;
 
 use super::*;
-use crate::wire::http_client::lock;
 use crate::wire::http_client::tests::{SESSION, Server, answer, ask, ask_modern, error, result};
 
 /// Credentials with a counter: each challenge yields the next token, up to `last`.
@@ -42,7 +41,7 @@ impl Credentials for Renewed {
         } else {
             self.used.fetch_add(1, Ordering::Relaxed)
         };
-        lock(&self.challenges).push(challenge);
+        self.challenges.lock().push(challenge);
         let is_last = used == self.last;
         Box::pin(ready(if is_last { self.then } else { RetryDecision::Retry }))
     }
@@ -71,7 +70,7 @@ async fn rejected_exchange_is_retried_with_renewed_credentials() {
         second.answers(json!({"done": method})).await;
         assert_eq!(result(listed).await, json!({"done": method}));
     }
-    let challenges = lock(&credentials.challenges);
+    let challenges = credentials.challenges.lock();
     let schemes = ["Bearer realm=\"here\"", "Basic"];
     assert!(
         challenges.iter().all(|challenge| challenge.www_authenticate == schemes),
@@ -90,7 +89,7 @@ async fn second_rejection_is_returned_as_the_error() {
     let told = error(call).await;
     assert_eq!(told["data"], json!({"httpStatus": 401}));
     assert!(!told["message"].as_str().unwrap().contains("token-2"), "{told}");
-    let challenges = lock(&credentials.challenges);
+    let challenges = credentials.challenges.lock();
     let heard: Vec<_> =
         challenges.iter().map(|heard| (heard.is_last, &heard.authorization)).collect();
     let shown = |token| Some(HeaderValue::from_static(token));

@@ -23,7 +23,7 @@ struct FakeIssuer {
 
 async fn answer(Shared(made): Shared<Arc<FakeIssuer>>, uri: Uri) -> Response {
     made.asked.fetch_add(1, Ordering::SeqCst);
-    let issuer = made.issuer.lock().unwrap().clone();
+    let issuer = made.issuer.lock().clone();
     if made.is_down.load(Ordering::SeqCst) {
         StatusCode::INTERNAL_SERVER_ERROR.into_response()
     } else if uri.path() == made.metadata_at {
@@ -31,7 +31,7 @@ async fn answer(Shared(made): Shared<Arc<FakeIssuer>>, uri: Uri) -> Response {
             .to_string()
             .into_response()
     } else if uri.path().ends_with("/jwks") {
-        json!({ "keys": *made.keys.lock().unwrap() }).to_string().into_response()
+        json!({ "keys": *made.keys.lock() }).to_string().into_response()
     } else if uri.path() == "/long" {
         format!("{{\"keys\": [], \"x\": \"{}\"}}", "x".repeat(MAX_BYTES)).into_response()
     } else if uri.path() == "/elsewhere" {
@@ -45,7 +45,7 @@ async fn small(metadata_at: &'static str) -> (Arc<FakeIssuer>, String) {
     let made = Arc::new(FakeIssuer { metadata_at, ..FakeIssuer::default() });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let name = format!("http://{}/realm", listener.local_addr().unwrap());
-    made.issuer.lock().unwrap().clone_from(&name);
+    made.issuer.lock().clone_from(&name);
     let router = Router::new().fallback(answer).with_state(Arc::clone(&made));
     made.tasks.spawn(async move { axum::serve(listener, router).await });
     (made, name)
@@ -60,7 +60,7 @@ const METADATA: &str = "/.well-known/oauth-authorization-server/realm";
 #[tokio::test]
 async fn keys_are_fetched_once_and_again_for_an_unknown_key_id() {
     let (made, name) = small(METADATA).await;
-    made.keys.lock().unwrap().push(Signer::new(Algorithm::ES256, "one").public());
+    made.keys.lock().push(Signer::new(Algorithm::ES256, "one").public());
     let issuer = issuer(&json!({ "issuer": name }));
     let find = async |id: &str| issuer.keys(Some(id), Algorithm::ES256).await.map(|k| k.len());
     let both = tokio::join!(find("one"), find("one"));
@@ -68,7 +68,7 @@ async fn keys_are_fetched_once_and_again_for_an_unknown_key_id() {
     assert_eq!(made.asked.load(Ordering::SeqCst), 2);
     assert_eq!(find("one").await, Ok(1));
     assert_eq!(made.asked.load(Ordering::SeqCst), 2);
-    made.keys.lock().unwrap().push(Signer::new(Algorithm::ES256, "two").public());
+    made.keys.lock().push(Signer::new(Algorithm::ES256, "two").public());
     assert_eq!(find("two").await, Ok(1));
     assert_eq!(made.asked.load(Ordering::SeqCst), 4);
     // Unknown key ids run into the rate limit.
@@ -85,7 +85,7 @@ async fn finds_openid_metadata() {
         ["/.well-known/openid-configuration/realm", "/realm/.well-known/openid-configuration"]
     {
         let (made, name) = small(metadata).await;
-        made.keys.lock().unwrap().push(Signer::new(Algorithm::EdDSA, "one").public());
+        made.keys.lock().push(Signer::new(Algorithm::EdDSA, "one").public());
         let found = issuer(&json!({ "issuer": name })).keys(None, Algorithm::EdDSA).await;
         assert_eq!(found.map(|keys| keys.len()), Ok(1), "{metadata}");
     }
@@ -94,8 +94,8 @@ async fn finds_openid_metadata() {
 #[tokio::test]
 async fn rejects_metadata_of_another_issuer() {
     let (made, name) = small(METADATA).await;
-    made.keys.lock().unwrap().push(Signer::new(Algorithm::EdDSA, "one").public());
-    "https://other.example.com".clone_into(&mut made.issuer.lock().unwrap());
+    made.keys.lock().push(Signer::new(Algorithm::EdDSA, "one").public());
+    "https://other.example.com".clone_into(&mut made.issuer.lock());
     let found = issuer(&json!({ "issuer": name })).keys(None, Algorithm::EdDSA).await;
     assert_eq!(found.map(|keys| keys.len()), Err(AuthError::Unavailable));
 }
@@ -103,7 +103,7 @@ async fn rejects_metadata_of_another_issuer() {
 #[tokio::test]
 async fn cached_keys_outlive_an_issuer_outage_for_a_day() {
     let (made, name) = small(METADATA).await;
-    made.keys.lock().unwrap().push(Signer::new(Algorithm::ES256, "one").public());
+    made.keys.lock().push(Signer::new(Algorithm::ES256, "one").public());
     let issuer = issuer(&json!({ "issuer": name, "jwksUrl": format!("{name}/jwks") }));
     let find = async || issuer.keys(Some("one"), Algorithm::ES256).await.map(|keys| keys.len());
     let age = |by: Duration| {
@@ -129,7 +129,7 @@ async fn cached_keys_outlive_an_issuer_outage_for_a_day() {
 #[tokio::test]
 async fn rejects_long_documents_and_redirects() {
     let (made, name) = small(METADATA).await;
-    made.keys.lock().unwrap().push(Signer::new(Algorithm::ES256, "one").public());
+    made.keys.lock().push(Signer::new(Algorithm::ES256, "one").public());
     for path in ["/long", "/elsewhere", "/nothing"] {
         let jwks = name.replace("/realm", path);
         let issuer = issuer(&json!({ "issuer": name, "jwksUrl": jwks }));

@@ -52,7 +52,7 @@ impl StateStore for SharedMemoryStore {
         // Encode and decode, as a remote store does.
         let mut text: Value = serde_json::from_str(&record.encode().unwrap()).unwrap();
         let session = text["record"].get_mut("session").and_then(Value::as_object_mut);
-        if let (Some(session), Some(lost)) = (session, *self.without.lock().unwrap()) {
+        if let (Some(session), Some(lost)) = (session, *self.without.lock()) {
             session.remove(lost).unwrap();
         }
         self.memory.put(key, StateRecord::decode(&text.to_string()).unwrap(), capacity)
@@ -113,7 +113,7 @@ async fn serve(State(counting): State<Arc<CountingServer>>, body: String) -> Res
         "tools/list" => json!({"tools": [tool("count"), tool("long"), tool("slow"), tool("task")]}),
         "tasks/get" => json!({"taskId": "t1", "status": "working", "from": "the server"}),
         "tools/call" => {
-            counting.called.lock().unwrap().push(asked["params"]["arguments"].clone());
+            counting.called.lock().push(asked["params"]["arguments"].clone());
             if asked["params"]["name"] == "task" {
                 return answer("result", json!({"task": {"taskId": "t1", "status": "working"}}));
             }
@@ -150,7 +150,7 @@ impl EventListener for RecordingListener {
             Event::SessionAffinityLost(_) => "hops".to_owned(),
             _ => return,
         };
-        self.0.lock().unwrap().push(told);
+        self.0.lock().push(told);
     }
 }
 
@@ -270,16 +270,16 @@ impl ReplicaTestbed {
         };
         let (opened, ()) = tokio::join!(opening, listing);
         assert_eq!(opened.message["result"]["isError"], Value::Null, "{opened:?}");
-        let is_kept = *self.store.without.lock().unwrap() != Some("lists");
+        let is_kept = *self.store.without.lock() != Some("lists");
         self.until(id, |record| !is_kept || record.lists.digests.tools.is_some()).await;
     }
 
     pub(super) fn told(&self) -> Vec<String> {
-        self.told.0.lock().unwrap().clone()
+        self.told.0.lock().clone()
     }
 
     pub(super) fn called(&self) -> Vec<Value> {
-        self.counting.called.lock().unwrap().clone()
+        self.counting.called.lock().clone()
     }
 }
 
