@@ -8,6 +8,7 @@ pub mod app;
 pub mod authoring;
 pub mod builtin;
 pub mod cli;
+pub mod lint;
 
 pub use mcp_workbench_config::config;
 pub use mcp_workbench_core::{backend, catalog, gateway, llm, policy, state, telemetry, toolbox};

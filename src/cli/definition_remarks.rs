@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::catalog::remarks::{Remark, ServerRemarks, Severity};
 use crate::config;
+use crate::lint::{Remark, ServerRemarks, Severity};
 
 /// The remarks on one server, limited to a readable number.
 #[derive(Debug)]

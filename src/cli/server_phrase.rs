@@ -3,16 +3,16 @@
 //! The first source that yields a phrase wins: a description in the entry, the table of known
 //! servers, the server's own description and instructions, its tools. Texts of servers end up in
 //! the configuration and in the prompts of models. Only plain characters pass, on one line, and a
-//! text with a remark (`catalog::remarks`) is ignored.
+//! text with a remark (`lint`) is ignored.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use url::Url;
 
-use crate::catalog::remarks::{ScanInput, scan};
 use crate::catalog::{ToolDefinition, shorten};
 use crate::json::RawJson;
+use crate::lint::{ScanInput, scan};
 use crate::name::untrusted_text;
 
 mod known;

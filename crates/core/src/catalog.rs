@@ -6,7 +6,6 @@ mod definition;
 mod lock;
 mod overrides;
 pub mod rank;
-pub mod remarks;
 mod repair;
 pub mod schema;
 mod tool_ui;

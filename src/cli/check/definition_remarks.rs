@@ -1,10 +1,10 @@
 //! Scans the definitions that agents see for text that could mislead a model, and lists their
 //! violations of the specification.
 
-use crate::catalog::remarks::{DefinitionKind, ScanInput, scan};
 use crate::cli::definition_remarks::DefinitionRemarks;
 use crate::config::Finding;
 use crate::gateway::Snapshot;
+use crate::lint::{DefinitionKind, ScanInput, scan};
 use crate::settings::Config;
 
 /// Compares tool names within each toolbox and across all.

@@ -4,10 +4,10 @@
 //! reviewed, and must not crowd out remarks on unreviewed definitions.
 
 use crate::catalog::Listing;
-use crate::catalog::remarks::{DefinitionKind, ScanInput, scan};
 use crate::cli::definition_remarks::{DefinitionRemarks, words};
 use crate::cli::units::format_count;
 use crate::json::RawJson;
+use crate::lint::{DefinitionKind, ScanInput, scan};
 use crate::settings::{LockedDefinition, LockedServer};
 
 pub(super) struct ServerDefinitions {

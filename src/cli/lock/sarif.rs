@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::catalog::remarks::{self, Severity};
 use crate::cli::definition_remarks::{self, DefinitionRemarks};
 use crate::cli::lock::report::{DriftReport, DriftRow, PACKAGE_KIND};
+use crate::lint::{self, Severity};
 
 const RULES: [(&str, &str); 5] = [
     ("definition-changed", "A definition differs from the reviewed one"),
@@ -22,7 +22,7 @@ pub(super) fn log(report: &DriftReport) -> Value {
             "helpUri": "https://modelcontextprotocol.io/specification/2025-11-25/server/tools",
         })
     });
-    let remarks = remarks::RULES.iter().map(|rule| {
+    let remarks = lint::RULES.iter().map(|rule| {
         json!({
             "id": format!("finding-{}", rule.id),
             "shortDescription": {"text": format!("A definition has {}", rule.finds)},

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use mcp_workbench::catalog::remarks::RULES;
+use mcp_workbench::lint::RULES;
 use mcp_workbench::telemetry::METRICS;
 use regex::Regex;
 use serde_json::Value;

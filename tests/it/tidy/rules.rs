@@ -227,8 +227,8 @@ fn only_one_file_uses_unsafe() {
 }
 
 /// Modules that neither wait nor do I/O, except to read configuration files.
-const PURE: [&str; 8] =
-    ["settings", "config", "authoring", "catalog", "policy", "toolbox", "name", "json"];
+const PURE: [&str; 9] =
+    ["settings", "config", "authoring", "lint", "catalog", "policy", "toolbox", "name", "json"];
 
 fn pure_sources() -> Vec<Source> {
     let mut sources = program();

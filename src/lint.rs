@@ -6,18 +6,18 @@
 //! neither proves nor decides anything, and a text without remarks may still be hostile. Scanning
 //! does no I/O, takes time linear in the texts, and returns a bounded result.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use foldhash::HashSet;
 use regex::{Regex, RegexBuilder};
 
 use crate::catalog::Listing;
-use crate::catalog::remarks::names::ToolNameIndex;
-use crate::catalog::remarks::normalized_text::NormalizedText;
-use crate::catalog::remarks::rule::{Detector, rule_with};
-use crate::catalog::remarks::text::{Role, TextField};
 use crate::json::RawJson;
+use crate::lint::names::ToolNameIndex;
+use crate::lint::normalized_text::NormalizedText;
+use crate::lint::rule::{Detector, rule_with};
+use crate::lint::text::{Role, TextField};
 use crate::name::untrusted_text;
 
 mod encoded_text;
@@ -30,8 +30,8 @@ mod rule;
 mod tests;
 mod text;
 
-pub use crate::catalog::remarks::remark::{DefinitionKind, Remark, RemarkLocation};
-pub use crate::catalog::remarks::rule::{RULES, RemarkRule, Severity};
+pub use crate::lint::remark::{DefinitionKind, Remark, RemarkLocation};
+pub use crate::lint::rule::{RULES, RemarkRule, Severity};
 
 /// Maximum number of remarks on one server; further ones are only counted.
 pub const MAX_REMARKS: usize = 20;

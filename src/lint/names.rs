@@ -1,12 +1,12 @@
 //! Finds tool names that look like another server's, and texts that mention another server's tool.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use foldhash::{HashMap, HashMapExt, HashSet};
 use regex::Regex;
 
-use crate::catalog::remarks::normalized_text::{NormalizedText, latin};
+use crate::lint::normalized_text::{NormalizedText, latin};
 use crate::name::untrusted_text;
 
 /// Names of common tools, which are worth imitating.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::catalog::remarks::rule::RemarkRule;
+use crate::lint::rule::RemarkRule;
 use crate::name::untrusted_text;
 
 /// Something in a definition that a person should look at.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::catalog::remarks::rule::HiddenChar;
+use crate::lint::rule::HiddenChar;
 use crate::name::untrusted_text;
 
 /// This many spaces in a row push the following text out of sight.
