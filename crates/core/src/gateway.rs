@@ -49,8 +49,8 @@ mod tasks;
 mod tool_files;
 mod truncation;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
 use foldhash::HashMap;
 use tokio::sync::{mpsc, watch};
@@ -63,6 +63,7 @@ use crate::backend::{
 use crate::gateway::clock::Clock;
 use crate::gateway::embedding::EmbeddingModel;
 use crate::gateway::error::{failed, server_error};
+use crate::gateway::instrumentation::Instrumentation;
 use crate::gateway::interner::Interner;
 use crate::gateway::limits::GatewayLimiters;
 use crate::gateway::managed_server::{ManagedServer, ServerEntry};
@@ -71,13 +72,10 @@ use crate::gateway::search::LastIndex;
 use crate::gateway::startup::StartupOnce;
 use crate::gateway::tasks::TaskRegistry;
 use crate::gateway::tool_files::Files;
-use crate::gateway::truncation::TruncatedResults;
-use crate::llm;
 use crate::login::LoginTarget;
 use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::policy::Policy;
 use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
-use crate::telemetry::{EventBus, Redactor, ServerMetrics};
 
 pub use crate::backend::{
     APPS_NAME, Affinity, AgentEvent, AgentHandle, AgentId, BackendStatus, CallerQuota,
@@ -91,7 +89,7 @@ pub use crate::gateway::eager_servers::UnreadyServer;
 pub use crate::gateway::error::{CallError, FailedServer};
 pub use crate::gateway::extension_methods::is_own_extension;
 pub use crate::gateway::macros::UnavailableMacro;
-pub use crate::gateway::models::{ModelReply, SamplingError};
+pub use crate::gateway::models::{ModelReply, Models, SamplingError};
 pub use crate::gateway::open_toolbox::OpenedToolbox;
 pub use crate::gateway::open_toolbox::heartbeat;
 pub use crate::gateway::registry::{GatewayLimitError, GatewayRegistry};
@@ -103,6 +101,7 @@ pub use crate::gateway::sign_in::{
 };
 pub use crate::gateway::snapshot::Snapshot;
 pub use crate::gateway::tool_files::ToolFile;
+pub use crate::gateway::truncation::TruncatedResults;
 
 /// Capacity of the channel with changed listings.
 const EVENTS: usize = 64;
@@ -118,14 +117,11 @@ pub struct Gateway {
     is_namespaced: bool,
     servers: HashMap<ServerRef, ServerEntry>,
     limiters: GatewayLimiters,
-    results: Arc<TruncatedResults>,
+    results: TruncatedResults,
     snapshot: watch::Receiver<Arc<Snapshot>>,
-    listeners: EventBus,
-    unknown_server_meters: Arc<ServerMetrics>,
+    instrumentation: Instrumentation,
     tasks: TaskRegistry,
-    /// The model of the navigator, set by the first query.
-    llm: OnceLock<Result<llm::Endpoint, llm::LlmError>>,
-    secrets: OnceLock<Redactor>,
+    models: Models,
     last_index: LastIndex,
     files: Arc<Files>,
     embedding: Option<Arc<EmbeddingModel>>,
@@ -199,7 +195,9 @@ impl Gateway {
         let known = TaskRegistry::new(Arc::clone(&common.store), caller, capabilities);
         Self {
             limiters: common.limiters.of(caller, config),
-            results: Arc::clone(&common.results),
+            results: TruncatedResults::new(Arc::clone(&common.store), Arc::clone(config)),
+            models: Models::new(Arc::clone(config), observer.bus()),
+            instrumentation: Instrumentation::new(observer.bus(), observer.meters("", "")),
             embedding: common.embeddings.of(&config.search),
             config: scope.config,
             policy: scope.policy,
@@ -210,11 +208,7 @@ impl Gateway {
             is_namespaced,
             servers,
             snapshot,
-            listeners: observer.bus(),
-            unknown_server_meters: observer.meters("", ""),
             tasks: known,
-            llm: OnceLock::new(),
-            secrets: OnceLock::new(),
             last_index: LastIndex::default(),
             files: Arc::default(),
             once: StartupOnce::default(),
@@ -229,6 +223,16 @@ impl Gateway {
     /// Returns `true` if the client shows the pages of MCP Apps.
     pub fn shows_apps(&self) -> bool {
         self.capabilities.has_apps()
+    }
+
+    /// Returns the models that may be queried for the agent.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+
+    /// Returns what truncates results that are too long for the agent.
+    pub fn results(&self) -> &TruncatedResults {
+        &self.results
     }
 
     pub(crate) fn abilities(&self) -> ClientCapabilities {

@@ -128,7 +128,7 @@ impl Gateway {
             }
         };
         if read.is_none() {
-            self.note_denied(at, what, name, &denial, context);
+            self.instrumentation.note_denied(at, what, name, &denial, context);
         }
         Err(error)
     }
@@ -225,7 +225,13 @@ impl Gateway {
             };
             for prompt in part.listing().prompts.iter().filter(|prompt| is_meant(&prompt.name)) {
                 if let Err(denial) = self.policy.admit_prompt(at, &prompt.name) {
-                    self.note_denied(at, ReadableKind::Prompt, &prompt.name, &denial, context);
+                    self.instrumentation.note_denied(
+                        at,
+                        ReadableKind::Prompt,
+                        &prompt.name,
+                        &denial,
+                        context,
+                    );
                     return;
                 }
             }

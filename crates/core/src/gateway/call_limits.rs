@@ -9,10 +9,10 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout};
 
 use crate::gateway::fair_queue::SlotGuard;
-use crate::gateway::limits::Limiter;
+use crate::gateway::limits::{GatewayLimiters, Limiter};
 use crate::gateway::managed_server::ManagedServer;
 use crate::gateway::open_toolbox::with_heartbeat;
-use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::gateway::{CallError, RequestContext};
 use crate::name::ToolId;
 use crate::telemetry::{CallContext, CallStopReason};
 
@@ -21,13 +21,13 @@ pub(crate) struct CallSlotsGuard {
     _taken: Vec<SlotGuard>,
 }
 
-impl Gateway {
+impl GatewayLimiters {
     fn limiters_of<'a>(
         &'a self,
         server: &'a ManagedServer,
     ) -> impl Iterator<Item = &'a Arc<Limiter>> {
         // Own limits first, so that an agent over its limit doesn't use up shared ones.
-        [&self.limiters.agent, &server.limiter, &self.limiters.in_all].into_iter().flatten()
+        [&self.agent, &server.limiter, &self.in_all].into_iter().flatten()
     }
 
     /// Counts a call. Fails if the agent, the server or all together exceed their rate.
@@ -64,7 +64,7 @@ impl Gateway {
 
     /// Returns the number of concurrent calls that this agent may have on any server.
     pub(crate) fn max_concurrency(&self) -> Option<u32> {
-        let limiters = [&self.limiters.agent, &self.limiters.in_all].into_iter().flatten();
+        let limiters = [&self.agent, &self.in_all].into_iter().flatten();
         limiters.filter_map(|limiter| Some(limiter.rates.max_concurrent_calls()?.get())).min()
     }
 
@@ -83,12 +83,12 @@ impl Gateway {
             for limiter in self.limiters_of(server) {
                 let Some(places) = &limiter.places else { continue };
                 full = Some(limiter);
-                taken.push(places.acquire(self.limiters.caller.clone()).await);
+                taken.push(places.acquire(self.caller.clone()).await);
             }
             CallSlotsGuard { _taken: taken }
         };
         let message = || "waiting for other calls to end".to_owned();
-        let taking = with_heartbeat(message, context, timeout(self.limiters.max_wait, taking));
+        let taking = with_heartbeat(message, context, timeout(self.max_wait, taking));
         let places = Box::pin(taking).await;
         call.details.queued = since.elapsed();
         places.map_err(|_| {
@@ -100,7 +100,7 @@ impl Gateway {
                 reason: format!(
                     "too many concurrent calls {whose} (limit: {}), and none ended within {} s",
                     most.map_or(0, std::num::NonZeroU32::get),
-                    self.limiters.max_wait.as_secs_f32(),
+                    self.max_wait.as_secs_f32(),
                 ),
                 hint: "retry after other calls have ended".to_owned(),
             }

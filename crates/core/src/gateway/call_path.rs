@@ -15,7 +15,7 @@ use crate::gateway::tasks::task_id;
 use crate::gateway::{CallError, Gateway, RequestContext, wait_until_listed};
 use crate::json::{self, RawJson};
 use crate::name::{ServerRef, ToolId};
-use crate::policy::{Grant, Permit, Refusal};
+use crate::policy::{Grant, Permit, Refusal, ToolTraits};
 use crate::telemetry::{CallContext, PrimitiveReadGuard, ServerMetrics};
 use crate::toolbox::{ExposedTool, NotAnObjectError};
 
@@ -73,7 +73,7 @@ impl Gateway {
         let at = tool.server_ref();
         let target = self.target(&at);
         let meters = target.as_ref().map(CallTarget::meters);
-        let mut call = self.begin_call(tool, meters, arguments, context);
+        let mut call = self.instrumentation.begin_call(tool, meters, arguments, context);
         let call_context = &mut call.context;
         let meta = call_context.take_meta();
         let context = &RequestContext { meta: meta.as_deref().unwrap_or(context.meta), ..*context };
@@ -133,7 +133,7 @@ impl Gateway {
         if let Some(kept) = key
             && !call.has_asked
             && !server.shared.is_interactive()
-            && !self.is_over_result_limit(&outcome)
+            && !self.results.is_over_limit(&outcome)
         {
             let (answers, key) = *kept;
             answers.insert_if_cacheable(key, &outcome);
@@ -166,8 +166,8 @@ impl Gateway {
         call: &mut CallContext<'_>,
     ) -> Result<RpcOutcome, CallError> {
         let PermittedCall { tool, at, server, permit, sending } = permitted;
-        if self.is_rate_limited(server) {
-            Box::pin(self.check_rate_limits(tool, server, call)).await?;
+        if self.limiters.is_rate_limited(server) {
+            Box::pin(self.limiters.check_rate_limits(tool, server, call)).await?;
         }
         if let Some(concern) = permit.confirmation() {
             Box::pin(self.confirm_call(tool, concern, given, context, call)).await?;
@@ -182,8 +182,8 @@ impl Gateway {
             }
         }
         loop {
-            let places = if self.is_concurrency_limited(server) {
-                Some(Box::pin(self.acquire_slots(tool, server, context, call)).await?)
+            let places = if self.limiters.is_concurrency_limited(server) {
+                Some(Box::pin(self.limiters.acquire_slots(tool, server, context, call)).await?)
             } else {
                 None
             };
@@ -276,7 +276,7 @@ impl Gateway {
         params: &[json::Member],
         context: &RequestContext<'_>,
     ) -> Result<RpcOutcome, CallError> {
-        let mut read = self.begin_read(at, target, context);
+        let mut read = self.instrumentation.begin_read(at, target, context);
         let passed = self.admit_and_relay(at, target, params, context, read.as_mut()).await;
         if let Some(read) = read {
             let (ending, bytes) = call_outcome(&passed, context);
@@ -360,6 +360,15 @@ impl Gateway {
             };
         }
         Ok(input_required::too_many_rounds())
+    }
+
+    pub(crate) fn record_hidden_tool(&self, tool: &ToolId, call: &mut CallContext<'_>) {
+        call.mark_not_found(|| {
+            let server = self.managed_server(&tool.toolbox, &tool.server)?;
+            Some(server.shared.connection()?.listed().listing)
+        });
+        let decision = self.policy.decide(tool, ToolTraits::default(), || self.clock.now());
+        call.set_rule(|| rule(decision.as_ref()));
     }
 }
 

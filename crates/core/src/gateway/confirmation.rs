@@ -46,7 +46,7 @@ impl Gateway {
     ) -> Result<(), CallError> {
         let patience = self.config.limits.confirm_timeout;
         let agent = context.caller.agent.as_ref();
-        let message = confirmation_message(agent, tool, concern, arguments, self.secrets());
+        let message = confirmation_message(agent, tool, concern, arguments, self.models.secrets());
         let asking = async {
             let message = message.map_err(ConfirmationError::NotShown)?;
             match context.events {

@@ -80,10 +80,10 @@ impl Gateway {
         }
         let queries = queries.iter().map(|query| {
             let start = &query[..query.floor_char_boundary(MAX_QUERY)];
-            self.redact(start.trim())
+            self.models.redact(start.trim())
         });
         let queries: Vec<_> = queries.collect();
-        let secrets = self.secrets().clone();
+        let secrets = self.models.secrets().clone();
         let texts = move || {
             let texts = BACKGROUND.map(str::to_owned).into_iter().chain(texts());
             let clean = |text: String| secrets.redact_json_text(&text).into_owned();

@@ -72,7 +72,7 @@ impl Gateway {
         let server = self.require_server(&at);
         let meters = server.as_ref().map(|server| &*server.meters);
         let shown = json::object(params.iter().map(|(key, value)| (&**key, value)));
-        let mut call = self.begin_call(method, meters, Some(&shown), context);
+        let mut call = self.instrumentation.begin_call(method, meters, Some(&shown), context);
         let call_context = &mut call.context;
         let meta = call_context.take_meta();
         let context = &RequestContext { meta: meta.as_deref().unwrap_or(context.meta), ..*context };

@@ -39,8 +39,15 @@ impl Gateway {
         call.end(outcome, bytes);
     }
 
-    /// Reports the end of a call whose tool is unknown. `error` is `None` for an unknown name.
-    pub(crate) fn end_unresolved(&self, mut call: CallGuard<'_>, error: Option<&CallError>) {
+    /// Reports a call whose tool name didn't resolve. `error` is `None` for an unknown name.
+    pub fn note_unresolved(
+        &self,
+        name: &str,
+        arguments: Option<&RawJson>,
+        error: Option<&CallError>,
+        context: &RequestContext<'_>,
+    ) {
+        let mut call = self.instrumentation.begin_unresolved(name, arguments, context);
         if let (true, Some(error)) = (call.context.is_watched, error) {
             call.context.failure = self.failure_reason(&text_of_error(error), &call.context);
         }
@@ -55,7 +62,7 @@ impl Gateway {
         let server = server.and_then(|(toolbox, server)| self.managed_server(toolbox, server));
         let others = server.map(|server| server.spec().secrets());
         let others = others.into_iter().chain(subject.arguments.map(Redactor::from_members));
-        let mut text = self.redact(text);
+        let mut text = self.models.redact(text);
         for secrets in others {
             text = Cow::Owned(secrets.redact_json_text(&text).into_owned());
         }

@@ -1,25 +1,36 @@
 //! Telemetry of calls and reads: who makes them, which rule decides, how they end.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
 use memchr::memmem::Finder;
 
 use crate::backend::{self, RpcOutcome};
 use crate::gateway::access::RequestTarget;
-use crate::gateway::{CallError, Gateway, RequestContext};
+use crate::gateway::{CallError, RequestContext};
 use crate::json::RawJson;
 use crate::name::{ServerRef, ToolId};
-use crate::policy::{Denial, Grant, ToolTraits};
+use crate::policy::{Denial, Grant};
 use crate::telemetry::{
-    CallContext, CallGuard, CallOutcome, CallRequest, PrimitiveReadGuard, ReadContext,
-    ReadableKind, ServerMetrics,
+    CallGuard, CallOutcome, CallRequest, EventBus, PrimitiveReadGuard, ReadContext, ReadableKind,
+    ServerMetrics,
 };
 
 const IS_ERROR: &str = "isError";
 
-impl Gateway {
+/// Reports the calls and reads of a gateway's agents.
+pub(crate) struct Instrumentation {
+    pub(crate) listeners: EventBus,
+    /// For calls that reach no known server.
+    unknown_server_meters: Arc<ServerMetrics>,
+}
+
+impl Instrumentation {
+    pub(crate) fn new(listeners: EventBus, unknown_server_meters: Arc<ServerMetrics>) -> Self {
+        Self { listeners, unknown_server_meters }
+    }
+
     pub(crate) fn begin_call<'a>(
         &'a self,
         tool: &'a ToolId,
@@ -94,14 +105,13 @@ impl Gateway {
         })
     }
 
-    /// Reports a call whose tool name didn't resolve. `error` is `None` for an unknown name.
-    pub fn note_unresolved(
-        &self,
-        name: &str,
-        arguments: Option<&RawJson>,
-        error: Option<&CallError>,
-        context: &RequestContext<'_>,
-    ) {
+    /// Begins a call whose tool name didn't resolve.
+    pub(crate) fn begin_unresolved<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: Option<&'a RawJson>,
+        context: &RequestContext<'a>,
+    ) -> CallGuard<'a> {
         let subject = CallRequest {
             agent: context.caller.agent.as_ref(),
             session: context.agent.id.number(),
@@ -111,17 +121,7 @@ impl Gateway {
             arguments,
             meta: context.meta,
         };
-        let call = self.listeners.begin_call(&self.unknown_server_meters, subject);
-        self.end_unresolved(call, error);
-    }
-
-    pub(crate) fn record_hidden_tool(&self, tool: &ToolId, call: &mut CallContext<'_>) {
-        call.mark_not_found(|| {
-            let server = self.managed_server(&tool.toolbox, &tool.server)?;
-            Some(server.shared.connection()?.listed().listing)
-        });
-        let decision = self.policy.decide(tool, ToolTraits::default(), || self.clock.now());
-        call.set_rule(|| rule(decision.as_ref()));
+        self.listeners.begin_call(&self.unknown_server_meters, subject)
     }
 }
 

@@ -5,19 +5,21 @@
 //! audited, even if it fails.
 
 use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::backend::{RpcOutcome, ServerRequest, events};
 use crate::catalog::shorten;
-use crate::gateway::{Gateway, RequestContext};
+use crate::gateway::RequestContext;
 use crate::json::RawJson;
 use crate::llm::{
     ChatAnswer, ChatPrompt, Endpoint, LlmError, RequestCost, RequestLimits, TokenUsage,
     strip_reasoning, tokens_from_bytes,
 };
-use crate::telemetry::{LlmOutcome, LlmRequestGuard, LlmRequestInfo, Redactor};
+use crate::settings::Config;
+use crate::telemetry::{EventBus, LlmOutcome, LlmRequestGuard, LlmRequestInfo, Redactor};
 use crate::wire::code::{METHOD_NOT_FOUND, USER_REJECTED};
 
 const METHOD: &str = "sampling/createMessage";
@@ -49,7 +51,20 @@ pub enum SamplingError {
     Unusable(String),
 }
 
-impl Gateway {
+/// Queries language models for agents. Removes the secrets of the configuration from prompts.
+pub struct Models {
+    config: Arc<Config>,
+    listeners: EventBus,
+    /// The model of the navigator, set by the first query.
+    endpoint: OnceLock<Result<Endpoint, LlmError>>,
+    secrets: OnceLock<Redactor>,
+}
+
+impl Models {
+    pub(crate) fn new(config: Arc<Config>, listeners: EventBus) -> Self {
+        Self { config, listeners, endpoint: OnceLock::new(), secrets: OnceLock::new() }
+    }
+
     /// Queries the navigator's model; `None` if none is configured.
     pub async fn query_llm(
         &self,
@@ -61,7 +76,7 @@ impl Gateway {
         let prompt = self.clean(prompt);
         let mut request = self.begin_request(&config.model, &prompt, context);
         let mut cost = RequestCost::default();
-        let answer = match self.llm.get_or_init(|| Endpoint::new(config)) {
+        let answer = match self.endpoint.get_or_init(|| Endpoint::new(config)) {
             Ok(endpoint) => Box::pin(endpoint.chat(&prompt, within, &mut cost)).await,
             Err(failure) => Err(failure.clone()),
         };

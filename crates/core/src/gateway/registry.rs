@@ -19,7 +19,6 @@ use crate::gateway::embedding::EmbeddingModels;
 use crate::gateway::interner::Interner;
 use crate::gateway::limits::Limiters;
 use crate::gateway::response_cache::ResponseCaches;
-use crate::gateway::truncation::TruncatedResults;
 use crate::gateway::{Caller, Gateway};
 use crate::json::RawJson;
 use crate::name::ServerRef;
@@ -55,7 +54,6 @@ pub(crate) struct SharedServices {
     pub(crate) pool: Arc<Pool>,
     pub(crate) limiters: Limiters,
     pub(crate) stores: ResponseCaches,
-    pub(crate) results: Arc<TruncatedResults>,
     pub(crate) store: Arc<dyn StateStore>,
     pub(crate) embeddings: EmbeddingModels,
 }
@@ -175,7 +173,6 @@ impl GatewayRegistry {
                 pool,
                 limiters: Limiters::new(Arc::clone(&store)),
                 stores: ResponseCaches::default(),
-                results: Arc::new(TruncatedResults(Arc::clone(&store))),
                 store,
                 embeddings: EmbeddingModels::default(),
             },

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::backend::RpcOutcome;
+use crate::gateway::RequestContext;
 use crate::gateway::truncation::cut::{SplitResult, cut, json_prefix_len};
-use crate::gateway::{Gateway, RequestContext};
 use crate::json::{self, EditError, RawJson};
+use crate::settings::Config;
 use crate::state::{
     Capacity, PutOutcome, RecordKey, RecordKind, ResultRemainder, StateRecord, StateStore,
 };
@@ -24,9 +25,17 @@ use crate::wire::incoming::error_object;
 
 const PREFIX: &str = "mcp-workbench://results/";
 const OFFSET: &str = "?offset=";
-pub(crate) struct TruncatedResults(pub(crate) Arc<dyn StateStore>);
+/// Truncates the results of a gateway's calls, and keeps the remainders.
+pub struct TruncatedResults {
+    store: Arc<dyn StateStore>,
+    config: Arc<Config>,
+}
 
 impl TruncatedResults {
+    pub(crate) fn new(store: Arc<dyn StateStore>, config: Arc<Config>) -> Self {
+        Self { store, config }
+    }
+
     /// Stores as much of a remainder as fits the caller's quota. Returns its id and the number of
     /// bytes stored, or `None` without a source of randomness.
     async fn keep(
@@ -47,7 +56,7 @@ impl TruncatedResults {
         let kept = &text[..text.floor_char_boundary(capacity.bytes)];
         let rest = ResultRemainder { agent, session, owner, text: kept.into(), piece };
         let key = RecordKey::Rest(id.clone());
-        let put = self.0.put(key, StateRecord::Remainder(rest), capacity).await;
+        let put = self.store.put(key, StateRecord::Remainder(rest), capacity).await;
         let is_over = put == PutOutcome::StoredWithEviction || kept.len() < text.len();
         if let Some(quota) = quota.filter(|_| is_over) {
             quota.report_limit_reached(QuotaKind::StoredBytes);
@@ -57,7 +66,7 @@ impl TruncatedResults {
 
     /// Returns the text and piece size of a remainder, if the caller may read it.
     async fn find(&self, id: &str, context: &RequestContext<'_>) -> Option<(Arc<str>, usize)> {
-        let StateRecord::Remainder(rest) = self.0.get(&RecordKey::Rest(id.to_owned())).await?
+        let StateRecord::Remainder(rest) = self.store.get(&RecordKey::Rest(id.to_owned())).await?
         else {
             return None;
         };
@@ -65,17 +74,10 @@ impl TruncatedResults {
             && rest.session.is_none_or(|session| Some(&session) == context.session);
         is_theirs.then_some((rest.text, rest.piece))
     }
-}
 
-impl Gateway {
     /// Truncates a result longer than `limits.maxResultBytes` and adds a link to its remainder,
     /// which is stored for 15 minutes. `of` names the source in that link.
-    pub async fn truncate_result(
-        &self,
-        of: &str,
-        outcome: &mut RpcOutcome,
-        context: &RequestContext<'_>,
-    ) {
+    pub async fn truncate(&self, of: &str, outcome: &mut RpcOutcome, context: &RequestContext<'_>) {
         if let (Some(most), RpcOutcome::Result(result)) =
             (self.config.limits.max_result_bytes, &*outcome)
             && result.len() > most
@@ -91,7 +93,7 @@ impl Gateway {
         }
     }
 
-    pub(crate) fn is_over_result_limit(&self, outcome: &RpcOutcome) -> bool {
+    pub(crate) fn is_over_limit(&self, outcome: &RpcOutcome) -> bool {
         let most = self.config.limits.max_result_bytes;
         most.is_some_and(
             |most| matches!(outcome, RpcOutcome::Result(result) if result.len() > most),
@@ -114,7 +116,7 @@ impl Gateway {
         let limits = &self.config.limits.per_caller;
         let capacity =
             Capacity { count: limits.max_stored_results, bytes: limits.max_stored_bytes };
-        let stored = self.results.keep(&rest, most, capacity, context).await;
+        let stored = self.keep(&rest, most, capacity, context).await;
         let (id, kept) = stored.ok_or("the operating system has no random numbers")?;
         let uri = format!("{PREFIX}{id}");
         let structured = if is_structured { ", including `structuredContent`," } else { "" };
@@ -155,7 +157,7 @@ impl Gateway {
         context: &RequestContext<'_>,
     ) -> Option<Option<RawJson>> {
         let (id, offset) = address(uri)?;
-        let Some((text, most)) = self.results.find(id, context).await else { return Some(None) };
+        let Some((text, most)) = self.find(id, context).await else { return Some(None) };
         let Some(rest) = text.get(offset..) else { return Some(None) };
         let (piece, later) = rest.split_at(json_prefix_len(rest, most));
         let mut contents = vec![json!({"uri": uri, "mimeType": "text/plain", "text": piece})];

@@ -195,7 +195,7 @@ impl Exposure {
         context: &RequestContext<'_>,
     ) -> RpcOutcome {
         let mut outcome = self.rewrite_uris(&self.gateway.result_server(tool), outcome);
-        self.gateway.truncate_result(&tool.tool, &mut outcome, context).await;
+        self.gateway.results().truncate(&tool.tool, &mut outcome, context).await;
         let written = self.gateway.config().macro_at(tool);
         let is_ours = written.is_some_and(|config| config.result.is_some());
         if is_ours && !context.is_modern {

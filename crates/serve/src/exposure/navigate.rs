@@ -264,7 +264,7 @@ impl Exposure {
         let done = TaskOutcome { tool, outcome: came };
         let of = done.tool.as_ref().map_or(EXECUTE_TASK, |used| used.id.tool.as_str());
         let mut answer = RpcOutcome::Result(navigator::tool_result(&done));
-        self.gateway.truncate_result(of, &mut answer, context).await;
+        self.gateway.results().truncate(of, &mut answer, context).await;
         ToolCallReply::from_outcome(answer)
     }
 }

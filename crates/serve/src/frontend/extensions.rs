@@ -69,7 +69,7 @@ async fn forward_task_request(
     let mut outcome = outcome.unwrap_or_else(|error| primitives::call_error_outcome(&error));
     // A call would have returned the same result (MCP 2025-11-25, basic/utilities/tasks).
     if request.method == "tasks/result" {
-        gateway.truncate_result("a task", &mut outcome, &context).await;
+        gateway.results().truncate("a task", &mut outcome, &context).await;
     }
     Some(outcome)
 }

@@ -40,7 +40,7 @@ pub(crate) async fn read_result_remainder(
         // itself.
         return None;
     }
-    let found = exposure.gateway().read_remainder(uri, &passed.context()).await?;
+    let found = exposure.gateway().results().read_remainder(uri, &passed.context()).await?;
     Some(found.ok_or_else(|| {
         let refusal = resource_owners(session, exposure, &request.meta, uri).err();
         refusal.unwrap_or_else(|| resource_not_found(uri, request.meta.is_modern))

@@ -38,14 +38,14 @@ impl<'a> ModelChooser<'a> {
     }
 
     fn clean(&self, text: &str) -> String {
-        self.gateway.redact(text).into_owned()
+        self.gateway.models().redact(text).into_owned()
     }
 
     async fn ask(&self, prompt: &ChatPrompt) -> Result<String, ChooserError> {
         let within = self.budget.next_request_limits().map_err(ChooserError::BudgetExhausted)?;
         let answer = match self.source {
             ModelSource::Endpoint => {
-                let asked = self.gateway.query_llm(prompt, within, self.context).await;
+                let asked = self.gateway.models().query_llm(prompt, within, self.context).await;
                 let Some(ModelReply { result: answer, cost }) = asked else {
                     let nowhere = "the configuration has no `navigator.llm`";
                     return Err(ChooserError::Endpoint(LlmError::Unreachable(nowhere.to_owned())));
@@ -55,7 +55,7 @@ impl<'a> ModelChooser<'a> {
                 answer.map_err(|why| (is_late(&why), ChooserError::Endpoint(why)))
             }
             ModelSource::Client => {
-                let asked = self.gateway.sample_client(prompt, within, self.context).await;
+                let asked = self.gateway.models().sample_client(prompt, within, self.context).await;
                 let ModelReply { result: answer, cost } = asked;
                 self.budget.spend(cost);
                 answer.map_err(|why| {

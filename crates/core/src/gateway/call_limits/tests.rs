@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::{AgentHandle, PoolOptions};
 use crate::config;
-use crate::gateway::{Caller, GatewayRegistry};
+use crate::gateway::{Caller, Gateway, GatewayRegistry};
 use crate::json::RawJson;
 use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::settings::Config;
@@ -47,9 +47,13 @@ fn tool(server: &str) -> ToolId {
 async fn count(gateway: &Gateway, server: &str) -> Result<(), (String, String)> {
     let (no_agent, tool) = (AgentHandle::new(None), tool(server));
     let server = gateway.require_server(&server_ref(server)).unwrap();
-    let mut call =
-        gateway.begin_call(&tool, Ok(&server.meters), None, &RequestContext::detached(&no_agent));
-    gateway.check_rate_limits(&tool, server, &mut call.context).await.map_err(|error| {
+    let mut call = gateway.instrumentation.begin_call(
+        &tool,
+        Ok(&server.meters),
+        None,
+        &RequestContext::detached(&no_agent),
+    );
+    gateway.limiters.check_rate_limits(&tool, server, &mut call.context).await.map_err(|error| {
         assert_eq!(call.context.details.stop_reason, Some(CallStopReason::Rate));
         said(error)
     })
@@ -71,9 +75,9 @@ async fn enter(
     let (no_agent, tool) = (AgentHandle::new(None), tool(server));
     let context = RequestContext::detached(&no_agent);
     let of = gateway.require_server(&server_ref(server)).unwrap();
-    assert!(gateway.is_concurrency_limited(of));
-    let mut call = gateway.begin_call(&tool, Ok(&of.meters), None, &context);
-    let places = gateway.acquire_slots(&tool, of, &context, &mut call.context).await;
+    assert!(gateway.limiters.is_concurrency_limited(of));
+    let mut call = gateway.instrumentation.begin_call(&tool, Ok(&of.meters), None, &context);
+    let places = gateway.limiters.acquire_slots(&tool, of, &context, &mut call.context).await;
     let details = &call.context.details;
     assert_eq!(details.stop_reason, places.is_err().then_some(CallStopReason::Concurrency));
     places.map(|places| (places, details.queued)).map_err(said)

@@ -34,7 +34,7 @@ fn reason(
     let tool = ToolId { toolbox, server, tool: "t".to_owned() };
     let (meters, arguments) = (observer.meters("srv", "srv"), RawJson::encode(arguments));
     observer.live().snapshot();
-    let call = gateway.begin_call(&tool, Ok(&meters), Some(&arguments), &context);
+    let call = gateway.instrumentation.begin_call(&tool, Ok(&meters), Some(&arguments), &context);
     gateway.end_call(call, called, &context);
     let call = observer.live().snapshot().calls.into_iter().next().unwrap();
     Some((call.end.outcome.as_str(), call.reason?))

@@ -70,6 +70,7 @@ impl Gateway {
             },
             sent: &sent,
             most: self
+                .limiters
                 .max_concurrency()
                 .map_or(MAX_PARALLEL_STEPS, |most| MAX_PARALLEL_STEPS.min(most as usize)),
             plan: Plan::new(steps),

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::{AgentEvent, AgentHandle, PoolOptions};
 use crate::config;
-use crate::gateway::{Caller, GatewayRegistry};
+use crate::gateway::{Caller, Gateway, GatewayRegistry};
 use crate::llm::ResponseFormat;
 use crate::llm::fake_endpoint::{FakeEndpoint, chat_answer, chat_answer_ending, http_response};
 use crate::name::AgentName;
@@ -57,8 +57,11 @@ async fn prompts_contain_no_secrets_of_the_configuration() {
     });
     let gateway = gateway(&config(&json!({ "llm": llm })));
     let no_agent = AgentHandle::new(None);
-    let asked =
-        gateway.query_llm(&prompt(), soon(), &RequestContext::detached(&no_agent)).await.unwrap();
+    let asked = gateway
+        .models()
+        .query_llm(&prompt(), soon(), &RequestContext::detached(&no_agent))
+        .await
+        .unwrap();
     assert_eq!(
         asked.result.unwrap_err().to_string(),
         "invalid response: the endpoint reported an error: no ***"
@@ -86,8 +89,11 @@ async fn endpoint_answer_has_its_cost() {
     let llm = json!({"baseUrl": scripted.config.base_url.as_str(), "model": "small"});
     let with = gateway(&config(&json!({ "llm": llm })));
     let no_agent = AgentHandle::new(None);
-    let asked =
-        with.query_llm(&prompt(), soon(), &RequestContext::detached(&no_agent)).await.unwrap();
+    let asked = with
+        .models()
+        .query_llm(&prompt(), soon(), &RequestContext::detached(&no_agent))
+        .await
+        .unwrap();
     assert_eq!(asked.result.unwrap().text, "{}");
     assert_eq!(
         asked.cost,
@@ -95,7 +101,11 @@ async fn endpoint_answer_has_its_cost() {
     );
     let without = gateway(&config(&json!({})));
     assert!(
-        without.query_llm(&prompt(), soon(), &RequestContext::detached(&no_agent)).await.is_none()
+        without
+            .models()
+            .query_llm(&prompt(), soon(), &RequestContext::detached(&no_agent))
+            .await
+            .is_none()
     );
 }
 
@@ -132,16 +142,16 @@ async fn every_llm_request_is_audited_without_its_content() {
     let context = RequestContext { caller: &claude, ..RequestContext::detached(&no_agent) };
     let asking = |words: &str| ChatPrompt { user: words.to_owned(), ..prompt() };
     for words in ["fine", "rubbish", "simple", "long"] {
-        gateway.query_llm(&asking(words), soon(), &context).await.unwrap();
+        gateway.models().query_llm(&asking(words), soon(), &context).await.unwrap();
     }
     let past = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
     let past = RequestLimits { deadline: past, ..soon() };
-    gateway.query_llm(&asking("late"), past, &context).await.unwrap();
+    gateway.models().query_llm(&asking("late"), past, &context).await.unwrap();
     let given_up = asking("given up");
-    let mut asked = Box::pin(gateway.query_llm(&given_up, soon(), &context));
+    let mut asked = Box::pin(gateway.models().query_llm(&given_up, soon(), &context));
     assert!(ready_now(asked.as_mut()).is_none(), "the request is pending");
     drop(asked);
-    let unable = gateway.sample_client(&prompt(), soon(), &context).await;
+    let unable = gateway.models().sample_client(&prompt(), soon(), &context).await;
     assert_eq!(unable.result, Err(SamplingError::Unsupported));
     assert_eq!(unable.cost, RequestCost { usage: TokenUsage::default(), requests: 1 });
     let answer = json!({"model": "haiku", "content": {"type": "text", "text": "secret words"}});
@@ -201,7 +211,7 @@ async fn ask_client<F: Future<Output = ()>>(
         deal(asked, *request).await;
     };
     let prompt = prompt();
-    let asking = async { gateway.sample_client(&prompt, soon(), &context).await.result };
+    let asking = async { gateway.models().sample_client(&prompt, soon(), &context).await.result };
     tokio::join!(asking, dealing)
 }
 
@@ -272,8 +282,10 @@ async fn invalid_sampling_results_are_explained() {
     let (said, ()) = ask_client(&gateway, |_, request| async { drop(request) }).await;
     assert_eq!(said, Err(SamplingError::Unsupported));
     let no_agent = AgentHandle::new(None);
-    let asked =
-        gateway.sample_client(&prompt(), soon(), &RequestContext::detached(&no_agent)).await;
+    let asked = gateway
+        .models()
+        .sample_client(&prompt(), soon(), &RequestContext::detached(&no_agent))
+        .await;
     assert_eq!(asked.result, Err(SamplingError::Unsupported));
 }
 

@@ -32,7 +32,7 @@ impl Reader {
 
 #[tokio::test]
 async fn remainder_is_readable_by_its_session_or_its_agent_only() {
-    let results = TruncatedResults(state::new_store());
+    let results = TruncatedResults::new(state::new_store(), Arc::default());
     let [ann, again] = ["1", "2"].map(|session| Reader::new("ann", Some(session)));
     let (id, _) = results.keep("rest", 10, Capacity::UNLIMITED, &ann.context()).await.unwrap();
     let reads =
@@ -45,7 +45,7 @@ async fn remainder_is_readable_by_its_session_or_its_agent_only() {
     assert!(reads(&other, &by_name).await && reads(&ann, &by_name).await);
     assert!(!reads(&modern, &id).await);
     assert!(!reads(&Reader::new("bob", None), &by_name).await && !reads(&other, "00").await);
-    results.0.end(&SessionKey::of_id("1"), &SessionLease::default());
+    results.store.end(&SessionKey::of_id("1"), &SessionLease::default());
     assert!(!reads(&ann, &id).await && reads(&other, &by_name).await);
 }
 
