@@ -45,7 +45,9 @@ use crate::exposure::answer_delivery::ToolPresentation;
 pub(crate) use crate::exposure::client_profile::matches_client;
 pub use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
 pub use crate::exposure::mode::Exposure;
-use crate::exposure::mode::{ListContext, Mode};
+use crate::exposure::mode::{
+    ExposedTools, Instructions, ListChanges, ListContext, Mode, ModeTraits, OwnToolsInput, Startup,
+};
 pub use crate::exposure::passthrough::InitializeInfo;
 pub use crate::exposure::search::SearchHit;
 pub(crate) use crate::exposure::tool_call::ResourceError;
@@ -98,12 +100,12 @@ impl Exposure {
     /// Returns `true` if calls change the tool list of a session and the client is expected to
     /// follow.
     pub fn notifies_list_changes(&self) -> bool {
-        self.mode(ListMutability::Mutable).notifies_list_changes(&self.profile)
+        self.traits().list_changes == ListChanges::Followed
     }
 
     /// Returns `true` if the configured mode changes lists, but this client ignores list changes.
     pub fn is_fallback(&self) -> bool {
-        self.mode(ListMutability::Mutable).is_fallback(&self.profile)
+        self.traits().list_changes == ListChanges::Unsupported
     }
 
     fn is_relisting_unknown(&self) -> bool {
@@ -120,6 +122,11 @@ impl Exposure {
 
     fn mode(&self, mutability: ListMutability) -> &'static dyn Mode {
         (self.choose)(mutability, &self.profile)
+    }
+
+    /// Returns the traits of the mode for a list that can change.
+    fn traits(&self) -> &'static ModeTraits {
+        self.mode(ListMutability::Mutable).traits()
     }
 
     fn audience<'a>(
@@ -163,11 +170,12 @@ impl Exposure {
     pub fn instructions(&self, mutability: ListMutability) -> String {
         let (mode, mutability) = (self.mode(mutability), self.effective_mutability(mutability));
         let (config, max) = (self.gateway.config(), self.instructions_bytes());
-        if let Some(own) = mode.instructions(config) {
-            return own;
-        }
-        let render = |max| instructions::render(config, &mode.usage_hints(config, mutability), max);
-        if !mode.starts_all_servers() {
+        let hints = match mode.instructions(config, mutability) {
+            Instructions::Own(text) => return text,
+            Instructions::Hints(hints) => hints,
+        };
+        let render = |max| instructions::render(config, &hints, max);
+        if mode.traits().startup == Startup::OnDemand {
             return render(max);
         }
         // No `open_toolbox` call delivers the servers' instructions, so append them.
@@ -182,9 +190,9 @@ impl Exposure {
     pub fn tools(&self, mutability: ListMutability, chosen: &SessionChoices) -> Vec<RawJson> {
         let (mode, snapshot) = (self.mode(mutability), self.gateway.snapshot());
         let ctx = self.audience(mutability, chosen, &snapshot);
-        let mut tools = mode.own_tools(ctx);
+        let ExposedTools { own: mut tools, servers } = mode.tools(ctx);
         let own = tools.len();
-        tools.extend(mode.server_tools(ctx));
+        tools.extend(servers);
         if self.gateway.config().limits.max_result_bytes.is_some() {
             // Clients validate results against it, and a truncated result can lack required
             // members.
@@ -224,8 +232,8 @@ impl Exposure {
         let mut resources = mode.primitives(ctx, PrimitiveKind::Resource)?;
         resources.extend(mode.primitives(ctx, PrimitiveKind::Template)?);
         let prompts = mode.primitives(ctx, PrimitiveKind::Prompt)?;
-        let mut tools = mode.own_tools(ctx);
-        tools.extend(mode.server_tools(ctx));
+        let ExposedTools { own: mut tools, servers } = mode.tools(ctx);
+        tools.extend(servers);
         Some(ExposedLists { tools, resources, prompts })
     }
 
@@ -290,29 +298,30 @@ impl Exposure {
 
     /// Returns `true` if the tools of those toolboxes are also in the agent's list.
     pub fn lists_server_tools(&self, mutability: ListMutability) -> bool {
-        self.mode(mutability).lists_server_tools()
+        self.mode(mutability).traits().lists_server_tools
     }
 
     /// Returns `true` if descriptions of the mode's own tools mention servers, so they change with
     /// them.
     pub fn own_tools_name_servers(&self) -> bool {
-        self.mode(ListMutability::Mutable).own_tools_name_servers()
+        self.traits().own_tools_depend_on == OwnToolsInput::ServerHealth
     }
 
     /// Returns `true` if descriptions of the mode's own tools mention tools from cached listings.
     pub fn own_tools_name_tools(&self) -> bool {
-        self.profile.has_tool_search && self.mode(ListMutability::Mutable).own_tools_name_tools()
+        self.profile.has_tool_search
+            && self.traits().own_tools_depend_on == OwnToolsInput::KnownTools
     }
 
     /// Returns `true` if a list waits for servers without a cached listing.
     pub fn tries_servers(&self) -> bool {
-        self.mode(ListMutability::Mutable).unlisted_timeout().is_some()
+        self.traits().unlisted_timeout.is_some()
     }
 
     /// Starts the servers without a cached listing, so that the list has their tools or reports
     /// them as unavailable.
     pub async fn try_servers(&self, context: &RequestContext<'_>) {
-        if let Some(patience) = self.mode(ListMutability::Mutable).unlisted_timeout() {
+        if let Some(patience) = self.traits().unlisted_timeout {
             self.gateway.probe_unlisted(context, patience).await;
         }
     }
@@ -320,22 +329,30 @@ impl Exposure {
     /// In modes that list everything, starts the servers and waits for those without a cached
     /// listing. Returns immediately if that was done before.
     pub async fn ensure_started(&self, agent: &AgentHandle) {
-        if let Some(starting) = self.mode(ListMutability::Mutable).ensure_started(self, agent) {
-            starting.await;
+        match self.traits().startup {
+            Startup::OnDemand => {}
+            Startup::TryUnlisted => {
+                Box::pin(self.try_servers(&RequestContext::detached(agent))).await;
+            }
+            Startup::StartAll => Box::pin(self.gateway.start_all(agent)).await,
+            Startup::RunAll => Box::pin(self.gateway.start_all_and_wait(agent)).await,
         }
     }
 
     /// Like `ensure_started`, but also waits for servers with a cached listing, because their live
     /// instructions are needed.
     pub async fn ensure_running(&self, agent: &AgentHandle) {
-        if let Some(starting) = self.mode(ListMutability::Mutable).ensure_running(self, agent) {
-            starting.await;
+        match self.traits().startup {
+            Startup::OnDemand | Startup::TryUnlisted => self.ensure_started(agent).await,
+            Startup::StartAll | Startup::RunAll => {
+                Box::pin(self.gateway.start_all_and_wait(agent)).await;
+            }
         }
     }
 
     /// Returns `true` if the mode passes one server through unchanged.
     pub fn is_transparent(&self) -> bool {
-        self.mode(ListMutability::Mutable).is_transparent()
+        self.traits().is_transparent
     }
 
     /// Returns the passthrough server's own introduction once it runs; `None` in other modes. Fails
@@ -353,6 +370,6 @@ impl Exposure {
 
     /// Returns `true` if everything is listed from the start, so all servers have to be started.
     pub fn starts_all_servers(&self) -> bool {
-        self.mode(ListMutability::Mutable).starts_all_servers()
+        self.traits().startup != Startup::OnDemand
     }
 }

@@ -22,12 +22,15 @@ use crate::exposure::activate::switch_request::{AvailableItems, SwitchRequest};
 use crate::exposure::activate::tool_names::{catalog_name_for, name_of_target};
 use crate::exposure::app_table::AppTable;
 use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
-use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode, UsageHints};
+use crate::exposure::mode::{
+    BoxFuture, ExposedTools, Exposure, Instructions, ListChanges, ListContext, Mode, ModeTraits,
+    Startup, UsageHints,
+};
 use crate::exposure::rendering::{self, RenderFn};
 use crate::exposure::tool_call::{ListMutability, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::uri_rewrite::UriNaming;
 use crate::exposure::{answer_delivery, app_table, meta_tools, tool_results, uri_rewrite};
-use crate::gateway::{AgentHandle, CallError, FailedServer, RequestContext, Snapshot};
+use crate::gateway::{CallError, FailedServer, RequestContext, Snapshot};
 use crate::json::{EditError, RawJson};
 use crate::name::{self, ServerRef, ToolId};
 use crate::settings::Config;
@@ -62,10 +65,43 @@ fn is_app_only(at: &Snapshot, item: &NamespacedPrimitive) -> bool {
     item.kind == PrimitiveKind::Tool && tool.is_some_and(app_table::is_app_only)
 }
 
-pub(crate) struct Activate;
+pub(crate) struct Activate(ModeTraits);
+
+/// For clients that list again.
+pub(crate) static FOLLOWED: Activate = Activate::new(ListChanges::Followed);
+/// For clients that ignore list changes.
+pub(crate) static UNSUPPORTED: Activate = Activate::new(ListChanges::Unsupported);
+
+pub(crate) fn for_client(_: ListMutability, client: &ClientProfile) -> &'static dyn Mode {
+    match client.relisting {
+        RelistBehavior::Never => &UNSUPPORTED,
+        RelistBehavior::InTime | RelistBehavior::Unknown => &FOLLOWED,
+    }
+}
+
+impl Activate {
+    const fn new(list_changes: ListChanges) -> Self {
+        Self(ModeTraits {
+            startup: Startup::TryUnlisted,
+            unlisted_timeout: Some(UNLISTED_TIMEOUT),
+            list_changes,
+            lists_server_tools: true,
+            ..ModeTraits::new("The description of toolman_activate shows all tools.")
+        })
+    }
+}
 
 impl Mode for Activate {
-    fn usage_hints(&self, _: &Config, mutability: ListMutability) -> UsageHints {
+    fn traits(&self) -> &ModeTraits {
+        &self.0
+    }
+
+    fn tools(&self, ctx: ListContext<'_>) -> ExposedTools {
+        let own = own(ctx.exposure, ctx.at, ctx.mutability, &ctx.active());
+        ExposedTools { own, servers: active_tools(ctx) }
+    }
+
+    fn instructions(&self, _: &Config, mutability: ListMutability) -> Instructions {
         let usage = match mutability {
             ListMutability::Fixed => {
                 "The description of toolman_activate lists their tools and resources; pass names \
@@ -78,19 +114,7 @@ impl Mode for Activate {
             }
         };
         let call = "Call toolman_activate to use their tools.";
-        UsageHints { call, lists_toolboxes: None, usage: usage.to_owned() }
-    }
-
-    fn unknown_tool_hint(&self) -> &'static str {
-        "The description of toolman_activate shows all tools."
-    }
-
-    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        own(ctx.exposure, ctx.at, ctx.mutability, &ctx.active())
-    }
-
-    fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        active_tools(ctx)
+        Instructions::Hints(UsageHints { call, lists_toolboxes: None, usage: usage.to_owned() })
     }
 
     fn primitives(&self, ctx: ListContext<'_>, kind: PrimitiveKind) -> Option<Vec<RawJson>> {
@@ -129,39 +153,6 @@ impl Mode for Activate {
 
     fn rewrite_uris(&self, at: &Snapshot, server: &ServerRef, outcome: RpcOutcome) -> RpcOutcome {
         uri_rewrite::rewrite_result(UriNaming::Namespaced(at), server, outcome)
-    }
-
-    fn notifies_list_changes(&self, client: &ClientProfile) -> bool {
-        client.relisting != RelistBehavior::Never
-    }
-
-    fn is_fallback(&self, client: &ClientProfile) -> bool {
-        client.relisting == RelistBehavior::Never
-    }
-
-    fn starts_all_servers(&self) -> bool {
-        true
-    }
-
-    fn lists_server_tools(&self) -> bool {
-        true
-    }
-
-    fn unlisted_timeout(&self) -> Option<Duration> {
-        Some(UNLISTED_TIMEOUT)
-    }
-
-    fn ensure_started<'a>(
-        &'a self,
-        exposure: &'a Exposure,
-        agent: &'a AgentHandle,
-    ) -> Option<BoxFuture<'a, ()>> {
-        Some(Box::pin(async move {
-            exposure
-                .gateway()
-                .probe_unlisted(&RequestContext::detached(agent), UNLISTED_TIMEOUT)
-                .await;
-        }))
     }
 }
 

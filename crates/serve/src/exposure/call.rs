@@ -3,7 +3,7 @@
 use crate::backend::RpcOutcome;
 use crate::exposure::meta_tools::ScopedToolName;
 use crate::exposure::mode::Exposure;
-use crate::exposure::tool_call::{CallRoute, ListMutability, ToolCallReply, ToolCallRequest};
+use crate::exposure::tool_call::{CallRoute, ToolCallReply, ToolCallRequest};
 use crate::exposure::{meta_tools, tool_results};
 use crate::gateway::{CallError, RequestContext};
 use crate::json::RawJson;
@@ -81,7 +81,7 @@ impl Exposure {
     }
 
     pub(super) fn call_error(&self, error: &CallError) -> RpcOutcome {
-        tool_results::call_error(error, self.mode(ListMutability::Mutable).unknown_tool_hint())
+        tool_results::call_error(error, self.traits().unknown_tool_hint)
     }
 
     /// Resolves a registered name, `server:tool`, or a server's own name if it is unique: tool

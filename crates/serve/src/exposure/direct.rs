@@ -1,25 +1,28 @@
 //! `direct`: lists all tools from the start, with short names if they are unique.
 
-use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode};
+use crate::exposure::mode::{
+    BoxFuture, ExposedTools, Exposure, ListContext, Mode, ModeTraits, Startup,
+};
 use crate::exposure::tool_call::{CallRoute, ToolCallReply, ToolCallRequest};
 use crate::exposure::{meta_tools, uri_rewrite};
-use crate::gateway::{AgentHandle, Snapshot};
+use crate::gateway::Snapshot;
 use crate::json::RawJson;
 use crate::name::ToolId;
 
 pub(crate) struct Direct;
 
 impl Mode for Direct {
-    fn unknown_tool_hint(&self) -> &'static str {
-        "The tool list shows all tools."
+    fn traits(&self) -> &ModeTraits {
+        const TRAITS: ModeTraits = ModeTraits {
+            startup: Startup::StartAll,
+            lists_server_tools: true,
+            ..ModeTraits::new("The tool list shows all tools.")
+        };
+        &TRAITS
     }
 
-    fn own_tools(&self, _: ListContext<'_>) -> Vec<RawJson> {
-        Vec::new()
-    }
-
-    fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        tools(ctx)
+    fn tools(&self, ctx: ListContext<'_>) -> ExposedTools {
+        ExposedTools { own: Vec::new(), servers: tools(ctx) }
     }
 
     fn call<'a>(
@@ -38,30 +41,6 @@ impl Mode for Direct {
 
     fn listed_tool(&self, _: &Exposure, at: &Snapshot, name: &str) -> Option<ToolId> {
         at.resolve(name)
-    }
-
-    fn starts_all_servers(&self) -> bool {
-        true
-    }
-
-    fn lists_server_tools(&self) -> bool {
-        true
-    }
-
-    fn ensure_started<'a>(
-        &'a self,
-        exposure: &'a Exposure,
-        agent: &'a AgentHandle,
-    ) -> Option<BoxFuture<'a, ()>> {
-        Some(Box::pin(exposure.gateway().start_all(agent)))
-    }
-
-    fn ensure_running<'a>(
-        &'a self,
-        exposure: &'a Exposure,
-        agent: &'a AgentHandle,
-    ) -> Option<BoxFuture<'a, ()>> {
-        Some(Box::pin(exposure.gateway().start_all_and_wait(agent)))
     }
 }
 

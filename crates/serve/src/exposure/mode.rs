@@ -10,7 +10,7 @@ use crate::backend::RpcOutcome;
 use crate::exposure::client_profile::ClientProfile;
 use crate::exposure::tool_call::{ListMutability, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::uri_rewrite;
-use crate::gateway::{AgentHandle, Gateway, Snapshot};
+use crate::gateway::{Gateway, Snapshot};
 use crate::json::RawJson;
 use crate::name::{ServerRef, ToolId};
 use crate::settings::Config;
@@ -67,6 +67,7 @@ pub(crate) struct UsageHints {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolDelivery {
+    /// In the tool list.
     List,
     /// In the tool list and in the answer. `use_tool` calls tools that the model doesn't find in
     /// its list.
@@ -81,28 +82,126 @@ impl ToolDelivery {
     }
 }
 
+/// When a mode starts servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Startup {
+    /// When an agent opens their toolbox, searches or calls.
+    OnDemand,
+    /// Before the first list, those without a stored tool list.
+    TryUnlisted,
+    /// All, before the first list, which waits for those without a stored tool list.
+    StartAll,
+    /// All, before the first list, which waits for all of them: a stored tool list can be from
+    /// another version of a server.
+    RunAll,
+}
+
+/// Whether calls change the tool list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListChanges {
+    None,
+    /// Yes, and the client is expected to list again.
+    Followed,
+    /// The configuration asks for it, but the client ignores list changes.
+    Unsupported,
+}
+
+/// Whether `search_tools` is in the tool list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SearchOffer {
+    Never,
+    IfConfigured,
+    Always,
+}
+
+impl SearchOffer {
+    pub(crate) fn is_made(self, config: &Config) -> bool {
+        match self {
+            Self::Never => false,
+            Self::IfConfigured => config.search.offers_tool,
+            Self::Always => true,
+        }
+    }
+}
+
+/// What the definitions of a mode's own tools depend on, besides the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnToolsInput {
+    Nothing,
+    /// They name servers, and which of them have failed.
+    ServerHealth,
+    /// They contain stored tool lists, for clients that are shown signatures.
+    KnownTools,
+}
+
+/// The constant properties of a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ModeTraits {
+    /// The end of the error for an unknown tool: how to find the tools.
+    pub(crate) unknown_tool_hint: &'static str,
+    /// How the tools of an opened toolbox reach the agent.
+    pub(crate) delivery: ToolDelivery,
+    pub(crate) startup: Startup,
+    /// How long listing waits for servers without a stored tool list, if at all.
+    pub(crate) unlisted_timeout: Option<Duration>,
+    pub(crate) list_changes: ListChanges,
+    pub(crate) search: SearchOffer,
+    pub(crate) own_tools_depend_on: OwnToolsInput,
+    /// `true` if the tools of visible toolboxes are in the tool list.
+    pub(crate) lists_server_tools: bool,
+    /// `true` if one server is passed through unchanged.
+    pub(crate) is_transparent: bool,
+}
+
+impl ModeTraits {
+    pub(crate) const fn new(unknown_tool_hint: &'static str) -> Self {
+        Self {
+            unknown_tool_hint,
+            delivery: ToolDelivery::Answer,
+            startup: Startup::OnDemand,
+            unlisted_timeout: None,
+            list_changes: ListChanges::None,
+            search: SearchOffer::Never,
+            own_tools_depend_on: OwnToolsInput::Nothing,
+            lists_server_tools: false,
+            is_transparent: false,
+        }
+    }
+}
+
+/// The instructions for a model.
+pub(crate) enum Instructions {
+    /// The toolboxes, and how to use them.
+    Hints(UsageHints),
+    /// The mode's own text.
+    Own(String),
+}
+
+/// A list of tools.
+pub(crate) struct ExposedTools {
+    /// Of the mode itself.
+    pub(crate) own: Vec<RawJson>,
+    pub(crate) servers: Vec<RawJson>,
+}
+
+impl ExposedTools {
+    /// Returns a list without tools of servers, but for those with a user interface.
+    pub(crate) fn of_mode(own: Vec<RawJson>, ctx: ListContext<'_>) -> Self {
+        Self { own, servers: ctx.registered_tools(|_| false) }
+    }
+}
+
 /// A way of offering tools to an agent. Modes are stateless: the state of an agent is in its
 /// [`ListContext`], everything else in the gateway.
 pub(crate) trait Mode: Sync {
-    fn usage_hints(&self, _config: &Config, _surface: ListMutability) -> UsageHints {
+    fn traits(&self) -> &ModeTraits;
+
+    fn instructions(&self, _config: &Config, _mutability: ListMutability) -> Instructions {
         let call = "Their tools are in your tool list.";
-        UsageHints { call, lists_toolboxes: None, usage: String::new() }
+        Instructions::Hints(UsageHints { call, lists_toolboxes: None, usage: String::new() })
     }
 
-    /// Returns the instructions, unless they are built from [`UsageHints`].
-    fn instructions(&self, _config: &Config) -> Option<String> {
-        None
-    }
-
-    /// Returns the end of the error for an unknown tool: how to find the tools.
-    fn unknown_tool_hint(&self) -> &'static str;
-
-    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson>;
-
-    /// Returns the listed tools of servers, which include those with a user interface.
-    fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        ctx.registered_tools(|_| false)
-    }
+    fn tools(&self, ctx: ListContext<'_>) -> ExposedTools;
 
     /// Returns the listed primitives of `kind`. `None` lists all of the visible toolboxes.
     fn primitives(&self, _audience: ListContext<'_>, _kind: PrimitiveKind) -> Option<Vec<RawJson>> {
@@ -116,10 +215,6 @@ pub(crate) trait Mode: Sync {
         _request: ToolCallRequest<'a>,
     ) -> Option<BoxFuture<'a, ToolCallReply>> {
         None
-    }
-
-    fn delivery(&self) -> ToolDelivery {
-        ToolDelivery::Answer
     }
 
     /// Returns the tool listed as `name`, for modes whose lists have tools from the start.
@@ -155,67 +250,5 @@ pub(crate) trait Mode: Sync {
 
     fn rewrite_uris(&self, at: &Snapshot, server: &ServerRef, outcome: RpcOutcome) -> RpcOutcome {
         uri_rewrite::rewrite_result(uri_rewrite::UriNaming::Unique(at), server, outcome)
-    }
-
-    /// `true` if calls change the tool list and the client is expected to list again.
-    fn notifies_list_changes(&self, _client: &ClientProfile) -> bool {
-        false
-    }
-
-    /// `true` if the configuration asks for a dynamic tool list but the client ignores list
-    /// changes.
-    fn is_fallback(&self, _client: &ClientProfile) -> bool {
-        false
-    }
-
-    fn offers_search(&self, _config: &Config) -> bool {
-        false
-    }
-
-    /// `true` if lists contain everything from the start, so all servers are started first.
-    fn starts_all_servers(&self) -> bool {
-        false
-    }
-
-    fn lists_server_tools(&self) -> bool {
-        false
-    }
-
-    /// `true` if definitions of the gateway's own tools name servers and change with them.
-    fn own_tools_name_servers(&self) -> bool {
-        false
-    }
-
-    /// `true` if own tools contain stored tool lists, for clients that are shown signatures.
-    fn own_tools_name_tools(&self) -> bool {
-        false
-    }
-
-    fn is_transparent(&self) -> bool {
-        false
-    }
-
-    /// How long listing waits for servers without a stored tool list, if at all.
-    fn unlisted_timeout(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Starts the servers that lists depend on. Later calls return at once.
-    fn ensure_started<'a>(
-        &'a self,
-        _exposure: &'a Exposure,
-        _agent: &'a AgentHandle,
-    ) -> Option<BoxFuture<'a, ()>> {
-        None
-    }
-
-    /// Like `ensure_started`, but also waits for servers known only from the store, because their
-    /// live instructions are needed.
-    fn ensure_running<'a>(
-        &'a self,
-        exposure: &'a Exposure,
-        agent: &'a AgentHandle,
-    ) -> Option<BoxFuture<'a, ()>> {
-        self.ensure_started(exposure, agent)
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn selector_for(mode: ToolMode) -> ModeSelector {
         ToolMode::Search => |_, _| &search::Search,
         ToolMode::Navigate => |_, _| &navigate::Navigate,
         ToolMode::Direct => |_, _| &direct::Direct,
-        ToolMode::Activate => |_, _| &activate::Activate,
+        ToolMode::Activate => activate::for_client,
         ToolMode::Modular => |_, _| &modular::Modular,
         ToolMode::Passthrough => |_, _| &passthrough::Passthrough,
     }

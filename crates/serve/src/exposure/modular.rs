@@ -12,13 +12,14 @@ mod results;
 use std::time::Duration;
 
 use crate::catalog::shorten;
-use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode};
+use crate::exposure::mode::{
+    BoxFuture, ExposedTools, Exposure, Instructions, ListContext, Mode, ModeTraits, OwnToolsInput,
+};
 use crate::exposure::modular::arguments::{CallTool, GetTools};
-use crate::exposure::tool_call::{CallRoute, ToolCallReply, ToolCallRequest};
+use crate::exposure::tool_call::{CallRoute, ListMutability, ToolCallReply, ToolCallRequest};
 use crate::exposure::tool_results;
 use crate::exposure::truncation::names_that_fit;
 use crate::gateway::{FailedServer, RequestContext};
-use crate::json::RawJson;
 use crate::name::{self, ToolId};
 use crate::settings::{Config, ToolboxConfig};
 
@@ -42,16 +43,21 @@ const MAX_NAME: usize = 200;
 pub(crate) struct Modular;
 
 impl Mode for Modular {
-    fn instructions(&self, config: &Config) -> Option<String> {
-        Some(instructions(config))
+    fn traits(&self) -> &ModeTraits {
+        const TRAITS: ModeTraits = ModeTraits {
+            own_tools_depend_on: OwnToolsInput::ServerHealth,
+            unlisted_timeout: Some(UNLISTED_TIMEOUT),
+            ..ModeTraits::new("get-modular-tools shows all tools of a group.")
+        };
+        &TRAITS
     }
 
-    fn unknown_tool_hint(&self) -> &'static str {
-        "get-modular-tools shows all tools of a group."
+    fn instructions(&self, config: &Config, _: ListMutability) -> Instructions {
+        Instructions::Own(instructions(config))
     }
 
-    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        tools(ctx.exposure.gateway())
+    fn tools(&self, ctx: ListContext<'_>) -> ExposedTools {
+        ExposedTools::of_mode(tools(ctx.exposure.gateway()), ctx)
     }
 
     fn call<'a>(
@@ -64,14 +70,6 @@ impl Mode for Modular {
             CALL_TOOL | CALL_CATEGORY => Some(Box::pin(exposure.call_modular_tool(request))),
             _ => None,
         }
-    }
-
-    fn own_tools_name_servers(&self) -> bool {
-        true
-    }
-
-    fn unlisted_timeout(&self) -> Option<Duration> {
-        Some(UNLISTED_TIMEOUT)
     }
 }
 

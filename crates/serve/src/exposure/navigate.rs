@@ -11,8 +11,10 @@ use crate::exposure::instructions::{
     DEFAULT_MAX_INSTRUCTIONS, MAX_DESCRIPTION, PREVIEW_CHARS, STEPS, on_one_line,
 };
 use crate::exposure::meta_tools;
-use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode};
-use crate::exposure::tool_call::{ToolCallReply, ToolCallRequest};
+use crate::exposure::mode::{
+    BoxFuture, ExposedTools, Exposure, Instructions, ListContext, Mode, ModeTraits,
+};
+use crate::exposure::tool_call::{ListMutability, ToolCallReply, ToolCallRequest};
 use crate::exposure::truncation::{first_that_fits, names_that_fit};
 use crate::gateway::{AgentEvent, Gateway, RequestContext, heartbeat};
 use crate::json::RawJson;
@@ -27,16 +29,17 @@ const TASK: [&str; 5] = ["task", "query", "instruction", "prompt", "description"
 pub(crate) struct Navigate;
 
 impl Mode for Navigate {
-    fn instructions(&self, config: &Config) -> Option<String> {
-        Some(instructions(config))
+    fn traits(&self) -> &ModeTraits {
+        const TRAITS: ModeTraits = ModeTraits::new("execute_task finds the tool for a task.");
+        &TRAITS
     }
 
-    fn unknown_tool_hint(&self) -> &'static str {
-        "execute_task finds the tool for a task."
+    fn instructions(&self, config: &Config, _: ListMutability) -> Instructions {
+        Instructions::Own(instructions(config))
     }
 
-    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        tools(ctx.exposure.gateway())
+    fn tools(&self, ctx: ListContext<'_>) -> ExposedTools {
+        ExposedTools::of_mode(tools(ctx.exposure.gateway()), ctx)
     }
 
     fn call<'a>(

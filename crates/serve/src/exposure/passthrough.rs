@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use crate::backend::RpcOutcome;
-use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode};
+use crate::exposure::mode::{
+    BoxFuture, ExposedTools, Exposure, ListContext, Mode, ModeTraits, Startup,
+};
 use crate::exposure::tool_call::{CallRoute, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::{meta_tools, tool_results};
 use crate::gateway::{AgentHandle, CallError, Snapshot, StartPriority};
@@ -28,24 +30,28 @@ pub struct InitializeInfo {
 }
 
 impl Mode for Passthrough {
-    fn unknown_tool_hint(&self) -> &'static str {
-        "The tool list shows all tools."
+    fn traits(&self) -> &ModeTraits {
+        const TRAITS: ModeTraits = ModeTraits {
+            startup: Startup::RunAll,
+            lists_server_tools: true,
+            is_transparent: true,
+            ..ModeTraits::new("The tool list shows all tools.")
+        };
+        &TRAITS
     }
 
-    fn own_tools(&self, _: ListContext<'_>) -> Vec<RawJson> {
-        Vec::new()
-    }
-
-    fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        let Some((_, server)) = only(ctx.config()) else { return Vec::new() };
-        let Some(part) = part(ctx.config(), ctx.at) else { return Vec::new() };
-        part.tools.iter().map(|tool| exposed_definition(server, tool).1.clone()).collect()
+    fn tools(&self, ctx: ListContext<'_>) -> ExposedTools {
+        let part = only(ctx.config()).zip(part(ctx.config(), ctx.at));
+        let tools = part.map(|((_, server), part)| {
+            part.tools.iter().map(|tool| exposed_definition(server, tool).1.clone()).collect()
+        });
+        ExposedTools { own: Vec::new(), servers: tools.unwrap_or_default() }
     }
 
     fn primitives(&self, ctx: ListContext<'_>, kind: PrimitiveKind) -> Option<Vec<RawJson>> {
         let Some(part) = part(ctx.config(), ctx.at) else { return Some(Vec::new()) };
         Some(match kind {
-            PrimitiveKind::Tool => self.server_tools(ctx),
+            PrimitiveKind::Tool => self.tools(ctx).servers,
             PrimitiveKind::Resource => part.resources().iter().map(|one| one.raw.clone()).collect(),
             PrimitiveKind::Template => part.templates().iter().map(|one| one.raw.clone()).collect(),
             PrimitiveKind::Prompt => part.prompts().iter().map(|one| one.raw.clone()).collect(),
@@ -68,7 +74,7 @@ impl Mode for Passthrough {
                 gateway.note_unresolved(name, arguments, Some(&unknown), context);
                 return ToolCallReply::from_outcome(tool_results::call_error(
                     &unknown,
-                    self.unknown_tool_hint(),
+                    self.traits().unknown_tool_hint,
                 ));
             };
             let called =
@@ -115,27 +121,6 @@ impl Mode for Passthrough {
 
     fn rewrite_uris(&self, _: &Snapshot, _: &ServerRef, outcome: RpcOutcome) -> RpcOutcome {
         outcome
-    }
-
-    fn starts_all_servers(&self) -> bool {
-        true
-    }
-
-    fn lists_server_tools(&self) -> bool {
-        true
-    }
-
-    fn is_transparent(&self) -> bool {
-        true
-    }
-
-    fn ensure_started<'a>(
-        &'a self,
-        exposure: &'a Exposure,
-        agent: &'a AgentHandle,
-    ) -> Option<BoxFuture<'a, ()>> {
-        // A cached listing can be from another version of the server, so wait for the live one.
-        Some(Box::pin(exposure.gateway().start_all_and_wait(agent)))
     }
 }
 

@@ -11,7 +11,10 @@ use serde_json::json;
 
 use crate::catalog::rank::ScoreCutoff;
 use crate::catalog::shorten;
-use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode, ToolDelivery, UsageHints};
+use crate::exposure::mode::{
+    BoxFuture, ExposedTools, Exposure, Instructions, ListContext, Mode, ModeTraits, SearchOffer,
+    ToolDelivery, UsageHints,
+};
 use crate::exposure::search::arguments::SearchTools;
 use crate::exposure::search::results::{QueryMatches, SearchResults, unsearched};
 use crate::exposure::tool_call::{ListMutability, ToolCallReply, ToolCallRequest};
@@ -32,8 +35,16 @@ const MAX_NAME: usize = 200;
 pub(crate) struct Search;
 
 impl Mode for Search {
-    fn usage_hints(&self, _: &Config, _: ListMutability) -> UsageHints {
-        UsageHints {
+    fn traits(&self) -> &ModeTraits {
+        const TRAITS: ModeTraits = ModeTraits {
+            search: SearchOffer::Always,
+            ..ModeTraits::new("search_tools searches for tools by task.")
+        };
+        &TRAITS
+    }
+
+    fn instructions(&self, _: &Config, _: ListMutability) -> Instructions {
+        Instructions::Hints(UsageHints {
             call: "Call search_tools to find their tools.",
             lists_toolboxes: Some(SEARCH_TOOLS),
             usage: format!(
@@ -41,15 +52,12 @@ impl Mode for Search {
                  each; then call a result with {}.",
                 instructions::USE_TOOL
             ),
-        }
+        })
     }
 
-    fn unknown_tool_hint(&self) -> &'static str {
-        "search_tools searches for tools by task."
-    }
-
-    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        vec![search_tools(ctx.config(), None), meta_tools::use_tool(SEARCH_TOOLS)]
+    fn tools(&self, ctx: ListContext<'_>) -> ExposedTools {
+        let own = vec![search_tools(ctx.config(), None), meta_tools::use_tool(SEARCH_TOOLS)];
+        ExposedTools::of_mode(own, ctx)
     }
 
     fn call<'a>(
@@ -57,21 +65,16 @@ impl Mode for Search {
         exposure: &'a Exposure,
         request: ToolCallRequest<'a>,
     ) -> Option<BoxFuture<'a, ToolCallReply>> {
-        call(self, exposure, request)
-    }
-
-    fn offers_search(&self, _: &Config) -> bool {
-        true
+        call(self.traits().search, exposure, request)
     }
 }
 
 pub(crate) fn call<'a>(
-    mode: &dyn Mode,
+    offer: SearchOffer,
     exposure: &'a Exposure,
     request: ToolCallRequest<'a>,
 ) -> Option<BoxFuture<'a, ToolCallReply>> {
-    let is_offered =
-        request.name == SEARCH_TOOLS && mode.offers_search(exposure.gateway().config());
+    let is_offered = request.name == SEARCH_TOOLS && offer.is_made(exposure.gateway().config());
     is_offered.then(|| -> BoxFuture<'a, ToolCallReply> { Box::pin(exposure.search_tools(request)) })
 }
 
@@ -155,7 +158,7 @@ impl Exposure {
                 absent: gateway.absent_services(query).await,
             });
         }
-        let adds_to_list = self.mode(request.lists).delivery().adds_to_list();
+        let adds_to_list = self.mode(request.lists).traits().delivery.adds_to_list();
         let is_listed = |tool: &ExposedTool| {
             adds_to_list && request.chosen.opened.contains(&tool.id.toolbox)
                 || shows_apps && app_table::is_app_tool(tool)

@@ -2,88 +2,94 @@
 //! opened toolbox are delivered.
 
 use crate::exposure::answer_delivery::{CallHint, OpenReplyOptions};
-use crate::exposure::client_profile::ClientProfile;
 use crate::exposure::meta_tools::{OPEN_TOOLBOX, OpenToolbox};
-use crate::exposure::mode::{BoxFuture, Exposure, ListContext, Mode, ToolDelivery, UsageHints};
+use crate::exposure::mode::{
+    BoxFuture, ExposedTools, Exposure, Instructions, ListChanges, ListContext, Mode, ModeTraits,
+    OwnToolsInput, SearchOffer, ToolDelivery, UsageHints,
+};
 use crate::exposure::tool_call::{ListMutability, ToolCallReply, ToolCallRequest};
 use crate::exposure::{
     answer_delivery, instructions, list_delivery, meta_tools, search, tool_results,
 };
-use crate::json::RawJson;
+use crate::name::ToolboxName;
 use crate::settings::Config;
 
 /// For clients that follow list changes.
-pub(crate) static LIST: ToolboxMode =
-    ToolboxMode { is_followed: true, ..ToolboxMode::new(ToolDelivery::List) };
+pub(crate) static LIST: ToolboxMode = ToolboxMode::new(ToolDelivery::List, ListChanges::Followed);
 /// For clients that follow list changes and hide tools behind a search of their own.
 pub(crate) static LIST_AND_ANSWER: ToolboxMode =
-    ToolboxMode { is_followed: true, ..ToolboxMode::new(ToolDelivery::Both) };
+    ToolboxMode::new(ToolDelivery::Both, ListChanges::Followed);
 /// For clients whose reaction to list changes is unknown.
-pub(crate) static LIST_AND_ANSWER_UNKNOWN: ToolboxMode = ToolboxMode::new(ToolDelivery::Both);
+pub(crate) static LIST_AND_ANSWER_UNKNOWN: ToolboxMode =
+    ToolboxMode::new(ToolDelivery::Both, ListChanges::None);
 /// For clients whose lists can't change or shouldn't.
-pub(crate) static ANSWER: ToolboxMode = ToolboxMode::new(ToolDelivery::Answer);
+pub(crate) static ANSWER: ToolboxMode = ToolboxMode::new(ToolDelivery::Answer, ListChanges::None);
 /// For clients that never list again although the configuration asks for a dynamic list.
 pub(crate) static ANSWER_FALLBACK: ToolboxMode =
-    ToolboxMode { falls_back: true, ..ToolboxMode::new(ToolDelivery::Answer) };
+    ToolboxMode::new(ToolDelivery::Answer, ListChanges::Unsupported);
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ToolboxMode {
-    giving: ToolDelivery,
-    /// `true` if answers wait for the client to list again.
-    is_followed: bool,
-    falls_back: bool,
-}
+pub(crate) struct ToolboxMode(ModeTraits);
 
 impl ToolboxMode {
-    const fn new(giving: ToolDelivery) -> Self {
-        Self { giving, is_followed: false, falls_back: false }
+    const fn new(delivery: ToolDelivery, list_changes: ListChanges) -> Self {
+        let is_in_list = matches!(delivery, ToolDelivery::List);
+        Self(ModeTraits {
+            delivery,
+            list_changes,
+            search: SearchOffer::IfConfigured,
+            own_tools_depend_on: if is_in_list {
+                OwnToolsInput::Nothing
+            } else {
+                OwnToolsInput::KnownTools
+            },
+            lists_server_tools: !matches!(delivery, ToolDelivery::Answer),
+            ..ModeTraits::new("open_toolbox shows all tools of a toolbox.")
+        })
     }
 }
 
 impl Mode for ToolboxMode {
-    fn usage_hints(&self, config: &Config, _: ListMutability) -> UsageHints {
+    fn traits(&self) -> &ModeTraits {
+        &self.0
+    }
+
+    fn instructions(&self, config: &Config, _: ListMutability) -> Instructions {
+        let ModeTraits { delivery, search, .. } = self.0;
         const NAMED: &str =
             "Tools of open toolboxes are in your tool list as <toolbox>__<server>__<tool>";
         let use_tool = instructions::USE_TOOL;
-        let usage = match self.giving {
+        let usage = match delivery {
             ToolDelivery::List => format!("{NAMED}."),
             ToolDelivery::Both => {
                 format!("{NAMED}; if one is missing there, call {use_tool}.")
             }
             ToolDelivery::Answer => format!("Your tool list never changes: call {use_tool}."),
         };
-        let more =
-            if self.offers_search(config) { " search_tools searches all of them." } else { "" };
-        UsageHints {
-            call: if self.giving.adds_to_list() {
+        let more = if search.is_made(config) { " search_tools searches all of them." } else { "" };
+        Instructions::Hints(UsageHints {
+            call: if delivery.adds_to_list() {
                 "Call open_toolbox to use one."
             } else {
                 "open_toolbox shows the tools of one, use_tool calls them."
             },
             lists_toolboxes: Some(OPEN_TOOLBOX),
             usage: usage + more,
-        }
+        })
     }
 
-    fn unknown_tool_hint(&self) -> &'static str {
-        "open_toolbox shows all tools of a toolbox."
-    }
-
-    fn own_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
+    fn tools(&self, ctx: ListContext<'_>) -> ExposedTools {
         let showing = ctx.exposure.showing();
-        match self.giving {
+        let own = match self.0.delivery {
             ToolDelivery::List => {
                 // A client that doesn't list again gets another result.
                 let has_shape = !ctx.exposure.is_relisting_unknown();
                 list_delivery::meta_tools(ctx.config(), showing.reads_instructions, has_shape)
             }
             giving => answer_delivery::meta_tools(ctx.config(), ctx.at, giving, showing),
-        }
-    }
-
-    fn server_tools(&self, ctx: ListContext<'_>) -> Vec<RawJson> {
-        let adds = self.giving.adds_to_list();
-        ctx.registered_tools(|toolbox| adds && ctx.chosen.opened.contains(toolbox))
+        };
+        let adds = self.0.delivery.adds_to_list();
+        let is_listed = |toolbox: &ToolboxName| adds && ctx.chosen.opened.contains(toolbox);
+        ExposedTools { own, servers: ctx.registered_tools(is_listed) }
     }
 
     fn call<'a>(
@@ -91,31 +97,7 @@ impl Mode for ToolboxMode {
         exposure: &'a Exposure,
         request: ToolCallRequest<'a>,
     ) -> Option<BoxFuture<'a, ToolCallReply>> {
-        search::call(self, exposure, request)
-    }
-
-    fn delivery(&self) -> ToolDelivery {
-        self.giving
-    }
-
-    fn notifies_list_changes(&self, _: &ClientProfile) -> bool {
-        self.is_followed
-    }
-
-    fn is_fallback(&self, _: &ClientProfile) -> bool {
-        self.falls_back
-    }
-
-    fn offers_search(&self, config: &Config) -> bool {
-        config.search.offers_tool
-    }
-
-    fn lists_server_tools(&self) -> bool {
-        self.giving.adds_to_list()
-    }
-
-    fn own_tools_name_tools(&self) -> bool {
-        self.giving != ToolDelivery::List
+        search::call(self.0.search, exposure, request)
     }
 }
 
@@ -134,7 +116,7 @@ impl Exposure {
         };
         let opened = self.gateway.open_toolbox(toolbox, request.context).await;
         let (max, shows_apps) = (self.listing_bytes(), self.shows_apps());
-        let giving = self.mode(request.lists).delivery();
+        let giving = self.mode(request.lists).traits().delivery;
         let calls = match giving {
             ToolDelivery::Both => CallHint::ByNameOrUseTool,
             _ if self.is_fallback() => CallHint::WithUseToolAlone,

@@ -2,9 +2,9 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::exposure::ListMutability;
-use crate::exposure::activate::Activate;
+use crate::exposure::activate;
 use crate::exposure::direct::Direct;
-use crate::exposure::mode::Mode;
+use crate::exposure::mode::{Instructions, Mode};
 use crate::exposure::search::Search;
 use crate::exposure::toolbox_mode::{ANSWER, LIST, LIST_AND_ANSWER};
 use crate::name::{ServerName, ToolboxName};
@@ -68,7 +68,7 @@ fn first_line_names_the_toolboxes_and_the_tool_to_call() {
         (&LIST_AND_ANSWER, "open_toolbox"),
         (&ANSWER, "use_tool"),
         (&Search, "search_tools"),
-        (&Activate, "toolman_activate"),
+        (&activate::FOLLOWED, "toolman_activate"),
     ];
     for (mode, call) in modes {
         for (count, words) in [(1, 1), (3, 4), (10, 5), (10, 500), (20, 3), (500, 1)] {
@@ -97,7 +97,10 @@ fn of(config: &Config, mode: &dyn Mode) -> String {
 }
 
 fn within(config: &Config, mode: &dyn Mode, mutability: ListMutability, max: usize) -> String {
-    render(config, &mode.usage_hints(config, mutability), max)
+    match mode.instructions(config, mutability) {
+        Instructions::Hints(hints) => render(config, &hints, max),
+        Instructions::Own(text) => text,
+    }
 }
 
 // invariant: text-is-bounded
@@ -281,7 +284,8 @@ fn missing_toolboxes_are_reported() {
 
 #[test]
 fn fixed_lists_do_not_mention_switching() {
-    let text = within(&many(1, 1), &Activate, ListMutability::Fixed, DEFAULT_MAX_INSTRUCTIONS);
+    let text =
+        within(&many(1, 1), &activate::FOLLOWED, ListMutability::Fixed, DEFAULT_MAX_INSTRUCTIONS);
     assert!(text.contains("Every tool can be called"), "{text}");
     assert!(!text.contains("off"), "{text}");
 }

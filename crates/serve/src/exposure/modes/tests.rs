@@ -3,7 +3,10 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 
 use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
-use crate::exposure::mode::{ListContext, Mode, ModeSelector, UsageHints};
+use crate::exposure::mode::{
+    ExposedTools, Instructions, ListChanges, ListContext, Mode, ModeSelector, ModeTraits,
+    OwnToolsInput, Startup, UsageHints,
+};
 use crate::exposure::modes;
 use crate::exposure::{ListMutability, instructions};
 use crate::json::RawJson;
@@ -32,8 +35,9 @@ const fn known(relisting: RelistBehavior, has_tool_search: bool) -> ClientProfil
 fn given(mode: ToolMode, mutability: ListMutability) -> [(bool, bool, bool); 4] {
     CLIENTS.map(|client| {
         let mode = modes::selector_for(mode)(mutability, client);
-        let in_answer = mode.own_tools_name_tools();
-        (mode.delivery().adds_to_list(), in_answer, mode.notifies_list_changes(client))
+        let ModeTraits { delivery, own_tools_depend_on, list_changes, .. } = mode.traits();
+        let in_answer = *own_tools_depend_on == OwnToolsInput::KnownTools;
+        (delivery.adds_to_list(), in_answer, *list_changes == ListChanges::Followed)
     })
 }
 
@@ -70,7 +74,8 @@ fn fixed_lists_deliver_tools_in_answers() {
 fn clients_that_never_relist_fall_back() {
     let falls_back = |mode| {
         CLIENTS.map(|client| {
-            modes::selector_for(mode)(ListMutability::Mutable, client).is_fallback(client)
+            let mode = modes::selector_for(mode)(ListMutability::Mutable, client);
+            mode.traits().list_changes == ListChanges::Unsupported
         })
     };
     for mode in [ToolMode::Dynamic, ToolMode::Activate] {
@@ -85,20 +90,22 @@ fn clients_that_never_relist_fall_back() {
 struct Menu;
 
 impl Mode for Menu {
-    fn usage_hints(&self, _: &Config, _: ListMutability) -> UsageHints {
-        UsageHints {
+    fn traits(&self) -> &ModeTraits {
+        const TRAITS: ModeTraits = ModeTraits::new("menu shows all dishes.");
+        &TRAITS
+    }
+
+    fn instructions(&self, _: &Config, _: ListMutability) -> Instructions {
+        Instructions::Hints(UsageHints {
             call: "Call menu.",
             lists_toolboxes: None,
             usage: "One dish at a time.".to_owned(),
-        }
+        })
     }
 
-    fn unknown_tool_hint(&self) -> &'static str {
-        "menu shows all dishes."
-    }
-
-    fn own_tools(&self, _: ListContext<'_>) -> Vec<RawJson> {
-        vec![RawJson::encode(&serde_json::json!({ "name": "menu" }))]
+    fn tools(&self, ctx: ListContext<'_>) -> ExposedTools {
+        let menu = RawJson::encode(&serde_json::json!({ "name": "menu" }));
+        ExposedTools::of_mode(vec![menu], ctx)
     }
 }
 
@@ -107,14 +114,17 @@ impl Mode for Menu {
 fn a_minimal_mode_inherits_the_defaults() {
     let choose: ModeSelector = |_, _| &Menu;
     let menu = choose(ListMutability::Mutable, &FOLLOWS);
-    let guide = menu.usage_hints(&Config::default(), ListMutability::Mutable);
+    let Instructions::Hints(guide) = menu.instructions(&Config::default(), ListMutability::Mutable)
+    else {
+        panic!("not its own text")
+    };
     assert_eq!(
         instructions::render(&Config::default(), &guide, 2048),
         "No toolboxes are configured.\nOne dish at a time."
     );
-    assert!(!menu.delivery().adds_to_list());
-    assert!(!menu.starts_all_servers());
-    assert!(menu.unlisted_timeout().is_none());
+    assert!(!menu.traits().delivery.adds_to_list());
+    assert_eq!(menu.traits().startup, Startup::OnDemand);
+    assert_eq!(menu.traits().unlisted_timeout, None);
 }
 
 #[test]
