@@ -1,9 +1,11 @@
 //! Reads source files and separates code, comments and tests.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
+use proc_macro2::{TokenStream, TokenTree};
 
 /// The only crate with platform-specific code.
 pub(super) const OS: &str = "crates/os/";
@@ -98,105 +100,55 @@ pub(super) struct Split {
 
 /// Separates code from comments and drops quoted text.
 pub(super) fn split(text: &str) -> Split {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Part {
-        Code,
-        Comment,
-        Quoted,
-    }
-
-    let chars: Vec<char> = text.chars().collect();
-    let mut parts = vec![Part::Code; chars.len()];
-    let at = |index: usize| chars.get(index).copied().unwrap_or('\0');
-    let mut index = 0;
-    while index < chars.len() {
-        let (end, part) = match (at(index), at(index + 1)) {
-            ('/', '/') => (line_end(&chars, index), Part::Comment),
-            ('/', '*') => (block_end(&chars, index), Part::Comment),
-            ('"', _) => (quote_end(&chars, index + 1, '"'), Part::Quoted),
-            ('\'', '\\') => (quote_end(&chars, index + 1, '\''), Part::Quoted),
-            ('\'', _) if at(index + 2) == '\'' => (index + 3, Part::Quoted),
-            ('r', '"' | '#') if !is_word(index.checked_sub(1).map_or('\0', at)) => {
-                (raw_end(&chars, index).unwrap_or(index + 1), Part::Quoted)
-            }
-            ('b', 'r') if !is_word(index.checked_sub(1).map_or('\0', at)) => {
-                (raw_end(&chars, index + 1).unwrap_or(index + 1), Part::Quoted)
-            }
-            _ => (index + 1, Part::Code),
-        };
-        let end = end.min(chars.len());
-        // The `r` or `b` of a raw identifier or a word such as `break` is code.
-        let part = if end == index + 1 { Part::Code } else { part };
-        parts[index..end].fill(part);
-        index = end;
-    }
-    let only = |wanted: Part| {
-        let chars = chars.iter().zip(&parts);
-        chars
-            .map(|(c, part)| match c {
-                '\n' => '\n',
-                c if *part == wanted => *c,
-                _ => ' ',
-            })
+    let tokens: TokenStream = text.parse().expect("Rust");
+    let mut code = Vec::new();
+    let mut quoted = Vec::new();
+    find_tokens(text, tokens, &mut code, &mut quoted);
+    let is_in = |ranges: &[Range<usize>], at: usize| {
+        let next = ranges.partition_point(|range| range.end <= at);
+        ranges.get(next).is_some_and(|range| range.contains(&at))
+    };
+    let only = |is_wanted: &dyn Fn(usize) -> bool| {
+        text.char_indices()
+            .map(|(at, c)| if c == '\n' || is_wanted(at) { c } else { ' ' })
             .collect()
     };
-    Split { code: only(Part::Code), comments: only(Part::Comment) }
+    Split {
+        code: only(&|at| is_in(&code, at)),
+        comments: only(&|at| !is_in(&code, at) && !is_in(&quoted, at)),
+    }
+}
+
+/// Collects the ranges of the tokens, in order. A documentation comment is a token, too, but
+/// neither code nor quoted.
+fn find_tokens(
+    text: &str,
+    tokens: TokenStream,
+    code: &mut Vec<Range<usize>>,
+    quoted: &mut Vec<Range<usize>>,
+) {
+    for token in tokens {
+        let range = token.span().byte_range();
+        if text[range.clone()].starts_with("//") || text[range.clone()].starts_with("/*") {
+            continue;
+        }
+        match token {
+            TokenTree::Group(group) => {
+                code.push(group.span_open().byte_range());
+                find_tokens(text, group.stream(), code, quoted);
+                code.push(group.span_close().byte_range());
+            }
+            TokenTree::Literal(_) if text[range.clone()].ends_with(['"', '\'', '#']) => {
+                quoted.push(range);
+            }
+            TokenTree::Literal(_) | TokenTree::Ident(_) | TokenTree::Punct(_) => code.push(range),
+        }
+    }
 }
 
 /// Returns `true` if a character can be part of an identifier.
 pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
-}
-
-fn line_end(chars: &[char], start: usize) -> usize {
-    let rest = chars[start..].iter().position(|c| *c == '\n');
-    rest.map_or(chars.len(), |length| start + length)
-}
-
-fn block_end(chars: &[char], start: usize) -> usize {
-    let mut depth = 0;
-    let mut index = start;
-    while index + 1 < chars.len() {
-        match (chars[index], chars[index + 1]) {
-            ('/', '*') => depth += 1,
-            ('*', '/') => depth -= 1,
-            _ => {
-                index += 1;
-                continue;
-            }
-        }
-        index += 2;
-        if depth == 0 {
-            return index;
-        }
-    }
-    chars.len()
-}
-
-/// Returns the index after the closing quote. `start` is the index after the opening quote.
-fn quote_end(chars: &[char], start: usize, quote: char) -> usize {
-    let mut index = start;
-    while index < chars.len() {
-        match chars[index] {
-            '\\' => index += 2,
-            c if c == quote => return index + 1,
-            _ => index += 1,
-        }
-    }
-    chars.len()
-}
-
-/// Returns the index after the raw string whose `r` is at `start`. `None` if it isn't a raw string.
-fn raw_end(chars: &[char], start: usize) -> Option<usize> {
-    let hashes = chars[start + 1..].iter().take_while(|c| **c == '#').count();
-    let open = start + 1 + hashes;
-    if chars.get(open) != Some(&'"') {
-        return None;
-    }
-    let closing: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
-    let rest = &chars[open + 1..];
-    let length = rest.windows(closing.len()).position(|window| window == closing)?;
-    Some(open + 1 + length + closing.len())
 }
 
 /// Blanks each `#[cfg(test)] mod … { … }`. Line numbers don't change.
