@@ -71,10 +71,11 @@ impl UserService {
         format!("{scheme}://{}/mcp", self.address)
     }
 
-    /// The command line of the service.
+    /// The command line of the service. All clients belong to one user, so they share logins.
     pub fn command_line(&self, config: &Path) -> Vec<String> {
         let config = config.display().to_string();
-        let args = ["--config", &config, "serve", "--http", &self.address.to_string()];
+        let address = self.address.to_string();
+        let args = ["--config", &config, "serve", "--http", &address, "--shared-logins"];
         std::iter::once(self.program.clone()).chain(args.map(str::to_owned)).collect()
     }
 }

@@ -94,6 +94,9 @@ pub(crate) struct Args {
     /// Hide this workbench from `ps`, `logs`, `top` and `dashboard`
     #[arg(long)]
     unlisted: bool,
+    /// Let all agents use the logins of `auth login`, unless `oauth.account` of a server is `agent`
+    #[arg(long, requires = "http", hide_short_help = true)]
+    shared_logins: bool,
     /// Accept unauthenticated clients on any address
     #[arg(long, requires = "http")]
     insecure_no_auth: bool,
@@ -300,7 +303,7 @@ fn options(
     settling: &MemoryReclaimer,
 ) -> Result<PoolOptions, CommandError> {
     let config = &loaded.config;
-    let options = pool_options(Some(global));
+    let options = PoolOptions { shares_logins: args.shared_logins, ..pool_options(Some(global)) };
     let mut observer = Telemetry::default();
     if args.http.is_none() {
         // Metrics are only readable over HTTP.

@@ -29,12 +29,13 @@ impl UserService {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    /// Renders the definition file. `path` is the `PATH` for the servers.
-    pub fn definition(&self, config: &Path, path: &str) -> Option<String> {
+    /// Renders the definition file. `environment` has the variables that the service gets besides
+    /// those of the service manager. Windows gives a task those of the user.
+    pub fn definition(&self, config: &Path, environment: &[(String, String)]) -> Option<String> {
         let words = self.command_line(config);
         match self.manager {
-            ServiceManager::Systemd => Some(unit(&words, &self.program, config, path)),
-            ServiceManager::Launchd => Some(plist(self.label(), &words, path)),
+            ServiceManager::Systemd => Some(unit(&words, &self.program, config, environment)),
+            ServiceManager::Launchd => Some(plist(self.label(), &words, environment)),
             ServiceManager::TaskScheduler => Some(scheduled_task(&words)),
             ServiceManager::Unmanaged => None,
         }
@@ -82,10 +83,21 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn unit(words: &[String], program: &str, config: &Path, path: &str) -> String {
+fn unit(
+    words: &[String],
+    program: &str,
+    config: &Path,
+    environment: &[(String, String)],
+) -> String {
     let line =
         |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let reload = [program, "--config", &config.display().to_string(), "reload"].map(str::to_owned);
+    let environment: Vec<String> = environment
+        .iter()
+        // `$` is literal in `Environment=`.
+        .map(|(name, value)| quoted(&format!("{name}={value}")).replace("$$", "$"))
+        .map(|variable| format!("Environment={variable}\n"))
+        .collect();
     format!(
         "# Written by `mcp-workbench setup --service`; `mcp-workbench setup undo` removes it.\n\
          [Unit]\n\
@@ -95,7 +107,7 @@ fn unit(words: &[String], program: &str, config: &Path, path: &str) -> String {
          [Service]\n\
          ExecStart={}\n\
          ExecReload={}\n\
-         Environment={}\n\
+         {}\
          Restart=on-failure\n\
          # The workbench stops its servers itself; remaining processes are killed.\n\
          KillMode=mixed\n\
@@ -106,8 +118,7 @@ fn unit(words: &[String], program: &str, config: &Path, path: &str) -> String {
          WantedBy=default.target\n",
         line(words),
         line(&reload),
-        // `$` is literal in `Environment=`.
-        quoted(&format!("PATH={path}")).replace("$$", "$"),
+        environment.concat(),
     )
 }
 
@@ -127,10 +138,17 @@ fn quoted(word: &str) -> String {
     text
 }
 
-fn plist(label: &str, words: &[String], path: &str) -> String {
+fn plist(label: &str, words: &[String], environment: &[(String, String)]) -> String {
     let words: Vec<String> =
         words.iter().map(|word| format!("    <string>{}</string>\n", escaped(word))).collect();
     let words = words.concat();
+    let environment: Vec<String> = environment
+        .iter()
+        .map(|(name, value)| {
+            let (name, value) = (escaped(name), escaped(value));
+            format!("    <key>{name}</key>\n    <string>{value}</string>\n")
+        })
+        .collect();
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
@@ -140,8 +158,7 @@ fn plist(label: &str, words: &[String], path: &str) -> String {
          <dict>\n\
          \x20 <key>Label</key>\n  <string>{}</string>\n\
          \x20 <key>ProgramArguments</key>\n  <array>\n{words}  </array>\n\
-         \x20 <key>EnvironmentVariables</key>\n  <dict>\n    <key>PATH</key>\n    \
-         <string>{}</string>\n  </dict>\n\
+         \x20 <key>EnvironmentVariables</key>\n  <dict>\n{}  </dict>\n\
          \x20 <key>RunAtLoad</key>\n  <true/>\n\
          \x20 <key>KeepAlive</key>\n  <dict>\n    <key>SuccessfulExit</key>\n    <false/>\n  \
          </dict>\n\
@@ -149,7 +166,7 @@ fn plist(label: &str, words: &[String], path: &str) -> String {
          </dict>\n\
          </plist>\n",
         escaped(label),
-        escaped(path),
+        environment.concat(),
     )
 }
 

@@ -24,6 +24,8 @@ fn service(manager: ServiceManager, name: &str) -> UserService {
 #[test]
 fn service_definitions_for_systemd_launchd_and_windows() {
     let config = Path::new("/home/ann/.config/mcp-workbench/config.json");
+    let environment = [("PATH", "/home/ann/bin:/usr/bin"), ("XDG_STATE_HOME", "/data/A & B/$x")];
+    let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut all = Vec::new();
     for (manager, name) in [
         (ServiceManager::Systemd, "mcp-workbench.service"),
@@ -33,7 +35,7 @@ fn service_definitions_for_systemd_launchd_and_windows() {
         let service = service(manager, name);
         let (home, own) = (Path::new("/home/ann"), Path::new("/home/ann/.config"));
         let file = service.definition_file(home, own).unwrap();
-        let text = service.definition(config, "/home/ann/bin:/usr/bin").unwrap();
+        let text = service.definition(config, &environment).unwrap();
         all.extend([format!("=== {}\n{text}", file.display())]);
         for words in
             service.enable_commands(&file).into_iter().chain(disable_commands(manager, name))
@@ -43,7 +45,7 @@ fn service_definitions_for_systemd_launchd_and_windows() {
     }
     insta::assert_snapshot!(all.concat());
     let alone = service(ServiceManager::Unmanaged, "mcp-workbench");
-    assert_eq!(alone.definition(config, ""), None);
+    assert_eq!(alone.definition(config, &[]), None);
     assert_eq!(UserService::parse(&serde_json::to_string(&alone).unwrap()), Ok(alone));
     assert!(UserService::parse("{}").is_err() && UserService::parse("x").is_err());
 }

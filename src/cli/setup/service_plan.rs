@@ -16,6 +16,24 @@ use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os::{self, Platform, ProcessHandle};
 
+/// The variables that say where the workbench keeps its files, and how it reaches servers.
+const OWN_VARIABLES: [&str; 14] = [
+    "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "WORKBENCH_CACHE_DIR",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
 pub(super) struct ServicePlan {
     pub(super) service: UserService,
     /// Its files, apart from the configuration.
@@ -70,8 +88,8 @@ impl ServicePlan {
         let home = ProcessEnv.home_dir().unwrap_or_default();
         let own = ProcessEnv.config_dir().unwrap_or_default();
         let definition = service.definition_file(&home, &own);
-        let path = ProcessEnv.get("PATH").unwrap_or_default();
-        if let (Some(file), Some(text)) = (&definition, service.definition(config, &path)) {
+        let environment = environment(&ProcessEnv);
+        if let (Some(file), Some(text)) = (&definition, service.definition(config, &environment)) {
             files.push(written(file.clone(), text)?);
         }
         Ok(Self { service, files, definition, variables: Vec::new() })
@@ -118,6 +136,14 @@ impl ServicePlan {
             crate::cli::block_on(background_service::ensure_running(&self.service, config));
         answer.map_err(CommandError::into_root_cause)?
     }
+}
+
+/// Returns the search path for the servers, and the variables for the workbench itself that are set
+/// here: without them, the service would look for logins, and for the network, in other places.
+fn environment(env: &dyn EnvSource) -> Vec<(String, String)> {
+    let path = ("PATH".to_owned(), env.get("PATH").unwrap_or_default());
+    let own = OWN_VARIABLES.into_iter().filter_map(|name| Some((name.to_owned(), env.get(name)?)));
+    std::iter::once(path).chain(own.filter(|(_, value)| !value.is_empty())).collect()
 }
 
 fn written(path: PathBuf, text: String) -> Result<PlannedFile, CommandError> {

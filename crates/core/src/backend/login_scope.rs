@@ -23,7 +23,8 @@ use crate::wire::http_client::{BoxFuture, Challenge, Credentials, RetryDecision,
 pub struct LoginScope {
     logins: Option<Arc<LoginRegistry>>,
     agent: Option<AgentName>,
-    is_one_of_many: bool,
+    /// `true` if the agent's logins are its own, unless the entry's `account` says otherwise.
+    has_own_logins: bool,
 }
 
 impl LoginScope {
@@ -35,9 +36,9 @@ impl LoginScope {
     pub(crate) fn new(
         logins: Option<&Arc<LoginRegistry>>,
         agent: Option<&AgentName>,
-        is_one_of_many: bool,
+        has_own_logins: bool,
     ) -> Self {
-        Self { logins: logins.cloned(), agent: agent.cloned(), is_one_of_many }
+        Self { logins: logins.cloned(), agent: agent.cloned(), has_own_logins }
     }
 
     /// Returns the login that an entry uses; `None` if its headers authenticate it or OAuth is off.
@@ -46,7 +47,7 @@ impl LoginScope {
             return None;
         }
         let is_own = match launch.oauth.account {
-            AccountScope::Auto => self.is_one_of_many,
+            AccountScope::Auto => self.has_own_logins,
             AccountScope::Shared => false,
             AccountScope::Agent => true,
         };

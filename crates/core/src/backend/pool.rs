@@ -57,6 +57,8 @@ pub struct PoolOptions {
     pub store: Option<Arc<ListingStore>>,
     /// Storage for logins at HTTP servers; `None` disables sign-in.
     pub logins: Option<LoginStorage>,
+    /// `true` if all agents belong to this machine's user, and use that user's logins.
+    pub shares_logins: bool,
     pub observer: Arc<Telemetry>,
     /// `true` if several agents can connect, which must not learn of each other.
     pub serves_many: bool,
@@ -76,6 +78,8 @@ pub struct Pool {
     backends: Mutex<Backends>,
     signing_in: PendingLogins,
     is_served_elsewhere: bool,
+    /// `true` if each agent has logins of its own, unless an entry's `account` says otherwise.
+    has_agent_logins: bool,
     is_alone: bool,
 }
 
@@ -151,6 +155,7 @@ impl Pool {
             backends: Mutex::default(),
             signing_in: PendingLogins::default(),
             is_served_elsewhere: options.serves_remote_agents,
+            has_agent_logins: options.serves_many && !options.shares_logins,
             is_alone: options.is_single_server,
         }
     }
@@ -264,7 +269,7 @@ impl Pool {
     }
 
     pub(crate) fn login_scope(&self, agent: Option<&AgentName>) -> LoginScope {
-        LoginScope::new(self.context.logins.as_ref(), agent, !self.context.is_sole)
+        LoginScope::new(self.context.logins.as_ref(), agent, self.has_agent_logins)
     }
 
     /// Joins the pending sign-in at this target, or begins one.
