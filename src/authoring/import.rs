@@ -12,7 +12,7 @@ use crate::config::syntax::finding::ConfigReport;
 
 pub use candidates::{
     CandidateServer, CoveredServer, ImportCandidates, collect_candidates, collect_user_candidates,
-    has_servers, is_location,
+    has_servers,
 };
 pub use native_entries::NativeEntries;
 

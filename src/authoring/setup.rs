@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::authoring::setup::client_file_editor::{
     ClientEditError, ClientFileEditor, RemovedServer,
 };
+use crate::config::syntax::document;
 
 pub mod client_file_editor;
 pub mod entry;
@@ -85,6 +86,21 @@ pub fn install_workbench(
         }
     }
     Ok(changed)
+}
+
+/// Adds an audit log to a configuration, unless it has one. Returns `None` if it cannot be edited.
+pub fn add_audit_log(text: &str, file: &str) -> Option<String> {
+    if audit_log(text).is_some() {
+        return Some(text.to_owned());
+    }
+    let added = insert_json(text, "audit", "file", &file.into())?;
+    (audit_log(&added).as_deref() == Some(file)).then_some(added)
+}
+
+/// Returns the file of a configuration's audit log.
+pub fn audit_log(text: &str) -> Option<String> {
+    let tree = document::parse_jsonc(document::strip_bom(text)).ok()?;
+    Some(Value::from(tree).pointer("/audit/file")?.as_str()?.to_owned())
 }
 
 /// Adds a member to the object under the top-level `key`, which is created if needed.

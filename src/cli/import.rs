@@ -89,7 +89,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let trial = if args.no_start {
         TrialRun::skipped(gathered.servers().len())
     } else {
-        trial_run::run(global, &gathered, &target, (&secrets, &unasked))?
+        trial_run::run(global, gathered.servers(), &target, (&secrets, &unasked))?
     };
     let mut proposed = proposed(args, &gathered, &trial);
 

@@ -26,6 +26,7 @@ mod service_plan;
 mod startup_size;
 mod state_dir;
 mod status;
+mod tried_servers;
 mod undo;
 
 const EXAMPLES: &str = "\
@@ -34,6 +35,7 @@ Examples:
   mcp-workbench setup             Ask for confirmation, then apply it
   mcp-workbench setup --client cursor --client codex
   mcp-workbench setup --service   Share one background workbench
+  mcp-workbench setup --audit     Record calls for `stats`
   mcp-workbench setup undo        Restore your clients' files";
 
 /// Configure your MCP clients to use the workbench
@@ -42,7 +44,8 @@ Examples:
 /// and writes your user configuration; secrets go to a file that only you can read. Each client then
 /// has a single entry, in its own format, instead of the servers that the workbench now provides.
 /// Servers that are disabled, fail to start, belong to a project or depend on the client's folder stay
-/// in the client. The clients' logins don't move: sign in to remote servers with `auth login`.
+/// in the client. So do servers that require a sign-in, because the client's login can't be moved; the
+/// plan shows how to move them.
 ///
 /// Run it again to add new clients and servers. `setup undo` reverts everything.
 #[derive(Debug, clap::Args)]
@@ -57,6 +60,9 @@ pub(crate) struct Args {
     /// Run one shared background workbench for all clients
     #[arg(long)]
     service: bool,
+    /// Record calls in an audit log, which `stats` summarizes
+    #[arg(long)]
+    audit: bool,
     /// Also write workbench.lock for review
     #[arg(long, conflicts_with_all = ["dry_run", "json"], hide_short_help = true)]
     lock: bool,
@@ -91,13 +97,21 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let may_ask = !args.yes && !args.dry_run && !args.json && is_interactive();
     let mut chosen = args.clients.clone();
     let plan = loop {
-        let plan = SetupPlan::build(global, &chosen, args.service)?;
+        let mut plan = SetupPlan::build(global, &chosen, args.service)?;
+        if args.audit {
+            plan.add_audit_log()?;
+        }
         if !may_ask || plan.is_empty() {
             break plan;
         }
         print::note(&report::plan(&plan));
         match prompt::confirm_plan(&plan)? {
-            prompt::PlanDecision::Yes => break plan,
+            prompt::PlanDecision::Yes => {
+                if !plan.has_audit_log() && prompt::confirm_audit()? {
+                    plan.add_audit_log()?;
+                }
+                break plan;
+            }
             prompt::PlanDecision::No => {
                 print::note(&"nothing was changed");
                 return Ok(ExitCode::SUCCESS);

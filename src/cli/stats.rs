@@ -185,7 +185,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let named = || Some(loaded.as_ref()?.config.audit.as_ref()?.file.clone());
     let audit = args.file.clone().or_else(named).ok_or_else(|| {
         CommandError::failed("audit logging is off: the configuration has no `audit`").with_hint(
-            "add `\"audit\": {\"file\": \"audit.jsonl\"}` to the configuration, or name an audit log",
+            "add `\"audit\": {\"file\": \"audit.jsonl\"}` to the configuration, run `mcp-workbench setup \
+             --audit` to do that for your clients, or name an audit log",
         )
     })?;
     let files = audit_files(&audit);

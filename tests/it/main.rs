@@ -109,6 +109,7 @@ mod serve_proxy;
 mod serve_search;
 mod serve_stdio;
 mod setup;
+mod setup_again;
 mod setup_rules;
 mod setup_service;
 mod shutdown;

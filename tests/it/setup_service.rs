@@ -17,15 +17,17 @@ const SERVICE: &str = "home/.config/mcp-workbench/config.service.json";
 const UNIT: &str = "home/.config/systemd/user/mcp-workbench.service";
 const DESKTOP: &str = "home/.config/Claude/claude_desktop_config.json";
 
-/// A fake `systemctl` that runs the `ExecStart` of the unit and stops it by its pid.
-const SYSTEMCTL: &str = r#"#!/bin/sh
+/// A fake `systemctl` that runs the `ExecStart` of the unit, with only `HOME` and the variables of
+/// the unit, and stops it by its pid.
+pub(crate) const SYSTEMCTL: &str = r#"#!/bin/sh
 echo "$@" >> "$HOME/../said"
 unit="$HOME/.config/systemd/user/mcp-workbench.service"
 pid="$HOME/../pid"
 case "$2" in
   enable | start)
     kill -0 "$(cat "$pid" 2>/dev/null)" 2>/dev/null && exit 0
-    eval "setsid $(sed -n 's/^ExecStart=//p' "$unit") </dev/null >/dev/null 2>&1 &"
+    variables="$(sed -n 's/^Environment=//p' "$unit" | tr '\n' ' ')"
+    eval "env -i HOME=\"$HOME\" $variables setsid $(sed -n 's/^ExecStart=//p' "$unit") </dev/null >/dev/null 2>&1 &"
     echo $! > "$pid"
     until [ "$(cut -d' ' -f5 /proc/$!/stat)" = $! ]; do :; done
     ;;
@@ -34,19 +36,23 @@ esac
 "#;
 
 /// Several clients, one of them without HTTP support, and a `systemctl` on the `PATH`.
-#[expect(clippy::disallowed_methods, reason = "the test looks up programs on its own PATH")]
 fn bench(systemctl: &str) -> Running {
     let bench = clients();
     put(&bench, DESKTOP, "{}");
+    Running(with_systemctl(bench, systemctl))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test looks up programs on its own PATH")]
+pub(crate) fn with_systemctl(bench: TestEnvironment, systemctl: &str) -> TestEnvironment {
     fs::create_dir(bench.path("bin")).unwrap();
     bench.write("bin/systemctl", systemctl);
     fs::set_permissions(bench.path("bin/systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", bench.path_text("bin"));
-    Running(bench.env("PATH", &path))
+    bench.env("PATH", &path)
 }
 
-struct Running(TestEnvironment);
+pub(crate) struct Running(pub(crate) TestEnvironment);
 
 impl Drop for Running {
     fn drop(&mut self) {

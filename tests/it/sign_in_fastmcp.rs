@@ -25,8 +25,11 @@ fn setup_login_and_first_call() {
     let clients = json!({ "mcpServers": { "hub": { "type": "http", "url": server.mcp } } });
     let bench = TestEnvironment::new().file("home/.claude.json", &clients.to_string());
     let set = bench.run_bare(["setup", "--yes"]);
-    assert_eq!(set.code, Some(0), "{set}");
-    assert!(set.stdout.contains("auth login hub"), "{set}");
+    assert_eq!(set.code, Some(1), "{set}");
+    let add = format!("`mcp-workbench add --user hub {}`, then `mcp-workbench auth", server.mcp);
+    assert!(set.stdout.contains(&add), "{set}");
+    let added = bench.run_bare(["add", "--user", "hub", &server.mcp]);
+    assert_eq!(added.code, Some(0), "{added}");
     let written = bench.path("home/.config/mcp-workbench/config.json");
     let config: Value = serde_json::from_str(&fs::read_to_string(written).unwrap()).unwrap();
     let toolbox = config["toolboxes"].as_object().unwrap().keys().next().unwrap().clone();

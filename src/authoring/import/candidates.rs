@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use crate::authoring::client_files::ClientApp;
-use crate::authoring::import::entry::{ImportedEntry, LaunchIdentity, SignInDoubt};
+use crate::authoring::import::entry::{ImportedEntry, LaunchIdentity, SignInDoubt, is_location};
 use crate::authoring::import::merge::{ConfigMerger, unique_name};
-use crate::authoring::import::native_entries::NativeEntries;
+use crate::authoring::import::native_entries::{NativeEntries, NativeServer};
 use crate::authoring::import::server_groups::ToolboxDescription;
 use crate::authoring::import::source::{self, ServerGroup, SourceContents, SourceServer};
 use crate::authoring::import::{
@@ -25,9 +25,10 @@ pub struct ImportCandidates {
     sources: Vec<SourceFile>,
     contents: Vec<SourceContents>,
     servers: Vec<CandidateServer>,
+    configured: Vec<CandidateServer>,
 }
 
-/// A server that the configuration doesn't have yet, and that can be assigned to a toolbox.
+/// A server that can be assigned to a toolbox, or that the configuration has already.
 #[derive(Clone, Debug)]
 pub struct CandidateServer {
     /// Unique among the candidates.
@@ -50,6 +51,8 @@ pub struct CoveredServer {
     pub name: String,
     /// The index among the candidates. `None` if the configuration already has the server.
     pub server: Option<usize>,
+    /// The index among [`ImportCandidates::configured`].
+    pub configured: Option<usize>,
 }
 
 /// Returns `true` if a file has servers or cannot be read.
@@ -69,7 +72,8 @@ pub fn collect_candidates(
 }
 
 /// Like [`collect_candidates`], without disabled and project servers. Servers with equal launches
-/// count as one, even if clients use different names.
+/// count as one, even if clients use different names. Also collects the servers of the
+/// configuration that the sources have, or that differ from a candidate only in options.
 pub fn collect_user_candidates(
     existing: Option<&SourceFile>,
     sources: &[SourceFile],
@@ -90,7 +94,45 @@ pub fn collect_user_candidates(
     let known = merge.servers().map(|(name, launch)| (name.to_owned(), launch.clone()));
     one_name_each(known.collect(), &mut own);
     one_filter_each(&mut own);
-    gather_from(existing, sources, own)
+    let mut gathered = gather_from(existing, sources, own)?;
+    gathered.configured = configured(&gathered);
+    Ok(gathered)
+}
+
+/// Returns the servers of the configuration that the sources have, as the sources limit their
+/// tools, and those that differ from a candidate only in options, with all tools.
+fn configured(gathered: &ImportCandidates) -> Vec<CandidateServer> {
+    let Some(existing) = &gathered.existing else { return Vec::new() };
+    let mut configured: Vec<CandidateServer> = Vec::new();
+    for NativeServer { name, block, launch } in NativeEntries::read(existing).servers() {
+        let key = (name.clone(), launch.clone());
+        let found = gathered.found().find(|found| self::key(found) == key);
+        let resembles =
+            || gathered.servers.iter().any(|server| server.key.1.differs_only_in_options(launch));
+        // Each name can be started only once.
+        let is_taken = configured.iter().any(|server| server.name == *name);
+        if is_taken || found.is_none() && !resembles() {
+            continue;
+        }
+        let mut block = block.clone();
+        block.remove("overrides");
+        match found.map(|found| found.block.tool_filters()) {
+            Some(filters) if !filters.is_empty() => {
+                block.insert("toolFilters".to_owned(), filters.into());
+            }
+            Some(_) | None => drop(block.remove("toolFilters")),
+        }
+        configured.push(CandidateServer {
+            name: name.clone(),
+            file: existing.file.clone(),
+            description: None,
+            command_line: launch.words(),
+            is_disabled: block.get("disabled") == Some(&Value::Bool(true)),
+            block,
+            key,
+        });
+    }
+    configured
 }
 
 /// Renames each server to the first name used for the same launch, in `known` or in the files.
@@ -139,14 +181,6 @@ fn distinctive_word(launch: &LaunchIdentity, other: &LaunchIdentity) -> Option<S
 
 /// Maximum length of a part of a name that tells servers apart, in bytes.
 const MAX_DISTINCTIVE: usize = 24;
-
-/// Returns `true` for a path or a URL: what a server works on, rather than how.
-pub fn is_location(word: &str) -> bool {
-    let value =
-        word.rsplit_once('=').filter(|_| word.starts_with('-')).map_or(word, |(_, value)| value);
-    let is_drive = value.get(1..3).is_some_and(|mark| mark == ":\\" || mark == ":/");
-    value.starts_with(['/', '~', '.', '$']) || value.contains("://") || is_drive
-}
 
 /// Restricts each server as in all the files that have it, because all clients share it.
 fn one_filter_each(contents: &mut [SourceContents]) {
@@ -223,14 +257,14 @@ fn gather_from(
             name: free_of(&servers, &found.name),
             file: found.file.clone(),
             description: block.get("description").and_then(Value::as_str).map(str::to_owned),
-            command_line: words(&found.block),
+            command_line: found.block.launch.words(),
             is_disabled: is_off(&found.block),
             block,
             key,
         });
     }
     let (existing, sources) = (existing.cloned(), sources.to_vec());
-    Ok(ImportCandidates { existing, sources, contents, servers })
+    Ok(ImportCandidates { existing, sources, contents, servers, configured: Vec::new() })
 }
 
 fn is_off(block: &ImportedEntry) -> bool {
@@ -248,12 +282,18 @@ fn key(found: &SourceServer) -> (String, LaunchIdentity) {
     (found.name.clone(), found.block.launch.clone())
 }
 
-fn words(block: &ImportedEntry) -> Vec<String> {
-    match &block.launch {
-        LaunchIdentity::Command { command, args, .. } => {
-            [command].into_iter().chain(args).cloned().collect()
-        }
-        LaunchIdentity::Url { url, .. } => vec![url.clone()],
+impl CandidateServer {
+    /// Returns `true` if both run the same program, on the same folders and addresses and in the
+    /// same environment, with other options, such as a time zone.
+    pub fn differs_only_in_options(&self, other: &Self) -> bool {
+        self.key.1.differs_only_in_options(&other.key.1)
+    }
+
+    /// Returns the text of a configuration that has only this server.
+    pub fn trial_config(&self) -> String {
+        let mut block = self.block.clone();
+        block.remove("namespace");
+        json!({ "mcpServers": { (self.name.as_str()): block } }).to_string()
     }
 }
 
@@ -263,13 +303,23 @@ impl ImportCandidates {
         &self.servers
     }
 
+    /// Returns the servers of the configuration that the files have, or that differ from a
+    /// candidate only in options.
+    pub fn configured(&self) -> &[CandidateServer] {
+        &self.configured
+    }
+
     /// Returns every server of the files that the configuration has or will have.
     pub fn covered_servers(&self) -> Vec<CoveredServer> {
         let found = self.found().filter(|found| !found.block.launch.is_workbench());
+        let place = |servers: &[CandidateServer], found| {
+            servers.iter().position(|server| server.key == key(found))
+        };
         let carried = found.map(|found| CoveredServer {
             file: found.file.clone(),
             name: found.original_name.clone(),
-            server: self.servers.iter().position(|server| server.key == key(found)),
+            server: place(&self.servers, found),
+            configured: place(&self.configured, found),
         });
         carried.collect()
     }
@@ -303,12 +353,12 @@ impl ImportCandidates {
     /// Returns the servers of the configuration: the names in it and in the files, and the filters.
     pub fn existing_servers(&self) -> Vec<(Vec<String>, Vec<String>)> {
         let entries = self.existing.as_ref().map(NativeEntries::read).unwrap_or_default();
-        let existing = entries.servers().map(|(name, block)| {
-            let found = self.found().filter(|found| found.name == name);
+        let existing = entries.servers().map(|NativeServer { name, block, .. }| {
+            let found = self.found().filter(|found| found.name == *name);
             let names = found.map(|found| found.original_name.clone());
             let filters = block.get("toolFilters").and_then(Value::as_array).into_iter().flatten();
             let filters = filters.filter_map(|filter| Some(filter.as_str()?.to_owned()));
-            (names.chain([name.to_owned()]).collect(), filters.collect())
+            (names.chain([name.clone()]).collect(), filters.collect())
         });
         existing.collect()
     }
@@ -321,12 +371,18 @@ impl ImportCandidates {
         own.filter_map(|pattern| Some(pattern.as_str()?.to_owned())).collect()
     }
 
-    /// Removes the candidates at the indices `places`.
+    /// Removes the candidates at the indices `places`, and from the sources also the servers of
+    /// the configuration at the indices `configured`.
     #[must_use]
-    pub fn exclude(mut self, places: &[usize]) -> Self {
+    pub fn exclude(mut self, places: &[usize], configured: &[usize]) -> Self {
         let servers = std::mem::take(&mut self.servers).into_iter().enumerate();
         let (left, kept): (Vec<_>, Vec<_>) = servers.partition(|(place, _)| places.contains(place));
-        let left: Vec<_> = left.into_iter().map(|(_, server)| server.key).collect();
+        let configured = configured.iter().filter_map(|place| self.configured.get(*place));
+        let left: Vec<_> = left
+            .into_iter()
+            .map(|(_, server)| server.key)
+            .chain(configured.map(|server| server.key.clone()))
+            .collect();
         for group in self.contents.iter_mut().flat_map(|contents| &mut contents.groups) {
             group.servers.retain(|found| !left.contains(&key(found)));
         }
@@ -346,17 +402,9 @@ impl ImportCandidates {
         groups.flat_map(|group| &group.servers)
     }
 
-    /// Returns the text of a configuration that has only the candidate at `index`.
-    pub fn trial_config(&self, index: usize) -> Option<String> {
-        let server = self.servers.get(index)?;
-        let mut block = server.block.clone();
-        block.remove("namespace");
-        Some(json!({ "mcpServers": { (server.name.as_str()): block } }).to_string())
-    }
-
     /// Plans the import.
     pub fn plan(self, options: &ImportOptions) -> Result<ImportPlan, ConfigReport> {
-        let Self { existing, sources, contents, servers } = self;
+        let Self { existing, sources, contents, servers, configured: _ } = self;
         let top = existing.as_ref().map(top);
         let mut merge = ConfigMerger::new(existing.as_ref(), options)?;
         let mut placing = GroupAssigner::new(&servers, options);

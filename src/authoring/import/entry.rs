@@ -55,6 +55,33 @@ impl LaunchIdentity {
         }
     }
 
+    /// Returns the program and its arguments, or the URL.
+    pub(super) fn words(&self) -> Vec<String> {
+        match self {
+            Self::Command { command, args, .. } => {
+                [command].into_iter().chain(args).cloned().collect()
+            }
+            Self::Url { url, .. } => vec![url.clone()],
+        }
+    }
+
+    /// Returns `true` if both run the same program, on the same folders and addresses and in the
+    /// same environment, with other options, such as a time zone.
+    pub(super) fn differs_only_in_options(&self, other: &Self) -> bool {
+        let setting = |launch: &Self| match launch {
+            Self::Command { env, cwd, .. } => (env.clone(), cwd.clone()),
+            Self::Url { .. } => (Vec::new(), None),
+        };
+        let (words, others) = (self.words(), other.words());
+        let mut different = words.iter().filter(|word| !others.contains(word));
+        let mut missing = others.iter().filter(|word| !words.contains(word));
+        self != other
+            && words.first() == others.first()
+            && setting(self) == setting(other)
+            && !different.any(|word| is_location(word))
+            && !missing.any(|word| is_location(word))
+    }
+
     /// Returns [`SignInDoubt`] for a remote server without any credentials in its entry.
     pub(super) fn may_need_sign_in(&self) -> Option<SignInDoubt> {
         let Self::Url { url, headers, .. } = self else { return None };
@@ -460,6 +487,14 @@ fn relative_paths(launch: &LaunchIdentity) -> Option<EntryNote> {
         ),
         hint: Some("use absolute paths, or set `cwd`".to_owned()),
     })
+}
+
+/// Returns `true` for a path or a URL: what a server works on, rather than how.
+pub(super) fn is_location(word: &str) -> bool {
+    let value =
+        word.rsplit_once('=').filter(|_| word.starts_with('-')).map_or(word, |(_, value)| value);
+    let is_drive = value.get(1..3).is_some_and(|mark| mark == ":\\" || mark == ":/");
+    value.starts_with(['/', '~', '.', '$']) || value.contains("://") || is_drive
 }
 
 fn is_secret_name(name: &str) -> bool {

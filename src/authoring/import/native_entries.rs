@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::authoring::import::entry::{self, ImportedEntry};
+use crate::authoring::import::entry::{self, ImportedEntry, LaunchIdentity};
 use crate::authoring::import::top_level::cst_to_json;
 use crate::authoring::import::{NoExtraction, SourceFile};
 use crate::config::Dialect;
@@ -20,13 +20,20 @@ use crate::config::syntax::reader::{ConfigReader, Located};
 /// Server entries in native form.
 #[derive(Debug, Default)]
 pub struct NativeEntries {
-    /// Servers in toolboxes, by toolbox and name.
-    in_toolboxes: Vec<(String, String, Map<String, Value>)>,
-    standalone: Vec<(String, Map<String, Value>)>,
+    /// Servers in toolboxes, with the name of the toolbox.
+    in_toolboxes: Vec<(String, NativeServer)>,
+    standalone: Vec<NativeServer>,
     /// The other settings, under keys that a catalog's `_config.yaml` has too.
     pub settings: Map<String, Value>,
     /// Keys that a catalog doesn't support.
     pub unsupported_keys: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct NativeServer {
+    pub(super) name: String,
+    pub(super) block: Map<String, Value>,
+    pub(super) launch: LaunchIdentity,
 }
 
 impl NativeEntries {
@@ -47,29 +54,26 @@ impl NativeEntries {
         for (toolbox, raw) in toolboxes.unwrap_or_default().0 {
             let servers = blocks(raw.mcp_servers.unwrap_or_default(), &mut reader);
             let servers = servers.into_iter();
-            placed.extend(servers.map(|(name, block)| (toolbox.value.clone(), name, block)));
+            placed.extend(servers.map(|server| (toolbox.value.clone(), server)));
         }
         let alone = blocks(mcp_servers.unwrap_or_default(), &mut reader);
         for (category, raw) in categories.unwrap_or_default().0 {
             let server =
-                raw.server.and_then(|server| alone.iter().find(|(n, _)| *n == server.value));
-            if let Some((name, block)) = server {
-                placed.push((category.value, name.clone(), block.clone()));
+                raw.server.and_then(|server| alone.iter().find(|own| own.name == server.value));
+            if let Some(server) = server {
+                placed.push((category.value, server.clone()));
             }
         }
         Self { in_toolboxes: placed, standalone: alone, settings, unsupported_keys: elsewhere }
     }
 
-    /// Returns all entries by the name of the server.
-    pub(super) fn servers(&self) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
-        let placed = self.in_toolboxes.iter().map(|(_, name, block)| (name.as_str(), block));
-        placed.chain(self.standalone.iter().map(|(name, block)| (name.as_str(), block)))
+    pub(super) fn servers(&self) -> impl Iterator<Item = &NativeServer> {
+        self.in_toolboxes.iter().map(|(_, server)| server).chain(&self.standalone)
     }
 
     /// Returns every string in the entries and settings.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        let placed = self.in_toolboxes.iter().map(|(_, _, block)| block);
-        let blocks = placed.chain(self.standalone.iter().map(|(_, block)| block));
+        let blocks = self.servers().map(|server| &server.block);
         let mut open: Vec<&Value> = blocks.chain([&self.settings]).flat_map(Map::values).collect();
         std::iter::from_fn(move || {
             loop {
@@ -86,9 +90,9 @@ impl NativeEntries {
     /// Returns the entry of a server in a toolbox, or of a standalone server of that name.
     pub fn get(&self, toolbox: &str, server: &str) -> Option<&Map<String, Value>> {
         let mut placed = self.in_toolboxes.iter();
-        let placed = placed.find(|(of, name, _)| of == toolbox && name == server);
-        let alone = || self.standalone.iter().find(|(name, _)| name == server);
-        placed.map(|(_, _, block)| block).or_else(|| Some(&alone()?.1))
+        let placed = placed.find(|(of, own)| of == toolbox && own.name == server);
+        let alone = || self.standalone.iter().find(|own| own.name == server);
+        placed.map(|(_, own)| own).or_else(alone).map(|own| &own.block)
     }
 }
 
@@ -116,10 +120,7 @@ fn settings(
     (settings, elsewhere)
 }
 
-fn blocks(
-    servers: LocatedMap<RawServer>,
-    reader: &mut ConfigReader<'_>,
-) -> Vec<(String, Map<String, Value>)> {
+fn blocks(servers: LocatedMap<RawServer>, reader: &mut ConfigReader<'_>) -> Vec<NativeServer> {
     let block = |(name, raw): (Located<String>, RawServer)| {
         let means = TransportChoice::select(&raw, &name, reader)?;
         let references = references(&raw, reader);
@@ -129,6 +130,7 @@ fn blocks(
             &entry::ClientConventions::default(),
             ("", &mut NoExtraction),
         )?;
+        let launch = block.launch.clone();
         let mut block = cst_to_json(block.into_value());
         for (place, name, reference) in references {
             if let Some(members) = block.pointer_mut(&place).and_then(Value::as_object_mut) {
@@ -136,7 +138,7 @@ fn blocks(
             }
         }
         match block {
-            Value::Object(block) => Some((name.value, block)),
+            Value::Object(block) => Some(NativeServer { name: name.value, block, launch }),
             _ => None,
         }
     };

@@ -451,7 +451,7 @@ fn server_keeps_its_distinct_name_when_the_other_is_excluded() {
         gathered.servers().iter().map(|server| server.name.clone()).collect()
     };
     assert_eq!(names(&gathered), ["files", "files-srv"]);
-    let gathered = gathered.exclude(&[0]);
+    let gathered = gathered.exclude(&[0], &[]);
     assert_eq!(names(&gathered), ["files-srv"]);
     let plan = gathered.plan(&ImportOptions::default()).unwrap();
     assert_eq!(

@@ -22,12 +22,18 @@ pub(super) fn confirm_toolboxes(
 
 /// Asks whether to write the lock file, which starts all servers again.
 pub(in crate::cli) fn confirm_lock() -> Result<bool, CommandError> {
-    read_lock_answer(io::stdin().lock(), io::stderr().lock()).map_err(CommandError::internal)
+    let question = "Record their tool definitions in `workbench.lock` for review?";
+    confirm(question, io::stdin().lock(), io::stderr().lock()).map_err(CommandError::internal)
 }
 
-fn read_lock_answer(mut input: impl BufRead, mut output: impl Write) -> io::Result<bool> {
+/// Asks a question whose default answer is no.
+pub(in crate::cli) fn confirm(
+    question: &str,
+    mut input: impl BufRead,
+    mut output: impl Write,
+) -> io::Result<bool> {
     loop {
-        write!(output, "\nRecord their tool definitions in `workbench.lock` for review? [y/N] ")?;
+        write!(output, "\n{question} [y/N] ")?;
         output.flush()?;
         let Some(line) = line(&mut input)? else { return Ok(false) };
         match line.to_lowercase().as_str() {
@@ -134,7 +140,7 @@ mod tests {
             [("\n", false), ("y\n", true), ("what\nYES\n", true), ("n\n", false), ("", false)]
         {
             assert_eq!(
-                read_lock_answer(typed.as_bytes(), Vec::new()).unwrap(),
+                confirm("Record them?", typed.as_bytes(), Vec::new()).unwrap(),
                 expected,
                 "{typed:?}"
             );

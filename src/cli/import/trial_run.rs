@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::authoring::import::{ImportCandidates, TrialOutcome};
+use crate::authoring::import::{CandidateServer, TrialOutcome};
 use crate::catalog::ToolDefinition;
 use crate::cli::error::CommandError;
 use crate::cli::redaction::register_secrets;
@@ -19,7 +19,7 @@ use crate::gateway::{FailedServer, Gateway};
 use crate::name::ServerRef;
 use crate::settings::{Config, Launch};
 
-/// Results by server, in the order of the candidates.
+/// Results by server, in the order of the servers.
 #[derive(Debug)]
 pub(in crate::cli) struct TrialRun {
     pub(in crate::cli) outcomes: Vec<TrialOutcome>,
@@ -38,25 +38,25 @@ impl TrialRun {
     }
 }
 
-/// Starts the candidates for a configuration at `target`, with `secrets` as values of the variables
+/// Starts the servers for a configuration at `target`, with `secrets` as values of the variables
 /// that replaced them. Skips disabled servers and those from untrusted files.
 pub(in crate::cli) fn run(
     global: &GlobalArgs,
-    gathered: &ImportCandidates,
+    tried: &[CandidateServer],
     target: &ConfigLocation,
     (secrets, unasked): (&SecretVariables, &HashSet<String>),
 ) -> Result<TrialRun, CommandError> {
     let folder = target.path.parent().unwrap_or(Path::new("/"));
     let secrets = secrets.values().map(|(name, value)| (name.to_owned(), value.to_owned()));
     let environment = SecretsEnv(secrets.collect());
-    let mut trial = TrialRun::skipped(gathered.servers().len());
+    let mut trial = TrialRun::skipped(tried.len());
     let mut servers = Vec::new();
     let mut whole: Option<Config> = None;
-    for (index, server) in gathered.servers().iter().enumerate() {
+    for (index, server) in tried.iter().enumerate() {
         if server.is_disabled || unasked.contains(&server.file) {
             continue;
         }
-        match configuration(gathered, index, folder, &environment) {
+        match configuration(server, folder, &environment) {
             Ok((server, config)) => {
                 servers.push((index, server));
                 match &mut whole {
@@ -81,8 +81,7 @@ pub(in crate::cli) fn run(
 
 /// Returns a configuration with only this server, and the server's place in it.
 fn configuration(
-    gathered: &ImportCandidates,
-    index: usize,
+    server: &CandidateServer,
     folder: &Path,
     environment: &SecretsEnv,
 ) -> Result<(ServerRef, Config), TrialOutcome> {
@@ -90,7 +89,7 @@ fn configuration(
         reason: reason.to_owned(),
         hint: hint.to_owned(),
     };
-    let text = gathered.trial_config(index).unwrap_or_default();
+    let text = server.trial_config();
     let loaded = config::parse(&text, Path::new("workbench-config.json"), folder, environment);
     let config = match loaded {
         Ok(loaded) => loaded.config,

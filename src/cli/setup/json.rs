@@ -17,6 +17,9 @@ pub(super) struct SetupReport<'a> {
     applied: bool,
     toolboxes: Vec<Toolbox<'a>>,
     new_secrets: usize,
+    /// The audit log that the setup turns on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audit_log: Option<String>,
     /// The rules of clients that are carried over, or not.
     rules: &'a [String],
     clients: Vec<Client<'a>>,
@@ -104,6 +107,7 @@ impl<'a> SetupReport<'a> {
             applied: done.is_some(),
             toolboxes: toolboxes.collect(),
             new_secrets: plan.new_secrets,
+            audit_log: plan.new_audit_log(),
             rules: &plan.rules,
             clients: clients.collect(),
             unreadable: unreadable

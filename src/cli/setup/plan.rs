@@ -1,38 +1,37 @@
 //! The setup plan: the servers to import, the entry of each client, and the skipped servers.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::{
-    AddedServer, CandidateServer, CoveredServer, Grade, ImportCandidates, ImportFinding,
-    ImportOptions, SecretExtractor, SourceFile, TrialOutcome, collect_user_candidates, has_servers,
-    is_location,
+    AddedServer, CoveredServer, Grade, ImportCandidates, ImportFinding, ImportOptions,
+    SecretExtractor, SourceFile, collect_user_candidates, has_servers,
 };
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
 use crate::authoring::setup::entry::{
     is_same_launch, is_workbench_entry, pass_variables, remote_entry, stdio_entry,
 };
 use crate::authoring::setup::journal::Journal;
-use crate::authoring::setup::{InstallOutcome, install_workbench};
-use crate::backend::strip_stderr_tail;
+use crate::authoring::setup::{InstallOutcome, add_audit_log, audit_log, install_workbench};
 use crate::cli::error::CommandError;
 use crate::cli::import::toolbox_proposal::{self, ToolboxProposal};
-use crate::cli::import::trial_run::{self, TrialRun};
 use crate::cli::secret_variables::SecretVariables;
 use crate::cli::setup::client_rules::ClientRules;
 use crate::cli::setup::clients::{self, ClientFile, InstalledClients};
 use crate::cli::setup::service_plan::{ServicePlan, token_of};
 use crate::cli::setup::state_dir;
+use crate::cli::setup::tried_servers::{TriedEntry, TriedServers, quoted};
 use crate::cli::units::ContextSize;
 use crate::cli::{GlobalArgs, current_program};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{
-    self, ConfigLocation, LoadError, parse_secrets_env, render_secrets_env, secrets_env_path,
+    self, ConfigLocation, ConfigReport, LoadError, parse_secrets_env, render_secrets_env,
+    secrets_env_path,
 };
-use crate::os::{Platform, make_private_folder};
+use crate::os::Platform;
 
 pub(super) struct SetupPlan {
     pub(super) target: ConfigLocation,
@@ -98,120 +97,103 @@ fn updated_secrets(
 impl SetupPlan {
     /// Plans for all clients, or for those with these IDs, and starts each server once. Clients
     /// share a service if `service` is set or an earlier setup created one.
-    #[expect(clippy::too_many_lines, reason = "each step needs the results of the earlier ones")]
     pub(super) fn build(
         global: &GlobalArgs,
         ids: &[String],
         service: bool,
     ) -> Result<Self, CommandError> {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
-        let target = target(global, &folder)?;
-        let config_before = read(&target.path, &target.display_path)?;
-        let secrets_path = secrets_env_path(&target.path);
-        let secrets_before = read(&secrets_path, &secrets_path)?;
-        let journal = state_dir::journal()?.unwrap_or_default();
-        let InstalledClients { files, unreadable } =
-            clients::find(Platform::THIS, &ProcessEnv, &folder, ids);
-        let unreadable: Vec<_> =
-            unreadable.into_iter().map(|(client, file, why)| (client.title, file, why)).collect();
-        if files.is_empty() && unreadable.is_empty() {
-            return Err(no_client());
-        }
-        let shown = target.display_path.display().to_string();
-        let existing =
-            config_before.as_ref().map(|text| SourceFile { file: shown, text: text.clone() });
-        let sources: Vec<SourceFile> =
-            files.iter().filter_map(|file| source(file, &journal)).collect();
-        let known = secrets_before.as_deref().unwrap_or_default();
-        let (known, _) = parse_secrets_env(&secrets_path, known);
-        let texts = sources.iter().chain(&existing).map(|source| source.text.as_str());
-        let mut secrets = StoredSecrets(SecretVariables::with_existing(texts, known.clone()));
-        let invalid = |report| CommandError::config(LoadError::Invalid(report));
-        let gathered =
-            collect_user_candidates(existing.as_ref(), &sources, &mut secrets).map_err(invalid)?;
-        let StoredSecrets(secrets) = secrets;
-        // Servers start in the folder of the configuration, which may not exist yet.
-        let _folder = NewFolderGuard::make(target.path.parent());
-        let trial = trial_run::run(global, &gathered, &target, (&secrets, &HashSet::new()))?;
-        let all = gathered.covered_servers();
-        let tools: Vec<usize> = bytes(&trial);
-        let rules = ClientRules::read(&files);
-        let mut stay = rules.servers_that_stay(&gathered, &trial);
-        stay.extend(other_options(&gathered, &trial));
-        let (mut gathered, trial, left) = split_skipped(gathered, trial, &stay);
+        let found = FoundFiles::read(global, ids)?;
+        let (gathered, secrets) = found.gather()?;
+        let rules = ClientRules::read(&found.clients);
+        let add = match &global.config {
+            Some(_) => {
+                let config = quoted(&found.target.path.display().to_string());
+                format!("mcp-workbench add --config {config}")
+            }
+            None => "mcp-workbench add --user".to_owned(),
+        };
+        let TriedServers { mut gathered, trial, entries } =
+            TriedServers::run(global, gathered, (&found.target, &add), &secrets, &rules)?;
         let (confirmations, rule_lines) = rules.carry_over(&mut gathered, &trial);
 
         let proposed = toolbox_proposal::propose_by_purpose(gathered.servers(), &trial);
-        let carried = gathered.covered_servers();
-        let foreign = gathered.workbenches();
-        let found: Vec<&'static str> = files.iter().map(|file| file.program.id).collect();
-        let rule_of = |id| Some((id, rules.missing_rule(id, &gathered)?));
-        let missing: Vec<_> = found.iter().copied().filter_map(rule_of).collect();
         let options = ImportOptions {
             proposal: proposed.iter().map(ToolboxProposal::to_proposal).collect(),
             outcomes: trial.outcomes,
             confirmations,
             ..ImportOptions::default()
         };
+        let clients = ClientPlanner {
+            carried: gathered.covered_servers(),
+            foreign: gathered.workbenches(),
+            missing: found
+                .client_ids()
+                .filter_map(|id| Some((id, rules.missing_rule(id, &gathered)?)))
+                .collect(),
+            tried: entries,
+            journal: &found.journal,
+        };
         let is_configured = !gathered.existing_servers().is_empty();
         let planned = gathered.plan(&options).map_err(invalid)?;
         let has_servers = is_configured
             || !planned.added.is_empty()
-            || config_before.is_some() && has_toolboxes(&planned.text, &target);
-        let remarks = remarks(planned.findings, &carried);
-        let mut shared = (has_servers && (service || journal.service.is_some()))
-            .then(|| ServicePlan::build(&target.path, &planned.text, program(), &found))
-            .transpose()?;
-        let config = match &mut shared {
-            Some(shared) => shared.add_tokens(&target.path, &planned.text)?,
-            None => planned.text,
-        };
+            || found.config.is_some() && has_toolboxes(&planned.text, &found.target);
+        let remarks = remarks(planned.findings, &clients.carried);
+        let has_service = service || found.journal.service.is_some();
+        let (config, shared) = found.with_service(planned.text, has_servers && has_service)?;
         let is_stored = |name: &str| secrets.values().any(|(stored, _)| stored == name);
         let entry_of = EntryBuilder {
             program: program(),
-            config: &target.path,
+            config: &found.target.path,
             shared: shared.as_ref(),
             variables: environment_variables(&config, &ProcessEnv, is_stored),
         };
-        let clients = files.into_iter().map(|file| {
-            let own = ClientPlanner {
-                carried: &carried,
-                foreign: &foreign,
-                missing: &missing,
-                journal: &journal,
-            };
-            let mut client = own.client(file, &entry_of);
-            let here = |carried: &&CoveredServer| carried.file == client.file.shown;
-            let sizes = all.iter().filter(here).filter(|c| carried.iter().any(|o| is_same(o, c)));
-            client.size =
-                sizes.filter_map(|c| tools.get(c.server?)).copied().map(ContextSize::of).sum();
-            let stay = all.iter().filter(here).filter_map(|c| {
-                let why = left.iter().find(|(place, _)| Some(*place) == c.server)?.1.clone();
-                Some((c.name.clone(), why))
-            });
-            client.skipped.extend(stay);
+        let clients = found.clients.iter().map(|file| {
+            let mut client = clients.client(file.clone(), &entry_of);
             if !has_servers && client.new_text().is_some() {
                 client.change = Err("the workbench has no servers yet".to_owned());
             }
             client
         });
-        let (new_secrets, secrets_text) = updated_secrets(&secrets, &config, known);
+        let clients = clients.collect();
+        let (new_secrets, secrets_text) = updated_secrets(&secrets, &config, found.known_secrets);
         Ok(Self {
-            config_before,
+            target: found.target,
+            config_before: found.config,
             config,
-            secrets: (secrets_path, secrets_before, secrets_text),
+            secrets: (found.secrets_path, found.secrets, secrets_text),
             new_secrets,
             proposed,
             added: planned.added,
             has_servers,
             remarks,
             rules: rule_lines,
-            clients: clients.collect(),
-            unreadable,
+            clients,
+            unreadable: found.unreadable,
             shared,
-            journal,
-            target,
+            journal: found.journal,
         })
+    }
+
+    /// Returns the audit log that the setup turns on.
+    pub(super) fn new_audit_log(&self) -> Option<String> {
+        let before = self.config_before.as_deref().and_then(audit_log);
+        audit_log(&self.config).filter(|_| before.is_none() && self.has_servers)
+    }
+
+    /// Turns on an audit log in the state folder, unless the configuration has one.
+    pub(super) fn add_audit_log(&mut self) -> Result<(), CommandError> {
+        let file = state_dir::shown_audit_log()?;
+        self.config = add_audit_log(&self.config, &file).ok_or_else(|| {
+            let shown = self.target.display_path.display();
+            CommandError::usage(format!("cannot add an audit log to `{shown}`"))
+                .with_hint(format!("add `\"audit\": {{\"file\": \"{file}\"}}` yourself"))
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn has_audit_log(&self) -> bool {
+        audit_log(&self.config).is_some()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -223,23 +205,86 @@ impl SetupPlan {
     }
 }
 
-/// Creates a missing folder and removes it when dropped, if it is still empty.
-struct NewFolderGuard(Option<PathBuf>);
+/// The files of the clients and of the workbench, as they are.
+struct FoundFiles {
+    target: ConfigLocation,
+    config: Option<String>,
+    secrets_path: PathBuf,
+    secrets: Option<String>,
+    known_secrets: BTreeMap<String, String>,
+    clients: Vec<ClientFile>,
+    /// The client's title, path and error of each unreadable file.
+    unreadable: Vec<(&'static str, String, String)>,
+    journal: Journal,
+}
 
-impl NewFolderGuard {
-    fn make(folder: Option<&Path>) -> Self {
-        let missing = folder.filter(|folder| !folder.exists());
-        // If this fails, each server reports the missing folder.
-        Self(missing.filter(|folder| make_private_folder(folder).is_ok()).map(Path::to_owned))
+impl FoundFiles {
+    /// Fails if there is no client.
+    fn read(global: &GlobalArgs, ids: &[String]) -> Result<Self, CommandError> {
+        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let target = target(global, &folder)?;
+        let config = read(&target.path, &target.display_path)?;
+        let secrets_path = secrets_env_path(&target.path);
+        let secrets = read(&secrets_path, &secrets_path)?;
+        let known = secrets.as_deref().unwrap_or_default();
+        let (known_secrets, _) = parse_secrets_env(&secrets_path, known);
+        let journal = state_dir::journal()?.unwrap_or_default();
+        let InstalledClients { files: clients, unreadable } =
+            clients::find(Platform::THIS, &ProcessEnv, &folder, ids);
+        let unreadable: Vec<_> =
+            unreadable.into_iter().map(|(client, file, why)| (client.title, file, why)).collect();
+        if clients.is_empty() && unreadable.is_empty() {
+            return Err(no_client());
+        }
+        Ok(Self {
+            target,
+            config,
+            secrets_path,
+            secrets,
+            known_secrets,
+            clients,
+            unreadable,
+            journal,
+        })
+    }
+
+    fn client_ids(&self) -> impl Iterator<Item = &'static str> {
+        self.clients.iter().map(|file| file.program.id)
+    }
+
+    /// Collects the servers, and all secrets: those of the clients and the known ones.
+    fn gather(&self) -> Result<(ImportCandidates, SecretVariables), CommandError> {
+        let shown = self.target.display_path.display().to_string();
+        let existing =
+            self.config.as_ref().map(|text| SourceFile { file: shown, text: text.clone() });
+        let sources: Vec<SourceFile> =
+            self.clients.iter().filter_map(|file| source(file, &self.journal)).collect();
+        let texts = sources.iter().chain(&existing).map(|source| source.text.as_str());
+        let known = self.known_secrets.clone();
+        let mut secrets = StoredSecrets(SecretVariables::with_existing(texts, known));
+        let gathered =
+            collect_user_candidates(existing.as_ref(), &sources, &mut secrets).map_err(invalid)?;
+        Ok((gathered, secrets.0))
+    }
+
+    /// Returns the configuration with the tokens of the service, and the service, if the clients
+    /// share one.
+    fn with_service(
+        &self,
+        config: String,
+        is_wanted: bool,
+    ) -> Result<(String, Option<ServicePlan>), CommandError> {
+        if !is_wanted {
+            return Ok((config, None));
+        }
+        let ids: Vec<&'static str> = self.client_ids().collect();
+        let mut shared = ServicePlan::build(&self.target.path, &config, program(), &ids)?;
+        Ok((shared.add_tokens(&self.target.path, &config)?, Some(shared)))
     }
 }
 
-impl Drop for NewFolderGuard {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.0 {
-            let _ = std::fs::remove_dir(folder);
-        }
-    }
+fn invalid(report: ConfigReport) -> CommandError {
+    CommandError::config(LoadError::Invalid(report))
 }
 
 /// Returns the configuration named by `--config`, or else the user configuration.
@@ -293,96 +338,6 @@ fn source(file: &ClientFile, journal: &Journal) -> Option<SourceFile> {
 fn has_ours(editor: ClientFileEditor, text: &str, name: &str, ours: &Value) -> bool {
     let there = editor.entries(text).unwrap_or_default();
     there.iter().any(|(other, value)| other == name && is_workbench_entry(value, ours))
-}
-
-fn bytes(trial: &TrialRun) -> Vec<usize> {
-    let tools = trial.tools.iter();
-    tools.map(|tools| tools.iter().map(|tool| tool.raw.len()).sum()).collect()
-}
-
-fn is_same(one: &CoveredServer, other: &CoveredServer) -> bool {
-    one.file == other.file && one.name == other.name
-}
-
-/// Removes the servers that stay with their clients, among them those in `stay`.
-fn split_skipped(
-    gathered: ImportCandidates,
-    trial: TrialRun,
-    stay: &[(usize, String)],
-) -> (ImportCandidates, TrialRun, Vec<(usize, String)>) {
-    let reasons = gathered.servers().iter().zip(&trial.outcomes).map(skip_reason);
-    let left: Vec<(usize, String)> = reasons
-        .enumerate()
-        .filter_map(|(index, why)| {
-            let ruled = stay.iter().find(|(other, _)| *other == index);
-            Some((index, ruled.map(|(_, why)| why.clone()).or(why)?))
-        })
-        .collect();
-    let places: Vec<usize> = left.iter().map(|(place, _)| *place).collect();
-    let TrialRun { outcomes, tools, texts } = trial;
-    let stays = |place: &usize| places.contains(place);
-    let outcomes = outcomes.into_iter().enumerate().filter(|(place, _)| !stays(place));
-    let tools = tools.into_iter().enumerate().filter(|(place, _)| !stays(place));
-    let texts = texts.into_iter().enumerate().filter(|(place, _)| !stays(place));
-    let trial = TrialRun {
-        outcomes: outcomes.map(|(_, outcome)| outcome).collect(),
-        tools: tools.map(|(_, tools)| tools).collect(),
-        texts: texts.map(|(_, texts)| texts).collect(),
-    };
-    (gathered.exclude(&places), trial, left)
-}
-
-/// Returns why a server stays with its client: it might not work when the workbench starts it.
-fn skip_reason((server, outcome): (&CandidateServer, &TrialOutcome)) -> Option<String> {
-    let is_relative = |word: &String| {
-        matches!(word.as_str(), "." | "..") || word.starts_with("./") || word.starts_with("../")
-    };
-    let has_folder = || server.block.get("cwd").and_then(Value::as_str).is_some_and(is_absolute);
-    match outcome {
-        TrialOutcome::Failed { reason, .. } => {
-            // The captured stderr lines don't fit here.
-            let reason = strip_stderr_tail(reason).lines().next().unwrap_or_default();
-            Some(format!("failed to start: {reason}"))
-        }
-        TrialOutcome::NotStarted => Some("not started".to_owned()),
-        TrialOutcome::Started if server.command_line.iter().any(is_relative) && !has_folder() => {
-            Some("depends on the client's working folder".to_owned())
-        }
-        // The workbench needs the same sign-in as the client; a remark explains how.
-        TrialOutcome::Started | TrialOutcome::WantsSignIn => None,
-    }
-}
-
-/// Returns the servers that differ from an earlier one only in options, such as a time zone. A task
-/// couldn't tell the two apart, so the later one stays with its client.
-fn other_options(gathered: &ImportCandidates, trial: &TrialRun) -> Vec<(usize, String)> {
-    let tools = |index: usize| -> Vec<&str> {
-        trial.tools.get(index).into_iter().flatten().map(|tool| &*tool.name).collect()
-    };
-    let servers = gathered.servers();
-    let is_variant = |(one, other): (usize, usize)| {
-        let (Some(own), Some(first)) = (servers.get(one), servers.get(other)) else { return false };
-        let (words, others) = (&own.command_line, &first.command_line);
-        let mut different = words.iter().filter(|word| !others.contains(word));
-        let mut missing = others.iter().filter(|word| !words.contains(word));
-        words.first() == others.first()
-            && own.block.get("env") == first.block.get("env")
-            && own.block.get("cwd") == first.block.get("cwd")
-            && !tools(one).is_empty()
-            && tools(one) == tools(other)
-            && !different.any(|word| is_location(word))
-            && !missing.any(|word| is_location(word))
-    };
-    let later = (0..servers.len()).filter_map(|one| {
-        let other = (0..one).find(|other| is_variant((one, *other)))?;
-        let name = servers.get(other).map_or("", |server| &server.name);
-        Some((one, format!("differs from `{name}` only in its options")))
-    });
-    later.collect()
-}
-
-fn is_absolute(folder: &str) -> bool {
-    Path::new(folder).is_absolute()
 }
 
 /// Drops remarks that report an exact import, and those on servers that are not imported.
@@ -440,10 +395,12 @@ fn environment_variables(
 }
 
 struct ClientPlanner<'a> {
-    carried: &'a [CoveredServer],
-    foreign: &'a [(String, String)],
+    carried: Vec<CoveredServer>,
+    /// The entries that start a workbench, by file and name.
+    foreign: Vec<(String, String)>,
     /// The ID of each client with a rule that the configuration lacks, and the reason.
-    missing: &'a [(&'static str, String)],
+    missing: Vec<(&'static str, String)>,
+    tried: Vec<TriedEntry>,
     journal: &'a Journal,
 }
 
@@ -479,8 +436,12 @@ impl ClientPlanner<'_> {
         });
         let unruled = missing.filter(|_| ours.is_some());
         let unruled = unruled.map(|why| ("workbench".to_owned(), why.clone()));
-        let left = stuck.chain(unruled).collect();
-        ClientPlan { file, change, entry, skipped: left, size: ContextSize::default() }
+        let tried = || self.tried.iter().filter(|tried| tried.file == file.shown);
+        let stay = tried().filter_map(|tried| Some((tried.name.clone(), tried.stays.clone()?)));
+        let skipped = stuck.chain(unruled).chain(stay).collect();
+        let replaced = tried().filter(|tried| tried.stays.is_none());
+        let size = replaced.map(|tried| ContextSize::of(tried.size)).sum();
+        ClientPlan { file, change, entry, skipped, size }
     }
 
     fn foreign_entry(

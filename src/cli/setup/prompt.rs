@@ -3,8 +3,9 @@
 use std::io::{self, BufRead, Write};
 
 use crate::cli::error::CommandError;
-use crate::cli::import::prompt::line;
+use crate::cli::import::prompt::{confirm, line};
 use crate::cli::setup::plan::SetupPlan;
+use crate::cli::setup::state_dir;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PlanDecision {
@@ -23,6 +24,13 @@ pub(super) fn confirm_plan(plan: &SetupPlan) -> Result<PlanDecision, CommandErro
         }
     }
     answer(&clients, io::stdin().lock(), io::stderr().lock()).map_err(CommandError::internal)
+}
+
+/// Asks whether to turn on the audit log.
+pub(super) fn confirm_audit() -> Result<bool, CommandError> {
+    let file = state_dir::shown_audit_log()?;
+    let question = format!("Record calls in `{file}`, for `mcp-workbench stats`?");
+    confirm(&question, io::stdin().lock(), io::stderr().lock()).map_err(CommandError::internal)
 }
 
 fn answer(

@@ -36,6 +36,12 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
         ));
     }
     sections.extend(plan.shared.as_ref().map(shared));
+    if let Some(file) = plan.new_audit_log() {
+        sections.push(format!(
+            "Calls are recorded in `{}` (readable only by you) for `mcp-workbench stats`",
+            escape_to_line(&file)
+        ));
+    }
     if !plan.rules.is_empty() {
         let lines: Vec<String> =
             plan.rules.iter().map(|line| format!("  {}", escape_to_line(line))).collect();
@@ -165,7 +171,14 @@ pub(super) fn outcome_text(
     let mut sections = Vec::new();
     let written = format_count(done.written.len(), "client");
     let verb = if done.written.len() == 1 { "uses" } else { "use" };
-    sections.push(format!("done: {written} now {verb} the workbench"));
+    sections.push(if done.written.is_empty() && done.failed.is_empty() {
+        "done".to_owned()
+    } else {
+        format!("done: {written} now {verb} the workbench")
+    });
+    if let Some(file) = plan.new_audit_log() {
+        sections.push(format!("calls are recorded in `{}`", escape_to_line(&file)));
+    }
     for (place, why) in &done.failed {
         let Some(client) = plan.clients.get(*place) else { continue };
         let file = escape_to_line(&client.file.shown);
@@ -219,14 +232,10 @@ fn savings(
             number(now(client).tokens()),
         ]);
     }
-    let dear = with_servers.iter().filter(|client| client.size.bytes() < now(client).bytes());
-    let is_dear = dear.count() * 2 > with_servers.len();
-    let remark = if is_dear {
-        " With this few tools it costs most clients more than it saves; it pays off from a few \
-         dozen tools."
-    } else {
-        ""
-    };
+    let sizes = with_servers
+        .iter()
+        .map(|client| (client.file.program.title, client.size.tokens(), now(client).tokens()));
+    let remark = costs_more(sizes);
     (!with_servers.is_empty()).then(|| {
         format!(
             "{table}\n\nEstimated tokens that a client reads at the start of each session. Before: \
@@ -236,9 +245,43 @@ fn savings(
     })
 }
 
+/// Names the clients that read more tokens now than before. Takes the title and both numbers.
+fn costs_more<'a>(clients: impl Iterator<Item = (&'a str, usize, usize)>) -> String {
+    let mut dear: Vec<&str> =
+        clients.filter(|(_, before, now)| before < now).map(|(title, _, _)| title).collect();
+    dear.dedup();
+    let titles = match dear.split_last() {
+        None => return String::new(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+    };
+    format!(
+        " With this few tools it costs more than it saves in {titles}; it pays off from a few \
+         dozen tools."
+    )
+}
+
 #[cfg(test)]
 mod tests {
+    use pretty_assertions::assert_eq;
+
     use super::*;
+
+    #[test]
+    fn only_clients_that_read_more_than_before_are_named() {
+        let remark = |sizes: &[(&'static str, usize, usize)]| costs_more(sizes.iter().copied());
+        assert_eq!(remark(&[]), "");
+        assert_eq!(remark(&[("Codex", 700, 700), ("Cursor", 900, 700)]), "");
+        for (sizes, titles) in [
+            (vec![("Codex", 90, 700), ("Cursor", 900, 700)], "Codex;"),
+            (vec![("Codex", 90, 700), ("Cursor", 80, 700)], "Codex and Cursor;"),
+            (vec![("Codex", 9, 70), ("Zed", 8, 70), ("Goose", 7, 70)], "Codex, Zed and Goose;"),
+            (vec![("Cline", 9, 70), ("Cline", 8, 70)], "Cline;"),
+        ] {
+            let remark = remark(&sizes);
+            assert!(remark.contains(&format!(" in {titles}")), "{remark}");
+        }
+    }
 
     #[test]
     fn each_line_of_a_reason_is_shown_as_a_line() {

@@ -12,16 +12,20 @@ use crate::cli::setup::clients::{read, shown};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{ConfigLocation, ConfigOrigin};
 use crate::name::PROGRAM;
-use crate::os::{MAX_INPUT_BYTES, make_private_folder, read_own};
+use crate::os::{MAX_INPUT_BYTES, Platform, make_private_folder, read_own};
 
 /// The folder of the original files, inside the state folder.
 const BACKUPS: &str = "before";
 
 pub(super) fn folder() -> Result<PathBuf, CommandError> {
+    Ok(own_folder()?.join("setup"))
+}
+
+fn own_folder() -> Result<PathBuf, CommandError> {
     let state = ProcessEnv.state_dir();
     let state = state
         .ok_or_else(|| CommandError::usage("cannot locate the state folder: HOME is not set"))?;
-    Ok(state.join(PROGRAM).join("setup"))
+    Ok(state.join(PROGRAM))
 }
 
 fn journal_file() -> Result<PathBuf, CommandError> {
@@ -82,6 +86,14 @@ pub(super) fn backup_path(file: &Path) -> Result<PathBuf, CommandError> {
 pub(super) fn shown_backup_folder() -> String {
     let folder = folder().map_or_else(|_| PathBuf::from(BACKUPS), |folder| folder.join(BACKUPS));
     shown(&folder, ProcessEnv.home_dir().as_deref())
+}
+
+/// Returns the path of the audit log that setup turns on, as the configuration names it.
+pub(super) fn shown_audit_log() -> Result<String, CommandError> {
+    let path = own_folder()?.join("audit.jsonl");
+    // Only the configuration expands `~`, and only before `/`.
+    let home = ProcessEnv.home_dir().filter(|_| Platform::THIS != Platform::Windows);
+    Ok(shown(&path, home.as_deref()))
 }
 
 /// Writes a file atomically, in a private folder.

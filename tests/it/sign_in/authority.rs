@@ -89,10 +89,17 @@ impl Authority {
     /// Runs `auth login` and opens the printed URL in the browser.
     #[track_caller]
     pub(crate) fn sign_in(&self, bench: &TestEnvironment, args: &[&str]) -> Output {
-        let mut command = bench.command(&["auth", "login", "--no-browser"]);
-        command.args(args).args(["--config", &bench.config_path().to_string_lossy()]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         bench.write_config();
+        let config = bench.config_path();
+        self.sign_in_with(bench, &[args, &["--config", &config.to_string_lossy()]].concat())
+    }
+
+    /// Like [`Self::sign_in`], with the configuration in `args`.
+    #[track_caller]
+    pub(crate) fn sign_in_with(&self, bench: &TestEnvironment, args: &[&str]) -> Output {
+        let mut command = bench.command(&["auth", "login", "--no-browser"]);
+        command.args(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         let mut reader = BufReader::new(child.stdout.take().unwrap());
