@@ -11,8 +11,8 @@ use std::fmt;
 use crate::config::syntax::finding::ConfigReport;
 
 pub use candidates::{
-    CandidateServer, CoveredServer, ImportCandidates, collect_candidates, collect_user_candidates,
-    has_servers,
+    CandidateServer, CoveredServer, ImportCandidates, LeftOutServer, collect_candidates,
+    collect_user_candidates, has_servers,
 };
 pub use native_entries::NativeEntries;
 
@@ -102,6 +102,13 @@ pub trait SecretExtractor {
     /// Replaces the value of the environment variable or header `name` if it is a secret. `wanted`
     /// is the preferred name of the new variable.
     fn extract_named(&mut self, _wanted: &str, _name: &str, _value: &mut String) {}
+
+    /// Returns the variable to propose for a secret that stays in its place: the first of `wanted`,
+    /// unless it was proposed for another value.
+    fn propose_variable(&mut self, wanted: [String; 2], _value: &str) -> String {
+        let [first, _] = wanted;
+        first
+    }
 
     /// Returns `true` if the extracted values are stored where the configuration finds them. The
     /// user then has nothing left to do.

@@ -28,8 +28,8 @@ pub struct InstallOutcome {
     /// The name of the entry. `None` if the user already had one, which setup doesn't own.
     pub entry: Option<String>,
     pub removed: Vec<RemovedServer>,
-    /// The servers that cannot be removed from this file and stay in it.
-    pub unremovable: Vec<String>,
+    /// The servers that cannot be removed from this file and stay in it, with the reasons.
+    pub unremovable: Vec<(String, String)>,
 }
 
 /// Adds the workbench's entry to a file and removes `servers`. A `text` of `None` stands for a
@@ -82,7 +82,7 @@ pub fn install_workbench(
                 changed.text = text;
                 changed.removed.push(taken);
             }
-            Err(_) => changed.unremovable.push(server.clone()),
+            Err(error) => changed.unremovable.push((server.clone(), error.to_string())),
         }
     }
     Ok(changed)

@@ -22,12 +22,14 @@ pub(crate) struct SecretVariables {
     taken: BTreeSet<String>,
     /// The replaced texts by variable name.
     values: BTreeMap<String, String>,
+    /// The variables proposed for secrets that stay in their place, with these.
+    proposed: BTreeMap<String, String>,
 }
 
 impl SecretVariables {
     pub(crate) fn with_reserved<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let taken = texts.flat_map(variable_names).map(str::to_owned).collect();
-        Self { taken, values: BTreeMap::new() }
+        Self { taken, ..Self::default() }
     }
 
     /// Like [`Self::with_reserved`], and reuses the variables of `values`.
@@ -36,7 +38,7 @@ impl SecretVariables {
         values: BTreeMap<String, String>,
     ) -> Self {
         let taken = texts.flat_map(variable_names).filter(|name| !values.contains_key(*name));
-        Self { taken: taken.map(str::to_owned).collect(), values }
+        Self { taken: taken.map(str::to_owned).collect(), values, ..Self::default() }
     }
 
     /// Replaces `text` with the variable `wanted` if it looks like a secret under `name`.
@@ -162,6 +164,19 @@ impl SecretExtractor for SecretVariables {
             before = was;
         }
         found
+    }
+
+    fn propose_variable(&mut self, wanted: [String; 2], value: &str) -> String {
+        let [_, last] = wanted.clone();
+        let numbered = (2_u32..).map(|number| format!("{last}_{number}"));
+        let is_free = |name: &String| {
+            let mut others = [&self.values, &self.proposed].into_iter();
+            !self.taken.contains(name)
+                && others.all(|all| all.get(name).is_none_or(|other| other == value))
+        };
+        let name = wanted.into_iter().chain(numbered).find(is_free).unwrap_or(last);
+        self.proposed.insert(name.clone(), value.to_owned());
+        name
     }
 
     fn extract_from_url(&mut self, server: &str, address: &mut String) -> Vec<String> {
@@ -339,6 +354,18 @@ mod tests {
             let found = SecretVariables::default().extract_from_url("h", &mut text);
             assert_eq!((text.as_str(), found.join(" ").as_str()), (wanted, names));
         }
+    }
+
+    #[test]
+    fn proposes_separate_variables_for_different_values() {
+        let mut variables = SecretVariables::default();
+        let mut propose = |wanted: [&str; 2], value: &str| {
+            variables.propose_variable(wanted.map(str::to_owned), value)
+        };
+        assert_eq!(propose(["KEY", "A_KEY"], "a"), "KEY");
+        assert_eq!(propose(["KEY", "B_KEY"], "a"), "KEY", "one variable for the same value");
+        assert_eq!(propose(["KEY", "B_KEY"], "b"), "B_KEY");
+        assert_eq!(propose(["KEY", "B_KEY"], "c"), "B_KEY_2");
     }
 
     #[test]

@@ -388,3 +388,53 @@ fn setup_without_servers_changes_nothing() {
         assert_eq!(bench.run_bare(["setup", "--dry-run"]).code, Some(0));
     }
 }
+
+#[test]
+fn plan_says_why_servers_stay() {
+    let bench = TestEnvironment::new();
+    let mut open = server(&["read_file"]);
+    open["args"].as_array_mut().unwrap().push(json!("${workspaceFolder}"));
+    let mut asks = server(&["list_issues"]);
+    asks["env"] = json!({ "K": "${input:key}" });
+    let servers = json!({ "mcpServers": {
+        "open": open, "asks": asks, "off": { "command": "x", "disabled": true },
+    } });
+    put(&bench, CURSOR, &servers.to_string());
+    let (program, argument) = words(&server(&["git_status"]));
+    let inline =
+        format!("mcp_servers = {{ git = {{ command = \"{program}\", args = [{argument}] }} }}\n");
+    put(&bench, CODEX, &inline);
+    let projects = json!({ "projects": { "/a": { "mcpServers": { "local": server(&["x"]) } } } });
+    put(&bench, CLAUDE, &projects.to_string());
+    let output = bench.run_bare(["setup", "--dry-run"]);
+    for line in [
+        "`open` (Cursor): depends on the folder that is open in the client",
+        "`asks` (Cursor): asks for `key` when it starts, which the workbench can't",
+        "`off` (Cursor): is disabled",
+        "`local` (Claude Code): belongs to a single project",
+        "`~/.codex/config.toml` (Codex): `mcp_servers` is written with inline tables",
+    ] {
+        assert!(output.stdout.contains(line), "{line}: {output}");
+    }
+    let status = bench.run_bare(["setup", "status"]);
+    assert!(status.stdout.contains("off (disabled)"), "{status}");
+}
+
+#[test]
+fn second_plan_and_undo_name_what_stays() {
+    let bench = TestEnvironment::new();
+    put(&bench, CURSOR, &json!({ "mcpServers": { "git": server(&["git_status"]) } }).to_string());
+    assert_eq!(bench.run_bare(["setup", "--yes"]).code, Some(0));
+    // The user adds another server, and another one with the name of the moved server.
+    let mut cursor: Value = serde_json::from_str(&text(&bench, CURSOR)).unwrap();
+    cursor["mcpServers"]["files"] = server(&["read_file", "write_file"]);
+    put(&bench, CURSOR, &cursor.to_string());
+    let again = bench.run_bare(["setup", "--dry-run"]);
+    let row = again.stdout.lines().find(|line| line.starts_with("Cursor")).unwrap_or_default();
+    assert!(row.contains("unchanged") && row.contains("files"), "{again}");
+    cursor["mcpServers"]["git"] = json!({ "command": "other-git" });
+    put(&bench, CURSOR, &cursor.to_string());
+    let undone = bench.run_bare(["setup", "undo"]);
+    assert!(undone.stdout.contains("not restored"), "{undone}");
+    assert!(text(&bench, CURSOR).contains("other-git"), "{undone}");
+}

@@ -6,7 +6,9 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use crate::authoring::client_files::ClientApp;
-use crate::authoring::import::entry::{ImportedEntry, LaunchIdentity, SignInDoubt, is_location};
+use crate::authoring::import::entry::{
+    ClientNeeds, ImportedEntry, LaunchIdentity, SignInDoubt, is_location,
+};
 use crate::authoring::import::merge::{ConfigMerger, unique_name};
 use crate::authoring::import::native_entries::{NativeEntries, NativeServer};
 use crate::authoring::import::server_groups::ToolboxDescription;
@@ -26,6 +28,15 @@ pub struct ImportCandidates {
     contents: Vec<SourceContents>,
     servers: Vec<CandidateServer>,
     configured: Vec<CandidateServer>,
+    left_out: Vec<LeftOutServer>,
+}
+
+/// A server of a client's file that setup leaves there without starting it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOutServer {
+    pub file: String,
+    pub name: String,
+    pub reason: &'static str,
 }
 
 /// A server that can be assigned to a toolbox, or that the configuration has already.
@@ -38,6 +49,7 @@ pub struct CandidateServer {
     /// The program and its arguments, or the URL.
     pub command_line: Vec<String>,
     pub is_disabled: bool,
+    pub needs: ClientNeeds,
     pub block: Map<String, Value>,
     key: (String, LaunchIdentity),
 }
@@ -79,11 +91,24 @@ pub fn collect_user_candidates(
     sources: &[SourceFile],
     secrets: &mut dyn SecretExtractor,
 ) -> Result<ImportCandidates, ConfigReport> {
+    let mut left_out = Vec::new();
+    let mut leave = |found: &SourceServer, reason| {
+        if !found.block.launch.is_workbench() {
+            let (file, name) = (found.file.clone(), found.original_name.clone());
+            left_out.push(LeftOutServer { file, name, reason });
+        }
+    };
     let own = sources.iter().map(|source| {
         let mut contents = source::read(source, secrets);
         (contents.top, contents.rules) = (None, None);
+        for group in contents.groups.iter().filter(|group| !group.is_user_level) {
+            group.servers.iter().for_each(|found| leave(found, "belongs to a single project"));
+        }
         contents.groups.retain(|group| group.is_user_level && is_regroupable(group));
         for group in &mut contents.groups {
+            group.servers.iter().filter(|found| is_off(&found.block)).for_each(|found| {
+                leave(found, "is disabled");
+            });
             group.servers.retain(|found| !is_off(&found.block));
         }
         contents
@@ -94,7 +119,7 @@ pub fn collect_user_candidates(
     let known = merge.servers().map(|(name, launch)| (name.to_owned(), launch.clone()));
     one_name_each(known.collect(), &mut own);
     one_filter_each(&mut own);
-    let mut gathered = gather_from(existing, sources, own)?;
+    let mut gathered = ImportCandidates { left_out, ..gather_from(existing, sources, own)? };
     gathered.configured = configured(&gathered);
     Ok(gathered)
 }
@@ -128,6 +153,7 @@ fn configured(gathered: &ImportCandidates) -> Vec<CandidateServer> {
             description: None,
             command_line: launch.words(),
             is_disabled: block.get("disabled") == Some(&Value::Bool(true)),
+            needs: ClientNeeds::default(),
             block,
             key,
         });
@@ -259,12 +285,20 @@ fn gather_from(
             description: block.get("description").and_then(Value::as_str).map(str::to_owned),
             command_line: found.block.launch.words(),
             is_disabled: is_off(&found.block),
+            needs: found.block.needs.clone(),
             block,
             key,
         });
     }
     let (existing, sources) = (existing.cloned(), sources.to_vec());
-    Ok(ImportCandidates { existing, sources, contents, servers, configured: Vec::new() })
+    Ok(ImportCandidates {
+        existing,
+        sources,
+        contents,
+        servers,
+        configured: Vec::new(),
+        left_out: Vec::new(),
+    })
 }
 
 fn is_off(block: &ImportedEntry) -> bool {
@@ -307,6 +341,11 @@ impl ImportCandidates {
     /// candidate only in options.
     pub fn configured(&self) -> &[CandidateServer] {
         &self.configured
+    }
+
+    /// Returns the servers that [`collect_user_candidates`] leaves in their files.
+    pub fn left_out(&self) -> &[LeftOutServer] {
+        &self.left_out
     }
 
     /// Returns every server of the files that the configuration has or will have.
@@ -404,7 +443,7 @@ impl ImportCandidates {
 
     /// Plans the import.
     pub fn plan(self, options: &ImportOptions) -> Result<ImportPlan, ConfigReport> {
-        let Self { existing, sources, contents, servers, configured: _ } = self;
+        let Self { existing, sources, contents, servers, configured: _, left_out: _ } = self;
         let top = existing.as_ref().map(top);
         let mut merge = ConfigMerger::new(existing.as_ref(), options)?;
         let mut placing = GroupAssigner::new(&servers, options);

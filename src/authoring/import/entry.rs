@@ -23,7 +23,17 @@ use crate::settings::HttpTransport;
 pub(super) struct ImportedEntry {
     /// Entries with equal launches are the same server.
     pub(super) launch: LaunchIdentity,
+    pub(super) needs: ClientNeeds,
     rest: Vec<(&'static str, CstInputValue)>,
+}
+
+/// The values of an entry that only its client has.
+#[derive(Clone, Debug, Default)]
+pub struct ClientNeeds {
+    /// Why the entry works only in its client, such as a placeholder for the open folder.
+    pub value: Option<String>,
+    /// The first value that the client prompts for and that has become a variable.
+    pub prompt: Option<String>,
 }
 
 /// The part of an entry that identifies the server.
@@ -201,6 +211,7 @@ impl ImportedEntry {
             server: name,
             commands: Vec::new(),
             remarks: Vec::new(),
+            needs: ClientNeeds::default(),
         };
         let mut launch = match means {
             TransportChoice::Stdio(command) => {
@@ -222,10 +233,10 @@ impl ImportedEntry {
             }
             TransportChoice::Unsupported { .. } => return None,
         };
-        let mut remarks = rewrite.remarks;
+        let (mut remarks, needs) = (rewrite.remarks, rewrite.needs);
         remarks.extend(relative_paths(&launch));
         named_secrets(&mut launch, name, secrets);
-        remarks.extend(plain_secrets(&launch));
+        remarks.extend(plain_secrets(&launch, name, secrets));
         remarks.extend(extract_secrets(&mut launch, name, secrets));
 
         let off = disabled.is_some_and(|disabled| disabled.value)
@@ -263,7 +274,7 @@ impl ImportedEntry {
             ("resultCache", result_cache.map(|cache| number_object(cache.members()))),
         ];
         let rest = rest.into_iter().filter_map(|(key, value)| Some((key, value?)));
-        Some((Self { launch, rest: rest.collect() }, remarks))
+        Some((Self { launch, needs, rest: rest.collect() }, remarks))
     }
 
     /// Adds a description, unless the entry has one.
@@ -343,6 +354,7 @@ struct PlaceholderRewriter<'a> {
     server: &'a str,
     commands: Vec<String>,
     remarks: Vec<EntryNote>,
+    needs: ClientNeeds,
 }
 
 impl PlaceholderRewriter<'_> {
@@ -441,8 +453,21 @@ impl PlaceholderRewriter<'_> {
             let (ours, remark) = match placeholder.meaning {
                 PlaceholderMeaning::Variable(name) => (Some(name), None),
                 PlaceholderMeaning::Home => (Some("HOME".to_owned()), None),
-                PlaceholderMeaning::PromptedInput(name) => self.input(found, name),
-                PlaceholderMeaning::Folder | PlaceholderMeaning::Unknown => {
+                PlaceholderMeaning::PromptedInput(name) => {
+                    let (ours, remark) = self.input(found, name);
+                    if remark.is_some() {
+                        let id = found.trim_start_matches("${input:").trim_end_matches('}');
+                        self.needs.prompt.get_or_insert_with(|| id.to_owned());
+                    }
+                    (ours, remark)
+                }
+                meaning @ (PlaceholderMeaning::Folder | PlaceholderMeaning::Unknown) => {
+                    let reason = if meaning == PlaceholderMeaning::Folder {
+                        "depends on the folder that is open in the client".to_owned()
+                    } else {
+                        format!("contains `{found}`, which only the client can replace")
+                    };
+                    self.needs.value.get_or_insert(reason);
                     let message = format!("`{found}` is not supported and left unchanged");
                     (None, Some((message, "write the value itself".to_owned())))
                 }
@@ -504,7 +529,11 @@ fn is_secret_name(name: &str) -> bool {
 }
 
 /// Warns about values in plain text that are probably secrets.
-fn plain_secrets(launch: &LaunchIdentity) -> Option<EntryNote> {
+fn plain_secrets(
+    launch: &LaunchIdentity,
+    server: &str,
+    secrets: &mut dyn SecretExtractor,
+) -> Option<EntryNote> {
     let (LaunchIdentity::Command { env: named, .. } | LaunchIdentity::Url { headers: named, .. }) =
         launch;
     let plain = named
@@ -513,7 +542,13 @@ fn plain_secrets(launch: &LaunchIdentity) -> Option<EntryNote> {
     let plain: Vec<_> = plain.collect();
     let (first, value) = plain.first()?;
     let names: Vec<&str> = plain.iter().map(|(name, _)| name.as_str()).collect();
-    let variable = variable_name(first);
+    let (short, long) = (variable_name(first), variable_name(&format!("{server}_{first}")));
+    let wanted = match launch {
+        LaunchIdentity::Command { .. } => [short, long],
+        // Many servers have a header of the same name.
+        LaunchIdentity::Url { .. } => [long.clone(), long],
+    };
+    let variable = secrets.propose_variable(wanted, value);
     let scheme = value.split_once(' ').map_or("", |(scheme, _)| scheme);
     let is_scheme = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphabetic());
     let scheme = if is_scheme { format!("{scheme} ") } else { String::new() };

@@ -36,6 +36,9 @@ pub enum ClientEditError {
     /// The file cannot be parsed.
     #[error("invalid file: {0}")]
     Syntax(String),
+    /// The layout of the file cannot be edited. Holds the reason and the remedy.
+    #[error("{0}")]
+    UnsupportedLayout(String),
     /// The edited text would not parse to the expected value.
     #[error("the edited text would not parse to the expected value")]
     RoundTripFailed,
@@ -62,8 +65,36 @@ impl ClientFileEditor {
                 });
                 Ok(named.collect())
             }
-            Some(_) => Err(ClientEditError::RoundTripFailed),
+            Some(_) => Err(ClientEditError::UnsupportedLayout(format!(
+                "`{}` has no servers but another value; correct it, then run setup again",
+                self.key
+            ))),
         }
+    }
+
+    /// Says why a file cannot be edited, at the server `name` or as a whole.
+    fn explain(self, text: &str, name: Option<&str>, error: ClientEditError) -> ClientEditError {
+        if error != ClientEditError::RoundTripFailed {
+            return error;
+        }
+        let key = self.key;
+        let name = name.unwrap_or("NAME");
+        let reason = match self.syntax {
+            FileSyntax::Json if json::has_duplicate(text, key, name) => {
+                "the file has several entries of this name; remove all but one, then run setup again"
+                    .to_owned()
+            }
+            FileSyntax::Json => return error,
+            FileSyntax::Toml => format!(
+                "`{key}` is written with inline tables or dotted keys; write each server as a \
+                 table, such as `[{key}.{name}]`, then run setup again"
+            ),
+            FileSyntax::Yaml => format!(
+                "`{key}` is written in one line or with anchors; write each server and each of its \
+                 keys on a line of its own, then run setup again"
+            ),
+        };
+        ClientEditError::UnsupportedLayout(reason)
     }
 
     /// Returns `true` if the client's settings block the workbench's entry, such as the lists of
@@ -77,6 +108,10 @@ impl ClientFileEditor {
 
     /// Returns the text with a server added after the others.
     pub fn insert(self, text: &str, name: &str, entry: &Value) -> Result<String, ClientEditError> {
+        self.try_insert(text, name, entry).map_err(|error| self.explain(text, None, error))
+    }
+
+    fn try_insert(self, text: &str, name: &str, entry: &Value) -> Result<String, ClientEditError> {
         let (mark, rest) = split_mark(text);
         let is_list = self.is_list_in(rest)?;
         let new = match self.syntax {
@@ -91,6 +126,14 @@ impl ClientFileEditor {
 
     /// Returns the text without the server `name`, and the removed server.
     pub fn remove(
+        self,
+        text: &str,
+        name: &str,
+    ) -> Result<(String, RemovedServer), ClientEditError> {
+        self.try_remove(text, name).map_err(|error| self.explain(text, Some(name), error))
+    }
+
+    fn try_remove(
         self,
         text: &str,
         name: &str,

@@ -100,9 +100,9 @@ pub enum UndoAction {
     Unchanged,
     /// Write the original text. `None`: remove the file.
     Restore(Option<String>),
-    /// The file has changed since: remove the workbench's entry and restore these servers. Other
-    /// edits stay.
-    Revert { text: String, back: Vec<String> },
+    /// The file has changed since: remove the workbench's entry and restore the servers `back`.
+    /// Other edits stay, among them servers that have the names in `taken` now.
+    Revert { text: String, back: Vec<String>, taken: Vec<String> },
     /// The file has changed since and cannot be edited safely. Holds the reason.
     Skip(String),
 }
@@ -127,24 +127,31 @@ impl FileRecord {
             return UndoAction::Skip("the file has changed since setup".to_owned());
         };
         match self.revert_edits(text, editor) {
-            Ok((text, back)) => UndoAction::Revert { text, back },
+            Ok((text, back, taken)) => UndoAction::Revert { text, back, taken },
             Err(error) => UndoAction::Skip(error.to_string()),
         }
     }
 
-    /// Removes the workbench's entry and restores the servers whose names are still free.
+    /// Removes the workbench's entry and restores the servers whose names are still free. Returns
+    /// the text, the restored servers, and those that differ from the current one of their name.
     fn revert_edits(
         &self,
         text: &str,
         editor: ClientFileEditor,
-    ) -> Result<(String, Vec<String>), ClientEditError> {
+    ) -> Result<(String, Vec<String>, Vec<String>), ClientEditError> {
         let mut text = text.to_owned();
-        let mut back = Vec::new();
+        let (mut back, mut taken) = (Vec::new(), Vec::new());
         for removed in &self.removed {
             let there = editor.entries(&text)?;
-            if there.iter().all(|(name, _)| *name != removed.name) {
+            let Some(current) = there.iter().position(|(name, _)| *name == removed.name) else {
                 text = editor.restore(&text, removed)?;
                 back.push(removed.name.clone());
+                continue;
+            };
+            let before = self.before.as_deref().and_then(|before| editor.entries(before).ok());
+            if !before.is_some_and(|before| there.get(current).is_some_and(|e| before.contains(e)))
+            {
+                taken.push(removed.name.clone());
             }
         }
         if let Some((name, ours)) = &self.entry {
@@ -153,6 +160,6 @@ impl FileRecord {
                 text = editor.remove(&text, name)?.0;
             }
         }
-        Ok((text, back))
+        Ok((text, back, taken))
     }
 }

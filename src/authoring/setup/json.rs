@@ -51,6 +51,15 @@ pub(super) fn remove_entry(text: &str, key: &str, name: &str) -> Option<(String,
     Some((ObjectEditor::of(text, servers).remove(index), entry))
 }
 
+/// Returns `true` if the object under `key` has several members of this name.
+pub(super) fn has_duplicate(text: &str, key: &str, name: &str) -> bool {
+    let Ok(tree) = document::parse_jsonc(document::strip_bom(text)) else { return false };
+    let servers = Node::root(&tree).get(key);
+    let servers = servers.as_ref().and_then(|servers| servers.value.as_object());
+    let members = servers.into_iter().flat_map(|servers| &servers.properties);
+    members.filter(|member| member.name.as_str() == name).count() > 1
+}
+
 fn changed(
     text: &str,
     key: &str,

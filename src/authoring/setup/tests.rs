@@ -97,7 +97,7 @@ fn json_keeps_comments_order_and_line_ends() {
     assert_eq!(record.undo(Some(&changed.text), Some(place("cursor"))), restored);
     // After an edit by the user, comments inside the removed servers come back too.
     let edited = changed.text.replace("\"dark\"", "\"light\"");
-    let UndoAction::Revert { text, back } = record.undo(Some(&edited), Some(place("cursor")))
+    let UndoAction::Revert { text, back, .. } = record.undo(Some(&edited), Some(place("cursor")))
     else {
         panic!("{edited}")
     };
@@ -114,7 +114,8 @@ fn toml_keeps_comments_and_other_tables() {
     assert_eq!(changed.text, expected);
     let record = record("codex", Some(text), &changed);
     let edited = format!("{}\n[tui]\ntheme = 1\n", changed.text);
-    let UndoAction::Revert { text, back } = record.undo(Some(&edited), Some(place("codex"))) else {
+    let UndoAction::Revert { text, back, .. } = record.undo(Some(&edited), Some(place("codex")))
+    else {
         panic!("{edited}")
     };
     assert_eq!(back, ["a", "b c"]);
@@ -133,7 +134,8 @@ fn yaml_keeps_comments_and_indentation() {
     );
     let record = record("goose", Some(text), &changed);
     let edited = changed.text.replace("other: 1", "other: 2");
-    let UndoAction::Revert { text, back } = record.undo(Some(&edited), Some(place("goose"))) else {
+    let UndoAction::Revert { text, back, .. } = record.undo(Some(&edited), Some(place("goose")))
+    else {
         panic!("{edited}")
     };
     assert_eq!(back, ["files"]);
@@ -186,7 +188,8 @@ fn files_that_cannot_be_edited_safely_are_left_alone() {
     // A server in an unsupported layout stays; the others are removed.
     let text = "[mcp_servers]\na = { command = \"a\" }\n\n[mcp_servers.b]\ncommand = \"b\"\n";
     let changed = set_up("codex", text, &["a", "b"]);
-    assert_eq!(changed.unremovable, ["a"]);
+    let stuck: Vec<_> = changed.unremovable.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(stuck, ["a"]);
     assert_eq!(changed.removed.len(), 1);
 }
 
@@ -293,7 +296,13 @@ fn undo_keeps_an_entry_that_replaced_the_workbench() {
     let record = record("cursor", Some(text), &changed);
     let now = r#"{"mcpServers": {"workbench": {"command": "bench"}, "a": {"command": "new"}}}"#;
     let undone = record.undo(Some(now), Some(place("cursor")));
-    assert_eq!(undone, UndoAction::Revert { text: now.to_owned(), back: Vec::new() });
+    assert_eq!(
+        undone,
+        UndoAction::Revert { text: now.to_owned(), back: Vec::new(), taken: vec!["a".to_owned()] }
+    );
+    let same = now.replace("new", "a");
+    let undone = record.undo(Some(&same), Some(place("cursor")));
+    assert_eq!(undone, UndoAction::Revert { text: same, back: Vec::new(), taken: Vec::new() });
     let gone = record.undo(None, Some(place("cursor")));
     assert_eq!(gone, UndoAction::Restore(Some(text.to_owned())));
     let broken = record.undo(Some("{"), Some(place("cursor")));
@@ -323,10 +332,12 @@ fn line_endings_and_bom_are_preserved() {
         let servers = servers.map(|(name, command)| (name.to_owned(), command.to_owned()));
         let text = format!("\u{feff}{}", file(id, &servers).replace('\n', "\r\n"));
         let changed = set_up(id, &text, &["a", "c"]);
-        assert_eq!(changed.unremovable, [""; 0], "{id}");
+        assert_eq!(changed.unremovable, [], "{id}");
         let mended = record(id, Some(&text), &changed)
             .undo(Some(&format!("{} ", changed.text)), Some(place(id)));
-        let UndoAction::Revert { text: mended, back } = mended else { panic!("{id}: {mended:?}") };
+        let UndoAction::Revert { text: mended, back, .. } = mended else {
+            panic!("{id}: {mended:?}")
+        };
         assert_eq!(back, ["a", "c"], "{id}");
         for text in [&changed.text, &mended] {
             assert!(text.starts_with('\u{feff}') && text.contains("Mine."), "{id}: {text:?}");
@@ -397,7 +408,7 @@ proptest! {
         let chosen: Vec<String> = chosen.map(|(_, (name, _))| name.clone()).collect();
         let own = if is_remote { remote(id) } else { ours(id) };
         let changed = install_workbench(editor, Some(&before), &own, (None, &chosen)).unwrap();
-        prop_assert_eq!(&changed.unremovable, &[""; 0]);
+        prop_assert!(changed.unremovable.is_empty());
         let mut record = record(id, Some(&before), &changed);
         record.entry = changed.entry.clone().map(|name| (name, own.clone()));
         let now = edits.iter().fold(changed.text.clone(), |text, edit| edited(editor, &text, edit));
@@ -515,5 +526,26 @@ proptest! {
             let undone = record.undo(Some(&changed.text), Some(editor));
             prop_assert!(matches!(undone, UndoAction::Restore(Some(back)) if back == text));
         }
+    }
+}
+
+#[test]
+fn file_that_cannot_be_edited_is_explained() {
+    let install = |id: &str, text: &str| {
+        install_workbench(place(id), Some(text), &ours(id), (None, &["a".to_owned()]))
+    };
+    for (id, text, says) in [
+        ("codex", "mcp_servers = { a = { command = \"a\" } }\n", "`[mcp_servers.NAME]`"),
+        ("codex", "mcp_servers.a.command = \"a\"\n", "`[mcp_servers.a]`"),
+        ("codex", "[mcp_servers]\na = { command = \"a\" }\n", "`[mcp_servers.a]`"),
+        ("goose", "extensions: { a: { cmd: a } }\n", "on a line of its own"),
+        ("cursor", r#"{"mcpServers": {"a": {"command": "1"}, "a": {"command": "2"}}}"#, "several"),
+        ("cursor", r#"{"mcpServers": "a"}"#, "`mcpServers` has no servers"),
+    ] {
+        let reason = match install(id, text) {
+            Ok(changed) => changed.unremovable.into_iter().map(|(_, why)| why).collect(),
+            Err(error) => error.to_string(),
+        };
+        assert!(reason.contains(says), "{text}: {reason}");
     }
 }

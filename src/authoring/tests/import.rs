@@ -3,8 +3,8 @@
 use pretty_assertions::assert_eq;
 
 use crate::authoring::import::{
-    Grade, Grouping, ImportOptions, ImportPlan, NoExtraction, SourceFile, collect_user_candidates,
-    plan_import,
+    Grade, Grouping, ImportOptions, ImportPlan, NoExtraction, SourceFile, collect_candidates,
+    collect_user_candidates, plan_import,
 };
 use crate::authoring::tests::{env, read};
 
@@ -378,7 +378,7 @@ fn secrets_are_not_repeated() {
     );
     let shown = said(&plan).join("\n");
     assert!(shown.contains("API_KEY"), "{shown}");
-    assert!(shown.contains("write `\"X-Api-Key\": \"${X_API_KEY}\"`"), "{shown}");
+    assert!(shown.contains("write `\"X-Api-Key\": \"${B_X_API_KEY}\"`"), "{shown}");
     assert!(!shown.contains("hunter2") && !shown.contains("4711"), "{shown}");
 }
 
@@ -491,4 +491,45 @@ fn resource_prompt_and_definition_policies_are_imported() {
     ] {
         assert_eq!(words(found), expected, "{}", plan.text);
     }
+}
+
+#[test]
+fn values_that_only_the_client_has_are_known() {
+    let servers = |args: &str, inputs: &str| {
+        let text = format!(
+            r#"{{"servers": {{"a": {{"command": "x", "args": [{args}]}}}}, "inputs": [{inputs}]}}"#
+        );
+        let file = SourceFile { file: ".vscode/mcp.json".to_owned(), text };
+        let found = collect_candidates(None, &[file], &mut NoExtraction).unwrap();
+        let needs = found.servers()[0].needs.clone();
+        (needs.value.unwrap_or_default(), needs.prompt.unwrap_or_default())
+    };
+    let folder = "depends on the folder that is open in the client".to_owned();
+    for place in
+        ["${workspaceFolder}", "${workspaceFolder:api}/x", "--dir=${workspaceRoot}", "${cwd}"]
+    {
+        assert_eq!(
+            servers(&format!("\"{place}\""), ""),
+            (folder.clone(), String::new()),
+            "{place}"
+        );
+    }
+    let (value, _) = servers("\"${command:pick}\"", "");
+    assert!(value.contains("`${command:pick}`"), "{value}");
+    assert_eq!(servers("\"${input:key}\"", ""), (String::new(), "key".to_owned()));
+    let with_default = r#"{"id": "key", "type": "promptString", "default": "d"}"#;
+    assert_eq!(servers("\"${input:key}\"", with_default), Default::default());
+    assert_eq!(servers("\"${env:HOME}\", \"${userHome}\"", ""), Default::default());
+}
+
+#[test]
+fn servers_that_setup_leaves_out_have_a_reason() {
+    let text = r#"{
+        "mcpServers": {"a": {"command": "a"}, "off": {"command": "b", "disabled": true}},
+        "projects": {"/work/app": {"mcpServers": {"local": {"command": "c"}}}}
+    }"#;
+    let file = SourceFile { file: "~/.claude.json".to_owned(), text: text.to_owned() };
+    let found = collect_user_candidates(None, &[file], &mut NoExtraction).unwrap();
+    let left: Vec<_> = found.left_out().iter().map(|left| (&*left.name, left.reason)).collect();
+    assert_eq!(left, [("local", "belongs to a single project"), ("off", "is disabled")]);
 }

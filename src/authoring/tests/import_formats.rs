@@ -392,7 +392,10 @@ fn a_token_keeps_its_scheme_in_the_hint() {
         r#"{"mcpServers": {"a": {"url": "http://localhost/", "headers": {"Authorization": "Bearer hunter2"}}}}"#,
     );
     let hint = plan.findings[0].hint.as_deref().unwrap();
-    assert_eq!(hint, "write `\"Authorization\": \"Bearer ${AUTHORIZATION}\"` and set the variable");
+    assert_eq!(
+        hint,
+        "write `\"Authorization\": \"Bearer ${A_AUTHORIZATION}\"` and set the variable"
+    );
 }
 
 #[test]

@@ -70,7 +70,8 @@ pub(in crate::cli) fn run(
     let Some(whole) = whole else { return Ok(trial) };
     register_secrets(&whole);
     let came =
-        with_gateway(global, without_policy(whole), async |gateway| start(gateway, servers).await)?;
+        with_gateway(global, without_policy(whole), async |gateway| start(gateway, servers).await);
+    let came = came.map_err(|error| error.with_hint("nothing was changed"))?;
     for (index, outcome, tools, texts) in came {
         trial.outcomes[index] = outcome;
         trial.tools[index] = tools;
@@ -89,6 +90,9 @@ fn configuration(
         reason: reason.to_owned(),
         hint: hint.to_owned(),
     };
+    if let Some(reason) = &server.needs.value {
+        return Err(failed(reason, "write the value itself"));
+    }
     let text = server.trial_config();
     let loaded = config::parse(&text, Path::new("workbench-config.json"), folder, environment);
     let config = match loaded {

@@ -70,6 +70,23 @@ impl ClientPlan {
         let changed = self.change.as_ref().ok()?;
         (self.file.text.as_deref() != Some(&changed.text)).then_some(changed)
     }
+
+    /// Says what happens to the workbench's entry.
+    pub(super) fn entry_change(&self) -> &'static str {
+        let Ok(changed) = &self.change else { return "skipped" };
+        // An entry without a name here belongs to the user, and stays.
+        let Some(name) = &changed.entry else { return "unchanged" };
+        let editor = ClientFileEditor::for_client(self.file.program);
+        let entry = |text: &str| {
+            let all = editor.entries(text).unwrap_or_default();
+            all.into_iter().find(|(other, _)| other == name)
+        };
+        match entry(self.file.text.as_deref().unwrap_or_default()) {
+            None => "add",
+            Some(before) if Some(&before) == entry(&changed.text).as_ref() => "unchanged",
+            Some(_) => "update",
+        }
+    }
 }
 
 fn no_client() -> CommandError {
@@ -430,10 +447,7 @@ impl ClientPlanner<'_> {
                     .map_err(|error| error.to_string())
             }
         };
-        let stuck = change.iter().flat_map(|changed| &changed.unremovable);
-        let stuck = stuck.map(|name| {
-            (name.clone(), "cannot be removed without changing other parts of the file".to_owned())
-        });
+        let stuck = change.iter().flat_map(|changed| changed.unremovable.clone());
         let unruled = missing.filter(|_| ours.is_some());
         let unruled = unruled.map(|why| ("workbench".to_owned(), why.clone()));
         let tried = || self.tried.iter().filter(|tried| tried.file == file.shown);

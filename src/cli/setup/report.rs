@@ -120,8 +120,7 @@ fn clients(plan: &SetupPlan) -> Table {
             Err(_) => ("skipped", String::new()),
             Ok(changed) => {
                 let taken: Vec<&str> = changed.removed.iter().map(|t| t.name.as_str()).collect();
-                let is_new = client.new_text().is_some();
-                (if is_new { "add" } else { "present" }, taken.join(", "))
+                (client.entry_change(), taken.join(", "))
             }
         };
         table.row([
@@ -136,10 +135,19 @@ fn clients(plan: &SetupPlan) -> Table {
 
 fn skipped_lines(client: &ClientPlan) -> Vec<String> {
     let title = client.file.program.title;
-    let line = |(name, why): &(String, String)| {
-        format!("  `{}` ({title}): {}", escape_to_line(name), escape_to_line(why))
+    // Servers with the same reason share a line.
+    let mut lines: Vec<(&str, Vec<String>)> = Vec::new();
+    for (name, why) in &client.skipped {
+        let name = format!("`{}`", escape_to_line(name));
+        match lines.iter_mut().find(|(other, _)| other == why) {
+            Some((_, names)) => names.push(name),
+            None => lines.push((why, vec![name])),
+        }
+    }
+    let line = |(why, names): (&str, Vec<String>)| {
+        format!("  {} ({title}): {}", names.join(", "), escape_to_line(why))
     };
-    client.skipped.iter().map(line).collect()
+    lines.into_iter().map(line).collect()
 }
 
 fn untouched(plan: &SetupPlan) -> impl Iterator<Item = String> {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::authoring::service::ServiceManager;
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
@@ -29,6 +30,9 @@ struct ClientStatus {
     file: String,
     entry: Option<String>,
     servers: Vec<String>,
+    /// Those of the servers that the client doesn't start.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    disabled: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
@@ -69,6 +73,12 @@ pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         let record = journal.files.iter().find(|record| record.path == path);
         let entry = record.and_then(|record| Some(record.entry.as_ref()?.0.clone()));
         let entry = entry.filter(|name| entries.iter().any(|(other, _)| other == name));
+        let is_off = |value: &Value| {
+            value.get("disabled") == Some(&Value::Bool(true))
+                || value.get("enabled") == Some(&Value::Bool(false))
+        };
+        let disabled = entries.iter().filter(|(_, value)| is_off(value));
+        let disabled = disabled.map(|(name, _)| name.clone()).collect();
         let servers = entries.into_iter().map(|(name, _)| name);
         let servers = servers.filter(|name| Some(name) != entry.as_ref()).collect();
         states.push(ClientStatus {
@@ -76,6 +86,7 @@ pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             file: file.shown,
             entry,
             servers,
+            disabled,
             problem,
         });
     }
@@ -84,6 +95,7 @@ pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         file,
         entry: None,
         servers: Vec::new(),
+        disabled: Vec::new(),
         problem: Some(why),
     }));
     let status = SetupStatus {
@@ -115,13 +127,19 @@ fn report(status: &SetupStatus) -> String {
         ("Workbench", Align::Left),
         ("Other servers", Align::Left),
     ]);
-    for ClientStatus { client, file, entry, servers, problem } in &status.clients {
+    for ClientStatus { client, file, entry, servers, disabled, problem } in &status.clients {
         let entry = match (entry, problem) {
             (Some(name), _) => format!("yes, as `{name}`"),
             (None, Some(_)) => "unknown".to_owned(),
             (None, None) => "no".to_owned(),
         };
-        let others = problem.clone().unwrap_or_else(|| servers.join(", "));
+        let others = problem.clone().unwrap_or_else(|| {
+            let shown = servers.iter().map(|name| {
+                let mark = if disabled.contains(name) { " (disabled)" } else { "" };
+                format!("{name}{mark}")
+            });
+            shown.collect::<Vec<_>>().join(", ")
+        });
         let cells = [
             (*client).to_owned(),
             print::escape_to_line(file),

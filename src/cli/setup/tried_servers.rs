@@ -71,7 +71,14 @@ impl TriedServers {
                 name: covered.name,
             }
         };
-        let entries = gathered.covered_servers().into_iter().map(entry).collect();
+        let entries = gathered.covered_servers().into_iter().map(entry);
+        let left_out = gathered.left_out().iter().map(|server| TriedEntry {
+            file: server.file.clone(),
+            name: server.name.clone(),
+            size: 0,
+            stays: Some(server.reason.to_owned()),
+        });
+        let entries = entries.chain(left_out).collect();
         let is_kept = |place: &usize| stays.get(*place).is_some_and(Option::is_none);
         let stay_in = |places: std::ops::Range<usize>| -> Vec<usize> {
             let first = places.start;
@@ -108,6 +115,12 @@ fn skip_reason(
     };
     let is_absolute = |folder: &str| Path::new(folder).is_absolute();
     let has_folder = || server.block.get("cwd").and_then(Value::as_str).is_some_and(is_absolute);
+    if server.needs.value.is_some() {
+        return server.needs.value.clone();
+    }
+    if let (TrialOutcome::Failed { .. }, Some(id)) = (outcome, &server.needs.prompt) {
+        return Some(format!("asks for `{id}` when it starts, which the workbench can't"));
+    }
     match outcome {
         TrialOutcome::Failed { reason, .. } => {
             // The captured stderr lines don't fit here.

@@ -196,12 +196,19 @@ fn undo(record: &FileRecord, is_dry: bool) -> UndoOutcome {
         }
         UndoAction::Restore(None) => (None, "removed (created by setup)".to_owned()),
         UndoAction::Restore(text) => (text, "restored exactly".to_owned()),
-        UndoAction::Revert { text, back } => {
+        UndoAction::Revert { text, back, taken } => {
             let back = match back.as_slice() {
                 [] => String::new(),
                 names => format!(", restored {}", names.join(", ")),
             };
-            (Some(text), format!("edited since setup: removed the workbench{back}"))
+            let taken = match taken.as_slice() {
+                [] => String::new(),
+                names => format!(
+                    "; not restored, because the file has another server of that name: {}",
+                    names.join(", ")
+                ),
+            };
+            (Some(text), format!("edited since setup: removed the workbench{back}{taken}"))
         }
     };
     if is_dry {
