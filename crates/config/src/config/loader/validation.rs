@@ -243,6 +243,7 @@ fn all_toolboxes(
 /// Reports missing toolboxes. A file with an explicit `"toolboxes": {}` can still be served.
 fn report_no_toolboxes(root: &SourceLocation, is_on_purpose: bool, reader: &mut ConfigReader<'_>) {
     let ours = concat!(
+        "run `mcp-workbench add NAME -- COMMAND`,\n",
         "add `\"toolboxes\": {\"dev\": {\"description\": \"what it is for\", ",
         "\"mcpServers\": { … }}}`,\nor paste the `mcpServers` object of any client"
     );
