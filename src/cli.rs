@@ -38,6 +38,7 @@ mod print;
 mod ps;
 mod redaction;
 mod reload;
+mod reload_request;
 mod remove;
 mod sandbox_exec;
 mod search;

@@ -99,8 +99,7 @@ impl ConfigReloader {
         let served = gateways.config();
         if loaded.config == *served {
             self.pending = None;
-            tracing::info!("the configuration has not changed");
-            return;
+            return tell(gateways, Event::ConfigUnchanged);
         }
         let can_follow =
             loaded.unresolved_secrets.is_empty() && served.can_auto_reload_to(&loaded.config);

@@ -14,10 +14,10 @@ use crate::authoring::edit::{
 use crate::authoring::import::{CandidateServer, NoExtraction, collect_candidates};
 use crate::cli::config_edit::{self, EditTarget};
 use crate::cli::error::CommandError;
-use crate::cli::units::format_count;
+use crate::cli::reload_request::reload_running;
 use crate::cli::{GlobalArgs, completion, pasted, print};
 use crate::config::LoadError;
-use crate::telemetry::{is_secret_variable, process_registry, url_password};
+use crate::telemetry::{is_secret_variable, url_password};
 
 mod trial;
 
@@ -41,7 +41,8 @@ Examples:
 /// Starts the server once, shows its tools, and describes a new toolbox by them. A server that fails
 /// to start is added nevertheless. Accepts entries in JSON as READMEs show them.
 ///
-/// Run `mcp-workbench reload` to apply the change to running workbenches.
+/// Running workbenches apply the change, unless the file has other changes that wait for
+/// `mcp-workbench reload`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
@@ -83,15 +84,20 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct AddReport<'a> {
     file: &'a Path,
+    written: bool,
+    added: Vec<AddedServer<'a>>,
+    warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct AddedServer<'a> {
     toolbox: &'a str,
     server: &'a str,
-    written: bool,
     /// `None` if the server wasn't started.
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<&'a str>,
-    warnings: &'a [String],
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
@@ -112,7 +118,6 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     }
     let mut trials = Vec::new();
     if !args.dry_run && !args.no_start {
-        print::progress(&"starting the server to list its tools (skip this with `--no-start`)");
         trials = trial::run(global, &after.text, &target, &servers)?;
         for (server, trial) in servers.iter_mut().zip(&trials) {
             trial.describe(server, args.description.as_deref());
@@ -132,25 +137,28 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         }
         target.write(&after.text)?;
     }
+    let reloaded = if args.dry_run { None } else { reload_running(global, &target.location.path) };
     let shown = &target.location.display_path;
     if args.json {
-        let written = !args.dry_run;
-        for (index, server) in servers.iter().enumerate() {
+        let added = servers.iter().enumerate().map(|(index, server)| {
             let trial = trials.get(index);
-            print::json(&AddReport {
-                file: shown,
+            AddedServer {
                 toolbox: server.toolbox.as_deref().unwrap_or(&server.name),
                 server: &server.name,
-                written,
                 tools: trial.map(|trial| trial.tools.iter().map(|tool| &*tool.name).collect()),
                 failure: trial.and_then(|trial| trial.failure.as_deref()),
-                warnings: &warnings,
-            })?;
-        }
+            }
+        });
+        print::json(&AddReport {
+            file: shown,
+            written: !args.dry_run,
+            added: added.collect(),
+            warnings: &warnings,
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run {
-        print::text_unredacted(&config_edit::unified_diff(shown, before, &after.text))?;
+        config_edit::print_diff(shown, before, &after.text)?;
     } else {
         let mut lines = Vec::new();
         for (index, server) in servers.iter().enumerate() {
@@ -161,7 +169,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         if trials.is_empty() {
             lines.push("\nhint: run `mcp-workbench check --connect` to test it".to_owned());
         }
-        lines.extend(reload_hint(global, &target));
+        lines.extend(reloaded);
         print::prose(&lines.join("\n"))?;
     }
     for warning in warnings {
@@ -189,8 +197,12 @@ fn servers(args: &Args) -> Result<Vec<NewServer>, CommandError> {
         }
         _ => (None, Some(name)),
     };
-    if name.is_some_and(|name| name.is_empty() || name.chars().any(char::is_control)) {
+    if name.is_some_and(str::is_empty) {
         return Err(CommandError::usage("the server name is empty"));
+    }
+    if name.is_some_and(|name| name.chars().any(char::is_control)) {
+        let problem = "a server name must not contain control characters, such as line breaks";
+        return Err(CommandError::usage(problem));
     }
     let Some(text) = text else {
         return Ok(vec![new(args.name.trim().to_owned(), entry(args)?)]);
@@ -235,18 +247,6 @@ fn edited(
     Ok(after)
 }
 
-/// Returns how to apply the change, if a running workbench uses the file. A reload would also apply
-/// changes that an agent has made to the file, so it isn't requested unasked.
-fn reload_hint(global: &GlobalArgs, target: &EditTarget) -> Option<String> {
-    let file = target.location.path.canonicalize().ok()?;
-    let records = process_registry::read_processes(&global.resolve_cache_dir().ok()?).ok()?;
-    let is_same = |config: &str| Path::new(config).canonicalize().is_ok_and(|path| path == file);
-    let serving = records.iter().filter(|record| is_same(&record.config)).count();
-    let workbenches = format_count(serving, "running workbench");
-    let hint = format!("\nhint: run `mcp-workbench reload` to apply it to {workbenches}");
-    (serving > 0).then_some(hint)
-}
-
 fn pasted_secrets(servers: &[NewServer]) -> Vec<String> {
     let mut warnings = Vec::new();
     for server in servers {
@@ -281,14 +281,30 @@ fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {
     if args.command.first().is_none_or(|program| program.trim().is_empty()) {
         let name = args.name.trim();
         if Url::parse(name).is_ok_and(|url| url.has_host()) {
-            return Err(CommandError::usage("missing server name")
-                .with_hint(format!("run `mcp-workbench add NAME {name}`")));
+            return Err(CommandError::usage("missing server name").with_hint(format!(
+                "run `mcp-workbench add {} {name}`, or choose another name",
+                name_for(name)
+            )));
         }
         return Err(CommandError::usage("missing server command or URL").with_hint(format!(
             "run `mcp-workbench add {name} -- COMMAND [ARGS]` or `mcp-workbench add {name} URL`"
         )));
     }
     Ok(command_entry(&args.command, &args.env))
+}
+
+/// Returns a server name from the host of a URL: `context7` for `https://mcp.context7.com/mcp`.
+fn name_for(url: &str) -> String {
+    const GENERIC: [&str; 5] = ["mcp", "api", "www", "app", "server"];
+    let url = Url::parse(url).ok();
+    let Some(host) = url.as_ref().and_then(Url::domain) else { return "NAME".to_owned() };
+    let labels: Vec<&str> = host.split('.').collect();
+    let without_ending = labels.get(..labels.len().saturating_sub(1)).unwrap_or_default();
+    // A short label before the ending belongs to it, as in `co.uk`.
+    let is_own = |label: &&&str| label.len() > 3 && !GENERIC.contains(label);
+    let mut own = without_ending.iter().rev();
+    let named = own.find(is_own).or(without_ending.last()).or(labels.first());
+    named.map_or_else(|| "NAME".to_owned(), |label| (*label).to_owned())
 }
 
 /// Returns `true` for the text of an empty object.
@@ -340,4 +356,23 @@ fn pair(text: &str, between: char) -> Option<(String, String)> {
     let (name, value) = text.split_once(between)?;
     let name = name.trim();
     (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_comes_from_the_host() {
+        for (url, name) in [
+            ("https://example.com/mcp", "example"),
+            ("https://mcp.context7.com/mcp", "context7"),
+            ("https://mcp.example.co.uk", "example"),
+            ("https://mcp.x.io/sse", "x"),
+            ("http://localhost:3000/mcp", "localhost"),
+            ("http://127.0.0.1:3000/mcp", "NAME"),
+        ] {
+            assert_eq!(name_for(url), name, "{url}");
+        }
+    }
 }

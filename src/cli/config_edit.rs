@@ -7,7 +7,8 @@ use similar::TextDiff;
 
 use crate::authoring::edit::EditError;
 use crate::cli::error::CommandError;
-use crate::cli::{GlobalArgs, atomic_write};
+use crate::cli::redaction::redact_config;
+use crate::cli::{GlobalArgs, atomic_write, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, ConfigLocation, LoadError};
 use crate::os::{MAX_INPUT_BYTES, read_input};
@@ -124,7 +125,13 @@ pub(crate) fn edit_error(error: EditError, target: &EditTarget) -> CommandError 
     }
 }
 
-pub(crate) fn unified_diff(file: &Path, before: &str, after: &str) -> String {
+/// Prints a change as a diff, without the secrets in it.
+pub(crate) fn print_diff(file: &Path, before: &str, after: &str) -> Result<(), CommandError> {
+    let diff = unified_diff(file, before, after);
+    print::text_unredacted(&redact_config(&[before, after], &diff))
+}
+
+fn unified_diff(file: &Path, before: &str, after: &str) -> String {
     let diff = TextDiff::from_lines(before, after);
     let file = file.display().to_string();
     let text = diff.unified_diff().context_radius(CONTEXT).header(&file, &file).to_string();

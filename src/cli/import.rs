@@ -11,6 +11,8 @@ use crate::cli::error::CommandError;
 use crate::cli::import::sources::ImportSources;
 use crate::cli::import::toolbox_proposal::ToolboxProposal;
 use crate::cli::import::trial_run::TrialRun;
+use crate::cli::redaction::redact_config;
+use crate::cli::reload_request::reload_running;
 use crate::cli::secret_variables::SecretVariables;
 use crate::cli::{GlobalArgs, lock, print};
 use crate::config::env::ProcessEnv;
@@ -119,7 +121,15 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         let models: Vec<_> = models.iter().map(PathBuf::as_path).collect();
         atomic_write::write_atomically(&target, &planned.text, &models)?;
     }
+    let reloaded = if is_written && !planned.added.is_empty() {
+        reload_running(global, &target.path)
+    } else {
+        None
+    };
     print(args, &planned, &proposed, (&target, existing.is_some()))?;
+    if let Some(reloaded) = reloaded.filter(|_| !args.json) {
+        print::prose(&format!("\n{reloaded}"))?;
+    }
     if !planned.added.is_empty() && wants_lock(args)? {
         let added = planned.added.iter().map(|added| (&*added.toolbox, &*added.server));
         lock::lock_added(global, &target.path, &added.collect::<Vec<_>>())?;
@@ -153,10 +163,14 @@ fn print(
 ) -> Result<(), CommandError> {
     let report =
         || report::import_report(planned, proposed, target, (is_extended, args.dry_run), args.lock);
+    let text = args.dry_run.then(|| redact_config(&[&planned.text], &planned.text));
     if args.json {
-        print::json_unredacted(&json::ImportReport::new(planned, proposed, target, args.dry_run))
-    } else if args.dry_run {
-        print::text_unredacted(&planned.text.trim_end())?;
+        print::json(&json::ImportReport::new(planned, proposed, target, text.as_deref()))
+    } else if let Some(text) = text {
+        print::text_unredacted(&text.trim_end())?;
+        if text != planned.text {
+            print::note(&"note: secrets are shown as `***`, but written as they are\n");
+        }
         print::note(&report());
         Ok(())
     } else {

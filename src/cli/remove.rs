@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::authoring::edit::{ConfigText, remove_server};
 use crate::cli::config_edit::{self, EditTarget};
 use crate::cli::error::CommandError;
+use crate::cli::reload_request::reload_running;
 use crate::cli::{GlobalArgs, completion, print};
 
 const EXAMPLES: &str = "\
@@ -67,11 +68,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         let file = target.location.display_path.display();
         return Err(CommandError::usage(format!("no configuration at `{file}`")));
     };
-    let (toolbox, server) = match (&args.toolbox, args.server.split_once('/')) {
-        (None, Some((toolbox, server))) => (Some(toolbox), server),
-        (toolbox, _) => (toolbox.as_deref(), args.server.as_str()),
-    };
     let source = ConfigText { file: &target.location.path, text: before };
+    let (mut toolbox, mut server) = (args.toolbox.as_deref(), args.server.as_str());
+    // A name can contain a slash, too.
+    if let (None, Some((first, second))) = (toolbox, server.split_once('/'))
+        && remove_server(source, None, server).is_err()
+    {
+        (toolbox, server) = (Some(first), second);
+    }
     let removed = remove_server(source, toolbox, server)
         .map_err(|error| config_edit::edit_error(error, &target))?;
     // Without servers, a configuration counts as invalid, but the user can still add some.
@@ -84,6 +88,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     if !args.dry_run {
         target.write(&removed.text)?;
     }
+    let reloaded = if args.dry_run { None } else { reload_running(global, &target.location.path) };
     let shown = &target.location.display_path;
     if args.json {
         let references =
@@ -98,7 +103,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run {
-        print::text_unredacted(&config_edit::unified_diff(shown, before, &removed.text))?;
+        config_edit::print_diff(shown, before, &removed.text)?;
     } else {
         let (toolbox, file) = (&removed.toolbox, shown.display());
         let removed = if removed.removed_toolbox {
@@ -106,7 +111,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         } else {
             format!("`{server}` from toolbox `{toolbox}` in `{file}`")
         };
-        print::prose(&format!("removed {removed}"))?;
+        let lines: Vec<_> = [format!("removed {removed}")].into_iter().chain(reloaded).collect();
+        print::prose(&lines.join("\n"))?;
     }
     if is_emptied {
         print::note(

@@ -11,6 +11,7 @@ use clap::builder::PossibleValuesParser;
 use crate::authoring::client_files::client_apps;
 use crate::cli::error::CommandError;
 use crate::cli::import::prompt::{confirm_lock, is_interactive};
+use crate::cli::reload_request::reload_running;
 use crate::cli::setup::plan::SetupPlan;
 use crate::cli::units::ContextSize;
 use crate::cli::{GlobalArgs, lock, print};
@@ -142,10 +143,15 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             Ok((id, startup_size::measure_startup_size(&plan.target.path, id)?))
         })
         .collect();
+    let is_changed = plan.config_before.as_ref().is_some_and(|before| *before != plan.config);
+    let reloaded = if is_changed { reload_running(global, &plan.target.path) } else { None };
     if args.json {
         print::json(&json::SetupReport::new(&plan, Some((&done, starts.as_ref().ok()))))?;
     } else {
         print::prose(&report::outcome_text(&plan, &done, starts.as_ref(), args.lock))?;
+        if let Some(line) = reloaded {
+            print::prose(&format!("\n{line}"))?;
+        }
     }
     if !plan.added.is_empty() && (args.lock || (may_ask && confirm_lock()?)) {
         let added = plan.added.iter().map(|added| (&*added.toolbox, &*added.server));

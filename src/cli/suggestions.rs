@@ -5,6 +5,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::error::CommandError;
+use crate::cli::pasted::is_pasted;
 
 /// Wrong commands, each with a command to suggest and its purpose.
 const COMMANDS: &[(&str, &str, &str)] = &[
@@ -57,7 +58,9 @@ pub(crate) fn add_suggestions(error: &mut clap::Error, program: &Command, words:
             _ => Vec::new(),
         },
         ErrorKind::UnknownArgument => match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::String(flag)) => flag_tip(flag).into_iter().collect(),
+            Some(ContextValue::String(flag)) => {
+                flag_tip(flag).or_else(|| command_tip(words)).into_iter().collect()
+            }
             _ => Vec::new(),
         },
         _ => Vec::new(),
@@ -100,6 +103,45 @@ fn flag_tip(flag: &str) -> Option<String> {
     let name = flag.split('=').next().unwrap_or(flag);
     let (old, new) = FLAGS.iter().find(|(old, _)| *old == name)?;
     Some(format!("'{old}' was replaced by {new}"))
+}
+
+/// Returns the command line of `add` with `--` before the server's command, if that is missing.
+fn command_tip(words: &[String]) -> Option<String> {
+    const WITH_VALUE: [&str; 8] =
+        ["--toolbox", "-t", "--description", "--env", "-e", "--header", "-H", "--config"];
+    if words.first().is_none_or(|word| word != "add") {
+        return None;
+    }
+    let mut positional = Vec::new();
+    let mut rest = words.iter().enumerate().skip(1);
+    while let Some((place, word)) = rest.next() {
+        if WITH_VALUE.contains(&word.as_str()) {
+            rest.next();
+        } else if !word.starts_with('-') {
+            positional.push(place);
+        }
+    }
+    let [_, command, ..] = positional[..] else { return None };
+    let is_entry = |word: &String| word.contains("://") || is_pasted(word);
+    if words.get(command).is_none_or(is_entry) {
+        return None;
+    }
+    let mut line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    line.insert(command, "--".to_owned());
+    Some(format!(
+        "put `--` before the server's command: '{} {}'",
+        crate::cli::PROGRAM_NAME,
+        line.join(" ")
+    ))
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:@=+,%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 #[cfg(test)]
@@ -172,5 +214,26 @@ mod tests {
             "error: the environment variable `MCP_WORKBENCH_AGENT` was renamed to \
              `WORKBENCH_AGENT`\n\nhint: set `WORKBENCH_AGENT` instead"
         );
+    }
+
+    #[test]
+    fn suggests_two_dashes_before_the_command_of_a_server() {
+        let tip = |line: &str| {
+            let words: Vec<String> = line.split('|').map(str::to_owned).collect();
+            command_tip(&words)
+        };
+        let said = |line: &str| {
+            Some(format!("put `--` before the server's command: 'mcp-workbench {line}'"))
+        };
+        for (line, wanted) in [
+            ("add|time|uvx|mcp-server-time", said("add time -- uvx mcp-server-time")),
+            ("add|x|-t|dev|npx|-y|p|a b", said("add x -t dev -- npx -y p 'a b'")),
+            ("add|x|--env|A=$B|sh", said("add x --env 'A=$B' -- sh")),
+            ("add|docs|https://a/b|c", None),
+            ("add|x|--unknown", None),
+            ("list|a|b|c", None),
+        ] {
+            assert_eq!(tip(line), wanted, "{line}");
+        }
     }
 }

@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
+use std::time::Instant;
 
 use pretty_assertions::assert_eq;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{TestEnvironment, fake};
+use crate::support::process::{StartedProcesses, signal, wait_until_exited};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
 const OURS: &str = r#"{
   // Mine.
@@ -251,4 +255,128 @@ fn last_server_of_a_plain_file_can_be_removed() {
     assert_eq!(added.code, Some(0), "{added}");
     let checked = bench.run_bare(["check"]);
     assert!(!checked.to_string().contains("Modular"), "{checked}");
+}
+
+#[test]
+fn change_is_applied_by_running_workbenches() {
+    let clock = json!({"command": "mcp-workbench", "args": ["builtin", "clock"]});
+    let bench = TestEnvironment::new().server("dev", "clock", clock);
+    let agent = bench.agent();
+    agent.initialize();
+    agent.open("dev").ok();
+    let config = bench.path_text("workbench.json");
+    let add = |name| {
+        let args = ["add", name, "--config", &config, "--", "mcp-workbench", "builtin", "notes"];
+        bench.run_bare(args)
+    };
+    let added = add("notes");
+    assert!(added.stdout.contains("1 running workbench reloads it now"), "{added}");
+    agent.wait_stderr("configuration reloaded: added: `notes`");
+    agent.open("notes").ok();
+    let removed = bench.run_bare(["remove", "notes", "--config", &config]);
+    assert!(removed.stdout.contains("1 running workbench reloads it now"), "{removed}");
+    agent.wait_stderr("configuration reloaded: removed: `notes`");
+    // An agent may have made a change that waits; another command doesn't apply it.
+    let text = fs::read_to_string(&config).expect("the configuration");
+    fs::write(&config, text.replacen('{', "{\"dangerousTools\": [\"x\"],", 1)).expect("a change");
+    agent.wait_stderr("apply it with `mcp-workbench reload`");
+    wait_for_record(&bench, "\"has_pending_changes\":true");
+    let waiting = add("more");
+    assert!(waiting.stdout.contains("hint: the file has other changes"), "{waiting}");
+    assert!(!waiting.stdout.contains("reloads it now"), "{waiting}");
+    assert!(agent.open("more").is_tool_error(), "the change was applied");
+    // The file is as before, so that nothing waits any more.
+    fs::write(&config, text).expect("the file");
+    agent.wait_stderr("the configuration has not changed");
+    assert!(add("third").stdout.contains("reloads it now"));
+}
+
+/// Waits until the record of the only running workbench has this text.
+fn wait_for_record(bench: &TestEnvironment, text: &str) {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let folder = fs::read_dir(bench.path("home/.cache/mcp-workbench/running"));
+        let paths = folder.expect("the folder").flatten().map(|entry| entry.path());
+        let mut records = paths.filter(|path| path.extension().is_some_and(|end| end == "open"));
+        if records.any(|path| fs::read_to_string(path).is_ok_and(|record| record.contains(text))) {
+            return;
+        }
+        assert!(Instant::now() < end, "no record with {text}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn interrupted_add_writes_nothing_and_says_so() {
+    let bench = bench();
+    let hanging = fake(json!({"hangOnInitialize": true, "pidFile": bench.path_text("pids")}));
+    let pasted = json!({"mcpServers": {"slow": hanging}}).to_string();
+    let mut command = bench.command(&["add", &pasted]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the program");
+    let end = Instant::now() + DEADLINE;
+    while StartedProcesses::read(bench.path("pids")).servers.is_empty() {
+        assert!(Instant::now() < end, "the server doesn't start");
+        std::thread::yield_now();
+    }
+    signal(child.id(), Signal::INT);
+    let output = child.wait_with_output().expect("its output");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("nothing was written"), "{stderr}");
+    assert!(stderr.contains("`--no-start`"), "{stderr}");
+    assert_eq!(config(&bench), OURS);
+    wait_until_exited(&StartedProcesses::read(bench.path("pids")).all(), DEADLINE);
+}
+
+#[test]
+fn several_servers_are_one_json_document() {
+    let bench = bench();
+    let pasted =
+        r#"{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://example.com/mcp"}}}"#;
+    let output = bench.run_bare(["add", pasted, "--json", "--no-start"]);
+    let report: Value = serde_json::from_str(&output.stdout).expect("one document");
+    assert_eq!(
+        report["added"],
+        json!([{"toolbox": "a", "server": "a"}, {"toolbox": "b", "server": "b"}])
+    );
+    assert_eq!(report["written"], json!(true));
+}
+
+#[test]
+fn command_line_without_dashes_gets_the_corrected_one() {
+    let bench = bench();
+    for (args, says) in [
+        (["add", "time", "uvx", "mcp-server-time"].as_slice(), "add time -- uvx mcp-server-time"),
+        (&["add", "x", "npx", "-y", "p"], "add x -- npx -y p"),
+        (&["add", "https://mcp.context7.com/mcp"], "add context7 https://mcp.context7.com/mcp"),
+        (&["add", "a\nb", "--", "x"], "must not contain control characters"),
+    ] {
+        let output = bench.run_bare(args.iter().copied());
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(output.stderr.contains(says), "{output}");
+    }
+    // Names are as free as in the configuration.
+    for name in ["bad name!", "a/b", "dev/clock2"] {
+        let added = bench.run_bare(["add", name, "--no-start", "--", "x"]);
+        assert_eq!(added.code, Some(0), "{added}");
+        let removed = bench.run_bare(["remove", name]);
+        assert_eq!(removed.code, Some(0), "{removed}");
+        assert!(!config(&bench).contains(name), "{}", config(&bench));
+    }
+}
+
+#[test]
+fn diffs_hide_secrets() {
+    let bench = bench();
+    let token = "ghp_0123456789abcdef";
+    let header = format!("Authorization: Bearer {token}");
+    let args = ["add", "web", "https://example.com/mcp", "--header", &header];
+    let shown = bench.run_bare(args.into_iter().chain(["--dry-run"]));
+    assert!(shown.stdout.contains("Bearer ***"), "{shown}");
+    assert_eq!(bench.run_bare(args.into_iter().chain(["--no-start"])).code, Some(0));
+    assert!(config(&bench).contains(token));
+    let removed = bench.run_bare(["remove", "web", "--dry-run"]);
+    assert!(removed.stdout.contains("Bearer ***"), "{removed}");
+    assert!(!format!("{shown}{removed}").contains(token));
 }

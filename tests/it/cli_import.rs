@@ -291,3 +291,31 @@ fn imports_access_rules_or_nothing() {
     assert_eq!(text(&bench, "other.json"), EXISTING);
     insta::assert_snapshot!(output);
 }
+
+#[test]
+fn dry_run_hides_secrets_and_proposes_separate_variables() {
+    let servers = json!({
+        "github": {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ghp_0123456789"}},
+        "linear": {"url": "https://b.example/mcp", "headers": {"Authorization": "Bearer lin_0123456789"}},
+        "one": {"command": "x", "env": {"API_KEY": "key-of-one"}},
+        "two": {"command": "y", "env": {"API_KEY": "key-of-two"}, "disabled": true},
+    });
+    let text = json!({"mcpServers": servers}).to_string();
+    let bench = TestEnvironment::new().file("mcp.json", &text);
+    let text = bench.run_bare(["import", "mcp.json", "--no-start", "--dry-run"]);
+    let as_json = bench.run_bare(["import", "mcp.json", "--no-start", "--dry-run", "--json"]);
+    for output in [&text, &as_json] {
+        for secret in ["ghp_0123456789", "lin_0123456789", "key-of-one", "key-of-two"] {
+            assert!(!output.to_string().contains(secret), "{secret}: {output}");
+        }
+        for variable in
+            ["${GITHUB_AUTHORIZATION}", "${LINEAR_AUTHORIZATION}", "${API_KEY}", "${TWO_API_KEY}"]
+        {
+            assert!(output.to_string().contains(variable), "{variable}: {output}");
+        }
+    }
+    assert!(text.stdout.contains("\"Bearer ***\""), "{text}");
+    let written = bench.run_bare(["import", "mcp.json", "--no-start"]);
+    assert_eq!(written.code, Some(0), "{written}");
+    assert!(self::text(&bench, "workbench-config.json").contains("Bearer ghp_0123456789"));
+}

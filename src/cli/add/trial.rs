@@ -16,7 +16,7 @@ use crate::cli::import::trial_run::{StartedServer, start_all};
 use crate::cli::redaction::register_secrets;
 use crate::cli::server_phrase::ServerTexts;
 use crate::cli::units::format_count;
-use crate::cli::{GlobalArgs, with_gateway, without_policy};
+use crate::cli::{GlobalArgs, print, with_gateway, without_policy};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, LoadError};
 
@@ -53,14 +53,30 @@ pub(super) fn run(
     }
     config.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
     register_secrets(&config);
+    let all = config.toolboxes.iter().flat_map(|toolbox| &toolbox.servers);
+    let longest = all.map(|server| server.startup_timeout).max().unwrap_or_default();
+    print::progress(&format!(
+        "waiting for the server to list its tools, for up to {} s; Ctrl-C stops, and nothing is \
+         written (`--no-start` adds it without this)",
+        longest.as_secs()
+    ));
     let mut trials: Vec<_> = servers.iter().map(|_| AddTrial::default()).collect();
-    for started in with_gateway(global, config, async |gateway| start_all(gateway).await)? {
+    let started = with_gateway(global, config, async |gateway| start_all(gateway).await);
+    for started in started.map_err(nothing_written)? {
         let StartedServer { at, report, tools, texts } = started;
         if let Some(place) = place(at.toolbox.as_str(), at.server.as_str()) {
             trials[place] = AddTrial { tools, failure: report.failure_text(), texts };
         }
     }
     Ok(trials)
+}
+
+/// Says that a failed or interrupted trial has changed nothing.
+fn nothing_written(error: CommandError) -> CommandError {
+    error.with_hint(
+        "nothing was written; to add the server without starting it, run the command with \
+         `--no-start`",
+    )
 }
 
 impl AddTrial {

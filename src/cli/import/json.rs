@@ -57,15 +57,15 @@ impl<'a> ImportReport<'a> {
         planned: &'a ImportPlan,
         proposed: &'a [ToolboxProposal],
         target: &'a ConfigLocation,
-        is_dry: bool,
+        text: Option<&'a str>,
     ) -> Self {
         Self {
             file: &target.display_path,
-            written: !is_dry && !planned.added.is_empty(),
+            written: text.is_none() && !planned.added.is_empty(),
             toolboxes: proposed.iter().map(toolbox).collect(),
             added: planned.added.iter().map(added).collect(),
             findings: planned.findings.iter().map(finding).collect(),
-            text: is_dry.then_some(&planned.text),
+            text,
         }
     }
 }

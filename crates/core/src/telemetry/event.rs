@@ -93,6 +93,8 @@ pub enum Event<'a> {
         /// What agents would gain and lose, in a few lines.
         difference: &'a str,
     },
+    /// The file has the configuration that is in use.
+    ConfigUnchanged,
     /// A changed configuration is invalid, for this reason.
     ReloadRefused(&'a dyn fmt::Display),
     /// New TLS connections get these certificates from now on.
@@ -182,6 +184,7 @@ impl Event<'_> {
             | Self::SessionAffinityLost(_)
             | Self::Reloaded { .. }
             | Self::ReloadPending { .. }
+            | Self::ConfigUnchanged
             | Self::ReloadRefused(_)
             | Self::CertificateLoaded(_)
             | Self::CertificateRefused(_) => EventKinds::PROGRAM,

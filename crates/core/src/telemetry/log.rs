@@ -107,6 +107,7 @@ impl EventListener for LogListener {
                 "the configuration changed access rules, server launches or authentication; apply \
                  it with `mcp-workbench reload`, SIGHUP or a restart ({changes})\n{difference}"
             ),
+            Event::ConfigUnchanged => tracing::info!("the configuration has not changed"),
             Event::ReloadRefused(error) => tracing::error!(
                 "configuration not reloaded, the previous one stays active: {error}"
             ),

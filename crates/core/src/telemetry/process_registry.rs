@@ -155,6 +155,9 @@ pub struct ProcessRecord {
     /// `stdio`, or the HTTP address it listens on.
     pub at: String,
     pub mode: String,
+    /// `true` while changes of the configuration wait for an explicit reload.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_pending_changes: bool,
     /// Control socket, for other processes of the same user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<PathBuf>,

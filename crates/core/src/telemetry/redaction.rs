@@ -112,7 +112,8 @@ impl Redactor {
         Self::new(found.iter().flat_map(|text| text.lines()))
     }
 
-    fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
+    /// Collects these values.
+    pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         let mut values: Vec<_> = values
             .into_iter()
             // A multi-line secret is redacted line by line.

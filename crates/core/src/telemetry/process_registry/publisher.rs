@@ -133,6 +133,12 @@ impl EventListener for ProcessPublisher {
             Event::SessionClosed(session) => self.change(|now| {
                 now.agents.remove(&session.session);
             }),
+            Event::ReloadPending { .. } => {
+                self.change(|now| now.record.has_pending_changes = true);
+            }
+            Event::Reloaded { .. } | Event::ConfigUnchanged => {
+                self.change(|now| now.record.has_pending_changes = false);
+            }
             Event::Serving(address) => self.change(|now| address.clone_into(&mut now.record.at)),
             _ => {}
         }
