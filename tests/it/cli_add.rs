@@ -280,7 +280,7 @@ fn change_is_applied_by_running_workbenches() {
     let text = fs::read_to_string(&config).expect("the configuration");
     fs::write(&config, text.replacen('{', "{\"dangerousTools\": [\"x\"],", 1)).expect("a change");
     agent.wait_stderr("apply it with `mcp-workbench reload`");
-    wait_for_record(&bench, "\"has_pending_changes\":true");
+    wait_for_pending_changes(&bench, true);
     let waiting = add("more");
     assert!(waiting.stdout.contains("hint: the file has other changes"), "{waiting}");
     assert!(!waiting.stdout.contains("reloads it now"), "{waiting}");
@@ -288,20 +288,24 @@ fn change_is_applied_by_running_workbenches() {
     // The file is as before, so that nothing waits any more.
     fs::write(&config, text).expect("the file");
     agent.wait_stderr("the configuration has not changed");
+    wait_for_pending_changes(&bench, false);
     assert!(add("third").stdout.contains("reloads it now"));
 }
 
-/// Waits until the record of the only running workbench has this text.
-fn wait_for_record(bench: &TestEnvironment, text: &str) {
+/// Waits until the record of the only running workbench says if changes wait for a reload.
+fn wait_for_pending_changes(bench: &TestEnvironment, expected: bool) {
+    let is_it = |record: &str| {
+        record.contains("\"pid\"") && record.contains("\"has_pending_changes\":true") == expected
+    };
     let end = Instant::now() + DEADLINE;
     loop {
         let folder = fs::read_dir(bench.path("home/.cache/mcp-workbench/running"));
         let paths = folder.expect("the folder").flatten().map(|entry| entry.path());
         let mut records = paths.filter(|path| path.extension().is_some_and(|end| end == "open"));
-        if records.any(|path| fs::read_to_string(path).is_ok_and(|record| record.contains(text))) {
+        if records.any(|path| fs::read_to_string(path).is_ok_and(|record| is_it(&record))) {
             return;
         }
-        assert!(Instant::now() < end, "no record with {text}");
+        assert!(Instant::now() < end, "pending changes aren't {expected}");
         std::thread::yield_now();
     }
 }
