@@ -340,6 +340,24 @@ fn client_of_the_modern_protocol_is_named() {
 }
 
 #[test]
+fn client_of_a_call_without_a_session_is_named() {
+    let bench = bench().set("toolMode", json!("proxy"));
+    let (_program, http) = bench.http();
+    let mut admin = Desk::new(&bench);
+    admin.ask(&json!({"ask": "view"}));
+    let tool = json!({"toolbox": "box", "server": "fake", "tool": "echo"});
+    let params = json!({
+        "name": "use_tool",
+        "arguments": {"tool": tool, "arguments": {}},
+        "_meta": {"io.modelcontextprotocol/clientInfo": {"name": "web-agent", "version": "3"}},
+    });
+    let answer = http.modern("tools/call", params, &[("Mcp-Name", "use_tool")]).last();
+    assert_eq!(answer["result"]["isError"], Value::Null, "{answer}");
+    let view = admin.ask(&json!({"ask": "view"}));
+    assert_eq!(view["calls"][0]["client"], "web-agent", "{view}");
+}
+
+#[test]
 fn server_actions_affect_all_agents() {
     let bench = bench();
     let over_http = Agent::over_http(bench.http()).begin(false, json!({}));

@@ -47,6 +47,7 @@ impl Instrumentation {
         };
         let subject = CallRequest {
             agent: context.caller.agent.as_ref(),
+            client: context.client,
             session: context.agent.id.number(),
             toolbox: is_known.then_some(toolbox),
             server: is_known.then_some(server),
@@ -114,6 +115,7 @@ impl Instrumentation {
     ) -> CallGuard<'a> {
         let subject = CallRequest {
             agent: context.caller.agent.as_ref(),
+            client: context.client,
             session: context.agent.id.number(),
             toolbox: None,
             server: None,

@@ -12,6 +12,8 @@ pub struct RequestContext<'a> {
     pub agent: &'a AgentHandle,
     /// The caller's identity for policy.
     pub caller: &'a Caller,
+    /// The name that the client program reports in the request itself; empty if it reports none.
+    pub client: &'a str,
     /// `None` if there is no lasting session.
     pub session: Option<&'a SessionKey>,
     /// `true` for MCP 2026-07-28, whose servers ask for input in the result.
@@ -35,6 +37,7 @@ impl<'a> RequestContext<'a> {
         Self {
             agent,
             caller: &Caller::ANONYMOUS,
+            client: "",
             session: None,
             is_modern: false,
             supports_resource_links: true,

@@ -115,8 +115,16 @@ impl<'a> CallContext<'a> {
     /// ends, so that weak references to them die with the call.
     pub fn start(&self) -> &Arc<CallStart> {
         self.facts.get_or_init(|| {
-            let CallRequest { agent, session, toolbox, server, tool, arguments, meta: _ } =
-                self.subject;
+            let CallRequest {
+                agent,
+                session,
+                toolbox,
+                server,
+                tool,
+                arguments,
+                client: _,
+                meta: _,
+            } = self.subject;
             Arc::new(CallStart {
                 number: self.numbers.fetch_add(1, Ordering::Relaxed),
                 at: SystemTime::now(),

@@ -240,10 +240,11 @@ impl LiveState {
         self.count += 1;
         self.interval_at(at).add(end);
         self.times.add(end.took);
-        let mut client = None;
+        // A modern request over HTTP has no session that is known by name.
+        let mut client = shown(Some(subject.client).filter(|name| !name.is_empty()));
         if let Some(agent) = self.agents.get_mut(&subject.session) {
             agent.calls += 1;
-            client.clone_from(&agent.client);
+            client = agent.client.clone().or(client);
         }
         if let (Some(toolbox), Some(server)) = (subject.toolbox, subject.server) {
             let key = (toolbox.clone(), server.clone());

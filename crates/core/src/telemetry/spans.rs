@@ -201,6 +201,7 @@ mod tests {
     fn subject(meta: &[Member]) -> CallRequest<'_> {
         CallRequest {
             agent: None,
+            client: "",
             session: 1,
             toolbox: None,
             server: None,

@@ -8,6 +8,8 @@ use crate::name::{AgentName, ServerName, ToolboxName};
 pub struct CallRequest<'a> {
     /// `None` for an anonymous agent.
     pub agent: Option<&'a AgentName>,
+    /// The name that the client program reports in the request itself; empty if it reports none.
+    pub client: &'a str,
     /// Number of the agent's session in this process.
     pub session: u64,
     /// `None` if unknown.

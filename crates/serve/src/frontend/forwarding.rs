@@ -113,6 +113,7 @@ pub(crate) fn context<'a>(
     RequestContext {
         agent: presence,
         caller: session.caller(),
+        client: meta.client.as_ref().map_or("", |client| &client.name),
         session: session.key(),
         is_modern: meta.is_modern,
         supports_resource_links: session.reads_links(meta),

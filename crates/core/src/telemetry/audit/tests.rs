@@ -48,6 +48,7 @@ impl Bench {
     fn call<'a>(&'a self, tool: &'a str) -> CallGuard<'a> {
         let subject = CallRequest {
             agent: None,
+            client: "",
             session: 1,
             toolbox: Some(&self.toolbox),
             server: Some(&self.server),

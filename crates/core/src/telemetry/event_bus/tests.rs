@@ -71,6 +71,7 @@ impl Bench {
 fn subject(tool: &str) -> CallRequest<'_> {
     CallRequest {
         agent: None,
+        client: "",
         session: 1,
         toolbox: None,
         server: None,

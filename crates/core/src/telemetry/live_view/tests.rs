@@ -9,6 +9,7 @@ fn call(observer: &Telemetry, tool: &str, ending: CallOutcome) {
     let listeners = observer.bus();
     let subject = CallRequest {
         agent: None,
+        client: "",
         session: 7,
         toolbox: Some(&toolbox),
         server: Some(&server),
@@ -40,11 +41,37 @@ fn records_calls_only_after_the_first_snapshot() {
 }
 
 #[test]
+fn call_without_a_known_session_names_the_client_of_the_request() {
+    let observer = Telemetry::default().without_metrics();
+    observer.live().snapshot();
+    let (listeners, meters) = (observer.bus(), observer.meters("", ""));
+    let session = listeners.begin_session(None, 1);
+    session.report_client("of the session", "1");
+    for (session, client) in [(1, "x"), (2, "of the\u{1b} request"), (3, "")] {
+        let subject = CallRequest {
+            agent: None,
+            client,
+            session,
+            toolbox: None,
+            server: None,
+            tool: "x",
+            arguments: None,
+            meta: &[],
+        };
+        listeners.begin_call(&meters, subject).end(CallOutcome::Ok, None);
+    }
+    let calls = observer.live().snapshot().calls;
+    let clients: Vec<_> = calls.iter().rev().map(|call| call.client.as_deref()).collect();
+    assert_eq!(clients, [Some("of the session"), Some(r"of the\u{1b} request"), None]);
+}
+
+#[test]
 fn ignores_calls_from_before_the_first_snapshot() {
     let observer = Telemetry::default();
     let (listeners, meters) = (observer.bus(), observer.meters("", ""));
     let subject = || CallRequest {
         agent: None,
+        client: "",
         session: 1,
         toolbox: None,
         server: None,
