@@ -343,6 +343,26 @@ fn texts_for_the_model_omit_tools_that_only_apps_call() {
 }
 
 #[test]
+fn task_and_signatures_omit_tools_that_only_apps_call() {
+    for (capabilities, is_offered) in [(showing(), false), (json!({}), true)] {
+        let bench = known(bench("navigate"));
+        let navigating = agent(&bench, false, capabilities.clone());
+        let task = navigating.call("execute_task", json!({ "task": "refresh" })).text();
+        let named = task.contains("srv.refresh") || task == "srv";
+        assert_eq!(named, is_offered, "{task}");
+        let bench = known(self::bench("proxy"));
+        let proxied = bench.agent();
+        let client = json!({ "name": "claude-code", "version": "2.1.332" });
+        proxied.initialize_with(json!({ "clientInfo": client, "capabilities": capabilities }));
+        let tools = proxied.tools();
+        let use_tool = tools.iter().find(|tool| tool["name"] == "use_tool").expect("a tool");
+        let signatures = use_tool["description"].as_str().expect("a text");
+        assert!(signatures.contains("plain(of?)"), "{signatures}");
+        assert_eq!(signatures.contains("refresh(of?)"), is_offered, "{signatures}");
+    }
+}
+
+#[test]
 fn results_of_our_tools_match_their_output_schemas() {
     let client = json!({ "clientInfo": { "name": "gemini-cli", "version": "0.61.0" } });
     for mode in ["dynamic", "auto"] {

@@ -163,6 +163,7 @@ impl Exposure {
         ToolPresentation {
             reads_instructions: shown >= instructions::DEFAULT_MAX_INSTRUCTIONS,
             signatures: self.profile.has_tool_search.then(|| limit.min(signatures::MAX)),
+            shows_apps: self.shows_apps(),
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct ToolPresentation {
     pub(crate) reads_instructions: bool,
     /// The maximum length of the description of `use_tool`, in bytes, if it contains signatures.
     pub(crate) signatures: Option<usize>,
+    /// `true` if the client shows apps, which call some tools themselves.
+    pub(crate) shows_apps: bool,
 }
 
 pub(crate) fn meta_tools(
@@ -44,10 +46,11 @@ pub(crate) fn meta_tools(
     giving: ToolDelivery,
     showing: ToolPresentation,
 ) -> Vec<RawJson> {
-    let ToolPresentation { reads_instructions, signatures } = showing;
+    let ToolPresentation { reads_instructions, signatures, shows_apps } = showing;
     let offers_detail = signatures.is_none();
     let signatures = signatures.and_then(|max| {
-        signatures::signatures_within(config, at, max.saturating_sub(meta_tools::USES.len() + 1))
+        let max = max.saturating_sub(meta_tools::USES.len() + 1);
+        signatures::signatures_within(config, at, shows_apps, max)
     });
     // Signatures of all tools also show what the toolboxes are for.
     let is_known = reads_instructions || signatures.as_ref().is_some_and(|all| all.has_all);

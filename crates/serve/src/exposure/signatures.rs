@@ -5,11 +5,12 @@
 //! consist of names only; `open_toolbox` shows the rest.
 
 use crate::catalog::ToolDefinition;
+use crate::exposure::app_table;
 use crate::gateway::Snapshot;
 use crate::json::RawJson;
 use crate::name::ToolboxName;
 use crate::settings::Config;
-use crate::toolbox::ToolboxView;
+use crate::toolbox::{ExposedTool, ToolboxView};
 
 /// In bytes, even for clients that show longer descriptions.
 pub(crate) const MAX: usize = 4096;
@@ -35,19 +36,29 @@ enum ParameterScope {
 
 /// Returns the signatures of as many toolboxes as fit into `max` bytes, and names the others.
 /// `None` if no toolbox fits.
-pub(crate) fn signatures_within(config: &Config, at: &Snapshot, max: usize) -> Option<Signatures> {
+/// With `shows_apps`, without tools that only apps call.
+pub(crate) fn signatures_within(
+    config: &Config,
+    at: &Snapshot,
+    shows_apps: bool,
+    max: usize,
+) -> Option<Signatures> {
     let views = config.toolboxes.iter().map(|toolbox| (&toolbox.name, at.view(&toolbox.name)));
     let views: Vec<_> = views.collect();
     let views: Vec<_> = views.iter().map(|(name, view)| (*name, &**view)).collect();
-    of_views(&views, max)
+    of_views(&views, shows_apps, max)
 }
 
-fn of_views(views: &[(&ToolboxName, &ToolboxView)], max: usize) -> Option<Signatures> {
+fn of_views(
+    views: &[(&ToolboxName, &ToolboxView)],
+    shows_apps: bool,
+    max: usize,
+) -> Option<Signatures> {
+    let lines = |name, view, naming| lines(name, view, naming, shows_apps, max);
     for naming in [ParameterScope::All, ParameterScope::Required] {
-        let lines: Vec<_> =
-            views.iter().map(|(name, view)| lines(name, view, naming, max)).collect();
+        let lines: Vec<_> = views.iter().map(|(name, view)| lines(name, view, naming)).collect();
         let is_left_out = |((_, view), lines): (&(_, &ToolboxView), &Option<_>)| {
-            lines.is_none() && view.tool_count() > 0
+            lines.is_none() && for_model(view, shows_apps).next().is_some()
         };
         if views.iter().zip(&lines).any(is_left_out) {
             continue;
@@ -59,7 +70,7 @@ fn of_views(views: &[(&ToolboxName, &ToolboxView)], max: usize) -> Option<Signat
         }
     }
     let whole: Vec<_> =
-        views.iter().map(|(name, view)| lines(name, view, ParameterScope::Required, max)).collect();
+        views.iter().map(|(name, view)| lines(name, view, ParameterScope::Required)).collect();
     let mut by_length: Vec<_> = (0..views.len()).collect();
     by_length.sort_by_key(|index| whole[*index].as_ref().map_or(usize::MAX, String::len));
     // Shortest first, to fit as many toolboxes as possible.
@@ -98,11 +109,12 @@ fn lines(
     toolbox: &ToolboxName,
     view: &ToolboxView,
     naming: ParameterScope,
+    shows_apps: bool,
     max: usize,
 ) -> Option<String> {
     let mut text = String::new();
     let mut server = None;
-    for tool in view.tools() {
+    for tool in for_model(view, shows_apps) {
         if text.len() > max {
             return None;
         }
@@ -117,6 +129,10 @@ fn lines(
         push_signature(&mut text, &tool.id.tool, &tool.definition, naming);
     }
     (!text.is_empty()).then_some(text)
+}
+
+fn for_model(view: &ToolboxView, shows_apps: bool) -> impl Iterator<Item = &ExposedTool> {
+    view.tools().filter(move |tool| !(shows_apps && app_table::is_app_only(tool)))
 }
 
 fn push_signature(text: &mut String, name: &str, tool: &ToolDefinition, naming: ParameterScope) {

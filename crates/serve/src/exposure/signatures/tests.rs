@@ -27,7 +27,7 @@ fn view(toolbox: &str, server: &str, tools: &[(&str, Value)]) -> (ToolboxName, T
 
 fn of(views: &[(ToolboxName, ToolboxView)], max: usize) -> Option<String> {
     let views: Vec<_> = views.iter().map(|(name, view)| (name, view)).collect();
-    of_views(&views, max).map(|signatures| signatures.text)
+    of_views(&views, false, max).map(|signatures| signatures.text)
 }
 
 fn log() -> Value {

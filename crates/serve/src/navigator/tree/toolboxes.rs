@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::catalog::first_sentence;
 use crate::catalog::rank::{Relevance, ScoreCutoff};
 use crate::gateway::{Gateway, RequestContext, ToolQuery};
-use crate::name::ServerRef;
+use crate::name::{ServerName, ServerRef};
 use crate::navigator::tree::{CategoryNode, ServiceNode, ToolNode, ToolTree, list};
 use crate::navigator::{NavigationBudget, StepListener, TaskError};
 use crate::settings::{ServerConfig, ToolboxConfig};
@@ -37,7 +37,7 @@ impl<'a> ToolboxTree<'a> {
         unlisted: &[ServerRef],
     ) -> Option<ServiceNode> {
         let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
-        let tools = view.tools_of(&server.name).iter();
+        let tools = self.tools_of(view, &server.name);
         let tools: Vec<_> = tools.map(|tool| tool.id.tool.clone()).collect();
         let is_unknown = unlisted.contains(&at) || self.has_failed(&at);
         if tools.is_empty() && !is_unknown {
@@ -51,6 +51,16 @@ impl<'a> ToolboxTree<'a> {
             server_ref: at,
             tools,
         })
+    }
+
+    /// Returns the tools of a server that the model may use: not those that only apps call.
+    fn tools_of<'b>(
+        &self,
+        view: &'b ToolboxView,
+        server: &ServerName,
+    ) -> impl Iterator<Item = &'b ExposedTool> {
+        let shows_apps = self.gateway.shows_apps();
+        view.tools_of(server).iter().filter(move |tool| !(shows_apps && is_app_only(tool)))
     }
 
     fn has_failed(&self, at: &ServerRef) -> bool {
@@ -86,7 +96,7 @@ impl ToolTree for ToolboxTree<'_> {
             list(self.gateway, &service.server_ref, self.context.agent, budget, self.heard).await?;
         }
         let view = self.gateway.snapshot().view(&service.server_ref.toolbox);
-        Ok(view.tools_of(&service.server_ref.server).iter().map(tool).collect())
+        Ok(self.tools_of(&view, &service.server_ref.server).map(tool).collect())
     }
 
     async fn ensure_listed(&self) {
@@ -101,12 +111,19 @@ impl ToolTree for ToolboxTree<'_> {
         let finds = ScoreCutoff::None;
         let sought = ToolQuery { query: task, toolbox: None, server: None, finds, limit };
         let found = self.gateway.search_listed(&[sought], &self.context).await;
-        Ok(found.iter().flatten().map(|found| (tool(found.tool()), found.fit)).collect())
+        let shows_apps = self.gateway.shows_apps();
+        let found = found.iter().flatten();
+        let for_model = found.filter(|found| !(shows_apps && is_app_only(found.tool())));
+        Ok(for_model.map(|found| (tool(found.tool()), found.fit)).collect())
     }
 
     async fn absent_services(&self, task: &str) -> Vec<String> {
         self.gateway.absent_services(task).await
     }
+}
+
+fn is_app_only(tool: &ExposedTool) -> bool {
+    tool.definition.ui().is_some_and(|ui| ui.is_app_only)
 }
 
 fn tool(tool: &ExposedTool) -> ToolNode {
