@@ -193,6 +193,104 @@ fn server_of_two_clients_is_limited_as_in_both() {
 }
 
 #[test]
+fn plan_names_the_limits_of_entries() {
+    let bench = TestEnvironment::new();
+    let mut own = github();
+    own["excludeTools"] = json!(["merge"]);
+    put(&bench, GEMINI, &servers(json!({ "github": own })));
+    let program = |key: &str| Value::from(own[key].as_str().unwrap()).to_string();
+    let (command, argument) = (program("command"), own["args"].to_string());
+    let codex = format!(
+        "[mcp_servers.github]\ncommand = {command}\nargs = {argument}\n\
+         enabled_tools = [\"merge\", \"list_issues\"]\n"
+    );
+    put(&bench, CODEX, &codex);
+    let plan = bench.run_bare(["setup", "--dry-run"]);
+    for told in [
+        "only `merge`, `list_issues` of `github` are available in all clients: its entry in Codex \
+         (`~/.codex/config.toml`)",
+        "`merge` of `github` is hidden in all clients: its entry in Gemini CLI \
+         (`~/.gemini/settings.json`)",
+    ] {
+        assert!(plan.stdout.contains(told), "{told}: {plan}");
+    }
+    let rules = plan.stdout.split("Rules of your clients").nth(1).unwrap_or_default();
+    assert!(rules.contains("its entry in Codex"), "{plan}");
+}
+
+#[test]
+fn approval_modes_of_codex_are_carried_over() {
+    let (github, notes) = (github(), fake(json!({ "tools": ["add_note", "list_notes"] })));
+    let table = |name: &str, entry: &Value, rules: &str| {
+        let (command, args) = (entry["command"].to_string(), entry["args"].to_string());
+        format!("[mcp_servers.{name}]\ncommand = {command}\nargs = {args}\n{rules}\n")
+    };
+    let tools = "[mcp_servers.github.tools.merge]\napproval_mode = \"prompt\"\n\
+         [mcp_servers.github.tools.list_issues]\napproval_mode = \"approve\"\n";
+    let exception = "default_tools_approval_mode = \"prompt\"\n\
+         [mcp_servers.notes.tools.list_notes]\napproval_mode = \"approve\"\n";
+    let bench = TestEnvironment::new();
+    let codex = table("github", &github, tools) + &table("notes", &notes, exception);
+    put(&bench, CODEX, &codex);
+    put(&bench, CURSOR, &servers(json!({ "github": github })));
+    let plan = bench.run_bare(["setup", "--dry-run"]);
+    for told in [
+        "`merge` of `github` needs a confirmation",
+        "`list_issues` of `github` is no longer allowed without asking",
+        "`notes` (Codex): the workbench cannot apply `prompt` in \
+         `mcp_servers.notes.default_tools_approval_mode`",
+    ] {
+        assert!(plan.stdout.contains(told), "{told}: {plan}");
+    }
+    assert!(!plan.stdout.contains("not supported"), "{plan}");
+    assert_eq!(text(&bench, CODEX), codex);
+    let output = bench.run_bare(["setup", "--yes"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    assert_eq!(of_json(&bench, CONFIG)["dangerousTools"], json!(["github:merge"]));
+    assert_eq!(configured(&bench, "notes"), Value::Null);
+    let codex = text(&bench, CODEX);
+    assert!(codex.contains("[mcp_servers.notes.tools.list_notes]"), "{codex}");
+    assert!(!codex.contains("mcp_servers.github"), "{codex}");
+    let nothing = bench.run_bare(["setup", "--yes"]);
+    assert!(nothing.stdout.contains("nothing to do"), "{nothing}");
+}
+
+#[test]
+fn policies_of_gemini_are_carried_over() {
+    let bench = TestEnvironment::new();
+    let notes = fake(json!({ "tools": ["add_note"] }));
+    let files = fake(json!({ "tools": ["read", "write"] }));
+    put(&bench, GEMINI, &servers(json!({ "github": github(), "notes": notes, "files": files })));
+    let rule = |rule: &str| format!("[[rule]]\n{rule}\npriority = 100\n");
+    let own = rule("toolName = \"mcp_github_merge\"\ndecision = \"deny\"")
+        + &rule("mcpName = \"notes\"\ndecision = \"ask_user\"")
+        + &rule("mcpName = \"files\"\ndecision = \"deny\"\nargsPattern = \"etc\"");
+    put(&bench, "home/.gemini/policies/own.toml", &own);
+    let project = bench.path("project").display().to_string();
+    put(&bench, "home/.gemini/projects.json", &json!({ "projects": { project: "p" } }).to_string());
+    let of_project = rule("mcpName = \"github\"\ntoolName = \"create_*\"\ndecision = \"deny\"")
+        + &rule("mcpName = \"*\"\ndecision = \"ask_user\"");
+    put(&bench, "project/.gemini/policies/team.toml", &of_project);
+    let output = bench.run_bare(["setup", "--yes"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    let hidden = &configured(&bench, "github")["toolFilters"];
+    assert_eq!(hidden, &json!(["!merge", "!create_*"]), "{output}");
+    assert_eq!(of_json(&bench, CONFIG)["dangerousTools"], json!(["notes:*"]));
+    assert_eq!(configured(&bench, "files"), Value::Null);
+    let told = "`files` (Gemini CLI): the workbench cannot apply `files: *` in `rule`";
+    assert!(output.stdout.contains(told), "{output}");
+    assert_eq!(text(&bench, "home/.gemini/policies/own.toml"), own);
+
+    // A file that Gemini CLI ignores may have been meant as a rule.
+    put(&bench, "home/.gemini/policies/bad.toml", "[[rule");
+    let output = bench.run_bare(["setup", "--dry-run"]);
+    assert!(
+        output.stdout.contains("its rules in `~/.gemini/policies/bad.toml` cannot"),
+        "{output}"
+    );
+}
+
+#[test]
 fn undo_keeps_the_secrets_of_a_configuration_that_stays() {
     let secret =
         |server: &mut Value, name: &str, value: &str| server["env"] = json!({ name: value });

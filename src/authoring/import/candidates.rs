@@ -15,7 +15,7 @@ use crate::authoring::import::server_groups::ToolboxDescription;
 use crate::authoring::import::source::{self, ServerGroup, SourceContents, SourceServer};
 use crate::authoring::import::{
     Grade, ImportFinding, ImportOptions, ImportPlan, NoExtraction, SecretExtractor, SourceFile,
-    TrialOutcome, top_level,
+    TrialOutcome, client_entry, top_level,
 };
 use crate::config::syntax::document;
 use crate::config::syntax::finding::ConfigReport;
@@ -29,6 +29,15 @@ pub struct ImportCandidates {
     servers: Vec<CandidateServer>,
     configured: Vec<CandidateServer>,
     left_out: Vec<LeftOutServer>,
+    limits: Vec<EntryLimit>,
+}
+
+/// The tool filters in the entry of a server in one file.
+#[derive(Debug)]
+struct EntryLimit {
+    key: (String, LaunchIdentity),
+    file: String,
+    filters: Vec<String>,
 }
 
 /// A server of a client's file that setup leaves there without starting it.
@@ -104,6 +113,7 @@ pub fn collect_user_candidates(
         for group in contents.groups.iter().filter(|group| !group.is_user_level) {
             group.servers.iter().for_each(|found| leave(found, "belongs to a single project"));
         }
+        contents.findings.retain(|finding| finding.message != client_entry::APPROVALS_IGNORED);
         contents.groups.retain(|group| group.is_user_level && is_regroupable(group));
         for group in &mut contents.groups {
             group.servers.iter().filter(|found| is_off(&found.block)).for_each(|found| {
@@ -118,8 +128,9 @@ pub fn collect_user_candidates(
     let merge = ConfigMerger::new(existing, &options)?;
     let known = merge.servers().map(|(name, launch)| (name.to_owned(), launch.clone()));
     one_name_each(known.collect(), &mut own);
-    one_filter_each(&mut own);
-    let mut gathered = ImportCandidates { left_out, ..gather_from(existing, sources, own)? };
+    let limits = one_filter_each(&mut own);
+    let mut gathered =
+        ImportCandidates { left_out, limits, ..gather_from(existing, sources, own)? };
     gathered.configured = configured(&gathered);
     Ok(gathered)
 }
@@ -208,30 +219,26 @@ fn distinctive_word(launch: &LaunchIdentity, other: &LaunchIdentity) -> Option<S
 /// Maximum length of a part of a name that tells servers apart, in bytes.
 const MAX_DISTINCTIVE: usize = 24;
 
-/// Restricts each server as in all the files that have it, because all clients share it.
-fn one_filter_each(contents: &mut [SourceContents]) {
+/// Restricts each server as in all the files that have it, because all clients share it. Returns
+/// the limits of each file.
+fn one_filter_each(contents: &mut [SourceContents]) -> Vec<EntryLimit> {
     let groups = contents.iter().flat_map(|contents| &contents.groups);
-    let mut shared: Vec<((String, LaunchIdentity), Vec<String>)> = Vec::new();
-    for found in groups.flat_map(|group| &group.servers) {
-        let (key, filters) = (key(found), found.block.tool_filters());
-        match shared.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, all)) => *all = intersect_filters(all, &filters),
-            None => shared.push((key, filters)),
+    let limits = groups.flat_map(|group| &group.servers).map(|found| EntryLimit {
+        key: key(found),
+        file: found.file.clone(),
+        filters: found.block.tool_filters(),
+    });
+    let limits: Vec<EntryLimit> = limits.collect();
+    let groups = contents.iter_mut().flat_map(|contents| &mut contents.groups);
+    for found in groups.flat_map(|group| &mut group.servers) {
+        let key = key(found);
+        let own = limits.iter().filter(|limit| limit.key == key).map(|limit| limit.filters.clone());
+        let shared = own.reduce(|one, other| intersect_filters(&one, &other)).unwrap_or_default();
+        if found.block.tool_filters() != shared {
+            found.block.set_tool_filters(shared);
         }
     }
-    for contents in contents {
-        for found in contents.groups.iter_mut().flat_map(|group| &mut group.servers) {
-            let key = key(found);
-            let Some((_, filters)) = shared.iter().find(|(other, _)| *other == key) else {
-                continue;
-            };
-            if found.block.tool_filters() != *filters {
-                found.block.set_tool_filters(filters.clone());
-                let message = "its tools are limited in all clients, as another client limits them";
-                contents.findings.push(found.note(Grade::Approximate, message.to_owned(), None));
-            }
-        }
-    }
+    limits.into_iter().filter(|limit| !limit.filters.is_empty()).collect()
 }
 
 /// Returns filters that show only tools that both lists show.
@@ -298,6 +305,7 @@ fn gather_from(
         servers,
         configured: Vec::new(),
         left_out: Vec::new(),
+        limits: Vec::new(),
     })
 }
 
@@ -376,6 +384,13 @@ impl ImportCandidates {
         found.map(|found| found.original_name.as_str()).collect()
     }
 
+    /// Returns the tool filters of the candidate at `index` in each file that limits its tools.
+    pub fn limits(&self, index: usize) -> impl Iterator<Item = (&str, &[String])> {
+        let key = self.servers.get(index).map(|server| &server.key);
+        let own = self.limits.iter().filter(move |limit| Some(&limit.key) == key);
+        own.map(|limit| (limit.file.as_str(), limit.filters.as_slice()))
+    }
+
     /// Hides tools of the candidate at `index`. `filters` begin with `!`.
     pub fn hide_tools(&mut self, index: usize, filters: &[String]) {
         let Some(server) = self.servers.get(index) else { return };
@@ -443,7 +458,7 @@ impl ImportCandidates {
 
     /// Plans the import.
     pub fn plan(self, options: &ImportOptions) -> Result<ImportPlan, ConfigReport> {
-        let Self { existing, sources, contents, servers, configured: _, left_out: _ } = self;
+        let Self { existing, sources, contents, servers, .. } = self;
         let top = existing.as_ref().map(top);
         let mut merge = ConfigMerger::new(existing.as_ref(), options)?;
         let mut placing = GroupAssigner::new(&servers, options);

@@ -36,6 +36,9 @@ pub(super) fn server(
     Some(raw)
 }
 
+/// The finding about the approval modes of Codex, which `setup` carries over by itself.
+pub(super) const APPROVALS_IGNORED: &str = "ignored: approvals are not imported";
+
 const IGNORED_KEYS: &[&str] = &[
     "created",
     "updated",
@@ -77,7 +80,7 @@ impl ImportOnlyKeys {
     ) {
         let is_ours = |key: &str, node: &Node<'_>| match key {
             "command" => is_object(node),
-            "tools" => node.elements().iter().any(is_any_tool),
+            "tools" => is_object(node) || is_any_list(node),
             "timeout" => unit.is_some(),
             key => KEYS.contains(&key),
         };
@@ -143,6 +146,10 @@ impl ImportOnlyKeys {
                     }
                     None => {}
                 },
+                "default_tools_approval_mode" | "tools" if !is_any_list(&node) => {
+                    let hint = "list tools that need a confirmation in `dangerousTools`";
+                    reader.report_warning(&key.location, APPROVALS_IGNORED, Some(hint.to_owned()));
+                }
                 // mcpproxy-go
                 "quarantined" => self.quarantined = reader.read_bool(&node),
                 // `tools: ["*"]`, which is the default.
@@ -228,11 +235,13 @@ const KEYS: &[&str] = &[
     "apiKey",
     "requestOptions",
     "connectionTimeout",
+    "default_tools_approval_mode",
     "quarantined",
 ];
 
-fn is_any_tool(node: &Node<'_>) -> bool {
-    node.value.as_string_lit().is_some_and(|text| text.value == "*")
+fn is_any_list(node: &Node<'_>) -> bool {
+    let is_any = |node: &Node<'_>| node.value.as_string_lit().is_some_and(|text| text.value == "*");
+    node.elements().iter().any(is_any)
 }
 
 fn texts(

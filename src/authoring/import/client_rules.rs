@@ -5,32 +5,48 @@
 
 use serde_json::Value;
 
+mod ranked;
+
 /// A file with rules, and how to read it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSource {
-    /// The path next to the client's own file, with `/`. Empty for that file itself.
+    /// The path next to the client's own file, with `/`. Empty for that file itself. `*.toml` as
+    /// the last part means all such files in the folder.
     pub file: &'static str,
     /// The keys that lead to the rules.
     keys: &'static [&'static str],
-    spelling: Spelling,
-    /// The action of rules that are texts in a list.
-    action: RuleAction,
+    form: Form,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a file has its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Form {
+    /// A list of texts with this action, or an object with an action for each text.
+    Texts(Spelling, RuleAction),
+    /// Approval modes in the entries of Codex.
+    Codex,
+    /// Policies of Gemini CLI, with their tier: 5 of the administrator, 4 of the user, 3 of a
+    /// workspace.
+    Policies(u32),
+}
+
+/// The action of a rule, the strictest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleAction {
-    Deny,
-    /// The client asks its user before a call.
-    Ask,
     /// The client calls without asking.
     Allow,
-    /// A rule for only a part of the client, such as one agent of opencode, which no setting of the
-    /// configuration can express.
+    /// As without a rule.
+    Default,
+    /// The client asks its user before a call.
+    Ask,
+    Deny,
+    /// A rule for only a part of the client, such as one agent of opencode, or with exceptions.
+    /// No setting of the configuration can express it.
     Partial,
 }
 
 /// How a client spells a tool of a server in its rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Spelling {
     /// `mcp__server__tool`, or `mcp__server` for the whole server.
     Double,
@@ -42,6 +58,8 @@ enum Spelling {
     Call,
     /// `server`.
     Server,
+    /// The server, or `*`, and a glob for its tools, whatever the text is.
+    Named { server: String, tool: String },
 }
 
 /// A rule of a client.
@@ -53,6 +71,10 @@ pub struct ClientRule {
     pub place: String,
     pub action: RuleAction,
     spelling: Spelling,
+    /// A rule with a higher rank overrides this one. 0 if none can.
+    rank: u32,
+    /// `true` if the rule applies only in some cases.
+    is_limited: bool,
 }
 
 /// The tools of a server that a rule is about.
@@ -66,12 +88,14 @@ pub enum RuleTarget {
 /// Tools of the clients whose rules can name a tool without its server.
 const BUILTIN_TOOLS: &[&str] = &[
     "activate_skill",
+    "ask_user",
     "bash",
     "edit",
     "fetch",
     "glob",
     "google_web_search",
     "grep",
+    "grep_search",
     "list_directory",
     "ls",
     "multiedit",
@@ -86,6 +110,7 @@ const BUILTIN_TOOLS: &[&str] = &[
     "web_fetch",
     "write",
     "write_file",
+    "write_todos",
 ];
 
 const fn rules(
@@ -94,7 +119,11 @@ const fn rules(
     spelling: Spelling,
     action: RuleAction,
 ) -> RuleSource {
-    RuleSource { file, keys, spelling, action }
+    RuleSource { file, keys, form: Form::Texts(spelling, action) }
+}
+
+const fn policies(file: &'static str, tier: u32) -> RuleSource {
+    RuleSource { file, keys: &[], form: Form::Policies(tier) }
 }
 
 /// Paths next to the file with the servers, and the settings of administrators.
@@ -118,12 +147,13 @@ pub fn rule_sources(client: &str) -> Vec<RuleSource> {
             rules("", &["agent", "*", "permission"], Spelling::Joined, Partial),
             rules("", &["mode", "*", "tools"], Spelling::Joined, Partial),
         ],
-        "gemini" | "qwen" => vec![
-            rules("", &["tools", "exclude"], Spelling::Any, Deny),
-            rules("", &["excludeTools"], Spelling::Any, Deny),
-            rules("", &["permissions", "deny"], Spelling::Double, Deny),
-            rules("", &["permissions", "ask"], Spelling::Double, Ask),
-        ],
+        "codex" => vec![RuleSource { file: "", keys: &[], form: Form::Codex }],
+        "gemini" => {
+            let admin = ADMIN_POLICIES.iter().map(|folder| policies(folder, 5));
+            let own = gemini_settings().into_iter().chain([policies("policies/*.toml", 4)]);
+            own.chain(admin).collect()
+        }
+        "qwen" => gemini_settings().to_vec(),
         "cursor" => vec![rules("cli-config.json", &["permissions", "deny"], Spelling::Call, Deny)],
         "amp" => vec![rules("", &["amp.tools.disable"], Spelling::Double, Deny)],
         "crush" => vec![rules("", &["options", "disabled_tools"], Spelling::Any, Deny)],
@@ -133,6 +163,27 @@ pub fn rule_sources(client: &str) -> Vec<RuleSource> {
         ],
         _ => Vec::new(),
     }
+}
+
+const ADMIN_POLICIES: [&str; 3] = [
+    "/etc/gemini-cli/policies/*.toml",
+    "/Library/Application Support/GeminiCli/policies/*.toml",
+    "C:/ProgramData/gemini-cli/policies/*.toml",
+];
+
+fn gemini_settings() -> [RuleSource; 4] {
+    use RuleAction::{Ask, Deny};
+    [
+        rules("", &["tools", "exclude"], Spelling::Any, Deny),
+        rules("", &["excludeTools"], Spelling::Any, Deny),
+        rules("", &["permissions", "deny"], Spelling::Double, Deny),
+        rules("", &["permissions", "ask"], Spelling::Double, Ask),
+    ]
+}
+
+/// The policies of a project of Gemini CLI, relative to its folder.
+pub fn gemini_project_policies() -> RuleSource {
+    policies(".gemini/policies/*.toml", 3)
 }
 
 /// The rules in a settings file of Claude Code.
@@ -148,6 +199,13 @@ pub fn claude_rules(file: &'static str) -> [RuleSource; 4] {
 impl RuleSource {
     /// Reads the rules in the parsed file.
     pub fn read(&self, file: &Value) -> Vec<ClientRule> {
+        let (spelling, action) = match &self.form {
+            Form::Texts(spelling, action) => (spelling, *action),
+            Form::Codex => return ranked::codex_rules(file),
+            Form::Policies(tier) => {
+                return ranked::policy_rules(file.get("rule").unwrap_or(&Value::Null), *tier);
+            }
+        };
         let mut values = vec![file];
         for key in self.keys {
             let inner = values.into_iter().flat_map(|value| match (value, *key) {
@@ -156,32 +214,34 @@ impl RuleSource {
             });
             values = inner.collect();
         }
-        values.into_iter().flat_map(|value| self.rules(value)).collect()
+        values.into_iter().flat_map(|value| self.texts(value, spelling, action)).collect()
     }
 
-    fn rules(&self, value: &Value) -> Vec<ClientRule> {
+    fn texts(&self, value: &Value, spelling: &Spelling, of_all: RuleAction) -> Vec<ClientRule> {
         let rule = |text: &str, action| ClientRule {
             text: text.to_owned(),
             place: self.keys.join("."),
             action,
-            spelling: self.spelling,
+            spelling: spelling.clone(),
+            rank: 0,
+            is_limited: false,
         };
         match value {
             Value::Array(list) => {
                 let texts = list.iter().filter_map(|value| {
                     value.as_str().or_else(|| value.get("serverName")?.as_str())
                 });
-                texts.map(|text| rule(text, self.action)).collect()
+                texts.map(|text| rule(text, of_all)).collect()
             }
             Value::Object(members) => {
                 let switches = members.iter().filter_map(|(text, value)| {
                     let action = strictest_action(value)?;
-                    let is_partial = self.action == RuleAction::Partial;
-                    Some(rule(text, if is_partial { self.action } else { action }))
+                    let is_partial = of_all == RuleAction::Partial;
+                    Some(rule(text, if is_partial { of_all } else { action }))
                 });
                 // A partial rule that allows tools matters too: it replaces one that denies them.
-                let allowed = members.keys().filter(|_| self.action == RuleAction::Partial);
-                switches.chain(allowed.map(|text| rule(text, self.action))).collect()
+                let allowed = members.keys().filter(|_| of_all == RuleAction::Partial);
+                switches.chain(allowed.map(|text| rule(text, of_all))).collect()
             }
             _ => Vec::new(),
         }
@@ -209,7 +269,14 @@ impl ClientRule {
     pub fn target(&self, server: &str, tools: &[&str]) -> Option<RuleTarget> {
         let text = self.text.trim();
         let name = sanitized(server);
-        match self.spelling {
+        match &self.spelling {
+            Spelling::Named { server: of, .. } if of != "*" && sanitized(of) != name => None,
+            Spelling::Named { tool, .. } if tool == "*" => Some(RuleTarget::Server),
+            Spelling::Named { tool, .. } => {
+                let own = tools.iter().filter(|own| is_match(tool, &sanitized(own)));
+                let others = own.filter(|own| !is_match(tool, own)).map(|own| literal(own));
+                Some(RuleTarget::Tools([tool.clone()].into_iter().chain(others).collect()))
+            }
             Spelling::Server => is_match(text, server).then_some(RuleTarget::Server),
             Spelling::Double => {
                 // A specifier for arguments, as in `mcp__server__tool(x)`, is ignored.

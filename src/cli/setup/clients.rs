@@ -92,6 +92,16 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
+/// Returns the `.toml` files in a folder, by name. A folder that can't be read has none.
+pub(super) fn toml_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|ending| ending == "toml")).collect();
+    files.sort();
+    files
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

@@ -247,7 +247,7 @@ impl<'e> ConfigReader<'e> {
     }
 
     /// Reports a warning, unless the entry is disabled.
-    pub(crate) fn report_warning(
+    pub fn report_warning(
         &mut self,
         location: &SourceLocation,
         message: impl Into<String>,
