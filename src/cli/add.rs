@@ -112,10 +112,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         }
     }
     let mut after = edited(&servers, &target, before)?;
-    let mut warnings = secret_warnings(args);
-    if warnings.is_empty() {
-        warnings = pasted_secrets(&servers);
-    }
+    let has_options = !args.env.is_empty() || !args.header.is_empty();
+    let mut warnings = secret_warnings(&servers, has_options);
     let mut trials = Vec::new();
     if !args.dry_run && !args.no_start {
         trials = trial::run(global, &after.text, &target, &servers)?;
@@ -247,25 +245,6 @@ fn edited(
     Ok(after)
 }
 
-fn pasted_secrets(servers: &[NewServer]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for server in servers {
-        let members =
-            ["env", "headers"].iter().filter_map(|key| server.entry.get(key)?.as_object());
-        for (name, value) in members.flatten() {
-            let value = value.as_str().unwrap_or_default();
-            let is_plain = !value.trim().is_empty() && !value.contains("${");
-            if is_secret_variable(&name.replace('-', "_")) && is_plain {
-                warnings.push(format!(
-                    "`{name}` looks like a secret and is stored in plain text; write `${{VARIABLE}}` \
-                     to read it from a variable"
-                ));
-            }
-        }
-    }
-    warnings
-}
-
 fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {
     if let Some(url) = &args.url {
         let is_http = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
@@ -312,8 +291,9 @@ fn is_blank(text: &str) -> bool {
     text.chars().filter(|c| !c.is_whitespace()).eq("{}".chars())
 }
 
-fn secret_warnings(args: &Args) -> Vec<String> {
-    let is_plain = |value: &str| !value.trim().is_empty() && !value.contains("${");
+/// Warns about values that look like secrets. With `has_options`, advises the options that replace
+/// them.
+fn secret_warnings(servers: &[NewServer], has_options: bool) -> Vec<String> {
     let advice = |what: &str, instead: &str| {
         format!(
             "{what} looks like a secret and is stored in plain text; to read it from a variable, \
@@ -321,24 +301,39 @@ fn secret_warnings(args: &Args) -> Vec<String> {
         )
     };
     let mut warnings = Vec::new();
-    for (name, value) in &args.env {
-        if (is_secret_variable(name) || !url_password(value).is_empty()) && is_plain(value) {
-            let instead = format!("`--env '{name}=${{{name}}}'`");
-            warnings.push(advice(&format!("`{name}`"), &instead));
+    for server in servers {
+        let plain = |key: &str| {
+            let members = server.entry.get(key).and_then(serde_json::Value::as_object);
+            let texts = members.into_iter().flatten();
+            let texts = texts.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+            texts.filter(|(_, value)| !value.trim().is_empty() && !value.contains("${"))
+        };
+        for (name, value) in plain("env") {
+            if is_secret_variable(name) || !url_password(value).is_empty() {
+                let instead = if has_options {
+                    format!("`--env '{name}=${{{name}}}'`")
+                } else {
+                    format!("`${{{name}}}`")
+                };
+                warnings.push(advice(&format!("`{name}`"), &instead));
+            }
         }
-    }
-    for (name, value) in &args.header {
-        if is_secret_variable(&name.replace('-', "_")) && is_plain(value) {
-            let scheme =
-                value.split_once(' ').map_or(String::new(), |(word, _)| format!("{word} "));
-            let instead = format!("`--header '{name}: {scheme}${{TOKEN}}'`");
-            warnings.push(advice(&format!("`{name}`"), &instead));
+        for (name, value) in plain("headers") {
+            if is_secret_variable(&name.replace('-', "_")) {
+                let scheme =
+                    value.split_once(' ').map_or(String::new(), |(word, _)| format!("{word} "));
+                let instead = if has_options {
+                    format!("`--header '{name}: {scheme}${{TOKEN}}'`")
+                } else {
+                    format!("`{scheme}${{TOKEN}}`")
+                };
+                warnings.push(advice(&format!("`{name}`"), &instead));
+            }
         }
-    }
-    if let Some(url) = &args.url
-        && Url::parse(url).is_ok_and(|url| url.password().is_some())
-    {
-        warnings.push(advice("the password in the URL", "`${PASSWORD}`"));
+        let url = server.entry.get("url").and_then(serde_json::Value::as_str).unwrap_or_default();
+        if Url::parse(url).is_ok_and(|url| url.password().is_some()) {
+            warnings.push(advice("the password in the URL", "`${PASSWORD}`"));
+        }
     }
     warnings
 }
