@@ -67,6 +67,9 @@ pub struct ImportOptions {
     /// Descriptions of the candidates, in their order, for `Grouping::Server`. An empty one is
     /// left out, and entries that have a description keep it.
     pub descriptions: Vec<String>,
+    /// Descriptions of the toolboxes that hold the servers of a file, by the file. One of a
+    /// toolbox that the file itself has, or of a project in it, is not replaced.
+    pub toolbox_descriptions: Vec<(String, String)>,
 }
 
 /// A toolbox proposed for the imported servers.

@@ -112,6 +112,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         } else {
             Vec::new()
         },
+        toolbox_descriptions: if args.toolbox.is_some() || args.per_client {
+            toolbox_proposal::describe_files(gathered.servers(), &trial, args.toolbox.is_some())
+        } else {
+            Vec::new()
+        },
         outcomes: trial.outcomes,
         confirmations: Vec::new(),
     };

@@ -266,6 +266,7 @@ fn flags_select_the_toolbox_grouping() {
         let mut found: Vec<_> = added.map(|added| added["toolbox"].as_str().unwrap()).collect();
         found.dedup();
         assert_eq!(found, toolboxes, "{flags:?}");
+        assert!(!output.stdout.contains("Servers imported from"), "{output}");
     }
     let output = bench.run_bare(["import", "--one", "--per-server"]);
     assert_eq!(output.code, Some(2), "{output}");

@@ -102,9 +102,19 @@ impl<'a> ConfigMerger<'a> {
             description,
             namespace,
             needs_own_toolboxes: is_apart,
-            is_user_level: _,
+            is_user_level,
             servers,
         } = group;
+        let is_whole = is_user_level || self.options.toolbox.is_some();
+        let file = servers.first().map_or("", |server| server.file.as_str());
+        let all = &self.options.toolbox_descriptions;
+        let text = all.iter().find(|(of, text)| is_whole && *of == file && !text.is_empty());
+        let description = match (description, text) {
+            (ToolboxDescription::Generated(_), Some((_, text))) => {
+                ToolboxDescription::Written(text.clone())
+            }
+            (description, _) => description,
+        };
         let wanted = self.options.toolbox.clone().unwrap_or(name);
         let by_server = self.options.toolbox.is_none()
             && (is_apart || self.options.grouping == Grouping::Server);

@@ -82,6 +82,30 @@ pub(super) fn propose_single(servers: &[CandidateServer], trial: &TrialRun) -> T
     ToolboxProposal::new(name, &title, &all, &members, trial)
 }
 
+/// Describes a toolbox for the servers of each file, or with `is_one` for those of all files.
+pub(super) fn describe_files(
+    servers: &[CandidateServer],
+    trial: &TrialRun,
+    is_one: bool,
+) -> Vec<(String, String)> {
+    let members = members(servers, &trial.tools);
+    let places = |file: &str| -> Vec<usize> {
+        let own = servers.iter().take(members.len()).enumerate();
+        own.filter(|(_, own)| is_one || own.file == file).map(|(place, _)| place).collect()
+    };
+    let mut files: Vec<&String> = servers.iter().map(|server| &server.file).collect();
+    files.sort();
+    files.dedup();
+    let described = files.into_iter().map(|file| {
+        let client = ClientApp::from_path(file).filter(|_| !is_one);
+        let title = client.map_or("Servers".to_owned(), |app| format!("Servers of {}", app.title));
+        let places = places(file);
+        let new = ToolboxProposal::new(String::new(), &title, &places, &members, trial);
+        (file.clone(), new.description)
+    });
+    described.collect()
+}
+
 /// Describes a toolbox for each of the servers. Empty if nothing but its name is known.
 pub(super) fn describe_each(servers: &[CandidateServer], trial: &TrialRun) -> Vec<String> {
     let members = members(servers, &trial.tools);
