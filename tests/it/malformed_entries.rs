@@ -217,6 +217,41 @@ fn tools_of_undeclared_capabilities_are_listed_and_reported() {
 }
 
 #[test]
+fn prompts_and_resources_of_undeclared_capabilities_are_listed() {
+    let silent = json!({
+        "tools": [],
+        "rawAnswers": {
+            "initialize": r#"{"protocolVersion":"2025-06-18","capabilities":{}}"#,
+            "prompts/list": r#"{"prompts":[{"name":"greet"}]}"#,
+            "resources/list": r#"{"resources":[{"uri":"note://1","name":"one"}]}"#,
+        },
+    });
+    // Declares everything, but knows no list except that of its tools.
+    let boastful = json!({
+        "tools": ["echo"],
+        "rawAnswers": { "initialize": concat!(
+            r#"{"protocolVersion":"2025-06-18","#,
+            r#""capabilities":{"tools":{},"prompts":{},"resources":{}}}"#
+        ) },
+    });
+    let bench = TestEnvironment::new()
+        .set("toolMode", "direct".into())
+        .server("box", "silent", fake(silent))
+        .server("box", "boastful", fake(boastful));
+    let agent = bench.agent().begin(false, json!({}));
+    assert_eq!(agent.tool_names(), ["echo"]);
+    let names = |method: &str, kind: &str, key: &str| -> Vec<String> {
+        let list = agent.request(method, json!({})).ok()[kind].clone();
+        let list = list.as_array().expect("a list").iter();
+        list.map(|item| item[key].as_str().expect("a text").to_owned()).collect()
+    };
+    assert_eq!(names("prompts/list", "prompts", "name"), ["greet"]);
+    assert_eq!(names("resources/list", "resources", "uri"), ["note://1"]);
+    let report = bench.run(["check", "--connect"]);
+    assert_eq!(report.code, Some(0), "{report}");
+}
+
+#[test]
 fn null_and_missing_lists_are_empty() {
     let mut bench = TestEnvironment::new().set("toolMode", "direct".into());
     let answers = [r#"{"tools":null}"#, "{}", "null", r#"{"tools":{},"nextCursor":null}"#];

@@ -67,6 +67,37 @@ fn execute(agent: &Agent, task: &str) -> Response {
     agent.call("execute_task", json!({"task": task}))
 }
 
+#[test]
+fn half_of_a_surrogate_pair_fails_neither_the_task_nor_its_result() {
+    let raw = r#"{"content":[{"type":"text","text":"half \ud800"}]}"#;
+    let list = concat!(
+        r#"{"tools":[{"name":"get","description":"Gets the \ud83d weather.","#,
+        r#""inputSchema":{"type":"object"}}]}"#
+    );
+    let script = json!({
+        "tools": [simple("get", "")],
+        "behavior": {"get": {"result": {"raw": raw}}},
+        "rawAnswers": {"tools/list": list},
+    });
+    let bench = TestEnvironment::new().set("toolMode", json!("navigate")).server(
+        "box",
+        "sky",
+        fake(script),
+    );
+    let agent = agent(&bench);
+    for task in [r"get the weather", r"get the weather \ud800"] {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":"{}","method":"tools/call","params":{{"name":"execute_task","arguments":{{"task":"{task}"}}}}}}"#,
+            task.len()
+        );
+        agent.send_raw(&line);
+        let answer = agent.wait(&task.len().to_string().as_str().into());
+        assert!(!answer.is_tool_error(), "{}", answer.text());
+    }
+    let found = bench.run(["search", "weather"]);
+    assert!(found.stdout.contains("get"), "{found}");
+}
+
 #[track_caller]
 fn error(response: &Response) -> Value {
     assert!(response.is_tool_error(), "{}", response.text());

@@ -50,6 +50,19 @@ fn lock_has_version_and_integrity_of_the_package() {
 }
 
 #[test]
+fn details_of_the_lock_name_servers_without_a_version() {
+    let bench = bench("a-server").server(
+        "dev",
+        "b",
+        json!({"command": "./npx", "args": ["-y", "b-server"]}),
+    );
+    let short = bench.run(["lock"]).stderr;
+    assert!(short.contains("2 servers do not pin") && !short.contains("`dev/a`"), "{short}");
+    let listed = bench.run(["lock", "--details"]).stderr;
+    assert!(listed.contains("in `dev/a`, replace `a-server` with `a-server@1.2.0`"), "{listed}");
+}
+
+#[test]
 fn unknown_package_facts_are_not_drift() {
     let bench = bench("a-server");
     locked(&bench);

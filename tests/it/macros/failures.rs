@@ -150,6 +150,23 @@ fn inputs_too_long_to_validate_are_rejected() {
 }
 
 #[test]
+fn half_of_a_surrogate_pair_in_a_result_fails_no_step() {
+    let half = r#"{"content":[{"type":"text","text":"[\"a \\ud800 b\"] \ud800"}]}"#;
+    let tool = in_box(json!({
+        "get": {"tool": "odd:get"},
+        "send": {"tool": "odd:echo", "arguments": {"text": {"$from": "/steps/get"}}},
+    }));
+    let odd = json!({"tools": ["get", "echo"], "behavior": {"get": {"result": {"raw": half}}}});
+    let bench = TestEnvironment::new()
+        .set("toolMode", json!("direct"))
+        .set("macros", json!({"pass": tool}))
+        .server("box", "odd", fake(odd));
+    let answer = begin(&bench).call("pass", json!({}));
+    assert!(!answer.is_tool_error(), "{}", answer.text());
+    assert!(answer.text().contains('\u{fffd}'), "{}", answer.text());
+}
+
+#[test]
 fn inputs_that_parsers_read_differently_are_rejected() {
     let mut tool =
         in_box(json!({"a": {"tool": "one:echo", "arguments": {"n": {"$from": "/inputs/n"}}}}));
