@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{BUILTIN_TOOLS, ClientRule, RuleAction, RuleTarget, Spelling, is_match, literal};
+use crate::authoring::import::client_rules::{
+    BUILTIN_TOOLS, ClientRule, RuleAction, RuleTarget, Spelling, is_match, literal,
+};
 
 /// Reads `default_tools_approval_mode` and `tools.<tool>.approval_mode` of each server.
 pub(super) fn codex_rules(file: &Value) -> Vec<ClientRule> {
