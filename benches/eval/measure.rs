@@ -209,6 +209,7 @@ pub(crate) fn report(data: &Data) -> String {
         of("lexical search", RankingMethod::Lexical),
         of("hybrid search", RankingMethod::Hybrid),
         navigator(data),
+        single_servers(data),
         absent(data),
         format!("all {} tool definitions: {all} bytes\n", data.tools.len()),
     ]
@@ -410,6 +411,42 @@ fn navigator(data: &Data) -> String {
             + "\n\n"
     };
     ways.map(one).concat()
+}
+
+/// Counts the actions if only one server is configured: one with a right tool, and another one.
+fn single_servers(data: &Data) -> String {
+    let last = data.tools.iter().map(|tool| tool.server).max().unwrap_or_default();
+    let act = |case: &Case, wanted: usize| {
+        let (index, places) = data.index(RankingMethod::Hybrid, |server| server == wanted);
+        let leaves: Vec<Leaf<'_>> = places.iter().map(|at| data.tools[*at].leaf()).collect();
+        let picked = EvalTree::new(&leaves, &index).pick(&case.query, Strategy::Retrieve).ok()?;
+        Some(case.right.contains(&places[picked]))
+    };
+    let mut lines = String::new();
+    for (name, is_served) in [("a right tool", true), ("no right tool", false)] {
+        let mut acts = Acts::default();
+        let mut tasks = 0;
+        for (number, case) in data.queries.iter().enumerate() {
+            let servers: Vec<_> = case.right.iter().map(|at| data.tools[*at].server).collect();
+            let other = (0..=last).map(|step| (number * 7 + step) % (last + 1));
+            let server = if is_served {
+                servers.first().copied()
+            } else {
+                other.into_iter().find(|server| !servers.contains(server))
+            };
+            let Some(server) = server else { continue };
+            tasks += 1;
+            let picked = act(case, server);
+            acts.all += usize::from(picked.is_some());
+            acts.wrong += usize::from(picked == Some(false));
+        }
+        let Acts { all, wrong } = acts;
+        let right = all - wrong;
+        lines += &format!(
+            "only a server with {name}: {tasks} tasks, {all} actions, {right} right, {wrong} wrong\n"
+        );
+    }
+    lines + "\n"
 }
 
 /// Counts the queries that report a missing service although a tool serves them.

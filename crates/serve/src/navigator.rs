@@ -118,7 +118,7 @@ async fn navigate_tree<T: ToolTree>(
     let budget = NavigationBudget::new(&config.budget);
     let chooser = chooser_for(config.chooser(), gateway, context, &budget);
     let asker = RetryingChooser::new(task.text, &*chooser, &budget, heard);
-    let walk = ToolSearch::new(tree, &asker, heard);
+    let walk = ToolSearch::new(tree, &asker, heard).with_arguments(task.arguments);
     let found = match task.tool {
         Some(name) => walk.find_by_name(name).await,
         None => walk.find(config.strategy()).await,

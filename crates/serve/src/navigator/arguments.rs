@@ -18,11 +18,27 @@ const TIMES: u32 = 2;
 /// although it accepts optional ones: the ranker has derived none from the task.
 pub(crate) fn omits_all_optional_arguments(tool: &ToolNode, given: Option<&RawJson>) -> bool {
     let parameters = tool.definition.parameters();
-    given.and_then(RawJson::members).is_none_or(|given| given.is_empty())
+    are_none(given)
         && !parameters.is_empty()
         && parameters.iter().all(|parameter| !parameter.is_required)
-        && !tool.definition.is_read_only()
-        && !is_read_operation(&tool.name)
+        && !only_reads(tool)
+}
+
+pub(crate) fn only_reads(tool: &ToolNode) -> bool {
+    tool.definition.is_read_only() || is_read_operation(&tool.name)
+}
+
+pub(crate) fn are_none(given: Option<&RawJson>) -> bool {
+    given.and_then(RawJson::members).is_none_or(|given| given.is_empty())
+}
+
+/// Returns `true` if the tool can be called with the given arguments: it has all of these
+/// parameters and requires no others.
+pub(crate) fn are_complete(tool: &ToolNode, given: Option<&RawJson>) -> bool {
+    let parameters = tool.definition.parameters();
+    let is_known = |name: &str| parameters.iter().any(|parameter| parameter.name == name);
+    let given_members = given.and_then(RawJson::members).unwrap_or_default();
+    given_members.iter().all(|(name, _)| is_known(name)) && lacking(tool, given).is_empty()
 }
 
 #[derive(Debug)]

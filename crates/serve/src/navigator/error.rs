@@ -15,6 +15,7 @@ const MAX_CONTEXT: usize = 500;
 const MAX_PARAMETERS: usize = 20;
 const MAX_DESCRIPTION: usize = 300;
 const MAX_NAMES: usize = 400;
+const REPHRASE: &str = "rephrase the task with a service, a verb and an object, one step at a time";
 const MAX_NAME: usize = 200;
 const MAX_SIGNATURE: usize = 400;
 
@@ -155,23 +156,28 @@ impl TaskError {
         Self::new(TaskErrorKind::InvalidTask, why, suggestion)
     }
 
-    /// No option fits; `there_are` lists the options.
-    pub(crate) fn no_match(what: &str, there_are: &[&str]) -> Self {
-        let message = format!("no {what} fits the task");
-        let suggestion = if there_are.is_empty() {
-            "do it without a tool; none exists".to_owned()
+    /// No option fits; `available` lists the toolboxes with their tools, or similar tools.
+    pub(crate) fn no_match(what: &str, available: &[&str]) -> Self {
+        let (message, suggestion) = if available.is_empty() {
+            let suggestion = "do it without a tool. To add a server, the user can run \
+                              `mcp-workbench setup` or `mcp-workbench add NAME -- COMMAND`";
+            ("no tool is available".to_owned(), suggestion.to_owned())
         } else {
-            format!(
-                "rephrase the task with a service, a verb and an object, one step at a time. \
-                 Available: {}",
-                shorten(&there_are.join(", "), MAX_NAMES)
+            (
+                format!("no {what} fits the task"),
+                format!("{REPHRASE}. {}", are_available(available)),
             )
         };
         Self::new(TaskErrorKind::NoMatchingTool, &message, &suggestion)
     }
 
-    /// No tool is clear enough to call; `candidates` are the most likely ones.
-    pub(crate) fn no_clear_tool(doubt: NoCallReason<'_>, candidates: Vec<Candidate>) -> Self {
+    /// No tool is clear enough to call; `candidates` are the most likely ones. Without any,
+    /// `available` lists the toolboxes with their tools.
+    pub(crate) fn no_clear_tool(
+        doubt: NoCallReason<'_>,
+        candidates: Vec<Candidate>,
+        available: &[&str],
+    ) -> Self {
         let kind = match doubt {
             NoCallReason::SeveralFit | NoCallReason::Deletes => TaskErrorKind::AmbiguousTask,
             NoCallReason::NothingFits | NoCallReason::Absent(_) | NoCallReason::NoSuchTool(_) => {
@@ -198,8 +204,10 @@ impl TaskError {
             }
         };
         let otherwise = "rephrase the task (service, verb, object), one step at a time";
-        let suggestion = if candidates.is_empty() {
+        let suggestion = if candidates.is_empty() && available.is_empty() {
             otherwise.to_owned()
+        } else if candidates.is_empty() {
+            format!("{otherwise}. {}", are_available(available))
         } else {
             format!(
                 "if one of `candidates` is right, call execute_task again with the same task, its \
@@ -301,6 +309,10 @@ impl TaskError {
         let suggestion = format!("{suggestion}. Alternatives: {}", others.join(", "));
         shorten(&suggestion, MAX_SUGGESTION)
     }
+}
+
+fn are_available(names: &[&str]) -> String {
+    format!("Available: {}", shorten(&names.join(", "), MAX_NAMES))
 }
 
 /// Limits the number of parameters and the length of their texts.

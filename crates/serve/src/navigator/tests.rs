@@ -251,8 +251,8 @@ fn error_texts_are_bounded() {
     let candidates = vec![Candidate::new(&long, &large.definition); 3];
     for failure in [
         TaskError::no_match("tool", &names),
-        TaskError::no_clear_tool(NoCallReason::Absent(&many), candidates),
-        TaskError::no_clear_tool(NoCallReason::NoSuchTool(&long), Vec::new()),
+        TaskError::no_clear_tool(NoCallReason::Absent(&many), candidates, &names),
+        TaskError::no_clear_tool(NoCallReason::NoSuchTool(&long), Vec::new(), &names),
         TaskError::arguments_not_derived(&long, many.iter().map(parameter).collect()),
         TaskError::invalid_choice("tool", "llm", &long),
         TaskError::missing("a.b", many.iter().map(parameter).collect(), Some(&known)),

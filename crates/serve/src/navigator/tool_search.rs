@@ -6,16 +6,25 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use crate::catalog::rank::{MIN_SCORE, Relevance, is_unrequested_delete};
+use crate::catalog::shorten;
+use crate::json::RawJson;
 use crate::navigator::error::{Candidate, NoCallReason};
 use crate::navigator::retrying_chooser::RetryingChooser;
 use crate::navigator::tree::{CategoryNode, ServiceNode, ToolNode, ToolTree};
-use crate::navigator::{ChoiceOption, NavigationStep, StepListener, TaskError, TreeLevel, ranker};
+use crate::navigator::{
+    ChoiceOption, NavigationStep, StepListener, TaskError, TreeLevel, arguments, ranker,
+};
 use crate::settings::Strategy;
 
 /// Number of ranked tools offered, in the first and in the second round.
 const OPTION_COUNTS: [usize; 2] = [20, 50];
 /// Maximum number of candidates returned if no tool is called.
 const CANDIDATES: usize = 3;
+/// The minimum score of the only tool that can be called. `tests/eval/README.md` has the error rate.
+const ONLY_CALLABLE_SCORE: f32 = 0.4;
+/// The length of the list of available tools, and of each toolbox in it, in characters.
+const MAX_AVAILABLE: usize = 400;
+const MIN_AVAILABLE: usize = 40;
 /// Maximum number of alternatives to a failed tool, and how long finding them can take.
 const OTHERS: usize = 3;
 const ALTERNATIVES_TIMEOUT: Duration = Duration::from_secs(1);
@@ -27,6 +36,8 @@ pub(crate) struct ToolSearch<'a, T> {
     tree: &'a T,
     asker: &'a RetryingChooser<'a>,
     heard: &'a StepListener<'a>,
+    /// Arguments that the agent gave.
+    given: Option<&'a RawJson>,
 }
 
 impl<'a, T: ToolTree> ToolSearch<'a, T> {
@@ -35,7 +46,11 @@ impl<'a, T: ToolTree> ToolSearch<'a, T> {
         asker: &'a RetryingChooser<'a>,
         heard: &'a StepListener<'a>,
     ) -> Self {
-        Self { tree, asker, heard }
+        Self { tree, asker, heard, given: None }
+    }
+
+    pub(crate) fn with_arguments(self, given: Option<&'a RawJson>) -> Self {
+        Self { given, ..self }
     }
 
     pub(crate) async fn find(&self, strategy: Strategy) -> Result<ToolNode, TaskError> {
@@ -139,7 +154,9 @@ impl<'a, T: ToolTree> ToolSearch<'a, T> {
             };
             Candidate::new(&name, &tool.definition)
         });
-        TaskError::no_clear_tool(doubt, candidates.collect())
+        let available = toolboxes_with_tools(&categories);
+        let available: Vec<_> = available.iter().map(String::as_str).collect();
+        TaskError::no_clear_tool(doubt, candidates.collect(), &available)
     }
 
     /// Chooses among the ranked tools. If none fits, adds them to `rejected`.
@@ -174,6 +191,13 @@ impl<'a, T: ToolTree> ToolSearch<'a, T> {
                 return self.require_safe_to_call(tool, &ranked).await.map(Some);
             }
             if !self.asker.is_helped_by_others() {
+                if let Some(tool) = self.only_callable(&ranked) {
+                    let options = &options[..1];
+                    let (level, by) = (TreeLevel::Tool, ranker::RANKER);
+                    let chosen = Some(options[0].name.as_str());
+                    (self.heard)(&NavigationStep::Chosen { level, options, chosen, by });
+                    return self.require_safe_to_call(tool, &ranked).await.map(Some);
+                }
                 let fits: Vec<_> = ranked.iter().map(|(_, fit)| *fit).collect();
                 let absent = self.off_budget(self.tree.absent_services(self.asker.task())).await;
                 let doubt =
@@ -183,6 +207,22 @@ impl<'a, T: ToolTree> ToolSearch<'a, T> {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the best tool if it only reads, fits well, and is the only matching tool that can be
+    /// called: the others belong to the same server and need arguments that weren't given.
+    fn only_callable(&self, ranked: &[(ToolNode, Relevance)]) -> Option<ToolNode> {
+        let ((tool, fit), others) = ranked.split_first()?;
+        let needs_more = |other: &ToolNode| {
+            other.id.server_ref() == tool.id.server_ref()
+                && !arguments::are_complete(other, self.given)
+        };
+        let is_only = fit.score >= ONLY_CALLABLE_SCORE
+            && arguments::only_reads(tool)
+            && arguments::are_complete(tool, self.given)
+            && !(arguments::are_none(self.given) && names_values(self.asker.task()))
+            && others.iter().all(|(other, _)| needs_more(other));
+        is_only.then(|| tool.clone())
     }
 
     /// Chooses a category, a service and a tool. A level with one option isn't asked, so a rejected
@@ -225,8 +265,9 @@ impl<'a, T: ToolTree> ToolSearch<'a, T> {
             }
         };
         let Some(index) = place else {
-            let there_are: Vec<_> = options.iter().map(|option| option.name.as_str()).collect();
-            return Err(TaskError::no_match(level.as_str(), &there_are));
+            let available = toolboxes_with_tools(&self.tree.categories());
+            let available: Vec<_> = available.iter().map(String::as_str).collect();
+            return Err(TaskError::no_match(level.as_str(), &available));
         };
         path.push(options[index].name.clone());
         Ok(from.swap_remove(index))
@@ -239,6 +280,24 @@ impl<'a, T: ToolTree> ToolSearch<'a, T> {
         self.asker.budget().extend(began.elapsed());
         done
     }
+}
+
+/// Returns each category with the tools of its services, such as `clock (time.now, time.elapsed)`.
+fn toolboxes_with_tools(categories: &[CategoryNode]) -> Vec<String> {
+    let service = |service: &ServiceNode| match service.tools.as_slice() {
+        [] => service.name.clone(),
+        tools => {
+            let names = tools.iter().map(|tool| format!("{}.{tool}", service.name));
+            names.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let all = categories.iter().map(|category| {
+        let services: Vec<_> = category.services.iter().map(service).collect();
+        // Each toolbox gets a share of the text.
+        let max = (MAX_AVAILABLE / categories.len()).max(MIN_AVAILABLE);
+        format!("{} ({})", category.name, shorten(&services.join(", "), max))
+    });
+    all.collect()
 }
 
 /// Returns the tools as options with unique names. Drops duplicates, as from a server in two
@@ -259,6 +318,12 @@ fn first_of_each(mut ranked: Vec<(ToolNode, Relevance)>) -> Vec<(ToolNode, Relev
     let mut same = HashSet::new();
     ranked.retain(|(tool, _)| same.insert(identity(tool)));
     ranked
+}
+
+/// Returns `true` if a task contains a number, a quotation, a path or the like: a tool without
+/// arguments would ignore it.
+fn names_values(task: &str) -> bool {
+    task.contains(|c: char| c.is_numeric() || "\"`“”„«»/\\@=".contains(c))
 }
 
 fn doubt(fits: &[Relevance]) -> NoCallReason<'static> {

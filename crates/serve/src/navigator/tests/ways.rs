@@ -324,3 +324,76 @@ async fn finds_a_tool_by_its_given_name() {
         assert_eq!(candidates(&failure), ["net.ping"], "{name}");
     }
 }
+
+/// A clock: one tool needs no arguments, the other needs one.
+fn clock(score: f32, lead: f32) -> FakeTree {
+    let now = json!({"type": "object", "properties": {"offset": {"type": "string"}}});
+    let elapsed = json!({"properties": {"from": {"type": "string"}}, "required": ["from"]});
+    let tools = vec![
+        tool("desk", "clock", "get_time", &now),
+        tool("desk", "clock", "convert_time", &elapsed),
+    ];
+    FakeTree { ranked: tools.clone(), tools, score, lead, ..FakeTree::default() }
+}
+
+// invariant: navigator-never-guesses
+#[tokio::test]
+async fn ranker_calls_the_only_tool_that_needs_no_more_arguments() {
+    let ask = async |tree: &FakeTree, task: &str| {
+        let found = pick_with_ranker(tree, task, Strategy::Retrieve).await;
+        found.map(|tool| tool.name).map_err(|failure| failure.kind)
+    };
+    let ambiguous = Err(TaskErrorKind::AmbiguousTask);
+    assert_eq!(ask(&clock(0.46, 0.03), "what time is it").await, Ok("get_time".to_owned()));
+    // The task has a value that this tool wouldn't get, or the tool doesn't fit well.
+    assert_eq!(ask(&clock(0.46, 0.03), "what time is it at 5 in tokyo").await, ambiguous);
+    assert_eq!(ask(&clock(0.46, 0.03), "the time of \"Paris\"").await, ambiguous);
+    assert_eq!(ask(&clock(0.39, 0.03), "what time is it").await, ambiguous);
+    // The better tool needs an argument.
+    let mut other = clock(0.46, 0.03);
+    other.ranked.reverse();
+    assert_eq!(ask(&other, "what time is it").await, ambiguous);
+    // Another server has a tool that fits, too.
+    let mut two = clock(0.46, 0.03);
+    two.ranked.push(tool("desk", "alarm", "next", &json!({"required": ["from"]})));
+    assert_eq!(ask(&two, "what time is it").await, ambiguous);
+    // Another tool could be called as well.
+    let mut both = clock(0.46, 0.03);
+    both.ranked.push(tool("desk", "clock", "get_zone", &json!({"type": "object"})));
+    assert_eq!(ask(&both, "what time is it").await, ambiguous);
+    // The tool changes something.
+    let mut writes = clock(0.46, 0.03);
+    writes.ranked[0] = tool("desk", "clock", "set_time", &json!({"type": "object"}));
+    assert_eq!(ask(&writes, "what time is it").await, ambiguous);
+}
+
+#[tokio::test]
+async fn given_arguments_decide_which_tool_can_be_called() {
+    let tree = clock(0.46, 0.03);
+    let heard = |_: &NavigationStep<'_>| {};
+    let budget = NavigationBudget::new(&BudgetConfig::default());
+    let asker = RetryingChooser::new("the time at +02:00", &Ranker, &budget, &heard);
+    for (given, is_found) in [
+        (json!({"offset": "+02:00"}), true),
+        (json!({"from": "12:00"}), false),
+        (json!({"offset": "+02:00", "from": "12:00"}), false),
+        (json!({}), false),
+    ] {
+        let given = RawJson::encode(&given);
+        let walk = ToolSearch::new(&tree, &asker, &heard).with_arguments(Some(&given));
+        assert_eq!(walk.find(Strategy::Retrieve).await.is_ok(), is_found, "{}", given.as_str());
+    }
+}
+
+#[tokio::test]
+async fn task_without_a_match_names_the_available_tools() {
+    // Nothing is near, and the tools are not known yet.
+    let far = FakeTree { ranked: Vec::new(), ..clock(0.0, 0.0) };
+    let failure = pick_with_ranker(&far, "xyzzy", Strategy::Retrieve).await.expect_err("no tool");
+    assert_eq!(failure.kind, TaskErrorKind::NoMatchingTool);
+    assert!(failure.suggestion.ends_with("Available: desk (clock)"), "{failure:?}");
+    let empty = FakeTree::default();
+    let failure = pick_with_ranker(&empty, "do it", Strategy::Retrieve).await.expect_err("no tool");
+    assert_eq!(failure.message, "no tool is available");
+    assert!(failure.suggestion.contains("`mcp-workbench add NAME -- COMMAND`"), "{failure:?}");
+}
