@@ -25,6 +25,10 @@ pub(crate) const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
 /// Maximum lengths of a toolbox in the first line; anything shorter says too little.
 const GLANCES: [usize; 10] = [250, 150, 100, 80, 60, 45, 35, 25, 20, 15];
 
+/// What to tell the model if there are no toolboxes.
+pub(crate) const NO_TOOLBOXES: &str = "No toolboxes are configured. To add a server, the user can run \
+                            `mcp-workbench setup` or `mcp-workbench add NAME -- COMMAND`.";
+
 pub(crate) const USE_TOOL: &str =
     "use_tool {\"tool\": {\"toolbox\", \"server\", \"tool\"}, \"arguments\": {…}}";
 
@@ -67,7 +71,7 @@ struct FirstLine {
 fn first_line(config: &Config, guide: &UsageHints) -> FirstLine {
     let call = guide.call;
     if config.toolboxes.is_empty() {
-        let text = "No toolboxes are configured.".to_owned();
+        let text = NO_TOOLBOXES.to_owned();
         return FirstLine { text, is_whole: true, has_names: true };
     }
     let fits = |text: &String| text.chars().count() <= PREVIEW_CHARS;
@@ -156,6 +160,9 @@ pub(crate) fn open_toolbox_description(
 
 /// Appends the list of toolboxes to a description, if at least their names fit.
 fn with_toolboxes(config: &Config, mut text: String) -> Option<String> {
+    if config.toolboxes.is_empty() {
+        return None;
+    }
     let list = toolbox_lines(config, "\n- ", MAX_DESCRIPTION.saturating_sub(text.len()))?;
     text.push_str(&list);
     Some(text)
@@ -189,7 +196,7 @@ pub(crate) fn search_tools_description(config: &Config, delivery: Option<ToolDel
 
 fn names(config: &Config) -> String {
     if config.toolboxes.is_empty() {
-        return "No toolboxes are configured.".to_owned();
+        return NO_TOOLBOXES.to_owned();
     }
     let names: Vec<_> = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str()).collect();
     format!("Toolboxes: {}.", names.join(", "))

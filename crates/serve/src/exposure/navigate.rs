@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::backend::RpcOutcome;
 use crate::catalog::shorten;
 use crate::exposure::instructions::{
-    DEFAULT_MAX_INSTRUCTIONS, MAX_DESCRIPTION, PREVIEW_CHARS, STEPS, on_one_line,
+    DEFAULT_MAX_INSTRUCTIONS, MAX_DESCRIPTION, NO_TOOLBOXES, PREVIEW_CHARS, STEPS, on_one_line,
 };
 use crate::exposure::meta_tools;
 use crate::exposure::mode::{
@@ -133,7 +133,7 @@ fn tools(gateway: &Gateway) -> Vec<RawJson> {
 fn instructions(config: &Config) -> String {
     let what = categories(config);
     let head = if what.is_empty() {
-        "No tools are configured.".to_owned()
+        NO_TOOLBOXES.to_owned()
     } else {
         let names = what.iter().map(|(name, _)| *name);
         match names_that_fit(PREVIEW_CHARS - "Tools for: , and 1,000,000 more.".len(), names) {
@@ -156,6 +156,9 @@ fn description(config: &Config) -> String {
                    If parameters are missing, the answer names them: call again with them in \
                    `arguments`; if it names candidates, with one as `tool`.";
     let what = categories(config);
+    if what.is_empty() {
+        return format!("{purpose} {NO_TOOLBOXES}");
+    }
     let with_descriptions =
         STEPS.iter().map(|max| format!("{purpose} There are tools for:{}", lines(&what, *max)));
     let capacity =

@@ -120,7 +120,8 @@ fn a_minimal_mode_inherits_the_defaults() {
     };
     assert_eq!(
         instructions::render(&Config::default(), &guide, 2048),
-        "No toolboxes are configured.\nOne dish at a time."
+        "No toolboxes are configured. To add a server, the user can run `mcp-workbench setup` or \
+         `mcp-workbench add NAME -- COMMAND`.\nOne dish at a time."
     );
     assert!(!menu.traits().delivery.adds_to_list());
     assert_eq!(menu.traits().startup, Startup::OnDemand);
