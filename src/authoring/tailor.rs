@@ -111,6 +111,7 @@ impl fmt::Display for SelectionReason {
 pub fn tailor(request: &TailorRequest) -> Result<TailorPlan, ConfigReport> {
     let TailorRequest { full: source, folder, rules, task, service } = request;
     let full = FullConfig::read(source)?;
+    let is_builtin = TaskRules::are_builtin(rules.as_ref(), source);
     let rules = TaskRules::parse(rules.as_ref(), source)?;
     let mut warnings = full.warnings.clone();
     if let Some(service) = service.as_ref().filter(|service| !rules.knows(service)) {
@@ -122,7 +123,9 @@ pub fn tailor(request: &TailorRequest) -> Result<TailorPlan, ConfigReport> {
     for wanted in rules.wanted(task, service.as_deref()) {
         let RequestedTool { server, tool, reasons } = wanted;
         let found = full.tools(&server, &tool);
-        if found.is_empty() {
+        // The built-in rules name servers that most users don't have.
+        let is_expected = !is_builtin || full.server_enabled(&server).is_some();
+        if found.is_empty() && is_expected {
             missing.note(&full, &server, &tool);
         }
         for (tool, holder) in found {

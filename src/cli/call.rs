@@ -1,13 +1,14 @@
 //! `call`: calls one tool.
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap_complete::engine::ArgValueCandidates;
+use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::backend::{self, RpcOutcome, events};
+use crate::backend::{self, RpcOutcome, ServerRequest, events};
 use crate::cli::error::CommandError;
 use crate::cli::redaction::redact;
 use crate::cli::spinner::Spinner;
@@ -26,6 +27,7 @@ mod render;
 mod target;
 
 pub(crate) use render::RenderedResult;
+pub(crate) use target::{pairs, pairs_to_json, tool_ids};
 
 use target::CallTarget;
 
@@ -118,7 +120,7 @@ impl Given {
     fn read(words: &[String]) -> Result<Self, CommandError> {
         match words {
             [] => Ok(Self::Json(None)),
-            words => match (target::pairs(words), words) {
+            words => match (pairs(words), words) {
                 (Some(pairs), _) => Ok(Self::Pairs(pairs)),
                 (None, [one]) => read(one).map(Some).map(Self::Json),
                 (None, _) => {
@@ -146,7 +148,7 @@ impl Given {
             // The call reports why the server doesn't start.
             let _ = gateway.start(toolbox, server, &no_agent, StartPriority::Call).await;
         }
-        Some(RawJson::encode(&target::pairs_to_json(&pairs, schema().as_ref())))
+        Some(RawJson::encode(&pairs_to_json(&pairs, schema().as_ref())))
     }
 }
 
@@ -187,18 +189,61 @@ async fn call(
     let spinner = Spinner::new(&format!("calling {tool}"));
     let calling = gateway.call(tool, arguments, &[], &context);
     tokio::pin!(calling);
+    let mut is_unasked = false;
     loop {
         tokio::select! {
-            outcome = &mut calling => return outcome,
+            outcome = &mut calling => return match outcome {
+                Err(CallError::Refused { tool, reason, .. }) if is_unasked => {
+                    let hint = UNASKED.to_owned();
+                    Err(CallError::Refused { tool, reason, hint })
+                }
+                outcome => outcome,
+            },
             Some(event) = heard.recv() => match event {
                 AgentEvent::Progress(params) => {
                     spinner.say(&format!("calling {tool}: {}", render::progress(&params)));
+                }
+                AgentEvent::Request(request) if is_confirmation(&request) => {
+                    if can_ask() {
+                        spinner.say("");
+                        confirm(*request).await;
+                    } else {
+                        is_unasked = true;
+                    }
                 }
                 // Server requests can't be answered here, and log messages aren't shown.
                 AgentEvent::Request(_) | AgentEvent::Notification { .. } => {}
             },
         }
     }
+}
+
+/// The hint for a call that needs a confirmation, if no user can be asked.
+const UNASKED: &str = "run `mcp-workbench call` in a terminal to confirm it there; \
+                       `requireConfirmation` and `dangerousTools` in the configuration decide which \
+                       calls must be confirmed";
+
+fn is_confirmation(request: &ServerRequest) -> bool {
+    !request.is_of_server && request.method == "elicitation/create"
+}
+
+fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks at the terminal whether to make a call, and answers the request of the workbench.
+async fn confirm(request: ServerRequest) {
+    let message = request.params.as_ref().and_then(|params| params.member("message"));
+    let message = message.as_ref().and_then(RawJson::decode_string_lossy).unwrap_or_default();
+    print::note(&format!("{message}\nMake this call? [y/N]"));
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map(|_| line)
+    });
+    let line = answer.await.ok().and_then(Result::ok).unwrap_or_default();
+    let is_accepted = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
+    let action = if is_accepted { "accept" } else { "decline" };
+    request.answer(RpcOutcome::Result(RawJson::encode(&json!({"action": action})))).await;
 }
 
 fn report(tool: &ToolId, result: &RawJson, args: &Args) -> Result<ExitCode, CommandError> {

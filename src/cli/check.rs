@@ -98,6 +98,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     if agent.is_some() {
         disabled.clear();
     }
+    let all_servers = count_servers(&config);
     let config = match args.connect.as_deref() {
         None | Some([]) => config,
         Some(names) => {
@@ -117,6 +118,16 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     report_findings(args, &mut findings, &file, files);
     let mode = seen.mode.as_str();
     let head = headline(&file, dialect, agent.as_ref(), !(is_broken || has_broken), &seen);
+    let head = match args.connect.as_deref() {
+        None | Some([]) => head,
+        Some(_) => {
+            format!(
+                "{head}\ntested {} of {}",
+                count_servers(&seen),
+                format_count(all_servers, "server")
+            )
+        }
+    };
     let ServerInspection {
         mut servers,
         reach_lines: reached,
@@ -207,6 +218,10 @@ fn config_warnings(
     Ok(found)
 }
 
+fn count_servers(config: &Config) -> usize {
+    config.toolboxes.iter().map(|toolbox| toolbox.launchable_servers().count()).sum()
+}
+
 fn is_named(names: &[String], toolbox: &ToolboxName, server: &ServerConfig) -> bool {
     let both = format!("{toolbox}/{}", server.name);
     names.iter().any(|name| name == server.name.as_str() || *name == both)
@@ -251,7 +266,7 @@ fn headline(
         if is_valid { "is valid" } else { "has errors" },
         agent.map(|agent| format!(" for agent `{agent}`")).unwrap_or_default(),
         format_count(seen.toolboxes.len(), "toolbox"),
-        format_count(seen.toolboxes.iter().map(|t| t.launchable_servers().count()).sum(), "server"),
+        format_count(count_servers(seen), "server"),
         seen.mode.as_str(),
     )
 }

@@ -13,19 +13,21 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::catalog::DefinitionDrift;
+use crate::cli::call;
 use crate::cli::error::CommandError;
+use crate::cli::global::warn_of_misspelled_agent;
 use crate::cli::login_summary::{self, LoginSummary};
 use crate::cli::{GlobalArgs, block_on, cached_listings, completion, print};
 use crate::config::{KeyLocation, LoadedConfig, locate_key};
-use crate::name::{self, AgentName, ServerRef, ToolId};
+use crate::name::{self, AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::os::read_input_text;
 use crate::policy::{Explanation, Policies, ResourceOrPrompt, RiskReason, ToolTraits, UnixTime};
 use crate::settings::{Config, DriftPolicy, ToolOverride};
 
 const EXAMPLES: &str = "\
 Examples:
-  mcp-workbench explain claude-code github delete_file
-  mcp-workbench explain - desk/github get_file --json   (an unnamed agent)
+  mcp-workbench explain github:delete_file                (every agent)
+  mcp-workbench explain - desk/github/get_file --json     (an unnamed agent)
   mcp-workbench explain claude-code files --resource file:///etc/passwd";
 
 /// Explain why an agent can or cannot use a tool
@@ -34,29 +36,33 @@ Examples:
 /// on calls, and whose login the server uses. Also explains resources and prompts. Starts no server:
 /// the answer comes from the access rules and the cached tool lists.
 ///
+/// Name the tool as for `call`: `server tool`, `server:tool`, `toolbox/server/tool` and so on. Without
+/// an agent, explains the tool for every agent in `agentPolicies` and for unnamed ones.
+///
 /// Exits with 0 for either answer, and with 2 if the server doesn't exist.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "mcp-workbench explain [OPTIONS] [AGENT] <TOOL>\n       \
+                      mcp-workbench explain [OPTIONS] [AGENT] <SERVER> --resource <URI>"
+)]
 pub(crate) struct Args {
-    /// Agent, or `-` for an unnamed one
+    /// Agent, or `-` for an unnamed one [default: every agent]
     #[arg(value_name = "AGENT", add = ArgValueCandidates::new(completion::agents))]
     agent_name: String,
     /// Server, as `server` or `toolbox/server`
     #[arg(add = ArgValueCandidates::new(completion::servers))]
-    server: String,
+    server: Option<String>,
     /// Tool, by its own or its configured name
-    #[arg(
-        add = ArgValueCandidates::new(completion::tools),
-        required_unless_present_any = ["resource", "prompt"],
-        default_value = "",
-        hide_default_value = true
-    )]
-    tool: String,
+    #[arg(add = ArgValueCandidates::new(completion::tools))]
+    tool: Option<String>,
+    #[arg(hide = true)]
+    more: Option<String>,
     /// Explain a resource URI or template instead of a tool
-    #[arg(long, value_name = "URI", conflicts_with_all = ["tool", "prompt"])]
+    #[arg(long, value_name = "URI", conflicts_with_all = ["more", "tool", "prompt"])]
     resource: Option<String>,
     /// Explain a prompt instead of a tool
-    #[arg(long, value_name = "NAME", conflicts_with = "tool")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["more", "tool"])]
     prompt: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -113,18 +119,27 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let LoadedConfig { config, file, disabled, .. } =
         global.read()?.map_err(CommandError::config)?;
     let (file, text) = settings(global, file)?;
-    let off: Vec<ServerRef> = disabled
-        .into_iter()
-        .map(|(toolbox, server)| ServerRef { toolbox, server })
-        .filter(|at| matches_server(at, &args.server))
-        .collect();
-    let servers = servers(&config, &args.server, !off.is_empty())?;
-    let of =
-        Some(args.agent_name.trim()).filter(|name| !matches!(*name, "" | "-")).map(AgentName::new);
+    let off = disabled.into_iter().map(|(toolbox, server)| ServerRef { toolbox, server });
+    let off: Vec<ServerRef> = off.collect();
+    let words = [Some(&args.agent_name), args.server.as_ref(), args.tool.as_ref()];
+    let words: Vec<String> =
+        words.into_iter().chain([args.more.as_ref()]).flatten().cloned().collect();
     let besides = args.resource.as_deref().map(ResourceOrPrompt::Resource);
-    if let Some(what) = besides.or(args.prompt.as_deref().map(ResourceOrPrompt::Prompt)) {
+    let what = besides.or(args.prompt.as_deref().map(ResourceOrPrompt::Prompt));
+    let known = Servers::new(&config, &off);
+    let is_agent = |word: &str| config.policy.agents.contains_key(&AgentName::new(word));
+    let (agent, tools) = match what {
+        None => known.agent_and_tools(&words, is_agent)?,
+        Some(_) => known.agent_and_servers(&words)?,
+    };
+    let agents = agents(global, &config, agent);
+    let (off, asked): (Vec<ToolId>, Vec<ToolId>) =
+        tools.into_iter().partition(|tool| off.contains(&tool.server_ref()));
+    if let Some(what) = what {
+        let server = |tool: &ToolId| tool.server_ref();
+        let (servers, off) = (asked.iter().map(server).collect(), off.iter().map(server).collect());
         let found = primitives::ExplainInput { config, file, text, servers, off };
-        return primitives::explain(global, of.as_ref(), what, found, args.json);
+        return primitives::explain(global, &agents, what, found, args.json);
     }
     let (known, drift) = cached_listings::tools_with_drift(global, &config)?;
     let config = Arc::new(config);
@@ -133,11 +148,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let logins = login_summary::LoginSummaryReader::new(global);
     let mut answers = Vec::new();
     let mut texts = Vec::new();
-    for at in servers {
-        let tools = known.get(&at);
-        let ServerRef { toolbox, server } = at;
-        let asked = ToolId { toolbox, server, tool: args.tool.clone() };
-        let tool = config.original_tool_id(&asked);
+    for (asked, of) in asked.iter().flat_map(|asked| agents.iter().map(move |of| (asked, of))) {
+        let tools = known.get(&asked.server_ref());
+        let tool = config.original_tool_id(asked);
         let found = tools.and_then(|tools| tools.iter().find(|(own, _)| *own == tool.tool));
         let traits = found.map(|(_, traits)| *traits).unwrap_or_default();
         let case = ToolCase::new(&policies, of.as_ref(), &tool, traits, now);
@@ -146,12 +159,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         let own = own.and_then(|toolbox| toolbox.server(tool.server.as_str()));
         let over = own.and_then(|own| own.tool_override(&tool.tool, traits.has_prefixed_twin));
         case.tool_override = over.cloned().unwrap_or_default();
-        case.is_shadowed = asked != tool
+        case.is_shadowed = *asked != tool
             && tools.is_some_and(|tools| tools.iter().any(|(own, _)| *own == asked.tool));
         let rule = case.explanation.rule.path();
         case.key = text.as_deref().and_then(|text| locate_key(text, Path::new(&file), rule));
         let is_method = policies.for_agent(of.as_ref()).lists_extension_method(&tool);
         case.is_listed = tools.map(|_| found.is_some() || is_method);
+        let names = tools.into_iter().flatten().map(|(own, _)| own.as_str());
+        case.near = name::nearest(&tool.tool, names, 3).into_iter().map(str::to_owned).collect();
         let drifted = drift.get(&tool.server_ref()).into_iter().flatten();
         let mut drifted = drifted.filter(|one| one.word == "tool" && one.name == tool.tool);
         case.drift = own.zip(drifted.next()).map(|(own, drifted)| {
@@ -167,13 +182,15 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             texts.push(case.text(&file));
         }
     }
-    for at in &off {
+    for tool in &off {
+        let at = tool.server_ref();
         let path = ["mcp_servers", at.server.as_str(), "disabled"].map(str::to_owned);
         let key = text.as_deref().and_then(|text| locate_key(text, Path::new(&file), &path));
         if args.json {
-            answers.push(switched_off_as_json(at, of.as_ref(), &args.tool, key.as_ref()));
+            let agent = agents.first().and_then(Option::as_ref);
+            answers.push(switched_off_as_json(&at, agent, &tool.tool, key.as_ref()));
         } else {
-            texts.push(disabled_text(at, &args.tool, key.as_ref(), &file));
+            texts.push(disabled_text(&at, &tool.tool, key.as_ref(), &file));
         }
     }
     if args.json {
@@ -182,6 +199,103 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         print::prose(&texts.join("\n\n"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the agents to explain; `None` stands for unnamed ones.
+fn agents(global: &GlobalArgs, config: &Config, word: Option<&str>) -> Vec<Option<AgentName>> {
+    match word.map(str::trim) {
+        Some("" | "-") => vec![None],
+        Some(name) => {
+            let name = AgentName::new(name);
+            warn_of_misspelled_agent(&name, &config.policy);
+            vec![Some(name)]
+        }
+        None => match global.caller().agent {
+            Some(agent) => vec![Some(agent)],
+            None => config.policy.agents.keys().cloned().map(Some).chain([None]).collect(),
+        },
+    }
+}
+
+/// The servers that a command line can name.
+struct Servers<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Servers<'a> {
+    fn new(config: &'a Config, off: &'a [ServerRef]) -> Self {
+        let on = config.toolboxes.iter().flat_map(|toolbox| {
+            let servers = toolbox.servers.iter();
+            servers.map(|server| (toolbox.name.as_str(), server.name.as_str()))
+        });
+        let off = off.iter().map(|at| (at.toolbox.as_str(), at.server.as_str()));
+        Self(on.chain(off).collect())
+    }
+
+    /// Splits the words into an agent and the tool of each server that they can mean. A first word
+    /// that is an agent counts as one if the others name a tool.
+    fn agent_and_tools<'w>(
+        &self,
+        words: &'w [String],
+        is_agent: impl Fn(&str) -> bool,
+    ) -> Result<(Option<&'w str>, Vec<ToolId>), CommandError> {
+        let find = |words: &[String]| {
+            let mut found = call::tool_ids(words, &self.0);
+            found.retain(|id| self.0.contains(&(id.toolbox.as_str(), id.server.as_str())));
+            found
+        };
+        let (first, others) = words.split_first().ok_or_else(|| self.unknown(""))?;
+        let (with, without) = (find(others), find(words));
+        let is_first_an_agent = first == "-" || is_agent(first) || without.is_empty();
+        if !with.is_empty() && is_first_an_agent {
+            return Ok((Some(first), with));
+        }
+        if !without.is_empty() {
+            return Ok((None, without));
+        }
+        let at = if words.len() < 3 { words.len() - 1 } else { words.len() - 2 };
+        Err(self.unknown(&words[at]))
+    }
+
+    fn agent_and_servers<'w>(
+        &self,
+        words: &'w [String],
+    ) -> Result<(Option<&'w str>, Vec<ToolId>), CommandError> {
+        let (agent, wanted) = match words {
+            [agent, server] => (Some(agent.as_str()), server),
+            _ => (None, &words[0]),
+        };
+        let found = self.0.iter().filter(|(toolbox, server)| {
+            server == wanted || format!("{toolbox}/{server}") == *wanted
+        });
+        let found = found.map(|(toolbox, server)| ToolId {
+            toolbox: ToolboxName::new(*toolbox),
+            server: ServerName::new(*server),
+            tool: String::new(),
+        });
+        let found: Vec<_> = found.collect();
+        if found.is_empty() { Err(self.unknown(wanted)) } else { Ok((agent, found)) }
+    }
+
+    fn unknown(&self, wanted: &str) -> CommandError {
+        let server = wanted.split(['/', ':']).next().unwrap_or_default();
+        let mut near = name::nearest(server, self.0.iter().map(|(_, server)| *server), 3);
+        near.dedup();
+        let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
+        if let Some((toolbox, server)) = self.0.iter().find(|(_, server)| *server == wanted) {
+            return CommandError::usage(format!("name a tool of `{server}`"))
+                .with_hint(format!("run `mcp-workbench list {toolbox}` to see its tools"));
+        }
+        let is_tool = server != wanted;
+        let error = if is_tool {
+            CommandError::usage(format!("no server in the configuration for `{wanted}`"))
+        } else {
+            CommandError::usage(format!("no server `{wanted}` in the configuration"))
+        };
+        error.with_hint(if near.is_empty() {
+            "name the tool as `server:tool` or `toolbox/server/tool`".to_owned()
+        } else {
+            format!("did you mean {}?", near.join(", "))
+        })
+    }
 }
 
 /// Returns the shown path and the text of the file with the rules: for a catalog, its
@@ -194,11 +308,6 @@ fn settings(global: &GlobalArgs, shown: String) -> Result<(String, Option<String
         Some((name, text)) => (Path::new(&shown).join(name).display().to_string(), Some(text)),
         None => (shown, read_input_text(&source).ok()),
     })
-}
-
-/// Returns `true` if `wanted` is `server` or `toolbox/server`.
-fn matches_server(at: &ServerRef, wanted: &str) -> bool {
-    at.server.as_str() == wanted || format!("{}/{}", at.toolbox, at.server) == wanted
 }
 
 fn disabled_text(at: &ServerRef, tool: &str, key: Option<&KeyLocation>, file: &str) -> String {
@@ -236,31 +345,6 @@ fn switched_off_as_json(
 const DISABLED_REASON: &str = "the server is disabled";
 const SWITCH_ON: &str = "remove `\"disabled\": true` or `\"enabled\": false`";
 
-/// Returns every server that matches `wanted`. An empty result is an error unless `is_off`: a
-/// disabled server is not part of the configuration.
-fn servers(config: &Config, wanted: &str, is_off: bool) -> Result<Vec<ServerRef>, CommandError> {
-    let all = config.toolboxes.iter().flat_map(|toolbox| {
-        let server_ref = |name| ServerRef { toolbox: toolbox.name.clone(), server: name };
-        toolbox.servers.iter().map(move |server| server_ref(server.name.clone()))
-    });
-    let all: Vec<ServerRef> = all.collect();
-    let found: Vec<ServerRef> =
-        all.iter().filter(|at| matches_server(at, wanted)).cloned().collect();
-    if !found.is_empty() || is_off {
-        return Ok(found);
-    }
-    let names = all.iter().map(|at| at.server.as_str());
-    let mut near = name::nearest(wanted, names, 3);
-    near.dedup();
-    let error = CommandError::usage(format!("no server `{wanted}` in the configuration"));
-    let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
-    Err(if near.is_empty() {
-        error
-    } else {
-        error.with_hint(format!("did you mean {}?", near.join(", ")))
-    })
-}
-
 struct ToolCase<'a> {
     agent: Option<&'a AgentName>,
     tool: &'a ToolId,
@@ -270,6 +354,8 @@ struct ToolCase<'a> {
     is_shadowed: bool,
     key: Option<KeyLocation>,
     is_listed: Option<bool>,
+    /// Known tools with similar names.
+    near: Vec<String>,
     /// The drift policy, the difference from the lock, and the command that accepts it.
     drift: Option<(DriftPolicy, DefinitionDrift, String)>,
     logins: Vec<LoginSummary>,
@@ -295,6 +381,7 @@ impl<'a> ToolCase<'a> {
             is_shadowed: is_eclipsed,
             key,
             is_listed,
+            near: Vec::new(),
             drift,
             logins,
         })
@@ -362,7 +449,19 @@ impl<'a> ToolCase<'a> {
         };
         let verdict =
             if *is_visible && !self.is_withheld() { "is available to" } else { "is hidden from" };
-        let mut text = format!("`{tool}` of `{toolbox}/{server}` {verdict} {who}");
+        let mut text = String::new();
+        if self.is_listed == Some(false) {
+            let near: Vec<_> = self.near.iter().map(|near| format!("`{near}`")).collect();
+            let near = match near.join(" or ") {
+                near if near.is_empty() => String::new(),
+                near => format!(" (did you mean {near}?)"),
+            };
+            _ = writeln!(
+                text,
+                "no tool `{tool}` is known of `{toolbox}/{server}`{near}; if there were one:"
+            );
+        }
+        _ = write!(text, "`{tool}` of `{toolbox}/{server}` {verdict} {who}");
         let mut line = |what: &str, says: &str| _ = write!(text, "\n  {what:<10}{says}");
         let place = self.key.as_ref().map(|key| format!(" ({file}:{})", key.line));
         line("rule", &format!("{rule}{}", place.unwrap_or_default()));
@@ -415,10 +514,8 @@ impl<'a> ToolCase<'a> {
         if let Some(says) = self.lock_note() {
             line("lock", &says);
         }
-        match self.is_listed {
-            Some(true) => {}
-            Some(false) => line("note", "the server's cached tool list has no such tool"),
-            None => line("note", "no cached tool list for this server"),
+        if self.is_listed.is_none() {
+            line("note", "no cached tool list for this server");
         }
         for login in &self.logins {
             line("login", &login.to_text());

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -16,7 +17,7 @@ use crate::cli::value_sources::{self, CheckOnly, FetchAll, FetchNeeded, ValueCac
 use crate::cli::{EMBEDDED_CONFIG, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::secret_values::{NoSecrets, SecretResolver};
-use crate::config::{self, ConfigLocation, Finding, LoadError, LoadedConfig};
+use crate::config::{self, ConfigLocation, LoadError, LoadedConfig};
 use crate::gateway::Caller;
 use crate::login::{LoginStorage, SwitchableStore};
 use crate::name::{self, AgentName, PROGRAM};
@@ -143,9 +144,9 @@ impl GlobalArgs {
         }
         let Some(agent) = self.caller().agent else { return Ok(loaded) };
         loaded
-            .map(|mut loaded| {
+            .map(|loaded| {
                 reject_unknown_agent(&agent, &loaded.config.policy)?;
-                loaded.findings.extend(misspelled_agent(&agent, &loaded.config.policy));
+                warn_of_misspelled_agent(&agent, &loaded.config.policy);
                 Ok(loaded)
             })
             .map_or_else(|error| Ok(Err(error)), |loaded| loaded.map(Ok))
@@ -307,20 +308,22 @@ fn reject_unknown_agent(agent: &AgentName, rules: &PolicyConfig) -> Result<(), C
     Err(CommandError::usage(problem).with_hint(hint))
 }
 
-/// Warns about a name without a policy that resembles one with a policy: the agent gets the default
-/// access instead.
-fn misspelled_agent(agent: &AgentName, rules: &PolicyConfig) -> Option<Finding> {
+/// Warns once about a name without a policy that resembles one with a policy: the agent gets the
+/// default access instead.
+pub(super) fn warn_of_misspelled_agent(agent: &AgentName, rules: &PolicyConfig) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
     if rules.agents.contains_key(agent) {
-        return None;
+        return;
     }
     let known = rules.agents.keys().map(AgentName::as_str);
-    let near = name::nearest(agent.as_str(), known, 1).pop()?;
-    let message = format!("agent `{agent}` has no policy, so the default rules apply");
-    Some(Finding::warning(
-        "agentPolicies".to_owned(),
-        message,
-        Some(format!("did you mean `{near}`?")),
-    ))
+    let Some(near) = name::nearest(agent.as_str(), known, 1).pop() else { return };
+    // Commands read the configuration several times.
+    if !WARNED.swap(true, Ordering::Relaxed) {
+        print::note(&format!(
+            "warning: agent `{agent}` has no policy, so the default rules apply; did you mean \
+             `{near}`?"
+        ));
+    }
 }
 
 fn tool_mode() -> impl TypedValueParser<Value = ToolMode> {

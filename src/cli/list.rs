@@ -114,8 +114,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     }
     let agent = global.caller().agent;
     let logins = login_summary::LoginSummaryReader::new(global);
+    let has_rules = config.policy.has_rules();
     with_gateway(global, config, async |gateway| {
-        list(gateway, args, &logins, agent.as_ref()).await
+        list(gateway, args, &logins, agent.as_ref(), has_rules).await
     })?
 }
 
@@ -142,6 +143,7 @@ async fn list(
     args: &Args,
     logins: &login_summary::LoginSummaryReader,
     agent: Option<&AgentName>,
+    has_rules: bool,
 ) -> Result<ExitCode, CommandError> {
     let toolboxes: Vec<&ToolboxConfig> = match &args.toolbox {
         Some(name) => vec![gateway.toolbox(name).map_err(|e| call::call_error(&e))?],
@@ -181,10 +183,14 @@ async fn list(
             print::note(&format!("login for `{toolbox}/{server}`: {}", login.to_text()));
         }
     }
-    let failures = starts.iter().filter_map(StartReport::failure_text);
-    for failure in failures {
-        print::note(&format!("warning: {failure}"));
+    if tools.is_empty() && has_listed && has_rules {
+        let who = agent.map_or("an unnamed agent".to_owned(), |agent| format!("agent `{agent}`"));
+        print::note(&format!(
+            "{who} can't use any tool{}; `mcp-workbench explain` says why",
+            if args.toolbox.is_some() { " of this toolbox" } else { "" },
+        ));
     }
+    startup::warn_of_failures(&starts);
     Ok(if has_listed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -13,6 +13,7 @@ use crate::cli::error::CommandError;
 use crate::cli::logging::LogLine;
 use crate::cli::units::{format_time, system_time};
 use crate::cli::{GlobalArgs, completion, print};
+use crate::name;
 use crate::telemetry::process_registry::{LogFile, LogReader, list_logs};
 
 const EXAMPLES: &str = "\
@@ -60,13 +61,37 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         && !args.follow
         && let Some(server) = &args.server
     {
-        return Err(CommandError::failed(format!("no log lines from server `{server}`"))
-            .with_hint("run `mcp-workbench ps` to list running servers"));
+        return Err(no_lines(global, server));
     }
     if args.follow {
         follow(&folder, &mut readers, args)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn no_lines(global: &GlobalArgs, wanted: &str) -> CommandError {
+    let known: Vec<String> = match global.read() {
+        Ok(Ok(loaded)) => {
+            let servers = loaded.config.servers().flat_map(|(toolbox, server)| {
+                [server.name.to_string(), format!("{}/{}", toolbox.name, server.name)]
+            });
+            servers.collect()
+        }
+        // Logs can also be of another configuration.
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    };
+    if known.is_empty() || known.iter().any(|name| name == wanted) {
+        return CommandError::failed(format!("no log lines from server `{wanted}`"))
+            .with_hint("run `mcp-workbench ps` to list running servers");
+    }
+    let error = CommandError::failed(format!("there is no server `{wanted}`"));
+    let near = name::nearest(wanted, known.iter().map(String::as_str), 3);
+    let near: Vec<_> = near.iter().map(|name| format!("`{name}`")).collect();
+    error.with_hint(if near.is_empty() {
+        "run `mcp-workbench check` to see all servers".to_owned()
+    } else {
+        format!("did you mean {}?", near.join(" or "))
+    })
 }
 
 fn follow(folder: &Path, readers: &mut LogReaders, args: &Args) -> Result<(), CommandError> {

@@ -13,7 +13,7 @@ use crate::cli::call;
 use crate::cli::error::CommandError;
 use crate::cli::list::to_raw_value;
 use crate::cli::print::escape_to_line;
-use crate::cli::startup::{self, StartReport};
+use crate::cli::startup;
 use crate::cli::table::{Align, Table};
 use crate::cli::units::format_count;
 use crate::cli::{GlobalArgs, completion, print, with_gateway};
@@ -130,13 +130,10 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError
         print::prose(&texts.join("\n\n"))?;
     }
     if has_found {
-        // Tools were found, so failed servers get only a short note.
-        starts.iter().filter(|start| start.failure.is_some()).for_each(mention);
+        startup::warn_of_failures(&starts);
         return Ok(ExitCode::SUCCESS);
     }
-    for failure in starts.iter().filter_map(StartReport::failure_text) {
-        print::note(&format!("warning: {failure}"));
-    }
+    startup::warn_of_failures(&starts);
     let queries: Vec<_> = found.iter().map(|answer| format!("`{}`", answer.echo())).collect();
     let error = CommandError::failed(format!("no tool matches {}", queries.join(", ")));
     let error = found
@@ -163,14 +160,6 @@ impl QueryResult<'_> {
     fn echo(&self) -> String {
         shorten(&escape_to_line(self.query.trim()), MAX_ECHO)
     }
-}
-
-fn mention(start: &StartReport) {
-    let StartReport { toolbox, server, .. } = start;
-    print::note(&format!(
-        "not searched: `{toolbox}/{server}` failed to start (run `mcp-workbench check --connect` to \
-         see why)"
-    ));
 }
 
 fn to_text(answer: &QueryResult<'_>, is_full: bool) -> String {

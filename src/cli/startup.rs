@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::catalog::shorten;
+use crate::cli::print;
 use crate::cli::spinner::Spinner;
 use crate::gateway::{AgentHandle, FailedServer, Gateway, StartPriority};
 use crate::name::{ServerName, ServerRef, ToolboxName};
@@ -37,6 +38,33 @@ impl StartReport {
             reason.replace('\n', "\n    "),
             hint.replace('\n', "\n        "),
         ))
+    }
+}
+
+/// Prints a line for each failed server, and how to see the details.
+pub(crate) fn warn_of_failures(starts: &[StartReport]) {
+    let mut failed = Vec::new();
+    for start in starts {
+        let Some(failure) = &start.failure else { continue };
+        let place = format!("{}/{}", start.toolbox, start.server);
+        let line = if failure.wants_sign_in {
+            format!("`{place}` requires sign-in: {}", failure.hint)
+        } else {
+            failed.push(start);
+            // The last lines of its stderr follow in the details.
+            let reason = failure.reason.lines().next().unwrap_or_default();
+            let reason = reason.split("; last lines of ").next().unwrap_or_default();
+            format!("`{place}` failed to start: {}", reason.trim_end_matches(':'))
+        };
+        print::note(&format!("warning: {line}"));
+    }
+    match failed.as_slice() {
+        [] => {}
+        [only] => print::note(&format!(
+            "hint: run `mcp-workbench check --connect {}/{}` to see the details",
+            only.toolbox, only.server
+        )),
+        _ => print::note(&"hint: run `mcp-workbench check --connect` to see the details"),
     }
 }
 

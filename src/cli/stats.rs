@@ -197,6 +197,13 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let stats =
         StatsBuilder::read(&files, args.since.as_deref()).map_err(CommandError::internal)?;
     let summary = stats.finish();
+    if summary.from.is_empty() && summary.unreadable > 0 && args.since.is_none() {
+        let lines = format_count(usize::try_from(summary.unreadable).unwrap_or(usize::MAX), "line");
+        let problem =
+            format!("`{}` isn't an audit log: unknown records in {lines}", audit.display());
+        return Err(CommandError::failed(problem)
+            .with_hint("the key `audit.file` of the configuration names the audit log"));
+    }
     let known = match &loaded {
         Some(LoadedConfig { config, .. }) => {
             // Without `--agent`, the tools that any agent can use count.

@@ -58,9 +58,11 @@ pub(crate) fn add_suggestions(error: &mut clap::Error, program: &Command, words:
             _ => Vec::new(),
         },
         ErrorKind::UnknownArgument => match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::String(flag)) => {
-                flag_tip(flag).or_else(|| command_tip(words)).into_iter().collect()
-            }
+            Some(ContextValue::String(flag)) => flag_tip(flag)
+                .or_else(|| command_tip(words))
+                .or_else(|| argument_tip(words, flag))
+                .into_iter()
+                .collect(),
             _ => Vec::new(),
         },
         _ => Vec::new(),
@@ -144,6 +146,28 @@ fn quoted(word: &str) -> String {
     }
 }
 
+/// Returns the tip for an argument of a tool that is written as a flag, and for a server after
+/// `check`.
+fn argument_tip(words: &[String], flag: &str) -> Option<String> {
+    let is_command = |name: &str| words.iter().any(|word| word == name);
+    if !flag.starts_with('-') {
+        let names_server = is_command("check") && !is_command("catalog");
+        return names_server
+            .then(|| format!("to test only this server, use 'check --connect {flag}'"));
+    }
+    let name = flag.trim_start_matches('-').split('=').next()?;
+    if name.is_empty() || !(is_command("call") || is_command("task")) {
+        return None;
+    }
+    let is_flag = |word: &&String| word.as_str() == flag || word.starts_with(&format!("{flag}="));
+    let at = words.iter().position(|word| is_flag(&word))?;
+    let value = match words[at].split_once('=') {
+        Some((_, value)) => value,
+        None => words.get(at + 1).filter(|next| !next.starts_with('-')).map_or("VALUE", |v| v),
+    };
+    Some(format!("to pass it to the tool, use '{name}={value}'"))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -167,6 +191,22 @@ mod tests {
         let tip = flag_tip("--mode=direct");
         assert_eq!(tip.as_deref(), Some("'--mode' was replaced by '--tool-mode'"));
         assert_eq!(flag_tip("--tool-mode"), None);
+    }
+
+    #[test]
+    fn flags_after_a_tool_are_written_as_pairs() {
+        let tip = |line: &str, flag: &str| {
+            let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+            argument_tip(&words, flag)
+        };
+        let pair = |text: &str| Some(format!("to pass it to the tool, use '{text}'"));
+        assert_eq!(tip("call a:b --timezone UTC", "--timezone"), pair("timezone=UTC"));
+        assert_eq!(tip("call a:b --zone=UTC", "--zone"), pair("zone=UTC"));
+        assert_eq!(tip("task now --all --json", "--all"), pair("all=VALUE"));
+        assert_eq!(tip("call a:b -z", "-z"), pair("z=VALUE"));
+        assert_eq!(tip("list --timezone UTC", "--timezone"), None);
+        let tip = tip("check time", "time");
+        assert_eq!(tip.unwrap(), "to test only this server, use 'check --connect time'");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::backend::events;
 use crate::catalog::shorten;
-use crate::cli::call::RenderedResult;
+use crate::cli::call::{self, RenderedResult};
 use crate::cli::error::CommandError;
 use crate::cli::{GlobalArgs, print, with_recording_gateway};
 use crate::gateway::{AgentHandle, Caller, Gateway, RequestContext};
@@ -38,8 +38,8 @@ const MAX_ABOUT: usize = 80;
 pub(crate) struct Args {
     /// Task in your own words
     task: String,
-    /// Known arguments as a JSON object [default: none]
-    arguments: Option<String>,
+    /// Known arguments as a JSON object or as KEY=VALUE [default: none]
+    arguments: Vec<String>,
     /// Use this tool, as named by an earlier answer
     #[arg(long, value_name = "SERVICE.TOOL")]
     tool: Option<String>,
@@ -59,7 +59,17 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     if args.task.trim().is_empty() {
         return Err(CommandError::usage("the task is empty"));
     }
-    let arguments = args.arguments.as_deref().map(read).transpose()?;
+    let arguments = match (call::pairs(&args.arguments), args.arguments.as_slice()) {
+        (_, []) => None,
+        (Some(pairs), _) => Some(RawJson::encode(&call::pairs_to_json(&pairs, None))),
+        (None, [one]) => Some(read(one)?),
+        (None, _) => {
+            return Err(CommandError::usage(
+                "expected one task, then KEY=VALUE or one JSON object",
+            )
+            .with_hint("quote the task: mcp-workbench task \"what time is it\""));
+        }
+    };
     let config = global.read_for_start(|_, _| true)?.map_err(CommandError::config)?.config;
     let caller = global.caller();
     let task = NavigationTask {
@@ -158,12 +168,14 @@ fn report(done: &TaskOutcome, args: &Args) -> Result<ExitCode, CommandError> {
 }
 
 fn task_error(done: &TaskOutcome, failure: &TaskError) -> CommandError {
-    let kind = failure.kind.as_str();
     let error = match &done.tool {
-        Some(used) => CommandError::failed(format!("the task failed with {}: {kind}", used.word)),
-        None => CommandError::failed(format!("the task failed: {kind}")),
+        Some(used) => CommandError::failed(format!("the task failed with `{}`", used.word))
+            .with_cause(&failure.message),
+        None => {
+            let (first, rest) = failure.message.split_once('\n').unwrap_or((&failure.message, ""));
+            CommandError::failed(first).with_cause(rest)
+        }
     };
-    let error = error.with_cause(&failure.message);
     let error = failure.parameters.iter().fold(error, |error, parameter| {
         let about = parameter.description.as_deref().unwrap_or_default();
         error.with_cause(format!("{}: {}  {about}", parameter.name, parameter.kind).trim_end())
@@ -181,9 +193,9 @@ fn suggestion(failure: &TaskError) -> String {
     let suggestion = match failure.kind {
         TaskErrorKind::MissingParameters if !failure.parameters.is_empty() => {
             let names = failure.parameters.iter();
-            let names: Vec<_> = names.map(|one| format!("{:?}: …", one.name)).collect();
-            let names = names.join(", ");
-            &format!("add them to the arguments after the task: '{{{names}}}'")
+            let names: Vec<_> = names.map(|one| format!("{}=…", one.name)).collect();
+            let names = names.join(" ");
+            &format!("add them to the arguments after the task: {names}")
         }
         TaskErrorKind::TaskTooLong => {
             "describe the task in one or two sentences; pass long texts as arguments, with \

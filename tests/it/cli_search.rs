@@ -110,9 +110,9 @@ fn failed_server_takes_one_line_next_to_matches() {
     let bench = bench().server("dev", "broken", json!({"command": "no-such-program"}));
     let output = bench.run(["search", "send a mail"]);
     assert_eq!(output.code, Some(0));
-    let line = "not searched: `dev/broken` failed to start \
-                (run `mcp-workbench check --connect` to see why)\n";
-    assert_eq!(output.stderr, line);
+    let lines = "warning: `dev/broken` failed to start: command `no-such-program` not found on PATH\n\
+                 hint: run `mcp-workbench check --connect dev/broken` to see the details\n";
+    assert_eq!(output.stderr, lines);
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod cli_call;
 mod cli_check;
 mod cli_complete;
 mod cli_demo;
+mod cli_everyday;
 mod cli_explain;
 mod cli_help;
 mod cli_import;

@@ -45,6 +45,11 @@ impl TaskRules {
 
     /// Reads the rules from `file`, or else from the full configuration. Missing sections come from
     /// the built-in rules.
+    /// Returns `true` if neither file has rules.
+    pub(super) fn are_builtin(file: Option<&SourceFile>, full: &SourceFile) -> bool {
+        file.is_none() && !has_rules(full)
+    }
+
     pub(super) fn parse(
         file: Option<&SourceFile>,
         full: &SourceFile,

@@ -39,17 +39,23 @@ impl CallTarget {
             return Err(CommandError::usage(format!("name a tool of `{}`", names.join("/")))
                 .with_hint(format!("run `mcp-workbench list {toolbox}` to see its tools")));
         }
-        let found = match names {
-            [toolbox, server, tool] => vec![tool_id(toolbox, server, tool)],
-            [server, tool] => of_server(config, server, tool),
-            [name] => of_one_word(config, name),
-            _ => Vec::new(),
-        };
+        let found = tool_ids(names, &servers(config).collect::<Vec<_>>());
         match <[ToolId; 1]>::try_from(found) {
             Ok([tool]) => Ok(Self { tool, arguments: arguments.to_vec() }),
             Err(found) if found.is_empty() => Err(unknown(config, names)),
             Err(found) => Err(ambiguous(names, &found)),
         }
+    }
+}
+
+/// Returns the tools that the words can mean, as far as these servers exist. Three words are a
+/// toolbox, a server and a tool, whether they exist or not.
+pub(crate) fn tool_ids(names: &[String], servers: &[(&str, &str)]) -> Vec<ToolId> {
+    match names {
+        [toolbox, server, tool] => vec![tool_id(toolbox, server, tool)],
+        [server, tool] => of_server(servers, server, tool),
+        [name] => of_one_word(servers, name),
+        _ => Vec::new(),
     }
 }
 
@@ -79,9 +85,9 @@ fn toolbox_of<'a>(config: &'a Config, name: &str) -> Option<&'a str> {
 
 /// Returns the tool at every server that `server` can mean: a server, `toolbox/server`, or a
 /// toolbox with one server.
-fn of_server(config: &Config, server: &str, tool: &str) -> Vec<ToolId> {
+fn of_server(servers: &[(&str, &str)], server: &str, tool: &str) -> Vec<ToolId> {
     let named = |is_meant: &dyn Fn(&str, &str) -> bool| -> Vec<ToolId> {
-        let found = servers(config).filter(|(toolbox, own)| is_meant(toolbox, own));
+        let found = servers.iter().filter(|(toolbox, own)| is_meant(toolbox, own));
         found.map(|(toolbox, own)| tool_id(toolbox, own, tool)).collect()
     };
     let by_server = named(&|_, own| own == server);
@@ -95,11 +101,11 @@ fn of_server(config: &Config, server: &str, tool: &str) -> Vec<ToolId> {
 }
 
 /// Returns the tools that a single word can mean.
-fn of_one_word(config: &Config, word: &str) -> Vec<ToolId> {
+fn of_one_word(servers: &[(&str, &str)], word: &str) -> Vec<ToolId> {
     // Clients put `mcp__<their name of the workbench>__` before exposed names.
     let exposed = word.strip_prefix("mcp__").and_then(|rest| Some(rest.split_once("__")?.1));
     let mut found = Vec::new();
-    for (toolbox, server) in servers(config) {
+    for (toolbox, server) in servers {
         let both = ['/', ':', '.'].map(|between| format!("{toolbox}{between}{server}"));
         let rest = both.iter().find_map(|both| word.strip_prefix(both.as_str()));
         let tool = rest.and_then(|rest| rest.strip_prefix(['/', ':', '.']));
@@ -110,7 +116,7 @@ fn of_one_word(config: &Config, word: &str) -> Vec<ToolId> {
     }
     if found.is_empty() {
         let splits = word.match_indices([':', '/']).map(|(at, _)| (&word[..at], &word[at + 1..]));
-        found = splits.flat_map(|(server, tool)| of_server(config, server, tool)).collect();
+        found = splits.flat_map(|(server, tool)| of_server(servers, server, tool)).collect();
     }
     found.retain(|id| !id.tool.is_empty());
     found
@@ -147,7 +153,7 @@ fn ambiguous(names: &[String], found: &[ToolId]) -> CommandError {
 }
 
 /// Reads `key=value` words. Returns `None` if one isn't a pair.
-pub(super) fn pairs(words: &[String]) -> Option<Vec<(String, String)>> {
+pub(crate) fn pairs(words: &[String]) -> Option<Vec<(String, String)>> {
     let pair = |word: &String| {
         let (key, value) = word.split_once('=')?;
         (!key.is_empty() && !key.trim_start().starts_with(['{', '[', '"']))
@@ -158,7 +164,7 @@ pub(super) fn pairs(words: &[String]) -> Option<Vec<(String, String)>> {
 
 /// Builds the arguments. `schema` decides on the type of a value; without one, a value that is a
 /// JSON number, boolean, null, array or object counts as that. A repeated key is a list.
-pub(super) fn pairs_to_json(pairs: &[(String, String)], schema: Option<&Value>) -> Value {
+pub(crate) fn pairs_to_json(pairs: &[(String, String)], schema: Option<&Value>) -> Value {
     let mut members = Map::new();
     for (key, text) in pairs {
         let value = typed(text, schema.and_then(|schema| schema.get("properties")?.get(key)));

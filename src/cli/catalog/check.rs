@@ -1,6 +1,7 @@
 //! `catalog check`: compares a catalog folder with the tools that its servers list.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,7 +35,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Catalog folder [default: the configured one]
+    /// Catalog folder [default: the configured one, or the only one here]
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
     /// Also exit 1 for tools that the catalog folder lacks
@@ -73,7 +74,12 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let config = match &args.folder {
+    let found = match &args.folder {
+        Some(folder) => Some(folder.clone()),
+        None if global.config.is_none() => generated_folder(global)?,
+        None => None,
+    };
+    let config = match &found {
         Some(folder) => {
             GlobalArgs { config: Some(folder.clone()), ..global.clone() }.load_for_start()?.config
         }
@@ -118,6 +124,30 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         |difference: &CatalogDifference| difference.kind == DifferenceKind::New && !args.strict;
     let is_good = !has_failed && differences.iter().all(is_told_alone);
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the only catalog folder here, unless the configuration has a catalog.
+fn generated_folder(global: &GlobalArgs) -> Result<Option<PathBuf>, CommandError> {
+    if let Ok(Ok(loaded)) = global.read()
+        && loaded.config.navigator.catalog.is_some()
+    {
+        return Ok(None);
+    }
+    let is_catalog = |folder: &PathBuf| folder.join("_config.yaml").is_file();
+    let here = PathBuf::from(".");
+    if is_catalog(&here) {
+        return Ok(Some(here));
+    }
+    let inside = fs::read_dir(&here).map_err(CommandError::internal)?;
+    let inside = inside.flatten().map(|entry| PathBuf::from(entry.file_name()));
+    let mut found: Vec<_> = inside.filter(is_catalog).collect();
+    found.sort();
+    if found.len() > 1 {
+        let names: Vec<_> = found.iter().map(|folder| format!("`{}`", folder.display())).collect();
+        return Err(CommandError::usage("there are several catalog folders here")
+            .with_hint(format!("name one of {}", names.join(", "))));
+    }
+    Ok(found.pop())
 }
 
 impl std::fmt::Display for CatalogDifference {

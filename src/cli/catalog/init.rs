@@ -15,7 +15,7 @@ use crate::os::read_input_text;
 const EXAMPLES: &str = "\
 Examples:
   mcp-workbench catalog init catalog
-  mcp-workbench check --config catalog
+  mcp-workbench catalog check catalog
   mcp-workbench --config catalog         Serve it in navigate mode";
 
 /// Generate a catalog folder from the configured servers
@@ -94,7 +94,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     sections.extend(draft.remarks.iter().map(|remark| format!("warning: {remark}")));
     let has_failed = !failures.is_empty();
     sections.extend(failures);
-    sections.push(format!("hint: run `mcp-workbench check --config {shown}` to validate it"));
+    sections.push(format!("hint: run `mcp-workbench catalog check {shown}` to validate it"));
     print::prose(&sections.join("\n\n"))?;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -26,7 +26,7 @@ pub(super) struct ExplainInput {
 
 pub(super) fn explain(
     global: &GlobalArgs,
-    of: Option<&AgentName>,
+    agents: &[Option<AgentName>],
     what: ResourceOrPrompt<'_>,
     found: ExplainInput,
     is_json: bool,
@@ -37,7 +37,7 @@ pub(super) fn explain(
     let find =
         |path: &[String]| text.as_deref().and_then(|text| locate_key(text, Path::new(&file), path));
     let (mut answers, mut texts) = (Vec::new(), Vec::new());
-    for at in &servers {
+    for (at, of) in servers.iter().flat_map(|at| agents.iter().map(move |of| (at, of.as_ref()))) {
         let listing = known.get(at).cloned();
         let is_listed = listing.as_ref().map(|listing| match what {
             ResourceOrPrompt::Resource(uri) => {
@@ -60,7 +60,12 @@ pub(super) fn explain(
     for at in &off {
         let key = find(&["mcp_servers", at.server.as_str(), "disabled"].map(str::to_owned));
         if is_json {
-            answers.push(switched_off_as_json(at, of, name, key.as_ref()));
+            answers.push(switched_off_as_json(
+                at,
+                agents.first().and_then(Option::as_ref),
+                name,
+                key.as_ref(),
+            ));
         } else {
             texts.push(disabled_text(at, name, key.as_ref(), &file));
         }

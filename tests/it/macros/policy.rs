@@ -104,7 +104,7 @@ fn explain_names_the_forbidden_step_of_a_macro() {
     let allowed = bench.run(["explain", "bob", "macros", "fine"]);
     assert!(allowed.stdout.contains("`fine` of `box/macros` is available"), "{allowed}");
     let unknown = bench.run(["explain", "bob", "box/macros", "none"]);
-    assert!(unknown.stdout.contains("the server's cached tool list has no such tool"), "{unknown}");
+    assert!(unknown.stdout.starts_with("no tool `"), "{unknown}");
     bench.clone().set("agentPolicies", rules(json!(["*"]))).write_config();
     std::fs::copy(bench.path("workbench.json"), bench.path("more.json")).unwrap();
     bench.write_config();

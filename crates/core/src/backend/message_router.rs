@@ -49,6 +49,8 @@ pub(crate) enum NewSubscription {
     Further,
 }
 
+/// Also recognized by the start of a server: a program that sends back its input returns it.
+pub(crate) const NOT_FOR_CLIENTS: &str = "the method is not defined for clients";
 const AMBIGUOUS: &str = "the request could be for more than one agent";
 /// Requests that servers send to clients (MCP 2025-11-25, `ServerRequest`), except `ping`.
 const REQUESTS: [&str; 7] = [
@@ -407,7 +409,7 @@ impl MessageRouter {
         match method.as_str() {
             "ping" => responder.try_respond(RpcOutcome::Result(json::object([]))),
             method if !REQUESTS.contains(&method) => {
-                decline(responder, METHOD_NOT_FOUND, "the method is not defined for clients");
+                decline(responder, METHOD_NOT_FOUND, NOT_FOR_CLIENTS);
             }
             _ if responder.id().len() > MAX_ID => {
                 decline(responder, INVALID_REQUEST, "the id of the request is too long");

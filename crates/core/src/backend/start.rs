@@ -12,7 +12,7 @@ use crate::backend::handshake::{self, Era, HandshakeError, HandshakeRejection, H
 use crate::backend::launch::grants;
 use crate::backend::listing_reader::{self, ListKinds};
 use crate::backend::listing_store::ProtocolHint;
-use crate::backend::message_router::MessageRouter;
+use crate::backend::message_router::{MessageRouter, NOT_FOR_CLIENTS};
 use crate::backend::remote_error::{
     ENDED_TRANSPORT, OTHER_PATH, UNTRUSTED, of_sign_in, of_unauthorized,
 };
@@ -405,6 +405,12 @@ fn explain(
         };
     }
     match words {
+        Some(HandshakeError::Refused(HandshakeRejection { message, .. }))
+            if message == NOT_FOR_CLIENTS =>
+        {
+            let reason = "not an MCP server: it sends back its input".to_owned();
+            AttemptError::Failed(FailedStart::new(words_of(reason), by_hand))
+        }
         Some(HandshakeError::Refused(HandshakeRejection { message, .. })) => AttemptError::Refused(
             FailedStart::new(words_of(format!("handshake rejected: {message}")), by_hand),
         ),

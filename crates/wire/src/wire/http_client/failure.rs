@@ -6,7 +6,7 @@ use std::io;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::StatusCode;
-use reqwest::header::LOCATION;
+use reqwest::header::{CONTENT_TYPE, LOCATION};
 use serde::{Deserialize, Serialize};
 use url::{Url, form_urlencoded};
 
@@ -88,7 +88,12 @@ pub(super) fn root_cause(error: &reqwest::Error) -> String {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    cause.to_string()
+    let text = cause.to_string();
+    // Drop the number of a system error.
+    match text.split_once(" (os error") {
+        Some((message, _)) => message.to_lowercase(),
+        None => text,
+    }
 }
 
 /// Returns the error for a response with an HTTP status and no message.
@@ -105,7 +110,13 @@ pub(super) fn status(
     };
     let said = excerpt(&said, secrets);
     let colon = if said.is_empty() { "" } else { ": " };
-    let message = format!("the server returned HTTP status {status}{colon}{said}");
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let message = if status.is_success() {
+        let kind = kind.unwrap_or("no content type");
+        format!("the server's response is no MCP message (`{kind}`){colon}{said}")
+    } else {
+        format!("the server returned HTTP status {status}{colon}{said}")
+    };
     HttpTransportError::HttpStatus(status.as_u16()).error(&message)
 }
 
