@@ -31,13 +31,13 @@ impl Toolset for Clock {
         vec![
             tool::<NowArguments, Now>(
                 "now",
-                "Tells the current date, time and weekday, in UTC or at an offset from it",
+                "Tells what time it is: the current date, time and weekday, in UTC or at an offset",
                 ToolAnnotations::with_title("Current time").read_only(true),
             ),
             tool::<ElapsedArguments, Elapsed>(
                 "elapsed",
-                "Tells how much time lies between two RFC 3339 times, or between one and now",
-                ToolAnnotations::with_title("Time between").read_only(true),
+                "Calculates the duration between two RFC 3339 timestamps, or from one until now",
+                ToolAnnotations::with_title("Duration").read_only(true),
             ),
         ]
     }

@@ -4,6 +4,12 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+/// Quotes a word for a POSIX shell if needed.
+pub(crate) fn quote_for_shell(word: &str) -> Cow<'_, str> {
+    // Fails only for NUL, which no command line can contain.
+    shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
+}
+
 /// Escapes control characters and bidirectional marks. Line breaks and tabs stay.
 pub(crate) fn escape_controls(text: &str) -> Cow<'_, str> {
     let mut chars = text.chars().peekable();

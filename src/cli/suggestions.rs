@@ -5,6 +5,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::error::CommandError;
+use crate::cli::escape::quote_for_shell;
 use crate::cli::pasted::is_pasted;
 
 /// Wrong commands, each with a command to suggest and its purpose.
@@ -128,22 +129,14 @@ fn command_tip(words: &[String]) -> Option<String> {
     if words.get(command).is_none_or(is_entry) {
         return None;
     }
-    let mut line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let mut line: Vec<String> =
+        words.iter().map(|word| quote_for_shell(word).into_owned()).collect();
     line.insert(command, "--".to_owned());
     Some(format!(
         "put `--` before the server's command: '{} {}'",
         crate::cli::PROGRAM_NAME,
         line.join(" ")
     ))
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./:@=+,%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 /// Returns the tip for an argument of a tool that is written as a flag, and for a server after

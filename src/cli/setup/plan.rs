@@ -17,13 +17,14 @@ use crate::authoring::setup::entry::{
 use crate::authoring::setup::journal::Journal;
 use crate::authoring::setup::{InstallOutcome, add_audit_log, audit_log, install_workbench};
 use crate::cli::error::CommandError;
+use crate::cli::escape::quote_for_shell;
 use crate::cli::import::toolbox_proposal::{self, ToolboxProposal};
 use crate::cli::secret_variables::SecretVariables;
 use crate::cli::setup::client_rules::ClientRules;
 use crate::cli::setup::clients::{self, ClientFile, InstalledClients};
 use crate::cli::setup::service_plan::{ServicePlan, token_of};
 use crate::cli::setup::state_dir;
-use crate::cli::setup::tried_servers::{TriedEntry, TriedServers, quoted};
+use crate::cli::setup::tried_servers::{TriedEntry, TriedServers};
 use crate::cli::units::ContextSize;
 use crate::cli::{GlobalArgs, current_program};
 use crate::config::env::{EnvSource, ProcessEnv};
@@ -124,7 +125,8 @@ impl SetupPlan {
         let rules = ClientRules::read(&found.clients);
         let add = match &global.config {
             Some(_) => {
-                let config = quoted(&found.target.path.display().to_string());
+                let path = found.target.path.display().to_string();
+                let config = quote_for_shell(&path);
                 format!("mcp-workbench add --config {config}")
             }
             None => "mcp-workbench add --user".to_owned(),

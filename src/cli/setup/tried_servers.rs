@@ -9,6 +9,7 @@ use crate::authoring::import::{CandidateServer, CoveredServer, ImportCandidates,
 use crate::backend::strip_stderr_tail;
 use crate::cli::GlobalArgs;
 use crate::cli::error::CommandError;
+use crate::cli::escape::quote_for_shell;
 use crate::cli::import::trial_run::{self, TrialRun};
 use crate::cli::secret_variables::SecretVariables;
 use crate::cli::setup::client_rules::ClientRules;
@@ -141,14 +142,14 @@ fn skip_reason(
 
 /// The client's login cannot be moved, so the server stays until the workbench has its own.
 fn sign_in_reason(server: &CandidateServer, added_with: Option<&str>) -> String {
-    let name = quoted(&server.name);
+    let name = quote_for_shell(&server.name);
     let url = server.command_line.first().map(String::as_str).unwrap_or_default();
     // Other keys, such as headers, are part of the entry that has to be added.
     let is_plain = server.block.keys().all(|key| matches!(key.as_str(), "url" | "description"))
         && !url.contains("${");
     let add = match added_with {
         None => String::new(),
-        Some(add) if is_plain => format!("`{add} {name} {}`, ", quoted(url)),
+        Some(add) if is_plain => format!("`{add} {name} {}`, ", quote_for_shell(url)),
         Some(add) => format!("`{add} {name} -` with its entry as JSON on stdin, "),
     };
     let then = if added_with.is_some() { "then " } else { "" };
@@ -156,16 +157,6 @@ fn sign_in_reason(server: &CandidateServer, added_with: Option<&str>) -> String 
         "requires a sign-in, and the client's login cannot be moved. To move it, run {add}{then}\
          `mcp-workbench auth login {name}`, and setup again"
     )
-}
-
-/// Quotes a word for a shell if needed.
-pub(super) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// Returns why the new server at `place` stays with its client if it differs only in options, such
@@ -212,27 +203,6 @@ impl Drop for NewFolderGuard {
     fn drop(&mut self) {
         if let Some(folder) = &self.0 {
             let _ = std::fs::remove_dir(folder);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    #[test]
-    fn words_of_a_shown_command_are_quoted_for_a_shell() {
-        for (word, expected) in [
-            ("notion", "notion"),
-            ("https://mcp.example.com/mcp", "https://mcp.example.com/mcp"),
-            ("https://a.example/mcp?a=1&b=2", "'https://a.example/mcp?a=1&b=2'"),
-            ("my server", "'my server'"),
-            ("it's $(x)", r"'it'\''s $(x)'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(word), expected);
         }
     }
 }

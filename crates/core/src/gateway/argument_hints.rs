@@ -120,6 +120,29 @@ mod tests {
     }
 
     #[test]
+    fn only_errors_without_another_cause_are_about_arguments() {
+        for (text, expected) in [
+            (r#"{"isError":true,"content":[{"type":"text","text":"path is required"}]}"#, true),
+            (r#"{"isError":true,"content":[]}"#, true),
+            (r#"{"isError":true,"content":[{"type":"text","text":"Error: Forbidden"}]}"#, false),
+            (r#"{"isError":true,"structuredContent":{"error":"RATE LIMIT reached"}}"#, false),
+            (
+                r#"{"isError":true,"content":[{"type":"text","text":"connect ECONNREFUSED"}]}"#,
+                false,
+            ),
+        ] {
+            assert_eq!(is_about_arguments(&RpcOutcome::Result(raw(text))), expected, "{text}");
+        }
+        for (text, expected) in [
+            (r#"{"code":-32602,"message":"Invalid params"}"#, true),
+            (r#"{"code":-32001,"message":"Request timed out"}"#, false),
+            (r#"{"code":-32000,"message":"x","data":{"cause":"401 Unauthorized"}}"#, false),
+        ] {
+            assert_eq!(is_about_arguments(&RpcOutcome::Error(raw(text))), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn hint_is_appended_to_a_result_as_a_text_block() {
         let hinted = |text: &str| match with_hint(RpcOutcome::Result(raw(text)), "why") {
             RpcOutcome::Result(result) => result.as_str().into_owned(),

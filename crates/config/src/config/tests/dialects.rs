@@ -178,6 +178,24 @@ fn toolman_server_file_has_servers_and_policy() {
 }
 
 #[test]
+fn audit_log_of_all_calls_is_in_the_state_folder() {
+    let text = r#"{"servers": {"a": {"command": "a"}},
+        "security_settings": {"audit_all_calls": true}}"#;
+    for (state, wanted) in [
+        (None, "/h/.local/state/mcp-workbench/audit.jsonl"),
+        (Some("/state"), "/state/mcp-workbench/audit.jsonl"),
+        (Some("not/absolute"), "/h/.local/state/mcp-workbench/audit.jsonl"),
+        (Some(""), "/h/.local/state/mcp-workbench/audit.jsonl"),
+    ] {
+        let named = state.map(|folder| ("XDG_STATE_HOME", folder));
+        let vars: Vec<_> = [("HOME", "/h")].into_iter().chain(named).collect();
+        let parsed = parse(text, Path::new("x.json"), Path::new("/project"), &env(&vars));
+        let audit = parsed.expect("a configuration").config.audit.expect("an audit log");
+        assert_eq!(audit.file, Path::new(wanted), "{state:?}");
+    }
+}
+
+#[test]
 fn native_keys_override_toolman_server_keys() {
     let text = r#"{"servers": {"a": {"command": "a"}}, "agent_policies": {"x": {}},
         "toolMode": "proxy", "limits": {"maxResultBytes": 5000}, "resultCache": {"ttlMs": 7000},
