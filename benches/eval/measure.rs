@@ -11,6 +11,7 @@
 mod picking;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -442,8 +443,10 @@ fn single_servers(data: &Data) -> String {
         }
         let Acts { all, wrong } = acts;
         let right = all - wrong;
-        lines += &format!(
-            "only a server with {name}: {tasks} tasks, {all} actions, {right} right, {wrong} wrong\n"
+        // Writing to a `String` can't fail.
+        let _ = writeln!(
+            lines,
+            "only a server with {name}: {tasks} tasks, {all} actions, {right} right, {wrong} wrong"
         );
     }
     lines + "\n"

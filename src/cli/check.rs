@@ -99,8 +99,8 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         disabled.clear();
     }
     let all_servers = count_servers(&config);
-    let config = match args.connect.as_deref() {
-        None | Some([]) => config,
+    let config = match args.named_servers() {
+        None => config,
         Some(names) => {
             disabled.clear();
             only_named(config, names)?
@@ -118,16 +118,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     report_findings(args, &mut findings, &file, files);
     let mode = seen.mode.as_str();
     let head = headline(&file, dialect, agent.as_ref(), !(is_broken || has_broken), &seen);
-    let head = match args.connect.as_deref() {
-        None | Some([]) => head,
-        Some(_) => {
-            format!(
-                "{head}\ntested {} of {}",
-                count_servers(&seen),
-                format_count(all_servers, "server")
-            )
-        }
-    };
+    let all = format_count(all_servers, "server");
+    let tested =
+        args.named_servers().map(|_| format!("\ntested {} of {all}", count_servers(&seen)));
+    let head = head + &tested.unwrap_or_default();
     let ServerInspection {
         mut servers,
         reach_lines: reached,
@@ -188,6 +182,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 impl Args {
     fn connects(&self) -> bool {
         self.connect.is_some()
+    }
+
+    /// Returns the servers to test, if not all are.
+    fn named_servers(&self) -> Option<&[String]> {
+        self.connect.as_deref().filter(|names| !names.is_empty())
     }
 
     /// Reads the configuration. Commands for secret values run only with `--connect`, which starts

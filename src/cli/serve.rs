@@ -65,6 +65,7 @@ HTTP paths:
 /// without a command. Over HTTP, serves many clients until SIGTERM or SIGINT.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct Args {
     /// Listen for HTTP on this address, e.g. 127.0.0.1:8000
     #[arg(long, value_name = "ADDRESS", value_parser = address)]

@@ -168,13 +168,12 @@ fn report(done: &TaskOutcome, args: &Args) -> Result<ExitCode, CommandError> {
 }
 
 fn task_error(done: &TaskOutcome, failure: &TaskError) -> CommandError {
-    let error = match &done.tool {
-        Some(used) => CommandError::failed(format!("the task failed with `{}`", used.word))
-            .with_cause(&failure.message),
-        None => {
-            let (first, rest) = failure.message.split_once('\n').unwrap_or((&failure.message, ""));
-            CommandError::failed(first).with_cause(rest)
-        }
+    let error = if let Some(used) = &done.tool {
+        CommandError::failed(format!("the task failed with `{}`", used.word))
+            .with_cause(&failure.message)
+    } else {
+        let (first, rest) = failure.message.split_once('\n').unwrap_or((&failure.message, ""));
+        CommandError::failed(first).with_cause(rest)
     };
     let error = failure.parameters.iter().fold(error, |error, parameter| {
         let about = parameter.description.as_deref().unwrap_or_default();

@@ -29,8 +29,8 @@ impl UserService {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    /// Renders the definition file. `environment` has the variables that the service gets besides
-    /// those of the service manager. Windows gives a task those of the user.
+    /// Renders the definition file. The service gets the variables in `environment`, in addition to
+    /// those of the service manager. A task of Windows has the user's environment instead.
     pub fn definition(&self, config: &Path, environment: &[(String, String)]) -> Option<String> {
         let words = self.command_line(config);
         match self.manager {

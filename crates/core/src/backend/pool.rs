@@ -46,6 +46,7 @@ use crate::wire::memory_pool::MemoryPool;
 const SHUTDOWN: Duration = Duration::from_millis(1600);
 
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the agents")]
 pub struct PoolOptions {
     /// This process's environment, used for clients that provide none. Servers get a part of it.
     pub environment: Arc<ChildEnvironment>,

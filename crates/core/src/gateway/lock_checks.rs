@@ -91,7 +91,7 @@ impl Gateway {
         let listing = live.listed().listing;
         let name = || self.config.lock_key(at.toolbox.as_str(), of_file);
         let tell = |judged: &ListingDrift| {
-            self.instrumentation.listeners.emit(judged.event(at, &judged.accepting()))
+            self.instrumentation.listeners.emit(judged.event(at, &judged.accepting()));
         };
         let locks = &self.interner.locks;
         let judged = locks.judged((at, of_file), &listing, &self.policy, name, tell);

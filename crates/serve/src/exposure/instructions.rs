@@ -25,7 +25,7 @@ pub(crate) const STEPS: [usize; 5] = [300, 160, 100, 60, 30];
 /// Maximum lengths of a toolbox in the first line; anything shorter says too little.
 const GLANCES: [usize; 10] = [250, 150, 100, 80, 60, 45, 35, 25, 20, 15];
 
-/// What to tell the model if there are no toolboxes.
+/// The instructions without any toolbox.
 pub(crate) const NO_TOOLBOXES: &str = "No toolboxes are configured. To add a server, the user can run \
                             `mcp-workbench setup` or `mcp-workbench add NAME -- COMMAND`.";
 

@@ -124,7 +124,7 @@ impl SearchOffer {
     }
 }
 
-/// What the definitions of a mode's own tools depend on, besides the configuration.
+/// The information in the definitions of a mode's own tools, in addition to the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnToolsInput {
     Nothing,

@@ -54,9 +54,9 @@ impl Mode for ToolboxMode {
     }
 
     fn instructions(&self, config: &Config, _: ListMutability) -> Instructions {
-        let ModeTraits { delivery, search, .. } = self.0;
         const NAMED: &str =
             "Tools of open toolboxes are in your tool list as <toolbox>__<server>__<tool>";
+        let ModeTraits { delivery, search, .. } = self.0;
         let use_tool = instructions::USE_TOOL;
         let usage = match delivery {
             ToolDelivery::List => format!("{NAMED}."),

@@ -65,7 +65,7 @@ fn policy_rule(rule: &Map<String, Value>, tier: u32) -> Vec<ClientRule> {
         Some(Value::Array(list)) => !list.is_empty(),
         Some(_) => true,
     };
-    let is_limited = CONDITIONS.iter().any(|key| is_set(&key));
+    let is_limited = CONDITIONS.iter().any(is_set);
     let action = match rule.get("decision").and_then(Value::as_str) {
         Some("allow") => RuleAction::Allow,
         Some("deny" | "ask_user") if is_limited => RuleAction::Partial,
