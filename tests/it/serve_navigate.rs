@@ -231,7 +231,10 @@ fn rejects_an_empty_task_and_a_task_without_a_matching_tool() {
     let nothing = error(&execute(&agent, "xyzzy plugh"));
     assert_eq!(nothing["type"], "no_matching_tool");
     let suggestion = nothing["suggestion"].as_str().expect("a suggestion");
-    assert!(suggestion.contains("communication, database, files"), "{suggestion}");
+    assert!(
+        suggestion.contains("database (postgres.query), files (gdrive.upload)"),
+        "{suggestion}"
+    );
 }
 
 #[test]
