@@ -98,9 +98,12 @@ pub(super) struct Split {
     pub(super) comments: String,
 }
 
-/// Separates code from comments and drops quoted text.
+/// Separates code from comments and drops quoted text. Text that isn't Rust, such as a manifest, is
+/// code.
 pub(super) fn split(text: &str) -> Split {
-    let tokens: TokenStream = text.parse().expect("Rust");
+    let Ok(tokens) = text.parse::<TokenStream>() else {
+        return Split { code: text.to_owned(), comments: String::new() };
+    };
     let mut code = Vec::new();
     let mut quoted = Vec::new();
     find_tokens(text, tokens, &mut code, &mut quoted);
