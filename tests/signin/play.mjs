@@ -50,9 +50,12 @@ async function login(args) {
     return said.join('\n');
 }
 
-const set = await type(['setup', '--yes'], run);
-assert.match(set, /auth login hub/, set);
+const added = await type(['add', '--user', 'hub', mcp], run);
+assert.match(added, /auth login hub/, added);
 assert.match(await type(['auth', 'login', 'hub'], login), /signed in to hub/);
+const set = await type(['setup', '--yes'], run);
+assert.match(set, /hub/, set);
+assert.equal(JSON.parse(readFileSync(join(home, '.claude.json'), 'utf8')).mcpServers.hub, undefined);
 const config = JSON.parse(readFileSync(join(home, '.config/mcp-workbench/config.json'), 'utf8'));
 const [toolbox] = Object.entries(config.toolboxes).find(([, { mcpServers }]) => mcpServers.hub);
 assert.match(await type(['call', toolbox, 'hub', 'read'], run), /read by ann/);
