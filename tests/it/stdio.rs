@@ -1,4 +1,4 @@
-//! Standard input and output: pipes, sockets and files.
+//! Standard input and output: pipes that grow, sockets and files.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -58,4 +58,30 @@ fn input_can_be_a_file() {
     let (reader, writer) = std::io::pipe().unwrap();
     let line = ping(File::open(&path).unwrap(), writer, std::io::sink(), reader);
     assert!(line.contains("result"), "{line}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn long_message_grows_every_pipe() {
+    let server = fake(json!({ "tools": ["echo", "pid"] }));
+    let agent = TestEnvironment::new().server("box", "srv", server).agent();
+    agent.initialize();
+    let server = agent.call("box__srv__pid", json!({})).structured()["pid"].to_string();
+    let pipes = ["0", "1"].map(|stream| format!("/proc/{}/fd/{stream}", agent.pid()));
+    let pipes =
+        pipes.into_iter().chain(["0", "1"].map(|stream| format!("/proc/{server}/fd/{stream}")));
+    let pipes: Vec<_> =
+        pipes.map(|pipe| File::options().read(true).write(true).open(pipe).unwrap()).collect();
+    let hold = || {
+        pipes.iter().map(|pipe| rustix::pipe::fcntl_getpipe_size(pipe).unwrap()).collect::<Vec<_>>()
+    };
+    let before = hold();
+    let call = |text: &str| {
+        let answer = agent.call("box__srv__echo", json!({ "text": text })).structured();
+        assert_eq!(answer["text"], text);
+    };
+    call("short");
+    assert_eq!(hold(), before);
+    call(&"long ".repeat(200_000));
+    assert_eq!(hold(), [512 * 1024; 4]);
 }

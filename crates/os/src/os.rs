@@ -7,6 +7,7 @@
 mod child;
 mod files;
 mod memory;
+mod pipe;
 mod sandbox;
 #[cfg(unix)]
 mod unix;
@@ -27,7 +28,7 @@ pub use crate::os::native::{
     listening_process, make_private_folder, output_closed, raise_file_limit, remove_dead_socket,
     restore_file_limit, set_private_mode, spawn_tracked, standard_sockets, start_time,
     strictest_permissions, supports_signal_scope, terminate_group, unblock_child_exits, user,
-    variable_of,
+    variable_of, widen, widen_input, widen_output,
 };
 
 pub use crate::os::child::{Child, CommandSpec, DEFAULT_PATH};
@@ -36,6 +37,7 @@ pub use crate::os::files::{
     read_input_text, read_own, write_output,
 };
 pub use crate::os::memory::ProcessMemory;
+pub use crate::os::pipe::Pipe;
 pub use crate::os::sandbox::{PinnedPath, SandboxRules};
 
 /// A platform, as far as it decides the locations of other programs' files.

@@ -36,8 +36,8 @@ use crate::backend::process_reaper::LaunchGuard;
 use crate::backend::watchdog::LAUNCH_ID_VAR;
 use crate::name::PROGRAM;
 use crate::os::{
-    self, Child, ChildGuard, CommandSpec, PinnedPath, check_sandbox_support, kill_group,
-    lead_session, restore_file_limit, terminate_group,
+    self, Child, ChildGuard, CommandSpec, PinnedPath, Pipe, check_sandbox_support, kill_group,
+    lead_session, restore_file_limit, terminate_group, widen,
 };
 use crate::settings::{Confinement, Sandbox, StdioLaunch};
 
@@ -51,8 +51,8 @@ const TERMINATE: Duration = Duration::from_millis(500);
 const CONTAINER_CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Streams {
-    pub stdin: ChildStdin,
-    pub stdout: ChildStdout,
+    pub stdin: Pipe<ChildStdin>,
+    pub stdout: Pipe<ChildStdout>,
     pub stderr: ChildStderr,
 }
 
@@ -142,6 +142,7 @@ pub(crate) async fn spawn_as(
             "this is a bug in MCP Workbench; please report it".to_owned(),
         ));
     };
+    let (stdin, stdout) = (Pipe::new(stdin, widen), Pipe::new(stdout, widen));
     Ok((process, Streams { stdin, stdout, stderr }))
 }
 

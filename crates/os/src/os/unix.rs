@@ -35,4 +35,6 @@ pub use crate::os::unix::processes::{
     unblock_child_exits, user,
 };
 pub use crate::os::unix::signals::{Signals, has_terminal};
-pub use crate::os::unix::streams::{Socket, output_closed, standard_sockets};
+pub use crate::os::unix::streams::{
+    Socket, output_closed, standard_sockets, widen, widen_input, widen_output,
+};

@@ -19,9 +19,22 @@ pub fn set_private_mode(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
+/// Not supported: the capacity of a pipe is set when it is created.
+pub fn widen<P>(_: &P, _: usize) -> io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
 /// Never resolves: not implemented.
 pub async fn output_closed() {
     pending().await
+}
+
+pub fn widen_input<S>(stream: &S, bytes: usize) -> io::Result<()> {
+    widen(stream, bytes)
+}
+
+pub fn widen_output<S>(stream: &S, bytes: usize) -> io::Result<()> {
+    widen(stream, bytes)
 }
 
 /// Changes nothing: files in folders are never pipes, and creating a link needs a privilege.

@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 use rmcp::transport::{StdioReader, StdioWriter, stdio_pipes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::os::{Socket, standard_sockets};
+use crate::os::{Pipe, Socket, standard_sockets, widen_input, widen_output};
 
 /// Standard input.
 pub enum Input {
     /// A pipe (non-blocking on Linux), or any other stream (read on a blocking thread).
-    Other(StdioReader),
+    Other(Pipe<StdioReader>),
     /// A socket, as Node.js passes to its children.
     Socket(Socket),
 }
@@ -20,7 +20,7 @@ pub enum Input {
 /// Standard output.
 pub enum Output {
     /// A pipe (non-blocking on Linux), or any other stream (written on a blocking thread).
-    Other(StdioWriter),
+    Other(Pipe<StdioWriter>),
     /// A socket, as Node.js passes to its children.
     Socket(Socket),
 }
@@ -37,6 +37,7 @@ pub fn streams() -> (Input, Output) {
         return (Input::Socket(input), Output::Socket(output));
     }
     let (input, output) = stdio_pipes();
+    let (input, output) = (Pipe::new(input, widen_input), Pipe::new(output, widen_output));
     (Input::Other(input), Output::Other(output))
 }
 

@@ -6,6 +6,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net;
 
 use rustix::fs::{FileType, fstat};
+#[cfg(target_os = "linux")]
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
+
 use tokio::io::unix::AsyncFd;
 
 /// A socket as a standard stream.
@@ -23,6 +26,21 @@ pub fn standard_sockets() -> Option<(Socket, Socket)> {
 
 fn is_socket(stream: &impl AsFd) -> bool {
     fstat(stream).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket())
+}
+
+/// Sets the minimum capacity of a pipe, in bytes.
+#[cfg(target_os = "linux")]
+pub fn widen(pipe: &impl AsFd, bytes: usize) -> io::Result<()> {
+    if fcntl_getpipe_size(pipe)? < bytes {
+        fcntl_setpipe_size(pipe, bytes)?;
+    }
+    Ok(())
+}
+
+/// Not supported: the capacity of a pipe is fixed.
+#[cfg(not(target_os = "linux"))]
+pub fn widen(_: &impl AsFd, _: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Resolves once nobody reads stdout any more. Never does for a file.
@@ -45,6 +63,16 @@ async fn reader_left(output: &impl AsFd) {
         }
     }
     pending::<()>().await;
+}
+
+/// Sets the minimum capacity of the stdin pipe, as [`widen`] does.
+pub fn widen_input<S>(_: &S, bytes: usize) -> io::Result<()> {
+    widen(&io::stdin(), bytes)
+}
+
+/// Sets the minimum capacity of the stdout pipe, as [`widen`] does.
+pub fn widen_output<S>(_: &S, bytes: usize) -> io::Result<()> {
+    widen(&io::stdout(), bytes)
 }
 
 fn socket(stream: &impl AsFd) -> Option<Socket> {
