@@ -213,13 +213,14 @@ fn only_changed_listings_are_announced() {
 }
 
 /// Modes, the tool that calls by name, and its arguments for the tool `fresh`.
-fn calls_of_a_new_tool() -> [(&'static str, &'static str, Value); 5] {
+fn calls_of_a_new_tool() -> [(&'static str, &'static str, Value); 6] {
     let used = json!({ "tool": "box__srv__fresh", "arguments": {} });
     let modular = json!({ "group": "box", "name": "fresh", "args": {} });
     [
         ("activate", "toolman_activate", json!({ "tools_on": ["box_fresh"] })),
         ("modular", "call-modular-tool", modular),
         ("search", "use_tool", used.clone()),
+        ("navigate", "use_tool", used.clone()),
         ("dynamic", "use_tool", used.clone()),
         ("proxy", "use_tool", used),
     ]
