@@ -16,13 +16,14 @@ pub struct SendError;
 /// The sending half. Clones share the channel.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    events: mpsc::Sender<AgentEvent>,
+    /// Boxed, because the channel has room for 32 events from the start.
+    events: mpsc::Sender<Box<AgentEvent>>,
     request: Arc<Mutex<Option<Cancellation>>>,
 }
 
 /// The receiving half. Dropping it closes the channel.
 pub struct Receiver {
-    events: mpsc::Receiver<AgentEvent>,
+    events: mpsc::Receiver<Box<AgentEvent>>,
     request: Arc<Mutex<Option<Cancellation>>>,
 }
 
@@ -48,15 +49,15 @@ impl Sender {
     ///
     /// Returns an error if the receiver is gone.
     pub async fn send(&self, event: AgentEvent) -> Result<(), SendError> {
-        self.events.send(event).await.map_err(|_| SendError)
+        self.events.send(Box::new(event)).await.map_err(|_| SendError)
     }
 
     /// Sends an event if there is room, and otherwise returns it.
     pub fn try_send(&self, event: AgentEvent) -> Option<AgentEvent> {
         self.events
-            .try_send(event)
+            .try_send(Box::new(event))
             .err()
-            .map(|(TrySendError::Full(event) | TrySendError::Closed(event))| event)
+            .map(|(TrySendError::Full(event) | TrySendError::Closed(event))| *event)
     }
 }
 
@@ -70,10 +71,10 @@ impl Receiver {
 
     /// Returns the next event, or `None` once the channel is empty and has no senders. Cancel-safe.
     pub async fn recv(&mut self) -> Option<AgentEvent> {
-        self.events.recv().await
+        self.events.recv().await.map(|event| *event)
     }
 
     pub fn try_recv(&mut self) -> Option<AgentEvent> {
-        self.events.try_recv().ok()
+        self.events.try_recv().ok().map(|event| *event)
     }
 }

@@ -159,7 +159,7 @@ impl AgentSession {
     }
 
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.app.tasks.spawn(self.live.ended.clone().run_until_cancelled_owned(work));
+        self.app.tasks.spawn(self.live.ended.clone().run_until_cancelled_owned(Box::pin(work)));
     }
 
     pub(crate) fn initialize(
@@ -195,8 +195,8 @@ impl AgentSession {
             self.state(|state| state.update(&exposure, &snapshot));
             self.record_client_program(&exposure);
             let watching = Arc::clone(self);
-            let watching =
-                over.run_until_cancelled_owned(async move { watching.watch(goes_on).await });
+            let watching = over
+                .run_until_cancelled_owned(Box::pin(async move { watching.watch(goes_on).await }));
             self.spawn(async move {
                 let _replaced = watching.await;
             });

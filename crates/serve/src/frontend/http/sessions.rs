@@ -106,7 +106,7 @@ impl HttpSession {
         );
         state.streams.retain(|_, readers| !readers.is_closed());
         state.streams.insert(number, readers);
-        tasks.spawn(self.ended.clone().run_until_cancelled_owned(stream.run()));
+        tasks.spawn(self.ended.clone().run_until_cancelled_owned(Box::pin(stream.run())));
         number
     }
 
@@ -257,7 +257,7 @@ impl SessionRegistry {
             tracing::debug!("a session moved to another replica");
             connected.hand_over(&draining).await;
         };
-        tasks.spawn(connected.ended.clone().run_until_cancelled_owned(watching));
+        tasks.spawn(connected.ended.clone().run_until_cancelled_owned(Box::pin(watching)));
     }
 
     /// Confirms the ownership of each session not confirmed within `good_for`. This also renews its
