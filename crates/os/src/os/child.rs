@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus, Stdio};
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
@@ -17,6 +17,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use crate::os::child::fallback as native;
 #[cfg(target_os = "linux")]
 use crate::os::child::linux as native;
+use crate::os::native::{lead_group, restore_file_limit};
 
 /// The search path for programs whose environment has no `PATH`.
 pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -79,6 +80,23 @@ impl Child {
     pub fn kill(&mut self) {
         self.running.kill();
     }
+}
+
+/// Returns the command that starts the program as leader of a process group, with piped streams.
+fn command(program: &CommandSpec) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "how the launcher spawns")]
+    let mut command = Command::new(&program.name);
+    command
+        .args(&program.args)
+        .env_clear()
+        .envs(&program.env)
+        .current_dir(&program.folder)
+        .stdin(if program.has_input { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    lead_group(&mut command);
+    restore_file_limit(&mut command);
+    command
 }
 
 #[cfg(test)]

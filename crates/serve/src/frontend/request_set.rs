@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::CatchUnwind;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::coop::{Unconstrained, unconstrained};
 
@@ -14,15 +14,14 @@ use crate::frontend::request::ResponseFuture;
 pub(crate) struct RequestSet {
     /// Polled outside tokio's coop budget, which is per task: one request with a full channel would
     /// use up the share of all others.
-    running: FuturesUnordered<Unconstrained<BoxFuture<'static, ()>>>,
+    running: FuturesUnordered<Unconstrained<CatchUnwind<AssertUnwindSafe<ResponseFuture>>>>,
 }
 
 impl RequestSet {
     /// Adds a request, which the next [`Self::next_completed`] starts.
     pub(crate) fn push(&self, answering: ResponseFuture) {
         // A panic completes only this request. Dropping it sends an error to the agent.
-        let caught = AssertUnwindSafe(answering).catch_unwind().map(drop);
-        self.running.push(unconstrained(caught.boxed()));
+        self.running.push(unconstrained(AssertUnwindSafe(answering).catch_unwind()));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -31,7 +30,7 @@ impl RequestSet {
 
     /// Runs the requests until one completes. Returns `None` if there are none.
     pub(crate) async fn next_completed(&mut self) -> Option<()> {
-        self.running.next().await
+        self.running.next().await.map(drop)
     }
 
     /// Runs the requests until all have completed.

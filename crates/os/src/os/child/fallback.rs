@@ -1,12 +1,12 @@
 //! Spawns children through the standard library, on systems other than Linux.
 
 use std::io;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 
-use tokio::process::{self, Command};
+use tokio::process;
 
-use crate::os::child::{Child, CommandSpec};
-use crate::os::native::{self, ChildGuard, lead_group, restore_file_limit};
+use crate::os::child::{Child, CommandSpec, command};
+use crate::os::native::{self, ChildGuard};
 
 #[derive(Debug)]
 pub(super) struct Running {
@@ -15,19 +15,8 @@ pub(super) struct Running {
 }
 
 pub(super) fn start(program: &CommandSpec) -> io::Result<Child> {
-    #[expect(clippy::disallowed_methods, reason = "how the launcher spawns")]
-    let mut command = Command::new(&program.name);
-    command
-        .args(&program.args)
-        .env_clear()
-        .envs(&program.env)
-        .current_dir(&program.folder)
-        .stdin(if program.has_input { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    lead_group(command.as_std_mut());
-    restore_file_limit(command.as_std_mut());
+    let mut command = process::Command::from(command(program));
+    command.kill_on_drop(true);
     let (mut child, started) = native::spawn_tracked(|| command.spawn(), process::Child::id)?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     Ok(Child { stdin, stdout, stderr, running: Running { child, _started: started } })

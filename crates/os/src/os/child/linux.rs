@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::thread;
 
 use rustix::io::{Errno, retry_on_intr};
@@ -13,10 +13,8 @@ use rustix::process::{
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::os::child::{Child, CommandSpec};
-use crate::os::native::{
-    ChildGuard, die_with_parent, lead_group, restore_file_limit, spawn_tracked,
-};
+use crate::os::child::{Child, CommandSpec, command};
+use crate::os::native::{ChildGuard, die_with_parent, spawn_tracked};
 
 #[derive(Debug)]
 pub(super) struct Running {
@@ -33,6 +31,7 @@ pub(super) fn start(program: &CommandSpec) -> io::Result<Child> {
     // Subscribe before spawning: the child may exit before anyone waits for it.
     let ended = unix::signal(SignalKind::child())?;
     let mut command = command(program);
+    die_with_parent(&mut command);
     let (mut child, started) = spawn_tracked(|| command.spawn(), |child| Some(child.id()))?;
     // Kills the child on an error.
     let running = Running { process: Pid::from_child(&child), status: None, ended, started };
@@ -40,23 +39,6 @@ pub(super) fn start(program: &CommandSpec) -> io::Result<Child> {
     let stdout = child.stdout.take().map(ChildStdout::from_std).transpose()?;
     let stderr = child.stderr.take().map(ChildStderr::from_std).transpose()?;
     Ok(Child { stdin, stdout, stderr, running })
-}
-
-fn command(program: &CommandSpec) -> Command {
-    #[expect(clippy::disallowed_methods, reason = "how the launcher spawns")]
-    let mut command = Command::new(&program.name);
-    command
-        .args(&program.args)
-        .env_clear()
-        .envs(&program.env)
-        .current_dir(&program.folder)
-        .stdin(if program.has_input { Stdio::piped() } else { Stdio::null() })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    lead_group(&mut command);
-    restore_file_limit(&mut command);
-    die_with_parent(&mut command);
-    command
 }
 
 impl Running {
