@@ -146,8 +146,7 @@ fn reports_rules_that_match_no_tool_once_tools_are_known() {
     // After a change, only new remarks are logged.
     let bench = bench.set("dangerousTools", json!(["notes:drop_noet", "drop_note", "read_noet"]));
     bench.write_config();
-    agent.wait_stderr("no tool matches `read_noet`");
-    let log = agent.stderr();
+    let log = agent.wait_stderr("no tool matches `read_noet`");
     for said in ["drop_nite", "drop_noet", "dev_raed_note", "read_noet"] {
         assert_eq!(log.matches(&format!("{said}`")).count(), 1, "{said}: {log}");
     }

@@ -140,7 +140,7 @@ fn client_is_served_locally_without_a_service() {
         }
         let agent = bench.connect(agent).begin(false, json!({}));
         assert!(echo(&agent).contains("\"result\""));
-        assert!(agent.stderr().contains(why), "{}", agent.stderr());
+        agent.wait_stderr(why);
         agent.close_stdin();
         agent.wait_exit(Duration::from_secs(2));
     }
@@ -156,11 +156,7 @@ fn client_with_its_own_environment_is_served_locally() {
     bench.remember_service(free_address(), "/nowhere/mcp-workbench");
     let agent = bench.connect("ann").begin(false, json!({}));
     assert!(echo(&agent).contains("\"result\""));
-    assert!(
-        agent.stderr().contains("uses `ONLY_HERE` from this client's environment"),
-        "{}",
-        agent.stderr()
-    );
+    agent.wait_stderr("uses `ONLY_HERE` from this client's environment");
 }
 
 #[test]

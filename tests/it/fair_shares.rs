@@ -142,8 +142,7 @@ fn health_listener_serves_health_and_metrics_only() {
         .server("box", "fake", fake(json!({ "tools": ["echo"] })))
         .set("http", json!({ "healthListen": "127.0.0.1:0", "maxConnections": 1 }))
         .http();
-    program.0.wait_stderr("/metrics at http://");
-    let log = program.0.stderr();
+    let log = program.0.wait_stderr("/metrics at http://");
     let (_, address) = log.split_once("/metrics at http://").expect("an address");
     let address = address.split_whitespace().next().and_then(|address| address.parse().ok());
     let health = HttpClient(address.expect("an address"));
@@ -354,9 +353,7 @@ fn raises_the_file_limit_and_warns_if_it_is_low() {
     command.env_clear().envs(serve.get_envs().filter_map(|(key, value)| Some((key, value?))));
     command.current_dir(bench.dir());
     let program = HttpWorkbench(crate::support::Agent::start(command));
-    program.0.wait_stderr("/mcp");
-    let log = program.0.stderr();
-    assert!(log.contains("the open-file limit of 300 allows at most 150 connections"), "{log}");
+    program.0.wait_stderr("the open-file limit of 300 allows at most 150 connections");
 }
 
 #[test]

@@ -295,8 +295,8 @@ fn first_starts_can_fail() {
     for start_number in 1..=2 {
         let agent = start(script.clone());
         assert_eq!(agent.wait_exit(SOON).code(), Some(1));
-        agent.wait_stderr(&format!("start {start_number} fails as scripted"));
-        assert!(agent.stderr().starts_with("warming up\n"));
+        let log = agent.wait_stderr(&format!("start {start_number} fails as scripted"));
+        assert!(log.starts_with("warming up\n"), "{log}");
     }
     connect(script);
 }

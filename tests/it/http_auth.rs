@@ -89,8 +89,7 @@ fn only_valid_tokens_are_accepted() {
     assert_eq!(http.modern_at(&path, "tools/list", json!({}), &[]).status, 401);
     assert_eq!(http.send("GET", "/health", &[], "").status, 200);
     assert_eq!(http.send("GET", "/.well-known/oauth-protected-resource", &[], "").status, 404);
-    program.0.wait_stderr("first request of an agent agent=codex");
-    let log = program.0.stderr();
+    let log = program.0.wait_stderr("first request of an agent agent=codex");
     assert!(!log.contains(CLAUDE) && !log.contains("a-token-for"), "{log}");
 }
 
@@ -537,7 +536,7 @@ fn failed_authentication_is_logged_once_a_minute_and_counted() {
     assert_eq!(http.send("GET", "/", &[("Host", "evil.example")], "").status, 403);
 
     let metrics = http.send("GET", "/metrics", &[], "").text();
-    let log = program.0.stderr();
+    let log = program.0.wait_stderr("reason=\"origin\"");
     for (reason, times) in [
         ("invalid_token", 4),
         ("malformed_token", 1),

@@ -232,8 +232,10 @@ impl Old {
         }
         match asked.line.as_str() {
             "GET /sse" => {
+                // The client posts as soon as it knows the endpoint. The answer needs the stream.
+                let mut current = self.stream.lock().unwrap();
                 stream_of(&stream, "event: endpoint\ndata: /post\n\n");
-                *self.stream.lock().unwrap() = Some(stream);
+                *current = Some(stream);
             }
             "POST /post" => {
                 refuse(stream, "202 Accepted", "");

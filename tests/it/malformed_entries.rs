@@ -172,7 +172,7 @@ fn malformed_entries_are_reported_by_check_and_once_in_the_log() {
     }
     let agent = bench("direct").agent().begin(false, json!({}));
     agent.tools();
-    let log = agent.stderr();
+    let log = agent.wait_stderr("repaired tool `nulls`");
     assert_eq!(log.matches("repaired tool `nulls`").count(), 1, "{log}");
 }
 
@@ -186,6 +186,8 @@ fn violations_that_are_listed_again_are_not_logged_again() {
     agent.call("turn", json!({ "tools": ["turn"] })).ok();
     agent.next_notification("notifications/tools/list_changed");
     assert_eq!(agent.tool_names(), ["odd"]);
+    agent.close_stdin();
+    agent.wait_end();
     let log = agent.stderr();
     assert_eq!(log.matches("repaired tool `odd`").count(), 1, "{log}");
 }

@@ -1,14 +1,12 @@
 //! Process sharing between agents, and the isolation of their messages, logs and tasks.
 
-use std::thread;
-use std::time::Instant;
 
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::support::process::StartedProcesses;
-use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
+use crate::support::{Agent, TestEnvironment, fake};
 
 fn first(has_roots: bool) -> Agent {
     first_of(&bench(has_roots))
@@ -182,21 +180,9 @@ fn unattributable_notifications_are_logged_not_forwarded() {
     notify(&ann, methods[0], MARK);
     assert_eq!(bob.notifications().len(), before);
     assert!(!bob.transcript().concat().contains(MARK));
-    let log = log_with_marks(&ann, 3);
+    let log = ann.program().wait_stderr_times(MARK, 3);
     assert_eq!(log.matches(MARK).count(), 3, "the log lacks notifications: {log}");
     assert_eq!(log.matches(r#"set `"isolation": "session"`"#).count(), 1, "{log}");
-}
-
-/// Returns the log once it has `count` marks. Log lines arrive independently of responses.
-fn log_with_marks(agent: &Agent, count: usize) -> String {
-    let began = Instant::now();
-    loop {
-        let log = agent.program_log();
-        if log.matches(MARK).count() >= count || began.elapsed() > DEADLINE {
-            return log;
-        }
-        thread::yield_now();
-    }
 }
 
 #[test]
@@ -224,7 +210,7 @@ fn crash_stderr_is_shown_only_to_a_sole_user() {
     assert!(!told.contains(MARK), "{told}");
     assert!(told.contains("its stderr is in the workbench log"), "{told}");
     assert!(crash(&bob).contains(MARK), "Bob is the only user");
-    assert!(log_with_marks(&bob, 3).matches(MARK).count() >= 3);
+    bob.program().wait_stderr_times(MARK, 3);
 }
 
 #[test]

@@ -88,9 +88,7 @@ fn session_at_a_toolbox_endpoint_keeps_its_toolbox() {
     }
 }
 
-fn resumed(log: &str) -> usize {
-    log.matches("restored a session from its record").count()
-}
+const RESUMED: &str = "restored a session from its record";
 
 fn bench() -> TestEnvironment {
     TestEnvironment::new()
@@ -116,7 +114,7 @@ fn open_toolbox_survives_a_resume_over_stdio() {
     let agent = bench().agent();
     agent.initialize();
     goes_on(&agent);
-    assert!(resumed(&agent.stderr()) >= 4, "{}", agent.stderr());
+    agent.wait_stderr_times(RESUMED, 4);
 }
 
 #[test]
@@ -124,7 +122,7 @@ fn open_toolbox_survives_a_resume_over_http() {
     let (program, http) = bench().http();
     let agent = Agent::over_http((program, http)).begin(false, json!({}));
     goes_on(&agent);
-    assert!(resumed(&agent.program_log()) >= 4, "{}", agent.program_log());
+    agent.program().wait_stderr_times(RESUMED, 4);
 }
 
 #[test]
@@ -133,5 +131,7 @@ fn sessions_do_not_resume_without_a_rehearsal() {
         TestEnvironment::new().server("box", "fake", fake(json!({ "tools": ["echo"] }))).agent();
     agent.initialize();
     goes_on(&agent);
-    assert_eq!(resumed(&agent.stderr()), 0);
+    agent.close_stdin();
+    agent.wait_end();
+    assert_eq!(agent.stderr().matches(RESUMED).count(), 0);
 }

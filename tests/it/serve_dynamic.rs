@@ -98,8 +98,7 @@ fn answer_waits_for_relisting_until_a_client_ignores_it() {
     agent.open("math");
     agent.open("other");
     let given_up = "the client did not list its tools again";
-    agent.wait_stderr(given_up);
-    assert_eq!(agent.stderr().matches(given_up).count(), 1);
+    assert_eq!(agent.wait_stderr(given_up).matches(given_up).count(), 1);
     // The client was only slow. From now on, openings wait for it.
     agent.tools();
     for _ in ["math", "other"] {

@@ -120,7 +120,7 @@ fn login_secrets_do_not_leak() {
     let spans = exports.recv_timeout(DEADLINE).expect("spans");
     assert!(String::from_utf8_lossy(&spans).contains("tools/call"), "no span for a call");
     told.push(("the spans".to_owned(), spans));
-    told.push(("the log".to_owned(), agent.program_log().into_bytes()));
+    told.push(("the log".to_owned(), agent.program().stderr().into_bytes()));
     let audit = fs::read(bench.path("audit.jsonl")).unwrap();
     assert!(String::from_utf8_lossy(&audit).contains(r#""outcome":"renewed""#));
     for file in walk(bench.dir()) {

@@ -117,9 +117,8 @@ fn kubernetes_symlink_swaps_and_sighup_reload_certificates() {
         wait_shown(http, &ca, pair);
     }
     // SIGHUP re-reads the files, whether or not a change was detected.
-    let log = program.0.stderr();
     program.0.signal(Signal::HUP);
-    program.0.wait_stderr("the configuration has not changed");
+    let log = program.0.wait_stderr("the configuration has not changed");
     assert!(!log.contains("not reloaded"), "{log}");
     assert_eq!(shown(http, &ca), der(&pairs[2]));
 }
@@ -271,8 +270,8 @@ fn answers_plain_http_on_a_tls_port_with_400() {
         assert!(refused.text().contains("https://"));
     }
     assert!(began.elapsed() < Duration::from_secs(2));
-    program.0.wait_stderr("rejected a connection without TLS");
-    assert_eq!(program.0.stderr().matches("connection without TLS").count(), 1);
+    let log = program.0.wait_stderr("rejected a connection without TLS");
+    assert_eq!(log.matches("connection without TLS").count(), 1);
     shown(http, &ca);
 }
 
@@ -283,7 +282,7 @@ fn health_stays_plain_and_metrics_report_certificate_expiry() {
     let mut http = bench_http(&bench);
     http["healthListen"] = json!("127.0.0.1:0");
     let (program, http) = bench.set("http", http).http();
-    let log = program.0.stderr();
+    let log = program.0.wait_stderr("/metrics at http://");
     let (_, plain) = log.split_once("/metrics at http://").expect("a listener");
     let plain = HttpClient(plain.split_whitespace().next().unwrap().parse().unwrap());
     assert_eq!(plain.send("GET", "/health", &[], "").status, 200);

@@ -186,8 +186,7 @@ fn client_certificate_identifies_the_agent() {
     let nobody = known.agents.issue("a\tb");
     let (status, said) = known.call(Some(&nobody), None);
     assert_eq!((status, said.as_str()), (403, "the client certificate does not name an agent"));
-    let program = known.program.0.stderr();
-    assert!(program.contains("first request of an agent agent=claude"), "{program}");
+    known.program.0.wait_stderr("first request of an agent agent=claude");
     known.wait_callers(&["claude", "nobody"]);
 }
 

@@ -303,8 +303,12 @@ fn serve(transport: Transport, stream: &TcpStream, open: &OpenStream) {
     };
     if head.starts_with("get") && transport == Transport::OldSse {
         let begin = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-        write(stream, &format!("{begin}event: endpoint\ndata: /mcp\n\n"));
-        *open.lock().unwrap() = Some(stream.try_clone().unwrap());
+        {
+            // The client posts as soon as it knows the endpoint. The answer needs the stream.
+            let mut open = open.lock().unwrap();
+            write(stream, &format!("{begin}event: endpoint\ndata: /mcp\n\n"));
+            *open = Some(stream.try_clone().unwrap());
+        }
         // The stream stays open until the client closes it.
         let _ = reader.read(&mut [0]);
         return;

@@ -2,14 +2,13 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::time::Instant;
 
 use pretty_assertions::assert_eq;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::process::{Output, fake_path, signal, wait_until_exited};
-use crate::support::{Agent, DEADLINE, TestEnvironment, fake};
+use crate::support::{DEADLINE, TestEnvironment, fake};
 
 const HELD: &str = "apply it with `mcp-workbench reload`, SIGHUP or a restart";
 const READ: &str = "configuration reloaded: ";
@@ -72,8 +71,7 @@ fn values_reach_only_their_server() {
             agent.call(&tool, json!({ "text": value })).ok();
         }
         assert_eq!(runs(&bench), 1, "the command must run once for both servers");
-        secret.push_str(&agent.stderr());
-        assert!(agent.stderr().contains("connecting with ***"), "{}", agent.stderr());
+        secret.push_str(&agent.wait_stderr("connecting with ***"));
     }
     for (name, value) in [("one", OF_FILE), ("two", OF_COMMAND), ("three", OF_COMMAND)] {
         assert_eq!(seen(&bench, name), value);
@@ -111,7 +109,7 @@ fn failing_value_command_affects_only_its_server() {
         "no-such-file` does not exist",
     ] {
         assert!(opened.contains(reason), "{reason}: {opened}");
-        assert!(agent.stderr().contains(reason), "{reason}: {}", agent.stderr());
+        agent.wait_stderr(reason);
     }
     agent.call("box__good__echo", json!({})).ok();
     let slept = fs::read_to_string(bench.path("slow.pid")).expect("a file that the command wrote");
@@ -145,14 +143,6 @@ fn value_commands_run_only_when_needed() {
     assert!(output.contains("` not found"), "{output}");
 }
 
-fn wait_for(agent: &Agent, text: &str, times: usize) {
-    let end = Instant::now() + DEADLINE;
-    while agent.stderr().matches(text).count() < times {
-        assert!(Instant::now() < end, "{text}: {}", agent.stderr());
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn file_changes_never_run_value_commands() {
     let bench = TestEnvironment::new();
@@ -174,7 +164,7 @@ fn file_changes_never_run_value_commands() {
     agent.wait_stderr(READ);
     assert_eq!((runs(&bench), seen(&bench, "one").as_str()), (1, "first-value"));
     signal(agent.pid(), Signal::HUP);
-    wait_for(&agent, READ, 2);
+    agent.wait_stderr_times(READ, 2);
     assert_eq!(runs(&bench), 2);
     agent.call("box__one__pid", json!({})).ok();
     assert_eq!(seen(&bench, "one"), "other-value");
@@ -197,9 +187,8 @@ fn token_from_a_file_authenticates_its_agent() {
         http.modern("tools/list", json!({}), &[("Authorization", &bearer)]).status
     };
     assert_eq!([TOKEN, "a-token-for-nobody-at-all"].map(ask), [200, 401]);
-    let log = program.0.stderr();
+    let log = program.0.wait_stderr("`false` failed with exit code 1");
     assert!(!log.contains(TOKEN), "{log}");
-    assert!(log.contains("`false` failed with exit code 1"), "{log}");
 }
 
 #[test]

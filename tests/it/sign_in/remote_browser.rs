@@ -113,7 +113,7 @@ fn remote_browser_returns_to_the_workbench() {
     assert_eq!(again.status, 400);
     let again = again.text();
     assert!(again.contains("Sign-in failed"), "{again}");
-    let log = claude.program_log();
+    let log = claude.program().stderr();
     for secret in &secrets {
         assert!(![&shown, &again, &log].iter().any(|text| text.contains(secret)), "{secret}");
     }

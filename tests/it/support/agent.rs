@@ -308,13 +308,22 @@ impl Agent {
         self.link.inbox().log.clone()
     }
 
+    /// Waits until stderr contains the text, and returns stderr up to now. The program writes its
+    /// log asynchronously, so a test that expects a line has to wait for it.
     #[track_caller]
-    pub(crate) fn wait_stderr(&self, text: &str) {
-        let found = self.link.wait(DEADLINE, |inbox| {
-            let found = inbox.log.contains(text);
-            (found || inbox.log_ended).then_some(found)
+    pub(crate) fn wait_stderr(&self, text: &str) -> String {
+        self.wait_stderr_times(text, 1)
+    }
+
+    /// Waits until stderr contains the text at least `times` times, and returns stderr up to now.
+    #[track_caller]
+    pub(crate) fn wait_stderr_times(&self, text: &str, times: usize) -> String {
+        let log = self.link.wait(DEADLINE, |inbox| {
+            let found = inbox.log.matches(text).count() >= times;
+            (found || inbox.log_ended).then(|| found.then(|| inbox.log.clone()))
         });
-        assert_eq!(found, Some(true), "no `{text}` on stderr");
+        let seen = || panic!("stderr lacks `{text}` ({times} times): {}", self.stderr());
+        log.flatten().unwrap_or_else(seen)
     }
 
     #[track_caller]
@@ -340,7 +349,8 @@ impl Agent {
     /// Waits until all output of the child has been read.
     #[track_caller]
     pub(crate) fn wait_end(&self) {
-        let ended = self.link.wait(DEADLINE, |inbox| inbox.ended.then_some(()));
+        let ended =
+            self.link.wait(DEADLINE, |inbox| (inbox.ended && inbox.log_ended).then_some(()));
         assert!(ended.is_some(), "the output did not end");
     }
 

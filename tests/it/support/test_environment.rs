@@ -34,8 +34,7 @@ fn parts(entry: &Value) -> (String, Vec<String>, Vec<(String, String)>) {
 
 fn address_of(program: &HttpWorkbench) -> HttpClient {
     const SAYS: &str = "serving MCP at http";
-    program.0.wait_stderr("/mcp");
-    let log = program.0.stderr();
+    let log = program.0.wait_stderr("/mcp");
     let (_, url) = log.split_once(SAYS).expect("a URL");
     let (_, url) = url.split_once("://").expect("a URL");
     let (address, _) = url.split_once("/mcp").expect("the endpoint");

@@ -45,13 +45,9 @@ impl Agent {
         Self::of(Arc::clone(program), outlet.http, None)
     }
 
-    #[track_caller]
-    pub(crate) fn wait_program_log(&self, text: &str) {
-        self.program.as_ref().expect("an agent over HTTP").0.wait_stderr(text);
-    }
-
-    pub(crate) fn program_log(&self) -> String {
-        self.program.as_ref().expect("an agent over HTTP").0.stderr()
+    /// The program that an agent over HTTP talks to.
+    pub(crate) fn program(&self) -> &Self {
+        &self.program.as_ref().expect("an agent over HTTP").0
     }
 
     pub(crate) fn leave(&self) {
