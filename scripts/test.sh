@@ -2,7 +2,10 @@
 # Runs all checks: formatting, lints, tests, and in CI a minute of fuzzing. Needs Rust, Node >= 20, Python >= 3.11
 # and git; installs the rest, and lists it before it does.
 #
-#   scripts/test.sh            every check
+#   scripts/test.sh            every check: the three stages below, one after the other
+#   scripts/test.sh --checks   formatting and lints
+#   scripts/test.sh --tests    unit and integration tests
+#   scripts/test.sh --suites   suites that take minutes: real servers, conformance, a browser, packages, fuzzing
 #   scripts/test.sh --quick    the checks that need only Rust; installs nothing
 #   scripts/test.sh --setup    only install the servers, clients and SDKs that the tests use
 #   scripts/test.sh --setup-agents, --setup-compare, --setup-packages, --setup-page, --setup-zoo
@@ -110,19 +113,21 @@ need_servers() {
     need nginx nginx-light
 }
 
-needs_nextest() {
-    ! cargo nextest --version >/dev/null 2>&1
+installs_nextest=false
+
+need_nextest() {
+    cargo nextest --version >/dev/null 2>&1 || installs_nextest=true
 }
 
 # announce: list what is about to be installed outside the repository, and where.
 announce() {
-    [ "${#packages[@]}" -gt 0 ] || needs_nextest || return 0
+    [ "${#packages[@]}" -gt 0 ] || "$installs_nextest" || return 0
     heading "installing outside this repository"
     if [ "${#packages[@]}" -gt 0 ]; then
         printf 'with apt-get, as root: %s\n' "${packages[*]}"
         printf 'Their services are not started now, but Debian starts them at the next boot.\n'
     fi
-    if needs_nextest; then
+    if "$installs_nextest"; then
         printf 'with cargo install: cargo-nextest\n'
     fi
     printf '`scripts/test.sh --quick` installs nothing.\n'
@@ -162,16 +167,63 @@ setup_tests() {
     setup_python deploy deploy/requirements.txt
 }
 
-check_rust() {
+run_checks() {
     heading "format"
     cargo fmt --all --check
     heading "lints"
     cargo clippy --workspace --all-targets -- -D warnings
+    heading "type-check for other platforms"
+    # Only this crate has platform-specific code. Check it for every platform whose standard library is installed.
+    local target
+    for target in aarch64-apple-darwin x86_64-pc-windows-gnu x86_64-pc-windows-msvc x86_64-unknown-linux-musl; do
+        if rustup target list --installed 2>/dev/null | grep -qx "$target"; then
+            cargo check --quiet --package mcp-workbench-os --target "$target"
+        else
+            printf '%s: skipped, its standard library is not installed\n' "$target"
+        fi
+    done
+}
+
+run_tests() {
+    if "$installs_nextest"; then
+        heading "cargo install cargo-nextest"
+        cargo install cargo-nextest --locked
+    fi
+    heading "tests"
+    # Use a fixed seed, so that a failing property test points at the change. Tests run by hand use random seeds.
+    export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-14}"
+    # Don't stop at the first failure.
+    cargo nextest run --workspace --no-fail-fast
+    heading "documentation tests"
+    cargo test --workspace --doc
+}
+
+run_suites() {
+    heading "real servers with and without the workbench"
+    scripts/zoo.sh --sample
+    heading "conformance"
+    scripts/conformance.sh
+    heading "dashboard in a browser"
+    scripts/page.sh
+    heading "sign-in, from setup to the first call"
+    scripts/signin.sh
+    heading "book and its search"
+    scripts/book.sh
+    heading "deployment files"
+    scripts/deploy.sh
+    heading "first command of the README"
+    cargo run --release --quiet -- demo | tail -n 20
+    heading "packages"
+    scripts/packages.sh --light
+    if [ "${CI:-}" = true ]; then
+        heading "fuzzing"
+        scripts/fuzz.sh 60
+    fi
 }
 
 # run_quick: the checks that need only Rust.
 run_quick() {
-    check_rust
+    run_checks
     heading "unit tests"
     cargo test --workspace --lib --bins
     heading "integration tests that need only Rust"
@@ -183,7 +235,12 @@ case "${1:-}" in
     run_quick
     exit 0
     ;;
-"" | --setup | --setup-agents | --setup-compare | --setup-packages | --setup-page | --setup-zoo) ;;
+--checks)
+    run_checks
+    exit 0
+    ;;
+"" | --tests | --suites) ;;
+--setup | --setup-agents | --setup-compare | --setup-packages | --setup-page | --setup-zoo) ;;
 *) fail "unknown argument \`$1\`; see the comment at the top of scripts/test.sh" ;;
 esac
 
@@ -192,12 +249,24 @@ need_venv
 case "${1:-}" in
 --setup-packages) need_packages ;;
 --setup-page) need_page ;;
+--tests)
+    need_servers
+    need_nextest
+    ;;
+--suites)
+    need_servers
+    need_packages
+    need_page
+    ;;
 "")
     need_servers
     need_packages
     need_page
-    announce
+    need_nextest
     ;;
+esac
+case "${1:-}" in
+"" | --tests | --suites) announce ;;
 esac
 install_packages
 mkdir -p .test-env
@@ -218,50 +287,23 @@ case "${1:-}" in
     ;;
 --setup-packages) setup_packages ;;
 --setup-page) setup_page ;;
-*) setup_tests ;;
+--setup) setup_tests ;;
+--tests)
+    setup_tests
+    run_tests
+    ;;
+--suites)
+    setup_tests
+    setup_packages
+    setup_page
+    run_suites
+    ;;
+"")
+    setup_tests
+    setup_packages
+    setup_page
+    run_checks
+    run_tests
+    run_suites
+    ;;
 esac
-[ -z "${1:-}" ] || exit 0
-setup_packages
-setup_page
-if needs_nextest; then
-    heading "cargo install cargo-nextest"
-    cargo install cargo-nextest --locked
-fi
-
-check_rust
-heading "type-check for other platforms"
-# Only this crate has platform-specific code. Check it for every platform whose standard library is installed.
-for target in aarch64-apple-darwin x86_64-pc-windows-gnu x86_64-pc-windows-msvc x86_64-unknown-linux-musl; do
-    if rustup target list --installed 2>/dev/null | grep -qx "$target"; then
-        cargo check --quiet --package mcp-workbench-os --target "$target"
-    else
-        printf '%s: skipped, its standard library is not installed\n' "$target"
-    fi
-done
-heading "tests"
-# Use a fixed seed, so that a failing property test points at the change. Tests run by hand use random seeds.
-export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-14}"
-# Don't stop at the first failure.
-cargo nextest run --workspace --no-fail-fast
-heading "real servers with and without the workbench"
-scripts/zoo.sh --sample
-heading "conformance"
-scripts/conformance.sh
-heading "dashboard in a browser"
-scripts/page.sh
-heading "sign-in, from setup to the first call"
-scripts/signin.sh
-heading "book and its search"
-scripts/book.sh
-heading "deployment files"
-scripts/deploy.sh
-heading "documentation tests"
-cargo test --workspace --doc
-heading "first command of the README"
-cargo run --release --quiet -- demo | tail -n 20
-heading "packages"
-scripts/packages.sh --light
-if [ "${CI:-}" = true ]; then
-    heading "fuzzing"
-    scripts/fuzz.sh 60
-fi
