@@ -38,14 +38,17 @@ mod print;
 mod ps;
 mod redaction;
 mod reload;
-mod reload_request;
 mod remove;
+mod running_workbenches;
+mod runtime;
 mod sandbox_exec;
 mod search;
 mod secret_variables;
 mod serve;
+mod server_names;
 mod server_phrase;
 mod setup;
+mod source_files;
 mod spinner;
 mod startup;
 mod stats;
@@ -55,21 +58,20 @@ mod table;
 mod tailor;
 mod task;
 mod token;
+mod tokens;
 mod top;
 mod troubleshooting;
+mod unified_diff;
 mod units;
 mod unmatched_rules;
 mod unpinned_packages;
 mod value_sources;
+mod wording;
 mod writable_config;
 
 use std::ffi::OsString;
-use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -77,16 +79,15 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::app;
-use crate::backend::{ChildEnvironment, PoolOptions, watchdog};
+use crate::backend::watchdog;
 use crate::builtin::{self, BuiltinServer};
+use crate::cli::connect::ConnectOutcome;
 use crate::cli::error::CommandError;
 use crate::cli::global::GlobalArgs;
+use crate::cli::runtime::block_on;
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::gateway::Gateway;
 use crate::os;
-use crate::settings::{Config, PolicyConfig};
 
 /// One MCP server in front of all your MCP servers
 ///
@@ -215,7 +216,7 @@ pub fn run() -> ExitCode {
 }
 
 fn fail(error: &CommandError, is_json: bool) {
-    print::error(error);
+    print::note(error);
     if is_json {
         // With a closed stdout, the exit code still tells.
         let _ = print::json(&error.to_json());
@@ -277,58 +278,22 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     if !matches!(command, Command::Builtin { .. } | Command::Guard | Command::Cell(_)) {
         suggestions::reject_renamed_variables(|name| ProcessEnv.get(name))?;
     }
-    let command = match command {
-        // Nothing may be opened or written before the sandbox, as the variables are the server's.
-        Command::Cell(args) => return Err(sandbox_exec::run(args)),
-        Command::Connect(_) => match connect::run(&global)? {
-            connect::ConnectOutcome::Finished(code) => return Ok(code),
-            connect::ConnectOutcome::ServeLocally => Command::Serve(serve::Args::default()),
-        },
-        command => command,
+    let (level, files) = match &command {
+        Command::Serve(args) => (LevelFilter::INFO, args.run_files(&global)),
+        Command::Expose(args) => (LevelFilter::INFO, args.files(&global)),
+        _ => (LevelFilter::WARN, None),
     };
-    let default_level = match command {
-        Command::Serve(_) | Command::Expose(_) | Command::Connect(_) => LevelFilter::INFO,
-        Command::Check(_)
-        | Command::List(_)
-        | Command::Search(_)
-        | Command::Call(_)
-        | Command::Task(_)
-        | Command::Catalog(_)
-        | Command::Token(_)
-        | Command::Auth(_)
-        | Command::Explain(_)
-        | Command::Lock(_)
-        | Command::Policy(_)
-        | Command::Cache(_)
-        | Command::Stats(_)
-        | Command::Ps(_)
-        | Command::Dashboard(_)
-        | Command::Top(_)
-        | Command::Logs(_)
-        | Command::Reload(_)
-        | Command::Setup(_)
-        | Command::Import(_)
-        | Command::Add(_)
-        | Command::Remove(_)
-        | Command::Tailor(_)
-        | Command::Demo(_)
-        | Command::Schema
-        | Command::Man(_)
-        | Command::Completions { .. }
-        | Command::Builtin { .. }
-        | Command::Guard
-        | Command::Cell(_) => LevelFilter::WARN,
-    };
-    let files = match &command {
-        Command::Serve(args) => args.run_files(&global),
-        Command::Expose(args) => args.files(&global),
-        _ => None,
-    };
-    let _log = logging::init(&global, default_level, files.clone())?;
+    // Nothing may be opened before the sandbox, as the variables are the server's. `connect` has a
+    // log of its own.
+    let has_log = !matches!(command, Command::Cell(_) | Command::Connect(_));
+    let _log = has_log.then(|| logging::init(&global, level, files.clone())).transpose()?;
     match command {
         Command::Serve(args) => serve::run(&global, &args, files.as_ref()),
         Command::Expose(args) => expose::run(&global, &args, files.as_ref()),
-        Command::Connect(_) => serve::run(&global, &serve::Args::default(), files.as_ref()),
+        Command::Connect(_) => match connect::run(&global)? {
+            ConnectOutcome::Finished(code) => Ok(code),
+            ConnectOutcome::ServeLocally => dispatch(Cli { global, command: None }),
+        },
         Command::Check(args) => check::run(&global, &args),
         Command::List(args) => list::run(&global, &args),
         Command::Search(args) => search::run(&global, &args),
@@ -372,103 +337,4 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// Returns the configuration without access rules, for commands that inspect its servers.
-fn without_policy(config: Config) -> Config {
-    Config { policy: PolicyConfig::default(), ..config }
-}
-
-fn with_gateway<T>(
-    global: &GlobalArgs,
-    config: Config,
-    work: impl AsyncFnOnce(&Gateway) -> T,
-) -> Result<T, CommandError> {
-    run_with_gateway(global, config, pool_options(Some(global)), work)
-}
-
-/// Like `with_gateway`, with calls written to the configured audit log.
-fn with_recording_gateway<T>(
-    global: &GlobalArgs,
-    config: Config,
-    work: impl AsyncFnOnce(&Gateway) -> T,
-) -> Result<T, CommandError> {
-    let options = pool_options(Some(global));
-    options.observer.open_audit(&config).map_err(|error| {
-        CommandError::failed("failed to open the audit log configured in `audit`")
-            .with_cause(&error.to_string())
-    })?;
-    run_with_gateway(global, config, options, work)
-}
-
-fn run_with_gateway<T>(
-    global: &GlobalArgs,
-    config: Config,
-    options: PoolOptions,
-    work: impl AsyncFnOnce(&Gateway) -> T,
-) -> Result<T, CommandError> {
-    block_on(app::with_gateway(config, options, &global.caller(), work))?
-        .map_err(CommandError::internal)
-}
-
-fn pool_options(global: Option<&GlobalArgs>) -> PoolOptions {
-    PoolOptions {
-        environment: Arc::new(ChildEnvironment::new(ProcessEnv.vars())),
-        program: current_program(),
-        homes: global.and_then(GlobalArgs::homes),
-        store: global.and_then(GlobalArgs::store),
-        logins: global.and_then(GlobalArgs::login_keep),
-        ..PoolOptions::default()
-    }
-}
-
-/// Path of this executable, even if its file was replaced while it runs.
-fn current_program() -> Option<PathBuf> {
-    let running = PathBuf::from("/proc/self/exe");
-    let file = std::env::current_exe().ok().filter(|path| path.exists());
-    file.or_else(|| running.exists().then_some(running))
-}
-
-/// Keep-alive of blocking threads: long enough for a burst of file operations.
-const THREAD_KEEP_ALIVE: Duration = Duration::from_millis(500);
-
-/// Upper bound on worker threads for HTTP: servers need processors, too.
-const MAX_WORKERS: usize = 8;
-
-/// Runs a future on a current-thread runtime, which needs the fewest system calls.
-fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CommandError> {
-    run_on(tokio::runtime::Builder::new_current_thread(), future)
-}
-
-/// Runs a future on a multi-threaded runtime with one worker per available processor, up to
-/// `MAX_WORKERS`.
-fn block_on_workers<T>(future: impl Future<Output = T>) -> Result<T, CommandError> {
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    if processors == 1 {
-        return block_on(future);
-    }
-    let workers = processors.min(MAX_WORKERS);
-    let started = AtomicUsize::new(0);
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(workers).thread_name_fn(move || {
-        // Workers start first. Threads of the blocking pool come and go later.
-        let is_worker = started.fetch_add(1, Ordering::Relaxed) < workers;
-        if is_worker { "worker" } else { "files" }.to_owned()
-    });
-    run_on(runtime, future)
-}
-
-fn run_on<T>(
-    mut runtime: tokio::runtime::Builder,
-    future: impl Future<Output = T>,
-) -> Result<T, CommandError> {
-    let runtime = runtime
-        .thread_keep_alive(THREAD_KEEP_ALIVE)
-        .enable_all()
-        .build()
-        .map_err(CommandError::internal)?;
-    let result = runtime.block_on(future);
-    // A thread that blocks on stdin can't be stopped and must not delay the exit.
-    runtime.shutdown_background();
-    Ok(result)
 }

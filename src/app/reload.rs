@@ -82,7 +82,7 @@ impl ConfigReloader {
                     self.apply(loaded, is_asked, &gateways, &tasks).await;
                     self.rewatch(&gateways);
                 }
-                Ok(Err(error)) => tell(&gateways, Event::ReloadRefused(&error)),
+                Ok(Err(error)) => tell(&gateways, Event::ReloadRefused(&error.to_text())),
                 Err(error) => tell(&gateways, Event::ReloadRefused(&error)),
             }
         }

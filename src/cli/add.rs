@@ -14,9 +14,8 @@ use crate::authoring::edit::{
 use crate::authoring::import::{CandidateServer, NoExtraction, collect_candidates};
 use crate::cli::config_edit::{self, EditTarget};
 use crate::cli::error::CommandError;
-use crate::cli::reload_request::reload_running;
+use crate::cli::running_workbenches::reload_running;
 use crate::cli::{GlobalArgs, completion, pasted, print};
-use crate::config::LoadError;
 use crate::telemetry::{is_secret_variable, url_password};
 
 mod trial;
@@ -211,7 +210,7 @@ fn servers(args: &Args) -> Result<Vec<NewServer>, CommandError> {
     }
     let file = pasted::as_file(&pasted::read(text)?, name)?;
     let found = collect_candidates(None, &[file], &mut NoExtraction);
-    let found = found.map_err(|report| CommandError::config(LoadError::Invalid(report)))?;
+    let found = found.map_err(CommandError::invalid_config)?;
     match (found.servers(), name) {
         ([], _) => Err(CommandError::usage("the pasted text has no server")
             .with_hint("paste an entry with a `command` or a `url`")),

@@ -7,7 +7,7 @@ use crate::admin::{ConfigFinding, ConfigSource, UnusedServerTools};
 use crate::cli::error::CommandError;
 use crate::cli::redaction::redact;
 use crate::cli::stats::{UnusedTool, patch_for_unused};
-use crate::cli::{GlobalArgs, config_remarks};
+use crate::cli::{GlobalArgs, config_remarks, print};
 use crate::config::{self, LoadError, Severity};
 use crate::name::untrusted_text;
 use crate::os::read_input_text;
@@ -39,8 +39,7 @@ fn patch(global: &GlobalArgs, idle: &[UnusedServerTools]) -> Result<String, Comm
     let shown = idle.iter().map(|idle| (idle.toolbox.clone(), idle.server.clone(), idle.shown));
     let loaded = global.read()?.map_err(CommandError::config)?;
     let fragment: Option<Value> = patch_for_unused(global, &loaded, unused, shown.collect())?;
-    let text = fragment.map(|fragment| serde_json::to_string_pretty(&fragment));
-    Ok(text.transpose().map_err(CommandError::internal)?.unwrap_or_default())
+    fragment.map_or_else(|| Ok(String::new()), |fragment| print::pretty_json(&fragment))
 }
 
 /// Returns the redacted text of the configuration and its findings. The text is `None` for a

@@ -17,7 +17,7 @@ pub(crate) fn write_atomically(
 ) -> Result<(), CommandError> {
     let failed = |error: io::Error| {
         let message = format!("cannot write `{}`", target.display_path.display());
-        CommandError::failed(message).with_cause(&error.to_string())
+        CommandError::failed(message).because(&error)
     };
     // Replace the target of a symlink and keep the link.
     let path = fs::canonicalize(&target.path).unwrap_or_else(|_| target.path.clone());

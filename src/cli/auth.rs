@@ -19,8 +19,10 @@ use tokio_util::task::TaskTracker;
 use crate::app;
 use crate::backend::{LoginScope, tell_of_login};
 use crate::cli::error::CommandError;
+use crate::cli::runtime::block_on;
+use crate::cli::server_names::is_named;
 use crate::cli::troubleshooting::Symptom;
-use crate::cli::{GlobalArgs, block_on, completion};
+use crate::cli::{GlobalArgs, completion};
 use crate::login::{
     LoginError, LoginEvent, LoginRegistry, LoginStorage, LoginTarget, SignInStatus,
 };
@@ -125,8 +127,7 @@ fn with_logins<T>(
     let storage = global.login_keep().ok_or_else(no_folder)?;
     let observer = Arc::new(Telemetry::default().without_metrics());
     observer.open_audit(config).map_err(|error| {
-        CommandError::failed("failed to open the audit log configured in `audit`")
-            .with_cause(&error.to_string())
+        CommandError::failed("failed to open the audit log configured in `audit`").because(&error)
     })?;
     let shared = RedisTarget::new(&config.shared_store)
         .map_err(|why| CommandError::usage(why.to_string()))?;
@@ -137,7 +138,8 @@ fn with_logins<T>(
             Some(address) => {
                 let observer = Arc::clone(&observer);
                 let shared = in_shared_store(address, observer, &tasks, stop.clone()).await;
-                shared.map_err(|error| stopped(&stop, error))?
+                // Cancels the reconnect loop of an unusable store.
+                shared.inspect_err(|_| stop.cancel())?
             }
             None => storage,
         };
@@ -173,12 +175,6 @@ async fn in_shared_store(
     }
 }
 
-/// Cancels the reconnect loop of an unusable store and passes the error on.
-fn stopped(stop: &CancellationToken, error: CommandError) -> CommandError {
-    stop.cancel();
-    error
-}
-
 fn no_folder() -> CommandError {
     CommandError::usage("cannot locate the folder for logins").with_hint("set `HOME`")
 }
@@ -193,9 +189,9 @@ fn matching_logins(
     let mut places: Vec<LoginTarget> = Vec::new();
     let (mut is_there, mut is_remote) = (false, false);
     for (toolbox, server) in config.servers() {
-        let server_name = server.name.as_str();
-        let full = format!("{}/{server_name}", toolbox.name);
-        if which.server.as_ref().is_some_and(|wanted| *wanted != server_name && *wanted != full) {
+        let (toolbox_name, server_name) = (toolbox.name.as_str(), server.name.as_str());
+        let is_meant = |wanted: &String| is_named(toolbox_name, server_name, wanted);
+        if !which.server.as_ref().is_none_or(is_meant) {
             continue;
         }
         is_there = true;
@@ -212,12 +208,9 @@ fn matching_logins(
     match &which.server {
         Some(server) if !is_there => {
             let known = config.servers().map(|(_, server)| server.name.as_str());
-            let near = name::nearest(server, known, 1).pop();
-            let error = CommandError::usage(format!("no server `{server}` in the configuration"));
-            Err(match near {
-                Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-                None => error.with_hint("run `mcp-workbench list` to see all servers"),
-            })
+            let near = name::nearest(server, known, 1);
+            Err(CommandError::usage(format!("no server `{server}` in the configuration"))
+                .suggesting(&near, "run `mcp-workbench list` to see all servers"))
         }
         Some(server) if !is_remote => Err(CommandError::usage(format!(
             "`{server}` is not an HTTP server, so it has no sign-in"

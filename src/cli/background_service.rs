@@ -89,7 +89,7 @@ pub(crate) fn signal(
     all: &[ProcessRecord],
     send: impl Fn(&ProcessHandle) -> io::Result<()>,
 ) -> Result<(), String> {
-    let signalled = crate::cli::block_on(async {
+    let signalled = crate::cli::runtime::block_on(async {
         for record in all {
             match record.process().await.and_then(|process| send(&process)) {
                 // It has ended in the meantime.
@@ -139,7 +139,7 @@ fn start(service: &UserService, config: &Path) -> Result<(), String> {
     })
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 

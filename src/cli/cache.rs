@@ -11,10 +11,11 @@ use crate::backend::{
     Fingerprint, ListingRecordError, ListingStore, LoginScope, ServerTransport, StoreEntry,
 };
 use crate::cli::error::CommandError;
+use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::startup;
 use crate::cli::table::{Align, Table};
-use crate::cli::units::{format_count, number};
-use crate::cli::{GlobalArgs, print, with_gateway, without_policy};
+use crate::cli::units::{age, format_age, format_count, number};
+use crate::cli::{GlobalArgs, print};
 use crate::gateway::FailedServer;
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
 
@@ -140,14 +141,6 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// Returns `true` if the cache has a usable listing of the server.
-pub(crate) fn is_cached(global: &GlobalArgs, server: &ServerConfig) -> bool {
-    let reach = ServerTransport::from_config(server, &LoginScope::only(None)).ok();
-    let store = global.store();
-    let kept = reach.zip(store).and_then(|(reach, store)| store.look_up(&reach, server.protocol));
-    kept.is_some_and(|entry| entry.record.is_ok())
 }
 
 fn refresh(
@@ -293,34 +286,7 @@ fn show(store: &ListingStore, rows: Vec<CachedListingRow>, json: bool) -> Result
     }
 }
 
-/// Time since `since`, or zero if that is in the future.
-pub(crate) fn age(since: SystemTime) -> Duration {
-    since.elapsed().unwrap_or_default()
-}
-
-pub(crate) fn format_age(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min", seconds / 60),
-        3600..86_400 => format!("{} h", seconds / 3600),
-        _ => format!("{} d", seconds / 86_400),
-    }
-}
-
 fn unusable(store: &ListingStore, error: &std::io::Error) -> CommandError {
     let folder = store.folder().display();
-    CommandError::failed(format!("failed to use the cache in `{folder}`"))
-        .with_cause(&error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn formats_age_in_its_largest_unit() {
-        let told = [0, 59, 60, 7199, 86_399, 200_000].map(|s| format_age(Duration::from_secs(s)));
-        assert_eq!(told, ["0 s", "59 s", "1 min", "1 h", "23 h", "2 d"]);
-    }
+    CommandError::failed(format!("failed to use the cache in `{folder}`")).because(error)
 }

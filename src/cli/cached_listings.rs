@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::app;
+use crate::backend::{LoginScope, ServerTransport};
 use crate::catalog::{DefinitionDrift, Listing};
+use crate::cli::GlobalArgs;
 use crate::cli::error::CommandError;
-use crate::cli::{GlobalArgs, block_on, pool_options, without_policy};
+use crate::cli::runtime::{block_on, pool_options, without_policy};
 use crate::gateway::Caller;
 use crate::name::{ServerName, ServerRef};
 use crate::policy::ToolTraits;
-use crate::settings::{Config, DriftPolicy, MACROS};
+use crate::settings::{Config, DriftPolicy, MACROS, ServerConfig};
 use crate::toolbox::ServerView;
 
 /// The servers' tools by their own names. Servers without a cached listing are absent.
@@ -55,6 +57,14 @@ pub(crate) fn listings(
     config: &Config,
 ) -> Result<HashMap<ServerRef, Arc<Listing>>, CommandError> {
     read_cached(global, config, |part, _| Arc::clone(part.listing()))
+}
+
+/// Returns `true` if the cache has a usable listing of the server.
+pub(crate) fn is_cached(global: &GlobalArgs, server: &ServerConfig) -> bool {
+    let reach = ServerTransport::from_config(server, &LoginScope::only(None)).ok();
+    let store = global.store();
+    let kept = reach.zip(store).and_then(|(reach, store)| store.look_up(&reach, server.protocol));
+    kept.is_some_and(|entry| entry.record.is_ok())
 }
 
 fn read_cached<T: 'static>(

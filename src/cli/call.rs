@@ -11,9 +11,11 @@ use serde_json::value::RawValue;
 use crate::backend::{self, RpcOutcome, ServerRequest, events};
 use crate::cli::error::CommandError;
 use crate::cli::redaction::redact;
+use crate::cli::runtime::with_recording_gateway;
 use crate::cli::spinner::Spinner;
 use crate::cli::troubleshooting::Symptom;
-use crate::cli::{GlobalArgs, completion, print, with_recording_gateway};
+use crate::cli::wording::{did_you_mean, quoted};
+use crate::cli::{GlobalArgs, completion, print};
 use crate::exposure;
 use crate::gateway::{
     AgentEvent, AgentHandle, CallError, Caller, Gateway, RequestContext, StartPriority,
@@ -157,12 +159,13 @@ fn read(arguments: &str) -> Result<RawJson, CommandError> {
     let mut text = arguments.to_owned();
     if arguments == "-" {
         text.clear();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| {
-            CommandError::usage_with_cause("failed to read stdin".to_owned(), &error)
-        })?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| CommandError::usage("failed to read stdin").because(&error))?;
     }
     let raw: Box<RawValue> = serde_json::from_str(&text).map_err(|error| {
-        CommandError::usage_with_cause("the arguments are not valid JSON".to_owned(), &error)
+        CommandError::usage("the arguments are not valid JSON")
+            .because(&error)
             .with_hint("pass a JSON object in single quotes: '{\"name\": \"value\"}'")
     })?;
     if !raw.get().starts_with('{') {
@@ -290,30 +293,30 @@ fn protocol_error(tool: &ToolId, error: &RawJson) -> CommandError {
 /// Converts an error of a call that didn't reach its tool. The hints name commands; an agent's
 /// would name tools.
 pub(crate) fn call_error(error: &CallError) -> CommandError {
-    let did_you_mean = |wanted: &str, known: &[String], otherwise: &str| {
+    let suggestion = |wanted: &str, known: &[String], otherwise: &str| {
         let known = known.iter().map(String::as_str);
         match name::nearest(wanted, known.clone(), MAX_SUGGESTIONS).as_slice() {
             [] if known.len() == 0 => {
                 "none is available to this agent; use `--agent NAME` for another agent".to_owned()
             }
-            [] => format!("{otherwise} {}", list(known)),
-            near => format!("did you mean {}?", list(near.iter().copied())),
+            [] => format!("{otherwise} {}", quoted(known, ", ")),
+            near => did_you_mean(near, ", ").unwrap_or_default(),
         }
     };
     let failed = CommandError::failed(error.to_string());
     match error {
         CallError::UnknownToolbox { wanted, known } => {
-            failed.with_hint(did_you_mean(wanted, known, "available toolboxes:"))
+            failed.with_hint(suggestion(wanted, known, "available toolboxes:"))
         }
         CallError::UnknownServer { wanted, known, .. } => {
-            failed.with_hint(did_you_mean(wanted, known, "available servers:"))
+            failed.with_hint(suggestion(wanted, known, "available servers:"))
         }
         CallError::UnknownTool { nearest, .. } if nearest.is_empty() => failed
             .with_hint("run `mcp-workbench list` to see all tools")
             .with_link(Symptom::ToolMissing),
         CallError::UnknownTool { nearest, .. } => failed.with_hint(format!(
             "did you mean {}? Run `mcp-workbench list` to see all tools",
-            list(nearest.iter().take(MAX_SUGGESTIONS).map(String::as_str))
+            quoted(nearest.iter().take(MAX_SUGGESTIONS), ", ")
         )),
         CallError::UnknownPrimitive { .. } | CallError::TooManySubscriptions(_) => failed,
         CallError::Refused { hint, .. } => failed.with_hint(hint).with_link(Symptom::CallDenied),
@@ -334,15 +337,6 @@ pub(crate) fn call_error(error: &CallError) -> CommandError {
                 .with_hint(&failure.hint)
                 .with_link(Symptom::ServerDoesNotStart)
         }
-        CallError::Server { .. } => {
-            let text = exposure::error_text(error);
-            let (message, rest) = text.split_once('\n').unwrap_or((&text, ""));
-            CommandError::failed(message).with_cause(rest)
-        }
+        CallError::Server { .. } => CommandError::from_text(&exposure::error_text(error)),
     }
-}
-
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    names.join(", ")
 }

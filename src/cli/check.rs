@@ -10,14 +10,14 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::definition_remarks::DefinitionRemarks;
 use crate::cli::error::CommandError;
 use crate::cli::global::print_warnings;
+use crate::cli::runtime::{with_gateway, without_policy};
+use crate::cli::server_names::{all_names, is_named};
 use crate::cli::startup::{self, StartReport};
 use crate::cli::table::{Align, Table};
 use crate::cli::troubleshooting::Symptom;
 use crate::cli::units::{ContextSize, format_count, number};
 use crate::cli::value_sources::FetchAll;
-use crate::cli::{
-    GlobalArgs, completion, config_remarks, print, unpinned_packages, with_gateway, without_policy,
-};
+use crate::cli::{GlobalArgs, completion, config_remarks, print, unpinned_packages};
 use crate::config::{self, Dialect, LoadError, LoadedConfig, Severity};
 use crate::gateway::{Gateway, Snapshot};
 use crate::name::{self, AgentName, ServerName, ServerRef, ToolboxName};
@@ -196,7 +196,7 @@ impl Args {
             None => global.read(),
             Some([]) => global.read_with_values(&FetchAll),
             Some(names) => {
-                global.read_for_start(|toolbox, server| is_named(names, &toolbox.name, server))
+                global.read_for_start(|toolbox, server| is_selected(names, &toolbox.name, server))
             }
         }
     }
@@ -221,30 +221,21 @@ fn count_servers(config: &Config) -> usize {
     config.toolboxes.iter().map(|toolbox| toolbox.launchable_servers().count()).sum()
 }
 
-fn is_named(names: &[String], toolbox: &ToolboxName, server: &ServerConfig) -> bool {
-    let both = format!("{toolbox}/{}", server.name);
-    names.iter().any(|name| name == server.name.as_str() || *name == both)
+fn is_selected(names: &[String], toolbox: &ToolboxName, server: &ServerConfig) -> bool {
+    names.iter().any(|name| is_named(toolbox.as_str(), server.name.as_str(), name))
 }
 
 /// Removes all other servers.
 fn only_named(mut config: Config, names: &[String]) -> Result<Config, CommandError> {
-    let all: Vec<String> = config
-        .servers()
-        .flat_map(|(toolbox, server)| {
-            [server.name.to_string(), format!("{}/{}", toolbox.name, server.name)]
-        })
-        .collect();
+    let all = all_names(&config);
     if let Some(unknown) = names.iter().find(|name| !all.contains(name)) {
-        let error = CommandError::usage(format!("no server `{unknown}`"));
-        let near = name::nearest(unknown, all.iter().map(String::as_str), 1).pop();
-        let hint = near.map_or("run `mcp-workbench check` to see all servers".to_owned(), |near| {
-            format!("did you mean `{near}`?")
-        });
-        return Err(error.with_hint(hint));
+        let near = name::nearest(unknown, all.iter().map(String::as_str), 1);
+        return Err(CommandError::usage(format!("no server `{unknown}`"))
+            .suggesting(&near, "run `mcp-workbench check` to see all servers"));
     }
     for toolbox in &mut config.toolboxes {
         let ToolboxConfig { name, servers, .. } = toolbox;
-        servers.retain(|server| is_named(names, name, server));
+        servers.retain(|server| is_selected(names, name, server));
     }
     config.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
     Ok(config)

@@ -14,6 +14,7 @@ use crate::backend::{LoginScope, ServerTransport};
 use crate::catalog::shorten;
 use crate::cli::error::CommandError;
 use crate::cli::print::escape_to_line;
+use crate::cli::server_names::is_named;
 use crate::cli::{Cli, GlobalArgs, PROGRAM_NAME, help, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::settings::{Config, ServerConfig, ToolboxConfig};
@@ -122,9 +123,7 @@ pub(crate) fn tools() -> Vec<CompletionCandidate> {
     let (Some(wanted), Some(store)) = (typed.word("server"), store) else { return Vec::new() };
     let is_meant = |toolbox: &ToolboxConfig, server: &ServerConfig| match typed.word("toolbox") {
         Some(name) => toolbox.name.as_str() == name && server.name.as_str() == wanted,
-        None => {
-            server.name.as_str() == wanted || format!("{}/{}", toolbox.name, server.name) == wanted
-        }
+        None => is_named(toolbox.name.as_str(), server.name.as_str(), wanted),
     };
     let servers = all(&config).filter(|(toolbox, server)| is_meant(toolbox, server));
     let mut candidates: Vec<CompletionCandidate> = Vec::new();

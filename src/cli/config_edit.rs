@@ -3,17 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use similar::TextDiff;
-
 use crate::authoring::edit::EditError;
 use crate::cli::error::CommandError;
 use crate::cli::redaction::redact_config;
+use crate::cli::runtime::current_folder;
+use crate::cli::unified_diff::unified_diff;
+use crate::cli::wording::did_you_mean;
 use crate::cli::{GlobalArgs, atomic_write, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, ConfigLocation, LoadError};
 use crate::os::{MAX_INPUT_BYTES, read_input};
-
-const CONTEXT: usize = 3;
 
 pub(crate) struct EditTarget {
     pub(crate) location: ConfigLocation,
@@ -24,7 +23,7 @@ pub(crate) struct EditTarget {
 impl EditTarget {
     /// Finds and reads the active configuration, or the user's own.
     pub(crate) fn find(global: &GlobalArgs, is_user: bool) -> Result<Self, CommandError> {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         let location = if is_user {
             config::user_file(&ProcessEnv).ok_or_else(|| {
                 CommandError::usage("cannot locate the user configuration: HOME is not set")
@@ -80,21 +79,18 @@ impl EditTarget {
 
     pub(crate) fn unwritable(&self, error: &io::Error) -> CommandError {
         CommandError::failed(format!("cannot write `{}`", self.location.display_path.display()))
-            .with_cause(&error.to_string())
+            .because(error)
     }
 }
 
 fn unreadable(location: &ConfigLocation, error: &impl std::error::Error) -> CommandError {
-    CommandError::usage_with_cause(
-        format!("cannot read `{}`", location.display_path.display()),
-        error,
-    )
+    CommandError::usage(format!("cannot read `{}`", location.display_path.display())).because(error)
 }
 
 pub(crate) fn edit_error(error: EditError, target: &EditTarget) -> CommandError {
     let file = target.location.display_path.display();
     match error {
-        EditError::Syntax(report) => CommandError::config(LoadError::Invalid(report)),
+        EditError::Syntax(report) => CommandError::invalid_config(report),
         EditError::NotEditable { ref file, ref owner } => {
             let shown = PathBuf::from(file);
             let shown = shown.file_name().unwrap_or_default().display();
@@ -105,13 +101,9 @@ pub(crate) fn edit_error(error: EditError, target: &EditTarget) -> CommandError 
             "toolbox `{toolbox}` in `{file}` already has a server `{server}`"
         ))
         .with_hint(format!("choose another name, or run `mcp-workbench remove {server}` first")),
-        EditError::ServerNotFound { ref wanted, ref nearest } if nearest.is_empty() => {
-            CommandError::usage(format!("no server `{wanted}` in `{file}`"))
-        }
         EditError::ServerNotFound { ref wanted, ref nearest } => {
-            let near: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
-            CommandError::usage(format!("no server `{wanted}` in `{file}`"))
-                .with_hint(format!("did you mean {}?", near.join(", ")))
+            let error = CommandError::usage(format!("no server `{wanted}` in `{file}`"));
+            did_you_mean(nearest, ", ").into_iter().fold(error, CommandError::with_hint)
         }
         EditError::Ambiguous { .. } => {
             CommandError::usage(error.to_string()).with_hint("choose one with `--toolbox`")
@@ -127,13 +119,7 @@ pub(crate) fn edit_error(error: EditError, target: &EditTarget) -> CommandError 
 
 /// Prints a change as a diff, without the secrets in it.
 pub(crate) fn print_diff(file: &Path, before: &str, after: &str) -> Result<(), CommandError> {
-    let diff = unified_diff(file, before, after);
+    let name = file.display().to_string();
+    let diff = unified_diff(before, after, [&name, &name]);
     print::text_unredacted(&redact_config(&[before, after], &diff))
-}
-
-fn unified_diff(file: &Path, before: &str, after: &str) -> String {
-    let diff = TextDiff::from_lines(before, after);
-    let file = file.display().to_string();
-    let text = diff.unified_diff().context_radius(CONTEXT).header(&file, &file).to_string();
-    text.trim_end().to_owned()
 }

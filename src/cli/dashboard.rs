@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tokio::io::{AsyncWriteExt, split};
 use tokio::net::TcpListener;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -17,8 +15,10 @@ use tokio_util::sync::CancellationToken;
 use crate::admin::{AdminError, AdminErrorKind, AdminRequest, AdminResponse, WorkbenchStatus};
 use crate::app;
 use crate::cli::error::CommandError;
+use crate::cli::runtime::block_on;
+use crate::cli::tokens::random_token;
 use crate::cli::troubleshooting::Symptom;
-use crate::cli::{GlobalArgs, block_on, print};
+use crate::cli::{GlobalArgs, print};
 use crate::frontend::http::{AdminBackend, serve_page};
 use crate::os::connect_locally;
 use crate::telemetry::process_registry;
@@ -53,12 +53,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let running = LocalWorkbenches { cache: global.resolve_cache_dir()? };
-    let token = token()?;
+    let token = random_token()?;
     block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
         let listener = listener.map_err(|error| {
             CommandError::failed(format!("failed to listen on port {}", args.port))
-                .with_cause(&error.to_string())
+                .because(&error)
                 .with_link(Symptom::PortInUse)
         })?;
         let address = listener.local_addr().map_err(CommandError::internal)?;
@@ -73,12 +73,6 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         shutdown.cancel();
         Ok(ExitCode::SUCCESS)
     })?
-}
-
-fn token() -> Result<String, CommandError> {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(CommandError::internal)?;
-    Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
 struct LocalWorkbenches {

@@ -14,11 +14,12 @@ use tokio_util::task::TaskTracker;
 use crate::app;
 use crate::backend::PoolOptions;
 use crate::catalog::ToolDefinition;
+use crate::cli::PROGRAM_NAME;
 use crate::cli::call::RenderedResult;
 use crate::cli::error::CommandError;
+use crate::cli::runtime::{block_on, pool_options};
 use crate::cli::table::{Align, Table};
 use crate::cli::units::{ContextSize, format_count, number};
-use crate::cli::{PROGRAM_NAME, block_on, pool_options};
 use crate::json::RawJson;
 use crate::settings::StdioLaunch;
 
@@ -85,17 +86,9 @@ async fn show(options: &PoolOptions) -> Result<(), String> {
 }
 
 fn launch(args: &[&str]) -> Result<StdioLaunch, String> {
-    Ok(StdioLaunch {
-        command: PROGRAM_NAME.to_owned(),
-        args: args.iter().map(ToString::to_string).collect(),
-        env: [].into(),
-        cwd: std::env::current_dir().map_err(|error| error.to_string())?,
-        inherit_env: false,
-        has_own_folder: false,
-        sandbox: None,
-        secret_refs: [].into(),
-        withheld: [].into(),
-    })
+    let args = args.iter().map(ToString::to_string).collect();
+    let folder = std::env::current_dir().map_err(|error| error.to_string())?;
+    Ok(StdioLaunch::new(PROGRAM_NAME.to_owned(), args, folder))
 }
 
 async fn look(client: &StdioClient) -> Result<ContextFootprint, String> {

@@ -6,13 +6,15 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::cli::troubleshooting::Symptom;
+use crate::cli::wording::did_you_mean;
+use crate::config::{ConfigReport, LoadError};
 
 #[derive(Debug)]
 pub(crate) struct CommandError {
     kind: Kind,
     message: String,
     causes: Vec<String>,
-    hint: Option<String>,
+    hints: Vec<String>,
     symptom: Option<Symptom>,
 }
 
@@ -26,12 +28,13 @@ enum Kind {
 }
 
 impl CommandError {
-    pub(crate) fn config(error: impl StdError) -> Self {
-        Self::new(Kind::Usage, error)
+    pub(crate) fn config(error: LoadError) -> Self {
+        let hints = error.hints().iter().map(|hint| (*hint).to_owned()).collect();
+        Self { hints, ..Self::new(Kind::Usage, error) }
     }
 
-    pub(crate) fn usage_with_cause(message: String, cause: &impl StdError) -> Self {
-        Self::usage(message).with_cause(&cause.to_string())
+    pub(crate) fn invalid_config(report: ConfigReport) -> Self {
+        Self::config(LoadError::Invalid(report))
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -43,9 +46,15 @@ impl CommandError {
             kind: Kind::Failed,
             message: message.into(),
             causes: Vec::new(),
-            hint: None,
+            hints: Vec::new(),
             symptom: None,
         }
+    }
+
+    /// The first line of the text is the message, the others are causes.
+    pub(crate) fn from_text(text: &str) -> Self {
+        let (message, causes) = text.split_once('\n').unwrap_or((text, ""));
+        Self::failed(message).with_cause(causes)
     }
 
     /// Adds a cause for each line.
@@ -54,9 +63,20 @@ impl CommandError {
         self
     }
 
+    /// Adds an error and its sources as causes.
+    pub(crate) fn because(self, error: &dyn StdError) -> Self {
+        let chain = std::iter::successors(Some(error), |&error| error.source());
+        chain.fold(self, |all, error| all.with_cause(&error.to_string()))
+    }
+
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hints.push(hint.into());
         self
+    }
+
+    /// Adds a hint with similar names, or else another one.
+    pub(crate) fn suggesting(self, near: &[&str], otherwise: &str) -> Self {
+        self.with_hint(did_you_mean(near, ", ").unwrap_or_else(|| otherwise.to_owned()))
     }
 
     /// Adds a link to the troubleshooting page.
@@ -75,13 +95,11 @@ impl CommandError {
     }
 
     fn new(kind: Kind, error: impl StdError) -> Self {
-        let mut causes = Vec::new();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            causes.push(cause.to_string());
-            source = cause.source();
+        let new = Self { kind, ..Self::failed(error.to_string()) };
+        match error.source() {
+            Some(source) => new.because(source),
+            None => new,
         }
-        Self { kind, causes, ..Self::failed(error.to_string()) }
     }
 
     pub(crate) fn from_clap(error: &clap::Error) -> Self {
@@ -89,10 +107,9 @@ impl CommandError {
         let mut parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
         let message = parts.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message);
-        Self {
-            hint: Some(parts.collect::<Vec<_>>().join("\n")).filter(|hint| !hint.is_empty()),
-            ..Self::usage(message)
-        }
+        let hint = parts.collect::<Vec<_>>().join("\n");
+        let hints = if hint.is_empty() { Vec::new() } else { vec![hint] };
+        Self { hints, ..Self::usage(message) }
     }
 
     pub(crate) fn to_json(&self) -> impl Serialize + '_ {
@@ -109,9 +126,9 @@ impl CommandError {
             hints: Vec<String>,
         }
 
-        let (message, hints) = without_hints(&self.message);
-        let hints = hints.into_iter().chain(self.hint.as_deref()).map(str::to_owned);
-        let hints = hints.chain(self.symptom.map(|symptom| symptom.to_string())).collect();
+        let message = self.message.trim_end();
+        let symptom = self.symptom.map(|symptom| symptom.to_string());
+        let hints = self.hints.iter().cloned().chain(symptom).collect();
         Shape { error: ErrorBody { kind: self.kind, message, causes: &self.causes, hints } }
     }
 
@@ -129,26 +146,14 @@ impl CommandError {
     }
 }
 
-fn without_hints(message: &str) -> (&str, Vec<&str>) {
-    let mut rest = message.trim_end();
-    let mut hints = Vec::new();
-    while let Some((before, hint)) = rest.rsplit_once('\n')
-        && let Some(hint) = hint.strip_prefix("hint: ")
-    {
-        hints.insert(0, hint);
-        rest = before.trim_end();
-    }
-    (rest, hints)
-}
-
 impl std::fmt::Display for CommandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "error: {}", self.message.trim_end())?;
         for cause in &self.causes {
             write!(f, "\n  {cause}")?;
         }
-        if let Some(hint) = &self.hint {
-            write!(f, "\n\nhint: {hint}")?;
+        for (index, hint) in self.hints.iter().enumerate() {
+            write!(f, "{}hint: {hint}", if index == 0 { "\n\n" } else { "\n" })?;
         }
         match &self.symptom {
             Some(symptom) => write!(f, "\n\n{symptom}"),
@@ -159,10 +164,14 @@ impl std::fmt::Display for CommandError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
     use pretty_assertions::assert_eq;
     use serde_json::json;
 
     use super::*;
+    use crate::config;
 
     fn in_json(error: &CommandError) -> serde_json::Value {
         serde_json::to_value(error.to_json()).unwrap()
@@ -179,13 +188,17 @@ mod tests {
     }
 
     #[test]
-    fn splits_trailing_hints_off_the_message() {
-        let error = CommandError::usage("no file\n  a.json\n\nhint: make one\nhint: name one");
-        assert_eq!(
-            in_json(&error),
-            json!({"error": {"kind": "usage", "message": "no file\n  a.json", "causes": [],
-                "hints": ["make one", "name one"]}})
-        );
-        assert_eq!(in_json(&CommandError::usage("hint: alone"))["error"]["message"], "hint: alone");
+    fn hints_of_a_configuration_error_are_data() {
+        let env = BTreeMap::<String, String>::new();
+        let location = config::locate(Some("a.json".into()), &env, Path::new("/"));
+        let error = CommandError::config(LoadError::Missing(location)).with_hint("name one");
+        let value = in_json(&error);
+        let message = "no configuration at `a.json` (from `--config`, full path `/a.json`)";
+        assert_eq!(value["error"]["message"], message);
+        let hints = &error.hints;
+        assert_eq!(value["error"]["hints"], json!(hints));
+        assert_eq!((hints.len(), hints[3].as_str()), (4, "name one"));
+        let hints = hints.join("\nhint: ");
+        assert_eq!(error.to_string(), format!("error: {message}\n\nhint: {hints}"));
     }
 }

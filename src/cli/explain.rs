@@ -17,7 +17,10 @@ use crate::cli::call;
 use crate::cli::error::CommandError;
 use crate::cli::global::warn_of_misspelled_agent;
 use crate::cli::login_summary::{self, LoginSummary};
-use crate::cli::{GlobalArgs, block_on, cached_listings, completion, print};
+use crate::cli::runtime::block_on;
+use crate::cli::server_names::is_named;
+use crate::cli::wording::{did_you_mean, quoted};
+use crate::cli::{GlobalArgs, cached_listings, completion, print};
 use crate::config::{KeyLocation, LoadedConfig, locate_key};
 use crate::name::{self, AgentName, ServerName, ServerRef, ToolId, ToolboxName};
 use crate::os::read_input_text;
@@ -263,9 +266,7 @@ impl<'a> Servers<'a> {
             [agent, server] => (Some(agent.as_str()), server),
             _ => (None, &words[0]),
         };
-        let found = self.0.iter().filter(|(toolbox, server)| {
-            server == wanted || format!("{toolbox}/{server}") == *wanted
-        });
+        let found = self.0.iter().filter(|(toolbox, server)| is_named(toolbox, server, wanted));
         let found = found.map(|(toolbox, server)| ToolId {
             toolbox: ToolboxName::new(*toolbox),
             server: ServerName::new(*server),
@@ -279,7 +280,6 @@ impl<'a> Servers<'a> {
         let server = wanted.split(['/', ':']).next().unwrap_or_default();
         let mut near = name::nearest(server, self.0.iter().map(|(_, server)| *server), 3);
         near.dedup();
-        let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
         if let Some((toolbox, server)) = self.0.iter().find(|(_, server)| *server == wanted) {
             return CommandError::usage(format!("name a tool of `{server}`"))
                 .with_hint(format!("run `mcp-workbench list {toolbox}` to see its tools"));
@@ -290,11 +290,7 @@ impl<'a> Servers<'a> {
         } else {
             CommandError::usage(format!("no server `{wanted}` in the configuration"))
         };
-        error.with_hint(if near.is_empty() {
-            "name the tool as `server:tool` or `toolbox/server/tool`".to_owned()
-        } else {
-            format!("did you mean {}?", near.join(", "))
-        })
+        error.suggesting(&near, "name the tool as `server:tool` or `toolbox/server/tool`")
     }
 }
 
@@ -451,11 +447,8 @@ impl<'a> ToolCase<'a> {
             if *is_visible && !self.is_withheld() { "is available to" } else { "is hidden from" };
         let mut text = String::new();
         if self.is_listed == Some(false) {
-            let near: Vec<_> = self.near.iter().map(|near| format!("`{near}`")).collect();
-            let near = match near.join(" or ") {
-                near if near.is_empty() => String::new(),
-                near => format!(" (did you mean {near}?)"),
-            };
+            let near = did_you_mean(&self.near, " or ").map(|near| format!(" ({near})"));
+            let near = near.unwrap_or_default();
             _ = writeln!(
                 text,
                 "no tool `{tool}` is known of `{toolbox}/{server}`{near}; if there were one:"
@@ -483,15 +476,9 @@ impl<'a> ToolCase<'a> {
             }
         }
         if !self.tool_override.arguments.is_empty() {
-            let names: Vec<_> =
-                self.tool_override.arguments.keys().map(|name| format!("`{name}`")).collect();
-            line(
-                "pinned",
-                &format!(
-                    "arguments set by the configuration, hidden from agents: {}",
-                    names.join(", ")
-                ),
-            );
+            let names = quoted(self.tool_override.arguments.keys(), ", ");
+            let says = format!("arguments set by the configuration, hidden from agents: {names}");
+            line("pinned", &says);
         }
         for demand in demands {
             let state = if demand.holds { "" } else { ", currently not met" };

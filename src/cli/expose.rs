@@ -1,7 +1,6 @@
 //! `expose`: serves a single server over HTTP under its own names, to run it in a pod or on its own
 //! machine.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,11 +8,14 @@ use std::sync::Arc;
 use crate::app::{ReloadSource, ValueRefresh};
 use crate::cli::error::CommandError;
 use crate::cli::global::with_run_context;
+use crate::cli::runtime::current_folder;
 use crate::cli::serve;
+use crate::cli::server_names::is_named;
 use crate::cli::value_sources::ValueCache;
+use crate::cli::wording::{did_you_mean, quoted};
 use crate::cli::{GlobalArgs, print};
 use crate::config::env::ProcessEnv;
-use crate::config::{self, ConfigReport, Finding, LoadError, LoadedConfig, Severity};
+use crate::config::{self, ConfigReport, Finding, LoadError, LoadedConfig};
 use crate::name::{ServerName, ToolboxName, nearest};
 use crate::settings::{
     Config, Isolation, Launch, ServerConfig, StdioLaunch, ToolMode, ToolboxConfig,
@@ -73,7 +75,7 @@ pub(crate) fn run(
     files: Option<&ProcessFiles>,
 ) -> Result<ExitCode, CommandError> {
     let Some(wanted) = args.server.clone() else {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         let loaded = config_for_command(&args.command, &folder)?;
         // No file can be reloaded, as with the embedded configuration.
         let global = GlobalArgs { embedded_config: true, config: None, ..global.clone() };
@@ -128,11 +130,8 @@ fn set_passthrough(config: &mut Config) {
 
 fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), ExposeError> {
     let servers = || config.servers().filter(|(_, one)| !matches!(one.launch, Launch::Macros(_)));
-    let full = |toolbox: &ToolboxConfig, server: &ServerConfig| {
-        format!("{}/{}", toolbox.name, server.name)
-    };
     let is_meant = |(toolbox, server): &(&ToolboxConfig, &ServerConfig)| {
-        server.name.as_str() == wanted || full(toolbox, server) == wanted
+        is_named(toolbox.name.as_str(), server.name.as_str(), wanted)
     };
     let found: Vec<_> = servers().filter(is_meant).collect();
     match found.as_slice() {
@@ -143,20 +142,19 @@ fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), Expo
         [(toolbox, server)] => Ok((toolbox.name.clone(), server.name.clone())),
         [] => {
             let names: Vec<String> = servers().map(|(_, server)| server.name.to_string()).collect();
-            let near = nearest(wanted, names.iter().map(String::as_str), 1).pop();
+            let near = nearest(wanted, names.iter().map(String::as_str), 1);
+            let otherwise = || "run `mcp-workbench check` to list the servers".to_owned();
             Err(ExposeError {
                 problem: format!("no server `{wanted}` in the configuration"),
-                hint: near.map_or_else(
-                    || "run `mcp-workbench check` to list the servers".to_owned(),
-                    |near| format!("did you mean `{near}`?"),
-                ),
+                hint: did_you_mean(&near, ", ").unwrap_or_else(otherwise),
             })
         }
         several => {
-            let names = several.iter().map(|(toolbox, server)| full(toolbox, server));
+            let names =
+                several.iter().map(|(toolbox, server)| format!("{}/{}", toolbox.name, server.name));
             Err(ExposeError {
                 problem: format!("several toolboxes have a server `{wanted}`"),
-                hint: format!("use one of `{}`", names.collect::<Vec<_>>().join("`, `")),
+                hint: format!("use one of {}", quoted(names, ", ")),
             })
         }
     }
@@ -168,14 +166,7 @@ fn single_server_source(source: ReloadSource, wanted: String) -> ReloadSource {
         let loaded = read(renewal)?;
         let file = loaded.file.clone();
         select_server(loaded, &wanted).map_err(|ExposeError { problem, hint }| {
-            let finding = Finding {
-                severity: Severity::Error,
-                file: None,
-                path: "mcpServers".to_owned(),
-                position: None,
-                message: problem,
-                hint: Some(hint),
-            };
+            let finding = Finding::error("mcpServers", problem, hint);
             LoadError::Invalid(ConfigReport { file, findings: vec![finding] })
         })
     };
@@ -189,24 +180,15 @@ fn config_for_command(words: &[String], folder: &Path) -> Result<LoadedConfig, C
     // The words are set afterward, so that `${…}` in them isn't expanded.
     let text = format!("{{\"mcpServers\": {{\"{COMMAND_SERVER}\": {{\"command\": \"x\"}}}}}}");
     let loaded = config::parse(&text, file, folder, &ProcessEnv);
-    let loaded = loaded.map_err(|report| CommandError::config(LoadError::Invalid(report)))?;
+    let loaded = loaded.map_err(CommandError::invalid_config)?;
     let mut loaded = with_run_context(loaded, None, folder);
     loaded.findings.clear();
     let (command, args) =
         words.split_first().ok_or_else(|| CommandError::usage("missing command after `--`"))?;
     let servers = loaded.config.toolboxes.iter_mut().flat_map(|toolbox| &mut toolbox.servers);
     for server in servers {
-        server.launch = Launch::Stdio(StdioLaunch {
-            command: command.clone(),
-            args: args.to_vec(),
-            env: BTreeMap::new(),
-            secret_refs: BTreeMap::new(),
-            cwd: folder.to_owned(),
-            inherit_env: false,
-            withheld: BTreeSet::new(),
-            has_own_folder: false,
-            sandbox: None,
-        });
+        let launch = StdioLaunch::new(command.clone(), args.to_vec(), folder.to_owned());
+        server.launch = Launch::Stdio(launch);
         (server.eager, server.roots) = (true, true);
     }
     set_passthrough(&mut loaded.config);

@@ -12,6 +12,7 @@ use crate::app;
 use crate::backend::ListingStore;
 use crate::cli::error::CommandError;
 use crate::cli::redaction::register_secrets;
+use crate::cli::runtime::current_folder;
 use crate::cli::system_keyring::SystemKeyring;
 use crate::cli::value_sources::{self, CheckOnly, FetchAll, FetchNeeded, ValueCache};
 use crate::cli::{EMBEDDED_CONFIG, print};
@@ -130,7 +131,7 @@ impl GlobalArgs {
         &self,
         source: &dyn SecretResolver,
     ) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         let loaded = if self.embedded_config {
             let file = PathBuf::from("the embedded configuration");
             config::parse(EMBEDDED_CONFIG, &file, &folder, &ProcessEnv).map_err(LoadError::Invalid)
@@ -154,7 +155,7 @@ impl GlobalArgs {
 
     /// Loads the configuration to start all servers, without comparing it with the lock file.
     pub(super) fn read_unlocked(&self) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
         let loaded = config::load_without_lockfile(&location, &ProcessEnv, &FetchAll);
         if let Ok(loaded) = &loaded {
@@ -168,20 +169,20 @@ impl GlobalArgs {
         &self,
         env: &dyn EnvSource,
     ) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
         Ok(config::load_without_lockfile(&location, env, &NoSecrets))
     }
 
     /// Location of the configuration; `None` for the embedded one.
     pub(super) fn location(&self) -> Result<Option<ConfigLocation>, CommandError> {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         let find = || config::discover(self.config.clone(), &ProcessEnv, &folder);
         Ok((!self.embedded_config).then(find))
     }
 
     pub(super) fn config_file(&self) -> Result<PathBuf, CommandError> {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         Ok(config::discover(self.config.clone(), &ProcessEnv, &folder).path)
     }
 
@@ -203,7 +204,7 @@ impl GlobalArgs {
         if self.embedded_config {
             return Ok(None);
         }
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         let location = config::discover(self.config.clone(), &ProcessEnv, &folder);
         let (file, mode) = (location.path.clone(), self.mode);
         let read = move |renewal| {
@@ -264,7 +265,7 @@ impl GlobalArgs {
 
     /// The cache folder. Its content can be recreated.
     pub(super) fn resolve_cache_dir(&self) -> Result<PathBuf, CommandError> {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         let cache = config::locate_cache(self.cache_dir.as_deref(), &ProcessEnv, &folder);
         cache.ok_or_else(|| {
             CommandError::usage("cannot locate the cache directory")

@@ -12,8 +12,10 @@ use crate::cli::import::sources::ImportSources;
 use crate::cli::import::toolbox_proposal::ToolboxProposal;
 use crate::cli::import::trial_run::TrialRun;
 use crate::cli::redaction::redact_config;
-use crate::cli::reload_request::reload_running;
+use crate::cli::running_workbenches::reload_running;
+use crate::cli::runtime::current_folder;
 use crate::cli::secret_variables::SecretVariables;
+use crate::cli::source_files::read_source;
 use crate::cli::{GlobalArgs, lock, print};
 use crate::config::env::ProcessEnv;
 use crate::config::{self, ConfigLocation};
@@ -76,18 +78,17 @@ pub(crate) struct Args {
 
 /// Imports servers. Fails if nothing or not all access rules could be imported.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let folder = std::env::current_dir().map_err(CommandError::internal)?;
+    let folder = current_folder()?;
     let target = config::discover(global.config.clone(), &ProcessEnv, &folder);
     let ImportSources { sources, permission_sources: models, untrusted: unasked } =
         sources::read(&args.files, &folder)?;
     let existing = match target.path.try_exists() {
         Ok(false) => None,
-        Ok(true) | Err(_) => Some(sources::source(&target.display_path, &target.path)?),
+        Ok(true) | Err(_) => Some(read_source(&target.display_path, &target.path)?),
     };
-    let invalid = |report| CommandError::config(config::LoadError::Invalid(report));
     let mut secrets = SecretVariables::default();
-    let gathered =
-        collect_candidates(existing.as_ref(), &sources, &mut secrets).map_err(invalid)?;
+    let gathered = collect_candidates(existing.as_ref(), &sources, &mut secrets)
+        .map_err(CommandError::invalid_config)?;
     let trial = if args.no_start {
         TrialRun::skipped(gathered.servers().len())
     } else {
@@ -120,7 +121,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         outcomes: trial.outcomes,
         confirmations: Vec::new(),
     };
-    let planned = gathered.plan(&options).map_err(invalid)?;
+    let planned = gathered.plan(&options).map_err(CommandError::invalid_config)?;
     if is_written && !planned.added.is_empty() {
         let models = existing.as_ref().map_or(models, |_| vec![target.path.clone()]);
         let models: Vec<_> = models.iter().map(PathBuf::as_path).collect();

@@ -7,17 +7,17 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::cli::cache;
+use crate::cli::cached_listings::is_cached;
 use crate::cli::call;
 use crate::cli::error::CommandError;
 use crate::cli::login_summary::{self, LoginSummary};
-use crate::cli::print::escape_to_line;
+use crate::cli::print::{escape_to_line, to_raw_value};
+use crate::cli::runtime::with_gateway;
 use crate::cli::startup::{self, StartReport};
 use crate::cli::table::{Align, Table};
-use crate::cli::units::{ContextSize, format_count, number};
-use crate::cli::{GlobalArgs, completion, print, with_gateway};
+use crate::cli::units::{ContextSize, age, format_age, format_count, number};
+use crate::cli::{GlobalArgs, completion, print};
 use crate::gateway::Gateway;
-use crate::json::RawJson;
 use crate::name::{AgentName, ServerRef};
 use crate::settings::ToolboxConfig;
 use crate::toolbox::ExposedTool;
@@ -98,7 +98,7 @@ struct ListReport<'a> {
 /// Runs the command. Fails if no server could be listed.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let config = global
-        .read_for_start(|_, server| args.refresh || !cache::is_cached(global, server))?
+        .read_for_start(|_, server| args.refresh || !is_cached(global, server))?
         .map_err(CommandError::config)?
         .config;
     let is_empty = config.toolboxes.is_empty();
@@ -165,11 +165,11 @@ async fn list(
     } else if !toolboxes.is_empty() && has_listed {
         print::prose(&to_text(&tools, &toolboxes))?;
     }
-    if let Some(oldest) = kept.iter().map(|(_, since)| cache::age(*since)).max() {
+    if let Some(oldest) = kept.iter().map(|(_, since)| age(*since)).max() {
         print::note(&format!(
             "{} not started: showing cached tool lists up to {} old (use `--refresh` to update)",
             format_count(kept.len(), "server"),
-            cache::format_age(oldest),
+            format_age(oldest),
         ));
     }
     // Errors of started servers, printed below, already mention the login.
@@ -235,7 +235,7 @@ fn in_json<'a>(
     let kept = kept.iter().map(|(server, since)| CachedServer {
         toolbox: server.toolbox.as_str(),
         server: server.server.as_str(),
-        age_seconds: cache::age(*since).as_secs(),
+        age_seconds: age(*since).as_secs(),
     });
     let tool = |tool: &&'a ExposedTool| ListedTool {
         toolbox: tool.id.toolbox.as_str(),
@@ -261,8 +261,4 @@ fn in_json<'a>(
         logins,
         cached: kept.collect(),
     }
-}
-
-pub(crate) fn to_raw_value(raw: &RawJson) -> Box<RawValue> {
-    raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

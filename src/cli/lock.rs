@@ -211,10 +211,8 @@ impl ReportFormat {
     fn text(self, report: &DriftReport) -> Result<String, CommandError> {
         match self {
             Self::Text => Ok(report.to_string()),
-            Self::Json => serde_json::to_string_pretty(report).map_err(CommandError::internal),
-            Self::Sarif => {
-                serde_json::to_string_pretty(&sarif::log(report)).map_err(CommandError::internal)
-            }
+            Self::Json => print::pretty_json(report),
+            Self::Sarif => print::pretty_json(&sarif::log(report)),
             Self::Markdown => Ok(markdown::page(report)),
         }
     }
@@ -225,8 +223,7 @@ fn show(args: &Args, report: &DriftReport) -> Result<ExitCode, CommandError> {
         let mut text = ReportFormat::of_file(file)?.text(report)?;
         text.push('\n');
         os::write_output(file, text).map_err(|error| {
-            CommandError::failed(format!("failed to write `{}`", file.display()))
-                .with_cause(&error.to_string())
+            CommandError::failed(format!("failed to write `{}`", file.display())).because(&error)
         })?;
     }
     if args.diff {

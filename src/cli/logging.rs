@@ -66,10 +66,8 @@ pub(crate) fn init(
         }
         Some(path) => {
             let file = open_log(path).map_err(|error| {
-                CommandError::usage_with_cause(
-                    format!("failed to open the log file `{}`", path.display()),
-                    &error,
-                )
+                CommandError::usage(format!("failed to open the log file `{}`", path.display()))
+                    .because(&error)
             })?;
             let (log, flush) = non_blocking(file);
             (log, flush, false)

@@ -11,6 +11,15 @@ use crate::login::{LoginRegistry, LoginStorage, LoginTarget, SignInStatus};
 use crate::name::AgentName;
 use crate::settings::{AccountScope, Launch, ServerConfig};
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LoginState {
+    /// The server has never asked for a sign-in.
+    Unknown,
+    SignedIn,
+    SignInRequired,
+}
+
 #[derive(Serialize)]
 pub(crate) struct LoginSummary {
     /// The agent that owns the login; `None` for the machine's login.
@@ -18,7 +27,7 @@ pub(crate) struct LoginSummary {
     /// The transport whose agents use it, `stdio` or `http`, if that makes a difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     transport: Option<&'static str>,
-    state: &'static str,
+    state: LoginState,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// The command to sign in, unless already signed in.
@@ -29,22 +38,22 @@ pub(crate) struct LoginSummary {
 impl LoginSummary {
     fn new(target: &LoginTarget, over: Option<&'static str>, standing: SignInStatus) -> Self {
         let (state, reason) = match standing {
-            SignInStatus::NotAsked => ("unknown", None),
-            SignInStatus::SignedIn { .. } => ("signed_in", None),
-            SignInStatus::SignInRequired { why } => ("sign_in_required", Some(why)),
+            SignInStatus::NotAsked => (LoginState::Unknown, None),
+            SignInStatus::SignedIn { .. } => (LoginState::SignedIn, None),
+            SignInStatus::SignInRequired { why } => (LoginState::SignInRequired, Some(why)),
         };
-        let hint = (state != "signed_in")
+        let hint = (state != LoginState::SignedIn)
             .then(|| auth_command("login", &target.server, target.account.as_deref()));
         Self { account: target.account.clone(), transport: over, state, reason, hint }
     }
 
     pub(crate) fn wants_sign_in(&self) -> bool {
-        self.state == "sign_in_required"
+        self.state == LoginState::SignInRequired
     }
 
     /// Returns `true` if the server has never asked for a sign-in.
     pub(crate) fn is_unknown(&self) -> bool {
-        self.state == "unknown"
+        self.state == LoginState::Unknown
     }
 
     pub(crate) fn to_text(&self) -> String {
@@ -60,8 +69,10 @@ impl LoginSummary {
         let hint = self.hint.as_ref().map(|hint| format!("; run `{hint}`"));
         let hint = hint.unwrap_or_default();
         let state = match (self.state, &self.reason) {
-            ("signed_in", _) => "signed in".to_owned(),
-            ("sign_in_required", Some(reason)) => format!("sign-in required ({reason}){hint}"),
+            (LoginState::SignedIn, _) => "signed in".to_owned(),
+            (LoginState::SignInRequired, Some(reason)) => {
+                format!("sign-in required ({reason}){hint}")
+            }
             _ => format!("not signed in (not required so far){hint}"),
         };
         format!("{over}{whose}: {state}")

@@ -11,7 +11,9 @@ use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::error::CommandError;
 use crate::cli::logging::LogLine;
+use crate::cli::server_names::all_names;
 use crate::cli::units::{format_time, system_time};
+use crate::cli::wording::did_you_mean;
 use crate::cli::{GlobalArgs, completion, print};
 use crate::name;
 use crate::telemetry::process_registry::{LogFile, LogReader, list_logs};
@@ -71,12 +73,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 
 fn no_lines(global: &GlobalArgs, wanted: &str) -> CommandError {
     let known: Vec<String> = match global.read() {
-        Ok(Ok(loaded)) => {
-            let servers = loaded.config.servers().flat_map(|(toolbox, server)| {
-                [server.name.to_string(), format!("{}/{}", toolbox.name, server.name)]
-            });
-            servers.collect()
-        }
+        Ok(Ok(loaded)) => all_names(&loaded.config),
         // Logs can also be of another configuration.
         Ok(Err(_)) | Err(_) => Vec::new(),
     };
@@ -86,12 +83,8 @@ fn no_lines(global: &GlobalArgs, wanted: &str) -> CommandError {
     }
     let error = CommandError::failed(format!("there is no server `{wanted}`"));
     let near = name::nearest(wanted, known.iter().map(String::as_str), 3);
-    let near: Vec<_> = near.iter().map(|name| format!("`{name}`")).collect();
-    error.with_hint(if near.is_empty() {
-        "run `mcp-workbench check` to see all servers".to_owned()
-    } else {
-        format!("did you mean {}?", near.join(" or "))
-    })
+    let otherwise = || "run `mcp-workbench check` to see all servers".to_owned();
+    error.with_hint(did_you_mean(&near, " or ").unwrap_or_else(otherwise))
 }
 
 fn follow(folder: &Path, readers: &mut LogReaders, args: &Args) -> Result<(), CommandError> {
@@ -109,9 +102,8 @@ struct LogReaders(BTreeMap<LogFile, LogReader>);
 
 impl LogReaders {
     fn read(&mut self, folder: &Path, args: &Args) -> Result<Vec<(u32, LogLine)>, CommandError> {
-        let found = list_logs(folder).map_err(|error| {
-            CommandError::failed("failed to read the logs").with_cause(&error.to_string())
-        })?;
+        let found = list_logs(folder)
+            .map_err(|error| CommandError::failed("failed to read the logs").because(&error))?;
         let mut lines = Vec::new();
         for log in &found {
             self.0.entry(log.clone()).or_insert_with(|| LogReader::new(log));

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     };
     let failed = |error: std::io::Error| {
         let message = format!("failed to write man pages to `{}`", folder.display());
-        CommandError::failed(message).with_cause(&error.to_string())
+        CommandError::failed(message).because(&error)
     };
     fs::create_dir_all(folder).map_err(failed)?;
     let mut written = 0;

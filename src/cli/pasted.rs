@@ -25,9 +25,9 @@ pub(crate) fn read(word: &str) -> Result<String, CommandError> {
         return Ok(word.to_owned());
     }
     let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).map_err(|error| {
-        CommandError::usage_with_cause("failed to read stdin".to_owned(), &error)
-    })?;
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| CommandError::usage("failed to read stdin").because(&error))?;
     Ok(text)
 }
 

@@ -13,6 +13,7 @@ use crate::catalog::Listing;
 use crate::cli::cached_listings::{self, CachedTools};
 use crate::cli::error::CommandError;
 use crate::cli::global::with_run_context;
+use crate::cli::runtime::current_folder;
 use crate::cli::units::format_count;
 use crate::cli::value_sources::CheckOnly;
 use crate::cli::{GlobalArgs, print};
@@ -137,7 +138,7 @@ fn note_unknown(configs: &[&Config], known: &CachedTools) {
 }
 
 fn load(global: &GlobalArgs, file: &Path) -> Result<Config, CommandError> {
-    let folder = std::env::current_dir().map_err(CommandError::internal)?;
+    let folder = current_folder()?;
     let location = config::locate(Some(file.to_owned()), &ProcessEnv, &folder);
     let loaded = config::load(&location, &ProcessEnv, &CheckOnly).map_err(CommandError::config)?;
     Ok(with_run_context(loaded, global.mode, &folder).config)
@@ -244,15 +245,11 @@ fn changes(
             let besides = || besides.get(at).into_iter().flatten();
             // If the agent can use everything the server has, one row for the server is enough.
             let has_all = |policies: &Policies| besides().all(|one| may_have(policies, one));
-            let is_whole = match (is_there(&old), is_there(&new)) {
-                (false, true) => has_all(&new),
-                (true, false) => has_all(&old),
-                _ => false,
-            };
-            match (is_there(&old), is_there(&new)) {
-                (false, true) => changes.gained.push(entry(None, is_whole)),
-                (true, false) => changes.lost.push(entry(None, is_whole)),
-                _ => {}
+            let (was_there, is_there) = (is_there(&old), is_there(&new));
+            let is_whole = was_there != is_there && has_all(if is_there { &new } else { &old });
+            if was_there != is_there {
+                let side = if is_there { &mut changes.gained } else { &mut changes.lost };
+                side.push(entry(None, is_whole));
             }
             for one in besides().filter(|_| !is_whole) {
                 let entry = || AccessEntry { primitive: Some(one.clone()), ..entry(None, true) };

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 
 use clap::builder::styling::{AnsiColor, Style};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use terminal_size::{Width, terminal_size};
 use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter};
@@ -18,6 +19,7 @@ use crate::cli::error::CommandError;
 use crate::cli::escape::{escape_controls, escape_json_controls};
 use crate::cli::redaction::redact;
 use crate::config::env::{EnvSource, ProcessEnv};
+use crate::json::RawJson;
 
 pub(crate) use crate::cli::escape::escape_to_line;
 
@@ -35,10 +37,6 @@ static STYLE: LazyLock<String> = LazyLock::new(|| {
     let _ = getrandom::fill(&mut random);
     format!("<style {:016x}>", u64::from_ne_bytes(random))
 });
-
-pub(crate) fn error(error: &impl Display) {
-    note(error);
-}
 
 /// Prints a text for people to stderr.
 pub(crate) fn note(text: &impl Display) {
@@ -65,19 +63,26 @@ pub(crate) fn prose(text: &impl Display) -> Result<(), CommandError> {
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
-    let text = serde_json::to_string_pretty(value).map_err(CommandError::internal)?;
-    bytes(escape_json_controls(&redact(&text)).as_bytes())
+    json_text(pretty_json(value)?.as_bytes())
 }
 
 /// Prints JSON that contains a configuration, including its secrets.
 pub(crate) fn json_unredacted(value: &impl Serialize) -> Result<(), CommandError> {
-    let text = serde_json::to_string_pretty(value).map_err(CommandError::internal)?;
-    bytes(escape_json_controls(&text).as_bytes())
+    bytes(escape_json_controls(&pretty_json(value)?).as_bytes())
+}
+
+pub(crate) fn pretty_json(value: &impl Serialize) -> Result<String, CommandError> {
+    serde_json::to_string_pretty(value).map_err(CommandError::internal)
 }
 
 /// Prints the text of a configuration, including its secrets, and a newline.
 pub(crate) fn text_unredacted(text: &impl Display) -> Result<(), CommandError> {
     bytes(styled(&escape_controls(&text.to_string())).as_bytes())
+}
+
+/// Returns JSON of a server as it is, for a report.
+pub(crate) fn to_raw_value(raw: &RawJson) -> Box<RawValue> {
+    raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 /// Prints JSON text without reformatting it, and a newline.

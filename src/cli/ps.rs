@@ -7,14 +7,14 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::backend::strip_stderr_tail;
-use crate::cli::cache;
 use crate::cli::error::CommandError;
+use crate::cli::running_workbenches::running_workbenches;
 use crate::cli::table::{Align, Table};
-use crate::cli::units::{number, system_time};
+use crate::cli::units::{age, format_age, mebibytes, system_time};
 use crate::cli::{GlobalArgs, print};
 use crate::os::ProcessMemory;
 use crate::telemetry::process_registry::{
-    self, ProcessAgentRecord, ProcessRecord, ProcessServerRecord, ServerRunState,
+    ProcessAgentRecord, ProcessRecord, ProcessServerRecord, ServerRunState,
 };
 
 const EXAMPLES: &str = "\
@@ -55,10 +55,7 @@ struct RunningServerRow<'a> {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let folder = global.resolve_cache_dir()?;
-    let all = process_registry::read_processes(&folder).map_err(|error| {
-        CommandError::failed("failed to list running workbenches").with_cause(&error.to_string())
-    })?;
+    let all = running_workbenches(global)?;
     let servers = all.iter().flat_map(|record| &record.servers).filter_map(|server| server.pid);
     let memory = ProcessMemory::of(servers.chain(all.iter().map(|record| record.pid)));
     if args.json {
@@ -150,12 +147,7 @@ fn agents_text(record: &ProcessRecord) -> String {
 
 /// `since` is in seconds since the Unix epoch.
 fn ago(since: u64) -> String {
-    cache::format_age(cache::age(system_time(Duration::from_secs(since))))
-}
-
-fn mebibytes(bytes: Option<u64>) -> String {
-    let whole = |bytes: u64| usize::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(usize::MAX);
-    bytes.map(|bytes| format!("{} MB", number(whole(bytes)))).unwrap_or_default()
+    format_age(age(system_time(Duration::from_secs(since))))
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! `reload`: asks running workbenches to reload their configuration.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use crate::cli::error::CommandError;
+use crate::cli::running_workbenches::{request_reload, serving_workbenches};
 use crate::cli::units::format_count;
 use crate::cli::{GlobalArgs, print};
-use crate::telemetry::process_registry;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,28 +27,11 @@ pub(crate) struct Args {}
 pub(crate) fn run(global: &GlobalArgs, _: &Args) -> Result<ExitCode, CommandError> {
     global.load()?;
     let file = global.config_file()?;
-    let record =
-        process_registry::read_processes(&global.resolve_cache_dir()?).map_err(|error| {
-            CommandError::failed("failed to list running workbenches")
-                .with_cause(&error.to_string())
-        })?;
-    let is_same = |config: &str| match (Path::new(config).canonicalize(), file.canonicalize()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
-    };
-    let serving: Vec<_> = record.iter().filter(|record| is_same(&record.config)).collect();
-    let signals = crate::cli::block_on(async {
-        let mut signals = Vec::new();
-        for record in &serving {
-            let signal = record.process().await.and_then(|process| process.reload());
-            signals.push((record.pid, signal));
-        }
-        signals
-    })?;
-    for (pid, signal) in signals {
-        signal.map_err(|error| {
-            CommandError::failed(format!("failed to signal the workbench with PID {pid}"))
-                .with_cause(&error.to_string())
+    let serving = serving_workbenches(global, &file)?;
+    for (record, asked) in serving.iter().zip(request_reload(&serving)?) {
+        asked.map_err(|error| {
+            CommandError::failed(format!("failed to signal the workbench with PID {}", record.pid))
+                .because(&error)
                 .with_hint("restart it to apply the configuration")
         })?;
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::authoring::edit::{ConfigText, remove_server};
 use crate::cli::config_edit::{self, EditTarget};
 use crate::cli::error::CommandError;
-use crate::cli::reload_request::reload_running;
+use crate::cli::running_workbenches::reload_running;
 use crate::cli::{GlobalArgs, completion, print};
 
 const EXAMPLES: &str = "\

@@ -8,15 +8,16 @@ use serde_json::value::RawValue;
 
 use crate::catalog::rank::{ScoreCutoff, absent_services_message};
 use crate::catalog::shorten;
-use crate::cli::cache;
+use crate::cli::cached_listings::is_cached;
 use crate::cli::call;
 use crate::cli::error::CommandError;
-use crate::cli::list::to_raw_value;
-use crate::cli::print::escape_to_line;
+use crate::cli::print::{escape_to_line, to_raw_value};
+use crate::cli::runtime::with_gateway;
 use crate::cli::startup;
 use crate::cli::table::{Align, Table};
 use crate::cli::units::format_count;
-use crate::cli::{GlobalArgs, completion, print, with_gateway};
+use crate::cli::wording::quoted;
+use crate::cli::{GlobalArgs, completion, print};
 use crate::gateway::{AgentHandle, Gateway, RequestContext, ToolMatch, ToolQuery};
 use crate::settings::ToolboxConfig;
 
@@ -88,7 +89,7 @@ struct MatchRow<'a> {
 /// Fails if no query finds a tool.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
     let config = global
-        .read_for_start(|_, server| !cache::is_cached(global, server))?
+        .read_for_start(|_, server| !is_cached(global, server))?
         .map_err(CommandError::config)?
         .config;
     if config.toolboxes.is_empty() {
@@ -129,13 +130,12 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError
         let texts: Vec<_> = found.iter().map(|answer| to_text(answer, args.full)).collect();
         print::prose(&texts.join("\n\n"))?;
     }
+    startup::warn_of_failures(&starts);
     if has_found {
-        startup::warn_of_failures(&starts);
         return Ok(ExitCode::SUCCESS);
     }
-    startup::warn_of_failures(&starts);
-    let queries: Vec<_> = found.iter().map(|answer| format!("`{}`", answer.echo())).collect();
-    let error = CommandError::failed(format!("no tool matches {}", queries.join(", ")));
+    let queries = quoted(found.iter().map(QueryResult::echo), ", ");
+    let error = CommandError::failed(format!("no tool matches {queries}"));
     let error = found
         .iter()
         .filter(|answer| !answer.absent.is_empty())
@@ -143,7 +143,7 @@ async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError
     let error = error.with_hint("rephrase the query: service, verb and object of one step");
     if args.json {
         // The results are on stdout, as JSON.
-        print::error(&error);
+        print::note(&error);
         return Ok(ExitCode::FAILURE);
     }
     Err(error)

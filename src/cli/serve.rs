@@ -16,13 +16,12 @@ use crate::backend::PoolOptions;
 use crate::cli::admin_config::admin_config;
 use crate::cli::config_remarks::RemarkLogger;
 use crate::cli::error::CommandError;
+use crate::cli::runtime::{block_on, block_on_workers, pool_options};
 use crate::cli::troubleshooting::Symptom;
 use crate::cli::value_sources::ValueCache;
-use crate::cli::{
-    GlobalArgs, PROGRAM_NAME, block_on, block_on_workers, duration, policy, pool_options, print,
-};
+use crate::cli::{GlobalArgs, PROGRAM_NAME, duration, policy, print};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::config::{ConfigReport, Finding, LoadError, LoadedConfig, Severity, otlp_traces_url};
+use crate::config::{ConfigReport, Finding, LoadError, LoadedConfig, otlp_traces_url};
 use crate::frontend::http::{DefaultAccess, DrainTimeouts, TlsCertificates};
 use crate::redis_store::RedisTarget;
 use crate::settings::{AnonymousPolicy, Config, StoreUrl, TlsConfig};
@@ -236,7 +235,7 @@ pub(crate) fn serve_loaded(
         block_on_workers(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 CommandError::failed(format!("failed to listen on {address}"))
-                    .with_cause(&error.to_string())
+                    .because(&error)
                     .with_link(Symptom::PortInUse)
             })?;
             let served = app::serve_http(served, options, listener, default_access, grace, tls);
@@ -395,14 +394,8 @@ fn authenticated_source(source: ReloadSource, is_open: bool) -> ReloadSource {
     let read = move |renewal| {
         let loaded = read(renewal)?;
         let Some(reason) = open_access_reason(&loaded.config, is_open) else { return Ok(loaded) };
-        let finding = Finding {
-            severity: Severity::Error,
-            file: None,
-            path: "auth".to_owned(),
-            position: None,
-            message: format!("the workbench is reachable from other machines, and {reason}"),
-            hint: Some(AUTH_HINT.to_owned()),
-        };
+        let message = format!("the workbench is reachable from other machines, and {reason}");
+        let finding = Finding::error("auth", message, AUTH_HINT);
         Err(LoadError::Invalid(ConfigReport { file: loaded.file, findings: vec![finding] }))
     };
     ReloadSource { load: Box::new(read), ..source }

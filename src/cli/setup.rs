@@ -11,7 +11,7 @@ use clap::builder::PossibleValuesParser;
 use crate::authoring::client_files::client_apps;
 use crate::cli::error::CommandError;
 use crate::cli::import::prompt::{confirm_lock, is_interactive};
-use crate::cli::reload_request::reload_running;
+use crate::cli::running_workbenches::reload_running;
 use crate::cli::setup::plan::SetupPlan;
 use crate::cli::units::ContextSize;
 use crate::cli::{GlobalArgs, lock, print};

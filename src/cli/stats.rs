@@ -12,10 +12,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::cli::error::CommandError;
+use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::stats::patch::PatchServer;
 use crate::cli::stats::text::{size, to_text};
 use crate::cli::units::{ContextSize, format_count};
-use crate::cli::{GlobalArgs, print, with_gateway, without_policy};
+use crate::cli::{GlobalArgs, print};
 use crate::config::{Dialect, LoadError, LoadedConfig};
 use crate::gateway::Gateway;
 use crate::os::read_input_text;

@@ -6,16 +6,16 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::authoring::import::SourceFile;
 use crate::authoring::tailor::{SelectionReason, TailorPlan, TailorRequest, ToolSelection, tailor};
 use crate::cli::atomic_write;
 use crate::cli::error::CommandError;
+use crate::cli::runtime::current_folder;
+use crate::cli::source_files::read_source;
 use crate::cli::table::{Align, Table};
 use crate::cli::units::format_count;
 use crate::cli::{GlobalArgs, print};
 use crate::config::env::ProcessEnv;
-use crate::config::{self, ConfigLocation, LoadError};
-use crate::os::read_input_text;
+use crate::config::{self, ConfigLocation};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 
 /// Fails if no tool is left.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let folder = std::env::current_dir().map_err(CommandError::internal)?;
+    let folder = current_folder()?;
     let full = config::discover(global.config.clone(), &ProcessEnv, &folder);
     let output = args.output.clone().map(|path| config::locate(Some(path), &ProcessEnv, &folder));
     if output.as_ref().is_some_and(|output| is_same(&output.path, &full.path)) {
@@ -65,14 +65,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         return Err(CommandError::usage(message).with_hint("choose another output file"));
     }
     let request = TailorRequest {
-        full: read(&full.display_path, &full.path)?,
+        full: read_source(&full.display_path, &full.path)?,
         folder: output.as_ref().and_then(|output| moved(&full.path, &output.path)),
-        rules: args.rules.as_ref().map(|rules| read(rules, rules)).transpose()?,
+        rules: args.rules.as_ref().map(|rules| read_source(rules, rules)).transpose()?,
         task: args.task.clone(),
         service: args.project_type.clone(),
     };
     let tailored = tailor(&request);
-    let tailored = tailored.map_err(|report| CommandError::config(LoadError::Invalid(report)))?;
+    let tailored = tailored.map_err(CommandError::invalid_config)?;
     if let (Some(output), Some(text)) = (&output, &tailored.text) {
         atomic_write::write_atomically(output, text, &[&full.path])?;
     }
@@ -90,15 +90,6 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         }
     }
     Ok(if tailored.text.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn read(shown: &Path, path: &Path) -> Result<SourceFile, CommandError> {
-    let text = read_input_text(path).map_err(|error| {
-        let error =
-            CommandError::usage_with_cause(format!("cannot read `{}`", shown.display()), &error);
-        error.with_hint("nothing was written; check the path")
-    })?;
-    Ok(SourceFile { file: shown.display().to_string(), text })
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

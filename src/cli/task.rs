@@ -8,7 +8,8 @@ use crate::backend::events;
 use crate::catalog::shorten;
 use crate::cli::call::{self, RenderedResult};
 use crate::cli::error::CommandError;
-use crate::cli::{GlobalArgs, print, with_recording_gateway};
+use crate::cli::runtime::with_recording_gateway;
+use crate::cli::{GlobalArgs, print};
 use crate::gateway::{AgentHandle, Caller, Gateway, RequestContext};
 use crate::json::RawJson;
 use crate::navigator::{
@@ -96,8 +97,7 @@ fn read(given: &str) -> Result<RawJson, CommandError> {
     let arguments = match serde_json::from_str(given) {
         Ok(Whole { arguments }) => arguments,
         Err(_) => serde_json::from_str(given).map_err(|error| {
-            CommandError::usage_with_cause("the arguments are not valid JSON".to_owned(), &error)
-                .with_hint(hint)
+            CommandError::usage("the arguments are not valid JSON").because(&error).with_hint(hint)
         })?,
     };
     if arguments.members().is_none() {
@@ -172,8 +172,7 @@ fn task_error(done: &TaskOutcome, failure: &TaskError) -> CommandError {
         CommandError::failed(format!("the task failed with `{}`", used.word))
             .with_cause(&failure.message)
     } else {
-        let (first, rest) = failure.message.split_once('\n').unwrap_or((&failure.message, ""));
-        CommandError::failed(first).with_cause(rest)
+        CommandError::from_text(&failure.message)
     };
     let error = failure.parameters.iter().fold(error, |error, parameter| {
         let about = parameter.description.as_deref().unwrap_or_default();

@@ -3,12 +3,11 @@
 use std::io::Read;
 use std::process::ExitCode;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 
 use crate::cli::error::CommandError;
 use crate::cli::print;
+use crate::cli::tokens::generate_token;
 use crate::config;
 use crate::settings;
 
@@ -18,8 +17,6 @@ Examples:
   mcp-workbench token claude --from-stdin < file   Use an existing token
   mcp-workbench token --operator me                Create a dashboard token";
 
-/// Lets secret scanners recognize tokens.
-const PREFIX: &str = "mcpw_";
 /// Limits a token read from stdin. In bytes.
 const MOST: u64 = 4096;
 
@@ -79,12 +76,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, CommandError> {
     print::note(&format!("add this entry to `{place}` in the configuration:"));
     print::data(&entry)?;
     Ok(ExitCode::SUCCESS)
-}
-
-pub(super) fn generate_token() -> Result<String, CommandError> {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(CommandError::internal)?;
-    Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)))
 }
 
 fn read() -> Result<String, CommandError> {

@@ -17,12 +17,13 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use crate::app;
+use crate::cli::GlobalArgs;
 use crate::cli::error::CommandError;
+use crate::cli::runtime::block_on;
 use crate::cli::top::connection::TopEvent;
 use crate::cli::top::keys::UserCommand;
 use crate::cli::top::state::TopState;
 use crate::cli::top::terminal::TerminalGuard;
-use crate::cli::{GlobalArgs, block_on};
 use crate::config::env::{EnvSource, ProcessEnv};
 
 /// The capacity of the event channel.

@@ -86,13 +86,36 @@ pub(crate) fn format_time(time: SystemTime, precision: SecondsFormat) -> String 
     date.unwrap_or(DateTime::<Utc>::MAX_UTC).to_rfc3339_opts(precision, true)
 }
 
+/// Time since `since`, or zero if that is in the future.
+pub(crate) fn age(since: SystemTime) -> Duration {
+    since.elapsed().unwrap_or_default()
+}
+
+pub(crate) fn format_age(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// Formats a size in MB, rounded up; empty if it is unknown.
+pub(crate) fn mebibytes(bytes: Option<u64>) -> String {
+    let whole = |bytes: u64| usize::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(usize::MAX);
+    bytes.map(|bytes| format!("{} MB", number(whole(bytes)))).unwrap_or_default()
+}
+
+/// Formats a number of things, with their plural.
 pub(crate) fn format_count(number: usize, thing: &str) -> String {
-    let plural = match number {
-        1 => "",
-        _ if thing.ends_with('x') || thing.ends_with("ch") => "es",
-        _ => "s",
+    let (stem, plural) = match thing.strip_suffix("ory") {
+        _ if number == 1 => (thing, ""),
+        Some(stem) => (stem, "ories"),
+        None if thing.ends_with('x') || thing.ends_with("ch") => (thing, "es"),
+        None => (thing, "s"),
     };
-    format!("{} {thing}{plural}", self::number(number))
+    format!("{} {stem}{plural}", self::number(number))
 }
 
 #[cfg(test)]
@@ -113,10 +136,18 @@ mod tests {
     }
 
     #[test]
+    fn formats_age_in_its_largest_unit() {
+        let told = [0, 59, 60, 7199, 86_399, 200_000].map(|s| format_age(Duration::from_secs(s)));
+        assert_eq!(told, ["0 s", "59 s", "1 min", "1 h", "23 h", "2 d"]);
+    }
+
+    #[test]
     fn formats_bytes_and_tokens_with_plurals() {
         assert_eq!(ContextSize::of(1).to_string(), "1 byte, about 0 tokens");
         assert_eq!(ContextSize::of(12_345).to_string(), "12,345 bytes, about 2,743 tokens");
         assert_eq!(format_count(2, "toolbox"), "2 toolboxes");
         assert_eq!(format_count(2, "workbench"), "2 workbenches");
+        assert_eq!(format_count(2, "category"), "2 categories");
+        assert_eq!(format_count(1, "category"), "1 category");
     }
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::cli::error::CommandError;
-use crate::cli::{GlobalArgs, cached_listings, with_gateway, without_policy};
+use crate::cli::runtime::{with_gateway, without_policy};
+use crate::cli::{GlobalArgs, cached_listings};
 use crate::config::{Finding, locate_key};
 use crate::name::{self, ServerRef};
 use crate::os::read_input_text;

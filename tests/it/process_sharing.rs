@@ -1,6 +1,5 @@
 //! Process sharing between agents, and the isolation of their messages, logs and tasks.
 
-
 use pretty_assertions::{assert_eq, assert_ne};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

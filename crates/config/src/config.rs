@@ -14,8 +14,9 @@ pub use loader::file::{
     ConfigLocation, ConfigOrigin, LoadError, LockfileError, discover, load, load_lockfile,
     load_without_lockfile, locate, locate_cache, parse, parse_with, user_file,
 };
+pub use loader::input_problem::InputProblem;
 pub use loader::loaded_config::LoadedConfig;
-pub use loader::lockfile::{LockfileParseError, lockfile_path, parse_lockfile, render_lockfile};
+pub use loader::lockfile::{lockfile_path, parse_lockfile, render_lockfile};
 pub use loader::secrets_env::{parse_secrets_env, render_secrets_env, secrets_env_path};
 pub use loader::validation::unexpanded_config;
 pub use sections::audit::otlp_traces_url;

@@ -56,7 +56,6 @@ use crate::login::renewal::renew;
 use crate::settings::OAuthConfig;
 use crate::wire::http_client::{BoxFuture, Challenge, Credentials, RetryDecision};
 
-pub use crate::login::begin::WANTS_NONE;
 pub use crate::login::page::{PAGE_HEADERS, Page};
 pub use crate::login::pending::PendingLogin;
 pub use crate::login::store::{

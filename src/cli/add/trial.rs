@@ -14,11 +14,12 @@ use crate::cli::error::CommandError;
 use crate::cli::import::toolbox_proposal;
 use crate::cli::import::trial_run::{StartedServer, start_all};
 use crate::cli::redaction::register_secrets;
+use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::server_phrase::ServerTexts;
 use crate::cli::units::format_count;
-use crate::cli::{GlobalArgs, print, with_gateway, without_policy};
+use crate::cli::{GlobalArgs, print};
+use crate::config;
 use crate::config::env::ProcessEnv;
-use crate::config::{self, LoadError};
 
 /// Names of tools that are shown.
 const MAX_TOOLS: usize = 12;
@@ -39,7 +40,7 @@ pub(super) fn run(
 ) -> Result<Vec<AddTrial>, CommandError> {
     let folder = target.location.path.parent().unwrap_or(Path::new("/"));
     let parsed = config::parse(text, &target.location.display_path, folder, &ProcessEnv);
-    let config = parsed.map_err(|report| CommandError::config(LoadError::Invalid(report)))?.config;
+    let config = parsed.map_err(CommandError::invalid_config)?.config;
     let mut config = without_policy(config);
     let place = |toolbox: &str, name: &str| {
         servers.iter().position(|server| {

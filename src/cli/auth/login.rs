@@ -12,7 +12,6 @@ use crate::cli::error::CommandError;
 use crate::cli::{GlobalArgs, print};
 use crate::login::{
     LoginError, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin, RedirectTarget, SignInStatus,
-    WANTS_NONE,
 };
 use crate::settings::GrantType;
 
@@ -59,7 +58,7 @@ pub(super) fn run(
                 LoginOutcome::NotRequired => {}
                 LoginOutcome::Failed(failure) if is_one => return Err(failed(&target, &failure)),
                 LoginOutcome::Failed(failure) => {
-                    print::error(&failed(&target, &failure));
+                    print::note(&failed(&target, &failure));
                     failures.push(name);
                 }
             }
@@ -102,7 +101,7 @@ async fn sign_in(
     }
     let pending = match login.begin(RedirectTarget::Listener).await {
         Ok(pending) => pending,
-        Err(failure) if failure.reason == WANTS_NONE && !is_one => {
+        Err(failure) if failure.is_not_required && !is_one => {
             return Ok(LoginOutcome::NotRequired);
         }
         Err(failure) => return Ok(LoginOutcome::Failed(failure)),

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::cli::auth::store::store_description;
 use crate::cli::auth::{LoginSelector, matching_logins, other_stored_logins, with_logins};
 use crate::cli::error::CommandError;
+use crate::cli::login_summary::LoginState;
 use crate::cli::table::{Align, Table};
 use crate::cli::units::format_time;
 use crate::cli::{GlobalArgs, print};
@@ -20,7 +21,7 @@ struct LoginStatusRow {
     server: String,
     /// The agent that the login belongs to; `None` for the machine's own login.
     account: Option<String>,
-    state: &'static str,
+    state: LoginState,
     issuer: Option<String>,
     scopes: Vec<String>,
     expires: Option<String>,
@@ -36,7 +37,7 @@ impl LoginStatusRow {
         let mut row = Self {
             server: target.server,
             account: target.account,
-            state: "unknown",
+            state: LoginState::Unknown,
             issuer: None,
             scopes: Vec::new(),
             expires: None,
@@ -47,13 +48,13 @@ impl LoginStatusRow {
         match standing {
             SignInStatus::NotAsked => {}
             SignInStatus::SignedIn { issuer, scopes, expires, is_renewable } => {
-                row.state = "signed_in";
+                row.state = LoginState::SignedIn;
                 (row.issuer, row.scopes, row.is_renewable) = (issuer, scopes, is_renewable);
                 row.is_expired = expires.is_some_and(|expires| expires <= SystemTime::now());
                 row.expires = expires.map(|expires| format_time(expires, SecondsFormat::Secs));
             }
             SignInStatus::SignInRequired { why } => {
-                (row.state, row.reason) = ("sign_in_required", Some(why));
+                (row.state, row.reason) = (LoginState::SignInRequired, Some(why));
             }
         }
         row
@@ -100,8 +101,8 @@ fn table(rows: Vec<LoginStatusRow>) -> Table {
     let mut table = Table::new(columns.map(|column| (column, Align::Left)));
     for row in rows {
         let state = match (row.state, &row.reason) {
-            ("signed_in", _) => "signed in".to_owned(),
-            ("sign_in_required", Some(reason)) => format!("sign-in required: {reason}"),
+            (LoginState::SignedIn, _) => "signed in".to_owned(),
+            (LoginState::SignInRequired, Some(reason)) => format!("sign-in required: {reason}"),
             _ => "unknown".to_owned(),
         };
         let expires = match (&row.expires, row.is_renewable, row.is_expired) {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::cli::error::CommandError;
+use crate::cli::wording::{did_you_mean, quoted};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 use crate::settings::Config;
 
@@ -131,25 +132,26 @@ fn unknown(config: &Config, names: &[String]) -> CommandError {
     let known: BTreeSet<&str> =
         servers(config).flat_map(|(toolbox, server)| [toolbox, server]).collect();
     let near = name::nearest(wanted, known.iter().copied(), MAX_SUGGESTIONS);
-    let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
     let is_bare = names.len() == 1 && wanted == written;
     if is_bare && near.is_empty() {
         error.with_hint(format!(
             "if it is a tool, name its server, too: `SERVER:{written}`; run `mcp-workbench list` \
              to see all tools"
         ))
-    } else if near.is_empty() || known.contains(wanted) {
-        error.with_hint(format!("{FORMS}; run `mcp-workbench list` to see all tools"))
     } else {
-        error.with_hint(format!("did you mean {}? Otherwise {FORMS}", near.join(" or ")))
+        let near = did_you_mean(&near, " or ").filter(|_| !known.contains(wanted));
+        error.with_hint(near.map_or_else(
+            || format!("{FORMS}; run `mcp-workbench list` to see all tools"),
+            |near| format!("{near} Otherwise {FORMS}"),
+        ))
     }
 }
 
 fn ambiguous(names: &[String], found: &[ToolId]) -> CommandError {
     let written = names.join(" ");
-    let each = found.iter().map(|id| format!("`{}/{}/{}`", id.toolbox, id.server, id.tool));
+    let each = found.iter().map(|id| format!("{}/{}/{}", id.toolbox, id.server, id.tool));
     CommandError::usage(format!("`{written}` can mean several tools"))
-        .with_hint(format!("use {}", each.collect::<Vec<_>>().join(" or ")))
+        .with_hint(format!("use {}", quoted(each, " or ")))
 }
 
 /// Reads `key=value` words. Returns `None` if one isn't a pair.

@@ -16,6 +16,7 @@ use crate::cli::catalog::{schema, tools};
 use crate::cli::error::CommandError;
 use crate::cli::secret_variables::SecretVariables;
 use crate::cli::startup::{self, StartReport};
+use crate::cli::wording::quoted;
 use crate::config::env::ProcessEnv;
 use crate::config::{ConfigLocation, ConfigOrigin, expand_variables};
 use crate::gateway::{Gateway, Snapshot};
@@ -185,11 +186,9 @@ impl CatalogDraft {
             members.into_iter().for_each(hide);
         }
         if !launches.unsupported_keys.is_empty() {
-            let keys: Vec<_> =
-                launches.unsupported_keys.iter().map(|key| format!("`{key}`")).collect();
             self.remarks.push(format!(
                 "not copied: {}; the catalog does not enforce these settings",
-                keys.join(", ")
+                quoted(&launches.unsupported_keys, ", ")
             ));
         }
         let mut config = Map::from_iter([("mcp_servers".to_owned(), json!(self.servers))]);
@@ -206,7 +205,7 @@ impl CatalogDraft {
             // Otherwise an older file with the other extension would define the tool twice.
             written.and_then(|()| remove(&path.with_extension("yml"))).map_err(|error| {
                 let message = format!("cannot write `{}`", path.display());
-                CommandError::failed(message).with_cause(&error.to_string())
+                CommandError::failed(message).because(&error)
             })?;
         }
         // Written last, because it makes the folder a catalog. Gets the permissions of the source,

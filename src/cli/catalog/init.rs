@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use crate::authoring::import::{NativeEntries, SourceFile};
 use crate::cli::catalog::draft::CatalogDraft;
 use crate::cli::error::CommandError;
+use crate::cli::runtime::{current_folder, with_gateway, without_policy};
 use crate::cli::units::format_count;
-use crate::cli::{EMBEDDED_CONFIG, GlobalArgs, print, with_gateway, without_policy};
+use crate::cli::wording::quoted;
+use crate::cli::{EMBEDDED_CONFIG, GlobalArgs, print};
 use crate::config::LoadedConfig;
 use crate::os::read_input_text;
 
@@ -79,16 +81,15 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     draft.write(&args.folder, source.as_deref())?;
     let mut sections = vec![format!(
         "wrote `{shown}`: {}, {}, {}",
-        categories(draft.categories),
+        format_count(draft.categories, "category"),
         format_count(draft.services, "service"),
         format_count(draft.tools, "tool"),
     )];
     if draft.variables.names().len() > 0 {
-        let names: Vec<_> = draft.variables.names().map(|name| format!("`{name}`")).collect();
+        let names = quoted(draft.variables.names(), ", ");
         sections.push(format!(
-            "set {} before you start the workbench: these variables replace secrets of the \
-             configuration",
-            names.join(", ")
+            "set {names} before you start the workbench: these variables replace secrets of the \
+             configuration"
         ));
     }
     sections.extend(draft.remarks.iter().map(|remark| format!("warning: {remark}")));
@@ -97,10 +98,6 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     sections.push(format!("hint: run `mcp-workbench catalog check {shown}` to validate it"));
     print::prose(&sections.join("\n\n"))?;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn categories(count: usize) -> String {
-    if count == 1 { "1 category".to_owned() } else { format!("{count} categories") }
 }
 
 fn launches(source: Option<&Path>, loaded: &LoadedConfig) -> Result<NativeEntries, CommandError> {
@@ -114,6 +111,6 @@ fn launches(source: Option<&Path>, loaded: &LoadedConfig) -> Result<NativeEntrie
 fn base(source: Option<&Path>) -> Result<PathBuf, CommandError> {
     match source {
         Some(file) => Ok(file.parent().unwrap_or(Path::new("/")).to_owned()),
-        None => std::env::current_dir().map_err(CommandError::internal),
+        None => current_folder(),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::{Finding, Severity};
+use crate::config::Finding;
 use crate::gateway::Snapshot;
 use crate::settings::{Config, Isolation};
 
@@ -21,16 +21,13 @@ pub(super) fn findings(config: &Config, snapshot: &Snapshot) -> Vec<Finding> {
         let talking = shared.filter(move |server| keeps_log(&server.name));
         talking.map(move |server| format!("{}/{}", toolbox.name, server.name))
     });
-    let finding = |server: String| Finding {
-        severity: Severity::Warning,
-        file: None,
-        path: String::new(),
-        position: None,
-        message: format!(
+    let finding = |server: String| {
+        let message = format!(
             "`{server}` sends log messages, but agents stop receiving them once several share its \
              process, because a message cannot be attributed to one agent"
-        ),
-        hint: Some("to start one process per session, set `\"isolation\": \"session\"`".to_owned()),
+        );
+        let hint = "to start one process per session, set `\"isolation\": \"session\"`";
+        Finding::warning(String::new(), message, Some(hint.to_owned()))
     };
     servers.map(finding).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::backend::{self, ChildEnvironment};
 use crate::cli::check::report::{CheckStatus, ServerRow};
-use crate::cli::current_program;
+use crate::cli::runtime::current_program;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::settings::{Config, Launch};
 

@@ -8,6 +8,7 @@ use crate::backend::launch::{program_files, sandbox};
 use crate::cli::GlobalArgs;
 use crate::cli::check::report::{ProcessReach, ServerRow};
 use crate::cli::units::format_count;
+use crate::cli::wording::quoted;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os;
 use crate::settings::{Config, Confinement, Container, Launch, Sandbox, StdioLaunch};
@@ -83,7 +84,7 @@ fn summary(free: &[String], is_confined: bool, has_details: bool) -> Vec<String>
             "{servers} run without a sandbox, with your permissions (see `--details`)"
         ));
     } else if !free.is_empty() {
-        let place = free.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ");
+        let place = quoted(free, ", ");
         texts.push(format!("not sandboxed, runs with your full permissions: {place}"));
     }
     texts

@@ -1,8 +1,8 @@
 //! Checks the shared store that `serve` would use.
 
-use crate::cli::block_on;
 use crate::cli::error::CommandError;
-use crate::config::{Finding, Severity};
+use crate::cli::runtime::block_on;
+use crate::config::Finding;
 use crate::redis_store::{ProbeReport, RedisTarget, StoreTimeouts, probe};
 use crate::settings::Config;
 
@@ -47,12 +47,5 @@ fn line(address: &RedisTarget, trial: &ProbeReport) -> String {
 }
 
 fn store_finding(message: String, hint: &str) -> Finding {
-    Finding {
-        severity: Severity::Error,
-        file: None,
-        path: "sharedStore".to_owned(),
-        position: None,
-        message,
-        hint: Some(hint.to_owned()),
-    }
+    Finding::error("sharedStore", message, hint)
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::authoring::import::{self, ImportFinding, ImportPlan};
-use crate::cli::import::toolbox_proposal::ToolboxProposal;
-use crate::cli::units::ContextSize;
+use crate::cli::import::toolbox_proposal::{ToolboxProposal, ToolboxRow};
 use crate::config::ConfigLocation;
 
 #[derive(Serialize)]
@@ -15,22 +14,12 @@ pub(super) struct ImportReport<'a> {
     written: bool,
     /// The proposed toolboxes; empty if the command line determined them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    toolboxes: Vec<Toolbox<'a>>,
+    toolboxes: Vec<ToolboxRow<'a>>,
     added: Vec<Added<'a>>,
     findings: Vec<ImportFindingRow<'a>>,
     /// The resulting configuration, with `--dry-run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Toolbox<'a> {
-    name: &'a str,
-    description: &'a str,
-    servers: Vec<&'a str>,
-    tools: usize,
-    #[serde(flatten)]
-    size: ContextSize,
 }
 
 #[derive(Serialize)]
@@ -62,21 +51,11 @@ impl<'a> ImportReport<'a> {
         Self {
             file: &target.display_path,
             written: text.is_none() && !planned.added.is_empty(),
-            toolboxes: proposed.iter().map(toolbox).collect(),
+            toolboxes: proposed.iter().map(ToolboxProposal::row).collect(),
             added: planned.added.iter().map(added).collect(),
             findings: planned.findings.iter().map(finding).collect(),
             text,
         }
-    }
-}
-
-fn toolbox(proposed: &ToolboxProposal) -> Toolbox<'_> {
-    Toolbox {
-        name: &proposed.name,
-        description: &proposed.description,
-        servers: proposed.servers.iter().map(|(_, name)| name.as_str()).collect(),
-        tools: proposed.tools,
-        size: ContextSize::of(proposed.bytes),
     }
 }
 

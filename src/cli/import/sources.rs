@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use crate::authoring::client_files::{FOLDER_ENDINGS, FileKind, FileScope, KnownFile, known_files};
 use crate::authoring::import::{SourceFile, has_servers};
 use crate::cli::error::CommandError;
+use crate::cli::source_files::{below_home, read_source};
 use crate::cli::{pasted, print};
 use crate::config::env::{EnvSource, ProcessEnv};
-use crate::os::{Platform, read_input_text};
+use crate::os::Platform;
 
 #[derive(Debug, Default)]
 pub(super) struct ImportSources {
@@ -27,7 +28,7 @@ pub(super) fn read(named: &[PathBuf], folder: &Path) -> Result<ImportSources, Co
     }
     let read = |file: &PathBuf| match file.to_str() {
         Some("-") => pasted::as_file(&pasted::read("-")?, None),
-        _ => source(file, file),
+        _ => read_source(file, file),
     };
     let sources = named.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(ImportSources {
@@ -37,23 +38,17 @@ pub(super) fn read(named: &[PathBuf], folder: &Path) -> Result<ImportSources, Co
     })
 }
 
-pub(super) fn source(shown: &Path, path: &Path) -> Result<SourceFile, CommandError> {
-    let text = read_input_text(path).map_err(|error| {
-        let error =
-            CommandError::usage_with_cause(format!("cannot read `{}`", shown.display()), &error);
-        error.with_hint("nothing was written; check the path")
-    })?;
-    Ok(SourceFile { file: shown.display().to_string(), text })
-}
-
 /// Reads the known client files that exist and define servers.
 fn known(folder: &Path) -> Result<ImportSources, CommandError> {
     let mut files = ImportSources::default();
     let home = ProcessEnv.home_dir();
     for KnownFile { path, scope, kind, .. } in known_files(Platform::THIS, &ProcessEnv, folder) {
         for path in paths(path, kind) {
-            let shown = shown(&path, home.as_deref(), folder);
-            let source = match source(&shown, &path) {
+            let shown = match path.strip_prefix(folder) {
+                Ok(inside) => inside.to_owned(),
+                Err(_) => below_home(&path, home.as_deref()),
+            };
+            let source = match read_source(&shown, &path) {
                 Ok(source) => source,
                 Err(error) => {
                     print::note(&format!("warning: {error}"));
@@ -90,16 +85,5 @@ fn paths(path: PathBuf, kind: FileKind) -> Vec<PathBuf> {
             paths.sort();
             paths
         }
-    }
-}
-
-/// Shortens a path relative to `folder` or to the home folder (`~`).
-fn shown(path: &Path, home: Option<&Path>, folder: &Path) -> PathBuf {
-    if let Ok(rest) = path.strip_prefix(folder) {
-        return rest.to_owned();
-    }
-    match home.and_then(|home| path.strip_prefix(home).ok()) {
-        Some(rest) => Path::new("~").join(rest),
-        None => path.to_owned(),
     }
 }

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::{CandidateServer, ProposedToolbox};
 use crate::catalog::ToolDefinition;
 use crate::catalog::rank::clustering::{ServerProfile, cluster_servers};
 use crate::cli::import::trial_run::TrialRun;
 use crate::cli::server_phrase::{self, ServerFacts, ServerTexts};
+use crate::cli::units::ContextSize;
 
 /// In characters.
 const DESCRIPTION: usize = 300;
@@ -25,7 +28,28 @@ pub(in crate::cli) struct ToolboxProposal {
     pub(in crate::cli) bytes: usize,
 }
 
+/// A proposed toolbox in a JSON report.
+#[derive(Serialize)]
+pub(in crate::cli) struct ToolboxRow<'a> {
+    name: &'a str,
+    description: &'a str,
+    servers: Vec<&'a str>,
+    tools: usize,
+    #[serde(flatten)]
+    size: ContextSize,
+}
+
 impl ToolboxProposal {
+    pub(in crate::cli) fn row(&self) -> ToolboxRow<'_> {
+        ToolboxRow {
+            name: &self.name,
+            description: &self.description,
+            servers: self.servers.iter().map(|(_, name)| name.as_str()).collect(),
+            tools: self.tools,
+            size: ContextSize::of(self.bytes),
+        }
+    }
+
     pub(in crate::cli) fn to_proposal(&self) -> ProposedToolbox {
         ProposedToolbox {
             name: self.name.clone(),

@@ -26,12 +26,9 @@ pub(super) fn parse_accepts(
             return Ok((server.to_owned(), Some(one.to_owned())));
         }
         let server = split.map_or(word.as_str(), |(server, _)| server);
-        let near = name::nearest(server, known.iter().map(String::as_str), 1).pop();
-        let error = CommandError::usage(format!("no server `{server}` in the configuration"));
-        Err(match near {
-            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-            None => error.with_hint("run `mcp-workbench check` to list the servers"),
-        })
+        let near = name::nearest(server, known.iter().map(String::as_str), 1);
+        Err(CommandError::usage(format!("no server `{server}` in the configuration"))
+            .suggesting(&near, "run `mcp-workbench check` to list the servers"))
     };
     words.iter().map(meant).collect()
 }

@@ -2,25 +2,20 @@
 
 use std::fmt::Write;
 
-use similar::TextDiff;
-
 use crate::cli::definition_remarks::words;
 use crate::cli::lock::report::DriftReport;
+use crate::cli::unified_diff::unified_diff;
 use crate::name::untrusted_text;
-
-const CONTEXT: usize = 3;
 
 /// Returns a unified diff of all changed definitions, with invisible characters as `\u{…}`.
 pub(super) fn text(report: &DriftReport) -> String {
     let mut all = String::new();
     for row in &report.drift {
         let [before, now] = row.texts.each_ref().map(|text| shown(text));
-        let diff = TextDiff::from_lines(&before, &now);
         let name = format!("{} {} {}", row.server, row.kind, row.name);
         let (old, new) =
             (format!("lock: {}", name.trim_end()), format!("now: {}", name.trim_end()));
-        let lines = diff.unified_diff().context_radius(CONTEXT).header(&old, &new).to_string();
-        let _ = writeln!(all, "{}", lines.trim_end());
+        let _ = writeln!(all, "{}", unified_diff(&before, &now, [&old, &new]));
         let on = report.findings.iter().filter(|one| one.is_unreviewed_of(&row.server));
         for remark in on.flat_map(|one| &one.server.shown) {
             let place = &remark.location;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::authoring::client_files::{ClientApp, FileScope, FileSyntax, KnownFile, known_files};
+use crate::cli::source_files::below_home;
 use crate::config::env::EnvSource;
 use crate::os::{Platform, is_same_file, read_input_text};
 
@@ -79,9 +80,7 @@ fn is_installed(file: &KnownFile, home: Option<&Path>) -> bool {
 }
 
 pub(super) fn shown(path: &Path, home: Option<&Path>) -> String {
-    let inside = home.and_then(|home| path.strip_prefix(home).ok());
-    let shown = inside.map_or_else(|| path.to_owned(), |inside| Path::new("~").join(inside));
-    shown.display().to_string()
+    below_home(path, home).display().to_string()
 }
 
 pub(super) fn read(path: &Path) -> Result<Option<String>, String> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::authoring::service::ServiceManager;
+use crate::cli::import::toolbox_proposal::{ToolboxProposal, ToolboxRow};
 use crate::cli::setup::apply::ApplyOutcome;
 use crate::cli::setup::plan::{ClientPlan as Planned, SetupPlan};
 use crate::cli::units::ContextSize;
@@ -15,7 +16,7 @@ pub(super) struct SetupReport<'a> {
     configuration: &'a Path,
     /// `true` if the plan was applied.
     applied: bool,
-    toolboxes: Vec<Toolbox<'a>>,
+    toolboxes: Vec<ToolboxRow<'a>>,
     new_secrets: usize,
     /// The audit log that the setup turns on.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,16 +36,6 @@ struct Service<'a> {
     name: &'a str,
     /// Variables that differ between clients, and so keep them from sharing servers.
     variables: &'a [String],
-}
-
-#[derive(Serialize)]
-struct Toolbox<'a> {
-    name: &'a str,
-    description: &'a str,
-    servers: Vec<&'a str>,
-    tools: usize,
-    #[serde(flatten)]
-    size: ContextSize,
 }
 
 #[derive(Serialize)]
@@ -84,13 +75,6 @@ impl<'a> SetupReport<'a> {
         plan: &'a SetupPlan,
         done: Option<(&'a ApplyOutcome, Option<&BTreeMap<&str, ContextSize>>)>,
     ) -> Self {
-        let toolboxes = plan.proposed.iter().map(|proposed| Toolbox {
-            name: &proposed.name,
-            description: &proposed.description,
-            servers: proposed.servers.iter().map(|(_, name)| name.as_str()).collect(),
-            tools: proposed.tools,
-            size: ContextSize::of(proposed.bytes),
-        });
         let failed = |index| {
             let failed = done.iter().flat_map(|(done, _)| &done.failed);
             failed.into_iter().find(|(other, _)| *other == index).map(|(_, why)| why.as_str())
@@ -105,7 +89,7 @@ impl<'a> SetupReport<'a> {
         Self {
             configuration: &plan.target.path,
             applied: done.is_some(),
-            toolboxes: toolboxes.collect(),
+            toolboxes: plan.proposed.iter().map(ToolboxProposal::row).collect(),
             new_secrets: plan.new_secrets,
             audit_log: plan.new_audit_log(),
             rules: &plan.rules,

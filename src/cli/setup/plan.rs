@@ -16,9 +16,11 @@ use crate::authoring::setup::entry::{
 };
 use crate::authoring::setup::journal::Journal;
 use crate::authoring::setup::{InstallOutcome, add_audit_log, audit_log, install_workbench};
+use crate::cli::GlobalArgs;
 use crate::cli::error::CommandError;
 use crate::cli::escape::quote_for_shell;
 use crate::cli::import::toolbox_proposal::{self, ToolboxProposal};
+use crate::cli::runtime::{current_folder, current_program};
 use crate::cli::secret_variables::SecretVariables;
 use crate::cli::setup::client_rules::ClientRules;
 use crate::cli::setup::clients::{self, ClientFile, InstalledClients};
@@ -26,11 +28,9 @@ use crate::cli::setup::service_plan::{ServicePlan, token_of};
 use crate::cli::setup::state_dir;
 use crate::cli::setup::tried_servers::{TriedEntry, TriedServers};
 use crate::cli::units::ContextSize;
-use crate::cli::{GlobalArgs, current_program};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{
-    self, ConfigLocation, ConfigReport, LoadError, parse_secrets_env, render_secrets_env,
-    secrets_env_path,
+    self, ConfigLocation, parse_secrets_env, render_secrets_env, secrets_env_path,
 };
 use crate::os::Platform;
 
@@ -153,7 +153,7 @@ impl SetupPlan {
             journal: &found.journal,
         };
         let is_configured = !gathered.existing_servers().is_empty();
-        let planned = gathered.plan(&options).map_err(invalid)?;
+        let planned = gathered.plan(&options).map_err(CommandError::invalid_config)?;
         let has_servers = is_configured
             || !planned.added.is_empty()
             || found.config.is_some() && has_toolboxes(&planned.text, &found.target);
@@ -240,7 +240,7 @@ struct FoundFiles {
 impl FoundFiles {
     /// Fails if there is no client.
     fn read(global: &GlobalArgs, ids: &[String]) -> Result<Self, CommandError> {
-        let folder = std::env::current_dir().map_err(CommandError::internal)?;
+        let folder = current_folder()?;
         let target = target(global, &folder)?;
         let config = read(&target.path, &target.display_path)?;
         let secrets_path = secrets_env_path(&target.path);
@@ -281,8 +281,8 @@ impl FoundFiles {
         let texts = sources.iter().chain(&existing).map(|source| source.text.as_str());
         let known = self.known_secrets.clone();
         let mut secrets = StoredSecrets(SecretVariables::with_existing(texts, known));
-        let gathered =
-            collect_user_candidates(existing.as_ref(), &sources, &mut secrets).map_err(invalid)?;
+        let gathered = collect_user_candidates(existing.as_ref(), &sources, &mut secrets)
+            .map_err(CommandError::invalid_config)?;
         Ok((gathered, secrets.0))
     }
 
@@ -300,10 +300,6 @@ impl FoundFiles {
         let mut shared = ServicePlan::build(&self.target.path, &config, program(), &ids)?;
         Ok((shared.add_tokens(&self.target.path, &config)?, Some(shared)))
     }
-}
-
-fn invalid(report: ConfigReport) -> CommandError {
-    CommandError::config(LoadError::Invalid(report))
 }
 
 /// Returns the configuration named by `--config`, or else the user configuration.

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use crate::authoring::service::tokens::{add_tokens, has_tls};
 use crate::authoring::service::{self as authored, ServiceManager, UserService, VERSION};
 use crate::authoring::setup::journal::{ServiceRecord, sha256_hex};
-use crate::cli::background_service::{self, run_manager};
+use crate::cli::background_service::{self, run_manager, words};
 use crate::cli::connect::client_variables;
 use crate::cli::error::CommandError;
+use crate::cli::print;
 use crate::cli::setup::clients;
-use crate::cli::token;
+use crate::cli::tokens::generate_token;
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os::{self, Platform, ProcessHandle};
@@ -63,7 +64,7 @@ impl ServicePlan {
         let mut tokens = earlier.as_ref().map(|own| own.tokens.clone()).unwrap_or_default();
         for client in clients {
             if !tokens.contains_key(*client) {
-                tokens.insert((*client).to_owned(), token::generate_token()?);
+                tokens.insert((*client).to_owned(), generate_token()?);
             }
         }
         let known = earlier.map(|own| (own.manager, own.address, own.name));
@@ -83,7 +84,7 @@ impl ServicePlan {
             tokens,
         };
         let mut files = Vec::new();
-        let text = serde_json::to_string_pretty(&service).map_err(CommandError::internal)?;
+        let text = print::pretty_json(&service)?;
         files.push(written(authored::service_path(config), format!("{text}\n"))?);
         let home = ProcessEnv.home_dir().unwrap_or_default();
         let own = ProcessEnv.config_dir().unwrap_or_default();
@@ -132,8 +133,10 @@ impl ServicePlan {
         }
         // A running service must read the new tokens.
         background_service::signal(&runs, ProcessHandle::reload)?;
-        let answer =
-            crate::cli::block_on(background_service::ensure_running(&self.service, config));
+        let answer = crate::cli::runtime::block_on(background_service::ensure_running(
+            &self.service,
+            config,
+        ));
         answer.map_err(CommandError::into_root_cause)?
     }
 }
@@ -154,10 +157,7 @@ fn written(path: PathBuf, text: String) -> Result<PlannedFile, CommandError> {
 }
 
 fn manager() -> ServiceManager {
-    let answers = |words: &[&str]| {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        run_manager(&words).is_ok()
-    };
+    let answers = |line: &[&str]| run_manager(&words(line)).is_ok();
     match Platform::THIS {
         Platform::Linux if answers(&["systemctl", "--user", "show-environment"]) => {
             ServiceManager::Systemd

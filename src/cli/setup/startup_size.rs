@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::cli::PROGRAM_NAME;
 use crate::cli::demo::stdio_client::StdioClient;
+use crate::cli::runtime::{block_on, pool_options};
 use crate::cli::units::ContextSize;
-use crate::cli::{PROGRAM_NAME, block_on, pool_options};
 use crate::settings::StdioLaunch;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,17 +39,12 @@ fn client_info(client: &str) -> (&str, &str) {
 async fn look(config: &Path, client: &str) -> Result<usize, String> {
     let tasks = TaskTracker::new();
     let args = ["--log-level", "warn", "--config"].map(str::to_owned);
+    let args = args.into_iter().chain([config.display().to_string()]).collect();
+    let folder = config.parent().unwrap_or(Path::new("/")).to_owned();
+    // The child process is this program, so it can have the whole environment.
     let launch = StdioLaunch {
-        secret_refs: [].into(),
-        command: PROGRAM_NAME.to_owned(),
-        args: args.into_iter().chain([config.display().to_string()]).collect(),
-        env: [].into(),
-        cwd: config.parent().unwrap_or(Path::new("/")).to_owned(),
-        // The child process is this program, so it can have the whole environment.
         inherit_env: true,
-        has_own_folder: false,
-        sandbox: None,
-        withheld: [].into(),
+        ..StdioLaunch::new(PROGRAM_NAME.to_owned(), args, folder)
     };
     StdioClient::startup_bytes(&launch, &pool_options(None), &tasks, client_info(client)).await
 }

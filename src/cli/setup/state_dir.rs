@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::authoring::setup::journal::{Journal, VERSION};
 use crate::cli::atomic_write;
 use crate::cli::error::CommandError;
+use crate::cli::print;
 use crate::cli::setup::clients::{read, shown};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{ConfigLocation, ConfigOrigin};
@@ -56,8 +57,7 @@ pub(super) fn journal() -> Result<Option<Journal>, CommandError> {
 
 pub(super) fn write(journal: &Journal) -> Result<(), CommandError> {
     let path = journal_file()?;
-    let text = serde_json::to_string_pretty(journal).map_err(CommandError::internal)?;
-    private(&path, &text)
+    private(&path, &print::pretty_json(journal)?)
 }
 
 /// Archives the journal and backups of an undone setup, replacing the previous archive.
@@ -101,7 +101,7 @@ fn private(path: &Path, text: &str) -> Result<(), CommandError> {
     if let Some(folder) = path.parent() {
         make_private_folder(folder).map_err(|error| {
             CommandError::failed(format!("cannot create the folder `{}`", folder.display()))
-                .with_cause(&error.to_string())
+                .because(&error)
         })?;
     }
     atomic_write::write_atomically(&location(path), text, &[])

@@ -9,10 +9,11 @@ use serde_json::Value;
 use crate::authoring::service::ServiceManager;
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
 use crate::cli::error::CommandError;
+use crate::cli::runtime::{block_on, current_folder};
 use crate::cli::setup::clients::{self, InstalledClients};
 use crate::cli::setup::{plan, state_dir};
 use crate::cli::table::{Align, Table};
-use crate::cli::{GlobalArgs, background_service, block_on, print};
+use crate::cli::{GlobalArgs, background_service, print};
 use crate::config::env::ProcessEnv;
 use crate::os::Platform;
 
@@ -57,7 +58,7 @@ struct ServiceStatus {
 }
 
 pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let folder = std::env::current_dir().map_err(CommandError::internal)?;
+    let folder = current_folder()?;
     let target = plan::target(global, &folder)?;
     let journal = state_dir::journal()?.unwrap_or_default();
     let InstalledClients { files, unreadable } =

@@ -15,9 +15,8 @@ use ratatui::widgets::{
 };
 
 use crate::admin::{AgentStatus, LockDrift, ServerState, ServerStatus, WorkbenchStatus};
-use crate::cli::cache::format_age;
 use crate::cli::top::state::{InputMode, Pane, TopState, TreeRow};
-use crate::cli::units::{format_count, number};
+use crate::cli::units::{format_age, format_count, mebibytes, number};
 use crate::name::untrusted_text;
 
 /// Below this height, in lines, only one pane is shown.
@@ -375,11 +374,6 @@ fn drift(drift: &LockDrift) -> Vec<Line<'static>> {
         drift.differences.iter().map(|one| format!("> {}", untrusted_text::single_line(one))),
     );
     lines.into_iter().map(Line::from).collect()
-}
-
-fn mebibytes(bytes: Option<u64>) -> String {
-    let whole = |bytes: u64| usize::try_from(bytes.div_ceil(1024 * 1024)).unwrap_or(usize::MAX);
-    bytes.map(|bytes| format!("{} MB", number(whole(bytes)))).unwrap_or_default()
 }
 
 fn millis(ms: f64) -> String {

@@ -6,6 +6,7 @@ pub mod client_file;
 pub mod dialect_detection;
 pub(crate) mod disk;
 pub(crate) mod file;
+pub(crate) mod input_problem;
 pub(crate) mod loaded_config;
 pub(crate) mod lockfile;
 pub(crate) mod secrets_env;

@@ -35,9 +35,9 @@ impl Gateway {
         let login = self
             .managed_server(&at.toolbox, &at.server)
             .and_then(|server| server.spec().reach.login());
-        let login = login.ok_or_else(|| LoginError {
-            reason: "this server has no sign-in".to_owned(),
-            hint: "check `headers` and `oauth` in its entry".to_owned(),
+        let login = login.ok_or_else(|| {
+            let hint = "check `headers` and `oauth` in its entry";
+            LoginError::new("this server has no sign-in", hint)
         })?;
         self.pool.sign_in(login, back).await
     }

@@ -21,9 +21,6 @@ use crate::settings::GrantType;
 /// Provokes a 401 from a server that requires a login. Harmless if the server responds instead.
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// The `LoginError::reason` if the server doesn't require a login.
-pub const WANTS_NONE: &str = "the server does not require sign-in";
-
 pub(crate) async fn begin(
     login: &Arc<LoginState>,
     back: RedirectTarget,
@@ -47,7 +44,9 @@ pub(crate) async fn begin(
     let found = discover(login, challenge.as_deref()).await.map_err(|failure| {
         let wants_none = challenge.is_none() && target.oauth.metadata_url.is_none();
         if wants_none && failure.reason == crate::login::discovery::NO_METADATA {
-            LoginError::new(WANTS_NONE, "use it without signing in")
+            let reason = "the server does not require sign-in";
+            let error = LoginError::new(reason, "use it without signing in");
+            LoginError { is_not_required: true, ..error }
         } else {
             failure
         }

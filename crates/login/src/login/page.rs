@@ -65,7 +65,7 @@ impl Page {
         Self::failed(&LoginError::new(UNEXPECTED_CALLBACK, "sign in again"))
     }
 
-    pub(crate) fn failed(LoginError { reason, hint }: &LoginError) -> Self {
+    pub(crate) fn failed(LoginError { reason, hint, .. }: &LoginError) -> Self {
         Self::new(400, "Not signed in", &format!("Sign-in failed: {reason}. Hint: {hint}."))
     }
 }

@@ -115,10 +115,12 @@ pub struct LoginError {
     pub reason: String,
     /// How to fix it.
     pub hint: String,
+    /// `true` if the server doesn't require a sign-in.
+    pub is_not_required: bool,
 }
 
 impl LoginError {
-    pub(crate) fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { reason: reason.into(), hint: hint.into() }
+    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { reason: reason.into(), hint: hint.into(), is_not_required: false }
     }
 }

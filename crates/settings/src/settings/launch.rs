@@ -85,6 +85,21 @@ impl Launch {
 }
 
 impl StdioLaunch {
+    /// Returns a launch with the minimal environment and the default sandbox.
+    pub fn new(command: String, args: Vec<String>, cwd: PathBuf) -> Self {
+        Self {
+            command,
+            args,
+            cwd,
+            env: BTreeMap::new(),
+            secret_refs: BTreeMap::new(),
+            inherit_env: false,
+            withheld: BTreeSet::new(),
+            has_own_folder: false,
+            sandbox: None,
+        }
+    }
+
     fn encoded(&self) -> Value {
         let sandbox = match &self.sandbox {
             None | Some(Sandbox::Off) => Value::Null,

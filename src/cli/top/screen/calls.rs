@@ -9,10 +9,9 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Borders, List, ListItem, ListState};
 
 use crate::admin::{CallStatus, WorkbenchStatus};
-use crate::cli::cache::format_age;
 use crate::cli::top::screen::{client_name, millis};
 use crate::cli::top::state::{Pane, TopState, whole};
-use crate::cli::units::number;
+use crate::cli::units::{format_age, number};
 
 /// Below this width, in columns, a line has only the most important parts.
 const NARROW: u16 = 60;

@@ -11,8 +11,9 @@ use crate::config::env::EnvSource;
 use crate::config::loader::catalog::{self, AttachOutcome, AttachedCatalog};
 use crate::config::loader::catalog_fs::CatalogFs;
 use crate::config::loader::disk::DiskFs;
+use crate::config::loader::input_problem::InputProblem;
 use crate::config::loader::loaded_config::LoadedConfig;
-use crate::config::loader::lockfile::{LockfileParseError, lockfile_path, parse_lockfile};
+use crate::config::loader::lockfile::{lockfile_path, parse_lockfile};
 use crate::config::loader::secrets_env::{OverlayEnv, parse_secrets_env, secrets_env_path};
 use crate::config::loader::validation;
 use crate::config::secret_values::{NoSecrets, SecretLookup, SecretResolver, read_resolving};
@@ -132,8 +133,8 @@ pub enum LoadError {
     #[error("{}", missing(.0))]
     Missing(ConfigLocation),
     /// The file can't be read or isn't UTF-8.
-    #[error("failed to read `{}`: {reason}", location.display_path.display())]
-    Unreadable { location: ConfigLocation, reason: String },
+    #[error("failed to read `{}`: {}", location.display_path.display(), problem.reason)]
+    Unreadable { location: ConfigLocation, problem: InputProblem },
     /// The configuration has errors. The report holds all findings, including warnings.
     #[error("{}", .0.without_label())]
     Invalid(ConfigReport),
@@ -142,17 +143,36 @@ pub enum LoadError {
     Lock(LockfileError),
 }
 
+impl LoadError {
+    /// How to fix it, if that isn't part of a finding.
+    pub fn hints(&self) -> &[&'static str] {
+        match self {
+            Self::Missing(_) => MISSING_HINTS,
+            Self::Unreadable { problem, .. } => problem.hint.as_slice(),
+            Self::Lock(error) => error.problem.hint.as_slice(),
+            Self::Invalid(_) => &[],
+        }
+    }
+
+    /// Returns the message with all hints, for the log.
+    pub fn to_text(&self) -> String {
+        let hints = self.hints().iter().map(|hint| format!("hint: {hint}"));
+        let hints = hints.collect::<Vec<_>>().join("\n");
+        if hints.is_empty() { self.to_string() } else { format!("{self}\n\n{hints}") }
+    }
+}
+
 /// An unreadable or invalid lockfile.
 #[derive(Debug)]
 pub struct LockfileError {
     /// The path, relative if the user named the configuration that way.
     pub file: PathBuf,
-    pub reason: String,
+    pub problem: InputProblem,
 }
 
 impl fmt::Display for LockfileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invalid lockfile `{}`: {}", self.file.display(), self.reason)
+        write!(f, "invalid lockfile `{}`: {}", self.file.display(), self.problem.reason)
     }
 }
 
@@ -176,14 +196,15 @@ pub fn load_lockfile(location: &ConfigLocation) -> Result<Option<Lockfile>, Load
     let is_folder = location.path.is_dir();
     let path = lockfile_path(&location.path, is_folder);
     let shown = lockfile_path(&location.display_path, is_folder);
-    let unusable = |reason: String| LoadError::Lock(LockfileError { file: shown.clone(), reason });
+    let unusable =
+        |problem: InputProblem| LoadError::Lock(LockfileError { file: shown.clone(), problem });
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unusable(error.to_string())),
+        Err(error) => return Err(unusable(error.into())),
     };
     let text = text(&bytes).map_err(unusable)?;
-    parse_lockfile(text).map(Some).map_err(|bad: LockfileParseError| unusable(bad.to_string()))
+    parse_lockfile(text).map(Some).map_err(unusable)
 }
 
 /// Like [`load`], without the lockfile.
@@ -199,10 +220,11 @@ pub fn load_without_lockfile(
         };
         return read_resolving(source, read).map_err(LoadError::Invalid);
     }
-    let unreadable = |reason: String| LoadError::Unreadable { location: location.clone(), reason };
+    let unreadable =
+        |problem: InputProblem| LoadError::Unreadable { location: location.clone(), problem };
     let bytes = read(&location.path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => LoadError::Missing(location.clone()),
-        _ => unreadable(error.to_string()),
+        _ => unreadable(error.into()),
     })?;
     let text = text(&bytes).map_err(unreadable)?;
     let folder = location.path.parent().unwrap_or(Path::new("/"));
@@ -227,18 +249,18 @@ fn load_secrets_env(
 ) -> Result<(BTreeMap<String, String>, Vec<Finding>), LoadError> {
     let path = secrets_env_path(&location.path);
     let shown = secrets_env_path(&location.display_path);
-    let unreadable = |reason: String| LoadError::Unreadable {
+    let unreadable = |problem: InputProblem| LoadError::Unreadable {
         location: ConfigLocation {
             display_path: shown.clone(),
             path: path.clone(),
             ..location.clone()
         },
-        reason,
+        problem,
     };
     match read(&path) {
         Ok(bytes) => Ok(parse_secrets_env(&shown, text(&bytes).map_err(unreadable)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Default::default()),
-        Err(error) => Err(unreadable(error.to_string())),
+        Err(error) => Err(unreadable(error.into())),
     }
 }
 
@@ -357,19 +379,27 @@ fn parse_in_context(
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, String> {
+fn text(bytes: &[u8]) -> Result<&str, InputProblem> {
     let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     if utf16 {
-        return Err("the file is UTF-16\n\nhint: save it as UTF-8".to_owned());
+        let reason = "the file is UTF-16".to_owned();
+        return Err(InputProblem { reason, hint: Some("save it as UTF-8") });
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let before = bytes.iter().take(error.valid_up_to());
         let line = 1 + before.fold(0, |lines, byte| lines + usize::from(*byte == b'\n'));
-        format!("invalid UTF-8 in line {line}\n\nhint: save the file as UTF-8")
+        let reason = format!("invalid UTF-8 in line {line}");
+        InputProblem { reason, hint: Some("save the file as UTF-8") }
     })
 }
 
-fn missing(location: &ConfigLocation) -> impl fmt::Display {
+const MISSING_HINTS: &[&str] = &[
+    "run `mcp-workbench setup` to create one from the servers of your clients",
+    "run `mcp-workbench demo` for a sample session without one",
+    "use `--config PATH` or `WORKBENCH_CONFIG` for another file",
+];
+
+fn missing(location: &ConfigLocation) -> String {
     let (shown, path) = (location.display_path.display(), location.path.display());
     let named = |source: &str| {
         let full = if location.display_path == location.path {
@@ -379,18 +409,12 @@ fn missing(location: &ConfigLocation) -> impl fmt::Display {
         };
         format!("no configuration at `{shown}` (from {source}{full})")
     };
-    let message = match location.chosen_by {
+    match location.chosen_by {
         ConfigOrigin::Flag => named("`--config`"),
         ConfigOrigin::EnvVar => named("`WORKBENCH_CONFIG`"),
         ConfigOrigin::Default | ConfigOrigin::User => format!(
             "no configuration found: tried `{path}`, `./tools.toml`, `./modular-mcp.json` and \
              `~/.config/mcp-workbench/config.json`"
         ),
-    };
-    format!(
-        "{message}\n\n\
-         hint: run `mcp-workbench setup` to create one from the servers of your clients\n\
-         hint: run `mcp-workbench demo` for a sample session without one\n\
-         hint: use `--config PATH` or `WORKBENCH_CONFIG` for another file"
-    )
+    }
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::config::loader::input_problem::InputProblem;
 use crate::json::RawJson;
 use crate::name::untrusted_text;
 use crate::settings::{
@@ -30,20 +31,9 @@ pub fn lockfile_path(config: &Path, is_folder: bool) -> PathBuf {
     folder.join(FILE)
 }
 
-/// The reason why a lockfile can't be parsed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}\n\nhint: {hint}")]
-pub struct LockfileParseError {
-    reason: String,
-    hint: &'static str,
-}
-
-impl LockfileParseError {
-    fn new(reason: impl Into<String>) -> Self {
-        let hint =
-            "restore the file from version control, or recreate it with `mcp-workbench lock`";
-        Self { reason: reason.into(), hint }
-    }
+fn problem(reason: impl Into<String>) -> InputProblem {
+    let hint = "restore the file from version control, or recreate it with `mcp-workbench lock`";
+    InputProblem { reason: reason.into(), hint: Some(hint) }
 }
 
 #[derive(Deserialize)]
@@ -123,46 +113,41 @@ struct RawWords {
 ///
 /// Fails on invalid JSON, an unsupported version, an unknown or duplicate member, or a `hash` that
 /// doesn't match its `definition`.
-pub fn parse_lockfile(text: &str) -> Result<Lockfile, LockfileParseError> {
+pub fn parse_lockfile(text: &str) -> Result<Lockfile, InputProblem> {
     let whole: Box<RawValue> = serde_json::from_str(text).map_err(|error| {
         let is_merge = ["<<<<<<<", "=======", ">>>>>>>"].iter().any(|mark| text.contains(mark));
         let why = if is_merge { " (it contains merge conflict markers)" } else { "" };
-        LockfileParseError::new(format!("invalid JSON: {error}{why}"))
+        problem(format!("invalid JSON: {error}{why}"))
     })?;
     let head: LockfileHeader = serde_json::from_str(whole.get())
-        .map_err(|error| LockfileParseError::new(format!("unexpected content: {error}")))?;
+        .map_err(|error| problem(format!("unexpected content: {error}")))?;
     match &head.version {
-        None => return Err(LockfileParseError::new("no `version`")),
+        None => return Err(problem("no `version`")),
         Some(version) if *version == VERSION => {}
         Some(Value::Number(version)) if version.as_u64().is_some_and(|v| v > VERSION) => {
-            return Err(LockfileParseError {
+            return Err(InputProblem {
                 reason: format!(
                     "version {version} is newer than version {VERSION}, which this release supports"
                 ),
-                hint: "update mcp-workbench, or recreate the file with `mcp-workbench lock`",
+                hint: Some("update mcp-workbench, or recreate the file with `mcp-workbench lock`"),
             });
         }
         Some(version) => {
-            return Err(LockfileParseError::new(format!(
-                "expected version {VERSION}, found {version}"
-            )));
+            return Err(problem(format!("expected version {VERSION}, found {version}")));
         }
     }
     if RawJson::encode(&whole).canonical(usize::MAX).is_none() {
-        return Err(LockfileParseError::new("duplicate member, or a string with invalid Unicode"));
+        return Err(problem("duplicate member, or a string with invalid Unicode"));
     }
     let RawLockfile { version: _, servers } = serde_json::from_str(whole.get())
-        .map_err(|error| LockfileParseError::new(format!("unexpected content: {error}")))?;
+        .map_err(|error| problem(format!("unexpected content: {error}")))?;
     let read = |(name, server): (String, RawLockedServer)| {
         let read = self::server(server).map_err(|MemberError { at, why }| {
-            LockfileParseError::new(format!(
-                "`servers.{}{at}`: {why}",
-                untrusted_text::display_name(&name, 80)
-            ))
+            problem(format!("`servers.{}{at}`: {why}", untrusted_text::display_name(&name, 80)))
         })?;
         Ok((name, Arc::new(read)))
     };
-    Ok(Lockfile { servers: servers.into_iter().map(read).collect::<Result<_, _>>()? })
+    Ok(Lockfile { servers: servers.into_iter().map(read).collect::<Result<_, InputProblem>>()? })
 }
 
 struct MemberError {

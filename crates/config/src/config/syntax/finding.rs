@@ -28,6 +28,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Returns an error in the setting at `path` in the report's file, without a position.
+    pub fn error(path: impl Into<String>, message: String, hint: impl Into<String>) -> Self {
+        let hint = Some(hint.into());
+        Self { severity: Severity::Error, ..Self::warning(path.into(), message, hint) }
+    }
+
     /// Returns a warning about the setting at `path` in the report's file, without a position.
     pub fn warning(path: String, message: String, hint: Option<String>) -> Self {
         Self { severity: Severity::Warning, file: None, path, position: None, message, hint }
@@ -50,26 +56,45 @@ impl ConfigReport {
     }
 
     /// Renders the report without its leading `error: ` or `warning: ` label.
-    pub fn without_label(&self) -> impl fmt::Display {
-        let text = self.to_string();
-        match text.split_once(": ") {
-            Some((_, body)) => body.to_owned(),
-            None => text,
-        }
+    pub fn without_label(&self) -> impl fmt::Display + '_ {
+        fmt::from_fn(|f| self.render(f, false))
     }
 
     fn of(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(move |finding| finding.severity == severity)
     }
 
-    fn section(&self, f: &mut fmt::Formatter<'_>, severity: Severity) -> fmt::Result {
+    fn render(&self, f: &mut fmt::Formatter<'_>, has_label: bool) -> fmt::Result {
+        let errors = self.has_errors();
+        let warnings = self.of(Severity::Warning).next().is_some();
+        if errors {
+            self.section(f, Severity::Error, has_label)?;
+        }
+        if errors && warnings {
+            f.write_str("\n\n")?;
+        }
+        if warnings {
+            self.section(f, Severity::Warning, has_label || errors)?;
+        }
+        Ok(())
+    }
+
+    fn section(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        severity: Severity,
+        has_label: bool,
+    ) -> fmt::Result {
         let count = self.of(severity).count();
         let label = match severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
         let plural = if count == 1 { "" } else { "s" };
-        writeln!(f, "{label}: {count} {label}{plural} in `{}`", self.file)?;
+        if has_label {
+            write!(f, "{label}: ")?;
+        }
+        writeln!(f, "{count} {label}{plural} in `{}`", self.file)?;
         for finding in self.of(severity).take(MAX_SHOWN) {
             write!(f, "\n  {}:", finding.file.as_deref().unwrap_or(&self.file))?;
             if let Some((line, column)) = finding.position {
@@ -92,18 +117,7 @@ impl ConfigReport {
 
 impl fmt::Display for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let errors = self.has_errors();
-        let warnings = self.of(Severity::Warning).next().is_some();
-        if errors {
-            self.section(f, Severity::Error)?;
-        }
-        if errors && warnings {
-            f.write_str("\n\n")?;
-        }
-        if warnings {
-            self.section(f, Severity::Warning)?;
-        }
-        Ok(())
+        self.render(f, true)
     }
 }
 

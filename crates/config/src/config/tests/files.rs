@@ -53,7 +53,7 @@ fn failure(bytes: Option<&[u8]>) -> String {
         std::fs::write(&file, bytes).unwrap();
     }
     let location = locate(Some("w.json".into()), &env(&[]), folder.path());
-    let shown = load(&location, &env(&[]), &NoSecrets).unwrap_err().to_string();
+    let shown = load(&location, &env(&[]), &NoSecrets).unwrap_err().to_text();
     shown.replace(&folder.path().display().to_string(), "<folder>")
 }
 

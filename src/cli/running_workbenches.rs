@@ -1,10 +1,40 @@
-//! Asks running workbenches to apply a configuration that a command has just written.
+//! The running workbenches of this user, and requests to reload their configuration.
 
+use std::io;
 use std::path::Path;
 
+use crate::cli::GlobalArgs;
+use crate::cli::error::CommandError;
+use crate::cli::runtime::block_on;
 use crate::cli::units::format_count;
-use crate::cli::{GlobalArgs, block_on};
 use crate::telemetry::process_registry::{self, ProcessRecord};
+
+pub(crate) fn running_workbenches(global: &GlobalArgs) -> Result<Vec<ProcessRecord>, CommandError> {
+    process_registry::read_processes(&global.resolve_cache_dir()?)
+        .map_err(|error| CommandError::failed("failed to list running workbenches").because(&error))
+}
+
+/// Returns the workbenches that serve `file`.
+pub(crate) fn serving_workbenches(
+    global: &GlobalArgs,
+    file: &Path,
+) -> Result<Vec<ProcessRecord>, CommandError> {
+    let file = file.canonicalize().ok();
+    let mut all = running_workbenches(global)?;
+    all.retain(|record| file.is_some() && Path::new(&record.config).canonicalize().ok() == file);
+    Ok(all)
+}
+
+/// Asks each workbench for an explicit reload.
+pub(crate) fn request_reload(all: &[ProcessRecord]) -> Result<Vec<io::Result<()>>, CommandError> {
+    block_on(async {
+        let mut asked = Vec::new();
+        for record in all {
+            asked.push(record.process().await.and_then(|process| process.reload()));
+        }
+        asked
+    })
+}
 
 /// Asks the workbenches that serve `file` to reload it, and returns a line about it. `None` if there
 /// are none.
@@ -12,20 +42,11 @@ use crate::telemetry::process_registry::{self, ProcessRecord};
 /// A workbench isn't asked if the file has other changes that wait for an explicit reload: an agent
 /// may have made them.
 pub(crate) fn reload_running(global: &GlobalArgs, file: &Path) -> Option<String> {
-    let file = file.canonicalize().ok()?;
-    let records = process_registry::read_processes(&global.resolve_cache_dir().ok()?).ok()?;
-    let is_same = |config: &str| Path::new(config).canonicalize().is_ok_and(|path| path == file);
-    let serving = records.into_iter().filter(|record| is_same(&record.config));
+    let serving = serving_workbenches(global, file).ok()?.into_iter();
     let (waiting, ready): (Vec<_>, Vec<_>) = serving.partition(|record| record.has_pending_changes);
-    let asked = block_on(async {
-        let mut asked = 0;
-        for record in &ready {
-            let signal = record.process().await.and_then(|process| process.reload());
-            asked += usize::from(signal.is_ok());
-        }
-        asked
-    });
-    outcome(asked.unwrap_or_default(), &ready, &waiting)
+    let asked = request_reload(&ready).unwrap_or_default();
+    let asked = asked.iter().filter(|asked| asked.is_ok()).count();
+    outcome(asked, &ready, &waiting)
 }
 
 fn outcome(asked: usize, ready: &[ProcessRecord], waiting: &[ProcessRecord]) -> Option<String> {
