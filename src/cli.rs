@@ -1,73 +1,19 @@
 //! The command line: arguments, command dispatch, and the only code that prints.
 
-mod add;
-mod admin_config;
-mod atomic_write;
-mod auth;
-mod background_service;
-mod cache;
-mod cached_listings;
-mod call;
-mod catalog;
-mod check;
-mod completion;
-mod config_edit;
-mod config_remarks;
-mod connect;
-mod dashboard;
-mod definition_remarks;
-mod demo;
-mod duration;
-mod error;
-mod escape;
-mod explain;
-mod expose;
-mod global;
-mod help;
-mod import;
-mod list;
-mod lock;
-mod logging;
-mod login_summary;
-mod logs;
-mod man;
-mod package_identity;
-mod pasted;
-mod policy;
-mod print;
-mod ps;
-mod redaction;
-mod reload;
-mod remove;
-mod running_workbenches;
+mod access;
+mod args;
+mod configuring;
+mod diagnostics;
+mod files;
+mod monitoring;
+mod onboarding;
+mod other;
+mod output;
 mod runtime;
-mod sandbox_exec;
-mod search;
-mod secret_variables;
-mod serve;
-mod server_names;
-mod server_phrase;
-mod setup;
-mod source_files;
-mod spinner;
-mod startup;
-mod stats;
-mod suggestions;
-mod system_keyring;
-mod table;
-mod tailor;
-mod task;
-mod token;
+mod servers;
+mod serving;
 mod tokens;
-mod top;
-mod troubleshooting;
-mod unified_diff;
-mod units;
-mod unmatched_rules;
-mod unpinned_packages;
-mod value_sources;
-mod wording;
-mod writable_config;
+mod tools;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -81,10 +27,19 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::backend::watchdog;
 use crate::builtin::{self, BuiltinServer};
-use crate::cli::connect::ConnectOutcome;
-use crate::cli::error::CommandError;
-use crate::cli::global::GlobalArgs;
+use crate::cli::access::{auth, explain, lock, policy, token};
+use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::{completion, help, suggestions};
+use crate::cli::configuring::{add, catalog, check, remove, tailor};
+use crate::cli::monitoring::{dashboard, logs, ps, stats, top};
+use crate::cli::onboarding::{demo, import, setup};
+use crate::cli::other::{cache, man, sandbox_exec};
+use crate::cli::output::error::CommandError;
+use crate::cli::output::{logging, print};
 use crate::cli::runtime::block_on;
+use crate::cli::serving::connect::ConnectOutcome;
+use crate::cli::serving::{connect, expose, reload, serve};
+use crate::cli::tools::{call, list, search, task};
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os;
@@ -182,9 +137,6 @@ enum Command {
     #[command(hide = true)]
     Cell(sandbox_exec::Args),
 }
-
-const PROGRAM_NAME: &str = env!("CARGO_PKG_NAME");
-const EMBEDDED_CONFIG: &str = include_str!("../workbench-config.json");
 
 /// Runs the command line. The exit code is 0 for success, 1 if the command failed and 2 for wrong
 /// usage or an invalid configuration.

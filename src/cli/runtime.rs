@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use crate::app;
 use crate::backend::{ChildEnvironment, PoolOptions};
-use crate::cli::error::CommandError;
-use crate::cli::global::GlobalArgs;
+use crate::cli::args::global::GlobalArgs;
+use crate::cli::output::error::CommandError;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::gateway::Gateway;
 use crate::settings::{Config, PolicyConfig};
+
+pub(crate) const PROGRAM_NAME: &str = env!("CARGO_PKG_NAME");
+pub(crate) const EMBEDDED_CONFIG: &str = include_str!("../../workbench-config.json");
 
 /// Returns the configuration without access rules, for commands that inspect its servers.
 pub(crate) fn without_policy(config: Config) -> Config {

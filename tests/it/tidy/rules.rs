@@ -19,7 +19,7 @@ const KEY_LISTING_FILES: [&str; 5] = [
     "src/authoring/import/native_entries.rs",
     "src/authoring/import/imported_policy.rs",
     "src/authoring/tailor/narrowed.rs",
-    "src/cli/catalog/draft.rs",
+    "src/cli/configuring/catalog/draft.rs",
     "crates/config/src/config/loader/dialect_detection.rs",
 ];
 

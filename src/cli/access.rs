@@ -1,0 +1,8 @@
+//! `auth`, `token`, `policy`, `explain` and `lock`, and the lock file.
+
+pub(crate) mod auth;
+pub(crate) mod explain;
+pub(crate) mod lock;
+pub(crate) mod locking;
+pub(crate) mod policy;
+pub(crate) mod token;

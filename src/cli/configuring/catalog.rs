@@ -1,0 +1,48 @@
+//! `catalog`: generates a catalog folder, or compares one with its servers.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use crate::catalog::ToolDefinition;
+use crate::cli::args::global::GlobalArgs;
+use crate::cli::output::error::CommandError;
+use crate::gateway::Snapshot;
+use crate::name::ServerRef;
+
+mod check;
+mod draft;
+mod init;
+
+/// Generate a catalog folder, or compare one with its servers
+///
+/// A catalog folder organizes tools in YAML files: categories contain services, and services contain
+/// a file per tool.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: CatalogCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum CatalogCommand {
+    Init(init::Args),
+    Check(check::Args),
+}
+
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    match &args.command {
+        CatalogCommand::Init(args) => init::run(global, args),
+        CatalogCommand::Check(args) => check::run(global, args),
+    }
+}
+
+/// Returns the tools of a server with their original definitions.
+pub(crate) fn tools(snapshot: &Snapshot, at: &ServerRef) -> Vec<Arc<ToolDefinition>> {
+    let view = snapshot.view(&at.toolbox);
+    view.tools_of(&at.server).iter().map(|tool| Arc::clone(&tool.server_definition)).collect()
+}
+
+fn schema(tool: &ToolDefinition) -> serde_json::Value {
+    let whole: serde_json::Value = tool.raw.parse().unwrap_or_default();
+    whole.get("inputSchema").cloned().unwrap_or_else(|| serde_json::json!({ "type": "object" }))
+}

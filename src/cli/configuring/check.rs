@@ -1,0 +1,553 @@
+//! `check`: validates the configuration and, with `--connect`, tests its servers.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::cli::args::completion;
+use crate::cli::args::global::{GlobalArgs, print_warnings};
+use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
+use crate::cli::diagnostics::{config_remarks, unpinned_packages};
+use crate::cli::output::error::CommandError;
+use crate::cli::output::print;
+use crate::cli::output::table::{Align, Table};
+use crate::cli::output::troubleshooting::Symptom;
+use crate::cli::output::units::{ContextSize, format_count, number};
+use crate::cli::runtime::{with_gateway, without_policy};
+use crate::cli::servers::server_names::{all_names, is_named};
+use crate::cli::servers::startup::{self, StartReport};
+use crate::cli::servers::value_sources::FetchAll;
+use crate::config::{self, Dialect, LoadError, LoadedConfig, Severity};
+use crate::gateway::{Gateway, Snapshot};
+use crate::name::{self, AgentName, ServerName, ServerRef, ToolboxName};
+use crate::policy::{DriftAction, Policies};
+use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
+
+mod access_summary;
+mod definition_remarks;
+mod log_isolation;
+mod missing_programs;
+mod powerless_agents;
+mod report;
+mod sandbox_reach;
+mod shared_store;
+mod tls;
+
+use report::{CheckReport, CheckStatus, ProblemRow, ServerRow};
+use sandbox_reach::ServersReach;
+
+const EXAMPLES: &str = "\
+Examples:
+  mcp-workbench check                    Validate; start nothing
+  mcp-workbench check --connect          Start and test every server
+  mcp-workbench check --connect git      Start and test one
+  mcp-workbench check --config other.json --json
+  mcp-workbench check --config catalog   Validate a catalog folder";
+
+/// Validate the configuration; with --connect, test its servers
+///
+/// Without `--connect`, starts no server and runs no commands for secret values. Reports invalid
+/// entries and missing programs; with cached tool lists, also colliding names and rules that match
+/// no tool. Reads the tool files of a catalog folder and the files of `http.tls`, too.
+///
+/// With `--connect`, starts every server once, in parallel, and reports its tools, the size of their
+/// definitions and its startup time. Also tests the shared store. A failing server doesn't affect
+/// the others. Tokens are estimates: one per 4.5 bytes.
+///
+/// With `--agent`, reports what this agent can use. Findings about definitions that could mislead a
+/// model (hidden characters, instructions, requests for secrets, look-alike names) don't change the
+/// exit code.
+///
+/// Exits with 0 if everything is valid, 1 if a server or the store failed or an entry or a file is
+/// invalid, and 2 if the configuration can't be used.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Start every server, or only these, and report the result
+    #[arg(long, value_name = "SERVER", num_args = 0.., add = ArgValueCandidates::new(completion::servers))]
+    connect: Option<Vec<String>>,
+    /// List servers without a pinned version or a sandbox
+    #[arg(long)]
+    details: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
+    let loaded = if args.json {
+        match args.read(global)? {
+            Ok(loaded) => loaded,
+            Err(LoadError::Invalid(report)) => {
+                print::json(&CheckReport::invalid(&report))?;
+                return Ok(ExitCode::from(2));
+            }
+            Err(error) => return Err(CommandError::config(error)),
+        }
+    } else {
+        print_warnings(args.read(global)?)?
+    };
+    let is_broken = loaded.has_errors();
+    let LoadedConfig { config, dialect, mut disabled, mut findings, file, .. } = loaded;
+    let agent = global.caller().agent;
+    let mut service = if agent.is_some() { Vec::new() } else { access_summary::lines(&config) };
+    // Without an agent, checks all servers; with one, only those that it may use.
+    let rules = agent.is_none().then(|| config.clone());
+    let config = if agent.is_some() { config } else { without_policy(config) };
+    if agent.is_some() {
+        disabled.clear();
+    }
+    let all_servers = count_servers(&config);
+    let config = match args.named_servers() {
+        None => config,
+        Some(names) => {
+            disabled.clear();
+            only_named(config, names)?
+        }
+    };
+    let config = Arc::new(config);
+    let seen = Policies::new(Arc::clone(&config)).visible_config(agent.as_ref(), None);
+    let mut files = tools_of_catalog(global, &seen, dialect)?;
+    if let Some(config) = &rules {
+        let (line, faults) = check_tls_and_store(config, args.connects())?;
+        service.extend(line);
+        files.extend(faults);
+    }
+    let has_broken = files.iter().any(|finding| finding.severity == Severity::Error);
+    report_findings(args, &mut findings, &file, files);
+    let mode = seen.mode.as_str();
+    let head = headline(&file, dialect, agent.as_ref(), !(is_broken || has_broken), &seen);
+    let all = format_count(all_servers, "server");
+    let tested =
+        args.named_servers().map(|_| format!("\ntested {} of {all}", count_servers(&seen)));
+    let head = head + &tested.unwrap_or_default();
+    let ServerInspection {
+        mut servers,
+        reach_lines: reached,
+        failures,
+        hidden,
+        server_warnings,
+        definitions,
+    } = with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
+        inspect_servers(global, args, rules.as_ref(), gateway).await
+    })?;
+    let mut warnings = match &rules {
+        Some(config) => config_warnings(global, args, config)?,
+        None => Vec::new(),
+    };
+    warnings.extend(server_warnings);
+    if !args.json {
+        warnings.extend(definitions.iter().flat_map(DefinitionRemarks::findings));
+    }
+    report_findings(args, &mut findings, &file, warnings);
+    servers.extend(disabled.iter().map(|(toolbox, server)| ServerRow::new(toolbox, server)));
+    let has_failed = (args.connects() && !failures.is_empty()) || has_broken || is_broken;
+    if args.json {
+        print::json(&CheckReport {
+            file: &file,
+            is_valid: true,
+            dialect: Some(dialect.as_str()),
+            mode: Some(mode),
+            errors: ProblemRow::of(&findings, Severity::Error),
+            warnings: ProblemRow::of(&findings, Severity::Warning),
+            servers,
+            hidden,
+            findings: definitions.iter().flat_map(DefinitionRemarks::rows).collect(),
+            more_findings: definitions.iter().map(DefinitionRemarks::hidden_count).sum(),
+        })?;
+    } else {
+        let mut sections = vec![head];
+        sections.extend(nothing_to_serve(&servers));
+        if args.connects() {
+            sections.push(started_table(&servers).to_string());
+            sections.push(summary(&servers));
+        } else {
+            sections.push(configured_table(&servers).to_string());
+        }
+        sections.extend((!reached.is_empty()).then(|| reached.join("\n")));
+        if !service.is_empty() {
+            sections.push(service.join("\n"));
+        }
+        sections.extend(hidden.iter().map(|what| format!("warning: {what}")));
+        sections.extend(failures);
+        if servers.iter().any(|row| row.status == CheckStatus::Failed) {
+            sections.push(Symptom::ServerDoesNotStart.to_string());
+        }
+        print::prose(&sections.join("\n\n"))?;
+    }
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+impl Args {
+    fn connects(&self) -> bool {
+        self.connect.is_some()
+    }
+
+    /// Returns the servers to test, if not all are.
+    fn named_servers(&self) -> Option<&[String]> {
+        self.connect.as_deref().filter(|names| !names.is_empty())
+    }
+
+    /// Reads the configuration. Commands for secret values run only with `--connect`, which starts
+    /// the servers that need them.
+    fn read(&self, global: &GlobalArgs) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
+        match self.connect.as_deref() {
+            None => global.read(),
+            Some([]) => global.read_with_values(&FetchAll),
+            Some(names) => {
+                global.read_for_start(|toolbox, server| is_selected(names, &toolbox.name, server))
+            }
+        }
+    }
+}
+
+/// Returns the warnings about the whole configuration.
+fn config_warnings(
+    global: &GlobalArgs,
+    args: &Args,
+    config: &Config,
+) -> Result<Vec<config::Finding>, CommandError> {
+    let mut found = config_remarks::findings(global, config)?;
+    found.extend(powerless_agents::findings(config));
+    // Only on request: most configurations start without pinned versions.
+    if args.connects() || args.details {
+        found.extend(unpinned_packages::findings(config, args.details));
+    }
+    Ok(found)
+}
+
+fn count_servers(config: &Config) -> usize {
+    config.toolboxes.iter().map(|toolbox| toolbox.launchable_servers().count()).sum()
+}
+
+fn is_selected(names: &[String], toolbox: &ToolboxName, server: &ServerConfig) -> bool {
+    names.iter().any(|name| is_named(toolbox.as_str(), server.name.as_str(), name))
+}
+
+/// Removes all other servers.
+fn only_named(mut config: Config, names: &[String]) -> Result<Config, CommandError> {
+    let all = all_names(&config);
+    if let Some(unknown) = names.iter().find(|name| !all.contains(name)) {
+        let near = name::nearest(unknown, all.iter().map(String::as_str), 1);
+        return Err(CommandError::usage(format!("no server `{unknown}`"))
+            .suggesting(&near, "run `mcp-workbench check` to see all servers"));
+    }
+    for toolbox in &mut config.toolboxes {
+        let ToolboxConfig { name, servers, .. } = toolbox;
+        servers.retain(|server| is_selected(names, name, server));
+    }
+    config.toolboxes.retain(|toolbox| !toolbox.servers.is_empty());
+    Ok(config)
+}
+
+/// Returns the first line of the report.
+fn headline(
+    file: &str,
+    dialect: Dialect,
+    agent: Option<&AgentName>,
+    is_valid: bool,
+    seen: &Config,
+) -> String {
+    let owner = dialect.program_name().map(|owner| format!(" (a file of {owner})"));
+    format!(
+        "`{file}`{} {}{}: {}, {}, mode `{}`",
+        owner.unwrap_or_default(),
+        if is_valid { "is valid" } else { "has errors" },
+        agent.map(|agent| format!(" for agent `{agent}`")).unwrap_or_default(),
+        format_count(seen.toolboxes.len(), "toolbox"),
+        format_count(count_servers(seen), "server"),
+        seen.mode.as_str(),
+    )
+}
+
+struct ServerInspection {
+    servers: Vec<ServerRow>,
+    reach_lines: Vec<String>,
+    failures: Vec<String>,
+    /// Warnings about hidden tools and definition drift.
+    hidden: Vec<String>,
+    /// Warnings about servers whose log messages agents may miss, and about malformed entries.
+    server_warnings: Vec<config::Finding>,
+    definitions: Vec<DefinitionRemarks>,
+}
+
+/// Inspects the servers of a gateway, and starts them with `--connect`. `rules` is the full
+/// configuration, or `None` if the check is for one agent.
+async fn inspect_servers(
+    global: &GlobalArgs,
+    args: &Args,
+    rules: Option<&Config>,
+    gateway: &Gateway,
+) -> ServerInspection {
+    let (servers, reached, failures) = if args.connects() {
+        let mut reach = ServersReach::resolve(global, gateway.config(), args.details);
+        let (mut rows, failures) = connect(gateway, !args.json).await;
+        reach.annotate(&mut rows);
+        (rows, reach.lines, failures)
+    } else {
+        gateway.wait_for_stored_listings().await;
+        let mut rows = configured(gateway.config());
+        let failures = missing_programs::mark_missing(gateway.config(), &mut rows);
+        let reach = args.details.then(|| ServersReach::resolve(global, gateway.config(), true));
+        (rows, reach.map(|reach| reach.lines).unwrap_or_default(), failures)
+    };
+    let snapshot = gateway.snapshot();
+    let rules = rules.filter(|_| args.connects());
+    let mut server_warnings: Vec<_> =
+        rules.map(|config| log_isolation::findings(config, &snapshot)).unwrap_or_default();
+    if args.connects() {
+        server_warnings.extend(definition_remarks::violations(gateway.config(), &snapshot));
+    }
+    let definitions =
+        args.connects().then(|| definition_remarks::look(gateway.config(), &snapshot));
+    ServerInspection {
+        servers,
+        reach_lines: reached,
+        failures,
+        hidden: hidden_primitives(gateway.config(), &snapshot),
+        server_warnings,
+        definitions: definitions.unwrap_or_default(),
+    }
+}
+
+/// Prints findings, or collects them in `kept` for the JSON report.
+fn report_findings(
+    args: &Args,
+    kept: &mut Vec<config::Finding>,
+    file: &str,
+    findings: Vec<config::Finding>,
+) {
+    if args.json {
+        kept.extend(findings);
+    } else if !findings.is_empty() {
+        print::note(&config::ConfigReport { file: file.to_owned(), findings });
+    }
+}
+
+/// Checks TLS files and the shared store. Returns a line on the store, if it was probed, and the
+/// problems found.
+fn check_tls_and_store(
+    config: &Config,
+    connects: bool,
+) -> Result<(Option<String>, Vec<config::Finding>), CommandError> {
+    let (line, fault) = match shared_store::probe_store(config, connects)? {
+        Ok(line) => (line, None),
+        Err(fault) => (None, Some(fault)),
+    };
+    Ok((line, tls::tls_finding(config).into_iter().chain(fault).collect()))
+}
+
+fn nothing_to_serve(servers: &[ServerRow]) -> Option<String> {
+    let is_off = servers.iter().all(|server| server.status == CheckStatus::Disabled);
+    let why =
+        if servers.is_empty() { "no servers are configured" } else { "every server is disabled" };
+    is_off.then(|| format!("nothing to serve: {why}"))
+}
+
+/// Checks the tool files of a catalog, which `serve` reads only when needed.
+fn tools_of_catalog(
+    global: &GlobalArgs,
+    config: &Config,
+    dialect: Dialect,
+) -> Result<Vec<config::Finding>, CommandError> {
+    let Some(catalog) = &config.navigator.catalog else { return Ok(Vec::new()) };
+    if dialect == Dialect::Catalog {
+        return Ok(config::check_catalog_tools(catalog, ""));
+    }
+    let file = global.config_file()?;
+    let inside = file.parent().and_then(|folder| catalog.folder.strip_prefix(folder).ok());
+    let shown = inside.unwrap_or(&catalog.folder).display().to_string();
+    Ok(config::check_catalog_tools(catalog, &shown))
+}
+
+fn configured(config: &Config) -> Vec<ServerRow> {
+    let of = |toolbox: &ToolboxConfig, server: &ServerConfig| {
+        let mut row = ServerRow::new(&toolbox.name, &server.name);
+        match &server.launch {
+            Launch::Stdio(launch) => {
+                row.status = CheckStatus::Configured;
+                row.command = Some(program(&launch.command));
+            }
+            Launch::Http(launch) => {
+                row.status = CheckStatus::Configured;
+                // The rest of a URL may contain a secret.
+                row.command = Some(launch.url.origin().ascii_serialization());
+            }
+            Launch::Unsupported { reason, hint } => {
+                row.status = CheckStatus::Unsupported;
+                row.reason = Some(reason.clone());
+                row.hint = Some(hint.clone());
+            }
+            Launch::Broken { reason, hint } => {
+                row.status = CheckStatus::Failed;
+                row.reason = Some(reason.clone());
+                row.hint = Some(hint.clone());
+            }
+            Launch::Macros(macros) => {
+                row.status = CheckStatus::Configured;
+                row.command = Some(format_count(macros.len(), "macro"));
+            }
+        }
+        row
+    };
+    let toolboxes = config.toolboxes.iter();
+    toolboxes
+        .flat_map(|toolbox| toolbox.servers.iter().map(move |server| of(toolbox, server)))
+        .collect()
+}
+
+fn program(command: &str) -> String {
+    let name = Path::new(command).file_name();
+    name.map_or(command.into(), OsStr::to_string_lossy).into()
+}
+
+/// Starts all servers. Tells of each as soon as it has started or failed, if there are several.
+async fn connect(gateway: &Gateway, is_shown: bool) -> (Vec<ServerRow>, Vec<String>) {
+    let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
+    let servers = toolboxes.iter().map(|toolbox| toolbox.servers.len()).sum::<usize>();
+    let tell = |start: &StartReport| {
+        if is_shown && servers > 1 {
+            let outcome = match &start.failure {
+                None => "started",
+                Some(failure) if failure.wants_sign_in => "requires sign-in",
+                Some(_) => "failed",
+            };
+            let (toolbox, server, ms) = (&start.toolbox, &start.server, start.took.as_millis());
+            print::progress(&format!("`{toolbox}/{server}` {outcome} after {ms} ms"));
+        }
+    };
+    let starts = startup::start_servers_with(gateway, &toolboxes, |_| true, tell).await;
+    let snapshot = gateway.snapshot();
+    let mut servers = configured(gateway.config());
+    for (row, start) in servers.iter_mut().zip(&starts) {
+        if row.status == CheckStatus::Configured {
+            row.start_ms = Some(start.took.as_millis());
+        }
+        match &start.failure {
+            None => {
+                let (tools, size) = shown(&snapshot, &start.toolbox, &start.server);
+                row.status = CheckStatus::Started;
+                row.tools = Some(tools);
+                row.size = Some(size);
+            }
+            Some(failure) => {
+                if row.status == CheckStatus::Configured {
+                    row.status = if failure.wants_sign_in {
+                        CheckStatus::SignInRequired
+                    } else {
+                        CheckStatus::Failed
+                    };
+                }
+                row.reason = Some(failure.reason.clone());
+                row.hint = Some(failure.hint.clone());
+            }
+        }
+    }
+    (servers, starts.iter().filter_map(StartReport::failure_text).collect())
+}
+
+/// Returns warnings about tools that are hidden: by another one of the same name, by a macro that
+/// calls a missing tool, or by definition drift.
+fn hidden_primitives(config: &Config, snapshot: &Snapshot) -> Vec<String> {
+    let eclipsed = config.toolboxes.iter().flat_map(|toolbox| {
+        let view = snapshot.view(&toolbox.name);
+        let eclipsed = view.parts().iter().flat_map(|part| {
+            part.eclipsed.iter().map(|(own, name)| {
+                let place = format!("{}/{}", toolbox.name, part.server());
+                format!("tool `{own}` of `{place}` is hidden: the name `{name}` is taken")
+            })
+        });
+        eclipsed.collect::<Vec<_>>()
+    });
+    let discarded = snapshot.namespaced().discarded.iter().map(ToString::to_string);
+    let lacking = snapshot.unavailable_macros().iter().map(ToString::to_string);
+    eclipsed.chain(discarded).chain(lacking).chain(drifted(config, snapshot)).collect()
+}
+
+fn drifted(config: &Config, snapshot: &Snapshot) -> Vec<String> {
+    let drifted = config.servers().filter_map(|(toolbox, server)| {
+        let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+        let judged = snapshot.drift(&at)?;
+        let becomes = match judged.action {
+            DriftAction::Serve => "agents still see them",
+            DriftAction::Quarantine => "new and changed ones are hidden",
+            DriftAction::Deny => "the server is blocked",
+        };
+        let definitions = format_count(judged.drift.len(), "definition");
+        let verb = if judged.drift.len() == 1 { "differs" } else { "differ" };
+        Some(format!(
+            "{definitions} of `{}/{}` {verb} from `workbench.lock`; {becomes} \
+             (`onDefinitionChange`). Review with `mcp-workbench lock --diff`, accept with `{}`",
+            toolbox.name,
+            server.name,
+            judged.accepting()
+        ))
+    });
+    drifted.collect()
+}
+
+/// Returns the number of a server's tools that an agent sees, and the size of their definitions.
+fn shown(snapshot: &Snapshot, toolbox: &ToolboxName, server: &ServerName) -> (usize, ContextSize) {
+    let view = snapshot.view(toolbox);
+    let tools = view.tools_of(server).iter();
+    let sizes: Vec<_> = tools.map(|tool| ContextSize::of(tool.definition.raw.len())).collect();
+    (sizes.len(), sizes.into_iter().sum())
+}
+
+fn configured_table(servers: &[ServerRow]) -> Table {
+    let mut table = Table::new([
+        ("Toolbox", Align::Left),
+        ("Server", Align::Left),
+        ("Command", Align::Left),
+        ("Status", Align::Left),
+    ]);
+    for server in servers {
+        table.row([
+            server.toolbox.clone(),
+            server.server.clone(),
+            server.command.clone().unwrap_or_default(),
+            server.status.to_string(),
+        ]);
+    }
+    table
+}
+
+fn started_table(servers: &[ServerRow]) -> Table {
+    let mut table = Table::new([
+        ("Toolbox", Align::Left),
+        ("Server", Align::Left),
+        ("Tools", Align::Right),
+        ("Bytes", Align::Right),
+        ("Tokens", Align::Right),
+        ("Startup (ms)", Align::Right),
+        ("Status", Align::Left),
+    ]);
+    for server in servers {
+        let size = |of: fn(ContextSize) -> usize| server.size.map(|size| number(of(size)));
+        table.row([
+            server.toolbox.clone(),
+            server.server.clone(),
+            server.tools.map(number).unwrap_or_default(),
+            size(ContextSize::bytes).unwrap_or_default(),
+            size(ContextSize::tokens).unwrap_or_default(),
+            server.start_ms.map(|ms| ms.to_string()).unwrap_or_default(),
+            server.status.to_string(),
+        ]);
+    }
+    table
+}
+
+fn summary(servers: &[ServerRow]) -> String {
+    let started = servers.iter().filter(|server| server.status == CheckStatus::Started);
+    let wanted = servers.iter().filter(|server| server.status != CheckStatus::Disabled);
+    format!(
+        "{} of {} started: {} ({})",
+        number(started.clone().count()),
+        format_count(wanted.count(), "server"),
+        format_count(started.clone().filter_map(|server| server.tools).sum(), "tool"),
+        started.filter_map(|server| server.size).sum::<ContextSize>(),
+    )
+}

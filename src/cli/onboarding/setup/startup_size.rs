@@ -1,0 +1,49 @@
+//! Measures the definitions that a client reads at startup, by starting the workbench.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use crate::cli::output::units::ContextSize;
+use crate::cli::runtime::{PROGRAM_NAME, block_on, pool_options};
+use crate::cli::servers::stdio_client::StdioClient;
+use crate::settings::StdioLaunch;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Measures for the client with this ID.
+pub(super) fn measure_startup_size(config: &Path, client: &str) -> Result<ContextSize, String> {
+    let seen = async { timeout(TIMEOUT, look(config, client)).await };
+    match block_on(seen) {
+        Ok(Ok(seen)) => seen.map(ContextSize::of),
+        Ok(Err(_)) => Err(format!("no response within {} s", TIMEOUT.as_secs())),
+        Err(error) => Err(error.into_root_cause()),
+    }
+}
+
+/// Returns the name and version with which a client introduces itself. The workbench shows some
+/// clients more than others.
+fn client_info(client: &str) -> (&str, &str) {
+    match client {
+        "claude-code" => ("claude-code", "2.1.332"),
+        "codex" => ("codex-mcp-client", "0.171.0"),
+        "gemini" => ("gemini-cli-mcp-client", "0.61.0"),
+        "opencode" => ("opencode", "1.18.33"),
+        other => (other, "1.0.0"),
+    }
+}
+
+async fn look(config: &Path, client: &str) -> Result<usize, String> {
+    let tasks = TaskTracker::new();
+    let args = ["--log-level", "warn", "--config"].map(str::to_owned);
+    let args = args.into_iter().chain([config.display().to_string()]).collect();
+    let folder = config.parent().unwrap_or(Path::new("/")).to_owned();
+    // The child process is this program, so it can have the whole environment.
+    let launch = StdioLaunch {
+        inherit_env: true,
+        ..StdioLaunch::new(PROGRAM_NAME.to_owned(), args, folder)
+    };
+    StdioClient::startup_bytes(&launch, &pool_options(None), &tasks, client_info(client)).await
+}

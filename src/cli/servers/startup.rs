@@ -1,0 +1,129 @@
+//! Starts servers for reports. A server is stopped once it is listed, so that few run at a time.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::catalog::shorten;
+use crate::cli::output::print;
+use crate::cli::output::spinner::Spinner;
+use crate::gateway::{AgentHandle, FailedServer, Gateway, StartPriority};
+use crate::name::{ServerName, ServerRef, ToolboxName};
+use crate::settings::ToolboxConfig;
+
+/// In characters.
+const SPINNER: usize = 70;
+
+pub(crate) struct StartReport {
+    pub(crate) toolbox: ToolboxName,
+    pub(crate) server: ServerName,
+    /// The time until the tool list or the failure.
+    pub(crate) took: Duration,
+    pub(crate) failure: Option<FailedServer>,
+}
+
+impl StartReport {
+    /// Returns the reason and the hint. All lines but the first are indented.
+    pub(crate) fn failure_text(&self) -> Option<String> {
+        let FailedServer { reason, hint, wants_sign_in, .. } = self.failure.as_ref()?;
+        if *wants_sign_in {
+            let (toolbox, server) = (&self.toolbox, &self.server);
+            return Some(format!("`{toolbox}/{server}` requires sign-in\n  hint: {hint}"));
+        }
+        Some(format!(
+            "`{}/{}` failed to start: {}\n  hint: {}",
+            self.toolbox,
+            self.server,
+            reason.replace('\n', "\n    "),
+            hint.replace('\n', "\n        "),
+        ))
+    }
+}
+
+/// Prints a line for each failed server, and how to see the details.
+pub(crate) fn warn_of_failures(starts: &[StartReport]) {
+    let mut failed = Vec::new();
+    for start in starts {
+        let Some(failure) = &start.failure else { continue };
+        let place = format!("{}/{}", start.toolbox, start.server);
+        let line = if failure.wants_sign_in {
+            format!("`{place}` requires sign-in: {}", failure.hint)
+        } else {
+            failed.push(start);
+            // The last lines of its stderr follow in the details.
+            let reason = failure.reason.lines().next().unwrap_or_default();
+            let reason = reason.split("; last lines of ").next().unwrap_or_default();
+            format!("`{place}` failed to start: {}", reason.trim_end_matches(':'))
+        };
+        print::note(&format!("warning: {line}"));
+    }
+    match failed.as_slice() {
+        [] => {}
+        [only] => print::note(&format!(
+            "hint: run `mcp-workbench check --connect {}/{}` to see the details",
+            only.toolbox, only.server
+        )),
+        _ => print::note(&"hint: run `mcp-workbench check --connect` to see the details"),
+    }
+}
+
+/// Starts the wanted servers, waits for each up to its configured timeout, and stops those that are
+/// listed. Returns once the listings are cached.
+pub(crate) async fn start_servers(
+    gateway: &Gateway,
+    toolboxes: &[&ToolboxConfig],
+    is_wanted: impl Fn(&ServerRef) -> bool,
+) -> Vec<StartReport> {
+    start_servers_with(gateway, toolboxes, is_wanted, |_| {}).await
+}
+
+/// Like `start_servers`, and calls `look` before a server is stopped.
+pub(crate) async fn start_servers_with(
+    gateway: &Gateway,
+    toolboxes: &[&ToolboxConfig],
+    is_wanted: impl Fn(&ServerRef) -> bool,
+    mut look: impl FnMut(&StartReport),
+) -> Vec<StartReport> {
+    let mut starting = JoinSet::new();
+    let mut waiting = Vec::new();
+    let no_agent = AgentHandle::new(None);
+    for toolbox in toolboxes {
+        for server in &toolbox.servers {
+            let server_ref =
+                ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
+            if !is_wanted(&server_ref) {
+                continue;
+            }
+            let ServerRef { toolbox, server } = server_ref;
+            let index = waiting.len();
+            waiting.push(Some(format!("{toolbox}/{server}")));
+            let start = gateway.start(&toolbox, &server, &no_agent, StartPriority::Background);
+            let began = Instant::now();
+            starting.spawn(async move {
+                let failure = start.await.err();
+                let start = StartReport { toolbox, server, took: began.elapsed(), failure };
+                (index, start)
+            });
+        }
+    }
+    let spinner = Spinner::new("");
+    let mut starts = Vec::new();
+    loop {
+        let left: Vec<&str> = waiting.iter().flatten().map(String::as_str).collect();
+        spinner.say(&shorten(&format!("waiting for {}", left.join(", ")), SPINNER));
+        match starting.join_next().await {
+            None => break,
+            Some(Ok((index, start))) => {
+                look(&start);
+                gateway.recycle_server(&start.toolbox, &start.server);
+                waiting[index] = None;
+                starts.push((index, start));
+            }
+            Some(Err(error)) => tracing::error!(%error, "the task that starts a server failed"),
+        }
+    }
+    gateway.flush_listings().await;
+    starts.sort_by_key(|(index, _)| *index);
+    starts.into_iter().map(|(_, start)| start).collect()
+}

@@ -1,0 +1,81 @@
+//! The configuration as the admin interface sees it: redacted, checked, and with a patch that
+//! removes unused tools.
+
+use serde_json::Value;
+
+use crate::admin::{ConfigFinding, ConfigSource, UnusedServerTools};
+use crate::cli::args::global::GlobalArgs;
+use crate::cli::diagnostics::config_remarks;
+use crate::cli::monitoring::stats::{UnusedTool, patch_for_unused};
+use crate::cli::output::error::CommandError;
+use crate::cli::output::print;
+use crate::cli::output::redaction::redact;
+use crate::config::{self, LoadError, Severity};
+use crate::name::untrusted_text;
+use crate::os::read_input_text;
+
+pub(crate) fn admin_config(global: &GlobalArgs, file: &str) -> ConfigSource {
+    let (of_patch, of_findings) = (global.clone(), global.clone());
+    ConfigSource {
+        config: file.to_owned(),
+        patch: Box::new(move |idle| patch(&of_patch, idle).map_err(|error| error.to_string())),
+        findings: Box::new(move || findings(&of_findings).map_err(|error| error.to_string())),
+    }
+}
+
+/// Returns the patch that filters out unused tools, or an empty text if it would change nothing or
+/// the file can't be patched.
+fn patch(global: &GlobalArgs, idle: &[UnusedServerTools]) -> Result<String, CommandError> {
+    let unused: Vec<_> = idle
+        .iter()
+        .flat_map(|server| {
+            server.tools.iter().map(|(tool, own_name)| UnusedTool {
+                toolbox: server.toolbox.clone(),
+                server: server.server.clone(),
+                tool: tool.clone(),
+                own_name: own_name.clone(),
+                bytes: 0,
+            })
+        })
+        .collect();
+    let shown = idle.iter().map(|idle| (idle.toolbox.clone(), idle.server.clone(), idle.shown));
+    let loaded = global.read()?.map_err(CommandError::config)?;
+    let fragment: Option<Value> = patch_for_unused(global, &loaded, unused, shown.collect())?;
+    fragment.map_or_else(|| Ok(String::new()), |fragment| print::pretty_json(&fragment))
+}
+
+/// Returns the redacted text of the configuration and its findings. The text is `None` for a
+/// catalog folder or an invalid configuration.
+fn findings(global: &GlobalArgs) -> Result<(Option<String>, Vec<ConfigFinding>), CommandError> {
+    let found = match global.read()? {
+        Ok(loaded) => {
+            let mut found = loaded.findings;
+            found.extend(config_remarks::findings(global, &loaded.config)?);
+            found
+        }
+        // An invalid configuration doesn't tell which of its values are secret.
+        Err(LoadError::Invalid(report)) => {
+            return Ok((None, report.findings.iter().map(finding).collect()));
+        }
+        Err(error) => return Err(CommandError::config(error)),
+    };
+    let file = global.source_file()?;
+    let text = file.filter(|file| file.is_file()).and_then(|file| read_input_text(&file).ok());
+    let text = text.map(|text| redact(&text).into_owned());
+    Ok((text, found.iter().map(finding).collect()))
+}
+
+fn finding(found: &config::Finding) -> ConfigFinding {
+    let severity = match found.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    let shown = |text: &str| untrusted_text::clean_lines(&redact(text));
+    ConfigFinding {
+        severity: severity.to_owned(),
+        path: shown(&found.path),
+        line: found.position.map(|(line, _)| line),
+        message: shown(&found.message),
+        hint: found.hint.as_deref().map(shown),
+    }
+}
