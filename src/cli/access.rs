@@ -1,5 +1,6 @@
 //! `auth`, `token`, `policy`, `explain` and `lock`, and the lock file.
 
+pub(crate) mod access_diff;
 pub(crate) mod auth;
 pub(crate) mod explain;
 pub(crate) mod lock;

@@ -5,3 +5,4 @@ pub(crate) mod logs;
 pub(crate) mod ps;
 pub(crate) mod stats;
 pub(crate) mod top;
+pub(crate) mod unused_tools;

@@ -1,13 +1,10 @@
 //! `catalog`: generates a catalog folder, or compares one with its servers.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use crate::catalog::ToolDefinition;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::output::error::CommandError;
-use crate::gateway::Snapshot;
-use crate::name::ServerRef;
 
 mod check;
 mod draft;
@@ -34,12 +31,6 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         CatalogCommand::Init(args) => init::run(global, args),
         CatalogCommand::Check(args) => check::run(global, args),
     }
-}
-
-/// Returns the tools of a server with their original definitions.
-pub(crate) fn tools(snapshot: &Snapshot, at: &ServerRef) -> Vec<Arc<ToolDefinition>> {
-    let view = snapshot.view(&at.toolbox);
-    view.tools_of(&at.server).iter().map(|tool| Arc::clone(&tool.server_definition)).collect()
 }
 
 fn schema(tool: &ToolDefinition) -> serde_json::Value {

@@ -1,7 +1,6 @@
 //! `stats`: summarizes the audit log.
 
 mod html;
-mod patch;
 mod since;
 mod text;
 
@@ -12,16 +11,14 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::monitoring::stats::patch::PatchServer;
 use crate::cli::monitoring::stats::text::{size, to_text};
+use crate::cli::monitoring::unused_tools::{UnusedTool, build_patch, is_patched};
 use crate::cli::output::error::CommandError;
 use crate::cli::output::print;
 use crate::cli::output::units::{ContextSize, format_count};
 use crate::cli::runtime::{with_gateway, without_policy};
-use crate::config::{Dialect, LoadError, LoadedConfig};
+use crate::config::{LoadError, LoadedConfig};
 use crate::gateway::Gateway;
-use crate::os::read_input_text;
-use crate::settings::Config;
 use crate::telemetry::stats::{
     AuditSummary, ClientStats, LoginStats, ModelStats, ReadStats, StatsBuilder, ToolStats,
     audit_files,
@@ -58,17 +55,6 @@ pub(crate) struct Args {
     /// Rows per table
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     top: usize,
-}
-
-/// A tool that agents can use but none has called.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct UnusedTool {
-    pub(crate) toolbox: String,
-    pub(crate) server: String,
-    pub(crate) tool: String,
-    #[serde(skip)]
-    pub(crate) own_name: String,
-    pub(crate) bytes: usize,
 }
 
 #[derive(Default)]
@@ -224,7 +210,10 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     }
     if args.html {
         let patch = loaded.as_ref().filter(|loaded| is_patched(loaded));
-        let patch = patch.map(|loaded| build_patch(global, loaded, &known)).transpose()?.flatten();
+        let patch = patch
+            .map(|loaded| build_patch(global, loaded, &known.unused, &known.shown))
+            .transpose()?
+            .flatten();
         let page = html::page(&audit, &summary, &known, patch.as_ref());
         print::data(&page.into_string())?;
     } else if args.json {
@@ -265,38 +254,6 @@ impl ConfiguredTools {
     }
 }
 
-fn is_patched(loaded: &LoadedConfig) -> bool {
-    matches!(loaded.dialect, Dialect::Native | Dialect::Client | Dialect::Modular)
-}
-
-fn build_patch(
-    global: &GlobalArgs,
-    loaded: &LoadedConfig,
-    known: &ConfiguredTools,
-) -> Result<Option<Value>, CommandError> {
-    let text = read_input_text(&global.config_file()?).map_err(CommandError::internal)?;
-    let tree = jsonc_parser::parse_to_ast(
-        text.trim_start_matches('\u{feff}'),
-        &jsonc_parser::CollectOptions::default(),
-        &jsonc_parser::ParseOptions::default(),
-    );
-    let read = tree.map_err(CommandError::internal)?.value.map(Value::from);
-    let servers = servers(&loaded.config, known);
-    Ok(patch::fragment(&read.unwrap_or_default(), &servers, &known.unused))
-}
-
-/// Builds the patch for these tools, or returns `None` if the configuration can't be patched.
-/// `shown` has the number of visible tools by toolbox and server.
-pub(crate) fn patch_for_unused(
-    global: &GlobalArgs,
-    loaded: &LoadedConfig,
-    unused: Vec<UnusedTool>,
-    shown: Vec<(String, String, usize)>,
-) -> Result<Option<Value>, CommandError> {
-    let known = ConfiguredTools { unused, shown, unlisted: Vec::new() };
-    if is_patched(loaded) { build_patch(global, loaded, &known) } else { Ok(None) }
-}
-
 fn patch(
     global: &GlobalArgs,
     loaded: &LoadedConfig,
@@ -307,7 +264,7 @@ fn patch(
         return Err(CommandError::failed(format!("`{file}` is not JSON, so it cannot be patched"))
             .with_hint("run `mcp-workbench import` to create a JSON configuration from it"));
     }
-    match build_patch(global, loaded, known)? {
+    match build_patch(global, loaded, &known.unused, &known.shown)? {
         Some(fragment) => {
             print::json_unredacted(&fragment)?;
             let tools = format_count(known.unused.len(), "tool");
@@ -323,15 +280,6 @@ fn patch(
         print::note(&unlisted_note(known));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn servers<'a>(config: &'a Config, known: &ConfiguredTools) -> Vec<PatchServer<'a>> {
-    let shown = known.shown.iter().filter_map(|(toolbox, server, tools)| {
-        let toolbox = config.toolbox(toolbox)?;
-        let config = toolbox.server(server)?;
-        Some(PatchServer { toolbox: toolbox.name.as_str(), config, tools: *tools })
-    });
-    shown.collect()
 }
 
 fn unlisted_note(known: &ConfiguredTools) -> String {

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use crate::authoring::import::{
     Grade, Grouping, ImportCandidates, ImportOptions, ImportPlan, collect_candidates,
 };
-use crate::cli::access::lock;
+use crate::cli::access::locking::lock_writer::lock_added;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::files::atomic_write;
 use crate::cli::files::secret_variables::SecretVariables;
 use crate::cli::files::source_files::read_source;
 use crate::cli::onboarding::import::sources::ImportSources;
+use crate::cli::onboarding::proposal_report::proposal_table;
 use crate::cli::onboarding::toolbox_proposal::ToolboxProposal;
 use crate::cli::onboarding::{prompt, toolbox_proposal};
 use crate::cli::output::error::CommandError;
@@ -25,7 +26,7 @@ use crate::config::env::ProcessEnv;
 use crate::config::{self, ConfigLocation};
 
 mod json;
-pub(in crate::cli) mod report;
+mod report;
 mod sources;
 
 const EXAMPLES: &str = "\
@@ -99,7 +100,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 
     let is_written = !args.dry_run;
     if is_written && !args.json && !args.yes && !proposed.is_empty() && prompt::is_interactive() {
-        print::note(&report::proposal(&proposed));
+        print::note(&proposal_table(&proposed));
         if !prompt::confirm_toolboxes(&mut proposed, &target.display_path)? {
             print::note(&"nothing was written");
             return Ok(ExitCode::SUCCESS);
@@ -139,7 +140,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     }
     if !planned.added.is_empty() && wants_lock(args)? {
         let added = planned.added.iter().map(|added| (&*added.toolbox, &*added.server));
-        lock::lock_added(global, &target.path, &added.collect::<Vec<_>>())?;
+        lock_added(global, &target.path, &added.collect::<Vec<_>>())?;
     }
     let has_failed = is_empty_import(&planned) || planned.has_rejected_policy;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use crate::cli::onboarding::import::report;
+use crate::cli::onboarding::proposal_report::proposal_table;
 use crate::cli::onboarding::toolbox_proposal::ToolboxProposal;
 use crate::cli::output::error::CommandError;
 
@@ -59,7 +59,7 @@ fn answer(
             "n" | "no" | "q" => return Ok(false),
             "e" => {
                 rename(proposed, &mut input, &mut output)?;
-                writeln!(output, "\n{}", report::proposal(proposed))?;
+                writeln!(output, "\n{}", proposal_table(proposed))?;
             }
             _ => writeln!(output, "Please answer y, n or e")?,
         }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 
 use crate::authoring::client_files::client_apps;
-use crate::cli::access::lock;
+use crate::cli::access::locking::lock_writer::lock_added;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::onboarding::prompt::{confirm_lock, is_interactive};
 use crate::cli::onboarding::setup::plan::SetupPlan;
@@ -157,7 +157,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     }
     if !plan.added.is_empty() && (args.lock || (may_ask && confirm_lock()?)) {
         let added = plan.added.iter().map(|added| (&*added.toolbox, &*added.server));
-        lock::lock_added(global, &plan.target.path, &added.collect::<Vec<_>>())?;
+        lock_added(global, &plan.target.path, &added.collect::<Vec<_>>())?;
     }
     Ok(if done.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

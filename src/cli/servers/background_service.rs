@@ -13,8 +13,10 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::authoring::service::{self, ServiceManager, UserService};
 use crate::backend::launch::capture::{CaptureCommand, capture_all};
 use crate::backend::launch::detached::detach;
+use crate::backend::launch::is_passed_on;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::output::error::CommandError;
+use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os::{ProcessHandle, read_input_text};
 use crate::telemetry::process_registry::{self, ProcessRecord};
@@ -164,4 +166,42 @@ fn spawn_detached(service: &UserService, config: &Path) -> Result<(), String> {
     let folder = config.parent().unwrap_or(Path::new("/"));
     let command = CaptureCommand { words: &words, folder, environment: &environment };
     detach(&command).map(|_| ()).map_err(|error| error.reason)
+}
+
+/// Returns the variables that the configuration takes from this process's environment and that may
+/// differ in the service. Excludes variables that every server gets and those in the secrets file.
+pub(crate) fn client_variables(config: &Path, text: &str, env: &dyn EnvSource) -> Vec<String> {
+    let secrets = config::secrets_env_path(config);
+    let kept = read_input_text(&secrets).unwrap_or_default();
+    let (kept, _) = config::parse_secrets_env(&secrets, &kept);
+    let mut own: Vec<String> = config::variable_names(text)
+        .into_iter()
+        .filter(|name| !is_passed_on(name) && !kept.contains_key(*name) && env.get(name).is_some())
+        .map(str::to_owned)
+        .collect();
+    own.sort();
+    own.dedup();
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn lists_variables_that_differ_between_client_and_service() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("config.json");
+        let text = r#"{"env": {"A": "${TOKEN}", "B": "${HOME}", "C": "${KEPT}", "D": "${UNSET:-x}", "E": "${TOKEN}"}}"#;
+        fs::write(folder.path().join("config.secrets.env"), "KEPT=1\n").unwrap();
+        let env: BTreeMap<String, String> =
+            ["TOKEN", "HOME", "KEPT", "OTHER"].map(|name| (name.to_owned(), "x".to_owned())).into();
+        assert_eq!(client_variables(&config, text, &env), ["TOKEN"]);
+        assert_eq!(client_variables(&config, text, &BTreeMap::new()), [""; 0]);
+    }
 }

@@ -1,14 +1,15 @@
 //! Starts servers for reports. A server is stopped once it is listed, so that few run at a time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::catalog::shorten;
+use crate::catalog::{ToolDefinition, shorten};
 use crate::cli::output::print;
 use crate::cli::output::spinner::Spinner;
-use crate::gateway::{AgentHandle, FailedServer, Gateway, StartPriority};
+use crate::gateway::{AgentHandle, FailedServer, Gateway, Snapshot, StartPriority};
 use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::settings::ToolboxConfig;
 
@@ -126,4 +127,10 @@ pub(crate) async fn start_servers_with(
     gateway.flush_listings().await;
     starts.sort_by_key(|(index, _)| *index);
     starts.into_iter().map(|(_, start)| start).collect()
+}
+
+/// Returns the tools of a server with their original definitions.
+pub(crate) fn listed_tools(snapshot: &Snapshot, at: &ServerRef) -> Vec<Arc<ToolDefinition>> {
+    let view = snapshot.view(&at.toolbox);
+    view.tools_of(&at.server).iter().map(|tool| Arc::clone(&tool.server_definition)).collect()
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use crate::authoring::import::{CandidateServer, TrialOutcome};
 use crate::catalog::ToolDefinition;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::configuring::catalog;
 use crate::cli::files::secret_variables::SecretVariables;
 use crate::cli::output::error::CommandError;
 use crate::cli::output::redaction::register_secrets;
 use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::server_phrase::ServerTexts;
+use crate::cli::servers::startup::listed_tools;
 use crate::cli::servers::startup::{self, StartReport};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{self, ConfigLocation, Severity};
@@ -167,7 +167,7 @@ pub(crate) async fn start_all(gateway: &Gateway) -> Vec<StartedServer> {
     let snapshot = gateway.snapshot();
     let started = reports.into_iter().map(|report| {
         let at = at(&report);
-        let tools = catalog::tools(&snapshot, &at);
+        let tools = listed_tools(&snapshot, &at);
         let texts = texts.remove(&at).unwrap_or_default();
         StartedServer { at, report, tools, texts }
     });

@@ -1,12 +1,10 @@
 //! The configuration as the admin interface sees it: redacted, checked, and with a patch that
 //! removes unused tools.
 
-use serde_json::Value;
-
 use crate::admin::{ConfigFinding, ConfigSource, UnusedServerTools};
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::diagnostics::config_remarks;
-use crate::cli::monitoring::stats::{UnusedTool, patch_for_unused};
+use crate::cli::monitoring::unused_tools::{UnusedTool, build_patch, is_patched};
 use crate::cli::output::error::CommandError;
 use crate::cli::output::print;
 use crate::cli::output::redaction::redact;
@@ -39,8 +37,12 @@ fn patch(global: &GlobalArgs, idle: &[UnusedServerTools]) -> Result<String, Comm
         })
         .collect();
     let shown = idle.iter().map(|idle| (idle.toolbox.clone(), idle.server.clone(), idle.shown));
+    let shown: Vec<_> = shown.collect();
     let loaded = global.read()?.map_err(CommandError::config)?;
-    let fragment: Option<Value> = patch_for_unused(global, &loaded, unused, shown.collect())?;
+    if !is_patched(&loaded) {
+        return Ok(String::new());
+    }
+    let fragment = build_patch(global, &loaded, &unused, &shown)?;
     fragment.map_or_else(|| Ok(String::new()), |fragment| print::pretty_json(&fragment))
 }
 

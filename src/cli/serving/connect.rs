@@ -3,7 +3,7 @@
 //! Messages pass unchanged. Without a usable service, this process serves the client itself, as
 //! `serve` does.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,14 +11,12 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
 use crate::authoring::service::UserService;
-use crate::backend::launch::is_passed_on;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::output::error::CommandError;
 use crate::cli::output::{logging, print};
 use crate::cli::runtime::block_on;
 use crate::cli::servers::background_service;
-use crate::config;
-use crate::config::env::{EnvSource, ProcessEnv};
+use crate::config::env::ProcessEnv;
 use crate::os::read_input_text;
 use crate::settings::Limits;
 use crate::wire::http_client::StaticHeaders;
@@ -103,7 +101,7 @@ fn find(global: &GlobalArgs) -> Result<Result<ServiceTarget, String>, CommandErr
         return Ok(Err(format!("the background service has no token for agent `{agent}`")));
     };
     let text = read_input_text(&config).unwrap_or_default();
-    let own = client_variables(&config, &text, &ProcessEnv);
+    let own = background_service::client_variables(&config, &text, &ProcessEnv);
     if !own.is_empty() {
         let names = own.join("`, `");
         return Ok(Err(format!(
@@ -112,42 +110,4 @@ fn find(global: &GlobalArgs) -> Result<Result<ServiceTarget, String>, CommandErr
         )));
     }
     Ok(Ok(ServiceTarget { service, config, token }))
-}
-
-/// Returns the variables that the configuration takes from this process's environment and that may
-/// differ in the service. Excludes variables that every server gets and those in the secrets file.
-pub(crate) fn client_variables(config: &Path, text: &str, env: &dyn EnvSource) -> Vec<String> {
-    let secrets = config::secrets_env_path(config);
-    let kept = read_input_text(&secrets).unwrap_or_default();
-    let (kept, _) = config::parse_secrets_env(&secrets, &kept);
-    let mut own: Vec<String> = config::variable_names(text)
-        .into_iter()
-        .filter(|name| !is_passed_on(name) && !kept.contains_key(*name) && env.get(name).is_some())
-        .map(str::to_owned)
-        .collect();
-    own.sort();
-    own.dedup();
-    own
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::fs;
-
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    #[test]
-    fn lists_variables_that_differ_between_client_and_service() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("config.json");
-        let text = r#"{"env": {"A": "${TOKEN}", "B": "${HOME}", "C": "${KEPT}", "D": "${UNSET:-x}", "E": "${TOKEN}"}}"#;
-        fs::write(folder.path().join("config.secrets.env"), "KEPT=1\n").unwrap();
-        let env: BTreeMap<String, String> =
-            ["TOKEN", "HOME", "KEPT", "OTHER"].map(|name| (name.to_owned(), "x".to_owned())).into();
-        assert_eq!(client_variables(&config, text, &env), ["TOKEN"]);
-        assert_eq!(client_variables(&config, text, &BTreeMap::new()), [""; 0]);
-    }
 }

@@ -13,7 +13,7 @@ use url::Url;
 use crate::admin::socket;
 use crate::app::{self, MemoryReclaimer, ReloadSource, ServeOptions, ValueRefresh};
 use crate::backend::PoolOptions;
-use crate::cli::access::policy;
+use crate::cli::access::access_diff;
 use crate::cli::args::duration;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::diagnostics::config_remarks::RemarkLogger;
@@ -198,7 +198,7 @@ pub(crate) fn serve_loaded(
     remarks.log_new_in_background(&loaded.config);
     let own = global.clone();
     let difference = move |old: &Config, new: &Config| {
-        policy::describe_diff(&own, old, new).unwrap_or_else(|error| error.to_string())
+        access_diff::describe_diff(&own, old, new).unwrap_or_else(|error| error.to_string())
     };
     let source = source.map(|source| ReloadSource {
         on_applied: Box::new(move |config| remarks.log_new_in_background(config)),

@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCandidates;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::backend::{self, RpcOutcome, ServerRequest, events};
+use crate::backend::{RpcOutcome, ServerRequest, events};
 use crate::cli::args::completion;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::output::error::CommandError;
@@ -16,16 +16,14 @@ use crate::cli::output::print;
 use crate::cli::output::redaction::redact;
 use crate::cli::output::spinner::Spinner;
 use crate::cli::output::tool_result::{RenderedResult, progress};
-use crate::cli::output::troubleshooting::Symptom;
-use crate::cli::output::wording::{did_you_mean, quoted};
 use crate::cli::runtime::with_recording_gateway;
 use crate::cli::servers::tool_target::{CallTarget, pairs, pairs_to_json};
-use crate::exposure;
+use crate::cli::tools::call_error::call_error;
 use crate::gateway::{
     AgentEvent, AgentHandle, CallError, Caller, Gateway, RequestContext, StartPriority,
 };
 use crate::json::RawJson;
-use crate::name::{self, ToolId};
+use crate::name::ToolId;
 use crate::policy::Policies;
 use crate::settings::{MACROS, ServerConfig, ToolboxConfig};
 
@@ -39,7 +37,6 @@ Examples:
 
 /// Capacity of the progress channel.
 const EVENTS: usize = 64;
-const MAX_SUGGESTIONS: usize = 3;
 
 /// Call a tool and print its result
 ///
@@ -283,56 +280,5 @@ fn protocol_error(tool: &ToolId, error: &RawJson) -> CommandError {
     match hint.as_ref().and_then(RawJson::decode_string_lossy) {
         Some(hint) => failed.with_cause(&hint),
         None => failed,
-    }
-}
-
-/// Converts an error of a call that didn't reach its tool. The hints name commands; an agent's
-/// would name tools.
-pub(crate) fn call_error(error: &CallError) -> CommandError {
-    let suggestion = |wanted: &str, known: &[String], otherwise: &str| {
-        let known = known.iter().map(String::as_str);
-        match name::nearest(wanted, known.clone(), MAX_SUGGESTIONS).as_slice() {
-            [] if known.len() == 0 => {
-                "none is available to this agent; use `--agent NAME` for another agent".to_owned()
-            }
-            [] => format!("{otherwise} {}", quoted(known, ", ")),
-            near => did_you_mean(near, ", ").unwrap_or_default(),
-        }
-    };
-    let failed = CommandError::failed(error.to_string());
-    match error {
-        CallError::UnknownToolbox { wanted, known } => {
-            failed.with_hint(suggestion(wanted, known, "available toolboxes:"))
-        }
-        CallError::UnknownServer { wanted, known, .. } => {
-            failed.with_hint(suggestion(wanted, known, "available servers:"))
-        }
-        CallError::UnknownTool { nearest, .. } if nearest.is_empty() => failed
-            .with_hint("run `mcp-workbench list` to see all tools")
-            .with_link(Symptom::ToolMissing),
-        CallError::UnknownTool { nearest, .. } => failed.with_hint(format!(
-            "did you mean {}? Run `mcp-workbench list` to see all tools",
-            quoted(nearest.iter().take(MAX_SUGGESTIONS), ", ")
-        )),
-        CallError::UnknownPrimitive { .. } | CallError::TooManySubscriptions(_) => failed,
-        CallError::Refused { hint, .. } => failed.with_hint(hint).with_link(Symptom::CallDenied),
-        CallError::NotAnObject { .. } => {
-            failed.with_hint("pass a JSON object in single quotes: '{\"name\": \"value\"}'")
-        }
-        CallError::InvalidArguments { tool, mismatches } => {
-            let failed = CommandError::failed(format!("{error}; the tool was not called"));
-            let causes = mismatches.iter().map(ToString::to_string);
-            causes.fold(failed, |error, cause| error.with_cause(&cause)).with_hint(format!(
-                "run `mcp-workbench list {} --json` to see its schema",
-                tool.toolbox
-            ))
-        }
-        CallError::Server { server, error: backend::BackendError::StartFailed(failure) } => {
-            CommandError::failed(format!("server `{server}` failed to start"))
-                .with_cause(&failure.reason)
-                .with_hint(&failure.hint)
-                .with_link(Symptom::ServerDoesNotStart)
-        }
-        CallError::Server { .. } => CommandError::from_text(&exposure::error_text(error)),
     }
 }

@@ -17,7 +17,7 @@ use crate::cli::runtime::with_gateway;
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::login_summary::{self, LoginSummary};
 use crate::cli::servers::startup::{self, StartReport};
-use crate::cli::tools::call;
+use crate::cli::tools::call_error::call_error;
 use crate::gateway::Gateway;
 use crate::name::{AgentName, ServerRef};
 use crate::settings::ToolboxConfig;
@@ -147,7 +147,7 @@ async fn list(
     has_rules: bool,
 ) -> Result<ExitCode, CommandError> {
     let toolboxes: Vec<&ToolboxConfig> = match &args.toolbox {
-        Some(name) => vec![gateway.toolbox(name).map_err(|e| call::call_error(&e))?],
+        Some(name) => vec![gateway.toolbox(name).map_err(|e| call_error(&e))?],
         None => gateway.config().toolboxes.iter().collect(),
     };
     gateway.wait_for_stored_listings().await;

@@ -18,7 +18,7 @@ use crate::cli::output::wording::quoted;
 use crate::cli::runtime::with_gateway;
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::startup;
-use crate::cli::tools::call;
+use crate::cli::tools::call_error::call_error;
 use crate::gateway::{AgentHandle, Gateway, RequestContext, ToolMatch, ToolQuery};
 use crate::settings::ToolboxConfig;
 
@@ -101,7 +101,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 
 async fn search(gateway: &Gateway, args: &Args) -> Result<ExitCode, CommandError> {
     let toolbox = match &args.toolbox {
-        Some(name) => Some(gateway.toolbox(name).map_err(|error| call::call_error(&error))?),
+        Some(name) => Some(gateway.toolbox(name).map_err(|error| call_error(&error))?),
         None => None,
     };
     let toolboxes: Vec<&ToolboxConfig> = match toolbox {

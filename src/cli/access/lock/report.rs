@@ -6,10 +6,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::catalog::{DefinitionDrift, DriftKind, Listing, accept_command};
-use crate::cli::access::lock::drift;
+use crate::catalog::{DefinitionDrift, DriftDetector, DriftKind, Listing, accept_command};
 use crate::cli::access::locking::package_record::{self, PackageChange};
-use crate::cli::access::locking::recording::Recording;
+use crate::cli::access::locking::recording::{Recording, ServerRecording};
 use crate::cli::access::locking::remarks::{self, ServerDefinitions};
 use crate::cli::diagnostics::definition_remarks::{self, DefinitionRemarks};
 use crate::cli::output::units::format_count;
@@ -298,4 +297,10 @@ impl fmt::Display for DriftReport {
         }
         Ok(())
     }
+}
+
+fn drift(before: &Lockfile, listed: &ServerRecording, name: &str) -> Vec<DefinitionDrift> {
+    let nothing = LockedServer::unreviewed();
+    let locked = before.servers.get(name).map_or(&nothing, |locked| &**locked);
+    DriftDetector::default().detect(locked, &listed.listing)
 }

@@ -10,11 +10,12 @@ use serde_json::Value;
 
 use crate::catalog::ToolDefinition;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::configuring::catalog::{schema, tools};
+use crate::cli::configuring::catalog::schema;
 use crate::cli::output::error::CommandError;
 use crate::cli::output::print;
 use crate::cli::output::units::format_count;
 use crate::cli::runtime::{with_gateway, without_policy};
+use crate::cli::servers::startup::listed_tools;
 use crate::cli::servers::startup::{self, StartReport};
 use crate::config::read_catalog_tool;
 use crate::gateway::Gateway;
@@ -190,7 +191,7 @@ async fn differences(
         if starts.iter().find(is_it).is_none_or(|start| start.failure.is_some()) {
             continue;
         }
-        let listed = tools(&snapshot, &service.at);
+        let listed = listed_tools(&snapshot, &service.at);
         let new = |tool: &str, kind, details| CatalogDifference {
             category: category.to_owned(),
             service: service.name.clone(),

@@ -11,11 +11,12 @@ use crate::authoring::catalog_files::{render_tool_file, to_yaml};
 use crate::authoring::import::NativeEntries;
 use crate::authoring::references::relocate_references;
 use crate::catalog::{first_sentence, shorten};
-use crate::cli::configuring::catalog::{schema, tools};
+use crate::cli::configuring::catalog::schema;
 use crate::cli::files::atomic_write;
 use crate::cli::files::secret_variables::SecretVariables;
 use crate::cli::output::error::CommandError;
 use crate::cli::output::wording::quoted;
+use crate::cli::servers::startup::listed_tools;
 use crate::cli::servers::startup::{self, StartReport};
 use crate::config::env::ProcessEnv;
 use crate::config::{ConfigLocation, ConfigOrigin, expand_variables};
@@ -105,7 +106,7 @@ impl CatalogDraft {
     ) -> Result<(), &'static str> {
         let mut names = FileNameAllocator::default();
         let mut files = Vec::new();
-        for tool in tools(snapshot, at) {
+        for tool in listed_tools(snapshot, at) {
             let description = tool.description.clone().unwrap_or_default().trim().to_owned();
             let schema = schema(&tool);
             let file = CatalogTool { name: tool.name.clone(), description, schema };

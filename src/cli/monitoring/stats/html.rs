@@ -5,9 +5,9 @@ use std::path::Path;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use crate::cli::monitoring::stats::patch::by_server;
 use crate::cli::monitoring::stats::text::{milliseconds, size, whole, whole_micros};
 use crate::cli::monitoring::stats::{ConfiguredTools, unlisted_note};
+use crate::cli::monitoring::unused_tools::by_server;
 use crate::cli::output::print::escape_to_line;
 use crate::cli::output::units::{ContextSize, format_count, number};
 use crate::telemetry::stats::{AuditSummary, TimeBucket, ToolStats};

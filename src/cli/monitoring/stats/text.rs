@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::cli::monitoring::stats::patch::by_server;
 use crate::cli::monitoring::stats::{ConfiguredTools, unlisted_note};
+use crate::cli::monitoring::unused_tools::by_server;
 use crate::cli::output::print::escape_to_line;
 use crate::cli::output::table::{Align, Table};
 use crate::cli::output::units::{ContextSize, format_count, number};

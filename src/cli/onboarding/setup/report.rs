@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::authoring::service::ServiceManager;
-use crate::cli::onboarding::import::report::{proposal, shown};
+use crate::cli::onboarding::proposal_report::{finding_text, proposal_table};
 use crate::cli::onboarding::setup::apply::ApplyOutcome;
 use crate::cli::onboarding::setup::plan::{ClientPlan, SetupPlan};
 use crate::cli::onboarding::setup::service_plan::ServicePlan;
@@ -23,7 +23,7 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
     let file = plan.target.display_path.display();
     if !plan.added.is_empty() {
         let place = if plan.config_before.is_some() { "added to" } else { "in the new" };
-        sections.push(format!("Toolboxes {place} `{file}`:\n\n{}", proposal(&plan.proposed)));
+        sections.push(format!("Toolboxes {place} `{file}`:\n\n{}", proposal_table(&plan.proposed)));
     }
     if plan.new_secrets > 0 {
         let name = plan.secrets.0.file_name().unwrap_or_default();
@@ -53,7 +53,7 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
         sections.push(format!("Unchanged:\n{}", stay.join("\n")));
     }
     if !plan.remarks.is_empty() {
-        let remarks: Vec<String> = plan.remarks.iter().map(shown).collect();
+        let remarks: Vec<String> = plan.remarks.iter().map(finding_text).collect();
         sections.push(remarks.join("\n"));
     }
     if !plan.has_servers {

@@ -1,11 +1,57 @@
-//! The configuration patch that filters out unused tools, as a JSON merge patch (RFC 7396).
+//! Unused tools, and the configuration patch that filters them out, as a JSON merge patch (RFC 7396).
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::cli::monitoring::stats::UnusedTool;
-use crate::settings::ServerConfig;
+use crate::cli::args::global::GlobalArgs;
+use crate::cli::output::error::CommandError;
+use crate::config::{Dialect, LoadedConfig};
+use crate::os::read_input_text;
+use crate::settings::{Config, ServerConfig};
+
+/// A tool that agents can use but none has called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct UnusedTool {
+    pub(crate) toolbox: String,
+    pub(crate) server: String,
+    pub(crate) tool: String,
+    #[serde(skip)]
+    pub(crate) own_name: String,
+    pub(crate) bytes: usize,
+}
+
+pub(crate) fn is_patched(loaded: &LoadedConfig) -> bool {
+    matches!(loaded.dialect, Dialect::Native | Dialect::Client | Dialect::Modular)
+}
+
+/// Builds the patch for these tools. `shown` has the number of visible tools by toolbox and server.
+pub(crate) fn build_patch(
+    global: &GlobalArgs,
+    loaded: &LoadedConfig,
+    unused: &[UnusedTool],
+    shown: &[(String, String, usize)],
+) -> Result<Option<Value>, CommandError> {
+    let text = read_input_text(&global.config_file()?).map_err(CommandError::internal)?;
+    let tree = jsonc_parser::parse_to_ast(
+        text.trim_start_matches('\u{feff}'),
+        &jsonc_parser::CollectOptions::default(),
+        &jsonc_parser::ParseOptions::default(),
+    );
+    let read = tree.map_err(CommandError::internal)?.value.map(Value::from);
+    let servers = servers(&loaded.config, shown);
+    Ok(fragment(&read.unwrap_or_default(), &servers, unused))
+}
+
+fn servers<'a>(config: &'a Config, shown: &[(String, String, usize)]) -> Vec<PatchServer<'a>> {
+    let shown = shown.iter().filter_map(|(toolbox, server, tools)| {
+        let toolbox = config.toolbox(toolbox)?;
+        let config = toolbox.server(server)?;
+        Some(PatchServer { toolbox: toolbox.name.as_str(), config, tools: *tools })
+    });
+    shown.collect()
+}
 
 fn place(file: &Value, toolbox: &str, server: &str) -> Option<Vec<String>> {
     let path = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
@@ -15,19 +61,15 @@ fn place(file: &Value, toolbox: &str, server: &str) -> Option<Vec<String>> {
         .find(|keys| has(keys))
 }
 
-pub(crate) struct PatchServer<'a> {
-    pub(crate) toolbox: &'a str,
-    pub(crate) config: &'a ServerConfig,
+struct PatchServer<'a> {
+    toolbox: &'a str,
+    config: &'a ServerConfig,
     /// The number of tools that agents can use, called or not.
-    pub(crate) tools: usize,
+    tools: usize,
 }
 
 /// Returns `None` if there is nothing to filter out.
-pub(crate) fn fragment(
-    file: &Value,
-    servers: &[PatchServer<'_>],
-    unused: &[UnusedTool],
-) -> Option<Value> {
+fn fragment(file: &Value, servers: &[PatchServer<'_>], unused: &[UnusedTool]) -> Option<Value> {
     let mut fragment = Value::Object(Map::new());
     for PatchServer { toolbox, config, tools } in servers {
         let server = config.name.as_str();
