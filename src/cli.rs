@@ -231,8 +231,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         suggestions::reject_renamed_variables(|name| ProcessEnv.get(name))?;
     }
     let (level, files) = match &command {
-        Command::Serve(args) => (LevelFilter::INFO, args.run_files(&global)),
-        Command::Expose(args) => (LevelFilter::INFO, args.files(&global)),
+        Command::Serve(args) => (LevelFilter::INFO, args.serving.run_files(&global)),
+        Command::Expose(args) => (LevelFilter::INFO, args.serving.run_files(&global)),
         _ => (LevelFilter::WARN, None),
     };
     // Nothing may be opened before the sandbox, as the variables are the server's. `connect` has a

@@ -13,7 +13,9 @@ use crate::cli::output::wording::{did_you_mean, quoted};
 use crate::cli::runtime::current_folder;
 use crate::cli::servers::server_names::is_named;
 use crate::cli::servers::value_sources::ValueCache;
-use crate::cli::serving::serve;
+use crate::cli::serving::reload_source;
+use crate::cli::serving::serve_loaded::serve_loaded;
+use crate::cli::serving::serving_args::ServingArgs;
 use crate::config::env::ProcessEnv;
 use crate::config::{self, ConfigReport, Finding, LoadError, LoadedConfig};
 use crate::name::{ServerName, ToolboxName, nearest};
@@ -59,14 +61,7 @@ pub(crate) struct Args {
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "server")]
     command: Vec<String>,
     #[command(flatten)]
-    serving: serve::Args,
-}
-
-impl Args {
-    /// Files that make this process visible to `ps`, `logs` and `top`; `None` hides it.
-    pub(crate) fn files(&self, global: &GlobalArgs) -> Option<ProcessFiles> {
-        self.serving.run_files(global)
-    }
+    pub(crate) serving: ServingArgs,
 }
 
 pub(crate) fn run(
@@ -79,7 +74,7 @@ pub(crate) fn run(
         let loaded = config_for_command(&args.command, &folder)?;
         // No file can be reloaded, as with the embedded configuration.
         let global = GlobalArgs { embedded_config: true, config: None, ..global.clone() };
-        return serve::serve_loaded(&global, &args.serving, None, loaded, None);
+        return serve_loaded(&global, &args.serving, None, loaded, None);
     };
     let values = Arc::<ValueCache>::default();
     let loaded = global
@@ -93,7 +88,7 @@ pub(crate) fn run(
         CommandError::usage(why.problem).with_hint(why.hint)
     })?;
     let source = global.config_source(values)?.map(|source| single_server_source(source, wanted));
-    serve::serve_loaded(global, &args.serving, files, loaded, source)
+    serve_loaded(global, &args.serving, files, loaded, source)
 }
 
 struct ExposeError {
@@ -161,16 +156,13 @@ fn find(config: &Config, wanted: &str) -> Result<(ToolboxName, ServerName), Expo
 }
 
 fn single_server_source(source: ReloadSource, wanted: String) -> ReloadSource {
-    let ReloadSource { load: read, .. } = source;
-    let read = move |renewal| {
-        let loaded = read(renewal)?;
+    reload_source::and_then(source, move |loaded| {
         let file = loaded.file.clone();
         select_server(loaded, &wanted).map_err(|ExposeError { problem, hint }| {
             let finding = Finding::error("mcpServers", problem, hint);
             LoadError::Invalid(ConfigReport { file, findings: vec![finding] })
         })
-    };
-    ReloadSource { load: Box::new(read), ..source }
+    })
 }
 
 const COMMAND_SERVER: &str = "server";
