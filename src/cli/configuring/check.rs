@@ -1,7 +1,5 @@
 //! `check`: validates the configuration and, with `--connect`, tests its servers.
 
-use std::ffi::OsStr;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,31 +11,31 @@ use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
 use crate::cli::diagnostics::{config_remarks, unpinned_packages};
 use crate::cli::output::error::CommandError;
 use crate::cli::output::print;
-use crate::cli::output::table::{Align, Table};
 use crate::cli::output::troubleshooting::Symptom;
-use crate::cli::output::units::{ContextSize, format_count, number};
+use crate::cli::output::units::format_count;
 use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::server_names::{all_names, is_named};
-use crate::cli::servers::startup::{self, StartReport};
 use crate::cli::servers::value_sources::FetchAll;
 use crate::config::{self, Dialect, LoadError, LoadedConfig, Severity};
-use crate::gateway::{Gateway, Snapshot};
-use crate::name::{self, AgentName, ServerName, ServerRef, ToolboxName};
-use crate::policy::{DriftAction, Policies};
-use crate::settings::{Config, Launch, ServerConfig, ToolboxConfig};
+use crate::name::{self, AgentName, ToolboxName};
+use crate::policy::Policies;
+use crate::settings::{Config, ServerConfig, ToolboxConfig};
 
 mod access_summary;
 mod definition_remarks;
+mod inspection;
 mod log_isolation;
 mod missing_programs;
 mod powerless_agents;
 mod report;
 mod sandbox_reach;
 mod shared_store;
+mod tables;
 mod tls;
 
+use inspection::{InspectionOptions, ServerInspection, inspect_servers};
 use report::{CheckReport, CheckStatus, ProblemRow, ServerRow};
-use sandbox_reach::ServersReach;
+use tables::{configured_table, started_table, summary};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -124,6 +122,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let tested =
         args.named_servers().map(|_| format!("\ntested {} of {all}", count_servers(&seen)));
     let head = head + &tested.unwrap_or_default();
+    let options = InspectionOptions {
+        connects: args.connects(),
+        details: args.details,
+        shows_progress: !args.json,
+    };
     let ServerInspection {
         mut servers,
         reach_lines: reached,
@@ -132,7 +135,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         server_warnings,
         definitions,
     } = with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
-        inspect_servers(global, args, rules.as_ref(), gateway).await
+        inspect_servers(global, &options, rules.as_ref(), gateway).await
     })?;
     let mut warnings = match &rules {
         Some(config) => config_warnings(global, args, config)?,
@@ -263,56 +266,6 @@ fn headline(
     )
 }
 
-struct ServerInspection {
-    servers: Vec<ServerRow>,
-    reach_lines: Vec<String>,
-    failures: Vec<String>,
-    /// Warnings about hidden tools and definition drift.
-    hidden: Vec<String>,
-    /// Warnings about servers whose log messages agents may miss, and about malformed entries.
-    server_warnings: Vec<config::Finding>,
-    definitions: Vec<DefinitionRemarks>,
-}
-
-/// Inspects the servers of a gateway, and starts them with `--connect`. `rules` is the full
-/// configuration, or `None` if the check is for one agent.
-async fn inspect_servers(
-    global: &GlobalArgs,
-    args: &Args,
-    rules: Option<&Config>,
-    gateway: &Gateway,
-) -> ServerInspection {
-    let (servers, reached, failures) = if args.connects() {
-        let mut reach = ServersReach::resolve(global, gateway.config(), args.details);
-        let (mut rows, failures) = connect(gateway, !args.json).await;
-        reach.annotate(&mut rows);
-        (rows, reach.lines, failures)
-    } else {
-        gateway.wait_for_stored_listings().await;
-        let mut rows = configured(gateway.config());
-        let failures = missing_programs::mark_missing(gateway.config(), &mut rows);
-        let reach = args.details.then(|| ServersReach::resolve(global, gateway.config(), true));
-        (rows, reach.map(|reach| reach.lines).unwrap_or_default(), failures)
-    };
-    let snapshot = gateway.snapshot();
-    let rules = rules.filter(|_| args.connects());
-    let mut server_warnings: Vec<_> =
-        rules.map(|config| log_isolation::findings(config, &snapshot)).unwrap_or_default();
-    if args.connects() {
-        server_warnings.extend(definition_remarks::violations(gateway.config(), &snapshot));
-    }
-    let definitions =
-        args.connects().then(|| definition_remarks::look(gateway.config(), &snapshot));
-    ServerInspection {
-        servers,
-        reach_lines: reached,
-        failures,
-        hidden: hidden_primitives(gateway.config(), &snapshot),
-        server_warnings,
-        definitions: definitions.unwrap_or_default(),
-    }
-}
-
 /// Prints findings, or collects them in `kept` for the JSON report.
 fn report_findings(
     args: &Args,
@@ -361,193 +314,4 @@ fn tools_of_catalog(
     let inside = file.parent().and_then(|folder| catalog.folder.strip_prefix(folder).ok());
     let shown = inside.unwrap_or(&catalog.folder).display().to_string();
     Ok(config::check_catalog_tools(catalog, &shown))
-}
-
-fn configured(config: &Config) -> Vec<ServerRow> {
-    let of = |toolbox: &ToolboxConfig, server: &ServerConfig| {
-        let mut row = ServerRow::new(&toolbox.name, &server.name);
-        match &server.launch {
-            Launch::Stdio(launch) => {
-                row.status = CheckStatus::Configured;
-                row.command = Some(program(&launch.command));
-            }
-            Launch::Http(launch) => {
-                row.status = CheckStatus::Configured;
-                // The rest of a URL may contain a secret.
-                row.command = Some(launch.url.origin().ascii_serialization());
-            }
-            Launch::Unsupported { reason, hint } => {
-                row.status = CheckStatus::Unsupported;
-                row.reason = Some(reason.clone());
-                row.hint = Some(hint.clone());
-            }
-            Launch::Broken { reason, hint } => {
-                row.status = CheckStatus::Failed;
-                row.reason = Some(reason.clone());
-                row.hint = Some(hint.clone());
-            }
-            Launch::Macros(macros) => {
-                row.status = CheckStatus::Configured;
-                row.command = Some(format_count(macros.len(), "macro"));
-            }
-        }
-        row
-    };
-    let toolboxes = config.toolboxes.iter();
-    toolboxes
-        .flat_map(|toolbox| toolbox.servers.iter().map(move |server| of(toolbox, server)))
-        .collect()
-}
-
-fn program(command: &str) -> String {
-    let name = Path::new(command).file_name();
-    name.map_or(command.into(), OsStr::to_string_lossy).into()
-}
-
-/// Starts all servers. Tells of each as soon as it has started or failed, if there are several.
-async fn connect(gateway: &Gateway, is_shown: bool) -> (Vec<ServerRow>, Vec<String>) {
-    let toolboxes: Vec<_> = gateway.config().toolboxes.iter().collect();
-    let servers = toolboxes.iter().map(|toolbox| toolbox.servers.len()).sum::<usize>();
-    let tell = |start: &StartReport| {
-        if is_shown && servers > 1 {
-            let outcome = match &start.failure {
-                None => "started",
-                Some(failure) if failure.wants_sign_in => "requires sign-in",
-                Some(_) => "failed",
-            };
-            let (toolbox, server, ms) = (&start.toolbox, &start.server, start.took.as_millis());
-            print::progress(&format!("`{toolbox}/{server}` {outcome} after {ms} ms"));
-        }
-    };
-    let starts = startup::start_servers_with(gateway, &toolboxes, |_| true, tell).await;
-    let snapshot = gateway.snapshot();
-    let mut servers = configured(gateway.config());
-    for (row, start) in servers.iter_mut().zip(&starts) {
-        if row.status == CheckStatus::Configured {
-            row.start_ms = Some(start.took.as_millis());
-        }
-        match &start.failure {
-            None => {
-                let (tools, size) = shown(&snapshot, &start.toolbox, &start.server);
-                row.status = CheckStatus::Started;
-                row.tools = Some(tools);
-                row.size = Some(size);
-            }
-            Some(failure) => {
-                if row.status == CheckStatus::Configured {
-                    row.status = if failure.wants_sign_in {
-                        CheckStatus::SignInRequired
-                    } else {
-                        CheckStatus::Failed
-                    };
-                }
-                row.reason = Some(failure.reason.clone());
-                row.hint = Some(failure.hint.clone());
-            }
-        }
-    }
-    (servers, starts.iter().filter_map(StartReport::failure_text).collect())
-}
-
-/// Returns warnings about tools that are hidden: by another one of the same name, by a macro that
-/// calls a missing tool, or by definition drift.
-fn hidden_primitives(config: &Config, snapshot: &Snapshot) -> Vec<String> {
-    let eclipsed = config.toolboxes.iter().flat_map(|toolbox| {
-        let view = snapshot.view(&toolbox.name);
-        let eclipsed = view.parts().iter().flat_map(|part| {
-            part.eclipsed.iter().map(|(own, name)| {
-                let place = format!("{}/{}", toolbox.name, part.server());
-                format!("tool `{own}` of `{place}` is hidden: the name `{name}` is taken")
-            })
-        });
-        eclipsed.collect::<Vec<_>>()
-    });
-    let discarded = snapshot.namespaced().discarded.iter().map(ToString::to_string);
-    let lacking = snapshot.unavailable_macros().iter().map(ToString::to_string);
-    eclipsed.chain(discarded).chain(lacking).chain(drifted(config, snapshot)).collect()
-}
-
-fn drifted(config: &Config, snapshot: &Snapshot) -> Vec<String> {
-    let drifted = config.servers().filter_map(|(toolbox, server)| {
-        let at = ServerRef { toolbox: toolbox.name.clone(), server: server.name.clone() };
-        let judged = snapshot.drift(&at)?;
-        let becomes = match judged.action {
-            DriftAction::Serve => "agents still see them",
-            DriftAction::Quarantine => "new and changed ones are hidden",
-            DriftAction::Deny => "the server is blocked",
-        };
-        let definitions = format_count(judged.drift.len(), "definition");
-        let verb = if judged.drift.len() == 1 { "differs" } else { "differ" };
-        Some(format!(
-            "{definitions} of `{}/{}` {verb} from `workbench.lock`; {becomes} \
-             (`onDefinitionChange`). Review with `mcp-workbench lock --diff`, accept with `{}`",
-            toolbox.name,
-            server.name,
-            judged.accepting()
-        ))
-    });
-    drifted.collect()
-}
-
-/// Returns the number of a server's tools that an agent sees, and the size of their definitions.
-fn shown(snapshot: &Snapshot, toolbox: &ToolboxName, server: &ServerName) -> (usize, ContextSize) {
-    let view = snapshot.view(toolbox);
-    let tools = view.tools_of(server).iter();
-    let sizes: Vec<_> = tools.map(|tool| ContextSize::of(tool.definition.raw.len())).collect();
-    (sizes.len(), sizes.into_iter().sum())
-}
-
-fn configured_table(servers: &[ServerRow]) -> Table {
-    let mut table = Table::new([
-        ("Toolbox", Align::Left),
-        ("Server", Align::Left),
-        ("Command", Align::Left),
-        ("Status", Align::Left),
-    ]);
-    for server in servers {
-        table.row([
-            server.toolbox.clone(),
-            server.server.clone(),
-            server.command.clone().unwrap_or_default(),
-            server.status.to_string(),
-        ]);
-    }
-    table
-}
-
-fn started_table(servers: &[ServerRow]) -> Table {
-    let mut table = Table::new([
-        ("Toolbox", Align::Left),
-        ("Server", Align::Left),
-        ("Tools", Align::Right),
-        ("Bytes", Align::Right),
-        ("Tokens", Align::Right),
-        ("Startup (ms)", Align::Right),
-        ("Status", Align::Left),
-    ]);
-    for server in servers {
-        let size = |of: fn(ContextSize) -> usize| server.size.map(|size| number(of(size)));
-        table.row([
-            server.toolbox.clone(),
-            server.server.clone(),
-            server.tools.map(number).unwrap_or_default(),
-            size(ContextSize::bytes).unwrap_or_default(),
-            size(ContextSize::tokens).unwrap_or_default(),
-            server.start_ms.map(|ms| ms.to_string()).unwrap_or_default(),
-            server.status.to_string(),
-        ]);
-    }
-    table
-}
-
-fn summary(servers: &[ServerRow]) -> String {
-    let started = servers.iter().filter(|server| server.status == CheckStatus::Started);
-    let wanted = servers.iter().filter(|server| server.status != CheckStatus::Disabled);
-    format!(
-        "{} of {} started: {} ({})",
-        number(started.clone().count()),
-        format_count(wanted.count(), "server"),
-        format_count(started.clone().filter_map(|server| server.tools).sum(), "tool"),
-        started.filter_map(|server| server.size).sum::<ContextSize>(),
-    )
 }

@@ -19,6 +19,7 @@ use crate::cli::output::units::ContextSize;
 use crate::cli::servers::running_workbenches::reload_running;
 
 mod apply;
+mod client_plan;
 mod client_rules;
 mod clients;
 mod json;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::cli::access::explain::{disabled_text, switched_off_as_json};
+use crate::cli::access::explain::explanation::{
+    ExplainedAccess, RuleReason, disabled_text, shown_agent, shown_place, switched_off_as_json,
+};
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::output::error::CommandError;
 use crate::cli::output::print;
@@ -92,10 +94,8 @@ struct PrimitiveCase<'a> {
 
 #[derive(Serialize)]
 struct PrimitiveExplanation<'a> {
-    agent: Option<&'a str>,
-    agent_has_entry: bool,
-    toolbox: &'a str,
-    server: &'a str,
+    #[serde(flatten)]
+    access: ExplainedAccess<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,13 +103,8 @@ struct PrimitiveExplanation<'a> {
     visible: bool,
     /// `None` if no rule mentions it.
     rule: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line: Option<usize>,
-    reason: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<String>,
+    #[serde(flatten)]
+    reason: RuleReason<'a>,
     listed: Option<bool>,
 }
 
@@ -121,21 +116,19 @@ impl PrimitiveCase<'_> {
 
     fn answer(&self) -> PrimitiveExplanation<'_> {
         let Verdict { is_visible, rule, is_named } = &self.verdict;
-        let (reason, change) = self.reason();
         let is_prompt = matches!(self.what, ResourceOrPrompt::Prompt(_));
         PrimitiveExplanation {
-            agent: self.of.map(AgentName::as_str),
-            agent_has_entry: *is_named,
-            toolbox: self.at.toolbox.as_str(),
-            server: self.at.server.as_str(),
+            access: ExplainedAccess {
+                agent: self.of.map(AgentName::as_str),
+                agent_has_entry: *is_named,
+                toolbox: self.at.toolbox.as_str(),
+                server: self.at.server.as_str(),
+            },
             resource: (!is_prompt).then(|| self.name()),
             prompt: is_prompt.then(|| self.name()),
             visible: *is_visible,
             rule: rule.as_ref().map(RulePath::as_str),
-            key: self.key.as_ref().map(|key| key.path.as_str()),
-            line: self.key.as_ref().map(|key| key.line),
-            reason,
-            change,
+            reason: RuleReason::new(self.key.as_ref(), self.reason()),
             listed: self.is_listed,
         }
     }
@@ -143,10 +136,7 @@ impl PrimitiveCase<'_> {
     fn text(&self, file: &str) -> String {
         let Verdict { is_visible, rule, .. } = &self.verdict;
         let ServerRef { toolbox, server } = self.at;
-        let who = match self.of {
-            None => "unnamed agents".to_owned(),
-            Some(of) => format!("agent `{of}`"),
-        };
+        let who = shown_agent(self.of);
         let word = match self.what {
             ResourceOrPrompt::Resource(_) => "resource",
             ResourceOrPrompt::Prompt(_) => "prompt",
@@ -155,8 +145,7 @@ impl PrimitiveCase<'_> {
         let mut text = format!("{word} `{}` of `{toolbox}/{server}` {verdict} {who}", self.name());
         let mut line = |what: &str, says: &str| _ = write!(text, "\n  {what:<10}{says}");
         if let Some(rule) = rule {
-            let place = self.key.as_ref().map(|key| format!(" ({file}:{})", key.line));
-            line("rule", &format!("{rule}{}", place.unwrap_or_default()));
+            line("rule", &format!("{rule}{}", shown_place(self.key.as_ref(), file)));
         }
         let (why, change) = self.reason();
         line("reason", why);

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::authoring::service::ServiceManager;
 use crate::cli::onboarding::setup::apply::ApplyOutcome;
-use crate::cli::onboarding::setup::plan::{ClientPlan as Planned, SetupPlan};
+use crate::cli::onboarding::setup::client_plan::ClientPlan as Planned;
+use crate::cli::onboarding::setup::plan::SetupPlan;
 use crate::cli::onboarding::toolbox_proposal::{ToolboxProposal, ToolboxRow};
 use crate::cli::output::units::ContextSize;
 

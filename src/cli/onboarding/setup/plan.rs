@@ -5,28 +5,25 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::{
     AddedServer, CoveredServer, Grade, ImportCandidates, ImportFinding, ImportOptions,
     SecretExtractor, SourceFile, collect_user_candidates, has_servers,
 };
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
-use crate::authoring::setup::entry::{
-    is_same_launch, is_workbench_entry, pass_variables, remote_entry, stdio_entry,
-};
+use crate::authoring::setup::entry::is_workbench_entry;
 use crate::authoring::setup::journal::Journal;
-use crate::authoring::setup::{InstallOutcome, add_audit_log, audit_log, install_workbench};
+use crate::authoring::setup::{add_audit_log, audit_log};
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::files::secret_variables::SecretVariables;
+use crate::cli::onboarding::setup::client_plan::{ClientPlan, ClientPlanner, EntryBuilder};
 use crate::cli::onboarding::setup::client_rules::ClientRules;
 use crate::cli::onboarding::setup::clients::{self, ClientFile, InstalledClients};
-use crate::cli::onboarding::setup::service_plan::{ServicePlan, token_of};
+use crate::cli::onboarding::setup::service_plan::ServicePlan;
 use crate::cli::onboarding::setup::state_dir;
-use crate::cli::onboarding::setup::tried_servers::{TriedEntry, TriedServers};
+use crate::cli::onboarding::setup::tried_servers::TriedServers;
 use crate::cli::onboarding::toolbox_proposal::{self, ToolboxProposal};
 use crate::cli::output::error::CommandError;
 use crate::cli::output::escape::quote_for_shell;
-use crate::cli::output::units::ContextSize;
 use crate::cli::runtime::{current_folder, current_program};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{
@@ -54,40 +51,6 @@ pub(super) struct SetupPlan {
     pub(super) unreadable: Vec<(&'static str, String, String)>,
     pub(super) shared: Option<ServicePlan>,
     pub(super) journal: Journal,
-}
-
-pub(super) struct ClientPlan {
-    pub(super) file: ClientFile,
-    pub(super) change: Result<InstallOutcome, String>,
-    pub(super) entry: Value,
-    pub(super) skipped: Vec<(String, String)>,
-    /// The tool definitions of the servers that the workbench replaces.
-    pub(super) size: ContextSize,
-}
-
-impl ClientPlan {
-    /// Returns the change, unless the file already has the new text.
-    pub(super) fn new_text(&self) -> Option<&InstallOutcome> {
-        let changed = self.change.as_ref().ok()?;
-        (self.file.text.as_deref() != Some(&changed.text)).then_some(changed)
-    }
-
-    /// Says what happens to the workbench's entry.
-    pub(super) fn entry_change(&self) -> &'static str {
-        let Ok(changed) = &self.change else { return "skipped" };
-        // An entry without a name here belongs to the user, and stays.
-        let Some(name) = &changed.entry else { return "unchanged" };
-        let editor = ClientFileEditor::for_client(self.file.program);
-        let entry = |text: &str| {
-            let all = editor.entries(text).unwrap_or_default();
-            all.into_iter().find(|(other, _)| other == name)
-        };
-        match entry(self.file.text.as_deref().unwrap_or_default()) {
-            None => "add",
-            Some(before) if Some(&before) == entry(&changed.text).as_ref() => "unchanged",
-            Some(_) => "update",
-        }
-    }
 }
 
 fn no_client() -> CommandError {
@@ -366,34 +329,6 @@ fn remarks(findings: Vec<ImportFinding>, carried: &[CoveredServer]) -> Vec<Impor
     findings.into_iter().filter(is_told).collect()
 }
 
-struct EntryBuilder<'a> {
-    program: String,
-    config: &'a Path,
-    shared: Option<&'a ServicePlan>,
-    /// Variables that the configuration takes from the environment.
-    variables: Vec<String>,
-}
-
-impl EntryBuilder<'_> {
-    fn of(&self, program: &ClientApp) -> Value {
-        let config = ["--config".to_owned(), self.config.display().to_string()];
-        let stdio = |args: &[String]| {
-            let mut entry = stdio_entry(program.entry, &self.program, args);
-            pass_variables(&mut entry, program.env, &self.variables);
-            entry
-        };
-        let Some(shared) = self.shared else { return stdio(&config) };
-        if let Some(form) = program.remote.filter(|_| shared.can_use_url()) {
-            let token = token_of(&shared.service.tokens, program.id);
-            remote_entry(form, &shared.service.url(), token)
-        } else {
-            let bridge = ["connect", "--agent", program.id].map(str::to_owned);
-            let args: Vec<String> = bridge.into_iter().chain(config).collect();
-            stdio(&args)
-        }
-    }
-}
-
 /// Returns the set variables that the configuration refers to and that the secrets file doesn't
 /// have. Clients give every server the common ones, such as `HOME`.
 fn environment_variables(
@@ -407,70 +342,6 @@ fn environment_variables(
         .filter(|name| !EVERYWHERE.contains(name) && !is_stored(name) && env.get(name).is_some());
     let names: BTreeSet<&str> = names.collect();
     names.into_iter().map(str::to_owned).collect()
-}
-
-struct ClientPlanner<'a> {
-    carried: Vec<CoveredServer>,
-    /// The entries that start a workbench, by file and name.
-    foreign: Vec<(String, String)>,
-    /// The ID of each client with a rule that the configuration lacks, and the reason.
-    missing: Vec<(&'static str, String)>,
-    tried: Vec<TriedEntry>,
-    journal: &'a Journal,
-}
-
-impl ClientPlanner<'_> {
-    fn client(&self, file: ClientFile, entries: &EntryBuilder<'_>) -> ClientPlan {
-        let entry = entries.of(file.program);
-        let editor = ClientFileEditor::for_client(file.program);
-        let path = file.path.display().to_string();
-        let record = self.journal.files.iter().find(|record| record.path == path);
-        let ours = record.and_then(|record| record.entry.as_ref());
-        let ours = ours.map(|(name, value)| (name.as_str(), value));
-        let own = self.carried.iter().filter(|carried| carried.file == file.shown);
-        let names: Vec<String> = own.map(|carried| carried.name.clone()).collect();
-        let missing = self.missing.iter().find(|(id, _)| *id == file.program.id);
-        let missing = missing.map(|(_, why)| why);
-        let change = match self.foreign_entry(&file, editor, &entry, ours.map(|(name, _)| name)) {
-            Some(name) => Err(format!("already starts another workbench (`{name}`)")),
-            None if ours.is_none() && missing.is_some() => {
-                Err(missing.cloned().unwrap_or_default())
-            }
-            None if editor.blocks_workbench(file.text.as_deref().unwrap_or_default()) => {
-                Err("its `mcp.allowed` or `mcp.excluded` blocks `workbench`; change that first"
-                    .to_owned())
-            }
-            None => {
-                install_workbench(editor, file.text.as_deref(), &entry, (ours, names.as_slice()))
-                    .map_err(|error| error.to_string())
-            }
-        };
-        let stuck = change.iter().flat_map(|changed| changed.unremovable.clone());
-        let unruled = missing.filter(|_| ours.is_some());
-        let unruled = unruled.map(|why| ("workbench".to_owned(), why.clone()));
-        let tried = || self.tried.iter().filter(|tried| tried.file == file.shown);
-        let stay = tried().filter_map(|tried| Some((tried.name.clone(), tried.stays.clone()?)));
-        let skipped = stuck.chain(unruled).chain(stay).collect();
-        let replaced = tried().filter(|tried| tried.stays.is_none());
-        let size = replaced.map(|tried| ContextSize::of(tried.size)).sum();
-        ClientPlan { file, change, entry, skipped, size }
-    }
-
-    fn foreign_entry(
-        &self,
-        file: &ClientFile,
-        editor: ClientFileEditor,
-        entry: &Value,
-        ours: Option<&str>,
-    ) -> Option<String> {
-        let there = editor.entries(file.text.as_deref().unwrap_or_default()).ok()?;
-        let is_foreign =
-            |name: &str| self.foreign.iter().any(|(of, other)| *of == file.shown && other == name);
-        let mut there = there.into_iter().filter(|(name, value)| {
-            is_foreign(name) && Some(name.as_str()) != ours && !is_same_launch(value, entry)
-        });
-        there.next().map(|(name, _)| name)
-    }
 }
 
 /// Returns the program that clients start: its name on the search path, which survives updates, or
