@@ -57,18 +57,10 @@ pub(crate) struct Args {
     /// Command line that starts the server
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Toolbox of the server (created if missing)
-    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::toolboxes))]
-    toolbox: Option<String>,
-    /// Description of a new toolbox
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
-    /// Environment variable (repeatable)
-    #[arg(long, short, value_name = "NAME=VALUE", value_parser = parse_env, requires = "command")]
-    env: Vec<(String, String)>,
-    /// HTTP header for every request (repeatable)
-    #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = parse_header, requires = "url")]
-    header: Vec<(String, String)>,
+    #[command(flatten)]
+    toolbox: ToolboxArgs,
+    #[command(flatten)]
+    entry: EntryArgs,
     /// Edit ~/.config/mcp-workbench/config.json
     #[arg(long, conflicts_with = "config")]
     user: bool,
@@ -81,6 +73,28 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct ToolboxArgs {
+    /// Toolbox of the server (created if missing)
+    #[arg(long, short, value_name = "NAME", add = ArgValueCandidates::new(completion::toolboxes))]
+    toolbox: Option<String>,
+    /// Description of a new toolbox
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct EntryArgs {
+    /// Environment variable (repeatable)
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = parse_env, requires = "command")]
+    env: Vec<(String, String)>,
+    /// HTTP header for every request (repeatable)
+    #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = parse_header, requires = "url")]
+    header: Vec<(String, String)>,
 }
 
 #[derive(Serialize)]
@@ -114,21 +128,21 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         }
     }
     let mut after = edited(&servers, &target, before)?;
-    let has_options = !args.env.is_empty() || !args.header.is_empty();
+    let has_options = !args.entry.env.is_empty() || !args.entry.header.is_empty();
     let mut warnings = secret_warnings(&servers, has_options);
     let mut trials = Vec::new();
     if !args.dry_run && !args.no_start {
         trials = trial::run(global, &after.text, &target, &servers)?;
         for (server, trial) in servers.iter_mut().zip(&trials) {
-            trial.describe(server, args.description.as_deref());
+            trial.describe(server, args.toolbox.description.as_deref());
         }
         after = edited(&servers, &target, before)?;
-    } else if after.is_new_toolbox && args.description.is_none() {
+    } else if after.is_new_toolbox && args.toolbox.description.is_none() {
         let names: Vec<&str> = servers.iter().filter_map(|s| s.toolbox.as_deref()).collect();
         warnings.push(format!(
             "toolbox `{}` has a generated description; set one with `--description` or edit the \
              file",
-            args.toolbox.as_deref().unwrap_or(&names.join("`, `"))
+            args.toolbox.toolbox.as_deref().unwrap_or(&names.join("`, `"))
         ));
     }
     if !args.dry_run {
@@ -180,15 +194,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 
 /// Returns the servers from the command line or from pasted JSON.
 fn servers(args: &Args) -> Result<Vec<NewServer>, CommandError> {
-    let new =
-        |name: String, entry: serde_json::Value| NewServer {
-            toolbox: args.toolbox.clone(),
-            description: Some(args.description.clone().unwrap_or_else(|| {
-                format!("Tools of {}", args.toolbox.as_deref().unwrap_or(&name))
-            })),
-            name,
-            entry,
-        };
+    let new = |name: String, entry: serde_json::Value| NewServer {
+        toolbox: args.toolbox.toolbox.clone(),
+        description: Some(args.toolbox.description.clone().unwrap_or_else(|| {
+            format!("Tools of {}", args.toolbox.toolbox.as_deref().unwrap_or(&name))
+        })),
+        name,
+        entry,
+    };
     let name = args.name.trim();
     let (text, name) = match &args.url {
         Some(url) if pasted::is_pasted(url) => (Some(url.as_str()), Some(name)),
@@ -207,7 +220,7 @@ fn servers(args: &Args) -> Result<Vec<NewServer>, CommandError> {
     let Some(text) = text else {
         return Ok(vec![new(args.name.trim().to_owned(), entry(args)?)]);
     };
-    if !args.header.is_empty() {
+    if !args.entry.header.is_empty() {
         return Err(CommandError::usage("`--header` doesn't apply to a pasted entry")
             .with_hint("put `headers` into the entry"));
     }
@@ -257,7 +270,7 @@ fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {
                     args.name.trim()
                 )));
         }
-        return Ok(url_entry(url, &args.header));
+        return Ok(url_entry(url, &args.entry.header));
     }
     if args.command.first().is_none_or(|program| program.trim().is_empty()) {
         let name = args.name.trim();
@@ -271,7 +284,7 @@ fn entry(args: &Args) -> Result<serde_json::Value, CommandError> {
             "run `mcp-workbench add {name} -- COMMAND [ARGS]` or `mcp-workbench add {name} URL`"
         )));
     }
-    Ok(command_entry(&args.command, &args.env))
+    Ok(command_entry(&args.command, &args.entry.env))
 }
 
 /// Returns a server name from the host of a URL: `context7` for `https://mcp.context7.com/mcp`.

@@ -25,11 +25,8 @@ pub(crate) struct RemarkRow<'a> {
     pub(crate) rule: &'a str,
     #[serde(serialize_with = "word")]
     pub(crate) severity: Severity,
-    pub(crate) kind: &'static str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(crate) name: &'a str,
-    pub(crate) pointer: &'a str,
-    pub(crate) offset: usize,
+    #[serde(flatten)]
+    pub(crate) place: RemarkPlace<'a>,
     pub(crate) excerpt: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) explanation: Option<&'a str>,
@@ -38,6 +35,16 @@ pub(crate) struct RemarkRow<'a> {
     pub(crate) is_reviewed: Option<bool>,
     #[serde(skip)]
     pub(crate) words: String,
+}
+
+/// The definition with the remark, and where in it.
+#[derive(Debug, Serialize)]
+pub(crate) struct RemarkPlace<'a> {
+    pub(crate) kind: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) name: &'a str,
+    pub(crate) pointer: &'a str,
+    offset: usize,
 }
 
 pub(crate) fn rows<S: Serializer>(all: &[DefinitionRemarks], to: S) -> Result<S::Ok, S::Error> {
@@ -75,10 +82,12 @@ impl DefinitionRemarks {
             server: &self.server.server,
             rule: remark.rule.id,
             severity: remark.rule.severity,
-            kind: remark.location.kind.as_str(),
-            name: &remark.location.name,
-            pointer: &remark.location.pointer,
-            offset: remark.location.offset,
+            place: RemarkPlace {
+                kind: remark.location.kind.as_str(),
+                name: &remark.location.name,
+                pointer: &remark.location.pointer,
+                offset: remark.location.offset,
+            },
             excerpt: &remark.excerpt,
             explanation: remark.explanation.as_deref(),
             advice: remark.rule.advice,

@@ -143,11 +143,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let starts: Result<BTreeMap<&str, ContextSize>, String> = written
         .map(|client| {
             let id = client.file.program.id;
-            Ok((id, startup_size::measure_startup_size(&plan.target.path, id)?))
+            Ok((id, startup_size::measure_startup_size(&plan.config.location.path, id)?))
         })
         .collect();
-    let is_changed = plan.config_before.as_ref().is_some_and(|before| *before != plan.config);
-    let reloaded = if is_changed { reload_running(global, &plan.target.path) } else { None };
+    let is_changed = plan.config.before.as_ref().is_some_and(|before| *before != plan.config.text);
+    let reloaded =
+        if is_changed { reload_running(global, &plan.config.location.path) } else { None };
     if args.json {
         print::json(&json::SetupReport::new(&plan, Some((&done, starts.as_ref().ok()))))?;
     } else {
@@ -156,9 +157,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             print::prose(&format!("\n{line}"))?;
         }
     }
-    if !plan.added.is_empty() && (args.lock || (may_ask && confirm_lock()?)) {
-        let added = plan.added.iter().map(|added| (&*added.toolbox, &*added.server));
-        lock_added(global, &plan.target.path, &added.collect::<Vec<_>>())?;
+    if !plan.imported.added.is_empty() && (args.lock || (may_ask && confirm_lock()?)) {
+        let added = plan.imported.added.iter().map(|added| (&*added.toolbox, &*added.server));
+        lock_added(global, &plan.config.location.path, &added.collect::<Vec<_>>())?;
     }
     Ok(if done.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -65,22 +65,30 @@ struct CachedListingRow {
     /// `None` if the file is unreadable.
     server: Option<String>,
     state: CacheState,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompts: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    age_seconds: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
+    /// `None` without a usable listing.
+    #[serde(flatten)]
+    counts: Option<ListingCounts>,
+    /// `None` without a file.
+    #[serde(flatten)]
+    stored: Option<StoredFile>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<RefreshFailure>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListingCounts {
+    tools: usize,
+    resources: usize,
+    prompts: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct StoredFile {
+    age_seconds: u64,
+    bytes: u64,
+    file: String,
     #[serde(skip)]
-    since: Option<SystemTime>,
+    since: SystemTime,
 }
 
 #[derive(Debug, Serialize)]
@@ -159,8 +167,8 @@ fn refresh(
     let mut warnings = Vec::new();
     // The first rows are the configured servers, in start order.
     for (row, start) in rows.iter_mut().zip(&starts) {
-        let is_renewed =
-            row.state == CacheState::Cached && row.since.is_some_and(|since| since >= began);
+        let is_renewed = row.state == CacheState::Cached
+            && row.stored.as_ref().is_some_and(|stored| stored.since >= began);
         match &start.failure {
             Some(FailedServer { reason, hint, .. }) => {
                 row.failure = Some(RefreshFailure { reason: reason.clone(), hint: hint.clone() });
@@ -212,32 +220,29 @@ impl CachedListingRow {
             toolbox: None,
             server: None,
             state: CacheState::Missing,
-            tools: None,
-            resources: None,
-            prompts: None,
-            age_seconds: None,
-            bytes: None,
-            file: None,
+            counts: None,
+            stored: None,
             failure: None,
-            since: None,
         }
     }
 
     fn new(entry: &StoreEntry) -> Self {
-        let row = Self {
-            age_seconds: Some(age(entry.since).as_secs()),
-            bytes: Some(entry.bytes),
-            file: Some(entry.fingerprint.to_string()),
-            since: Some(entry.since),
-            ..Self::missing()
+        let stored = StoredFile {
+            age_seconds: age(entry.since).as_secs(),
+            bytes: entry.bytes,
+            file: entry.fingerprint.to_string(),
+            since: entry.since,
         };
+        let row = Self { stored: Some(stored), ..Self::missing() };
         match &entry.record {
             Ok(record) => Self {
                 server: Some(record.server.clone()),
                 state: CacheState::Cached,
-                tools: Some(record.listing.tools.len()),
-                resources: Some(record.listing.resources.len()),
-                prompts: Some(record.listing.prompts.len()),
+                counts: Some(ListingCounts {
+                    tools: record.listing.tools.len(),
+                    resources: record.listing.resources.len(),
+                    prompts: record.listing.prompts.len(),
+                }),
                 ..row
             },
             Err(ListingRecordError::Damaged) => Self { state: CacheState::Damaged, ..row },
@@ -265,20 +270,25 @@ fn show(store: &ListingStore, rows: Vec<CachedListingRow>, json: bool) -> Result
         ("State", Align::Left),
     ]);
     for row in &rows {
-        let cell = |of: Option<usize>| of.map(number).unwrap_or_default();
+        let count = |of: fn(&ListingCounts) -> usize| {
+            row.counts.as_ref().map(|counts| number(of(counts))).unwrap_or_default()
+        };
+        let stored = row.stored.as_ref();
+        let bytes = stored.and_then(|stored| usize::try_from(stored.bytes).ok());
         table.row([
             row.toolbox.clone().unwrap_or_else(|| "(not configured)".to_owned()),
             row.server.clone().unwrap_or_default(),
-            cell(row.tools),
-            cell(row.resources),
-            cell(row.prompts),
-            row.since.map(|since| format_age(age(since))).unwrap_or_default(),
-            cell(row.bytes.and_then(|bytes| usize::try_from(bytes).ok())),
+            count(|counts| counts.tools),
+            count(|counts| counts.resources),
+            count(|counts| counts.prompts),
+            stored.map(|stored| format_age(age(stored.since))).unwrap_or_default(),
+            bytes.map(number).unwrap_or_default(),
             row.state.as_str().to_owned(),
         ]);
     }
     // Servers with the same launch share a listing.
-    let files: HashSet<_> = rows.iter().filter_map(|row| row.file.as_ref()).collect();
+    let files: HashSet<_> =
+        rows.iter().filter_map(|row| Some(&row.stored.as_ref()?.file)).collect();
     let summary = format!("{} in {folder}", format_count(files.len(), "cached tool list"));
     if rows.is_empty() {
         print::data(&summary)

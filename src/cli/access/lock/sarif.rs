@@ -80,8 +80,8 @@ fn rule(row: &DriftRow) -> String {
 /// Reports a remark on an unreviewed definition as a warning, and any other as a note.
 fn on_definition(remark: &definition_remarks::RemarkRow<'_>, file: &str) -> Value {
     let is_warning = remark.is_reviewed == Some(false) && remark.severity != Severity::Low;
-    let definition_remarks::RemarkRow { server, rule, kind, name, pointer, .. } = remark;
-    let place = [*server, *kind, *name, *pointer];
+    let definition_remarks::RemarkRow { server, rule, place, .. } = remark;
+    let place = [*server, place.kind, place.name, place.pointer];
     json!({
         "ruleId": format!("finding-{rule}"),
         "level": if is_warning { "warning" } else { "note" },

@@ -11,11 +11,8 @@ pub(super) struct TopState {
     /// By process ID.
     pub(super) workbenches: BTreeMap<u32, WatchedWorkbench>,
     pub(super) unreachable_pids: Vec<u32>,
-    /// The selected row; it may have disappeared.
-    chosen: Option<RowKey>,
+    selection: Selection,
     pub(super) pane: Pane,
-    /// The process ID of its workbench and the number of the selected call; by default the newest.
-    chosen_call: Option<(u32, u64)>,
     /// Case-insensitive substring of server, toolbox and tool names. Empty shows all.
     pub(super) filter: String,
     pub(super) input_mode: InputMode,
@@ -24,6 +21,14 @@ pub(super) struct TopState {
     pub(super) has_color: bool,
     /// `true` after the first scan for workbenches.
     pub(super) has_looked: bool,
+}
+
+#[derive(Default)]
+struct Selection {
+    /// The row; it may have disappeared.
+    row: Option<RowKey>,
+    /// The process ID of its workbench and the number of the call; by default the newest.
+    call: Option<(u32, u64)>,
 }
 
 pub(super) struct WatchedWorkbench {
@@ -125,7 +130,7 @@ impl TopState {
 
     /// Returns the index of the selected row, by default the first server.
     pub(super) fn selected_index(&self, rows: &[TreeRow<'_>]) -> usize {
-        let chosen = self.chosen.as_ref();
+        let chosen = self.selection.row.as_ref();
         let place = chosen.and_then(|chosen| rows.iter().position(|row| row.key == *chosen));
         place.or_else(|| rows.iter().position(|row| row.server.is_some())).unwrap_or_default()
     }
@@ -137,7 +142,7 @@ impl TopState {
                 let rows = self.rows();
                 let last = rows.len().saturating_sub(1);
                 let next = self.selected_index(&rows).saturating_add_signed(by).min(last);
-                self.chosen = rows.get(next).map(|row| row.key.clone());
+                self.selection.row = rows.get(next).map(|row| row.key.clone());
             }
             Pane::Calls => {
                 let calls = self.calls();
@@ -145,7 +150,7 @@ impl TopState {
                 let next = self.selected_call_index(&calls).saturating_add_signed(by).min(last);
                 // The newest call stays selected when others end.
                 let next = calls.get(next).filter(|_| next > 0);
-                self.chosen_call = next.map(|(view, call)| (view.pid, call.number));
+                self.selection.call = next.map(|(view, call)| (view.pid, call.number));
             }
         }
     }
@@ -153,7 +158,7 @@ impl TopState {
     /// Returns the index of the selected call in `calls`.
     pub(super) fn selected_call_index(&self, calls: &[(&WorkbenchStatus, &CallStatus)]) -> usize {
         let chosen = |(view, call): &(&WorkbenchStatus, &CallStatus)| {
-            self.chosen_call == Some((view.pid, call.number))
+            self.selection.call == Some((view.pid, call.number))
         };
         calls.iter().position(chosen).unwrap_or_default()
     }

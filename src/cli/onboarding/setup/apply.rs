@@ -5,7 +5,7 @@ use crate::authoring::setup::entry::has_bearer_token;
 use crate::authoring::setup::journal::{FileRecord, sha256_hex};
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::onboarding::setup::client_plan::ClientPlan;
-use crate::cli::onboarding::setup::plan::SetupPlan;
+use crate::cli::onboarding::setup::plan::{SecretsChange, SetupPlan};
 use crate::cli::onboarding::setup::service_plan::PlannedFile;
 use crate::cli::onboarding::setup::state_dir;
 use crate::cli::output::error::CommandError;
@@ -22,10 +22,11 @@ pub(super) struct ApplyOutcome {
 /// clients are still set up.
 pub(super) fn apply(global: &GlobalArgs, plan: &SetupPlan) -> Result<ApplyOutcome, CommandError> {
     let mut journal = plan.journal.clone();
-    let (secrets_path, secrets_before, secrets) = &plan.secrets;
-    let config_path = &plan.target.path;
-    let config_before = plan.config_before.as_deref();
-    let is_config_new = config_before != Some(&plan.config);
+    let SecretsChange { path: secrets_path, before: secrets_before, text: secrets, .. } =
+        &plan.secrets;
+    let config_path = &plan.config.location.path;
+    let config_before = plan.config.before.as_deref();
+    let is_config_new = config_before != Some(&plan.config.text);
     let mut backups = Vec::new();
     if let Some(text) = secrets {
         let path = secrets_path.display().to_string();
@@ -35,7 +36,7 @@ pub(super) fn apply(global: &GlobalArgs, plan: &SetupPlan) -> Result<ApplyOutcom
     }
     if is_config_new {
         let path = config_path.display().to_string();
-        journal.merge(record(path, config_before, &plan.config), None);
+        journal.merge(record(path, config_before, &plan.config.text), None);
         backups.extend(config_before.map(|before| (config_path.clone(), before.to_owned())));
     }
     if let Some(shared) = &plan.shared {
@@ -74,8 +75,9 @@ pub(super) fn apply(global: &GlobalArgs, plan: &SetupPlan) -> Result<ApplyOutcom
             .map_err(|why| unwritable(secrets_path.display().to_string(), why))?;
     }
     if is_config_new {
-        state_dir::write_if_unchanged(config_path, config_before, &plan.config)
-            .map_err(|why| unwritable(plan.target.display_path.display().to_string(), why))?;
+        state_dir::write_if_unchanged(config_path, config_before, &plan.config.text).map_err(
+            |why| unwritable(plan.config.location.display_path.display().to_string(), why),
+        )?;
     }
     if let Some(shared) = &plan.shared {
         for PlannedFile { path, before, text } in &shared.files {

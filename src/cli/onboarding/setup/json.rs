@@ -88,12 +88,12 @@ impl<'a> SetupReport<'a> {
         });
         let unreadable = plan.unreadable.iter();
         Self {
-            configuration: &plan.target.path,
+            configuration: &plan.config.location.path,
             applied: done.is_some(),
-            toolboxes: plan.proposed.iter().map(ToolboxProposal::row).collect(),
-            new_secrets: plan.new_secrets,
+            toolboxes: plan.imported.proposed.iter().map(ToolboxProposal::row).collect(),
+            new_secrets: plan.secrets.new_count,
             audit_log: plan.new_audit_log(),
-            rules: &plan.rules,
+            rules: &plan.imported.rules,
             clients: clients.collect(),
             unreadable: unreadable
                 .map(|(title, file, reason)| Unreadable { title, file, reason })

@@ -32,25 +32,42 @@ use crate::config::{
 use crate::os::Platform;
 
 pub(super) struct SetupPlan {
-    pub(super) target: ConfigLocation,
-    /// `None` if the setup creates it.
-    pub(super) config_before: Option<String>,
-    pub(super) config: String,
-    /// The path of `secrets.env`, its current text, and its new text.
-    pub(super) secrets: (PathBuf, Option<String>, Option<String>),
-    pub(super) new_secrets: usize,
-    pub(super) proposed: Vec<ToolboxProposal>,
-    pub(super) added: Vec<AddedServer>,
+    pub(super) config: ConfigChange,
+    pub(super) secrets: SecretsChange,
+    pub(super) imported: ImportedServers,
     /// `false` if the workbench would have no server. Then nothing is changed.
     pub(super) has_servers: bool,
-    pub(super) remarks: Vec<ImportFinding>,
-    /// A line for each rule of a client that now applies to all clients, or to none.
-    pub(super) rules: Vec<String>,
     pub(super) clients: Vec<ClientPlan>,
     /// The client's title, path and error of each unreadable file.
     pub(super) unreadable: Vec<(&'static str, String, String)>,
     pub(super) shared: Option<ServicePlan>,
     pub(super) journal: Journal,
+}
+
+/// The workbench's configuration.
+pub(super) struct ConfigChange {
+    pub(super) location: ConfigLocation,
+    /// `None` if the setup creates it.
+    pub(super) before: Option<String>,
+    pub(super) text: String,
+}
+
+/// The file `secrets.env`.
+pub(super) struct SecretsChange {
+    pub(super) path: PathBuf,
+    pub(super) before: Option<String>,
+    /// `None` if nothing changes.
+    pub(super) text: Option<String>,
+    pub(super) new_count: usize,
+}
+
+/// The servers that the workbench takes over from the clients.
+pub(super) struct ImportedServers {
+    pub(super) proposed: Vec<ToolboxProposal>,
+    pub(super) added: Vec<AddedServer>,
+    pub(super) remarks: Vec<ImportFinding>,
+    /// A line for each rule of a client that now applies to all clients, or to none.
+    pub(super) rules: Vec<String>,
 }
 
 fn no_client() -> CommandError {
@@ -140,16 +157,20 @@ impl SetupPlan {
         let clients = clients.collect();
         let (new_secrets, secrets_text) = updated_secrets(&secrets, &config, found.known_secrets);
         Ok(Self {
-            target: found.target,
-            config_before: found.config,
-            config,
-            secrets: (found.secrets_path, found.secrets, secrets_text),
-            new_secrets,
-            proposed,
-            added: planned.added,
+            config: ConfigChange { location: found.target, before: found.config, text: config },
+            secrets: SecretsChange {
+                path: found.secrets_path,
+                before: found.secrets,
+                text: secrets_text,
+                new_count: new_secrets,
+            },
+            imported: ImportedServers {
+                proposed,
+                added: planned.added,
+                remarks,
+                rules: rule_lines,
+            },
             has_servers,
-            remarks,
-            rules: rule_lines,
             clients,
             unreadable: found.unreadable,
             shared,
@@ -159,15 +180,15 @@ impl SetupPlan {
 
     /// Returns the audit log that the setup turns on.
     pub(super) fn new_audit_log(&self) -> Option<String> {
-        let before = self.config_before.as_deref().and_then(audit_log);
-        audit_log(&self.config).filter(|_| before.is_none() && self.has_servers)
+        let before = self.config.before.as_deref().and_then(audit_log);
+        audit_log(&self.config.text).filter(|_| before.is_none() && self.has_servers)
     }
 
     /// Turns on an audit log in the state folder, unless the configuration has one.
     pub(super) fn add_audit_log(&mut self) -> Result<(), CommandError> {
         let file = state_dir::shown_audit_log()?;
-        self.config = add_audit_log(&self.config, &file).ok_or_else(|| {
-            let shown = self.target.display_path.display();
+        self.config.text = add_audit_log(&self.config.text, &file).ok_or_else(|| {
+            let shown = self.config.location.display_path.display();
             CommandError::usage(format!("cannot add an audit log to `{shown}`"))
                 .with_hint(format!("add `\"audit\": {{\"file\": \"{file}\"}}` yourself"))
         })?;
@@ -175,13 +196,13 @@ impl SetupPlan {
     }
 
     pub(super) fn has_audit_log(&self) -> bool {
-        audit_log(&self.config).is_some()
+        audit_log(&self.config.text).is_some()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         !self.has_servers
-            || self.added.is_empty()
-                && self.config_before.as_ref().is_none_or(|before| *before == self.config)
+            || self.imported.added.is_empty()
+                && self.config.before.as_ref().is_none_or(|before| *before == self.config.text)
                 && self.clients.iter().all(|client| client.new_text().is_none())
                 && !self.shared.as_ref().is_some_and(ServicePlan::is_new)
     }

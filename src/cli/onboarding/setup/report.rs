@@ -21,18 +21,21 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
         sections.push(intro.to_owned());
     }
     sections.push(clients(plan).to_string());
-    let file = plan.target.display_path.display();
-    if !plan.added.is_empty() {
-        let place = if plan.config_before.is_some() { "added to" } else { "in the new" };
-        sections.push(format!("Toolboxes {place} `{file}`:\n\n{}", proposal_table(&plan.proposed)));
+    let file = plan.config.location.display_path.display();
+    if !plan.imported.added.is_empty() {
+        let place = if plan.config.before.is_some() { "added to" } else { "in the new" };
+        sections.push(format!(
+            "Toolboxes {place} `{file}`:\n\n{}",
+            proposal_table(&plan.imported.proposed)
+        ));
     }
-    if plan.new_secrets > 0 {
-        let name = plan.secrets.0.file_name().unwrap_or_default();
-        let path = plan.target.display_path.with_file_name(name);
-        let verb = if plan.new_secrets == 1 { "moves" } else { "move" };
+    if plan.secrets.new_count > 0 {
+        let name = plan.secrets.path.file_name().unwrap_or_default();
+        let path = plan.config.location.display_path.with_file_name(name);
+        let verb = if plan.secrets.new_count == 1 { "moves" } else { "move" };
         sections.push(format!(
             "{} {verb} to `{}` (readable only by you)",
-            format_count(plan.new_secrets, "secret"),
+            format_count(plan.secrets.new_count, "secret"),
             path.display()
         ));
     }
@@ -43,9 +46,9 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
             escape_to_line(&file)
         ));
     }
-    if !plan.rules.is_empty() {
+    if !plan.imported.rules.is_empty() {
         let lines: Vec<String> =
-            plan.rules.iter().map(|line| format!("  {}", escape_to_line(line))).collect();
+            plan.imported.rules.iter().map(|line| format!("  {}", escape_to_line(line))).collect();
         sections.push(format!("Rules of your clients:\n{}", lines.join("\n")));
     }
     let stay: Vec<String> =
@@ -53,8 +56,8 @@ pub(super) fn plan(plan: &SetupPlan) -> String {
     if !stay.is_empty() {
         sections.push(format!("Unchanged:\n{}", stay.join("\n")));
     }
-    if !plan.remarks.is_empty() {
-        let remarks: Vec<String> = plan.remarks.iter().map(finding_text).collect();
+    if !plan.imported.remarks.is_empty() {
+        let remarks: Vec<String> = plan.imported.remarks.iter().map(finding_text).collect();
         sections.push(remarks.join("\n"));
     }
     if !plan.has_servers {
@@ -202,7 +205,7 @@ pub(super) fn outcome_text(
         Err(why) => sections
             .push(format!("warning: a test start of the workbench failed:\n  {}", indented(why))),
     }
-    let config = plan.target.display_path.display();
+    let config = plan.config.location.display_path.display();
     let mut hints = vec![
         "hint: restart your clients to apply the change".to_owned(),
         format!("hint: agents choose toolboxes by description: review them in `{config}`"),
