@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::app;
 use crate::backend::{ChildEnvironment, PoolOptions};
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::gateway::Gateway;
 use crate::settings::{Config, PolicyConfig};

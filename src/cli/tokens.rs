@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 
 /// Lets secret scanners recognize access tokens.
 const PREFIX: &str = "mcpw_";

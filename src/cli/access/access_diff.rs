@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use crate::catalog::Listing;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::units::format_count;
+use crate::cli::output::{CommandError, format_count};
 use crate::cli::servers::cached_listings::{self, CachedTools};
 use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::{Policies, ResourceOrPrompt, ToolTraits, UnixTime};

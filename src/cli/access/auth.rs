@@ -20,8 +20,7 @@ use crate::app;
 use crate::backend::{LoginScope, tell_of_login};
 use crate::cli::args::completion;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::troubleshooting::Symptom;
+use crate::cli::output::{CommandError, Symptom};
 use crate::cli::runtime::block_on;
 use crate::cli::servers::server_names::is_named;
 use crate::login::{

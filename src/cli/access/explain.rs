@@ -15,8 +15,7 @@ use crate::cli::access::explain::explanation::{disabled_text, switched_off_as_js
 use crate::cli::access::explain::tool::ToolCase;
 use crate::cli::args::completion;
 use crate::cli::args::global::{GlobalArgs, warn_of_misspelled_agent};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::cli::runtime::block_on;
 use crate::cli::servers::cached_listings;
 use crate::cli::servers::login_summary::LoginSummaryReader;
@@ -74,8 +73,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let LoadedConfig { config, file, disabled, .. } =
-        global.read()?.map_err(CommandError::config)?;
+    let LoadedConfig { config, file, disabled, .. } = global.read()?;
     let (file, text) = settings(global, file)?;
     let off = disabled.into_iter().map(|(toolbox, server)| ServerRef { toolbox, server });
     let off: Vec<ServerRef> = off.collect();

@@ -8,8 +8,7 @@ use clap::ValueEnum;
 use crate::cli::access::locking::lock_writer::{self, LockPaths, WriteOptions, unpinned_note};
 use crate::cli::access::locking::{package_record, recording};
 use crate::cli::args::global::{GlobalArgs, print_warnings};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::os;
 
 mod line_diff;

@@ -8,8 +8,7 @@ use clap::Subcommand;
 
 use crate::cli::access::access_diff;
 use crate::cli::args::global::{GlobalArgs, with_run_context};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::cli::runtime::current_folder;
 use crate::cli::servers::cached_listings::CachedTools;
 use crate::cli::servers::value_sources::CheckOnly;

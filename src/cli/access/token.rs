@@ -5,8 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::cli::tokens::generate_token;
 use crate::config;
 use crate::settings;

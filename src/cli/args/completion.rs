@@ -15,8 +15,7 @@ use crate::catalog::shorten;
 use crate::cli::Cli;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::args::help;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print::{self, escape_to_line};
+use crate::cli::output::{CommandError, escape_to_line, print};
 use crate::cli::runtime::PROGRAM_NAME;
 use crate::cli::servers::server_names::is_named;
 use crate::config::env::{EnvSource, ProcessEnv};
@@ -85,7 +84,7 @@ impl PartialCommandLine {
     }
 
     fn config(&self) -> Option<Config> {
-        self.global.read().ok()?.ok().map(|loaded| loaded.config)
+        self.global.read().ok().map(|loaded| loaded.config)
     }
 }
 

@@ -10,9 +10,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
 use crate::backend::ListingStore;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::redaction::register_secrets;
+use crate::cli::output::{CommandError, print, register_secrets};
 use crate::cli::runtime::{EMBEDDED_CONFIG, current_folder};
 use crate::cli::servers::system_keyring::SystemKeyring;
 use crate::cli::servers::value_sources::{self, CheckOnly, FetchAll, FetchNeeded, ValueCache};
@@ -102,24 +100,36 @@ pub(crate) struct GlobalArgs {
 impl GlobalArgs {
     /// Loads the configuration and prints its warnings.
     pub(crate) fn load(&self) -> Result<LoadedConfig, CommandError> {
-        print_warnings(self.read()?)
+        print_warnings(self.try_read()?)
     }
 
     pub(crate) fn load_for_start(&self) -> Result<LoadedConfig, CommandError> {
-        print_warnings(self.read_for_start(|_, _| true)?)
+        print_warnings(self.try_read_for_start(|_, _| true)?)
     }
 
     /// Loads the configuration with the mode of the command line. Runs no commands for values.
-    pub(crate) fn read(&self) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
-        self.read_with_values(&CheckOnly)
+    pub(crate) fn read(&self) -> Result<LoadedConfig, CommandError> {
+        self.try_read()?.map_err(CommandError::config)
     }
 
-    /// Loads the configuration with the values needed by the servers that `starts` selects.
+    /// Like [`Self::read`], with the values needed by the servers that `starts` selects.
     pub(crate) fn read_for_start(
         &self,
         starts: impl Fn(&ToolboxConfig, &ServerConfig) -> bool,
+    ) -> Result<LoadedConfig, CommandError> {
+        self.try_read_for_start(starts)?.map_err(CommandError::config)
+    }
+
+    /// Like [`Self::read`], for commands that go on without a usable configuration.
+    pub(crate) fn try_read(&self) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
+        self.read_with_values(&CheckOnly)
+    }
+
+    pub(crate) fn try_read_for_start(
+        &self,
+        starts: impl Fn(&ToolboxConfig, &ServerConfig) -> bool,
     ) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
-        let looked = self.read()?;
+        let looked = self.try_read()?;
         let needed = looked.as_ref().map(|loaded| value_sources::needed_values(loaded, starts));
         match needed {
             Ok(needed) if !needed.is_empty() => self.read_with_values(&FetchNeeded(needed)),

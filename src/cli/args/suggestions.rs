@@ -5,8 +5,7 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::files::pasted::is_pasted;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::escape::quote_for_shell;
+use crate::cli::output::{CommandError, quote_for_shell};
 
 /// Wrong commands, each with a command to suggest and its purpose.
 const COMMANDS: &[(&str, &str, &str)] = &[

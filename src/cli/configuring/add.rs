@@ -16,8 +16,7 @@ use crate::cli::args::completion;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::files::config_edit::{self, EditTarget};
 use crate::cli::files::pasted;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::cli::servers::running_workbenches::reload_running;
 use crate::telemetry::{is_secret_variable, url_password};
 

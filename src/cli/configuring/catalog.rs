@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::catalog::ToolDefinition;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 
 mod check;
 mod draft;

@@ -9,10 +9,7 @@ use crate::cli::args::completion;
 use crate::cli::args::global::{GlobalArgs, print_warnings};
 use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
 use crate::cli::diagnostics::{config_remarks, unpinned_packages};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::troubleshooting::Symptom;
-use crate::cli::output::units::format_count;
+use crate::cli::output::{CommandError, Symptom, format_count, print};
 use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::server_names::{all_names, is_named};
 use crate::cli::servers::value_sources::FetchAll;
@@ -198,11 +195,10 @@ impl Args {
     /// the servers that need them.
     fn read(&self, global: &GlobalArgs) -> Result<Result<LoadedConfig, LoadError>, CommandError> {
         match self.connect.as_deref() {
-            None => global.read(),
+            None => global.try_read(),
             Some([]) => global.read_with_values(&FetchAll),
-            Some(names) => {
-                global.read_for_start(|toolbox, server| is_selected(names, &toolbox.name, server))
-            }
+            Some(names) => global
+                .try_read_for_start(|toolbox, server| is_selected(names, &toolbox.name, server)),
         }
     }
 }

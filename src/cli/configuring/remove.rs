@@ -10,8 +10,7 @@ use crate::authoring::edit::{ConfigText, remove_server};
 use crate::cli::args::completion;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::files::config_edit::{self, EditTarget};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::cli::servers::running_workbenches::reload_running;
 
 const EXAMPLES: &str = "\

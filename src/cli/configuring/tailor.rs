@@ -10,10 +10,7 @@ use crate::authoring::tailor::{SelectionReason, TailorPlan, TailorRequest, ToolS
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::files::atomic_write;
 use crate::cli::files::source_files::read_source;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::format_count;
+use crate::cli::output::{CommandError, Table, format_count, print};
 use crate::cli::runtime::current_folder;
 use crate::config::env::ProcessEnv;
 use crate::config::{self, ConfigLocation};
@@ -126,12 +123,7 @@ fn report(tailored: &TailorPlan, full: &ConfigLocation, output: Option<&ConfigLo
 }
 
 fn table(choices: &[ToolSelection]) -> Table {
-    let mut table = Table::new([
-        ("Server", Align::Left),
-        ("Tool", Align::Left),
-        ("Agents", Align::Left),
-        ("Reason", Align::Left),
-    ]);
+    let mut table = Table::left(["Server", "Tool", "Agents", "Reason"]);
     for choice in choices {
         let reasons: Vec<_> = choice.reasons.iter().map(ToString::to_string).collect();
         let agents = match (choice.agents.as_slice(), choice.except_agents.as_slice()) {

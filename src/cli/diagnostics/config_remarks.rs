@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::diagnostics::{unmatched_rules, writable_config};
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::config::Finding;
 use crate::settings::Config;
 

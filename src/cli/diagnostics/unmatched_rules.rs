@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::cached_listings;
 use crate::config::{Finding, locate_key};

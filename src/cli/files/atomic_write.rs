@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::config::ConfigLocation;
 use crate::os::{check_replaceable, strictest_permissions};
 

@@ -5,7 +5,7 @@ use std::io::Read;
 use serde_json::{Map, Value, json};
 
 use crate::authoring::import::SourceFile;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::config::syntax::document::{parse_jsonc, strip_bom};
 
 const EXAMPLE: &str = "paste an entry such as '{\"mcpServers\": {\"time\": {\"command\": \"uvx\", \

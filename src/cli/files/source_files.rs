@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::authoring::import::SourceFile;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::os::read_input_text;
 
 /// Reads a file for a command that writes another one.

@@ -11,11 +11,8 @@ use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::completion;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
 use crate::cli::output::logging::LogLine;
-use crate::cli::output::print;
-use crate::cli::output::units::{format_time, system_time};
-use crate::cli::output::wording::did_you_mean;
+use crate::cli::output::{CommandError, did_you_mean, format_time, print, system_time};
 use crate::cli::servers::server_names::all_names;
 use crate::name;
 use crate::telemetry::process_registry::{LogFile, LogReader, list_logs};
@@ -75,9 +72,9 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 
 fn no_lines(global: &GlobalArgs, wanted: &str) -> CommandError {
     let known: Vec<String> = match global.read() {
-        Ok(Ok(loaded)) => all_names(&loaded.config),
+        Ok(loaded) => all_names(&loaded.config),
         // Logs can also be of another configuration.
-        Ok(Err(_)) | Err(_) => Vec::new(),
+        Err(_) => Vec::new(),
     };
     if known.is_empty() || known.iter().any(|name| name == wanted) {
         return CommandError::failed(format!("no log lines from server `{wanted}`"))

@@ -8,10 +8,9 @@ use serde::Serialize;
 
 use crate::backend::strip_stderr_tail;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::{age, format_age, mebibytes, system_time};
+use crate::cli::output::{
+    Align, CommandError, Table, age, format_age, mebibytes, print, system_time,
+};
 use crate::cli::servers::running_workbenches::running_workbenches;
 use crate::os::ProcessMemory;
 use crate::telemetry::process_registry::{

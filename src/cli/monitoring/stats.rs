@@ -164,7 +164,7 @@ struct StatsReport<'a> {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let loaded = match global.read()? {
+    let loaded = match global.try_read()? {
         Ok(loaded) => Some(loaded),
         // `stats FILE` works without a configuration.
         Err(LoadError::Missing(_)) if args.file.is_some() && !args.patch => None,

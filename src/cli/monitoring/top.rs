@@ -22,7 +22,7 @@ use crate::cli::monitoring::top::connection::TopEvent;
 use crate::cli::monitoring::top::keys::UserCommand;
 use crate::cli::monitoring::top::state::TopState;
 use crate::cli::monitoring::top::terminal::TerminalGuard;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::cli::runtime::block_on;
 use crate::config::env::{EnvSource, ProcessEnv};
 

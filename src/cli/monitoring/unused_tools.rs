@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::config::{Dialect, LoadedConfig};
 use crate::os::read_input_text;
 use crate::settings::{Config, ServerConfig};

@@ -14,10 +14,9 @@ use tokio_util::task::TaskTracker;
 use crate::app;
 use crate::backend::PoolOptions;
 use crate::catalog::ToolDefinition;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::tool_result::RenderedResult;
-use crate::cli::output::units::{ContextSize, format_count, number};
+use crate::cli::output::{
+    Align, CommandError, ContextSize, RenderedResult, Table, format_count, number,
+};
 use crate::cli::runtime::{PROGRAM_NAME, block_on, pool_options};
 use crate::json::RawJson;
 use crate::settings::StdioLaunch;

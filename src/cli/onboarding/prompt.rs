@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::cli::onboarding::proposal_report::proposal_table;
 use crate::cli::onboarding::toolbox_proposal::ToolboxProposal;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 
 pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()

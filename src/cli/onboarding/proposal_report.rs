@@ -2,9 +2,7 @@
 
 use crate::authoring::import::ImportFinding;
 use crate::cli::onboarding::toolbox_proposal::ToolboxProposal;
-use crate::cli::output::print::escape_to_line;
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::{ContextSize, number};
+use crate::cli::output::{Align, ContextSize, Table, escape_to_line, number};
 
 pub(crate) fn proposal_table(proposed: &[ToolboxProposal]) -> Table {
     let mut table = Table::new([

@@ -13,9 +13,7 @@ use crate::cli::access::locking::lock_writer::lock_added;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::onboarding::prompt::{confirm_lock, is_interactive};
 use crate::cli::onboarding::setup::plan::SetupPlan;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::units::ContextSize;
+use crate::cli::output::{CommandError, ContextSize, print};
 use crate::cli::servers::running_workbenches::reload_running;
 
 mod apply;

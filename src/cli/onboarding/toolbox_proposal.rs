@@ -8,7 +8,7 @@ use crate::authoring::client_files::ClientApp;
 use crate::authoring::import::{CandidateServer, ProposedToolbox};
 use crate::catalog::ToolDefinition;
 use crate::catalog::rank::clustering::{ServerProfile, cluster_servers};
-use crate::cli::output::units::ContextSize;
+use crate::cli::output::ContextSize;
 use crate::cli::servers::server_phrase::{self, ServerFacts, ServerTexts};
 use crate::cli::servers::trial_run::TrialRun;
 

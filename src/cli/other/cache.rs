@@ -11,10 +11,9 @@ use crate::backend::{
     Fingerprint, ListingRecordError, ListingStore, LoginScope, ServerTransport, StoreEntry,
 };
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::{age, format_age, format_count, number};
+use crate::cli::output::{
+    Align, CommandError, Table, age, format_age, format_count, number, print,
+};
 use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::startup;
 use crate::gateway::FailedServer;
@@ -133,12 +132,12 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     })?;
     match args.command {
         CacheCommand::List { json } => {
-            let config = without_policy(global.read()?.map_err(CommandError::config)?.config);
+            let config = without_policy(global.read()?.config);
             show(&store, rows(&store, &config)?, json)?;
             Ok(ExitCode::SUCCESS)
         }
         CacheCommand::Refresh { json } => {
-            let loaded = global.read_for_start(|_, _| true)?.map_err(CommandError::config)?;
+            let loaded = global.read_for_start(|_, _| true)?;
             let config = without_policy(loaded.config);
             refresh(global, &store, &config, json)
         }

@@ -8,9 +8,7 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::cli::Cli;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::units::format_count;
+use crate::cli::output::{CommandError, format_count, print};
 use crate::os::write_output;
 
 const EXAMPLES: &str = "\

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use crate::backend::launch::sandbox;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::os::{PinnedPath, SandboxRules};
 
 /// Arguments of `cell`.

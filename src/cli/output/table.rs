@@ -18,6 +18,11 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// A table without numbers.
+    pub(crate) fn left<const N: usize>(columns: [&str; N]) -> Self {
+        Self::new(columns.map(|name| (name, Align::Left)))
+    }
+
     pub(crate) fn new<const N: usize>(columns: [(&str, Align); N]) -> Self {
         let mut inner = comfy_table::Table::new();
         inner

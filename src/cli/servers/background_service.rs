@@ -15,7 +15,7 @@ use crate::backend::launch::capture::{CaptureCommand, capture_all};
 use crate::backend::launch::detached::detach;
 use crate::backend::launch::is_passed_on;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os::{ProcessHandle, read_input_text};

@@ -7,7 +7,7 @@ use crate::app;
 use crate::backend::{LoginScope, ServerTransport};
 use crate::catalog::{DefinitionDrift, Listing};
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::cli::runtime::{block_on, pool_options, without_policy};
 use crate::gateway::Caller;
 use crate::name::{ServerName, ServerRef};

@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::units::format_count;
+use crate::cli::output::{CommandError, format_count};
 use crate::cli::runtime::block_on;
 use crate::telemetry::process_registry::{self, ProcessRecord};
 

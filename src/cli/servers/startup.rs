@@ -7,8 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::catalog::{ToolDefinition, shorten};
-use crate::cli::output::print;
-use crate::cli::output::spinner::Spinner;
+use crate::cli::output::{Spinner, print};
 use crate::gateway::{AgentHandle, FailedServer, Gateway, Snapshot, StartPriority};
 use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::settings::ToolboxConfig;

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::cli::output::error::CommandError;
-use crate::cli::output::wording::{did_you_mean, quoted};
+use crate::cli::output::{CommandError, did_you_mean, quoted};
 use crate::name::{self, ServerName, ToolId, ToolboxName};
 use crate::settings::Config;
 

@@ -5,9 +5,7 @@ use crate::admin::{ConfigFinding, ConfigSource, UnusedServerTools};
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::diagnostics::config_remarks;
 use crate::cli::monitoring::unused_tools::{UnusedTool, build_patch, is_patched};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::redaction::redact;
+use crate::cli::output::{CommandError, print, redact};
 use crate::config::{self, LoadError, Severity};
 use crate::name::untrusted_text;
 use crate::os::read_input_text;
@@ -38,7 +36,7 @@ fn patch(global: &GlobalArgs, idle: &[UnusedServerTools]) -> Result<String, Comm
         .collect();
     let shown = idle.iter().map(|idle| (idle.toolbox.clone(), idle.server.clone(), idle.shown));
     let shown: Vec<_> = shown.collect();
-    let loaded = global.read()?.map_err(CommandError::config)?;
+    let loaded = global.read()?;
     if !is_patched(&loaded) {
         return Ok(String::new());
     }
@@ -49,7 +47,7 @@ fn patch(global: &GlobalArgs, idle: &[UnusedServerTools]) -> Result<String, Comm
 /// Returns the redacted text of the configuration and its findings. The text is `None` for a
 /// catalog folder or an invalid configuration.
 fn findings(global: &GlobalArgs) -> Result<(Option<String>, Vec<ConfigFinding>), CommandError> {
-    let found = match global.read()? {
+    let found = match global.try_read()? {
         Ok(loaded) => {
             let mut found = loaded.findings;
             found.extend(config_remarks::findings(global, &loaded.config)?);

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use crate::app::{ReloadSource, ValueRefresh};
 use crate::cli::args::global::{GlobalArgs, with_run_context};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::wording::{did_you_mean, quoted};
+use crate::cli::output::{CommandError, did_you_mean, print, quoted};
 use crate::cli::runtime::current_folder;
 use crate::cli::servers::server_names::is_named;
 use crate::cli::servers::value_sources::ValueCache;

@@ -3,9 +3,7 @@
 use std::process::ExitCode;
 
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::units::format_count;
+use crate::cli::output::{CommandError, format_count, print};
 use crate::cli::servers::running_workbenches::{request_reload, serving_workbenches};
 
 const EXAMPLES: &str = "\

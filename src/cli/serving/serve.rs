@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::app::ValueRefresh;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::cli::servers::value_sources::ValueCache;
 use crate::cli::serving::serve_loaded::serve_loaded;
 use crate::cli::serving::serving_args::ServingArgs;

@@ -11,11 +11,8 @@ use serde_json::value::RawValue;
 use crate::backend::{RpcOutcome, ServerRequest, events};
 use crate::cli::args::completion;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::redaction::redact;
-use crate::cli::output::spinner::Spinner;
-use crate::cli::output::tool_result::{RenderedResult, progress};
+use crate::cli::output::tool_result::progress;
+use crate::cli::output::{CommandError, RenderedResult, Spinner, print, redact};
 use crate::cli::runtime::with_recording_gateway;
 use crate::cli::servers::tool_target::{CallTarget, pairs, pairs_to_json};
 use crate::cli::tools::call_error::call_error;
@@ -68,7 +65,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let looked = global.read()?.map_err(CommandError::config)?.config;
+    let looked = global.read()?.config;
     let agent = global.caller().agent;
     let looked = Policies::new(Arc::new(looked)).visible_config(agent.as_ref(), None);
     let words = [Some(&args.toolbox), args.server.as_ref(), args.tool.as_ref()];
@@ -79,7 +76,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         tool.server.as_str() == MACROS
             || (toolbox.name == tool.toolbox && server.name == tool.server)
     };
-    let config = global.read_for_start(is_meant)?.map_err(CommandError::config)?.config;
+    let config = global.read_for_start(is_meant)?.config;
     let caller = global.caller();
     let (tool, outcome) = with_recording_gateway(global, config, async |gateway| {
         gateway.wait_for_stored_listings().await;

@@ -1,9 +1,7 @@
 //! Errors of calls, with hints that name commands.
 
 use crate::backend;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::troubleshooting::Symptom;
-use crate::cli::output::wording::{did_you_mean, quoted};
+use crate::cli::output::{CommandError, Symptom, did_you_mean, quoted};
 use crate::exposure;
 use crate::gateway::CallError;
 use crate::name;

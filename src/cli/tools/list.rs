@@ -9,10 +9,11 @@ use serde_json::value::RawValue;
 
 use crate::cli::args::completion;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print::{self, escape_to_line, to_raw_value};
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::{ContextSize, age, format_age, format_count, number};
+use crate::cli::output::print::to_raw_value;
+use crate::cli::output::{
+    Align, CommandError, ContextSize, Table, age, escape_to_line, format_age, format_count, number,
+    print,
+};
 use crate::cli::runtime::with_gateway;
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::login_summary::{self, LoginSummary};
@@ -98,10 +99,8 @@ struct ListReport<'a> {
 
 /// Runs the command. Fails if no server could be listed.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let config = global
-        .read_for_start(|_, server| args.refresh || !is_cached(global, server))?
-        .map_err(CommandError::config)?
-        .config;
+    let config =
+        global.read_for_start(|_, server| args.refresh || !is_cached(global, server))?.config;
     let is_empty = config.toolboxes.is_empty();
     if is_empty {
         print::note(&"no toolboxes: every server is disabled");

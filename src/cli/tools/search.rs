@@ -10,11 +10,8 @@ use crate::catalog::rank::{ScoreCutoff, absent_services_message};
 use crate::catalog::shorten;
 use crate::cli::args::completion;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print::{self, escape_to_line, to_raw_value};
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::format_count;
-use crate::cli::output::wording::quoted;
+use crate::cli::output::print::to_raw_value;
+use crate::cli::output::{Align, CommandError, Table, escape_to_line, format_count, print, quoted};
 use crate::cli::runtime::with_gateway;
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::startup;
@@ -89,10 +86,7 @@ struct MatchRow<'a> {
 
 /// Fails if no query finds a tool.
 pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandError> {
-    let config = global
-        .read_for_start(|_, server| !is_cached(global, server))?
-        .map_err(CommandError::config)?
-        .config;
+    let config = global.read_for_start(|_, server| !is_cached(global, server))?.config;
     if config.toolboxes.is_empty() {
         print::note(&"no toolboxes: every server is disabled");
     }

@@ -7,9 +7,7 @@ use serde::Deserialize;
 use crate::backend::events;
 use crate::catalog::shorten;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::tool_result::RenderedResult;
+use crate::cli::output::{CommandError, RenderedResult, print};
 use crate::cli::runtime::with_recording_gateway;
 use crate::cli::servers::tool_target::{pairs, pairs_to_json};
 use crate::gateway::{AgentHandle, Caller, Gateway, RequestContext};
@@ -73,7 +71,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
             .with_hint("quote the task: mcp-workbench task \"what time is it\""));
         }
     };
-    let config = global.read_for_start(|_, _| true)?.map_err(CommandError::config)?.config;
+    let config = global.read_for_start(|_, _| true)?.config;
     let caller = global.caller();
     let task = NavigationTask {
         text: &args.task,

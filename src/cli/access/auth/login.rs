@@ -9,8 +9,7 @@ use crate::cli::access::auth::{
     LoginSelector, ServerArg, browser, display_name, failed, matching_logins, with_logins,
 };
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::login::{
     LoginError, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin, RedirectTarget, SignInStatus,
 };

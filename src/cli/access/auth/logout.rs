@@ -7,14 +7,13 @@ use crate::cli::access::auth::{
     LoginSelector, display_name, failed, matching_logins, other_stored_logins, with_logins,
 };
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::cli::servers::login_summary::auth_command;
 use crate::login::{LoginRegistry, LoginTarget, SignInStatus};
 
 /// Signs out. Fails if several agents' logins match, but not this machine's.
 pub(super) fn run(global: &GlobalArgs, which: &LoginSelector) -> Result<ExitCode, CommandError> {
-    let config = global.read()?.map_err(CommandError::config)?.config;
+    let config = global.read()?.config;
     let places = matching_logins(global, &config, which);
     with_logins(global, &config, async |logins| {
         // The server may have left the configuration since.

@@ -9,10 +9,7 @@ use serde::Serialize;
 use crate::cli::access::auth::store::store_description;
 use crate::cli::access::auth::{LoginSelector, matching_logins, other_stored_logins, with_logins};
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::format_time;
+use crate::cli::output::{CommandError, Table, format_time, print};
 use crate::cli::servers::login_summary::LoginState;
 use crate::login::{LoginTarget, SignInStatus};
 
@@ -68,7 +65,7 @@ pub(super) fn run(
     which: &LoginSelector,
     json: bool,
 ) -> Result<ExitCode, CommandError> {
-    let config = global.read()?.map_err(CommandError::config)?.config;
+    let config = global.read()?.config;
     let places = matching_logins(global, &config, which)?;
     let rows = with_logins(global, &config, async |logins| {
         let mut rows = Vec::new();
@@ -98,8 +95,7 @@ pub(super) fn run(
 }
 
 fn table(rows: Vec<LoginStatusRow>) -> Table {
-    let columns = ["Server", "Account", "State", "Issuer", "Scopes", "Expires"];
-    let mut table = Table::new(columns.map(|column| (column, Align::Left)));
+    let mut table = Table::left(["Server", "Account", "State", "Issuer", "Scopes", "Expires"]);
     for row in rows {
         let state = match (row.state, &row.reason) {
             (LoginState::SignedIn, _) => "signed in".to_owned(),

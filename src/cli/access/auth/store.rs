@@ -6,9 +6,7 @@ use clap::ValueEnum;
 
 use crate::cli::access::auth::no_folder;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::units::format_count;
+use crate::cli::output::{CommandError, format_count, print};
 use crate::login::StorageBackend;
 use crate::settings::Config;
 
@@ -42,7 +40,7 @@ pub(super) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
         }
     }
     // Works without a valid configuration, too.
-    let config = global.read().ok().and_then(Result::ok).map(|loaded| loaded.config);
+    let config = global.read().ok().map(|loaded| loaded.config);
     print::data(&store_description(global, config.as_ref())?)?;
     Ok(ExitCode::SUCCESS)
 }

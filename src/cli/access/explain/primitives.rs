@@ -11,8 +11,7 @@ use crate::cli::access::explain::explanation::{
     ExplainedAccess, RuleReason, disabled_text, shown_agent, shown_place, switched_off_as_json,
 };
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::cli::servers::cached_listings;
 use crate::config::{KeyLocation, locate_key};
 use crate::name::{AgentName, ServerRef};

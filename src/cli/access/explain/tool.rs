@@ -8,7 +8,7 @@ use crate::catalog::DefinitionDrift;
 use crate::cli::access::explain::explanation::{
     ExplainedAccess, RuleReason, shown_agent, shown_place,
 };
-use crate::cli::output::wording::{did_you_mean, quoted};
+use crate::cli::output::{did_you_mean, quoted};
 use crate::cli::servers::login_summary::LoginSummary;
 use crate::config::KeyLocation;
 use crate::name::{AgentName, ToolId};

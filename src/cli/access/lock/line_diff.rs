@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::cli::access::lock::report::DriftReport;
 use crate::cli::diagnostics::definition_remarks::words;
-use crate::cli::output::unified_diff::unified_diff;
+use crate::cli::output::unified_diff;
 use crate::name::untrusted_text;
 
 /// Returns a unified diff of all changed definitions, with invisible characters as `\u{…}`.

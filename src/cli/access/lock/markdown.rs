@@ -24,10 +24,7 @@ pub(super) fn page(report: &DriftReport) -> String {
             );
         }
         let difference = line_diff::text(report);
-        let end = (0..=MAX_DIFFERENCE.min(difference.len()))
-            .rev()
-            .find(|end| difference.is_char_boundary(*end))
-            .unwrap_or_default();
+        let end = difference.floor_char_boundary(MAX_DIFFERENCE);
         let fence = "`".repeat(longest_ticks(&difference).max(2) + 1);
         let _ = write!(
             page,

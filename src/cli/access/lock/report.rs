@@ -11,7 +11,7 @@ use crate::cli::access::locking::package_record::{self, PackageChange};
 use crate::cli::access::locking::recording::{Recording, ServerRecording};
 use crate::cli::access::locking::remarks::{self, ServerDefinitions};
 use crate::cli::diagnostics::definition_remarks::{self, DefinitionRemarks};
-use crate::cli::output::units::format_count;
+use crate::cli::output::format_count;
 use crate::cli::servers::package_identity::PackageIdentity;
 use crate::json::RawJson;
 use crate::name::untrusted_text;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cli::access::locking::recording::LockRecording;
 use crate::cli::access::locking::server_names::names;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::config::LoadedConfig;
 use crate::name;
 use crate::settings::{LockedDefinitions, LockedServer, Lockfile};

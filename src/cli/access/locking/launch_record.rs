@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::cli::access::locking::server_names::names;
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::json::RawJson;
 use crate::settings::{Config, Launch};

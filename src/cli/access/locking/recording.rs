@@ -12,7 +12,7 @@ use crate::catalog::{Listing, ListingSamples};
 use crate::cli::access::locking::server_names::names;
 use crate::cli::access::locking::{launch_record, package_record};
 use crate::cli::args::global::GlobalArgs;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::cli::runtime::{block_on, pool_options, without_policy};
 use crate::cli::servers::startup::{self, StartReport};
 use crate::config::LoadedConfig;

@@ -5,7 +5,7 @@
 
 use crate::catalog::Listing;
 use crate::cli::diagnostics::definition_remarks::{DefinitionRemarks, words};
-use crate::cli::output::units::format_count;
+use crate::cli::output::format_count;
 use crate::json::RawJson;
 use crate::lint::{DefinitionKind, ScanInput, scan};
 use crate::settings::{LockedDefinition, LockedServer};

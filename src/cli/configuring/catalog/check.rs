@@ -11,9 +11,7 @@ use serde_json::Value;
 use crate::catalog::ToolDefinition;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::configuring::catalog::schema;
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::units::format_count;
+use crate::cli::output::{CommandError, format_count, print};
 use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::startup::listed_tools;
 use crate::cli::servers::startup::{self, StartReport};
@@ -131,7 +129,7 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 
 /// Returns the only catalog folder here, unless the configuration has a catalog.
 fn generated_folder(global: &GlobalArgs) -> Result<Option<PathBuf>, CommandError> {
-    if let Ok(Ok(loaded)) = global.read()
+    if let Ok(loaded) = global.read()
         && loaded.config.navigator.catalog.is_some()
     {
         return Ok(None);

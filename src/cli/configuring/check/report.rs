@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::cli::diagnostics::definition_remarks;
-use crate::cli::output::units::ContextSize;
+use crate::cli::output::ContextSize;
 use crate::config;
 use crate::name::{ServerName, ToolboxName};
 

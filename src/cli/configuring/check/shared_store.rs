@@ -1,6 +1,6 @@
 //! Checks the shared store that `serve` would use.
 
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 use crate::cli::runtime::block_on;
 use crate::config::Finding;
 use crate::redis_store::{ProbeReport, RedisTarget, StoreTimeouts, probe};

@@ -1,16 +1,10 @@
 //! The tables of `check`.
 
 use crate::cli::configuring::check::report::{CheckStatus, ServerRow};
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::{ContextSize, format_count, number};
+use crate::cli::output::{Align, ContextSize, Table, format_count, number};
 
 pub(super) fn configured_table(servers: &[ServerRow]) -> Table {
-    let mut table = Table::new([
-        ("Toolbox", Align::Left),
-        ("Server", Align::Left),
-        ("Command", Align::Left),
-        ("Status", Align::Left),
-    ]);
+    let mut table = Table::left(["Toolbox", "Server", "Command", "Status"]);
     for server in servers {
         table.row([
             server.toolbox.clone(),

@@ -16,7 +16,7 @@ use ratatui::widgets::{
 
 use crate::admin::{AgentStatus, LockDrift, ServerState, ServerStatus, WorkbenchStatus};
 use crate::cli::monitoring::top::state::{InputMode, Pane, TopState, TreeRow};
-use crate::cli::output::units::{format_age, format_count, mebibytes, number};
+use crate::cli::output::{format_age, format_count, mebibytes, number};
 use crate::name::untrusted_text;
 
 /// Below this height, in lines, only one pane is shown.

@@ -4,9 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::catalog::ToolDefinition;
-use crate::cli::output::print::{self, Paint};
-use crate::cli::output::table::Table;
-use crate::cli::output::units::number;
+use crate::cli::output::print::Paint;
+use crate::cli::output::{Table, number, print};
 
 /// Width of running text, in characters.
 const WIDTH: usize = 80;

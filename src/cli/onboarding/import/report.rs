@@ -3,9 +3,7 @@
 use crate::authoring::import::{AddedServer, ImportPlan};
 use crate::cli::onboarding::proposal_report::{finding_text, proposal_table};
 use crate::cli::onboarding::toolbox_proposal::ToolboxProposal;
-use crate::cli::output::print::escape_to_line;
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::format_count;
+use crate::cli::output::{Table, escape_to_line, format_count};
 use crate::config::ConfigLocation;
 
 pub(super) fn import_report(
@@ -53,12 +51,7 @@ pub(super) fn import_report(
 }
 
 fn added(added: &[AddedServer]) -> Table {
-    let mut table = Table::new([
-        ("Toolbox", Align::Left),
-        ("Server", Align::Left),
-        ("From", Align::Left),
-        ("Result", Align::Left),
-    ]);
+    let mut table = Table::left(["Toolbox", "Server", "From", "Result"]);
     for server in added {
         table.row([
             escape_to_line(&server.toolbox),

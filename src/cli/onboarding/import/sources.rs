@@ -8,8 +8,7 @@ use crate::authoring::client_files::{FOLDER_ENDINGS, FileKind, FileScope, KnownF
 use crate::authoring::import::{SourceFile, has_servers};
 use crate::cli::files::pasted;
 use crate::cli::files::source_files::{below_home, read_source};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::os::Platform;
 

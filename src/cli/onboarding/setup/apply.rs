@@ -8,7 +8,7 @@ use crate::cli::onboarding::setup::client_plan::ClientPlan;
 use crate::cli::onboarding::setup::plan::{SecretsChange, SetupPlan};
 use crate::cli::onboarding::setup::service_plan::PlannedFile;
 use crate::cli::onboarding::setup::state_dir;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 
 #[derive(Debug, Default)]
 pub(super) struct ApplyOutcome {

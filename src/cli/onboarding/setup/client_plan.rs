@@ -13,7 +13,7 @@ use crate::authoring::setup::{InstallOutcome, install_workbench};
 use crate::cli::onboarding::setup::clients::ClientFile;
 use crate::cli::onboarding::setup::service_plan::{ServicePlan, token_of};
 use crate::cli::onboarding::setup::tried_servers::TriedEntry;
-use crate::cli::output::units::ContextSize;
+use crate::cli::output::ContextSize;
 
 pub(super) struct ClientPlan {
     pub(super) file: ClientFile,

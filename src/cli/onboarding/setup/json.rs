@@ -10,7 +10,7 @@ use crate::cli::onboarding::setup::apply::ApplyOutcome;
 use crate::cli::onboarding::setup::client_plan::ClientPlan as Planned;
 use crate::cli::onboarding::setup::plan::SetupPlan;
 use crate::cli::onboarding::toolbox_proposal::{ToolboxProposal, ToolboxRow};
-use crate::cli::output::units::ContextSize;
+use crate::cli::output::ContextSize;
 
 #[derive(Serialize)]
 pub(super) struct SetupReport<'a> {

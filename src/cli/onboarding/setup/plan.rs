@@ -22,8 +22,7 @@ use crate::cli::onboarding::setup::service_plan::ServicePlan;
 use crate::cli::onboarding::setup::state_dir;
 use crate::cli::onboarding::setup::tried_servers::TriedServers;
 use crate::cli::onboarding::toolbox_proposal::{self, ToolboxProposal};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::escape::quote_for_shell;
+use crate::cli::output::{CommandError, quote_for_shell};
 use crate::cli::runtime::{current_folder, current_program};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{

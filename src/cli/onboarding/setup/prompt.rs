@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 use crate::cli::onboarding::prompt::{confirm, line};
 use crate::cli::onboarding::setup::plan::SetupPlan;
 use crate::cli::onboarding::setup::state_dir;
-use crate::cli::output::error::CommandError;
+use crate::cli::output::CommandError;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PlanDecision {

@@ -9,9 +9,7 @@ use crate::cli::onboarding::setup::client_plan::ClientPlan;
 use crate::cli::onboarding::setup::plan::SetupPlan;
 use crate::cli::onboarding::setup::service_plan::ServicePlan;
 use crate::cli::onboarding::setup::state_dir;
-use crate::cli::output::print::escape_to_line;
-use crate::cli::output::table::{Align, Table};
-use crate::cli::output::units::{ContextSize, format_count, number};
+use crate::cli::output::{Align, ContextSize, Table, escape_to_line, format_count, number};
 
 pub(super) fn plan(plan: &SetupPlan) -> String {
     let mut sections = Vec::new();
@@ -113,12 +111,7 @@ fn shared(shared: &ServicePlan) -> String {
 }
 
 fn clients(plan: &SetupPlan) -> Table {
-    let mut table = Table::new([
-        ("Client", Align::Left),
-        ("File", Align::Left),
-        ("Workbench", Align::Left),
-        ("Replaces", Align::Left),
-    ]);
+    let mut table = Table::left(["Client", "File", "Workbench", "Replaces"]);
     for client in &plan.clients {
         let (starts, taken) = match &client.change {
             Err(_) => ("skipped", String::new()),

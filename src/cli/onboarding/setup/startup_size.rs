@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::cli::output::units::ContextSize;
+use crate::cli::output::ContextSize;
 use crate::cli::runtime::{PROGRAM_NAME, block_on, pool_options};
 use crate::cli::servers::stdio_client::StdioClient;
 use crate::settings::StdioLaunch;

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::authoring::setup::journal::{Journal, VERSION};
 use crate::cli::files::atomic_write;
 use crate::cli::onboarding::setup::clients::{read, shown};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
+use crate::cli::output::{CommandError, print};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::{ConfigLocation, ConfigOrigin};
 use crate::name::PROGRAM;
@@ -121,11 +120,24 @@ pub(super) fn write_if_unchanged(
     before: Option<&str>,
     text: &str,
 ) -> Result<(), String> {
+    let models: &[&Path] = if before.is_some() { &[path] } else { &[] };
+    replace(path, before, text, models)
+}
+
+/// Like [`write_if_unchanged`], for a file with secrets, which only its owner can read from now on.
+pub(super) fn write_secret_if_unchanged(
+    path: &Path,
+    before: Option<&str>,
+    text: &str,
+) -> Result<(), String> {
+    replace(path, before, text, &[])
+}
+
+fn replace(path: &Path, before: Option<&str>, text: &str, models: &[&Path]) -> Result<(), String> {
     check_unchanged(path, before)?;
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }
-    let models: &[&Path] = if before.is_some() { &[path] } else { &[] };
     atomic_write::write_atomically(&location(path), text, models)
         .map_err(CommandError::into_root_cause)
 }
@@ -138,20 +150,6 @@ pub(super) fn write_private_if_unchanged(
 ) -> Result<(), String> {
     check_unchanged(path, before)?;
     private(path, text).map_err(CommandError::into_root_cause)
-}
-
-/// Like [`write_if_unchanged`], for a file with secrets, which only its owner can read from now on.
-pub(super) fn write_secret_if_unchanged(
-    path: &Path,
-    before: Option<&str>,
-    text: &str,
-) -> Result<(), String> {
-    check_unchanged(path, before)?;
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-    }
-    atomic_write::write_atomically(&location(path), text, &[])
-        .map_err(CommandError::into_root_cause)
 }
 
 /// Fails if a file is no longer as in `before`; `None` means that it didn't exist.

@@ -11,9 +11,7 @@ use crate::authoring::setup::client_file_editor::ClientFileEditor;
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::onboarding::setup::clients::{self, InstalledClients};
 use crate::cli::onboarding::setup::{plan, state_dir};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::table::{Align, Table};
+use crate::cli::output::{CommandError, Table, print};
 use crate::cli::runtime::{block_on, current_folder};
 use crate::cli::servers::background_service;
 use crate::config::env::ProcessEnv;
@@ -124,12 +122,7 @@ fn service_of(config: &Path) -> Result<Option<ServiceStatus>, CommandError> {
 }
 
 fn report(status: &SetupStatus) -> String {
-    let mut table = Table::new([
-        ("Client", Align::Left),
-        ("File", Align::Left),
-        ("Workbench", Align::Left),
-        ("Other servers", Align::Left),
-    ]);
+    let mut table = Table::left(["Client", "File", "Workbench", "Other servers"]);
     for ClientStatus { client, file, entry, servers, disabled, problem } in &status.clients {
         let entry = match (entry, problem) {
             (Some(name), _) => format!("yes, as `{name}`"),

@@ -14,9 +14,7 @@ use crate::authoring::setup::journal::{
 };
 use crate::cli::args::global::GlobalArgs;
 use crate::cli::onboarding::setup::{clients, state_dir};
-use crate::cli::output::error::CommandError;
-use crate::cli::output::print;
-use crate::cli::output::table::{Align, Table};
+use crate::cli::output::{CommandError, Table, print};
 use crate::cli::servers::background_service::{self, run_manager};
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::config::secrets_env_path;
@@ -129,8 +127,7 @@ fn remaining_configs(records: &[FileRecord]) -> Vec<(PathBuf, String)> {
 }
 
 fn report(outcomes: &[UndoOutcome], is_dry: bool, is_left: bool) -> String {
-    let mut table =
-        Table::new([("Client", Align::Left), ("File", Align::Left), ("Outcome", Align::Left)]);
+    let mut table = Table::left(["Client", "File", "Outcome"]);
     for UndoOutcome { client, file, message, .. } in outcomes {
         let client = client.unwrap_or("MCP Workbench");
         table.row([client.to_owned(), print::escape_to_line(file), print::escape_to_line(message)]);

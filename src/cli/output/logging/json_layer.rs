@@ -48,8 +48,7 @@ impl<S: Subscriber> Layer<S> for JsonLayer {
         let Fields { message, rest, server } = fields;
         let mut text = redact(&(message + &rest)).into_owned();
         if text.len() > MAX_TEXT {
-            let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at));
-            text.truncate(end.unwrap_or_default());
+            text.truncate(text.floor_char_boundary(MAX_TEXT));
             text.push('…');
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -11,7 +11,7 @@ use ratatui::widgets::{Block, Borders, List, ListItem, ListState};
 use crate::admin::{CallStatus, WorkbenchStatus};
 use crate::cli::monitoring::top::screen::{client_name, millis};
 use crate::cli::monitoring::top::state::{Pane, TopState, whole};
-use crate::cli::output::units::{format_age, number};
+use crate::cli::output::{format_age, number};
 
 /// Below this width, in columns, a line has only the most important parts.
 const NARROW: u16 = 60;

@@ -1,6 +1,8 @@
 //! Derives a server's name from its command line: the package that `npx` or `uvx` runs, the module
 //! after `python -m`, the image that `docker` runs, the path of a script, or the program itself.
 
+use crate::settings::Package;
+
 /// Derives a server name, `server` if the command line is empty.
 pub(crate) fn derive_server_name(line: &str) -> String {
     name_within(line, MAX_DEPTH).unwrap_or_else(|| "server".to_owned())
@@ -141,35 +143,7 @@ const RUNNERS: &[Runner] = &[
     Runner {
         names: &["docker", "podman", "nerdctl"],
         verbs: &["run", "container"],
-        value_flags: &[
-            "-e",
-            "--env",
-            "--env-file",
-            "-v",
-            "--volume",
-            "--mount",
-            "--name",
-            "--network",
-            "--net",
-            "-p",
-            "--publish",
-            "-w",
-            "--workdir",
-            "-u",
-            "--user",
-            "--platform",
-            "--entrypoint",
-            "--add-host",
-            "--label",
-            "-l",
-            "--memory",
-            "-m",
-            "--cpus",
-            "--pull",
-            "--gpus",
-            "-h",
-            "--hostname",
-        ],
+        value_flags: &[],
         target_flags: &[],
         starts: TargetKind::Image,
     },
@@ -213,6 +187,12 @@ fn runner(program: &str) -> Option<&'static Runner> {
 impl Runner {
     /// Derives the name of the target from the runner's arguments.
     fn target_name(&self, words: &[&str], depth: usize) -> Option<String> {
+        if matches!(self.starts, TargetKind::Image) {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            if let Some(image) = Package::of("docker", &words) {
+                return of_image(&image.spec);
+            }
+        }
         let mut verbs = self.verbs;
         let mut folder = None;
         let mut at = 0;
