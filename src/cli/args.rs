@@ -5,3 +5,5 @@ pub(crate) mod duration;
 pub(crate) mod global;
 pub(crate) mod help;
 pub(crate) mod suggestions;
+
+pub(crate) use global::{GlobalArgs, print_warnings, warn_of_misspelled_agent, with_run_context};

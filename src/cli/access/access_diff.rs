@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::catalog::Listing;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, format_count};
 use crate::cli::servers::cached_listings::{self, CachedTools};
 use crate::name::{AgentName, ServerRef, ToolId};

@@ -18,8 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::app;
 use crate::backend::{LoginScope, tell_of_login};
-use crate::cli::args::completion;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::{GlobalArgs, completion};
 use crate::cli::output::{CommandError, Symptom};
 use crate::cli::runtime::block_on;
 use crate::cli::servers::server_names::is_named;

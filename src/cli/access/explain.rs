@@ -13,8 +13,7 @@ use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::access::explain::explanation::{disabled_text, switched_off_as_json};
 use crate::cli::access::explain::tool::ToolCase;
-use crate::cli::args::completion;
-use crate::cli::args::global::{GlobalArgs, warn_of_misspelled_agent};
+use crate::cli::args::{GlobalArgs, completion, warn_of_misspelled_agent};
 use crate::cli::output::{CommandError, print};
 use crate::cli::runtime::block_on;
 use crate::cli::servers::cached_listings;

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use crate::cli::access::locking::lock_writer::{self, LockPaths, WriteOptions, unpinned_note};
 use crate::cli::access::locking::{package_record, recording};
-use crate::cli::args::global::{GlobalArgs, print_warnings};
+use crate::cli::args::{GlobalArgs, print_warnings};
 use crate::cli::output::{CommandError, print};
 use crate::os;
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::cli::access::access_diff;
-use crate::cli::args::global::{GlobalArgs, with_run_context};
+use crate::cli::args::{GlobalArgs, with_run_context};
 use crate::cli::output::{CommandError, print};
 use crate::cli::runtime::current_folder;
 use crate::cli::servers::cached_listings::CachedTools;

@@ -12,8 +12,7 @@ use crate::authoring::edit::{
     AddOutcome, ConfigText, NewServer, add_server, command_entry, url_entry,
 };
 use crate::authoring::import::{CandidateServer, NoExtraction, collect_candidates};
-use crate::cli::args::completion;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::{GlobalArgs, completion};
 use crate::cli::files::config_edit::{self, EditTarget};
 use crate::cli::files::pasted;
 use crate::cli::output::{CommandError, print};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::catalog::ToolDefinition;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::CommandError;
 
 mod check;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::completion;
-use crate::cli::args::global::{GlobalArgs, print_warnings};
+use crate::cli::args::{GlobalArgs, completion, print_warnings};
 use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
 use crate::cli::diagnostics::{config_remarks, unpinned_packages};
+use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::{CommandError, Symptom, format_count, print};
-use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::server_names::{all_names, is_named};
 use crate::cli::servers::value_sources::FetchAll;
 use crate::config::{self, Dialect, LoadError, LoadedConfig, Severity};

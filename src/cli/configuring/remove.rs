@@ -7,8 +7,7 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 
 use crate::authoring::edit::{ConfigText, remove_server};
-use crate::cli::args::completion;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::{GlobalArgs, completion};
 use crate::cli::files::config_edit::{self, EditTarget};
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::running_workbenches::reload_running;

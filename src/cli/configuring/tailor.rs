@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::authoring::tailor::{SelectionReason, TailorPlan, TailorRequest, ToolSelection, tailor};
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::files::atomic_write;
 use crate::cli::files::source_files::read_source;
 use crate::cli::output::{CommandError, Table, format_count, print};

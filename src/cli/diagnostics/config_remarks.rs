@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::diagnostics::{unmatched_rules, writable_config};
 use crate::cli::output::CommandError;
 use crate::config::Finding;

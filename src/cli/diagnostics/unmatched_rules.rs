@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
+use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::CommandError;
-use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::cached_listings;
 use crate::config::{Finding, locate_key};
 use crate::name::{self, ServerRef};

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::backend::launch::named_paths;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::config::Finding;
 use crate::os;
 use crate::settings::{Config, Launch, Sandbox};

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::authoring::edit::EditError;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::files::atomic_write;
 use crate::cli::output::{CommandError, did_you_mean, print, redact_config, unified_diff};
 use crate::cli::runtime::current_folder;

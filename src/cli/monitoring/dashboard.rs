@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminError, AdminErrorKind, AdminRequest, AdminResponse, WorkbenchStatus};
 use crate::app;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, Symptom, print};
 use crate::cli::runtime::block_on;
 use crate::cli::tokens::random_token;

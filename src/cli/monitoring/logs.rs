@@ -9,8 +9,7 @@ use std::time::Duration;
 use chrono::SecondsFormat;
 use clap_complete::engine::ArgValueCandidates;
 
-use crate::cli::args::completion;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::{GlobalArgs, completion};
 use crate::cli::output::logging::LogLine;
 use crate::cli::output::{CommandError, did_you_mean, format_time, print, system_time};
 use crate::cli::servers::server_names::all_names;

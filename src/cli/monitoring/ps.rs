@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::backend::strip_stderr_tail;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{
     Align, CommandError, Table, age, format_age, mebibytes, print, system_time,
 };

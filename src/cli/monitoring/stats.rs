@@ -10,13 +10,13 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
+use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::monitoring::stats::text::{size, to_text};
 use crate::cli::monitoring::unused_tools::{UnusedTool, build_patch, is_patched};
 use crate::cli::output::error::CommandError;
 use crate::cli::output::print;
 use crate::cli::output::units::{ContextSize, format_count};
-use crate::cli::runtime::{with_gateway, without_policy};
 use crate::config::{LoadError, LoadedConfig};
 use crate::gateway::Gateway;
 use crate::telemetry::stats::{

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use crate::app;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::monitoring::top::connection::TopEvent;
 use crate::cli::monitoring::top::keys::UserCommand;
 use crate::cli::monitoring::top::state::TopState;

@@ -14,10 +14,11 @@ use tokio_util::task::TaskTracker;
 use crate::app;
 use crate::backend::PoolOptions;
 use crate::catalog::ToolDefinition;
+use crate::cli::gateways::pool_options;
 use crate::cli::output::{
     Align, CommandError, ContextSize, RenderedResult, Table, format_count, number,
 };
-use crate::cli::runtime::{PROGRAM_NAME, block_on, pool_options};
+use crate::cli::runtime::{PROGRAM_NAME, block_on};
 use crate::json::RawJson;
 use crate::settings::StdioLaunch;
 

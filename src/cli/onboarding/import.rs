@@ -7,7 +7,7 @@ use crate::authoring::import::{
     Grade, Grouping, ImportCandidates, ImportOptions, ImportPlan, collect_candidates,
 };
 use crate::cli::access::locking::lock_writer::lock_added;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::files::atomic_write;
 use crate::cli::files::secret_variables::SecretVariables;
 use crate::cli::files::source_files::read_source;

@@ -10,7 +10,7 @@ use clap::builder::PossibleValuesParser;
 
 use crate::authoring::client_files::client_apps;
 use crate::cli::access::locking::lock_writer::lock_added;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::onboarding::prompt::{confirm_lock, is_interactive};
 use crate::cli::onboarding::setup::plan::SetupPlan;
 use crate::cli::output::{CommandError, ContextSize, print};

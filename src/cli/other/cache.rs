@@ -10,11 +10,11 @@ use serde::Serialize;
 use crate::backend::{
     Fingerprint, ListingRecordError, ListingStore, LoginScope, ServerTransport, StoreEntry,
 };
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
+use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::{
     Align, CommandError, Table, age, format_age, format_count, number, print,
 };
-use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::startup;
 use crate::gateway::FailedServer;
 use crate::settings::{Config, ServerConfig, ToolboxConfig};

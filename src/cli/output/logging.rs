@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::error::CommandError;
 use crate::cli::output::escape::escape_controls;
 use crate::cli::output::logging::json_layer::JsonLayer;

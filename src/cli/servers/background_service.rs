@@ -14,7 +14,7 @@ use crate::authoring::service::{self, ServiceManager, UserService};
 use crate::backend::launch::capture::{CaptureCommand, capture_all};
 use crate::backend::launch::detached::detach;
 use crate::backend::launch::is_passed_on;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::CommandError;
 use crate::config;
 use crate::config::env::{EnvSource, ProcessEnv};

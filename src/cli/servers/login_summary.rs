@@ -6,7 +6,7 @@ use serde::Serialize;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::LoginScope;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::login::{LoginRegistry, LoginStorage, LoginTarget, SignInStatus};
 use crate::name::AgentName;
 use crate::settings::{AccountScope, Launch, ServerConfig};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, format_count};
 use crate::cli::runtime::block_on;
 use crate::telemetry::process_registry::{self, ProcessRecord};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crate::authoring::import::{CandidateServer, TrialOutcome};
 use crate::catalog::ToolDefinition;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::files::secret_variables::SecretVariables;
+use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::{CommandError, register_secrets};
-use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::server_phrase::ServerTexts;
 use crate::cli::servers::startup::listed_tools;
 use crate::cli::servers::startup::{self, StartReport};

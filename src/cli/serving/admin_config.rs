@@ -2,7 +2,7 @@
 //! removes unused tools.
 
 use crate::admin::{ConfigFinding, ConfigSource, UnusedServerTools};
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::diagnostics::config_remarks;
 use crate::cli::monitoring::unused_tools::{UnusedTool, build_patch, is_patched};
 use crate::cli::output::{CommandError, print, redact};

@@ -11,7 +11,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::app;
 use crate::authoring::service::UserService;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, logging, print};
 use crate::cli::runtime::block_on;
 use crate::cli::servers::background_service;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::app::{ReloadSource, ValueRefresh};
-use crate::cli::args::global::{GlobalArgs, with_run_context};
+use crate::cli::args::{GlobalArgs, with_run_context};
 use crate::cli::output::{CommandError, did_you_mean, print, quoted};
 use crate::cli::runtime::current_folder;
 use crate::cli::servers::server_names::is_named;

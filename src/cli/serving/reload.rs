@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, format_count, print};
 use crate::cli::servers::running_workbenches::{request_reload, serving_workbenches};
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::app::ValueRefresh;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::CommandError;
 use crate::cli::servers::value_sources::ValueCache;
 use crate::cli::serving::serve_loaded::serve_loaded;

@@ -12,10 +12,11 @@ use crate::admin::socket;
 use crate::app::{self, MemoryReclaimer, ReloadSource, ServeOptions};
 use crate::backend::PoolOptions;
 use crate::cli::access::access_diff;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::diagnostics::config_remarks::RemarkLogger;
+use crate::cli::gateways::pool_options;
 use crate::cli::output::{CommandError, Symptom, print};
-use crate::cli::runtime::{PROGRAM_NAME, block_on, block_on_workers, pool_options};
+use crate::cli::runtime::{PROGRAM_NAME, block_on, block_on_workers};
 use crate::cli::serving::admin_config::admin_config;
 use crate::cli::serving::otlp::{SERVICE_NAME, otlp_endpoint};
 use crate::cli::serving::reload_source::{

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::cli::args::duration;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::{GlobalArgs, duration};
 use crate::config::otlp_traces_url;
 use crate::settings::StoreUrl;
 use crate::telemetry::process_registry::ProcessFiles;

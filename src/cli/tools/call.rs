@@ -9,11 +9,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::{RpcOutcome, ServerRequest, events};
-use crate::cli::args::completion;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::{GlobalArgs, completion};
+use crate::cli::gateways::with_recording_gateway;
 use crate::cli::output::tool_result::progress;
 use crate::cli::output::{CommandError, RenderedResult, Spinner, print, redact};
-use crate::cli::runtime::with_recording_gateway;
 use crate::cli::servers::tool_target::{CallTarget, pairs, pairs_to_json};
 use crate::cli::tools::call_error::call_error;
 use crate::gateway::{

@@ -7,14 +7,13 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::cli::args::completion;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::{GlobalArgs, completion};
+use crate::cli::gateways::with_gateway;
 use crate::cli::output::print::to_raw_value;
 use crate::cli::output::{
     Align, CommandError, ContextSize, Table, age, escape_to_line, format_age, format_count, number,
     print,
 };
-use crate::cli::runtime::with_gateway;
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::login_summary::{self, LoginSummary};
 use crate::cli::servers::startup::{self, StartReport};

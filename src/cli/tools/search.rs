@@ -8,11 +8,10 @@ use serde_json::value::RawValue;
 
 use crate::catalog::rank::{ScoreCutoff, absent_services_message};
 use crate::catalog::shorten;
-use crate::cli::args::completion;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::{GlobalArgs, completion};
+use crate::cli::gateways::with_gateway;
 use crate::cli::output::print::to_raw_value;
 use crate::cli::output::{Align, CommandError, Table, escape_to_line, format_count, print, quoted};
-use crate::cli::runtime::with_gateway;
 use crate::cli::servers::cached_listings::is_cached;
 use crate::cli::servers::startup;
 use crate::cli::tools::call_error::call_error;

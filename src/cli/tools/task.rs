@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use crate::backend::events;
 use crate::catalog::shorten;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
+use crate::cli::gateways::with_recording_gateway;
 use crate::cli::output::{CommandError, RenderedResult, print};
-use crate::cli::runtime::with_recording_gateway;
 use crate::cli::servers::tool_target::{pairs, pairs_to_json};
 use crate::gateway::{AgentHandle, Caller, Gateway, RequestContext};
 use crate::json::RawJson;

@@ -317,3 +317,44 @@ fn main_uses_only_cli() {
     assert_eq!(used, ["cli"]);
     assert_eq!(mcp_workbench::name::PROGRAM, env!("CARGO_PKG_NAME"));
 }
+
+/// Returns the modules that a file imports from the folders in `src/cli`, as `group::module`.
+fn imported_cli_modules(code: &str) -> BTreeSet<String> {
+    let import = Regex::new(r"\bcli::(\w+)::(?:(\w+)|\{([^}]*)\})").expect("a pattern");
+    let modules = import.captures_iter(code).flat_map(|found| {
+        let names = found.get(2).or(found.get(3)).map_or("", |names| names.as_str()).split(',');
+        let group = found[1].to_owned();
+        names.map(move |name| format!("{group}::{}", name.trim())).collect::<Vec<_>>()
+    });
+    modules.collect()
+}
+
+#[test]
+fn commands_do_not_use_each_other() {
+    let found =
+        imported_cli_modules("use crate::cli::access::{lock, token};\ncli::tools::call::f()");
+    assert_eq!(
+        found.into_iter().collect::<Vec<_>>(),
+        ["access::lock", "access::token", "tools::call"]
+    );
+    let module = |source: &Source| {
+        let inside = source.path.strip_prefix("src/cli/")?.trim_end_matches(".rs");
+        let mut parts = inside.split('/');
+        Some(format!("{}::{}", parts.next()?, parts.next()?))
+    };
+    let all = program();
+    let is_command = |source: &&Source| {
+        let code = source.program();
+        source.path.matches('/').count() == 3
+            && code.contains("pub(crate) struct Args")
+            && code.contains("pub(crate) fn run(")
+    };
+    let commands: BTreeSet<String> = all.iter().filter(is_command).filter_map(module).collect();
+    assert!(commands.len() > 25, "{commands:?}");
+    for source in all.iter().filter(|source| source.path != "src/cli.rs") {
+        let own = module(source).unwrap_or_default();
+        let mut used = imported_cli_modules(&source.program());
+        used.retain(|module| *module != own && commands.contains(module));
+        assert_eq!(used, BTreeSet::new(), "{}", source.path);
+    }
+}

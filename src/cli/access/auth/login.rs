@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use crate::cli::access::auth::{
     LoginSelector, ServerArg, browser, display_name, failed, matching_logins, with_logins,
 };
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, print};
 use crate::login::{
     LoginError, LoginRegistry, LoginTarget, OAuthLogin, PendingLogin, RedirectTarget, SignInStatus,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cli::access::auth::{
     LoginSelector, display_name, failed, matching_logins, other_stored_logins, with_logins,
 };
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::login_summary::auth_command;
 use crate::login::{LoginRegistry, LoginTarget, SignInStatus};

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::access::auth::store::store_description;
 use crate::cli::access::auth::{LoginSelector, matching_logins, other_stored_logins, with_logins};
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, Table, format_time, print};
 use crate::cli::servers::login_summary::LoginState;
 use crate::login::{LoginTarget, SignInStatus};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 use crate::cli::access::auth::no_folder;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, format_count, print};
 use crate::login::StorageBackend;
 use crate::settings::Config;

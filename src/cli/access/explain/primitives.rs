@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cli::access::explain::explanation::{
     ExplainedAccess, RuleReason, disabled_text, shown_agent, shown_place, switched_off_as_json,
 };
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::{CommandError, print};
 use crate::cli::servers::cached_listings;
 use crate::config::{KeyLocation, locate_key};

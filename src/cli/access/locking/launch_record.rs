@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::cli::access::locking::server_names::names;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::output::CommandError;
 use crate::config::env::{EnvSource, ProcessEnv};
 use crate::json::RawJson;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::cli::access::locking::recording::LockRecording;
 use crate::cli::access::locking::remarks::ServerDefinitions;
 use crate::cli::access::locking::{accept, recording, remarks, server_names};
-use crate::cli::args::global::{GlobalArgs, print_warnings};
+use crate::cli::args::{GlobalArgs, print_warnings};
 use crate::cli::diagnostics::definition_remarks::DefinitionRemarks;
 use crate::cli::diagnostics::unpinned_packages;
 use crate::cli::files::atomic_write;

@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalog::ToolDefinition;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::configuring::catalog::schema;
+use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::{CommandError, format_count, print};
-use crate::cli::runtime::{with_gateway, without_policy};
 use crate::cli::servers::startup::listed_tools;
 use crate::cli::servers::startup::{self, StartReport};
 use crate::config::read_catalog_tool;

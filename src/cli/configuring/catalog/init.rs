@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::authoring::import::{NativeEntries, SourceFile};
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::configuring::catalog::draft::CatalogDraft;
+use crate::cli::gateways::{with_gateway, without_policy};
 use crate::cli::output::{CommandError, format_count, print, quoted};
-use crate::cli::runtime::{EMBEDDED_CONFIG, current_folder, with_gateway, without_policy};
+use crate::cli::runtime::{EMBEDDED_CONFIG, current_folder};
 use crate::config::LoadedConfig;
 use crate::os::read_input_text;
 

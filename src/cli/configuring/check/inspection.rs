@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::configuring::check::report::{CheckStatus, ServerRow};
 use crate::cli::configuring::check::sandbox_reach::ServersReach;
 use crate::cli::configuring::check::{definition_remarks, log_isolation, missing_programs};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::backend::ChildEnvironment;
 use crate::backend::launch::grants::{self, Grant, GrantRegistry};
 use crate::backend::launch::{program_files, sandbox};
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::configuring::check::report::{ProcessReach, ServerRow};
 use crate::cli::output::{format_count, quoted};
 use crate::config::env::{EnvSource, ProcessEnv};

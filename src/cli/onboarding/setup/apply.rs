@@ -3,7 +3,7 @@
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
 use crate::authoring::setup::entry::has_bearer_token;
 use crate::authoring::setup::journal::{FileRecord, sha256_hex};
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::onboarding::setup::client_plan::ClientPlan;
 use crate::cli::onboarding::setup::plan::{SecretsChange, SetupPlan};
 use crate::cli::onboarding::setup::service_plan::PlannedFile;

@@ -13,7 +13,7 @@ use crate::authoring::setup::client_file_editor::ClientFileEditor;
 use crate::authoring::setup::entry::is_workbench_entry;
 use crate::authoring::setup::journal::Journal;
 use crate::authoring::setup::{add_audit_log, audit_log};
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::files::secret_variables::SecretVariables;
 use crate::cli::onboarding::setup::client_plan::{ClientPlan, ClientPlanner, EntryBuilder};
 use crate::cli::onboarding::setup::client_rules::ClientRules;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::cli::gateways::pool_options;
 use crate::cli::output::ContextSize;
-use crate::cli::runtime::{PROGRAM_NAME, block_on, pool_options};
+use crate::cli::runtime::{PROGRAM_NAME, block_on};
 use crate::cli::servers::stdio_client::StdioClient;
 use crate::settings::StdioLaunch;
 

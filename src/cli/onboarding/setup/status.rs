@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::authoring::service::ServiceManager;
 use crate::authoring::setup::client_file_editor::ClientFileEditor;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::onboarding::setup::clients::{self, InstalledClients};
 use crate::cli::onboarding::setup::{plan, state_dir};
 use crate::cli::output::{CommandError, Table, print};

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::authoring::import::{CandidateServer, CoveredServer, ImportCandidates, TrialOutcome};
 use crate::backend::strip_stderr_tail;
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::files::secret_variables::SecretVariables;
 use crate::cli::onboarding::setup::client_rules::ClientRules;
 use crate::cli::output::{CommandError, quote_for_shell};

@@ -12,7 +12,7 @@ use crate::authoring::setup::client_file_editor::ClientFileEditor;
 use crate::authoring::setup::journal::{
     FileRecord, Journal, ServiceRecord, UndoAction, needs_secrets,
 };
-use crate::cli::args::global::GlobalArgs;
+use crate::cli::args::GlobalArgs;
 use crate::cli::onboarding::setup::{clients, state_dir};
 use crate::cli::output::{CommandError, Table, print};
 use crate::cli::servers::background_service::{self, run_manager};
