@@ -118,21 +118,11 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
     let tested =
         args.named_servers().map(|_| format!("\ntested {} of {all}", count_servers(&seen)));
     let head = head + &tested.unwrap_or_default();
-    let options = InspectionOptions {
-        connects: args.connects(),
-        details: args.details,
-        shows_progress: !args.json,
-    };
-    let ServerInspection {
-        mut servers,
-        reach_lines: reached,
-        failures,
-        hidden,
-        server_warnings,
-        definitions,
-    } = with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
-        inspect_servers(global, &options, rules.as_ref(), gateway).await
-    })?;
+    let options = args.inspection_options();
+    let ServerInspection { mut servers, reached, failures, hidden, server_warnings, definitions } =
+        with_gateway(global, Arc::unwrap_or_clone(config), async |gateway| {
+            inspect_servers(global, &options, rules.as_ref(), gateway).await
+        })?;
     let mut warnings = match &rules {
         Some(config) => config_warnings(global, args, config)?,
         None => Vec::new(),
@@ -181,6 +171,14 @@ pub(crate) fn run(global: &GlobalArgs, args: &Args) -> Result<ExitCode, CommandE
 }
 
 impl Args {
+    fn inspection_options(&self) -> InspectionOptions {
+        InspectionOptions {
+            connects: self.connects(),
+            details: self.details,
+            shows_progress: !self.json,
+        }
+    }
+
     fn connects(&self) -> bool {
         self.connect.is_some()
     }

@@ -25,7 +25,7 @@ pub(super) struct InspectionOptions {
 
 pub(super) struct ServerInspection {
     pub(super) servers: Vec<ServerRow>,
-    pub(super) reach_lines: Vec<String>,
+    pub(super) reached: Vec<String>,
     pub(super) failures: Vec<String>,
     /// Warnings about hidden tools and definition drift.
     pub(super) hidden: Vec<String>,
@@ -65,7 +65,7 @@ pub(super) async fn inspect_servers(
         options.connects.then(|| definition_remarks::look(gateway.config(), &snapshot));
     ServerInspection {
         servers,
-        reach_lines: reached,
+        reached,
         failures,
         hidden: hidden_primitives(gateway.config(), &snapshot),
         server_warnings,
