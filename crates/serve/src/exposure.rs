@@ -8,11 +8,11 @@
 mod activate;
 mod answer_delivery;
 mod app_table;
-mod apps;
+pub(crate) mod apps;
 mod auto;
 mod call;
 mod client_profile;
-mod context_cost;
+pub(crate) mod context_cost;
 mod direct;
 mod dynamic;
 mod instructions;
@@ -26,6 +26,7 @@ mod passthrough;
 mod rendering;
 mod search;
 mod signatures;
+pub(crate) mod startup;
 mod tool_call;
 mod tool_results;
 mod toolbox_mode;
@@ -36,12 +37,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::backend::RpcOutcome;
-use crate::gateway::{AgentHandle, Gateway, RequestContext, Snapshot};
+use crate::gateway::{AgentHandle, Gateway, Snapshot};
 use crate::json::RawJson;
 use crate::name::{ServerRef, ToolboxName};
 use crate::toolbox::{PrimitiveKind, TOOLMAN_ACTIVATE};
 
 use crate::exposure::answer_delivery::ToolPresentation;
+pub(crate) use crate::exposure::call::call;
 pub(crate) use crate::exposure::client_profile::matches_client;
 pub use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
 pub use crate::exposure::mode::Exposure;
@@ -108,18 +110,6 @@ impl Exposure {
         self.traits().list_changes == ListChanges::Unsupported
     }
 
-    fn is_relisting_unknown(&self) -> bool {
-        self.profile.relisting == RelistBehavior::Unknown
-    }
-
-    /// `Fixed` if the client never lists again, otherwise `allowed`.
-    fn effective_mutability(&self, allowed: ListMutability) -> ListMutability {
-        match self.profile.relisting {
-            RelistBehavior::Never => ListMutability::Fixed,
-            RelistBehavior::InTime | RelistBehavior::Unknown => allowed,
-        }
-    }
-
     fn mode(&self, mutability: ListMutability) -> &'static dyn Mode {
         (self.choose)(mutability, &self.profile)
     }
@@ -137,7 +127,7 @@ impl Exposure {
     ) -> ListContext<'a> {
         ListContext {
             exposure: self,
-            mutability: self.effective_mutability(mutability),
+            mutability: self.profile.effective_mutability(mutability),
             chosen,
             at,
         }
@@ -147,13 +137,6 @@ impl Exposure {
     fn listing_bytes(&self) -> usize {
         let max = self.gateway.config().limits.max_listing_bytes;
         self.profile.answer_limit.map_or(max, |limit| limit.min(max))
-    }
-
-    /// Maximum size of the instructions, in bytes.
-    fn instructions_bytes(&self) -> usize {
-        let limit =
-            self.profile.instructions_limit.unwrap_or(instructions::DEFAULT_MAX_INSTRUCTIONS);
-        limit.min(instructions::MAX_INSTRUCTIONS)
     }
 
     fn showing(&self) -> ToolPresentation {
@@ -169,8 +152,9 @@ impl Exposure {
 
     /// Returns the instructions for the model: the toolboxes, and how to open one.
     pub fn instructions(&self, mutability: ListMutability) -> String {
-        let (mode, mutability) = (self.mode(mutability), self.effective_mutability(mutability));
-        let (config, max) = (self.gateway.config(), self.instructions_bytes());
+        let (mode, mutability) =
+            (self.mode(mutability), self.profile.effective_mutability(mutability));
+        let (config, max) = (self.gateway.config(), self.profile.instructions_bytes());
         let hints = match mode.instructions(config, mutability) {
             Instructions::Own(text) => return text,
             Instructions::Hints(hints) => hints,
@@ -247,7 +231,7 @@ impl Exposure {
         chosen: &SessionChoices,
     ) -> Option<Result<Vec<(ServerRef, String)>, ResourceError>> {
         let snapshot = self.gateway.snapshot();
-        let pages = self.page_owners(&snapshot, uri);
+        let pages = apps::page_owners(self, &snapshot, uri);
         if !pages.is_empty() {
             return Some(Ok(pages));
         }
@@ -275,7 +259,7 @@ impl Exposure {
         // Fixed mode suffices: lists never change over HTTP, so no later tool can ask for headers.
         let snapshot = self.gateway.snapshot();
         let tool = self.mode(ListMutability::Fixed).listed_tool(self, &snapshot, name);
-        let tool = tool.or_else(|| self.listed_app_tool(&snapshot, name));
+        let tool = tool.or_else(|| apps::listed_app_tool(self, &snapshot, name));
         let view = tool.map(|tool| (snapshot.view(&tool.toolbox), tool));
         let tool = view.as_ref().and_then(|(view, id)| view.tool(id.server.as_str(), &id.tool));
         tool.map(|tool| tool.definition.header_params()).unwrap_or_default()
@@ -314,43 +298,6 @@ impl Exposure {
             && self.traits().own_tools_depend_on == OwnToolsInput::KnownTools
     }
 
-    /// Returns `true` if a list waits for servers without a cached listing.
-    pub fn tries_servers(&self) -> bool {
-        self.traits().unlisted_timeout.is_some()
-    }
-
-    /// Starts the servers without a cached listing, so that the list has their tools or reports
-    /// them as unavailable.
-    pub async fn try_servers(&self, context: &RequestContext<'_>) {
-        if let Some(patience) = self.traits().unlisted_timeout {
-            self.gateway.probe_unlisted(context, patience).await;
-        }
-    }
-
-    /// In modes that list everything, starts the servers and waits for those without a cached
-    /// listing. Returns immediately if that was done before.
-    pub async fn ensure_started(&self, agent: &AgentHandle) {
-        match self.traits().startup {
-            Startup::OnDemand => {}
-            Startup::TryUnlisted => {
-                Box::pin(self.try_servers(&RequestContext::detached(agent))).await;
-            }
-            Startup::StartAll => Box::pin(self.gateway.start_all(agent)).await,
-            Startup::RunAll => Box::pin(self.gateway.start_all_and_wait(agent)).await,
-        }
-    }
-
-    /// Like `ensure_started`, but also waits for servers with a cached listing, because their live
-    /// instructions are needed.
-    pub async fn ensure_running(&self, agent: &AgentHandle) {
-        match self.traits().startup {
-            Startup::OnDemand | Startup::TryUnlisted => self.ensure_started(agent).await,
-            Startup::StartAll | Startup::RunAll => {
-                Box::pin(self.gateway.start_all_and_wait(agent)).await;
-            }
-        }
-    }
-
     /// Returns `true` if the mode passes one server through unchanged.
     pub fn is_transparent(&self) -> bool {
         self.traits().is_transparent
@@ -367,6 +314,11 @@ impl Exposure {
             return None;
         }
         Some(passthrough::introduction(self, agent, is_modern).await)
+    }
+
+    /// Returns `true` if tools with a user interface are in every tool list of the client.
+    pub fn shows_apps(&self) -> bool {
+        self.gateway.shows_apps() && !self.is_transparent()
     }
 
     /// Returns `true` if everything is listed from the start, so all servers have to be started.

@@ -21,6 +21,7 @@ use crate::exposure::activate::resource_owners::resource_owners;
 use crate::exposure::activate::switch_request::{AvailableItems, SwitchRequest};
 use crate::exposure::activate::tool_names::{catalog_name_for, name_of_target};
 use crate::exposure::app_table::AppTable;
+use crate::exposure::call::prepare_result;
 use crate::exposure::client_profile::{ClientProfile, RelistBehavior};
 use crate::exposure::mode::{
     BoxFuture, ExposedTools, Exposure, Instructions, ListChanges, ListContext, Mode, ModeTraits,
@@ -29,7 +30,7 @@ use crate::exposure::mode::{
 use crate::exposure::rendering::{self, RenderFn};
 use crate::exposure::tool_call::{ListMutability, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::uri_rewrite::UriNaming;
-use crate::exposure::{answer_delivery, app_table, meta_tools, tool_results, uri_rewrite};
+use crate::exposure::{answer_delivery, app_table, apps, meta_tools, tool_results, uri_rewrite};
 use crate::gateway::{CallError, FailedServer, RequestContext, Snapshot};
 use crate::json::{EditError, RawJson};
 use crate::name::{self, ServerRef, ToolId};
@@ -288,14 +289,14 @@ async fn call_tool(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCal
         gateway.note_unresolved(name, request.arguments, None, request.context);
         let is_there = is_there(&snapshot);
         let known = AvailableItems { all: snapshot.namespaced(), is_there: &is_there };
-        let problem = exposure.ambiguity(&snapshot, request.name);
+        let problem = apps::ambiguity(exposure, &snapshot, request.name);
         let problem = problem.unwrap_or_else(|| unknown(&known, name, &failed));
         return ToolCallReply::from_outcome(error(&problem));
     };
     let is_active = || {
         request.lists == ListMutability::Fixed
             || request.chosen.active.has(item)
-            || exposure.may_be_call_of_app(&snapshot, &item.tool(), request.name)
+            || apps::may_be_call_of_app(exposure, &snapshot, &item.tool(), request.name)
     };
     if !is_active() {
         return ToolCallReply::from_outcome(error(&format!(
@@ -308,7 +309,7 @@ async fn call_tool(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCal
     let called =
         gateway.call(&tool, arguments.as_ref(), request.other_params, request.context).await;
     ToolCallReply::from_outcome(match called {
-        Ok(outcome) => exposure.prepare_result(&tool, outcome, request.context).await,
+        Ok(outcome) => prepare_result(exposure, &tool, outcome, request.context).await,
         Err(CallError::Server { error: died @ backend::BackendError::Crashed(_), .. }) => {
             error(&format!(
                 "Upstream server for '{name}' crashed and has been removed from the catalog. \
@@ -409,7 +410,7 @@ async fn activate(exposure: &Exposure, request: &ToolCallRequest<'_>) -> ToolCal
     let outcome = |note: Option<&str>| switched(shown, &known, &switches, note, max);
     let has_tools =
         switches.iter().any(|switch| switch.is_on && switch.kind == PrimitiveKind::Tool);
-    let unread = (is_kept && has_tools && exposure.is_relisting_unknown()).then(|| {
+    let unread = (is_kept && has_tools && exposure.profile.is_relisting_unknown()).then(|| {
         let way_out = format!("{UNREAD} If it calls neither, {}.", answer_delivery::WAY_OUT);
         Box::new(outcome(Some(if request.chosen.is_told { UNREAD } else { &way_out })))
     });

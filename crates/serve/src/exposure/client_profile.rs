@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::exposure::instructions;
+use crate::exposure::tool_call::ListMutability;
 use crate::settings::ClientConfig;
 
 /// Default for unknown clients, as measured with most known ones.
@@ -63,6 +65,24 @@ impl ClientProfile {
             settling: by.tool_list_delay.unwrap_or(self.settling),
             has_tool_search: by.has_tool_search.unwrap_or(self.has_tool_search),
         }
+    }
+
+    pub(super) fn is_relisting_unknown(&self) -> bool {
+        self.relisting == RelistBehavior::Unknown
+    }
+
+    /// `Fixed` if the client never lists again, otherwise `allowed`.
+    pub(super) fn effective_mutability(&self, allowed: ListMutability) -> ListMutability {
+        match self.relisting {
+            RelistBehavior::Never => ListMutability::Fixed,
+            RelistBehavior::InTime | RelistBehavior::Unknown => allowed,
+        }
+    }
+
+    /// Maximum size of the instructions, in bytes.
+    pub(super) fn instructions_bytes(&self) -> usize {
+        let limit = self.instructions_limit.unwrap_or(instructions::DEFAULT_MAX_INSTRUCTIONS);
+        limit.min(instructions::MAX_INSTRUCTIONS)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `direct`: lists all tools from the start, with short names if they are unique.
 
+use crate::exposure::call::call_tool;
 use crate::exposure::mode::{
     BoxFuture, ExposedTools, Exposure, ListContext, Mode, ModeTraits, Startup,
 };
@@ -34,7 +35,7 @@ impl Mode for Direct {
         Some(Box::pin(async move {
             let arguments = meta_tools::object_of(request.arguments);
             let called =
-                exposure.call_tool(&tool, arguments.as_ref(), CallRoute::ItsName, &request).await;
+                call_tool(exposure, &tool, arguments.as_ref(), CallRoute::ItsName, &request).await;
             ToolCallReply::from_outcome(called.outcome)
         }))
     }

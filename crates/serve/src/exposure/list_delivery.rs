@@ -4,11 +4,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::backend::RpcOutcome;
-use crate::exposure::mode::{ListContext, ToolDelivery};
-use crate::exposure::{app_table, meta_tools, rendering, search, tool_results, uri_rewrite};
+use crate::exposure::mode::ToolDelivery;
+use crate::exposure::{app_table, meta_tools, rendering, search, tool_results};
 use crate::gateway::OpenedToolbox;
 use crate::json::{self, RawJson};
-use crate::name::ToolboxName;
 use crate::settings::{Config, ToolboxConfig};
 use crate::toolbox::ExposedTool;
 
@@ -29,33 +28,6 @@ pub(crate) fn meta_tools(
         tools.extend([search, meta_tools::use_tool(search::SEARCH_TOOLS)]);
     }
     tools
-}
-
-impl ListContext<'_> {
-    /// Returns the tools of open toolboxes, and all tools with a user interface if the client shows
-    /// it.
-    pub(crate) fn registered_tools(self, is_open: impl Fn(&ToolboxName) -> bool) -> Vec<RawJson> {
-        let (at, apps) = (self.at, self.apps());
-        let apps = apps.as_ref();
-        let mut tools = Vec::new();
-        for toolbox in &self.config().toolboxes {
-            let is_open = is_open(&toolbox.name);
-            if !is_open && apps.is_none() {
-                continue;
-            }
-            let view = at.view(&toolbox.name);
-            let is_shown = |tool: &ExposedTool| is_open || apps.is_some_and(|all| all.lists(tool));
-            // Hide names that resolve to another tool.
-            let known = view.tools().filter(|tool| {
-                is_shown(tool) && at.resolve_registered(tool.name.as_str()) == Some(&tool.id)
-            });
-            tools.extend(known.filter_map(|tool| {
-                let definition = tool.registered_definition();
-                definition.and_then(|raw| uri_rewrite::rewrite_tool(at, apps, tool, raw)).ok()
-            }));
-        }
-        tools
-    }
 }
 
 /// Returns the shape of [`open_result`], without members for the user.

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::RpcOutcome;
+use crate::exposure::app_table::AppTable;
 use crate::exposure::client_profile::ClientProfile;
 use crate::exposure::tool_call::{ListMutability, ResourceError, ToolCallReply, ToolCallRequest};
 use crate::exposure::uri_rewrite;
 use crate::gateway::{Gateway, Snapshot};
 use crate::json::RawJson;
-use crate::name::{ServerRef, ToolId};
+use crate::name::{ServerRef, ToolId, ToolboxName};
 use crate::settings::Config;
 use crate::state::{ActivePrimitives, SessionChoices};
-use crate::toolbox::PrimitiveKind;
+use crate::toolbox::{ExposedTool, PrimitiveKind};
 
 /// The future of a mode's work. Boxed because it is usually larger than the future that awaits it.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -44,6 +45,11 @@ impl<'a> ListContext<'a> {
         self.exposure.gateway().config()
     }
 
+    /// Returns the tools with a user interface, if the client shows it.
+    pub(crate) fn apps(&self) -> Option<AppTable<'a>> {
+        self.exposure.shows_apps().then(|| AppTable::new(self.at))
+    }
+
     pub(crate) fn active(&self) -> Cow<'a, ActivePrimitives> {
         let active = match self.mutability {
             ListMutability::Mutable => Cow::Borrowed(&self.chosen.active),
@@ -53,6 +59,31 @@ impl<'a> ListContext<'a> {
         let mut active = active.into_owned();
         active.apply(apps.activations());
         Cow::Owned(active)
+    }
+
+    /// Returns the tools of open toolboxes, and all tools with a user interface if the client shows
+    /// it.
+    pub(crate) fn registered_tools(self, is_open: impl Fn(&ToolboxName) -> bool) -> Vec<RawJson> {
+        let (at, apps) = (self.at, self.apps());
+        let apps = apps.as_ref();
+        let mut tools = Vec::new();
+        for toolbox in &self.config().toolboxes {
+            let is_open = is_open(&toolbox.name);
+            if !is_open && apps.is_none() {
+                continue;
+            }
+            let view = at.view(&toolbox.name);
+            let is_shown = |tool: &ExposedTool| is_open || apps.is_some_and(|all| all.lists(tool));
+            // Hide names that resolve to another tool.
+            let known = view.tools().filter(|tool| {
+                is_shown(tool) && at.resolve_registered(tool.name.as_str()) == Some(&tool.id)
+            });
+            tools.extend(known.filter_map(|tool| {
+                let definition = tool.registered_definition();
+                definition.and_then(|raw| uri_rewrite::rewrite_tool(at, apps, tool, raw)).ok()
+            }));
+        }
+        tools
     }
 }
 

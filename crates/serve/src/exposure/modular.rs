@@ -12,6 +12,7 @@ mod results;
 use std::time::Duration;
 
 use crate::catalog::shorten;
+use crate::exposure::call::call_tool;
 use crate::exposure::mode::{
     BoxFuture, ExposedTools, Exposure, Instructions, ListContext, Mode, ModeTraits, OwnToolsInput,
 };
@@ -66,111 +67,109 @@ impl Mode for Modular {
         request: ToolCallRequest<'a>,
     ) -> Option<BoxFuture<'a, ToolCallReply>> {
         match request.name {
-            GET_TOOLS | GET_CATEGORY => Some(Box::pin(exposure.get_modular_tools(request))),
-            CALL_TOOL | CALL_CATEGORY => Some(Box::pin(exposure.call_modular_tool(request))),
+            GET_TOOLS | GET_CATEGORY => Some(Box::pin(get_modular_tools(exposure, request))),
+            CALL_TOOL | CALL_CATEGORY => Some(Box::pin(call_modular_tool(exposure, request))),
             _ => None,
         }
     }
 }
 
-impl Exposure {
-    async fn get_modular_tools(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
-        let config = self.gateway().config();
-        let wanted = match GetTools::parse(request.arguments) {
-            Ok(wanted) => wanted,
-            Err(problem) => {
-                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
-            }
-        };
-        let toolbox = match group(config, &wanted.group) {
-            Ok(toolbox) => toolbox,
-            Err(problem) => {
-                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
-            }
-        };
-        self.gateway().wait_for_stored_listings().await;
-        // Stored tool lists are enough here; changes are announced once the servers run.
-        let failed = if self.gateway().is_fully_listed(toolbox) {
-            Vec::new()
-        } else {
-            self.gateway().open_toolbox(toolbox, request.context).await.failed
-        };
-        if have_all_failed(toolbox, &failed) {
-            return ToolCallReply::from_outcome(tool_results::error_result(&unavailable(
-                toolbox, &failed,
-            )));
+async fn get_modular_tools(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCallReply {
+    let config = exposure.gateway().config();
+    let wanted = match GetTools::parse(request.arguments) {
+        Ok(wanted) => wanted,
+        Err(problem) => {
+            return ToolCallReply::from_outcome(tool_results::error_result(&problem));
         }
-        let view = self.gateway().snapshot().view(&toolbox.name);
-        let telling = results::ResultOptions {
-            max: self.listing_bytes(),
-            is_modern: request.context.is_modern,
-            shows_apps: self.shows_apps(),
-        };
-        match results::tools(toolbox, &view, &failed, wanted.names.as_deref(), telling) {
-            Ok(outcome) => {
-                let opened = Some(toolbox.name.clone());
-                ToolCallReply { opened, ..ToolCallReply::from_outcome(outcome) }
-            }
-            Err(problem) => ToolCallReply::from_outcome(tool_results::error_result(&problem)),
+    };
+    let toolbox = match group(config, &wanted.group) {
+        Ok(toolbox) => toolbox,
+        Err(problem) => {
+            return ToolCallReply::from_outcome(tool_results::error_result(&problem));
         }
+    };
+    exposure.gateway().wait_for_stored_listings().await;
+    // Stored tool lists are enough here; changes are announced once the servers run.
+    let failed = if exposure.gateway().is_fully_listed(toolbox) {
+        Vec::new()
+    } else {
+        exposure.gateway().open_toolbox(toolbox, request.context).await.failed
+    };
+    if have_all_failed(toolbox, &failed) {
+        return ToolCallReply::from_outcome(tool_results::error_result(&unavailable(
+            toolbox, &failed,
+        )));
     }
+    let view = exposure.gateway().snapshot().view(&toolbox.name);
+    let telling = results::ResultOptions {
+        max: exposure.listing_bytes(),
+        is_modern: request.context.is_modern,
+        shows_apps: exposure.shows_apps(),
+    };
+    match results::tools(toolbox, &view, &failed, wanted.names.as_deref(), telling) {
+        Ok(outcome) => {
+            let opened = Some(toolbox.name.clone());
+            ToolCallReply { opened, ..ToolCallReply::from_outcome(outcome) }
+        }
+        Err(problem) => ToolCallReply::from_outcome(tool_results::error_result(&problem)),
+    }
+}
 
-    async fn call_modular_tool(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
-        let wanted = match CallTool::parse(request.arguments) {
-            Ok(wanted) => wanted,
-            Err(problem) => {
-                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
-            }
-        };
-        let toolbox = match group(self.gateway().config(), &wanted.group) {
-            Ok(toolbox) => toolbox,
-            Err(problem) => return self.unresolved(&wanted, &problem, request.context),
-        };
-        match self.find_modular(toolbox, &wanted.name, &request).await {
-            Ok(tool) => {
-                self.call_tool(&tool, wanted.args.as_ref(), CallRoute::OurTool, &request).await
-            }
-            Err(problem) => self.unresolved(&wanted, &problem, request.context),
+async fn call_modular_tool(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCallReply {
+    let wanted = match CallTool::parse(request.arguments) {
+        Ok(wanted) => wanted,
+        Err(problem) => {
+            return ToolCallReply::from_outcome(tool_results::error_result(&problem));
         }
+    };
+    let toolbox = match group(exposure.gateway().config(), &wanted.group) {
+        Ok(toolbox) => toolbox,
+        Err(problem) => return unresolved(exposure, &wanted, &problem, request.context),
+    };
+    match find_modular(exposure, toolbox, &wanted.name, &request).await {
+        Ok(tool) => {
+            call_tool(exposure, &tool, wanted.args.as_ref(), CallRoute::OurTool, &request).await
+        }
+        Err(problem) => unresolved(exposure, &wanted, &problem, request.context),
     }
+}
 
-    fn unresolved(
-        &self,
-        wanted: &CallTool,
-        problem: &str,
-        context: &RequestContext<'_>,
-    ) -> ToolCallReply {
-        self.gateway().note_unresolved(&wanted.name, wanted.args.as_ref(), None, context);
-        ToolCallReply::from_outcome(tool_results::error_result(problem))
-    }
+fn unresolved(
+    exposure: &Exposure,
+    wanted: &CallTool,
+    problem: &str,
+    context: &RequestContext<'_>,
+) -> ToolCallReply {
+    exposure.gateway().note_unresolved(&wanted.name, wanted.args.as_ref(), None, context);
+    ToolCallReply::from_outcome(tool_results::error_result(problem))
+}
 
-    async fn find_modular(
-        &self,
-        toolbox: &ToolboxConfig,
-        name: &str,
-        request: &ToolCallRequest<'_>,
-    ) -> Result<ToolId, String> {
-        let resolve = || {
-            let view = self.gateway().snapshot().view(&toolbox.name);
-            names::resolve(toolbox, &view, name).map(|tool| tool.id.clone())
-        };
-        self.gateway().wait_for_stored_listings().await;
-        if let Ok(tool) = resolve() {
-            return Ok(tool);
-        }
-        let failed = if self.gateway().is_current(toolbox) {
-            Vec::new()
-        } else {
-            self.gateway().open_toolbox(toolbox, request.context).await.failed
-        };
-        if have_all_failed(toolbox, &failed) {
-            return Err(unavailable(toolbox, &failed));
-        }
-        resolve().map_err(|near| {
-            let failed: String = failed.iter().map(failure_text).collect();
-            format!("{}{failed}", no_tool(toolbox, name, &near))
-        })
+async fn find_modular(
+    exposure: &Exposure,
+    toolbox: &ToolboxConfig,
+    name: &str,
+    request: &ToolCallRequest<'_>,
+) -> Result<ToolId, String> {
+    let resolve = || {
+        let view = exposure.gateway().snapshot().view(&toolbox.name);
+        names::resolve(toolbox, &view, name).map(|tool| tool.id.clone())
+    };
+    exposure.gateway().wait_for_stored_listings().await;
+    if let Ok(tool) = resolve() {
+        return Ok(tool);
     }
+    let failed = if exposure.gateway().is_current(toolbox) {
+        Vec::new()
+    } else {
+        exposure.gateway().open_toolbox(toolbox, request.context).await.failed
+    };
+    if have_all_failed(toolbox, &failed) {
+        return Err(unavailable(toolbox, &failed));
+    }
+    resolve().map_err(|near| {
+        let failed: String = failed.iter().map(failure_text).collect();
+        format!("{}{failed}", no_tool(toolbox, name, &near))
+    })
 }
 
 fn have_all_failed(toolbox: &ToolboxConfig, failed: &[FailedServer]) -> bool {

@@ -49,7 +49,7 @@ impl Mode for Navigate {
     ) -> Option<BoxFuture<'a, ToolCallReply>> {
         let is_ours = request.name == EXECUTE_TASK;
         is_ours
-            .then(|| -> BoxFuture<'a, ToolCallReply> { Box::pin(exposure.execute_task(request)) })
+            .then(|| -> BoxFuture<'a, ToolCallReply> { Box::pin(execute_task(exposure, request)) })
     }
 }
 
@@ -235,44 +235,45 @@ impl ExecuteTask {
     }
 }
 
-impl Exposure {
-    pub(crate) async fn execute_task(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
-        let wanted = match ExecuteTask::parse(request.arguments) {
-            Ok(wanted) => wanted,
-            Err(why) => {
-                let came = ToolOutcome::Failed(TaskError::invalid_task(why));
-                let answer = navigator::tool_result(&TaskOutcome { tool: None, outcome: came });
-                return ToolCallReply::from_outcome(RpcOutcome::Result(answer));
+pub(crate) async fn execute_task(
+    exposure: &Exposure,
+    request: ToolCallRequest<'_>,
+) -> ToolCallReply {
+    let wanted = match ExecuteTask::parse(request.arguments) {
+        Ok(wanted) => wanted,
+        Err(why) => {
+            let came = ToolOutcome::Failed(TaskError::invalid_task(why));
+            let answer = navigator::tool_result(&TaskOutcome { tool: None, outcome: came });
+            return ToolCallReply::from_outcome(RpcOutcome::Result(answer));
+        }
+    };
+    let task = NavigationTask {
+        text: &wanted.task,
+        tool: wanted.tool.as_deref(),
+        arguments: wanted.arguments.as_ref(),
+        is_dry_run: false,
+    };
+    let context = request.context;
+    let way = ProgressReporter::new(context);
+    let heard = |step: &NavigationStep<'_>| way.on_step(step);
+    let navigating = navigator::navigate(&exposure.gateway, context, task, &heard);
+    let done = Box::pin(way.accompany(navigating)).await;
+    let TaskOutcome { tool, outcome: came } = done;
+    let came = match (&tool, came) {
+        (Some(used), ToolOutcome::Result(result)) => {
+            let server = exposure.gateway.result_server(&used.id);
+            match exposure.rewrite_uris(&server, RpcOutcome::Result(result)) {
+                RpcOutcome::Result(result) => ToolOutcome::Result(result),
+                RpcOutcome::Error(_) => ToolOutcome::Result(RawJson::encode(&json!({}))),
             }
-        };
-        let task = NavigationTask {
-            text: &wanted.task,
-            tool: wanted.tool.as_deref(),
-            arguments: wanted.arguments.as_ref(),
-            is_dry_run: false,
-        };
-        let context = request.context;
-        let way = ProgressReporter::new(context);
-        let heard = |step: &NavigationStep<'_>| way.on_step(step);
-        let navigating = navigator::navigate(&self.gateway, context, task, &heard);
-        let done = Box::pin(way.accompany(navigating)).await;
-        let TaskOutcome { tool, outcome: came } = done;
-        let came = match (&tool, came) {
-            (Some(used), ToolOutcome::Result(result)) => {
-                let server = self.gateway.result_server(&used.id);
-                match self.rewrite_uris(&server, RpcOutcome::Result(result)) {
-                    RpcOutcome::Result(result) => ToolOutcome::Result(result),
-                    RpcOutcome::Error(_) => ToolOutcome::Result(RawJson::encode(&json!({}))),
-                }
-            }
-            (_, came) => came,
-        };
-        let done = TaskOutcome { tool, outcome: came };
-        let of = done.tool.as_ref().map_or(EXECUTE_TASK, |used| used.id.tool.as_str());
-        let mut answer = RpcOutcome::Result(navigator::tool_result(&done));
-        self.gateway.results().truncate(of, &mut answer, context).await;
-        ToolCallReply::from_outcome(answer)
-    }
+        }
+        (_, came) => came,
+    };
+    let done = TaskOutcome { tool, outcome: came };
+    let of = done.tool.as_ref().map_or(EXECUTE_TASK, |used| used.id.tool.as_str());
+    let mut answer = RpcOutcome::Result(navigator::tool_result(&done));
+    exposure.gateway.results().truncate(of, &mut answer, context).await;
+    ToolCallReply::from_outcome(answer)
 }
 
 /// Sends progress notifications for a task: one for each step and heartbeats in between, because

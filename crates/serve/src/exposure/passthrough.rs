@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::backend::RpcOutcome;
+use crate::exposure::call::call_tool;
 use crate::exposure::mode::{
     BoxFuture, ExposedTools, Exposure, ListContext, Mode, ModeTraits, Startup,
 };
@@ -78,7 +79,7 @@ impl Mode for Passthrough {
                 ));
             };
             let called =
-                exposure.call_tool(&tool, arguments.as_ref(), CallRoute::ItsName, &request).await;
+                call_tool(exposure, &tool, arguments.as_ref(), CallRoute::ItsName, &request).await;
             ToolCallReply::from_outcome(called.outcome)
         }))
     }

@@ -75,7 +75,8 @@ pub(crate) fn call<'a>(
     request: ToolCallRequest<'a>,
 ) -> Option<BoxFuture<'a, ToolCallReply>> {
     let is_offered = request.name == SEARCH_TOOLS && offer.is_made(exposure.gateway().config());
-    is_offered.then(|| -> BoxFuture<'a, ToolCallReply> { Box::pin(exposure.search_tools(request)) })
+    is_offered
+        .then(|| -> BoxFuture<'a, ToolCallReply> { Box::pin(call_search_tools(exposure, request)) })
 }
 
 /// Returns `search_tools` if it is configured. `delivery` is how the mode delivers opened tools.
@@ -126,81 +127,75 @@ fn search_tools(config: &Config, delivery: Option<ToolDelivery>) -> RawJson {
     }))
 }
 
-impl Exposure {
-    async fn search_tools(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
-        let args = match SearchTools::parse(request.arguments) {
-            Ok(args) => args,
-            Err(problem) => {
-                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
-            }
-        };
-        let (toolbox, server) = match self.search_scope(&args) {
-            Ok(places) => places,
-            Err(refusal) => return refusal,
-        };
-        let (toolbox, server) = (toolbox.as_ref(), server.as_ref());
-        let gateway = self.gateway();
-        gateway.before_search(toolbox, server, request.context).await;
-        let queries = || args.queries.iter().map(String::as_str);
-        let (finds, limit) = (ScoreCutoff::Relevant, args.limit);
-        let sought: Vec<_> =
-            queries().map(|query| ToolQuery { query, toolbox, server, finds, limit }).collect();
-        // Collect these first: a server that is listed during the search may have been missed.
-        let not_searched = unsearched(gateway, toolbox, server);
-        let found = gateway.search_listed(&sought, request.context).await;
-        let mut answered = Vec::new();
-        let shows_apps = self.shows_apps();
-        for (query, mut tools) in queries().zip(found) {
-            tools.retain(|found| !(shows_apps && app_table::is_app_only(found.tool())));
-            answered.push(QueryMatches {
-                query,
-                tools,
-                absent: gateway.absent_services(query).await,
-            });
+async fn call_search_tools(exposure: &Exposure, request: ToolCallRequest<'_>) -> ToolCallReply {
+    let args = match SearchTools::parse(request.arguments) {
+        Ok(args) => args,
+        Err(problem) => {
+            return ToolCallReply::from_outcome(tool_results::error_result(&problem));
         }
-        let adds_to_list = self.mode(request.lists).traits().delivery.adds_to_list();
-        let is_listed = |tool: &ExposedTool| {
-            adds_to_list && request.chosen.opened.contains(&tool.id.toolbox)
-                || shows_apps && app_table::is_app_tool(tool)
-        };
-        let answer = SearchResults {
-            detail: args.detail,
-            queries_left_out: args.left_out,
-            not_searched,
-            is_listed: &is_listed,
-            max: self.listing_bytes(),
-        };
-        ToolCallReply::from_outcome(answer.outcome(&answered))
+    };
+    let (toolbox, server) = match search_scope(exposure, &args) {
+        Ok(places) => places,
+        Err(refusal) => return refusal,
+    };
+    let (toolbox, server) = (toolbox.as_ref(), server.as_ref());
+    let gateway = exposure.gateway();
+    gateway.before_search(toolbox, server, request.context).await;
+    let queries = || args.queries.iter().map(String::as_str);
+    let (finds, limit) = (ScoreCutoff::Relevant, args.limit);
+    let sought: Vec<_> =
+        queries().map(|query| ToolQuery { query, toolbox, server, finds, limit }).collect();
+    // Collect these first: a server that is listed during the search may have been missed.
+    let not_searched = unsearched(gateway, toolbox, server);
+    let found = gateway.search_listed(&sought, request.context).await;
+    let mut answered = Vec::new();
+    let shows_apps = exposure.shows_apps();
+    for (query, mut tools) in queries().zip(found) {
+        tools.retain(|found| !(shows_apps && app_table::is_app_only(found.tool())));
+        answered.push(QueryMatches { query, tools, absent: gateway.absent_services(query).await });
     }
+    let adds_to_list = exposure.mode(request.lists).traits().delivery.adds_to_list();
+    let is_listed = |tool: &ExposedTool| {
+        adds_to_list && request.chosen.opened.contains(&tool.id.toolbox)
+            || shows_apps && app_table::is_app_tool(tool)
+    };
+    let answer = SearchResults {
+        detail: args.detail,
+        queries_left_out: args.left_out,
+        not_searched,
+        is_listed: &is_listed,
+        max: exposure.listing_bytes(),
+    };
+    ToolCallReply::from_outcome(answer.outcome(&answered))
+}
 
-    fn search_scope(
-        &self,
-        args: &SearchTools,
-    ) -> Result<(Option<ToolboxName>, Option<ServerName>), ToolCallReply> {
-        let config = self.gateway().config();
-        let toolbox = match &args.toolbox {
-            None => None,
-            Some(name) => Some(config.toolbox(name).ok_or_else(|| {
-                let known = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
-                refused("toolbox", name, known)
-            })?),
-        };
-        let toolboxes = || config.toolboxes.iter().filter(|of| toolbox.is_none_or(|it| it == *of));
-        let servers = || toolboxes().flat_map(|toolbox| &toolbox.servers);
-        let server = match &args.server {
-            None => None,
-            Some(name) => {
-                let server = servers().find(|server| server.name.as_str() == name);
-                Some(server.ok_or_else(|| {
-                    let mut known: Vec<_> = servers().map(|server| server.name.as_str()).collect();
-                    known.sort_unstable();
-                    known.dedup();
-                    refused("server", name, known.into_iter())
-                })?)
-            }
-        };
-        Ok((toolbox.map(|it| it.name.clone()), server.map(|it| it.name.clone())))
-    }
+fn search_scope(
+    exposure: &Exposure,
+    args: &SearchTools,
+) -> Result<(Option<ToolboxName>, Option<ServerName>), ToolCallReply> {
+    let config = exposure.gateway().config();
+    let toolbox = match &args.toolbox {
+        None => None,
+        Some(name) => Some(config.toolbox(name).ok_or_else(|| {
+            let known = config.toolboxes.iter().map(|toolbox| toolbox.name.as_str());
+            refused("toolbox", name, known)
+        })?),
+    };
+    let toolboxes = || config.toolboxes.iter().filter(|of| toolbox.is_none_or(|it| it == *of));
+    let servers = || toolboxes().flat_map(|toolbox| &toolbox.servers);
+    let server = match &args.server {
+        None => None,
+        Some(name) => {
+            let server = servers().find(|server| server.name.as_str() == name);
+            Some(server.ok_or_else(|| {
+                let mut known: Vec<_> = servers().map(|server| server.name.as_str()).collect();
+                known.sort_unstable();
+                known.dedup();
+                refused("server", name, known.into_iter())
+            })?)
+        }
+    };
+    Ok((toolbox.map(|it| it.name.clone()), server.map(|it| it.name.clone())))
 }
 
 fn refused<'a>(what: &str, wanted: &str, known: impl Iterator<Item = &'a str>) -> ToolCallReply {

@@ -82,7 +82,7 @@ impl Mode for ToolboxMode {
         let own = match self.0.delivery {
             ToolDelivery::List => {
                 // A client that doesn't list again gets another result.
-                let has_shape = !ctx.exposure.is_relisting_unknown();
+                let has_shape = !ctx.exposure.profile.is_relisting_unknown();
                 list_delivery::meta_tools(ctx.config(), showing.reads_instructions, has_shape)
             }
             giving => answer_delivery::meta_tools(ctx.config(), ctx.at, giving, showing),
@@ -101,48 +101,54 @@ impl Mode for ToolboxMode {
     }
 }
 
-impl Exposure {
-    /// Handles `open_toolbox`, which works in every mode but `activate`.
-    pub(super) async fn open_toolbox(&self, request: ToolCallRequest<'_>) -> ToolCallReply {
-        let wanted = match OpenToolbox::parse(request.arguments) {
-            Ok(wanted) => wanted,
-            Err(problem) => {
-                return ToolCallReply::from_outcome(tool_results::error_result(&problem));
-            }
-        };
-        let toolbox = match self.gateway.toolbox(&wanted.toolbox) {
-            Ok(toolbox) => toolbox,
-            Err(error) => return ToolCallReply::from_outcome(self.call_error(&error)),
-        };
-        let opened = self.gateway.open_toolbox(toolbox, request.context).await;
-        let (max, shows_apps) = (self.listing_bytes(), self.shows_apps());
-        let giving = self.mode(request.lists).traits().delivery;
-        let calls = match giving {
-            ToolDelivery::Both => CallHint::ByNameOrUseTool,
-            _ if self.is_fallback() => CallHint::WithUseToolAlone,
-            _ => CallHint::WithUseTool,
-        };
-        let detail = if self.profile.has_tool_search {
-            meta_tools::Detail::Signatures
-        } else {
-            meta_tools::Detail::Full
-        };
-        let told = |calls| {
-            let telling = OpenReplyOptions { detail, calls, shows_apps, max };
-            answer_delivery::open_result(toolbox, &opened, &wanted, telling)
-        };
-        let outcome = match giving {
-            ToolDelivery::List => list_delivery::open_result(toolbox, &opened, shows_apps, max),
-            _ => told(calls),
-        };
-        let may_be_unread = giving == ToolDelivery::List && self.is_relisting_unknown();
-        let unread = || Box::new(told(CallHint::NotRelisted { is_told: request.chosen.is_told }));
-        ToolCallReply {
-            outcome,
-            opened: Some(toolbox.name.clone()),
-            switched: Vec::new(),
-            awaits_relisting: giving.adds_to_list(),
-            if_not_relisted: may_be_unread.then(unread),
+/// Handles `open_toolbox`, which works in every mode but `activate`.
+pub(super) async fn open_toolbox(
+    exposure: &Exposure,
+    request: ToolCallRequest<'_>,
+) -> ToolCallReply {
+    let wanted = match OpenToolbox::parse(request.arguments) {
+        Ok(wanted) => wanted,
+        Err(problem) => {
+            return ToolCallReply::from_outcome(tool_results::error_result(&problem));
         }
+    };
+    let toolbox = match exposure.gateway.toolbox(&wanted.toolbox) {
+        Ok(toolbox) => toolbox,
+        Err(error) => {
+            return ToolCallReply::from_outcome(tool_results::call_error(
+                &error,
+                exposure.traits().unknown_tool_hint,
+            ));
+        }
+    };
+    let opened = exposure.gateway.open_toolbox(toolbox, request.context).await;
+    let (max, shows_apps) = (exposure.listing_bytes(), exposure.shows_apps());
+    let giving = exposure.mode(request.lists).traits().delivery;
+    let calls = match giving {
+        ToolDelivery::Both => CallHint::ByNameOrUseTool,
+        _ if exposure.is_fallback() => CallHint::WithUseToolAlone,
+        _ => CallHint::WithUseTool,
+    };
+    let detail = if exposure.profile.has_tool_search {
+        meta_tools::Detail::Signatures
+    } else {
+        meta_tools::Detail::Full
+    };
+    let told = |calls| {
+        let telling = OpenReplyOptions { detail, calls, shows_apps, max };
+        answer_delivery::open_result(toolbox, &opened, &wanted, telling)
+    };
+    let outcome = match giving {
+        ToolDelivery::List => list_delivery::open_result(toolbox, &opened, shows_apps, max),
+        _ => told(calls),
+    };
+    let may_be_unread = giving == ToolDelivery::List && exposure.profile.is_relisting_unknown();
+    let unread = || Box::new(told(CallHint::NotRelisted { is_told: request.chosen.is_told }));
+    ToolCallReply {
+        outcome,
+        opened: Some(toolbox.name.clone()),
+        switched: Vec::new(),
+        awaits_relisting: giving.adds_to_list(),
+        if_not_relisted: may_be_unread.then(unread),
     }
 }

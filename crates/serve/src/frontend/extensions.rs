@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::backend::RpcOutcome;
+use crate::exposure::startup;
 use crate::frontend::era::sanitize_outcome;
 use crate::frontend::forwarding::{ForwardedRequest, forward as pass_on};
 use crate::frontend::request::{AgentRequest, method_not_found};
@@ -57,7 +58,7 @@ async fn forward_task_request(
     target: &RequestTarget,
 ) -> Option<RpcOutcome> {
     let ForwardedRequest { exposure, agent, request, .. } = passed;
-    exposure.ensure_running(agent).await;
+    startup::ensure_running(exposure, agent).await;
     let server_ref = find_task_server(passed).await?;
     let context = passed.context();
     let gateway = exposure.gateway();
@@ -128,7 +129,7 @@ async fn owner_of_uri(
     let ForwardedRequest { session, exposure, request, .. } = passed;
     let uri = request.string_param("uri").ok()?;
     if servers.len() > 1 {
-        exposure.ensure_running(&passed.agent).await;
+        startup::ensure_running(exposure, &passed.agent).await;
     }
     let owners = name_resolution::resource_owners(session, exposure, &request.meta, &uri);
     owners.unwrap_or_default().into_iter().find_map(|(at, own)| {

@@ -58,7 +58,7 @@ pub(crate) fn call(
             switched,
             awaits_relisting,
             if_not_relisted: unread,
-        } = passed.exposure.call(&request).await;
+        } = exposure::call(&passed.exposure, &request).await;
         let mut has_followed = true;
         if !asked.meta.is_modern {
             if let Some(toolbox) = opened {

@@ -7,7 +7,7 @@ use rmcp::model::ProtocolVersion;
 use serde_json::{Map, Value, json};
 
 use crate::backend::RpcOutcome;
-use crate::exposure::{Exposure, InitializeInfo, ListMutability};
+use crate::exposure::{Exposure, InitializeInfo, ListMutability, apps, startup};
 use crate::frontend::request::{AgentRequest, method_not_found};
 use crate::frontend::session::AgentSession;
 use crate::gateway::{APPS_NAME, GatewayLimitError, is_own_extension};
@@ -120,8 +120,8 @@ pub(crate) async fn discover(
         }
         (json!(capabilities), instructions)
     } else {
-        exposure.ensure_started(&agent).await;
-        exposure.wait_for_apps().await;
+        startup::ensure_started(&exposure, &agent).await;
+        apps::wait_for_apps(&exposure).await;
         (modern_capabilities(&exposure), Some(exposure.instructions(ListMutability::Fixed)))
     };
     let mut result = Members::from([
@@ -175,7 +175,7 @@ fn modern_capabilities(exposure: &Exposure) -> Value {
     }
     // Methods of an extension that several servers offer can be ambiguous.
     extensions.retain(|name, _| is_own_extension(name) || !ambiguous.contains(&**name));
-    if exposure.has_apps() {
+    if apps::has_apps(exposure) {
         extensions.entry(APPS_NAME).or_insert_with(|| json!({}));
     }
     let mut capabilities = json!({

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::backend::{RpcOutcome, events};
-use crate::exposure::{Exposure, ListMutability, SessionChoices};
+use crate::exposure::{Exposure, ListMutability, SessionChoices, startup};
 use crate::frontend::era::adapt_result;
 use crate::frontend::forwarding;
 use crate::frontend::request::AgentRequest;
@@ -21,7 +21,7 @@ const EVENTS: usize = 16;
 pub(crate) async fn tools(session: &AgentSession, request: &AgentRequest, responder: Responder) {
     let exposure = session.exposure(&request.meta);
     let making = session.begin_list();
-    if exposure.tries_servers() {
+    if startup::tries_servers(&exposure) {
         try_servers(session, &exposure, request, &responder).await;
     }
     begin(session, &exposure, request, Some(&making)).await;
@@ -132,7 +132,7 @@ async fn begin(
     request: &AgentRequest,
     making: Option<&ListBuildGuard<'_>>,
 ) {
-    exposure.ensure_started(&session.presence(&request.meta)).await;
+    startup::ensure_started(exposure, &session.presence(&request.meta)).await;
     if exposure.starts_all_servers() && !request.meta.is_modern {
         session.refresh(exposure, making).await;
     }
@@ -149,7 +149,7 @@ async fn try_servers(
     let (sender, mut heard) = events::channel(EVENTS);
     let agent = session.presence(&request.meta);
     let context = forwarding::context(session, &agent, &request.meta, &sender);
-    let trying = exposure.try_servers(&context);
+    let trying = startup::try_servers(exposure, &context);
     tokio::pin!(trying);
     loop {
         tokio::select! {

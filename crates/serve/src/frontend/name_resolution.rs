@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde::Deserialize;
 
 use crate::backend::RpcOutcome;
-use crate::exposure::{Exposure, ListMutability, ResourceError, SessionChoices};
+use crate::exposure::{Exposure, ListMutability, ResourceError, SessionChoices, apps, startup};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::forwarding::ForwardedRequest;
 use crate::frontend::session::AgentSession;
@@ -23,7 +23,7 @@ pub(crate) async fn resolve_resource(
     uri: &str,
 ) -> Result<Vec<(ServerRef, String)>, RpcOutcome> {
     start_everything(passed).await;
-    passed.exposure.wait_for_apps().await;
+    apps::wait_for_apps(&passed.exposure).await;
     run_everything_unless(passed, |snapshot| snapshot.uri_names().resolve(uri).is_some()).await;
     resource_owners(&passed.session, &passed.exposure, &passed.request.meta, uri)
 }
@@ -125,14 +125,14 @@ pub(crate) async fn resolve_template(
 }
 
 async fn start_everything(passed: &ForwardedRequest) {
-    passed.exposure.ensure_started(&passed.agent).await;
+    startup::ensure_started(&passed.exposure, &passed.agent).await;
 }
 
 /// Starts all servers of modes that show everything, unless the cached listings resolve the name
 /// already.
 async fn run_everything_unless(passed: &ForwardedRequest, is_known: impl Fn(&Snapshot) -> bool) {
     if !is_known(&passed.exposure.gateway().snapshot()) {
-        passed.exposure.ensure_running(&passed.agent).await;
+        startup::ensure_running(&passed.exposure, &passed.agent).await;
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::RpcOutcome;
+use crate::exposure::context_cost::{baseline_bytes, shown_bytes};
 use crate::exposure::{
     Activation, ClientProfile, Exposure, ListMutability, SessionChoices, ToolMode,
 };
@@ -333,7 +334,7 @@ impl AgentSession {
         self.state(|state| state.shown.give(exposure, tools));
         self.record_list_given(|digests| &mut digests.tools, tools);
         if let Some(guest) = &self.live.guest {
-            guest.record_tool_list(exposure.shown_bytes(tools), exposure.baseline_bytes());
+            guest.record_tool_list(shown_bytes(exposure, tools), baseline_bytes(exposure));
             if exposure.starts_all_servers() {
                 for toolbox in &exposure.gateway().config().toolboxes {
                     guest.record_toolbox_opened(&toolbox.name);
@@ -344,7 +345,7 @@ impl AgentSession {
 
     pub(crate) fn record_definitions_sent(&self, outcome: &RpcOutcome, meta: &RequestMeta) {
         if let (Some(guest), RpcOutcome::Result(result)) = (&self.live.guest, outcome) {
-            guest.record_definitions_sent(result.len(), self.exposure(meta).baseline_bytes());
+            guest.record_definitions_sent(result.len(), baseline_bytes(&self.exposure(meta)));
         }
     }
 

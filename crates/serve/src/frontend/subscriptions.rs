@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::backend::{RpcOutcome, events};
-use crate::exposure::{Exposure, ListMutability, SessionChoices};
+use crate::exposure::{Exposure, ListMutability, SessionChoices, startup};
 use crate::frontend::era::RequestMeta;
 use crate::frontend::handshake::{over_capacity, server_info};
 use crate::frontend::name_resolution;
@@ -100,7 +100,7 @@ pub(crate) async fn listen(
         Err(error) => return send(responder, over_capacity(error)).await,
     };
     let exposure = session.exposure_for(gateways.borrow_and_update().clone(), &client);
-    exposure.ensure_started(&session.presence(&request.meta)).await;
+    startup::ensure_started(&exposure, &session.presence(&request.meta)).await;
     let (sender, events) = events::channel(EVENTS);
     let agent = session.presence(&request.meta).listener(sender);
     let mut listening = Subscription {

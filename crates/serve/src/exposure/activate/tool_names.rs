@@ -1,5 +1,6 @@
 //! Maps the names in calls to the names in the catalog.
 
+use crate::exposure::call::{resolve_tool, scoped_tool};
 use crate::exposure::meta_tools::ToolTarget;
 use crate::exposure::mode::Exposure;
 use crate::gateway::Snapshot;
@@ -12,7 +13,7 @@ pub(super) fn name_of_target(exposure: &Exposure, target: ToolTarget<'_>) -> Str
     let tool = match target {
         ToolTarget::Registered(name) => return name.into_owned(),
         ToolTarget::Qualified(tool) => tool,
-        ToolTarget::Scoped(within) => match exposure.scoped_tool(&within) {
+        ToolTarget::Scoped(within) => match scoped_tool(exposure, &within) {
             Ok(tool) => tool,
             // Not in its scope, so don't look elsewhere.
             Err(_) => return within.to_string(),
@@ -31,7 +32,7 @@ pub(super) fn catalog_name_for(
     if snapshot.namespaced().get(PrimitiveKind::Tool, name).is_some() {
         return None;
     }
-    let tool = exposure.resolve_tool(name)?;
+    let tool = resolve_tool(exposure, name)?;
     // The server's own name can look like one in another namespace.
     let all = snapshot.namespaced();
     let config = exposure.gateway().config();

@@ -9,6 +9,7 @@ use hyper::{HeaderMap, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::exposure::startup;
 use crate::frontend::dispatch;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::http::HttpServer;
@@ -329,7 +330,7 @@ async fn header_parameters(
         return Vec::new();
     }
     let exposure = session.exposure(&meta);
-    exposure.ensure_started(&session.presence(&meta)).await;
+    startup::ensure_started(&exposure, &session.presence(&meta)).await;
     exposure.header_parameters(tool)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::exposure::{Exposure, ListMutability};
+use crate::exposure::{Exposure, ListMutability, startup};
 use crate::frontend::session::{AgentSession, ClientSetup};
 use crate::frontend::shown_lists::ListChanges;
 use crate::gateway::{AgentHandle, Gateway};
@@ -114,7 +114,7 @@ impl AgentSession {
     ) {
         if exposure.starts_all_servers() {
             let (exposure, agent) = (exposure.clone(), agent.clone());
-            self.app.tasks.spawn(async move { exposure.ensure_started(&agent).await });
+            self.app.tasks.spawn(async move { startup::ensure_started(&exposure, &agent).await });
         } else if exposure.lists_server_tools(ListMutability::Mutable) {
             exposure.gateway().start_unlisted(opened, agent);
         }
