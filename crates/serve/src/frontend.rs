@@ -7,6 +7,7 @@
 //! through the gateway, and pass events of the server to the agent in the meantime. The state of an
 //! agent is in its [`session`].
 
+pub(crate) mod app_state;
 mod attribution;
 mod dispatch;
 mod era;
@@ -28,7 +29,6 @@ mod suspended_calls;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -36,73 +36,15 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{AdminApi, ConfigSource};
+pub use crate::frontend::app_state::AppState;
 use crate::frontend::request_set::RequestSet;
-use crate::frontend::session::AgentSession;
-use crate::frontend::suspended_calls::SuspendedCalls;
-use crate::gateway::{Caller, GatewayRegistry};
+use crate::frontend::session::creation;
+use crate::gateway::Caller;
 use crate::state::{SessionKey, round_trip};
 use crate::telemetry::{QuotaKind, QuotaOwner};
 use crate::wire;
 use crate::wire::incoming::IncomingMessage;
 use crate::wire::memory_pool::ReadLimits;
-
-/// State shared by all sessions. Clones refer to the same state.
-#[derive(Clone)]
-pub struct AppState {
-    gateways: Arc<GatewayRegistry>,
-    suspended: Arc<SuspendedCalls>,
-    tickets: Arc<AtomicU64>,
-    tasks: TaskTracker,
-    admin: AdminApi,
-    /// A random name of this process among those that share a store. Not a secret.
-    replica: Arc<str>,
-}
-
-impl AppState {
-    /// Creates the state for these gateways. Background work of sessions runs on `tasks`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the operating system provides no random numbers.
-    pub fn new(
-        gateways: Arc<GatewayRegistry>,
-        tasks: &TaskTracker,
-    ) -> Result<Self, getrandom::Error> {
-        let (mut key, mut name) = ([0; 32], [0; 8]);
-        getrandom::fill(&mut key)?;
-        getrandom::fill(&mut name)?;
-        let replica: Arc<str> = format!("{:016x}", u64::from_ne_bytes(name)).into();
-        let admin =
-            AdminApi::new(Arc::clone(&gateways), Caller::ANONYMOUS, ConfigSource::default());
-        Ok(Self {
-            admin,
-            gateways,
-            suspended: Arc::new(SuspendedCalls::new(key, Arc::clone(&replica))),
-            replica,
-            tickets: Arc::default(),
-            tasks: tasks.clone(),
-        })
-    }
-
-    #[must_use]
-    pub fn with_admin(self, admin: AdminApi) -> Self {
-        Self { admin, ..self }
-    }
-
-    pub fn admin(&self) -> &AdminApi {
-        &self.admin
-    }
-
-    /// The longest name of a tool or prompt, in bytes.
-    fn max_name_length(&self) -> usize {
-        self.gateways.config().max_tool_name_length
-    }
-
-    fn next_ticket(&self) -> u64 {
-        self.tickets.fetch_add(1, Ordering::Relaxed)
-    }
-}
 
 /// How to end after the agent's output has ended, with requests in flight.
 pub struct StreamDrain<F> {
@@ -137,7 +79,7 @@ pub async fn serve_stream<R, W, F>(
     let intake = ReadLimits { account, ..ReadLimits::from(max) };
     let (mut messages, notifier) = wire::agent::connect(reader, writer, intake, tasks);
     let last_words = notifier.clone();
-    let mut session = AgentSession::new(app, caller, quota, Some(notifier), SessionKey::random());
+    let mut session = creation::create(app, caller, quota, Some(notifier), SessionKey::random());
     let mut ending = pin!(shutdown.cancelled());
     // Dropped on return, which cancels requests in flight.
     let mut answers = RequestSet::default();
@@ -165,7 +107,7 @@ pub async fn serve_stream<R, W, F>(
             }
             Some(IncomingMessage::Request(request)) => {
                 if round_trip::is_on() && answers.is_empty() {
-                    session = Box::pin(session.restored_copy()).await;
+                    session = Box::pin(creation::restored_copy(&session)).await;
                 }
                 answers.push(dispatch::handle_request(Arc::clone(&session), request));
             }

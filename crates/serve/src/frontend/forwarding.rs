@@ -11,7 +11,7 @@ use crate::exposure::{self, Exposure};
 use crate::frontend::attribution::{attribute_event, attribute_result};
 use crate::frontend::era::{RequestMeta, adapt_outcome, sanitize_outcome};
 use crate::frontend::request::{AgentRequest, ResponseFuture, send};
-use crate::frontend::session::AgentSession;
+use crate::frontend::session::{AgentSession, push};
 use crate::gateway::{AgentEvent, AgentHandle, RequestContext, ServerRequest};
 use crate::json::{self, RawJson};
 use crate::wire::ConnectionClosed;
@@ -243,7 +243,7 @@ fn ask(
     let (asking, asker) = (Arc::clone(session), responder.request_sender());
     let asked = session.app().tasks.spawn(async move {
         let (method, params) = (request.method.clone(), request.params.take());
-        asking.ask_agent(request, asker.send_request(&method, params)).await;
+        push::ask_agent(&asking, request, asker.send_request(&method, params)).await;
     });
     AbortOnDropHandle::new(asked)
 }

@@ -1,43 +1,47 @@
 //! The session of a connected agent: its opened toolboxes, its tool list, and the changes it was
 //! notified of.
 
-mod list_changes;
-mod ownership;
-mod push;
-mod record;
+pub(crate) mod creation;
+pub(crate) mod lists_in_progress;
+pub(crate) mod ownership;
+pub(crate) mod push;
 mod runtime;
+mod state;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::model::ProtocolVersion;
 use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::RpcOutcome;
 use crate::exposure::context_cost::{baseline_bytes, shown_bytes};
 use crate::exposure::{
-    Activation, ClientProfile, Exposure, ListMutability, SessionChoices, ToolMode,
+    Activation, ClientProfile, Exposure, ListMutability, SessionChoices, ToolMode, startup,
 };
-use crate::frontend::AppState;
+use crate::frontend::app_state::AppState;
 use crate::frontend::era::RequestMeta;
 use crate::frontend::known_clients;
 use crate::frontend::list_version::DeliveredVersion;
-pub(crate) use crate::frontend::session::list_changes::ListBuildGuard;
-#[cfg(test)]
-pub(crate) use crate::frontend::session::ownership::OWNERSHIP_TTL;
-use crate::frontend::session::runtime::{RecordOwnership, SessionRuntime};
-use crate::frontend::shown_lists::{ListChanges, ShownLists};
-use crate::gateway::{
-    AgentHandle, Caller, CallerQuota, Gateway, GatewayLimitError, LogLevel, Snapshot,
-};
+use crate::frontend::session::lists_in_progress::{ListBuildGuard, ListsInProgress};
+use crate::frontend::session::ownership::RecordOwnership;
+use crate::frontend::session::runtime::SessionRuntime;
+use crate::frontend::session::state::SessionState;
+use crate::frontend::shown_lists::ListChanges;
+use crate::gateway::{AgentHandle, Caller, CallerQuota, Gateway, GatewayLimitError, LogLevel};
 use crate::json::RawJson;
 use crate::name::ToolboxName;
-use crate::state::SessionRecord as Record;
-use crate::state::{ClientInfo, ClientIntroduction, ListDigests, SessionKey, Takeovers};
+use crate::state::{
+    Capacity, ClientInfo, ClientIntroduction, ListDigests, ListState, RecordKey, SessionKey,
+    SessionRecord, StateRecord,
+};
 use crate::telemetry::ClientSummary;
-use crate::wire::agent::Notifier;
+
+const DEBOUNCE: Duration = Duration::from_millis(50);
 
 pub(crate) struct AgentSession {
     app: AppState,
@@ -50,7 +54,7 @@ pub(crate) struct AgentSession {
     introduced: OnceLock<ClientSetup>,
     state: Mutex<SessionState>,
     listed: DeliveredVersion,
-    lists_in_progress: watch::Sender<usize>,
+    lists_in_progress: ListsInProgress,
 }
 
 /// The current session of an agent. Restoring from the record replaces it.
@@ -80,60 +84,7 @@ impl AgentClient {
     }
 }
 
-#[derive(Default)]
-struct SessionState {
-    chosen: Arc<SessionChoices>,
-    shown: ShownLists,
-    version: u64,
-    /// The version that the client didn't list in time, if any.
-    ignored: Option<u64>,
-    subscriptions: BTreeSet<Arc<str>>,
-    /// Digests of the lists last given. Empty unless another process could take the session over.
-    digests: ListDigests,
-    moves: Takeovers,
-    /// The record last saved, to skip unchanged ones.
-    saved: Option<Arc<Record>>,
-}
-
-impl SessionState {
-    fn update(&mut self, exposure: &Exposure, snapshot: &Snapshot) -> ListChanges {
-        let changed = self.shown.update(exposure, ListMutability::Mutable, &self.chosen, snapshot);
-        self.version += u64::from(changed.tools);
-        changed
-    }
-
-    /// Like `update`, after a new configuration replaced the one behind `before`.
-    fn replace(&mut self, before: &Exposure, exposure: &Exposure) -> ListChanges {
-        let Self { shown, chosen, .. } = self;
-        let chosen = Arc::make_mut(chosen);
-        let changed = shown.replace(before, exposure, ListMutability::Mutable, chosen);
-        self.version += u64::from(changed.tools);
-        changed
-    }
-}
-
 impl AgentSession {
-    /// Creates a session. Without a `notifier`, the agent can't receive messages outside of
-    /// requests. Without a `key`, no record is saved.
-    pub(crate) fn new(
-        app: &AppState,
-        caller: Caller,
-        quota: Arc<CallerQuota>,
-        notifier: Option<Notifier>,
-        key: Option<SessionKey>,
-    ) -> Arc<Self> {
-        let place = key.map(|key| RecordOwnership::new(key, app));
-        let (live, events) = SessionRuntime::new(app, &caller, quota, notifier, place);
-        let mode = app.gateways.mode(&caller);
-        let current = live.notifier.is_some().then(CurrentSession::default);
-        let session = Self::with(live, current, caller, mode, SessionState::default());
-        if let (Some(notifier), Some(current)) = (&session.live.notifier, &session.current) {
-            let (notifier, current) = (notifier.clone(), Arc::clone(current));
-            session.spawn(Self::tell_events(notifier, current, events));
-        }
-        session
-    }
-
     fn with(
         live: Arc<SessionRuntime>,
         current: Option<CurrentSession>,
@@ -150,7 +101,7 @@ impl AgentSession {
             introduced: OnceLock::new(),
             state: Mutex::new(state),
             listed: DeliveredVersion::default(),
-            lists_in_progress: watch::Sender::default(),
+            lists_in_progress: ListsInProgress::default(),
         });
         if let Some(current) = &session.current {
             let mut current = current.lock();
@@ -308,6 +259,23 @@ impl AgentSession {
         self.live.end();
     }
 
+    /// Ends the session here. Its record stays if another process could take it over.
+    pub(crate) fn release(&self) {
+        if self.live.ownership.is_shared() {
+            self.live.ownership.keep_record(true);
+        }
+        self.end();
+    }
+
+    pub(crate) fn ownership(&self) -> &RecordOwnership {
+        &self.live.ownership
+    }
+
+    /// `None` if the session lasts for one request.
+    pub(crate) fn key(&self) -> Option<&SessionKey> {
+        self.live.ownership.key()
+    }
+
     pub(crate) async fn closing(&self) {
         self.live.closing.cancelled().await;
     }
@@ -343,6 +311,21 @@ impl AgentSession {
         }
     }
 
+    /// Records the digest of a list given to the agent, if another process could take the session
+    /// over. Returns whether one could.
+    pub(crate) fn record_list_given(
+        &self,
+        which: impl FnOnce(&mut ListDigests) -> &mut Option<String>,
+        entries: &[RawJson],
+    ) -> bool {
+        let is_shared = self.live.ownership.is_shared();
+        if is_shared {
+            let digest = ListDigests::digest(entries);
+            self.state(|state| *which(&mut state.digests) = Some(digest));
+        }
+        is_shared
+    }
+
     pub(crate) fn record_definitions_sent(&self, outcome: &RpcOutcome, meta: &RequestMeta) {
         if let (Some(guest), RpcOutcome::Result(result)) = (&self.live.guest, outcome) {
             guest.record_definitions_sent(result.len(), baseline_bytes(&self.exposure(meta)));
@@ -354,6 +337,88 @@ impl AgentSession {
         // The client was only slow: wait for it again next time.
         self.state(|state| state.ignored = state.ignored.filter(|ignored| *ignored > version));
         self.save().await;
+    }
+
+    pub(crate) fn begin_list(&self) -> ListBuildGuard<'_> {
+        self.lists_in_progress.begin()
+    }
+
+    /// Updates the shown lists before a list is sent, as the baseline for later changes. Notifies
+    /// the agent of changes, except for tools contained in the list that `making` marks.
+    pub(crate) async fn refresh(&self, exposure: &Exposure, making: Option<&ListBuildGuard<'_>>) {
+        let snapshot = exposure.gateway().snapshot();
+        let mut changed = self.state(|state| state.update(exposure, &snapshot));
+        let is_newest = |gateway: &Arc<Gateway>| Arc::ptr_eq(gateway, exposure.gateway());
+        let introduced = self.introduced.get();
+        if making.is_some_and(|making| making.is_awaited())
+            && introduced.is_some_and(|it| is_newest(&it.gateway.borrow()))
+        {
+            changed.tools = false;
+        }
+        self.notify_list_changes(changed).await;
+    }
+
+    /// Notifies the agent of list changes, caused by servers or by a new configuration, until the
+    /// gateway is gone.
+    async fn watch(&self, goes_on: bool) {
+        let Some(ClientSetup { gateway, client, .. }) = self.introduced.get() else { return };
+        let mut gateways = gateway.clone();
+        let mut exposure = self.exposure_for(gateways.borrow_and_update().clone(), client);
+        let mut snapshots = exposure.gateway().snapshots();
+        // Loading cached listings isn't a change: they are part of the agent's first list.
+        exposure.gateway().wait_for_stored_listings().await;
+        if goes_on {
+            self.lists_in_progress.built().await;
+        }
+        let known = snapshots.borrow_and_update().clone();
+        let changed = self.state(|state| state.update(&exposure, &known));
+        if goes_on {
+            self.notify_list_changes(changed).await;
+        }
+        loop {
+            let changed = tokio::select! {
+                biased;
+                replaced = gateways.changed() => {
+                    if replaced.is_err() {
+                        return;
+                    }
+                    let next = self.exposure_for(gateways.borrow_and_update().clone(), client);
+                    let before = std::mem::replace(&mut exposure, next);
+                    before.gateway().move_agent(self.live.agent.id, exposure.gateway());
+                    snapshots = exposure.gateway().snapshots();
+                    snapshots.mark_unchanged();
+                    let changed = self.state(|state| state.replace(&before, &exposure));
+                    self.start_unlisted_servers(&exposure, &self.chosen().0.opened, &self.live.agent);
+                    changed
+                }
+                changed = snapshots.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    sleep(DEBOUNCE).await;
+                    self.lists_in_progress.built().await;
+                    let snapshot = snapshots.borrow_and_update().clone();
+                    self.state(|state| state.update(&exposure, &snapshot))
+                }
+            };
+            self.notify_list_changes(changed).await;
+        }
+    }
+
+    /// Starts the servers of opened toolboxes that have no cached listing, without waiting. The
+    /// agent is notified as each one is listed. Opening a toolbox reports those that failed.
+    pub(crate) fn start_unlisted_servers(
+        &self,
+        exposure: &Exposure,
+        opened: &BTreeSet<ToolboxName>,
+        agent: &AgentHandle,
+    ) {
+        if exposure.starts_all_servers() {
+            let (exposure, agent) = (exposure.clone(), agent.clone());
+            self.app.tasks.spawn(async move { startup::ensure_started(&exposure, &agent).await });
+        } else if exposure.lists_server_tools(ListMutability::Mutable) {
+            exposure.gateway().start_unlisted(opened, agent);
+        }
     }
 
     /// Opens a toolbox and notifies the agent if its tool list changes.
@@ -439,5 +504,95 @@ impl AgentSession {
             self.save().await;
         }
         arrives
+    }
+
+    async fn notify_list_changes(&self, changed: ListChanges) {
+        let Some(notifier) = &self.live.notifier else { return };
+        for method in changed.notices() {
+            if notifier.notify(method, None).await.is_err() {
+                tracing::debug!("the agent has disconnected");
+            }
+        }
+        if changed != ListChanges::default() {
+            self.save().await;
+        }
+    }
+
+    /// Saves the record if the session may have isolated servers, whose state a takeover would
+    /// lose.
+    pub(crate) async fn save_if_isolated(&self) {
+        let Some(introduced) = self.introduced.get().filter(|_| self.live.ownership.is_shared())
+        else {
+            return;
+        };
+        let keeps_apart = introduced.gateway.borrow().has_isolated_servers();
+        if keeps_apart {
+            self.save().await;
+        }
+    }
+
+    pub(crate) async fn save(&self) {
+        let Some(key) = self.key() else { return };
+        let Some(record) = self.changed_record() else { return };
+        let store = self.app.gateways.store();
+        let (place, record) = (RecordKey::Session(key.clone()), StateRecord::Session(record));
+        let put = store.put(place, record, Capacity::UNLIMITED).await;
+        self.live.ownership.note(put.is_stored());
+        if self.live.ended.is_cancelled() {
+            self.live.ownership.remove_record(&self.app.tasks);
+        }
+    }
+
+    fn changed_record(&self) -> Option<Arc<SessionRecord>> {
+        let introduced = self.introduced.get();
+        let (isolated, configuration) = match introduced {
+            Some(introduced) if self.live.ownership.is_shared() => {
+                let apart = introduced.gateway.borrow().isolated_servers_of(&self.live.agent);
+                let lost = self.live.agent.lost();
+                (
+                    apart.into_iter().chain(lost).collect(),
+                    self.app.gateways.fingerprint().to_string(),
+                )
+            }
+            _ => Default::default(),
+        };
+        self.state(|state| {
+            let record = SessionRecord {
+                agent: self.caller.agent.clone(),
+                toolbox: self.caller.toolbox.clone(),
+                mode: self.mode.as_str().to_owned(),
+                introduction: introduced.map(|introduced| introduced.introduction.clone()),
+                chosen: SessionChoices::clone(&state.chosen),
+                lists: ListState {
+                    is_given: state.shown.has_given_tools(),
+                    is_current: self.listed.has(state.version),
+                    is_ignored: state.ignored.is_some(),
+                    digests: state.digests.clone(),
+                },
+                subscriptions: state.subscriptions.clone(),
+                log_level: self.live.agent.log_level().as_str().map(str::to_owned),
+                isolated,
+                configuration,
+                moves: state.moves.clone(),
+                tenure: self.live.ownership.tenure().clone(),
+            };
+            if state.saved.as_deref() == Some(&record) {
+                return None;
+            }
+            let record = Arc::new(record);
+            state.saved = Some(Arc::clone(&record));
+            Some(record)
+        })
+    }
+
+    pub(crate) async fn record_subscription(&self, uri: &str, is_on: bool) {
+        self.state(|state| {
+            if is_on {
+                state.subscriptions.insert(uri.into());
+            } else {
+                state.subscriptions.remove(uri);
+            }
+        });
+        self.save().await;
     }
 }

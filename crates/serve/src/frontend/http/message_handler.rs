@@ -22,7 +22,7 @@ use crate::frontend::http::request_task::RequestTask;
 use crate::frontend::http::response::{self, HttpError, HttpResponse, bad_request};
 use crate::frontend::http::send_quota::SendQuota;
 use crate::frontend::http::sessions::{HttpSession, SessionLimitError};
-use crate::frontend::session::AgentSession;
+use crate::frontend::session::{AgentSession, creation};
 use crate::json::RawJson;
 use crate::state::{Rate, SessionKey, round_trip};
 use crate::telemetry::QuotaKind;
@@ -82,7 +82,7 @@ impl HttpServer {
         let guard = (!message.is_listen()).then_some(guard);
         let session = {
             let (caller, quota) = (who.caller.clone(), Arc::clone(&who.quota));
-            AgentSession::new(&self.app, caller, quota, None, None)
+            creation::create(&self.app, caller, quota, None, None)
         };
         headers::check_mcp_headers(&message, headers)?;
         if message.method() == "tools/call"
@@ -186,7 +186,7 @@ impl HttpServer {
         let key = SessionKey::of_id(&id);
         let session = {
             let (caller, quota) = (who.caller.clone(), Arc::clone(&who.quota));
-            AgentSession::new(&self.app, caller, quota, Some(notifier), Some(key))
+            creation::create(&self.app, caller, quota, Some(notifier), Some(key))
         };
         let ended = self.closing.child_token();
         let connected = Arc::new(HttpSession::new(id, session, peer, ended));

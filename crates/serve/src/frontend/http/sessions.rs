@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::frontend::http::drain::InFlightGuard;
 use crate::frontend::http::event_stream::{ResumableStream, SESSION_STREAM, StreamReader};
 use crate::frontend::http::send_quota::SendQuota;
-use crate::frontend::session::AgentSession;
+use crate::frontend::session::{AgentSession, creation};
 use crate::gateway::{Caller, QuotaGuard};
 use crate::telemetry::{QuotaKind, QuotaOwner};
 use crate::wire::code::UNAVAILABLE;
@@ -52,7 +52,7 @@ impl HttpSession {
     ) -> Self {
         // Each takeover starts a new number range, so a client can't resume a stream of the
         // previous owner here.
-        let first_stream = first_number_of_epoch(session.epoch());
+        let first_stream = first_number_of_epoch(session.ownership().epoch());
         let stopped = ended.child_token();
         let state = HttpSessionState {
             session,
@@ -80,7 +80,7 @@ impl HttpSession {
     /// Replaces the session by one restored from its record, unless requests are in flight.
     pub(crate) async fn renew(&self) {
         if self.requests.is_empty() {
-            let renewed = self.session().restored_copy().await;
+            let renewed = creation::restored_copy(&self.session()).await;
             self.state().session = renewed;
         }
     }
@@ -244,7 +244,7 @@ impl SessionRegistry {
         draining: CancellationToken,
         tasks: &TaskTracker,
     ) {
-        let Some(elsewhere) = connected.session().ownership_lost() else { return };
+        let Some(elsewhere) = connected.session().ownership().lost() else { return };
         let (sessions, watched) = (Arc::clone(self), Arc::downgrade(connected));
         let watching = async move {
             elsewhere.await;
@@ -265,7 +265,7 @@ impl SessionRegistry {
     pub(crate) async fn confirm_ownership(&self, good_for: Duration) {
         let all: Vec<_> = self.table().values().map(|connected| connected.session()).collect();
         for session in all {
-            session.confirm_ownership_within(good_for).await;
+            session.ownership().confirm_within(good_for).await;
         }
     }
 

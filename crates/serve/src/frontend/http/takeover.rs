@@ -22,7 +22,7 @@ use crate::frontend::http::headers::SESSION;
 use crate::frontend::http::message_handler::draining_error;
 use crate::frontend::http::response::{HttpError, bad_request};
 use crate::frontend::http::sessions::{HttpSession, first_number_of_epoch};
-use crate::frontend::session::AgentSession;
+use crate::frontend::session::creation;
 use crate::json::RawJson;
 use crate::state::{self, Capacity, RecordKey, SessionKey, StateRecord};
 use crate::telemetry::{Event, QuotaOwner};
@@ -132,7 +132,9 @@ impl HttpServer {
             return Err(self.wrong_replica());
         };
         let is_ours = |answered: &RawJson| connected.peer.is_waiting(answered);
-        if connected.session().epoch() > 0 && answered.is_some_and(|answered| !is_ours(answered)) {
+        if connected.session().ownership().epoch() > 0
+            && answered.is_some_and(|answered| !is_ours(answered))
+        {
             return Err(self.wrong_replica());
         }
         Ok(connected)
@@ -147,7 +149,7 @@ impl HttpServer {
         let id = session_id(headers)?;
         if let Some(connected) = self.owned_session(id, who).await {
             // Write the tombstone first: after the response, no replica may find the session.
-            connected.session().end_record().await;
+            connected.session().ownership().end_record().await;
             self.sessions.end(&connected.id);
             return Ok(());
         }
@@ -165,7 +167,7 @@ impl HttpServer {
     /// Returns the caller's session if it is local and this replica still owns it.
     async fn owned_session(&self, id: &str, who: &RequestScope) -> Option<Arc<HttpSession>> {
         let connected = self.sessions.get(id, &who.caller)?;
-        connected.session().confirm_ownership().await.then_some(connected)
+        connected.session().ownership().confirm().await.then_some(connected)
     }
 
     /// Sessions of other callers are reported as unknown.
@@ -215,12 +217,12 @@ impl HttpServer {
         let peer = Peer::with_first_id(first_number_of_epoch(record.tenure.epoch));
         let notifier = Notifier::new(peer.clone(), writer);
         let quota = Arc::clone(&who.quota);
-        let session = Box::pin(AgentSession::adopt(&self.app, quota, notifier, key, &record)).await;
+        let session = Box::pin(creation::adopt(&self.app, quota, notifier, key, &record)).await;
         let session = session.map_err(|crowded| HttpError::unavailable(&crowded.to_string()))?;
         let ended = self.closing.child_token();
         let connected = Arc::new(HttpSession::new(id.to_owned(), session, peer, ended));
         self.register_session(&connected, outbox).inspect_err(|_| connected.release())?;
-        connected.session().commit_takeover();
+        connected.session().ownership().commit_takeover();
         Ok(connected)
     }
 

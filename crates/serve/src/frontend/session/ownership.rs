@@ -1,157 +1,138 @@
-//! Takes over sessions from other processes, and detects that another process took one over.
+//! Which process owns the record of a session: another one can take the session over.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::exposure::ListMutability;
-use crate::frontend::AppState;
-use crate::frontend::era::RequestMeta;
-use crate::frontend::lists;
-use crate::frontend::session::runtime::{RecordOwnership, SessionRuntime};
-use crate::frontend::session::{AgentSession, CurrentSession};
-use crate::frontend::shown_lists::ListChanges;
-use crate::gateway::{CallerQuota, GatewayLimitError};
-use crate::json::RawJson;
-use crate::state::{Capacity, ListDigests, RecordKey, SessionKey, StateRecord};
-use crate::wire::agent::Notifier;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::state::{
+    Capacity, RecordKey, SessionKey, SessionLease, SessionRecord, StateRecord, StateStore,
+};
 
 pub(crate) const OWNERSHIP_TTL: Duration = Duration::from_secs(5);
-/// Time to wait for servers of opened toolboxes to be listed after a takeover.
-const LISTING_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl AgentSession {
-    /// Restores a session from `record`, which names this process as the owner already. Until
-    /// [`Self::commit_takeover`], dropping the session keeps its record.
-    pub(crate) async fn adopt(
-        app: &AppState,
-        quota: Arc<CallerQuota>,
-        notifier: Notifier,
-        key: SessionKey,
-        record: &crate::state::SessionRecord,
-    ) -> Result<Arc<Self>, GatewayLimitError> {
-        let caller =
-            crate::gateway::Caller { agent: record.agent.clone(), toolbox: record.toolbox.clone() };
-        let (tenure, lost) = (record.tenure.clone(), record.isolated.clone());
-        let place = RecordOwnership { key, tenure, lost };
-        let (live, events) =
-            SessionRuntime::new(app, &caller, quota, Some(notifier.clone()), Some(place));
-        live.outlive(true);
-        let current = CurrentSession::default();
-        let session = Self::restore(&live, Some(Arc::clone(&current)), record).await?;
-        session.spawn(Self::tell_events(notifier, current, events));
-        if let (Some(guest), Some(introduction)) = (&live.guest, &record.introduction) {
-            guest.report_client(&introduction.client.name, &introduction.client.version);
-            guest.report_adoption(record.tenure.epoch);
-        }
-        session.notify_missed_changes().await;
-        Ok(session)
-    }
+pub(crate) struct RecordOwnership {
+    store: Arc<dyn StateStore>,
+    /// `None` if the session lasts for one request.
+    key: Option<SessionKey>,
+    tenure: SessionLease,
+    lost: CancellationToken,
+    /// When the state store last confirmed the ownership.
+    confirmed: Mutex<Instant>,
+    /// `true` if the record stays in the state store when the session ends here.
+    outlives: AtomicBool,
+}
 
-    /// Commits the takeover: when the session ends from now on, its record is removed.
-    pub(crate) fn commit_takeover(&self) {
-        self.live.outlive(false);
-    }
-
-    /// Notifies the agent of lists that differ from the ones last given, by any process.
-    async fn notify_missed_changes(&self) {
-        let exposure = self.exposure(&RequestMeta::legacy());
-        let gateway = exposure.gateway();
-        gateway.wait_for_stored_listings().await;
-        let (chosen, _) = self.chosen();
-        if exposure.starts_all_servers() {
-            self.start_unlisted_servers(&exposure, &chosen.opened, &self.live.agent);
-        } else {
-            gateway.list_within(&chosen.opened, &self.live.agent, LISTING_TIMEOUT).await;
-        }
-        self.refresh(&exposure, None).await;
-        let digests = self.state(|state| state.digests.clone());
-        let differs = |given: Option<String>, now: &dyn Fn() -> Vec<RawJson>| {
-            given.is_some_and(|given| given != ListDigests::digest(&now()))
-        };
-        let mutability = ListMutability::Mutable;
-        let changed = ListChanges {
-            tools: differs(digests.tools, &|| exposure.tools(mutability, &chosen)),
-            resources: differs(digests.resources, &|| {
-                lists::all_resources(&exposure, mutability, &chosen)
-            }),
-            prompts: differs(digests.prompts, &|| {
-                lists::all_prompts(&exposure, mutability, &chosen)
-            }),
-        };
-        self.state(|state| state.version += u64::from(changed.tools));
-        self.notify_list_changes(changed).await;
-    }
-
-    /// Records the digest of a list given to the agent, if another process could take the session
-    /// over. Returns whether one could.
-    pub(crate) fn record_list_given(
-        &self,
-        which: impl FnOnce(&mut ListDigests) -> &mut Option<String>,
-        entries: &[RawJson],
-    ) -> bool {
-        let is_shared = self.live.is_shared();
-        if is_shared {
-            let digest = ListDigests::digest(entries);
-            self.state(|state| *which(&mut state.digests) = Some(digest));
-        }
-        is_shared
-    }
-
-    /// Saves the record if the session may have isolated servers, whose state a takeover would
-    /// lose.
-    pub(crate) async fn save_if_isolated(&self) {
-        let Some(introduced) = self.introduced.get().filter(|_| self.live.is_shared()) else {
-            return;
-        };
-        let keeps_apart = introduced.gateway.borrow().has_isolated_servers();
-        if keeps_apart {
-            self.save().await;
+impl RecordOwnership {
+    pub(super) fn new(
+        store: &Arc<dyn StateStore>,
+        key: Option<SessionKey>,
+        tenure: SessionLease,
+    ) -> Self {
+        Self {
+            store: Arc::clone(store),
+            key,
+            tenure,
+            lost: CancellationToken::new(),
+            confirmed: Mutex::new(Instant::now()),
+            outlives: AtomicBool::new(false),
         }
     }
 
-    /// Marks the record as ended, so that no process can take the session over.
-    pub(crate) async fn end_record(&self) {
-        let Some(key) = self.key().filter(|_| self.live.is_shared()) else { return };
-        let Some(ended) = crate::state::SessionRecord::ended(&self.live.tenure) else { return };
-        let (key, ended) = (RecordKey::Session(key.clone()), StateRecord::Session(Arc::new(ended)));
-        self.app.gateways.store().put(key, ended, Capacity::UNLIMITED).await;
-        self.live.outlive(true);
+    pub(super) fn key(&self) -> Option<&SessionKey> {
+        self.key.as_ref()
+    }
+
+    pub(super) fn tenure(&self) -> &SessionLease {
+        &self.tenure
     }
 
     pub(crate) fn epoch(&self) -> u64 {
-        self.live.tenure.epoch
+        self.tenure.epoch
+    }
+
+    /// Returns `true` if another process could take the session over.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared_key().is_some()
+    }
+
+    fn shared_key(&self) -> Option<&SessionKey> {
+        self.key.as_ref().filter(|_| self.store.is_shared())
+    }
+
+    /// Records whether the state store still accepts this process as the owner.
+    pub(super) fn note(&self, is_ours: bool) {
+        if is_ours {
+            *self.confirmed.lock() = Instant::now();
+        } else {
+            self.lost.cancel();
+        }
     }
 
     /// `true` unless another process has taken the session over. Asks the state store if the last
     /// confirmation is older than 5 s.
-    pub(crate) async fn confirm_ownership(&self) -> bool {
-        self.confirm_ownership_within(OWNERSHIP_TTL).await
+    pub(crate) async fn confirm(&self) -> bool {
+        self.confirm_within(OWNERSHIP_TTL).await
     }
 
-    pub(crate) async fn confirm_ownership_within(&self, good_for: Duration) -> bool {
-        let Some(key) = self.key().filter(|_| self.live.is_shared()) else { return true };
-        if self.is_owned() && self.live.unconfirmed_for() >= good_for {
-            let is_ours = self.app.gateways.store().renew_lease(key, &self.live.tenure).await;
-            self.live.record_ownership(is_ours);
+    pub(crate) async fn confirm_within(&self, good_for: Duration) -> bool {
+        let Some(key) = self.shared_key() else { return true };
+        if self.is_ours() && self.confirmed.lock().elapsed() >= good_for {
+            let is_ours = self.store.renew_lease(key, &self.tenure).await;
+            self.note(is_ours);
         }
-        self.is_owned()
+        self.is_ours()
     }
 
     /// `true` unless a takeover is known. Doesn't ask the state store.
-    pub(crate) fn is_owned(&self) -> bool {
-        !self.live.ownership_lost.is_cancelled()
+    fn is_ours(&self) -> bool {
+        !self.lost.is_cancelled()
     }
 
     /// Resolves when another process takes the session over. `None` if none could.
-    pub(crate) fn ownership_lost(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        self.live.is_shared().then(|| self.live.ownership_lost.clone().cancelled_owned())
+    pub(crate) fn lost(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        self.is_shared().then(|| self.lost.clone().cancelled_owned())
     }
 
-    /// Ends the session here. Its record stays if another process could take it over.
-    pub(crate) fn release(&self) {
-        if self.live.is_shared() {
-            self.live.outlive(true);
+    /// Sets whether the record stays when the session ends here, so that another process can take
+    /// it over.
+    pub(super) fn keep_record(&self, outlives: bool) {
+        self.outlives.store(outlives, Ordering::Relaxed);
+    }
+
+    /// Commits the takeover: when the session ends from now on, its record is removed.
+    pub(crate) fn commit_takeover(&self) {
+        self.keep_record(false);
+    }
+
+    /// Marks the record as ended, so that no process can take the session over.
+    pub(crate) async fn end_record(&self) {
+        let Some(key) = self.shared_key() else { return };
+        let Some(ended) = SessionRecord::ended(&self.tenure) else { return };
+        let (key, ended) = (RecordKey::Session(key.clone()), StateRecord::Session(Arc::new(ended)));
+        self.store.put(key, ended, Capacity::UNLIMITED).await;
+        self.keep_record(true);
+    }
+
+    /// Removes the record of an ended session, unless another process shall take it over.
+    pub(super) fn remove_record(&self, tasks: &TaskTracker) {
+        let Some(key) = &self.key else { return };
+        if self.outlives.load(Ordering::Relaxed) {
+            return;
         }
-        self.end();
+        // The previous owner may not have noticed the takeover: leave a tombstone so that it can't
+        // write the record back.
+        let taken_over = self.is_shared() && self.tenure.epoch > 0;
+        let Some(ended) = taken_over.then(|| SessionRecord::ended(&self.tenure)).flatten() else {
+            return self.store.end(key, &self.tenure);
+        };
+        let (store, key) = (Arc::clone(&self.store), RecordKey::Session(key.clone()));
+        tasks.spawn(async move {
+            store.put(key, StateRecord::Session(Arc::new(ended)), Capacity::UNLIMITED).await;
+        });
     }
 }

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::backend::PoolOptions;
 use crate::config;
-use crate::frontend::AppState;
+use crate::frontend::app_state::AppState;
 use crate::gateway::GatewayRegistry;
 use crate::name::{AgentName, ToolboxName};
 
@@ -32,7 +32,7 @@ impl SessionTestbed {
     fn session(&self, id: &str, caller: &Caller) -> Arc<HttpSession> {
         let quota =
             self.app.gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
-        let session = AgentSession::new(&self.app, caller.clone(), quota, None, None);
+        let session = creation::create(&self.app, caller.clone(), quota, None, None);
         let (peer, ended) = (Peer::new(), CancellationToken::new());
         Arc::new(HttpSession::new(id.to_owned(), session, peer, ended))
     }

@@ -10,7 +10,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::frontend::http::router;
 use crate::frontend::http::takeover::tests::stage::{COUNT, Replica, ReplicaTestbed, SLOW, pass};
-use crate::frontend::session::OWNERSHIP_TTL;
+use crate::frontend::session::ownership::OWNERSHIP_TTL;
 use crate::state::SessionLease;
 
 #[tokio::test]
