@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{AdminApi, ConfigSource};
+use crate::admin::{self, AdminApi, ConfigSource};
 use crate::app::certificates::CertificateReloader;
 use crate::app::error::AppError;
 use crate::app::memory_reclaimer::MemoryReclaimer;
@@ -112,7 +112,7 @@ where
     let app = AppState::new(Arc::clone(&gateways), &tasks).map_err(AppError::RandomSource)?;
     let admin = AdminApi::new(Arc::clone(&gateways), caller, papers);
     if let Some(socket) = socket {
-        let receiving = admin.clone().serve_socket(socket, tasks.clone());
+        let receiving = admin::socket::serve(admin.clone(), socket, tasks.clone());
         tasks.spawn(shutdown.clone().run_until_cancelled_owned(receiving));
     }
     let app = app.with_admin(admin);

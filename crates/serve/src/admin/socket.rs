@@ -14,7 +14,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{AdminApi, AdminError, AdminErrorKind, AdminRequest, AdminResponse};
+use crate::admin::api::AdminApi;
+use crate::admin::protocol::{AdminError, AdminErrorKind, AdminRequest, AdminResponse};
 use crate::os::{LocalListener, LocalStream, remove_dead_socket};
 use crate::wire::line::{InputLine, LineReader};
 
@@ -63,70 +64,68 @@ fn listen_in(folder: &Path, run: &str) -> std::io::Result<(LocalListener, PathBu
     Ok((LocalListener::bind(&path)?, path))
 }
 
-impl AdminApi {
-    /// Serves connections to this socket until the future is dropped.
-    pub async fn serve_socket(self, listener: LocalListener, tasks: TaskTracker) {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let serve = |stream: LocalStream| {
-            let admin = self.clone();
-            let permit = Arc::clone(&places).try_acquire_owned();
-            let serving = async move {
-                let (reader, mut writer) = split(stream);
-                if let Ok(_place) = permit {
-                    admin.serve_connection(reader, writer).await;
-                } else {
-                    let many = format!("limit of {MAX_CONNECTIONS} connections reached");
-                    let _ = put(&mut writer, &refusal(AdminErrorKind::Failed, many)).await;
-                }
-            };
-            tasks.spawn(serving);
+/// Serves connections to this socket until the future is dropped.
+pub async fn serve(admin: AdminApi, listener: LocalListener, tasks: TaskTracker) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let serve = |stream: LocalStream| {
+        let admin = admin.clone();
+        let permit = Arc::clone(&places).try_acquire_owned();
+        let serving = async move {
+            let (reader, mut writer) = split(stream);
+            if let Ok(_place) = permit {
+                serve_connection(&admin, reader, writer).await;
+            } else {
+                let many = format!("limit of {MAX_CONNECTIONS} connections reached");
+                let _ = put(&mut writer, &refusal(AdminErrorKind::Failed, many)).await;
+            }
         };
-        if let Err(error) = listener.serve(serve).await {
-            tracing::debug!(%error, "failed to accept connections on the socket for `top`");
-        }
+        tasks.spawn(serving);
+    };
+    if let Err(error) = listener.serve(serve).await {
+        tracing::debug!(%error, "failed to accept connections on the socket for `top`");
     }
+}
 
-    async fn serve_connection(
-        &self,
-        reader: impl tokio::io::AsyncRead + Unpin,
-        mut writer: impl AsyncWrite + Unpin,
-    ) {
-        let mut lines = LineReader::new(reader, MAX_LINE);
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_watching = false;
-        loop {
-            let line = tokio::select! {
-                line = lines.next() => line,
-                _ = ticks.tick(), if is_watching => {
-                    let view = AdminResponse::View(Box::new(self.status()));
-                    if put(&mut writer, &view).await.is_none() {
-                        return;
-                    }
+async fn serve_connection(
+    admin: &AdminApi,
+    reader: impl tokio::io::AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
+) {
+    let mut lines = LineReader::new(reader, MAX_LINE);
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_watching = false;
+    loop {
+        let line = tokio::select! {
+            line = lines.next() => line,
+            _ = ticks.tick(), if is_watching => {
+                let view = AdminResponse::View(Box::new(admin.status()));
+                if put(&mut writer, &view).await.is_none() {
+                    return;
+                }
+                continue;
+            }
+        };
+        let answer = match line {
+            None => return,
+            Some(InputLine::Oversized { length, .. }) => {
+                let why = format!("the line is {length} bytes long; the limit is {MAX_LINE}");
+                refusal(AdminErrorKind::Malformed, why)
+            }
+            Some(InputLine::Message(line)) => {
+                if let Ok(WatchRequest { watch }) = serde_json::from_slice(&line) {
+                    is_watching = watch;
+                    ticks.reset_immediately();
                     continue;
                 }
-            };
-            let answer = match line {
-                None => return,
-                Some(InputLine::Oversized { length, .. }) => {
-                    let why = format!("the line is {length} bytes long; the limit is {MAX_LINE}");
-                    refusal(AdminErrorKind::Malformed, why)
+                match serde_json::from_slice::<AdminRequest>(&line) {
+                    Ok(ask) => admin.handle(ask).await,
+                    Err(error) => refusal(AdminErrorKind::Malformed, error.to_string()),
                 }
-                Some(InputLine::Message(line)) => {
-                    if let Ok(WatchRequest { watch }) = serde_json::from_slice(&line) {
-                        is_watching = watch;
-                        ticks.reset_immediately();
-                        continue;
-                    }
-                    match serde_json::from_slice::<AdminRequest>(&line) {
-                        Ok(ask) => self.handle(ask).await,
-                        Err(error) => refusal(AdminErrorKind::Malformed, error.to_string()),
-                    }
-                }
-            };
-            if put(&mut writer, &answer).await.is_none() {
-                return;
             }
+        };
+        if put(&mut writer, &answer).await.is_none() {
+            return;
         }
     }
 }
@@ -160,7 +159,7 @@ mod tests {
         let (reader, writer) = split(theirs);
         let admin = quiet();
         let attending =
-            TaskTracker::new().spawn(async move { admin.serve_connection(reader, writer).await });
+            TaskTracker::new().spawn(async move { serve_connection(&admin, reader, writer).await });
         let (reader, mut writer) = split(ours);
         let mut answers = BufReader::new(reader).lines();
         let mut all = Vec::new();
@@ -213,7 +212,7 @@ mod tests {
         let (reader, writer) = split(theirs);
         let admin = quiet();
         let attending =
-            TaskTracker::new().spawn(async move { admin.serve_connection(reader, writer).await });
+            TaskTracker::new().spawn(async move { serve_connection(&admin, reader, writer).await });
         let (reader, mut writer) = split(ours);
         writer.write_all(b"{\"watch\":true}\n").await.unwrap();
         let mut answers = BufReader::new(reader).lines();

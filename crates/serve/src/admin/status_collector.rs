@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::admin::AdminApi;
+use parking_lot::Mutex;
+
 use crate::admin::status::{
     AgentStatus, CallStatus, Latency, LockDrift, MissingLogin, ServerState, ServerStatus,
     ToolboxStatus, TrafficSample, WorkbenchStatus,
 };
-use crate::gateway::{BackendStatus, Gateway, ListingDrift, Phase};
+use crate::gateway::{BackendStatus, Caller, GatewayRegistry, ListingDrift, Phase};
 use crate::name::{ServerRef, untrusted_text};
 use crate::os::ProcessMemory;
 use crate::settings::{Launch, ServerConfig, ToolboxConfig};
@@ -22,14 +23,28 @@ const MAX_TEXT: usize = 400;
 /// How long a memory reading is reused.
 const PAUSE: Duration = Duration::from_millis(1_900);
 
-impl AdminApi {
-    /// Returns the current status. The first call turns on the recording of calls.
-    pub fn status(&self) -> WorkbenchStatus {
-        let gateways = &self.0.gateways;
+pub(super) struct StatusCollector {
+    since: SystemTime,
+    memory: Mutex<Option<(Instant, Vec<u32>, ProcessMemory)>>,
+}
+
+impl StatusCollector {
+    pub(super) fn new() -> Self {
+        Self { since: SystemTime::now(), memory: Mutex::default() }
+    }
+
+    /// Returns the current status, as `caller` sees it. `file` is the configuration file. The first
+    /// call turns on the recording of calls.
+    pub(super) fn status(
+        &self,
+        gateways: &GatewayRegistry,
+        caller: &Caller,
+        file: &str,
+    ) -> WorkbenchStatus {
         let picture = gateways.observer().live().snapshot();
         let conditions = gateways.backend_statuses();
         let config = gateways.config();
-        let gateway = gateways.any_gateway_for(&self.0.caller);
+        let gateway = gateways.any_gateway_for(caller);
         let mut pids: Vec<u32> =
             conditions.values().flat_map(|condition| &condition.pids).copied().collect();
         pids.sort_unstable();
@@ -39,8 +54,8 @@ impl AdminApi {
             at: millis(SystemTime::now()),
             pid: own,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            since: millis(self.0.since),
-            config: untrusted_text::display_name(&self.0.config_source.config, MAX_TEXT),
+            since: millis(self.since),
+            config: untrusted_text::display_name(file, MAX_TEXT),
             endpoint: picture.address.clone().unwrap_or_else(|| "stdio".to_owned()),
             mode: config.mode.as_str().to_owned(),
             calls_in_flight: picture.under_way,
@@ -111,7 +126,7 @@ impl AdminApi {
 
     /// Calls `work` with the memory use of the processes, read again after `PAUSE`.
     fn with_memory(&self, pids: &[u32], work: &mut dyn FnMut(&ProcessMemory)) {
-        let mut known = self.0.memory.lock();
+        let mut known = self.memory.lock();
         let is_known = |(when, known, _): &(Instant, Vec<u32>, ProcessMemory)| {
             when.elapsed() < PAUSE && known == pids
         };
@@ -122,13 +137,6 @@ impl AdminApi {
         if let Some((_, _, memory)) = &*known {
             work(memory);
         }
-    }
-
-    /// Returns the gateway of the admin caller after it has loaded the cached listings.
-    pub(super) async fn gateway(&self) -> std::sync::Arc<Gateway> {
-        let gateway = self.0.gateways.any_gateway_for(&self.0.caller);
-        gateway.wait_for_stored_listings().await;
-        gateway
     }
 }
 

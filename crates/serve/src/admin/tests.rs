@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -8,6 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::backend::PoolOptions;
 use crate::config;
+use crate::gateway::{Caller, GatewayRegistry};
 use crate::telemetry::Telemetry;
 
 pub(super) fn desk(config: &serde_json::Value) -> AdminApi {

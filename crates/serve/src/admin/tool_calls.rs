@@ -10,15 +10,14 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::admin::AdminApi;
-use crate::admin::handlers::{error_from_call, verbatim};
 use crate::admin::protocol::{AdminError, AdminErrorKind, AdminResponse};
-use crate::backend::{RpcOutcome, events};
+use crate::backend::{self, RpcOutcome, events};
 use crate::gateway::{
-    AgentEvent, AgentHandle, AgentId, CallError, GatewayRegistry, RequestContext, ServerRequest,
+    AgentEvent, AgentHandle, AgentId, CallError, Caller, Gateway, GatewayRegistry, RequestContext,
+    ServerRequest,
 };
 use crate::json::RawJson;
-use crate::name::ToolId;
+use crate::name::{ToolId, untrusted_text};
 use crate::telemetry::QuotaOwner;
 
 const EVENTS: usize = 16;
@@ -61,6 +60,32 @@ impl Drop for AdminCall {
     }
 }
 
+impl AdminCall {
+    pub(super) fn start(
+        gateways: Arc<GatewayRegistry>,
+        gateway: Arc<Gateway>,
+        caller: Caller,
+        tool: ToolId,
+        arguments: Option<RawJson>,
+    ) -> Self {
+        let quota = gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
+        let (sender, events) = events::channel(EVENTS);
+        let (of_call, given) = (tool.clone(), arguments.clone());
+        let agent = AgentHandle::new(None).with_name(caller.agent.clone()).with_quota(quota);
+        let agent_id = agent.id;
+        let work = gateways.tasks().spawn(async move {
+            let context = RequestContext {
+                caller: &caller,
+                events: Some(&sender),
+                ..RequestContext::detached(&agent)
+            };
+            gateway.call(&of_call, given.as_ref(), &[], &context).await
+        });
+        let work = AbortOnDropHandle::new(work);
+        Self { gateways, agent: agent_id, tool, arguments, work, events, began: Instant::now() }
+    }
+}
+
 impl WaitingCalls {
     fn state<T>(&self, f: impl FnOnce(&mut WaitingState) -> T) -> T {
         f(&mut self.0.lock())
@@ -87,23 +112,15 @@ impl WaitingCalls {
             state.calls.remove(&at)
         })
     }
-}
 
-impl AdminApi {
-    /// Calls a tool, or continues the call that asked the question `confirmed`.
-    pub(super) async fn call(
+    /// Continues the call that asked the question `id`, if it has this tool and these arguments.
+    pub(super) async fn resume(
         &self,
-        tool: ToolId,
-        arguments: Option<&RawValue>,
-        confirmed: Option<&str>,
+        id: &str,
+        tool: &ToolId,
+        arguments: Option<&RawJson>,
     ) -> Result<AdminResponse, AdminError> {
-        let arguments = arguments.map(|arguments| RawJson::encode(&arguments));
-        let Some(id) = confirmed else {
-            let call = self.begin_call(tool, arguments).await;
-            return self.run(call).await;
-        };
-        let waiting = self.0.waiting.take(id, &tool, arguments.as_ref());
-        let Some(WaitingCall { call, question, .. }) = waiting else {
+        let Some(WaitingCall { call, question, .. }) = self.take(id, tool, arguments) else {
             let message = "this question was answered or has expired; call the tool again";
             return Err(AdminError {
                 kind: AdminErrorKind::NotAllowed,
@@ -115,36 +132,8 @@ impl AdminApi {
         self.run(call).await
     }
 
-    async fn begin_call(&self, tool: ToolId, arguments: Option<RawJson>) -> AdminCall {
-        let gateway = self.gateway().await;
-        let (gateways, caller) = (Arc::clone(&self.0.gateways), self.0.caller.clone());
-        let quota = gateways.quotas().quota_for(&QuotaOwner::new(caller.agent.as_ref(), None));
-        let (sender, events) = events::channel(EVENTS);
-        let (of_call, given) = (tool.clone(), arguments.clone());
-        let agent = AgentHandle::new(None).with_name(caller.agent.clone()).with_quota(quota);
-        let agent_id = agent.id;
-        let work = gateways.tasks().spawn(async move {
-            let context = RequestContext {
-                caller: &caller,
-                events: Some(&sender),
-                ..RequestContext::detached(&agent)
-            };
-            gateway.call(&of_call, given.as_ref(), &[], &context).await
-        });
-        let work = AbortOnDropHandle::new(work);
-        AdminCall {
-            gateways,
-            agent: agent_id,
-            tool,
-            arguments,
-            work,
-            events,
-            began: Instant::now(),
-        }
-    }
-
     /// Runs a call to its end or to its next question.
-    async fn run(&self, mut call: AdminCall) -> Result<AdminResponse, AdminError> {
+    pub(super) async fn run(&self, mut call: AdminCall) -> Result<AdminResponse, AdminError> {
         let called = loop {
             tokio::select! {
                 biased;
@@ -181,7 +170,7 @@ impl AdminApi {
         let message = question.params.as_ref().and_then(|params| params.member("message"));
         let message = message.as_ref().and_then(RawJson::decode_string_lossy).unwrap_or_default();
         let response = AdminResponse::Confirm { question: message.into_owned(), id: id.clone() };
-        self.0.waiting.add(WaitingCall { id, call, question });
+        self.add(WaitingCall { id, call, question });
         Ok(response)
     }
 }
@@ -192,4 +181,33 @@ fn is_confirmation(asked: &ServerRequest) -> bool {
     let mode = asked.params.as_ref().and_then(|params| params.member("mode"));
     let is_page = mode.as_ref().and_then(RawJson::decode_string).as_deref() == Some("url");
     asked.method == "elicitation/create" && !asked.is_of_server && !is_page
+}
+
+fn error_from_call(error: &CallError) -> AdminError {
+    let why = match error {
+        CallError::UnknownToolbox { .. }
+        | CallError::UnknownServer { .. }
+        | CallError::UnknownTool { .. }
+        | CallError::UnknownPrimitive { .. } => AdminErrorKind::Unknown,
+        CallError::NotAnObject { .. } | CallError::InvalidArguments { .. } => {
+            AdminErrorKind::Malformed
+        }
+        CallError::Refused { .. } | CallError::TooManySubscriptions(_) => {
+            AdminErrorKind::NotAllowed
+        }
+        CallError::Server { .. } => AdminErrorKind::Failed,
+    };
+    let hint = match error {
+        CallError::Refused { hint, .. } => Some(hint),
+        CallError::Server { error: backend::BackendError::StartFailed(failure), .. } => {
+            Some(&failure.hint)
+        }
+        _ => None,
+    };
+    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    AdminError { kind: why, message: untrusted_text::clean_lines(&format!("{error}{hint}")) }
+}
+
+pub(super) fn verbatim(raw: &RawJson) -> Box<RawValue> {
+    raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -1,22 +1,24 @@
-//! Handlers of the admin requests.
+//! The admin API and the handlers of its requests.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::value::RawValue;
 use tokio::task::{JoinSet, spawn_blocking};
 
-use crate::admin::config_source::UnusedServerTools;
+use crate::admin::audit_usage::AuditUsage;
+use crate::admin::config_source::{ConfigSource, UnusedServerTools};
 use crate::admin::protocol::{
     AdminError, AdminErrorKind, AdminRequest, AdminResponse, AdminSearchHit, ServerAction,
     ToolDetails,
 };
-use crate::admin::status::UnusedTools;
-use crate::admin::status_collector::millis;
-use crate::admin::{AdminApi, ConfigSource};
-use crate::backend;
+use crate::admin::status::{UnusedTools, WorkbenchStatus};
+use crate::admin::status_collector::{StatusCollector, millis};
+use crate::admin::tool_calls::{AdminCall, WaitingCalls, verbatim};
 use crate::catalog::rank::{ScoreCutoff, shared_words};
 use crate::gateway::{
-    AgentHandle, CallError, FailedServer, Gateway, RequestContext, SignInPage, ToolMatch, ToolQuery,
+    AgentHandle, Caller, FailedServer, Gateway, GatewayRegistry, RequestContext, SignInPage,
+    ToolMatch, ToolQuery,
 };
 use crate::json::RawJson;
 use crate::name::{ServerName, ServerRef, ToolId, ToolboxName, untrusted_text};
@@ -36,7 +38,50 @@ const MAX_TOOLS_BYTES: usize = 16 * 1024 * 1024;
 const MAX_NAME: usize = 200;
 const MAX_LINE: usize = 300;
 
+/// Admin API of one workbench. Clones share their state.
+#[derive(Clone)]
+pub struct AdminApi(Arc<AdminInner>);
+
+struct AdminInner {
+    gateways: Arc<GatewayRegistry>,
+    /// The identity used for searches and calls.
+    caller: Caller,
+    config_source: ConfigSource,
+    audit_usage: AuditUsage,
+    status: StatusCollector,
+    waiting: WaitingCalls,
+}
+
 impl AdminApi {
+    /// Creates an API with the permissions of `caller`.
+    pub fn new(
+        gateways: Arc<GatewayRegistry>,
+        caller: Caller,
+        config_source: ConfigSource,
+    ) -> Self {
+        Self(Arc::new(AdminInner {
+            gateways,
+            caller,
+            config_source,
+            audit_usage: AuditUsage::default(),
+            status: StatusCollector::new(),
+            waiting: WaitingCalls::default(),
+        }))
+    }
+
+    /// Returns the current status. The first call turns on the recording of calls.
+    pub fn status(&self) -> WorkbenchStatus {
+        let AdminInner { gateways, caller, config_source, status, .. } = &*self.0;
+        status.status(gateways, caller, &config_source.config)
+    }
+
+    /// Returns the gateway of the admin caller after it has loaded the cached listings.
+    async fn gateway(&self) -> Arc<Gateway> {
+        let gateway = self.0.gateways.any_gateway_for(&self.0.caller);
+        gateway.wait_for_stored_listings().await;
+        gateway
+    }
+
     pub async fn handle(&self, ask: AdminRequest) -> AdminResponse {
         let answered = match ask {
             AdminRequest::View => Ok(AdminResponse::View(Box::new(self.status()))),
@@ -115,6 +160,23 @@ impl AdminApi {
         } else {
             Err(AdminError::failed(problems.join("\n")))
         }
+    }
+
+    /// Calls a tool, or continues the call that asked the question `confirmed`.
+    async fn call(
+        &self,
+        tool: ToolId,
+        arguments: Option<&RawValue>,
+        confirmed: Option<&str>,
+    ) -> Result<AdminResponse, AdminError> {
+        let AdminInner { gateways, caller, waiting, .. } = &*self.0;
+        let arguments = arguments.map(|arguments| RawJson::encode(&arguments));
+        if let Some(id) = confirmed {
+            return waiting.resume(id, &tool, arguments.as_ref()).await;
+        }
+        let (gateway, gateways) = (self.gateway().await, Arc::clone(gateways));
+        let call = AdminCall::start(gateways, gateway, caller.clone(), tool, arguments);
+        waiting.run(call).await
     }
 
     async fn sign_in(&self, toolbox: &str, server: &str) -> Result<AdminResponse, AdminError> {
@@ -272,10 +334,6 @@ fn unused_server_tools(
     all
 }
 
-pub(super) fn verbatim(raw: &RawJson) -> Box<RawValue> {
-    raw.parse().unwrap_or_else(|_| RawValue::NULL.to_owned())
-}
-
 fn no_toolbox(name: &str) -> AdminError {
     let message = format!("unknown toolbox `{}`", untrusted_text::display_name(name, MAX_NAME));
     AdminError { kind: AdminErrorKind::Unknown, message }
@@ -285,29 +343,4 @@ fn no_server(name: &str) -> AdminError {
     let message =
         format!("the toolbox has no server `{}`", untrusted_text::display_name(name, MAX_NAME));
     AdminError { kind: AdminErrorKind::Unknown, message }
-}
-
-pub(super) fn error_from_call(error: &CallError) -> AdminError {
-    let why = match error {
-        CallError::UnknownToolbox { .. }
-        | CallError::UnknownServer { .. }
-        | CallError::UnknownTool { .. }
-        | CallError::UnknownPrimitive { .. } => AdminErrorKind::Unknown,
-        CallError::NotAnObject { .. } | CallError::InvalidArguments { .. } => {
-            AdminErrorKind::Malformed
-        }
-        CallError::Refused { .. } | CallError::TooManySubscriptions(_) => {
-            AdminErrorKind::NotAllowed
-        }
-        CallError::Server { .. } => AdminErrorKind::Failed,
-    };
-    let hint = match error {
-        CallError::Refused { hint, .. } => Some(hint),
-        CallError::Server { error: backend::BackendError::StartFailed(failure), .. } => {
-            Some(&failure.hint)
-        }
-        _ => None,
-    };
-    let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-    AdminError { kind: why, message: untrusted_text::clean_lines(&format!("{error}{hint}")) }
 }
