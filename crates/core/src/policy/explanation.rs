@@ -4,13 +4,13 @@
 use crate::catalog::Listing;
 use crate::name::{AgentName, ServerRef, ToolId};
 use crate::policy::access;
+use crate::policy::agent_conditions::{AgentConditions, resolve_access, server_ref};
+use crate::policy::permit::ToolTraits;
 use crate::policy::primitives::PrimitiveRules;
 use crate::policy::rule::{RiskReason, RulePath};
-use crate::policy::{
-    AgentConditions, Policies, Policy, ServerRules, ToolTraits, UnixTime, resolve_access,
-    server_ref,
-};
-use crate::settings::{PolicyCondition, TimeWindow};
+use crate::policy::server_rules::ServerRules;
+use crate::policy::time_window::UnixTime;
+use crate::settings::{Config, PolicyCondition, TimeWindow};
 
 /// Why an agent can or can't use a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,149 +61,124 @@ pub struct Verdict {
     pub is_named: bool,
 }
 
-impl Policies {
-    /// Explains the decision on a resource or prompt of a server with this listing. Returns `None`
-    /// if the toolbox has no such server.
-    pub fn explain_primitive(
-        &self,
-        agent: Option<&AgentName>,
-        at: &ServerRef,
-        what: ResourceOrPrompt<'_>,
-        listing: &Listing,
-    ) -> Option<Verdict> {
-        let config = &*self.config;
-        let server = config.toolbox(at.toolbox.as_str())?.server(at.server.as_str())?;
-        let is_named = agent.is_some_and(|agent| config.policy.agents.contains_key(agent));
-        let whens = AgentConditions::new(&config.policy, agent);
-        let access = match resolve_access(&config.policy, agent, &whens, at) {
-            Ok(access) => access,
-            Err(rule) => return Some(Verdict { is_visible: false, rule: Some(rule), is_named }),
-        };
-        let (resources, prompts) = (access.resources, access.prompts);
-        let decided = match what {
-            ResourceOrPrompt::Resource(uri) => {
-                let guard = PrimitiveRules::of_resources(server, resources);
-                guard
-                    .decide_uri(uri, listing)
-                    .map(Option::<&RulePath>::cloned)
-                    .map_err(RulePath::clone)
-            }
-            ResourceOrPrompt::Prompt(name) => {
-                let guard = PrimitiveRules::of_prompts(server, prompts);
-                guard.decide_prompt(name).map(Option::<&RulePath>::cloned).map_err(RulePath::clone)
-            }
-        };
-        Some(match decided {
-            Ok(rule) => Verdict { is_visible: true, rule, is_named },
-            Err(rule) => Verdict { is_visible: false, rule: Some(rule), is_named },
-        })
-    }
+/// Explains the decision on a resource or prompt of a server with this listing. Returns `None`
+/// if the toolbox has no such server.
+pub(super) fn explain_primitive(
+    config: &Config,
+    agent: Option<&AgentName>,
+    at: &ServerRef,
+    what: ResourceOrPrompt<'_>,
+    listing: &Listing,
+) -> Option<Verdict> {
+    let server = config.toolbox(at.toolbox.as_str())?.server(at.server.as_str())?;
+    let is_named = agent.is_some_and(|agent| config.policy.agents.contains_key(agent));
+    let whens = AgentConditions::new(&config.policy, agent);
+    let access = match resolve_access(&config.policy, agent, &whens, at) {
+        Ok(access) => access,
+        Err(rule) => return Some(Verdict { is_visible: false, rule: Some(rule), is_named }),
+    };
+    let (resources, prompts) = (access.resources, access.prompts);
+    let decided = match what {
+        ResourceOrPrompt::Resource(uri) => {
+            let guard = PrimitiveRules::of_resources(server, resources);
+            guard.decide_uri(uri, listing).map(Option::<&RulePath>::cloned).map_err(RulePath::clone)
+        }
+        ResourceOrPrompt::Prompt(name) => {
+            let guard = PrimitiveRules::of_prompts(server, prompts);
+            guard.decide_prompt(name).map(Option::<&RulePath>::cloned).map_err(RulePath::clone)
+        }
+    };
+    Some(match decided {
+        Ok(rule) => Verdict { is_visible: true, rule, is_named },
+        Err(rule) => Verdict { is_visible: false, rule: Some(rule), is_named },
+    })
 }
 
-impl Policy {
-    /// Returns the rule that allows the tool by its name. Time windows and arguments are ignored.
-    pub fn rule_for(&self, tool: &ToolId) -> Option<&RulePath> {
-        self.server_rules(&tool.toolbox, &tool.server).ok()?.rule_at_any_time(tool)
+/// Explains the decision on a tool, by the server's own name for it. A macro is visible only if
+/// the tools of all its steps are. Returns `None` if the toolbox has no such server.
+pub(super) fn explain(
+    config: &Config,
+    agent: Option<&AgentName>,
+    tool: &ToolId,
+    traits: ToolTraits,
+    now: UnixTime,
+) -> Option<Explanation> {
+    let mut whole = explain_alone(config, agent, tool, traits, now)?;
+    for step in config.macro_at(tool).iter().flat_map(|config| &config.steps) {
+        let step = config.original_tool_id(&step.tool);
+        let of_step = explain_alone(config, agent, &step, ToolTraits::default(), now)?;
+        let is_worse =
+            (whole.is_allowed && !of_step.is_allowed) || (whole.is_visible && !of_step.is_visible);
+        if is_worse {
+            let Explanation { is_visible, rule, is_allowed, .. } = of_step;
+            whole = Explanation { is_visible, rule, is_allowed, step: Some(step), ..whole };
+        }
+        for demand in of_step.conditions {
+            if !whole.conditions.contains(&demand) {
+                whole.conditions.push(demand);
+            }
+        }
     }
-
-    /// Returns the rule that allows every tool that `glob` can match, including tools that the
-    /// server adds later: a list of all tools, or one with this very glob.
-    pub fn rule_for_glob(&self, at: &ServerRef, glob: &str) -> Option<&RulePath> {
-        let rules = self.server_rules(&at.toolbox, &at.server).ok()?;
-        let listed = rules.lists.iter().find(|(_, names)| names.has_pattern(glob));
-        let otherwise = || rules.otherwise.1.then_some(&rules.otherwise.0);
-        listed.map(|(rule, _)| rule).or_else(otherwise)
+    if !whole.is_allowed {
+        (whole.conditions, whole.danger, whole.confirmation) = (Vec::new(), None, None);
     }
+    Some(whole)
 }
 
-impl Policies {
-    /// Explains the decision on a tool, by the server's own name for it. A macro is visible only if
-    /// the tools of all its steps are. Returns `None` if the toolbox has no such server.
-    pub fn explain(
-        &self,
-        agent: Option<&AgentName>,
-        tool: &ToolId,
-        traits: ToolTraits,
-        now: UnixTime,
-    ) -> Option<Explanation> {
-        let mut whole = self.explain_alone(agent, tool, traits, now)?;
-        for step in self.config.macro_at(tool).iter().flat_map(|config| &config.steps) {
-            let step = self.config.original_tool_id(&step.tool);
-            let of_step = self.explain_alone(agent, &step, ToolTraits::default(), now)?;
-            let is_worse = (whole.is_allowed && !of_step.is_allowed)
-                || (whole.is_visible && !of_step.is_visible);
-            if is_worse {
-                let Explanation { is_visible, rule, is_allowed, .. } = of_step;
-                whole = Explanation { is_visible, rule, is_allowed, step: Some(step), ..whole };
-            }
-            for demand in of_step.conditions {
-                if !whole.conditions.contains(&demand) {
-                    whole.conditions.push(demand);
-                }
-            }
-        }
-        if !whole.is_allowed {
-            (whole.conditions, whole.danger, whole.confirmation) = (Vec::new(), None, None);
-        }
-        Some(whole)
-    }
-
-    /// Ignores the steps of a macro.
-    fn explain_alone(
-        &self,
-        agent: Option<&AgentName>,
-        tool: &ToolId,
-        traits: ToolTraits,
-        now: UnixTime,
-    ) -> Option<Explanation> {
-        let config = &*self.config;
-        let server = config.toolbox(tool.toolbox.as_str())?.server(tool.server.as_str())?;
-        let is_named = agent.is_some_and(|agent| config.policy.agents.contains_key(agent));
-        let denied = |rule| Explanation {
-            is_visible: false,
+/// Ignores the steps of a macro.
+fn explain_alone(
+    config: &Config,
+    agent: Option<&AgentName>,
+    tool: &ToolId,
+    traits: ToolTraits,
+    now: UnixTime,
+) -> Option<Explanation> {
+    let server = config.toolbox(tool.toolbox.as_str())?.server(tool.server.as_str())?;
+    let is_named = agent.is_some_and(|agent| config.policy.agents.contains_key(agent));
+    let denied = |rule| Explanation {
+        is_visible: false,
+        rule,
+        is_allowed: false,
+        step: None,
+        has_agent_policy: is_named,
+        conditions: Vec::new(),
+        danger: None,
+        confirmation: None,
+    };
+    let access = match access::resolve(&config.policy, agent, &tool.server) {
+        Ok(access) => access,
+        Err(rule) => return Some(denied(rule)),
+    };
+    let at = server_ref(&tool.toolbox, &tool.server);
+    let whens = AgentConditions::new(&config.policy, agent);
+    let rules = ServerRules::new(config, access, &whens, server, &at);
+    let candidate = rules.candidate(tool, traits);
+    let (rule, is_listed) = match rules.listed(&candidate, traits) {
+        Ok((rule, is_listed)) => (rule.clone(), is_listed),
+        Err(rule) => return Some(denied(rule)),
+    };
+    let written = access::conditions(&config.policy, agent);
+    let applied = rules.conditions.iter().zip(written);
+    let applied = applied.filter(|((_, names), _)| names.has(&candidate).unwrap_or(true));
+    let demands: Vec<ConditionStatus> = applied
+        .map(|((condition, _), (rule, when))| ConditionStatus {
             rule,
-            is_allowed: false,
-            step: None,
-            has_agent_policy: is_named,
-            conditions: Vec::new(),
-            danger: None,
-            confirmation: None,
-        };
-        let access = match access::resolve(&config.policy, agent, &tool.server) {
-            Ok(access) => access,
-            Err(rule) => return Some(denied(rule)),
-        };
-        let at = server_ref(&tool.toolbox, &tool.server);
-        let whens = AgentConditions::new(&config.policy, agent);
-        let rules = ServerRules::new(config, access, &whens, server, &at);
-        let candidate = rules.candidate(tool, traits);
-        let (rule, is_listed) = match rules.listed(&candidate, traits) {
-            Ok((rule, is_listed)) => (rule.clone(), is_listed),
-            Err(rule) => return Some(denied(rule)),
-        };
-        let written = access::conditions(&config.policy, agent);
-        let applied = rules.conditions.iter().zip(written);
-        let applied = applied.filter(|((_, names), _)| names.has(&candidate).unwrap_or(true));
-        let demands: Vec<ConditionStatus> = applied
-            .map(|((condition, _), (rule, when))| ConditionStatus {
-                rule,
-                words: words(when, condition.wanted()),
-                holds: condition.holds(|| now),
-            })
-            .collect();
-        let missed = demands.iter().find(|demand| !demand.holds).map(|demand| demand.rule.clone());
-        let danger = rules.concerns.danger(&candidate, traits);
-        Some(Explanation {
-            is_visible: missed.is_none(),
-            rule: missed.unwrap_or(rule),
-            is_allowed: true,
-            step: None,
-            has_agent_policy: is_named,
-            conditions: demands,
-            danger,
-            confirmation: rules.concerns.confirmation(&candidate, danger, is_listed),
+            words: words(when, condition.wanted()),
+            holds: condition.holds(|| now),
         })
-    }
+        .collect();
+    let missed = demands.iter().find(|demand| !demand.holds).map(|demand| demand.rule.clone());
+    let danger = rules.concerns.danger(&candidate, traits);
+    Some(Explanation {
+        is_visible: missed.is_none(),
+        rule: missed.unwrap_or(rule),
+        is_allowed: true,
+        step: None,
+        has_agent_policy: is_named,
+        conditions: demands,
+        danger,
+        confirmation: rules.concerns.confirmation(&candidate, danger, is_listed),
+    })
 }
 
 fn words(when: &PolicyCondition, arguments: impl Iterator<Item = String>) -> String {

@@ -3,7 +3,7 @@
 use foldhash::HashSet;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::policy::ToolTraits;
+use crate::policy::permit::ToolTraits;
 use crate::policy::tool_patterns::AnnotationPattern;
 use crate::settings::{ServerConfig, ToolAnnotation, ToolAnnotations};
 

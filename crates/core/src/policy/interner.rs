@@ -4,18 +4,16 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::name::AgentName;
-use crate::policy::{Policies, Policy, ServerRules};
+use crate::policy::agent_policy::Policy;
 
 /// The policies in use. Dropped ones are removed at the next lookup.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyInterner(Mutex<Vec<Weak<Policy>>>);
 
-impl Policies {
-    /// Returns the rules for an agent; `None` is the anonymous agent.
-    pub fn for_agent(&self, agent: Option<&AgentName>) -> Arc<Policy> {
-        let policy = Policy::of(&self.config, agent);
-        let mut made = self.made.0.lock();
+impl PolicyInterner {
+    /// Returns a policy in use with the same rules, or else this one.
+    pub(super) fn shared(&self, policy: Policy) -> Arc<Policy> {
+        let mut made = self.0.lock();
         made.retain(|one| one.strong_count() > 0);
         let same = made.iter().filter_map(Weak::upgrade).find(|one| one.is_same(&policy));
         same.unwrap_or_else(|| {
@@ -23,38 +21,6 @@ impl Policies {
             made.push(Arc::downgrade(&policy));
             policy
         })
-    }
-}
-
-impl Policy {
-    /// Returns `true` if both have the same rules of one configuration. A policy with conditions is
-    /// never shared.
-    fn is_same(&self, other: &Self) -> bool {
-        self.rules.len() == other.rules.len()
-            && self.rules.iter().all(|(toolbox, rules)| {
-                other.rules.get(toolbox).is_some_and(|others| {
-                    rules.len() == others.len()
-                        && rules.iter().all(|(server, rules)| {
-                            others.get(server).is_some_and(|others| rules.is_same(others))
-                        })
-                })
-            })
-            && self.timed.is_empty()
-            && other.timed.is_empty()
-    }
-}
-
-impl ServerRules {
-    /// A rule is identified by its path, so equal paths mean equal lists.
-    fn is_same(&self, other: &Self) -> bool {
-        let lists =
-            |rules: &Self| rules.lists.iter().map(|(rule, _)| rule.clone()).collect::<Vec<_>>();
-        self.conditions.is_empty()
-            && other.conditions.is_empty()
-            && self.otherwise == other.otherwise
-            && self.resources.is_same(&other.resources)
-            && self.prompts.is_same(&other.prompts)
-            && lists(self) == lists(other)
     }
 }
 
@@ -67,6 +33,8 @@ mod tests {
 
     use super::*;
     use crate::config;
+    use crate::name::AgentName;
+    use crate::policy::policies::Policies;
 
     #[test]
     fn agents_with_the_same_rules_share_a_policy() {

@@ -7,18 +7,16 @@
 use std::sync::Arc;
 
 use crate::catalog::{Listing, Prompt, Resource, ResourceTemplate, expands_to, may_expand_to};
-use crate::name::{ServerName, ServerRef, ToolboxName};
 use crate::policy::access::RuleLists;
 use crate::policy::resource_uri::{ResourceUri, normalize_ignoring_case, unencoded};
 use crate::policy::rule::RulePath;
 use crate::policy::uri_patterns::UriPatternSet;
-use crate::policy::{Denial, Policy};
 use crate::settings::ServerConfig;
 
 /// Proof that policy allowed a request to one server of a toolbox, other than a tool call.
 #[derive(Debug)]
 pub struct Admission {
-    hearing: Option<ResourceScope>,
+    pub(super) hearing: Option<ResourceScope>,
 }
 
 impl Admission {
@@ -31,80 +29,14 @@ impl Admission {
 /// The resources of a server that an agent may learn about.
 #[derive(Clone, Debug)]
 pub struct ResourceScope {
-    guard: Arc<PrimitiveRules>,
-    listing: Arc<Listing>,
+    pub(super) guard: Arc<PrimitiveRules>,
+    pub(super) listing: Arc<Listing>,
 }
 
 impl ResourceScope {
     /// Returns `true` if the agent may know about the resource at `uri`.
     pub fn contains(&self, uri: &str) -> bool {
         self.guard.decide_uri(uri, &self.listing).is_ok()
-    }
-}
-
-impl Policy {
-    /// Decides on a server as a whole: its capabilities, its instructions, and requests that
-    /// concern neither a resource nor a prompt.
-    pub fn admit(&self, toolbox: &ToolboxName, server: &ServerName) -> Result<Admission, Denial> {
-        self.server_rules(toolbox, server).map(|_| Admission { hearing: None })
-    }
-
-    /// Decides on a resource URI or a URI template, given the server's listing.
-    pub fn admit_resource(
-        &self,
-        at: &ServerRef,
-        uri: &str,
-        listing: &Arc<Listing>,
-    ) -> Result<Admission, Denial> {
-        let guard = &self.server_rules(&at.toolbox, &at.server)?.resources;
-        guard.decide_uri(uri, listing).map_err(|rule| Denial { rule: Some(rule.clone()) })?;
-        let hearing = || ResourceScope { guard: Arc::clone(guard), listing: Arc::clone(listing) };
-        Ok(Admission { hearing: (!guard.allows_all()).then(hearing) })
-    }
-
-    /// Decides on a prompt, under its server's own name.
-    pub fn admit_prompt(&self, at: &ServerRef, name: &str) -> Result<Admission, Denial> {
-        let guard = &self.server_rules(&at.toolbox, &at.server)?.prompts;
-        match guard.decide_prompt(name) {
-            Ok(_) => Ok(Admission { hearing: None }),
-            Err(rule) => Err(Denial { rule: Some(rule.clone()) }),
-        }
-    }
-
-    /// Returns `true` if the agent may not use all resources of a server, so that decisions need
-    /// the server's listing.
-    pub fn restricts_resources(&self, at: &ServerRef) -> bool {
-        let rules = self.server_rules(&at.toolbox, &at.server);
-        rules.is_ok_and(|rules| !rules.resources.allows_all())
-    }
-
-    /// Returns the resources, templates and prompts of a listing that the agent may use.
-    pub(crate) fn permitted_primitives(
-        &self,
-        at: &ServerRef,
-        listing: &Listing,
-    ) -> PermittedPrimitives {
-        let Ok(rules) = self.server_rules(&at.toolbox, &at.server) else {
-            return PermittedPrimitives::default();
-        };
-        let (resources, prompts) = (&rules.resources, &rules.prompts);
-        let mut primitives = PermittedPrimitives::default();
-        if !resources.allows_all() {
-            let is_shown = |uri: &str, name: Option<String>| {
-                resources.decide_listed(uri, name.as_deref().unwrap_or_default()).is_ok()
-            };
-            let all = listing.resources.iter();
-            let all = all.filter(|one| is_shown(&one.uri, one.name()));
-            primitives.resources = Some(all.cloned().collect());
-            let all = listing.templates.iter();
-            let all = all.filter(|one| is_shown(&one.uri, one.name()));
-            primitives.templates = Some(all.cloned().collect());
-        }
-        if !prompts.allows_all() {
-            let all = listing.prompts.iter().filter(|one| prompts.decide_prompt(&one.name).is_ok());
-            primitives.prompts = Some(all.cloned().collect());
-        }
-        primitives
     }
 }
 

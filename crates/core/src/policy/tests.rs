@@ -1,12 +1,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::config;
-use crate::settings::ToolMode;
+use crate::name::{AgentName, ServerName, ToolId, ToolboxName};
+use crate::settings::{Config, PolicyConfig, ToolAnnotation, ToolAnnotations, ToolMode};
 
 mod annotations;
 mod catalog;

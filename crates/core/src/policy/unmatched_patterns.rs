@@ -8,9 +8,9 @@ use std::fmt;
 
 use crate::name::{self, ServerRef, ToolId};
 use crate::policy::access::PrimitiveKind;
+use crate::policy::agent_conditions::server_ref;
 use crate::policy::filter::ToolFilter;
 use crate::policy::rule::RulePath;
-use crate::policy::server_ref;
 use crate::policy::tool_patterns::{AnnotationPattern, Candidate, ToolPatternSet};
 use crate::settings::{
     Config, ConfirmationPolicy, PolicyConfig, ServerConfig, ToolAnnotations, ToolboxConfig,

@@ -8,7 +8,7 @@ use super::*;
 use crate::catalog::Definition;
 use crate::config;
 use crate::json::RawJson;
-use crate::name::AgentName;
+use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::policy::{Policies, ResourceOrPrompt};
 
 fn listing() -> Arc<Listing> {

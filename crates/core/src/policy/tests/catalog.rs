@@ -7,9 +7,10 @@ use std::sync::Arc;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use super::{agent, config, server_ref};
+use super::{agent, config};
 use crate::name::{ServerName, ToolboxName};
 use crate::policy::Policies;
+use crate::policy::agent_conditions::server_ref;
 use crate::settings::{CatalogCategory, CatalogFolder, CatalogService, Config, ToolReader};
 
 fn category(name: &str, servers: &[(&str, &[&str])]) -> CatalogCategory {
