@@ -10,10 +10,9 @@ use reqwest::header::RETRY_AFTER;
 use reqwest::{Method, Response, StatusCode, Url};
 use tokio::time::sleep;
 
-use crate::json::RawJson;
+use crate::wire::http_client::connection::HttpConnection;
+use crate::wire::http_client::outbound_message::OutboundMessage;
 use crate::wire::http_client::sink::MessageSink;
-use crate::wire::http_client::{HttpConnection, OutboundMessage, failure};
-use crate::wire::mailbox::RequestError;
 
 /// Delays before the retries of a failed connect.
 const CONNECT_BACKOFF: [Duration; 4] = [
@@ -27,72 +26,31 @@ const CONNECT_BACKOFF: [Duration; 4] = [
 const MAX_RETRY_AFTER_ATTEMPTS: u32 = 2;
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(5);
 
-impl<T: MessageSink> HttpConnection<T> {
-    /// Posts one message and retries it while it is certainly undelivered.
-    pub(super) async fn post(
-        &self,
-        sent: &OutboundMessage,
-        url: &Url,
-    ) -> reqwest::Result<Response> {
-        // The handshake isn't retried: other servers of the toolbox wait for it.
-        let is_patient = sent.id.is_some() && !sent.is_handshake() && self.to.retries_undelivered();
-        let (mut pauses, mut later) = (CONNECT_BACKOFF.iter().copied(), 0);
-        loop {
-            let (headers, body) = (self.headers_of(sent), Some(sent.body.clone()));
-            let answer = self.send_to(url, Method::POST, headers, body).await;
-            let pause = match &answer {
-                Err(error) if error.is_connect() => pauses.next(),
-                Ok(response) if later < MAX_RETRY_AFTER_ATTEMPTS => {
-                    later += 1;
-                    retry_after(response)
-                }
-                Ok(_) | Err(_) => None,
-            };
-            let Some(pause) = pause.filter(|_| is_patient) else { return answer };
-            tracing::debug!(server = self.label, ?pause, "message undelivered, retrying");
-            self.note_untaken(sent, true);
-            sleep(pause).await;
-            self.note_untaken(sent, false);
-        }
-    }
-
-    fn note_untaken(&self, OutboundMessage { id, .. }: &OutboundMessage, is_untaken: bool) {
-        let Some(id) = id.clone().map(RawJson::into_bytes) else { return };
-        if let Some(running) = self.running.lock().get_mut(&id) {
-            running.is_untaken = is_untaken;
-        }
-    }
-
-    /// Completes requests that are certainly undelivered with `RequestError::NotSent`.
-    pub(super) async fn fail_undelivered(&self) {
-        let untaken: Vec<RawJson> = {
-            let running = self.running.lock();
-            running.values().filter(|one| one.is_untaken).map(|one| one.id.clone()).collect()
+/// Posts one message and retries it while it is certainly undelivered.
+pub(super) async fn post<T: MessageSink>(
+    remote: &HttpConnection<T>,
+    sent: &OutboundMessage,
+    url: &Url,
+) -> reqwest::Result<Response> {
+    // The handshake isn't retried: other servers of the toolbox wait for it.
+    let is_patient = sent.id.is_some() && !sent.is_handshake() && remote.to.retries_undelivered();
+    let (mut pauses, mut later) = (CONNECT_BACKOFF.iter().copied(), 0);
+    loop {
+        let (headers, body) = (remote.headers_of(sent), Some(sent.body.clone()));
+        let answer = remote.send_to(url, Method::POST, headers, body).await;
+        let pause = match &answer {
+            Err(error) if error.is_connect() => pauses.next(),
+            Ok(response) if later < MAX_RETRY_AFTER_ATTEMPTS => {
+                later += 1;
+                retry_after(response)
+            }
+            Ok(_) | Err(_) => None,
         };
-        for id in untaken {
-            self.to.settle(&id, Err(RequestError::NotSent)).await;
-        }
-    }
-
-    /// Records whether the server is available and returns the result unchanged.
-    pub(super) fn record_availability(
-        &self,
-        answer: reqwest::Result<Response>,
-    ) -> reqwest::Result<Response> {
-        match &answer {
-            Ok(response) => {
-                let status = response.status();
-                let is_away = matches!(status.as_u16(), 502..=504);
-                let why = is_away.then(|| format!("the server returned HTTP status {status}"));
-                self.to.set_unavailable_reason(why.as_deref());
-            }
-            Err(error) if error.is_connect() => {
-                let why = failure::root_cause(error);
-                self.to.set_unavailable_reason(Some(&format!("unreachable: {why}")));
-            }
-            Err(_) => {}
-        }
-        answer
+        let Some(pause) = pause.filter(|_| is_patient) else { return answer };
+        tracing::debug!(server = remote.label, ?pause, "message undelivered, retrying");
+        remote.note_untaken(sent, true);
+        sleep(pause).await;
+        remote.note_untaken(sent, false);
     }
 }
 

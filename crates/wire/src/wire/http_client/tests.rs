@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use pretty_assertions::assert_eq;
-use reqwest::header::AUTHORIZATION;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,8 +15,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
+use crate::json::RawJson;
+use crate::wire::envelope::RpcOutcome;
 use crate::wire::incoming::IncomingMessage;
+use crate::wire::mailbox::RequestError;
 use crate::wire::outgoing::PendingRequest;
+use crate::wire::server::DisconnectReason;
 
 pub(super) const JSON: &str = "content-type: application/json\r\n";
 pub(super) const EVENTS: &str = "content-type: text/event-stream\r\n";
