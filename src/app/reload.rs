@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use crate::app::file_watcher::{FileWatcher, ReloadTrigger};
 use crate::config::{self, LoadError, LoadedConfig};
 use crate::gateway::GatewayRegistry;
-use crate::settings::{self, Config};
+use crate::settings::{self, Config, can_auto_reload};
 use crate::telemetry::Event;
 
 pub struct ReloadSource {
@@ -102,7 +102,7 @@ impl ConfigReloader {
             return tell(gateways, Event::ConfigUnchanged);
         }
         let can_follow =
-            loaded.unresolved_secrets.is_empty() && served.can_auto_reload_to(&loaded.config);
+            loaded.unresolved_secrets.is_empty() && can_auto_reload(&served, &loaded.config);
         if !is_asked && !can_follow {
             return self.defer(served, loaded.config, gateways, tasks).await;
         }

@@ -14,11 +14,12 @@ pub use audit::{ArgumentCapture, AuditConfig, TelemetryConfig};
 pub use auth::{
     AnonymousPolicy, AuthConfig, JwtConfig, TokenConfig, is_bearer, is_loopback, token_digest,
 };
-pub use auto_reload::AutoReload;
+pub use auto_reload::{AutoReload, can_auto_reload};
 pub use catalog::file_names::FileNameAllocator;
 pub use catalog::{CatalogCategory, CatalogFolder, CatalogService, CatalogTool, ToolReader};
 pub use clients::ClientConfig;
 pub use extension_methods::is_core_method;
+pub use fingerprint::fingerprint;
 pub use http::{HttpConfig, TlsConfig};
 pub use launch::{HttpLaunch, HttpTransport, Launch, StdioLaunch};
 pub use limits::{CallerLimits, Limits, RateLimits, ResultCacheConfig, ServerLimits};
@@ -380,6 +381,14 @@ impl ServerConfig {
     /// Returns the prefix that clients add to the names of this server's tools.
     pub fn client_prefix(&self) -> String {
         name::client_prefix(self.name.as_str())
+    }
+
+    /// Returns the drift policy of this server. Always `DriftPolicy::Off` for macros.
+    pub fn effective_drift_policy(&self) -> DriftPolicy {
+        match self.launch {
+            Launch::Macros(_) => DriftPolicy::Off,
+            _ => self.drift_policy.unwrap_or_default(),
+        }
     }
 }
 

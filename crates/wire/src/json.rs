@@ -17,7 +17,7 @@ use crate::json::outline::Outline;
 use crate::json::scan::{JsonEntries, JsonEntry, StringHint};
 
 mod canonical;
-mod definition_text;
+pub mod definition_text;
 pub mod exact;
 #[cfg(test)]
 pub(crate) mod fuzzing;
@@ -26,8 +26,6 @@ pub(crate) mod scan;
 pub mod similar;
 #[cfg(test)]
 mod tests;
-
-pub use crate::json::definition_text::other_words;
 
 /// A JSON value as the other side wrote it. Cheap to clone, but keeps the buffer of its whole
 /// message alive.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use mcp_workbench::json::RawJson;
+use mcp_workbench::json::definition_text::canonical_definition;
 use mcp_workbench::settings::{
     Config, DefinitionDigest, DefinitionVariant, LockedDefinition, LockedDefinitions, LockedServer,
     Lockfile,
@@ -178,7 +179,7 @@ fn locked_server(server: &Server) -> LockedServer {
 }
 
 fn locked(definition: &Value) -> LockedDefinition {
-    let said = RawJson::encode(definition).canonical_definition(&[]).expect("a canonical form");
+    let said = canonical_definition(&RawJson::encode(definition), &[]).expect("a canonical form");
     let text = String::from_utf8(said.clone()).expect("a text");
     let variant = DefinitionVariant { digest: DefinitionDigest::of(&said), text: text.into() };
     LockedDefinition { spellings: vec![variant], ignore: Vec::new(), is_conditional: false }

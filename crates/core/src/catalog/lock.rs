@@ -13,6 +13,7 @@ use crate::catalog::change_tracker::members;
 use crate::catalog::repair::RepairNotes;
 use crate::catalog::{Definition, Listing, Resource};
 use crate::json::RawJson;
+use crate::json::definition_text::canonical_definition;
 use crate::name::untrusted_text;
 use crate::settings::{DefinitionDigest, LockedDefinition, LockedDefinitions, LockedServer};
 
@@ -187,7 +188,7 @@ impl KindComparison<'_> {
 }
 
 fn difference(locked: &LockedDefinition, raw: &RawJson) -> Option<DriftKind> {
-    let Some(said) = raw.canonical_definition(&locked.ignore) else {
+    let Some(said) = canonical_definition(&raw, &locked.ignore) else {
         return Some(DriftKind::Ambiguous);
     };
     let digest = DefinitionDigest::of(&said);
@@ -196,7 +197,7 @@ fn difference(locked: &LockedDefinition, raw: &RawJson) -> Option<DriftKind> {
     }
     let read = |text: &str| serde_json::from_str::<RawJson>(text).ok();
     let before = locked.spellings.first().and_then(|one| read(&one.text));
-    let said = serde_json::from_slice::<RawJson>(&raw.canonical_definition(&[])?).ok();
+    let said = serde_json::from_slice::<RawJson>(&canonical_definition(&raw, &[])?).ok();
     let members = before.zip(said).map(|(before, now)| members(&before, &now));
     Some(DriftKind::Changed(members.unwrap_or_default()))
 }
@@ -204,13 +205,13 @@ fn difference(locked: &LockedDefinition, raw: &RawJson) -> Option<DriftKind> {
 /// Returns `true` if the locked definition is malformed, and repairing it results in `raw`.
 /// Earlier releases locked definitions as they were sent.
 fn is_repaired_form<D: Definition>(locked: &LockedDefinition, raw: &RawJson) -> bool {
-    let said = raw.canonical_definition(&locked.ignore);
+    let said = canonical_definition(&raw, &locked.ignore);
     locked.spellings.iter().any(|one| {
         let mut notes = RepairNotes::default();
         let before = serde_json::from_str::<RawJson>(&one.text).ok();
         let repaired = before.and_then(|before| D::repair(&before, &mut notes).ok());
         let repaired = repaired.map(|repaired| D::check(repaired, &mut notes));
-        let repaired = repaired.and_then(|it| it.canonical_definition(&locked.ignore));
+        let repaired = repaired.and_then(|it| canonical_definition(&it, &locked.ignore));
         repaired.is_some() && repaired == said
     })
 }

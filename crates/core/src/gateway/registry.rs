@@ -23,7 +23,7 @@ use crate::gateway::{Caller, Gateway};
 use crate::json::RawJson;
 use crate::name::ServerRef;
 use crate::policy::{Policies, Policy};
-use crate::settings::{Config, ToolMode};
+use crate::settings::{Config, ToolMode, fingerprint};
 use crate::state::{self, StateStore};
 use crate::telemetry::{SessionGuard, Telemetry};
 
@@ -100,7 +100,7 @@ struct ActiveConfig {
 impl ActiveConfig {
     fn new(config: Arc<Config>) -> Self {
         let policies = Arc::new(Policies::new(Arc::clone(&config)));
-        let fingerprint = config.fingerprint().into();
+        let fingerprint = fingerprint(&config).into();
         Self { policies, world: Arc::default(), config, fingerprint }
     }
 }

@@ -18,29 +18,27 @@ const VERSION: u32 = 3;
 /// Bytes of the digest in a fingerprint, which has twice as many hex digits.
 const LENGTH: usize = 6;
 
-impl Config {
-    /// Returns a short digest of everything that agents are served: toolboxes, servers and how they
-    /// are reached, filters, overrides, policy and mode. Equal configurations have equal
-    /// fingerprints in every process.
-    ///
-    /// Potential secrets (arguments, variables, headers, URLs, pinned values, logins) and settings
-    /// of one process (folders, listening addresses) are left out.
-    pub fn fingerprint(&self) -> String {
-        let toolboxes: Vec<Value> = self.toolboxes.iter().map(encode_toolbox).collect();
-        let clients: Vec<Value> =
-            self.clients.iter().map(|(name, client)| encode_client(name, client)).collect();
-        let encoded = json!([
-            VERSION,
-            self.mode.as_str(),
-            self.max_tool_name_length,
-            self.active_toolsets,
-            clients,
-            encode_policy(&self.policy),
-            toolboxes,
-        ]);
-        let digest = Sha256::digest(encoded.to_string());
-        hex::encode(&digest[..LENGTH])
-    }
+/// Returns a short digest of everything that agents are served: toolboxes, servers and how they
+/// are reached, filters, overrides, policy and mode. Equal configurations have equal
+/// fingerprints in every process.
+///
+/// Potential secrets (arguments, variables, headers, URLs, pinned values, logins) and settings
+/// of one process (folders, listening addresses) are left out.
+pub fn fingerprint(config: &Config) -> String {
+    let toolboxes: Vec<Value> = config.toolboxes.iter().map(encode_toolbox).collect();
+    let clients: Vec<Value> =
+        config.clients.iter().map(|(name, client)| encode_client(name, client)).collect();
+    let encoded = json!([
+        VERSION,
+        config.mode.as_str(),
+        config.max_tool_name_length,
+        config.active_toolsets,
+        clients,
+        encode_policy(&config.policy),
+        toolboxes,
+    ]);
+    let digest = Sha256::digest(encoded.to_string());
+    hex::encode(&digest[..LENGTH])
 }
 
 fn encode_client(name: &str, client: &ClientConfig) -> Value {
@@ -227,8 +225,8 @@ mod tests {
 
     #[test]
     fn fingerprint_ignores_secrets_and_local_paths() {
-        assert_eq!(config("a").fingerprint(), config("b").fingerprint());
-        assert_eq!(config("a").fingerprint().len(), 2 * LENGTH);
+        assert_eq!(fingerprint(&config("a")), fingerprint(&config("b")));
+        assert_eq!(fingerprint(&config("a")).len(), 2 * LENGTH);
     }
 
     #[test]
@@ -247,12 +245,12 @@ mod tests {
         for (number, change) in changes.into_iter().enumerate() {
             let mut other = config("a");
             change(&mut other);
-            assert_ne!(other.fingerprint(), config("a").fingerprint(), "{number}");
+            assert_ne!(fingerprint(&other), fingerprint(&config("a")), "{number}");
         }
     }
 
     #[test]
     fn fingerprint_is_stable_across_processes() {
-        assert_eq!(config("a").fingerprint(), "1bfe8084844c");
+        assert_eq!(fingerprint(&config("a")), "1bfe8084844c");
     }
 }

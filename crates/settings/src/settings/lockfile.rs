@@ -202,16 +202,6 @@ impl Config {
     }
 }
 
-impl ServerConfig {
-    /// Returns the drift policy of this server. Always `DriftPolicy::Off` for macros.
-    pub fn effective_drift_policy(&self) -> DriftPolicy {
-        match self.launch {
-            Launch::Macros(_) => DriftPolicy::Off,
-            _ => self.drift_policy.unwrap_or_default(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

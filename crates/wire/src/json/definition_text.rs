@@ -9,47 +9,46 @@ const IGNORED: &str = "\u{0}";
 /// The longest ignorable word, in bytes: too short for a sentence.
 const MAX_IGNORED: usize = 64;
 
-impl RawJson {
-    /// Returns the canonical text ([`RawJson::canonical`]) of a definition, without `_meta` and
-    /// without the ignored parts.
-    ///
-    /// Each ignored part is a JSON pointer and the indexes of ignored words in that string; no
-    /// indexes means the whole value. `None` if the definition is ambiguous.
-    pub fn canonical_definition(&self, ignored: &[(String, Vec<usize>)]) -> Option<Vec<u8>> {
-        let mut said = self.without_meta().ok()?;
-        for (pointer, words) in ignored {
-            let steps: Option<Vec<String>> = match pointer.as_str() {
-                "" => Some(Vec::new()),
-                pointer => pointer.strip_prefix('/').map(|steps| {
-                    steps
-                        .split('/')
-                        .map(|step| step.replace("~1", "/").replace("~0", "~"))
-                        .collect()
-                }),
-            };
-            // A part that doesn't exist ignores nothing.
-            said = steps.and_then(|steps| hidden(&said, &steps, words)).unwrap_or(said);
-        }
-        said.canonical(usize::MAX)
+/// Returns the canonical text ([`RawJson::canonical`]) of a definition, without `_meta` and
+/// without the ignored parts.
+///
+/// Each ignored part is a JSON pointer and the indexes of ignored words in that string; no
+/// indexes means the whole value. `None` if the definition is ambiguous.
+pub fn canonical_definition(value: &RawJson, ignored: &[(String, Vec<usize>)]) -> Option<Vec<u8>> {
+    let mut said = without_meta(value).ok()?;
+    for (pointer, words) in ignored {
+        let steps: Option<Vec<String>> = match pointer.as_str() {
+            "" => Some(Vec::new()),
+            pointer => pointer.strip_prefix('/').map(|steps| {
+                steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
+            }),
+        };
+        // A part that doesn't exist ignores nothing.
+        said = steps.and_then(|steps| hidden(&said, &steps, words)).unwrap_or(said);
     }
+    said.canonical(usize::MAX)
+}
 
-    /// Returns a definition without `_meta`. Instructions are a string, which has no members.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if a member can't be read.
-    pub fn without_meta(&self) -> Result<Self, EditError> {
-        if self.text.starts_with(b"{") { self.without_member("_meta") } else { Ok(self.clone()) }
-    }
+/// Returns a definition without `_meta`. Instructions are a string, which has no members.
+///
+/// # Errors
+///
+/// Returns an error if a member can't be read.
+pub fn without_meta(value: &RawJson) -> Result<RawJson, EditError> {
+    if value.text.starts_with(b"{") { value.without_member("_meta") } else { Ok(value.clone()) }
+}
 
-    /// Formats the value with one member or item a line, members sorted, and invisible characters
-    /// escaped. `None` if the value is ambiguous.
-    pub fn to_pretty_string(&self, indent: usize, is_unseen: fn(char) -> bool) -> Option<String> {
-        let canonical = Self::new(self.canonical(usize::MAX)?.into());
-        let mut text = String::new();
-        write_lines(&canonical, indent, is_unseen, &mut text)?;
-        Some(text)
-    }
+/// Formats the value with one member or item a line, members sorted, and invisible characters
+/// escaped. `None` if the value is ambiguous.
+pub fn to_pretty_string(
+    value: &RawJson,
+    indent: usize,
+    is_unseen: fn(char) -> bool,
+) -> Option<String> {
+    let canonical = RawJson::new(value.canonical(usize::MAX)?.into());
+    let mut text = String::new();
+    write_lines(&canonical, indent, is_unseen, &mut text)?;
+    Some(text)
 }
 
 /// Returns the value with the ignored part at `steps` masked; `None` if that part doesn't exist.
@@ -164,7 +163,8 @@ mod tests {
     }
 
     fn said(text: &str, pointer: &str, words: &[usize]) -> String {
-        let said = raw(text).canonical_definition(&[(pointer.to_owned(), words.to_vec())]).unwrap();
+        let said =
+            canonical_definition(&raw(text), &[(pointer.to_owned(), words.to_vec())]).unwrap();
         String::from_utf8(said).unwrap()
     }
 
@@ -172,8 +172,8 @@ mod tests {
     fn canonical_definition_omits_only_meta() {
         let one = r#"{"name":"a","_meta":{"x":1},"annotations":{"readOnlyHint":true}}"#;
         let expected = r#"{"annotations":{"readOnlyHint":true},"name":"a"}"#;
-        assert_eq!(raw(one).canonical_definition(&[]).unwrap(), expected.as_bytes());
-        assert_eq!(raw(r#"{"a":1,"a":2}"#).canonical_definition(&[]), None);
+        assert_eq!(canonical_definition(&raw(one), &[]).unwrap(), expected.as_bytes());
+        assert_eq!(canonical_definition(&raw(r#"{"a":1,"a":2}"#), &[]), None);
     }
 
     #[test]
@@ -212,8 +212,8 @@ mod tests {
             "    \"b\": [\n      1.0,\n      {}\n    ]\n  }"
         );
         let is_unseen = |c: char| matches!(c, '\u{202e}' | '\u{e0041}');
-        let text = value.to_pretty_string(2, is_unseen).unwrap();
+        let text = to_pretty_string(&value, 2, is_unseen).unwrap();
         assert_eq!(text, expected);
-        assert_eq!(raw(&text).canonical_definition(&[]), value.canonical_definition(&[]));
+        assert_eq!(canonical_definition(&raw(&text), &[]), canonical_definition(&value, &[]));
     }
 }

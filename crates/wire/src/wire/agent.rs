@@ -18,7 +18,7 @@ use crate::wire::incoming::{self, IncomingMessage, error_object};
 use crate::wire::line::{InputLine, LineReader};
 use crate::wire::mailbox::RequestError;
 use crate::wire::memory_pool::ReadLimits;
-use crate::wire::outgoing::PendingRequest;
+use crate::wire::outgoing::{self, PendingRequest};
 use crate::wire::peer::Peer;
 use crate::wire::writer::MessageWriter;
 
@@ -60,7 +60,7 @@ impl<R: AsyncRead + Unpin> Messages<R> {
         let Notifier { peer, writer } = &self.notifier;
         loop {
             let refusal = match self.lines.next().await? {
-                InputLine::Message(line) => match peer.receive(&line, writer) {
+                InputLine::Message(line) => match incoming::receive(&peer, &line, writer) {
                     Ok(Some(incoming)) => return Some(incoming),
                     Ok(None) => continue,
                     Err(malformed) => parse_error_response(&malformed),
@@ -141,7 +141,7 @@ impl Notifier {
         method: &str,
         params: Option<RawJson>,
     ) -> Result<PendingRequest, RequestError> {
-        self.peer.send_raw_request(&self.writer, method, params).await
+        outgoing::send_raw_request(&self.peer, &self.writer, method, params).await
     }
 }
 

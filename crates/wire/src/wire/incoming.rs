@@ -9,7 +9,7 @@ use crate::wire::cancellation::Cancellation;
 use crate::wire::code::INTERNAL_ERROR;
 use crate::wire::envelope::{JsonRpcMessage, MessageParseError, RpcOutcome, UNREADABLE_NAME};
 use crate::wire::mailbox::RequestError;
-use crate::wire::outgoing::PendingRequest;
+use crate::wire::outgoing::{PendingRequest, send_raw_request};
 use crate::wire::peer::Peer;
 use crate::wire::writer::MessageWriter;
 
@@ -28,84 +28,82 @@ pub enum IncomingMessage {
     },
 }
 
-impl Peer {
-    /// Receives the message of one line. Responses, cancellations and matched progress are handled
-    /// here; everything else is returned. The response to a request, and its notifications, go to
-    /// `outlet`. An error is still to be answered.
-    pub fn receive(
-        &self,
-        line: &Bytes,
-        outlet: &MessageWriter,
-    ) -> Result<Option<IncomingMessage>, MessageParseError> {
-        match JsonRpcMessage::parse(line) {
-            Ok(message) => Ok(self.receive_message(message, outlet)),
-            Err(malformed) => self.reject(malformed).map_or(Ok(None), Err),
+/// Receives the message of one line. Responses, cancellations and matched progress are handled
+/// here; everything else is returned. The response to a request, and its notifications, go to
+/// `outlet`. An error is still to be answered.
+pub fn receive(
+    peer: &Peer,
+    line: &Bytes,
+    outlet: &MessageWriter,
+) -> Result<Option<IncomingMessage>, MessageParseError> {
+    match JsonRpcMessage::parse(line) {
+        Ok(message) => Ok(receive_message(peer, message, outlet)),
+        Err(malformed) => reject(peer, malformed).map_or(Ok(None), Err),
+    }
+}
+
+/// Handles a message with unreadable names, unless it is a request: a response fails its
+/// request, and a notification is dropped. Returns all other malformed messages.
+pub(super) fn reject(peer: &Peer, malformed: MessageParseError) -> Option<MessageParseError> {
+    let MessageParseError::UnreadableName(message) = malformed else { return Some(malformed) };
+    match *message {
+        JsonRpcMessage::Response { id, outcome } => {
+            peer.settle(&id, Err(RequestError::UnreadableName(outcome)));
+        }
+        JsonRpcMessage::Notification { method, .. } => {
+            tracing::warn!(method, "dropped a notification: {UNREADABLE_NAME}");
+        }
+        request @ JsonRpcMessage::Request { .. } => {
+            return Some(MessageParseError::UnreadableName(Box::new(request)));
         }
     }
+    None
+}
 
-    /// Handles a message with unreadable names, unless it is a request: a response fails its
-    /// request, and a notification is dropped. Returns all other malformed messages.
-    pub(crate) fn reject(&self, malformed: MessageParseError) -> Option<MessageParseError> {
-        let MessageParseError::UnreadableName(message) = malformed else { return Some(malformed) };
-        match *message {
-            JsonRpcMessage::Response { id, outcome } => {
-                self.settle(&id, Err(RequestError::UnreadableName(outcome)));
-            }
-            JsonRpcMessage::Notification { method, .. } => {
-                tracing::warn!(method, "dropped a notification: {UNREADABLE_NAME}");
-            }
-            request @ JsonRpcMessage::Request { .. } => {
-                return Some(MessageParseError::UnreadableName(Box::new(request)));
-            }
+/// Receives a parsed message, as [`receive`] does.
+pub fn receive_message(
+    peer: &Peer,
+    message: JsonRpcMessage,
+    outlet: &MessageWriter,
+) -> Option<IncomingMessage> {
+    match message {
+        JsonRpcMessage::Request { id, method, params } => {
+            let responder = reply(peer, &id, outlet.clone());
+            Some(IncomingMessage::Request(IncomingRequest { method, params, responder }))
         }
-        None
-    }
-
-    /// Receives a parsed message, as [`Peer::receive`] does.
-    pub fn receive_message(
-        &self,
-        message: JsonRpcMessage,
-        outlet: &MessageWriter,
-    ) -> Option<IncomingMessage> {
-        match message {
-            JsonRpcMessage::Request { id, method, params } => {
-                let responder = self.reply(&id, outlet.clone());
-                Some(IncomingMessage::Request(IncomingRequest { method, params, responder }))
+        JsonRpcMessage::Response { id, outcome } => {
+            if let Some(waiting) = peer.take_waiting(&id) {
+                waiting.answer(Ok(outcome));
+            } else {
+                tracing::debug!(?id, "ignored an unexpected response");
+                let (RpcOutcome::Result(value) | RpcOutcome::Error(value)) = outcome;
+                let value = String::from_utf8_lossy(&value.as_bytes()[..value.len().min(200)]);
+                peer.note_unusable(&format!(
+                    "response with the unknown id {}: {value}",
+                    id.as_str()
+                ));
             }
-            JsonRpcMessage::Response { id, outcome } => {
-                if let Some(waiting) = self.take_waiting(&id) {
-                    waiting.answer(Ok(outcome));
-                } else {
-                    tracing::debug!(?id, "ignored an unexpected response");
-                    let (RpcOutcome::Result(value) | RpcOutcome::Error(value)) = outcome;
-                    let value = String::from_utf8_lossy(&value.as_bytes()[..value.len().min(200)]);
-                    self.note_unusable(&format!(
-                        "response with the unknown id {}: {value}",
-                        id.as_str()
-                    ));
-                }
+            None
+        }
+        JsonRpcMessage::Notification { method, params } => match method.as_str() {
+            "notifications/cancelled" => {
+                peer.cancel(params.as_ref());
                 None
             }
-            JsonRpcMessage::Notification { method, params } => match method.as_str() {
-                "notifications/cancelled" => {
-                    self.cancel(params.as_ref());
-                    None
-                }
-                "notifications/progress" => {
-                    let untaken = self.progress(params?)?;
-                    Some(IncomingMessage::Notification { method, params: Some(untaken) })
-                }
-                _ => Some(IncomingMessage::Notification { method, params }),
-            },
-        }
+            "notifications/progress" => {
+                let untaken = peer.progress(params?)?;
+                Some(IncomingMessage::Notification { method, params: Some(untaken) })
+            }
+            _ => Some(IncomingMessage::Notification { method, params }),
+        },
     }
+}
 
-    fn reply(&self, id: &RawJson, outlet: MessageWriter) -> Responder {
-        // The request waits without the rest of its message, which can be long.
-        let id = RawJson::from_range(&Bytes::copy_from_slice(id.as_bytes()), 0..id.len());
-        let (serial, cancelled) = self.register_incoming(&id);
-        Responder::new(id, serial, self.clone(), outlet, cancelled)
-    }
+fn reply(peer: &Peer, id: &RawJson, outlet: MessageWriter) -> Responder {
+    // The request waits without the rest of its message, which can be long.
+    let id = RawJson::from_range(&Bytes::copy_from_slice(id.as_bytes()), 0..id.len());
+    let (serial, cancelled) = peer.register_incoming(&id);
+    Responder::new(id, serial, peer.clone(), outlet, cancelled)
 }
 
 pub struct IncomingRequest {
@@ -216,7 +214,7 @@ impl RequestSender {
         method: &str,
         params: Option<RawJson>,
     ) -> Result<PendingRequest, RequestError> {
-        self.peer.send_raw_request(&self.outlet, method, params).await
+        send_raw_request(&self.peer, &self.outlet, method, params).await
     }
 }
 

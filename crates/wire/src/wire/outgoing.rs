@@ -101,53 +101,51 @@ impl Drop for PendingRequest {
     }
 }
 
-impl Peer {
-    /// Registers a new request, without sending anything. Returns `None` if the connection has
-    /// ended.
-    pub(crate) fn begin(&self, outlet: &MessageWriter) -> Option<PendingRequest> {
-        let (id, mailbox) = self.register_outgoing()?;
-        Some(PendingRequest::new(id, mailbox, self.clone(), outlet.clone()))
-    }
+/// Registers a new request, without sending anything. Returns `None` if the connection has
+/// ended.
+pub(crate) fn begin(peer: &Peer, outlet: &MessageWriter) -> Option<PendingRequest> {
+    let (id, mailbox) = peer.register_outgoing()?;
+    Some(PendingRequest::new(id, mailbox, peer.clone(), outlet.clone()))
+}
 
-    /// Sends a request with `params` as they are, and returns once it is written.
-    pub async fn send_raw_request(
-        &self,
-        outlet: &MessageWriter,
-        method: &str,
-        params: Option<RawJson>,
-    ) -> Result<PendingRequest, RequestError> {
-        let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
-        let mut head = Vec::new();
-        write_head(&mut head, pending.id, method);
-        let mut parts = vec![Bytes::from(head)];
-        if let Some(params) = params {
-            parts.extend([Bytes::from_static(br#","params":"#), params.into_bytes()]);
-        }
-        parts.push(Bytes::from_static(b"}"));
-        outlet.send_flushed(parts).await.map_err(|_| RequestError::Closed)?;
-        Ok(pending)
+/// Sends a request with `params` as they are, and returns once it is written.
+pub async fn send_raw_request(
+    peer: &Peer,
+    outlet: &MessageWriter,
+    method: &str,
+    params: Option<RawJson>,
+) -> Result<PendingRequest, RequestError> {
+    let pending = begin(peer, outlet).ok_or(RequestError::NotSent)?;
+    let mut head = Vec::new();
+    write_head(&mut head, pending.id, method);
+    let mut parts = vec![Bytes::from(head)];
+    if let Some(params) = params {
+        parts.extend([Bytes::from_static(br#","params":"#), params.into_bytes()]);
     }
+    parts.push(Bytes::from_static(b"}"));
+    outlet.send_flushed(parts).await.map_err(|_| RequestError::Closed)?;
+    Ok(pending)
+}
 
-    /// Queues a request with the given members of `params` and of `params._meta`. If
-    /// `wants_progress`, the request's own id is its progress token.
-    pub async fn send_request(
-        &self,
-        outlet: &MessageWriter,
-        method: &str,
-        params: &[(&str, &RawJson)],
-        meta: &[Member],
-        wants_progress: bool,
-    ) -> Result<PendingRequest, RequestError> {
-        let pending = self.begin(outlet).ok_or(RequestError::NotSent)?;
-        let parts = write_request(pending.id, method, params, meta, wants_progress);
-        let sent = if self.are_several() {
-            outlet.send_batched(parts).await
-        } else {
-            outlet.send(parts).await
-        };
-        sent.map_err(|_| RequestError::Closed)?;
-        Ok(pending)
-    }
+/// Queues a request with the given members of `params` and of `params._meta`. If
+/// `wants_progress`, the request's own id is its progress token.
+pub async fn send_request(
+    peer: &Peer,
+    outlet: &MessageWriter,
+    method: &str,
+    params: &[(&str, &RawJson)],
+    meta: &[Member],
+    wants_progress: bool,
+) -> Result<PendingRequest, RequestError> {
+    let pending = begin(peer, outlet).ok_or(RequestError::NotSent)?;
+    let parts = write_request(pending.id, method, params, meta, wants_progress);
+    let sent = if peer.are_several() {
+        outlet.send_batched(parts).await
+    } else {
+        outlet.send(parts).await
+    };
+    sent.map_err(|_| RequestError::Closed)?;
+    Ok(pending)
 }
 
 fn write_request(

@@ -26,6 +26,7 @@ use crate::wire::writer::MessageWriter;
 
 pub use crate::wire::envelope::RpcOutcome;
 pub use crate::wire::mailbox::RequestError;
+use crate::wire::outgoing;
 pub use crate::wire::outgoing::{PendingRequest, RequestEvent};
 
 /// Handles requests and notifications of a server. Must not block.
@@ -154,7 +155,7 @@ impl ServerConnection {
         });
         let (malformed, recovered) = match read.await {
             Ok(message) => return Some(message),
-            Err((malformed, recovered)) => (self.peer.reject(malformed)?, recovered),
+            Err((malformed, recovered)) => (incoming::reject(&self.peer, malformed)?, recovered),
         };
         match (malformed.request_id().cloned(), recovered) {
             (Some(id), _) => self.reject_request(id, &malformed, server),
@@ -194,7 +195,7 @@ impl ServerConnection {
     }
 
     pub(crate) fn take(&self, message: JsonRpcMessage, handler: &mut impl IncomingHandler) {
-        if let Some(incoming) = self.peer.receive_message(message, &self.writer) {
+        if let Some(incoming) = incoming::receive_message(&self.peer, message, &self.writer) {
             handler.handle(incoming);
         }
     }
@@ -208,7 +209,7 @@ impl ServerConnection {
         meta: &[Member],
         wants_progress: bool,
     ) -> Result<PendingRequest, RequestError> {
-        self.peer.send_request(&self.writer, method, params, meta, wants_progress).await
+        outgoing::send_request(&self.peer, &self.writer, method, params, meta, wants_progress).await
     }
 
     /// Queues a notification, or drops it if the queue is full. Never waits.

@@ -14,6 +14,7 @@ use crate::cli::diagnostics::definition_remarks::{self, DefinitionRemarks};
 use crate::cli::output::format_count;
 use crate::cli::servers::package_identity::PackageIdentity;
 use crate::json::RawJson;
+use crate::json::definition_text::{to_pretty_string, without_meta};
 use crate::name::untrusted_text;
 use crate::settings::{LockedDefinition, LockedServer, Lockfile};
 
@@ -210,9 +211,9 @@ impl DriftRow {
         let before = before.and_then(|locked| locked.spellings.first());
         let before = before.and_then(|one| serde_json::from_str::<RawJson>(&one.text).ok());
         let lines = |raw: Option<RawJson>| {
-            let raw = raw.and_then(|raw| raw.without_meta().ok());
+            let raw = raw.and_then(|raw| without_meta(&raw).ok());
             raw.map(|raw| {
-                raw.to_pretty_string(0, |_| false).unwrap_or_else(|| raw.as_str().into_owned())
+                to_pretty_string(&raw, 0, |_| false).unwrap_or_else(|| raw.as_str().into_owned())
             })
         };
         let name = untrusted_text::display_name(&one.name, MAX_NAME);

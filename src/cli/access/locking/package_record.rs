@@ -11,6 +11,7 @@ use crate::cli::access::locking::server_names::names;
 use crate::cli::servers::package_identity::{PackageDifference, PackageIdentity, identify};
 use crate::config::env::ProcessEnv;
 use crate::json::RawJson;
+use crate::json::definition_text::to_pretty_string;
 use crate::settings::{Config, Launch, LockedPackage, LockedServer};
 
 pub(crate) fn identify_packages(config: &Config) -> BTreeMap<String, PackageIdentity> {
@@ -100,7 +101,7 @@ fn version(name: &str, version: Option<&str>, integrity: Option<&str>) -> String
 fn lines(package: &LockedPackage) -> String {
     let LockedPackage { ecosystem: _, name, version, integrity } = package;
     let members = json!({"name": name, "version": version, "integrity": integrity});
-    RawJson::encode(&members).to_pretty_string(0, |_| false).unwrap_or_default()
+    to_pretty_string(&RawJson::encode(&members), 0, |_| false).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::config::loader::input_problem::InputProblem;
 use crate::json::RawJson;
+use crate::json::definition_text::{canonical_definition, to_pretty_string};
 use crate::name::untrusted_text;
 use crate::settings::{
     DefinitionDigest, DefinitionVariant, Ecosystem, IgnoreRule, LockedDefinition,
@@ -261,7 +262,7 @@ fn spelling(
     let RawDefinitionVariant { hash, definition } = raw;
     let definition = RawJson::encode(definition);
     let (said, text) =
-        (definition.canonical_definition(ignore), definition.canonical_definition(&[]));
+        (canonical_definition(&definition, ignore), canonical_definition(&definition, &[]));
     let text = text.and_then(|text| String::from_utf8(text).ok());
     let (said, text) = said.zip(text).ok_or_else(unclear)?;
     let digest = DefinitionDigest::of(&said);
@@ -380,7 +381,7 @@ fn write_value(value: &Value, indent: usize, text: &mut String) {
             if let Some(Value::String(json)) = members.get(VERBATIM) {
                 let raw = serde_json::from_str::<Box<RawValue>>(json).ok();
                 let lines = raw.and_then(|raw| {
-                    RawJson::encode(&raw).to_pretty_string(indent, untrusted_text::is_invisible)
+                    to_pretty_string(&RawJson::encode(&raw), indent, untrusted_text::is_invisible)
                 });
                 text.push_str(lines.as_deref().unwrap_or(json));
                 return;
@@ -389,9 +390,9 @@ fn write_value(value: &Value, indent: usize, text: &mut String) {
             for (at, (key, member)) in members.iter().enumerate() {
                 text.push_str(if at > 0 { "," } else { "" });
                 line(text, indent + 2);
-                let key = RawJson::from_text(key)
-                    .to_pretty_string(0, untrusted_text::is_invisible)
-                    .unwrap_or_default();
+                let key =
+                    to_pretty_string(&RawJson::from_text(key), 0, untrusted_text::is_invisible)
+                        .unwrap_or_default();
                 text.push_str(&key);
                 text.push_str(": ");
                 write_value(member, indent + 2, text);

@@ -9,7 +9,7 @@ use crate::config::secret_values::{
 };
 use crate::config::tests::env;
 use crate::config::{ConfigReport, LoadedConfig, parse_with};
-use crate::settings::{Launch, SecretRef, ServerConfig, token_digest};
+use crate::settings::{Launch, SecretRef, ServerConfig, can_auto_reload, token_digest};
 
 /// Satisfies the minimum length of an agent token.
 const TOKEN: &str = "s3cret-token-of-an-agent";
@@ -164,6 +164,6 @@ fn changed_reference_restarts_even_if_the_value_is_equal() {
         let values = ["/project/one", "/project/two"].map(|path| (file(path), "s3cret"));
         read(&text, &source(&values)).unwrap().config
     };
-    assert!(read("one").can_auto_reload_to(&read("one")));
-    assert!(!read("one").can_auto_reload_to(&read("two")));
+    assert!(can_auto_reload(&read("one"), &read("one")));
+    assert!(!can_auto_reload(&read("one"), &read("two")));
 }

@@ -1,6 +1,7 @@
 //! Tests of the automatic reload: the changes that a running workbench applies by itself.
 
 use super::*;
+use crate::settings::can_auto_reload;
 
 /// Returns a configuration with `members` at the top level and `server` in the entry of its only
 /// server.
@@ -23,7 +24,7 @@ fn presentation_changes_reload_automatically_and_policy_changes_do_not() {
         ("", r#", "callTimeoutMs": 1000"#),
         ("", r#", "description": "y""#),
     ] {
-        assert!(served.can_auto_reload_to(&changed(members, server)), "{members} {server}");
+        assert!(can_auto_reload(&served, &changed(members, server)), "{members} {server}");
     }
     for (members, server) in [
         (r#""autoReload": "all","#, ""),
@@ -37,10 +38,10 @@ fn presentation_changes_reload_automatically_and_policy_changes_do_not() {
         ("", r#", "toolFilters": ["x"]"#),
         ("", r#", "isolation": "session""#),
     ] {
-        assert!(!served.can_auto_reload_to(&changed(members, server)), "{members} {server}");
+        assert!(!can_auto_reload(&served, &changed(members, server)), "{members} {server}");
     }
     let served = changed(r#""autoReload": "all","#, "");
-    assert!(served.can_auto_reload_to(&changed("", r#", "args": ["x"]"#)));
+    assert!(can_auto_reload(&served, &changed("", r#", "args": ["x"]"#)));
 }
 
 #[test]
@@ -48,5 +49,5 @@ fn added_and_removed_servers_do_not_reload_automatically() {
     let served = changed("", "");
     let mut fewer = served.clone();
     fewer.toolboxes.clear();
-    assert!(!served.can_auto_reload_to(&fewer) && !fewer.can_auto_reload_to(&served));
+    assert!(!can_auto_reload(&served, &fewer) && !can_auto_reload(&fewer, &served));
 }

@@ -8,6 +8,7 @@ use crate::backend::quota::{MemoryPools, QuotaRegistry};
 use crate::json::RawJson;
 use crate::name::{AgentName, ServerName, ServerRef, ToolboxName};
 use crate::telemetry::{QuotaKind, QuotaOwner};
+use crate::wire::incoming::receive;
 use crate::wire::peer::Peer;
 use crate::wire::writer::MessageWriter;
 
@@ -27,7 +28,7 @@ impl Server {
 
     fn says(&self, router: &Arc<MessageRouter>, message: &Value) {
         let message = Bytes::from(message.to_string());
-        if let Ok(Some(incoming)) = self.peer.receive(&message, &self.writer) {
+        if let Ok(Some(incoming)) = receive(&self.peer, &message, &self.writer) {
             router.dispatch(router.state(|state| state.process), incoming);
         }
     }
@@ -281,7 +282,8 @@ async fn messages_of_a_replaced_process_are_dropped() {
     called(&router, &ann);
     router.begin_process();
     let late = json!({"jsonrpc": "2.0", "method": TALK[0], "params": {"data": "late"}});
-    if let Ok(Some(incoming)) = server.peer.receive(&Bytes::from(late.to_string()), &server.writer)
+    if let Ok(Some(incoming)) =
+        receive(&server.peer, &Bytes::from(late.to_string()), &server.writer)
     {
         router.dispatch(before, incoming);
     }

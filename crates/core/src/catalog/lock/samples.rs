@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::catalog::{Definition, Listing, Resource};
-use crate::json::{RawJson, other_words};
+use crate::json::RawJson;
+use crate::json::definition_text::{canonical_definition, other_words};
 use crate::settings::{
     DefinitionDigest, DefinitionVariant, IgnoreRule, LockedDefinition, LockedDefinitions,
     LockedServer,
@@ -78,9 +79,9 @@ fn locked(recorded: [Option<&RawJson>; 3]) -> Option<LockedDefinition> {
         full.zip(elsewhere).map(|(one, other)| ignore_rules(one, other)).unwrap_or_default();
     let mut spellings: Vec<DefinitionVariant> = Vec::new();
     for raw in recorded.into_iter().flatten() {
-        let digest = DefinitionDigest::of(&raw.canonical_definition(&ignore)?);
+        let digest = DefinitionDigest::of(&canonical_definition(&raw, &ignore)?);
         if spellings.iter().all(|one| one.digest != digest) {
-            let text = String::from_utf8(raw.canonical_definition(&[])?).ok()?;
+            let text = String::from_utf8(canonical_definition(&raw, &[])?).ok()?;
             spellings.push(DefinitionVariant { digest, text: text.into() });
         }
     }

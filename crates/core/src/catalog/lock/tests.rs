@@ -19,9 +19,9 @@ fn add() -> Value {
 fn locked(definitions: &[Value], ignore: &[IgnoreRule]) -> LockedDefinition {
     let variant = |definition: &Value| {
         let raw = RawJson::encode(definition);
-        let text = String::from_utf8(raw.canonical_definition(&[]).unwrap()).unwrap();
+        let text = String::from_utf8(canonical_definition(&raw, &[]).unwrap()).unwrap();
         DefinitionVariant {
-            digest: DefinitionDigest::of(&raw.canonical_definition(ignore).unwrap()),
+            digest: DefinitionDigest::of(&canonical_definition(&raw, ignore).unwrap()),
             text: text.into(),
         }
     };

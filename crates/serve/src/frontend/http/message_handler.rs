@@ -33,7 +33,7 @@ use crate::wire::code::{
     HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
 };
-use crate::wire::incoming::{self, IncomingMessage, MessageKind};
+use crate::wire::incoming::{self, IncomingMessage, MessageKind, receive_message};
 use crate::wire::peer::Peer;
 use crate::wire::writer::{self, MessageWriter, Outbox};
 
@@ -92,7 +92,7 @@ impl HttpServer {
             headers::check_param_headers(&message, headers, &mirrored)?;
         }
         let (writer, outbox) = MessageWriter::detached();
-        let taken = Peer::new().receive_message(message.message, &writer);
+        let taken = receive_message(&Peer::new(), message.message, &writer);
         let Some(IncomingMessage::Request(request)) = taken else {
             return Err(bad_request(INVALID_REQUEST, "expected a request"));
         };
@@ -142,7 +142,7 @@ impl HttpServer {
             .then(|| self.under_way.begin(Some(&connected.requests)).ok_or_else(draining_error))
             .transpose()?;
         let (writer, outbox) = MessageWriter::detached();
-        let request = match connected.peer.receive_message(message.message, &writer) {
+        let request = match receive_message(&connected.peer, message.message, &writer) {
             Some(IncomingMessage::Request(request)) => request,
             Some(IncomingMessage::Notification { method, params }) => {
                 connected.session().handle_notification(&method, params.as_ref());

@@ -21,7 +21,7 @@ async fn queued_messages_are_classified_by_their_parts() {
         let (writer, mut outbox) = MessageWriter::detached();
         let peer = Peer::new();
         let (asked, message) =
-            tokio::join!(peer.send_raw_request(&writer, "ping", params), async {
+            tokio::join!(send_raw_request(&peer, &writer, "ping", params), async {
                 let message = outbox.next().await.unwrap();
                 message.written.unwrap().send(()).unwrap();
                 message.parts
@@ -37,7 +37,7 @@ async fn dropped_responder_sends_the_shutdown_error() {
     let peer = Peer::with_first_id(1 << 40);
     let ask = |id: u32| {
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call"}}"#);
-        peer.receive(&Bytes::from(text), &writer).unwrap()
+        receive(&peer, &Bytes::from(text), &writer).unwrap()
     };
     drop(ask(1));
     let (answered, running) = (ask(2), ask(3));

@@ -4,9 +4,9 @@ use super::*;
 
 fn spelling(definition: &str, ignore: &[IgnoreRule]) -> DefinitionVariant {
     let raw = RawJson::encode(&serde_json::from_str::<Box<RawValue>>(definition).unwrap());
-    let text = String::from_utf8(raw.canonical_definition(&[]).unwrap()).unwrap();
+    let text = String::from_utf8(canonical_definition(&raw, &[]).unwrap()).unwrap();
     DefinitionVariant {
-        digest: DefinitionDigest::of(&raw.canonical_definition(ignore).unwrap()),
+        digest: DefinitionDigest::of(&canonical_definition(&raw, ignore).unwrap()),
         text: text.into(),
     }
 }
